@@ -1,9 +1,9 @@
-//! Which text the bytes of a body are.
+//! Decodes the bytes of a body as text, by its format and character set.
 
 use libmqm_sys as mqi;
 use mq::BodyAsText;
 
-/// IBM MQ's format of text.
+/// IBM MQ's format name for text.
 const TEXT: &str = "MQSTR";
 
 const UTF_8: mqi::MQLONG = 1208;
@@ -17,11 +17,11 @@ const LIKE_ASCII: [mqi::MQLONG; 30] = [
     922, 1250, 1251, 1253, 1254, 1255, 1256, 1257, 1258,
 ];
 
-/// What ISO 8859-15 has in other places than ISO 8859-1.
+/// Characters in which ISO 8859-15 differs from ISO 8859-1.
 const LATIN_9_DIFFERS: [(u8, char); 8] =
     [(0xa4, '€'), (0xa6, 'Š'), (0xa8, 'š'), (0xb4, 'Ž'), (0xb8, 'ž'), (0xbc, 'Œ'), (0xbd, 'œ'), (0xbe, 'Ÿ')];
 
-/// What windows-1252 has from 0x80 on; five places are empty.
+/// Characters of windows-1252 from 0x80 on; five positions are unassigned.
 const WINDOWS: [Option<char>; 32] = [
     Some('€'),
     None,
@@ -57,8 +57,8 @@ const WINDOWS: [Option<char>; 32] = [
     Some('Ÿ'),
 ];
 
-/// The text of a body that says of itself that it is text, as far as its character set is known
-/// for certain. Any other body is text if it is UTF-8.
+/// Text of a body whose format declares it as text, if its character set is known for certain. A
+/// body of any other format is text if it is valid UTF-8.
 pub(crate) fn as_text(format: &str, ccsid: mqi::MQLONG, body: &[u8]) -> BodyAsText {
     if format != TEXT {
         return BodyAsText::IfUtf8;
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(as_text(TEXT, 819, b"caf\xe9"), is("café"));
         assert_eq!(as_text(TEXT, 923, b"5 \xa4"), is("5 €"));
         assert_eq!(as_text(TEXT, 1252, b"5 \x80 \xe9"), is("5 € é"));
-        // Bytes that would be UTF-8, too.
+        // Bytes that are valid UTF-8, too.
         assert_eq!(as_text(TEXT, 819, "é".as_bytes()), is("Ã©"));
         for ccsid in [1208, 367, 850, 1251] {
             assert_eq!(as_text(TEXT, ccsid, b"plain"), BodyAsText::IfUtf8);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn text_whose_characters_are_not_certain_is_not_shown() {
-        // EBCDIC and UTF-16, and bytes that have no meaning or another one in each set.
+        // EBCDIC and UTF-16, and bytes that are undefined or differ between the sets.
         for (ccsid, body) in [(37, &b"AB"[..]), (1200, b"A\0"), (1252, b"\x81"), (850, b"\xe9")] {
             assert_eq!(as_text(TEXT, ccsid, body), BodyAsText::Unknown, "{ccsid}");
         }

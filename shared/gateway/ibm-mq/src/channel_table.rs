@@ -1,8 +1,8 @@
-//! Tables of channels (CCDT), as far as a target that wants TLS has to know them.
+//! Checks channel tables (CCDT) of targets that require TLS.
 //!
-//! The cipher specification of a channel is in the table, and the client does not say which one it
-//! used. A channel without one is not protected, whatever the target wants, and the password would
-//! cross the network in the clear. So the table is read before the client reads it.
+//! The cipher specification of a channel is in the table, and the client does not report which one
+//! it used. A channel without one is not protected, whatever the target requires, and the password
+//! would cross the network in the clear. So the table is checked before the client reads it.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,10 +10,10 @@ use std::io::{self, Read as _};
 use failure::Malformed;
 use serde::Deserialize;
 
-/// The longest table that is read, in bytes. A channel takes about 1 KiB.
+/// Maximum size of a table, in bytes. A channel takes about 1 KiB.
 const LONGEST: u64 = 4 * 1024 * 1024;
 
-/// Why a table does not promise TLS.
+/// Reason why a table does not guarantee TLS.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoPromise {
     #[error(
@@ -60,7 +60,10 @@ struct TransmissionSecurity {
     cipher_specification: String,
 }
 
-/// Holds if every channel that may lead to the queue manager is protected.
+/// Checks that every channel that may lead to the queue manager has a cipher specification.
+///
+/// # Errors
+/// If one has none, or the table cannot be checked.
 #[expect(clippy::disallowed_methods, reason = "no more than a byte beyond the longest table is read")]
 pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), NoPromise> {
     let path = url.strip_prefix("file://").ok_or(NoPromise::NotAFile)?;
@@ -70,7 +73,7 @@ pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), NoPromi
         return Err(NoPromise::TooLong);
     }
     let table: Table = failure::malformed::from_slice(&text).map_err(NoPromise::Malformed)?;
-    // A group's name has a star before it, which the table has not.
+    // A queue manager group's name begins with `*`, which is not part of the name in the table.
     let wanted = queue_manager.strip_prefix('*').unwrap_or(queue_manager).trim();
     let unprotected =
         table.channel.into_iter().find(|channel| channel.serves(wanted) && !channel.is_protected());
@@ -78,7 +81,8 @@ pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), NoPromi
 }
 
 impl Channel {
-    /// A channel that names no queue manager may serve every name.
+    /// True if the client may choose this channel for the queue manager. A channel that names no
+    /// queue manager may serve every name.
     fn serves(&self, queue_manager: &str) -> bool {
         let Some(client) = &self.client_connection else { return false };
         let name = client.queue_manager.trim();
@@ -129,7 +133,7 @@ mod tests {
         let mut bare = channel("BARE", Some("QM1"), None);
         bare.as_object_mut().unwrap().remove("transmissionSecurity");
         assert!(judged(&json!({"channel": [bare]}), "QM1").unwrap_err().contains("BARE"));
-        // Channels between queue managers are no clients'.
+        // Channels between queue managers are not used by clients.
         let server = json!({"name": "TO.QM2", "type": "sender"});
         assert_eq!(judged(&json!({"channel": [server]}), "QM1"), Ok(()));
     }

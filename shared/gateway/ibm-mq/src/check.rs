@@ -1,9 +1,9 @@
-//! The connection test: a connection of its own, step by step.
+//! Connection test: opens a separate connection and reports each step.
 //!
-//! The client connects in one call, which resolves names, connects, sets TLS up and logs in. What
-//! it ends with says which step failed, but not whether a host was not found or did not answer. So
-//! the names of a target that cannot be connected to are looked up here, afterwards. Those in a
-//! table of channels are not known, and the step is skipped.
+//! The client connects in one call, which resolves names, connects, sets up TLS and logs in. Its
+//! reason code shows which step failed, but not whether a host was not found or did not answer. So
+//! if a target cannot be connected to, its host names are resolved here, afterwards. Host names in
+//! a channel table are unknown here, and then the step is skipped.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::mqi::Refusal;
 use crate::pools::Pools;
 use crate::session::Session;
 
-/// How long the names of a target are looked up for.
+/// Time limit for resolving the host names of a target.
 const LOOK_UP: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ impl Step {
         }
     }
 
-    /// The step at which a connection ended with this error.
+    /// The step at which an attempt to connect ended with this error.
     fn of(error: &BrokerError) -> Self {
         if error.cause().is_some_and(|cause| cause.is::<Malformed>()) {
             return Self::Tls;
@@ -71,18 +71,18 @@ impl Step {
     }
 }
 
-/// What the client or the queue manager said.
+/// Reason code of the client or the queue manager, if the error has one.
 fn refusal_of(error: &BrokerError) -> Option<&Refusal> {
     error.cause().and_then(|cause| cause.downcast_ref::<Refusal>())
 }
 
-/// Whether a connection ended with this error because of TLS: its key repository may have been
-/// replaced since it was read.
+/// True if a connection failed because of TLS: its key repository may have been replaced since it
+/// was read.
 pub(crate) fn is_of_tls(error: &BrokerError) -> bool {
     Step::of(error) == Step::Tls
 }
 
-/// How far a test came.
+/// Results of a connection test so far.
 #[derive(Default)]
 struct Log {
     durations: Vec<(Step, Duration)>,
@@ -101,7 +101,13 @@ pub(crate) async fn test(
     run(&mut log, pools, access, queue, deadline).await;
     if let Some((step, error)) = &log.failure {
         let error: &dyn std::error::Error = error;
-        tracing::warn!(event_type = "connection.test_failed", step = step.name(), error, "A test failed");
+        tracing::warn!(
+            event_type = "connection.test_failed",
+            step = step.name(),
+            error,
+            "The connection test failed at step {}: {error}",
+            step.name()
+        );
     }
     report(log)
 }
@@ -121,16 +127,17 @@ async fn run(
                 Some(mqi::MQRC_HOST_NOT_AVAILABLE | mqi::MQRC_Q_MGR_NOT_AVAILABLE) => {
                     at = look_up(log, &access.endpoint.addresses, deadline).await;
                 }
-                // A table may have no channel to it, and then the client went nowhere.
+                // A table may have no channel to this queue manager; then the client did not
+                // connect anywhere.
                 Some(mqi::MQRC_Q_MGR_NAME_ERROR) if access.endpoint.addresses.is_empty() => {
                     at = Step::Connect;
                 }
-                // The client came so far.
+                // The client completed the steps before this one.
                 Some(_) => {
                     let before = of_connecting(access).filter(|step| *step < at);
                     log.durations.extend(before.map(|step| (step, Duration::ZERO)));
                 }
-                // It was not even asked, or did not answer.
+                // The client was not called, or did not return.
                 None => {}
             }
             log.failure = Some((at, error));
@@ -140,10 +147,11 @@ async fn run(
     let took = |step| if step == Step::Connect { took } else { Duration::ZERO };
     log.durations.extend(of_connecting(access).map(|step| (step, took(step))));
     look(log, &session, queue, deadline).await;
-    // The connection ends with its session.
+    // The connection ends when `session` is dropped.
 }
 
-/// The step that failed if no host answered: whether any of the names can be resolved.
+/// The step that failed if no host answered: `Resolve` if none of the names can be resolved,
+/// otherwise `Connect`.
 async fn look_up(log: &mut Log, addresses: &[Address], deadline: Deadline) -> Step {
     if addresses.is_empty() {
         return Step::Connect;
@@ -161,8 +169,8 @@ async fn look_up(log: &mut Log, addresses: &[Address], deadline: Deadline) -> St
     Step::Resolve
 }
 
-/// The steps that one call of the client goes through, as far as they are known. A table of
-/// channels may ask for TLS as well, but the client does not say whether it did, nor which names it
+/// The steps that the client's single call goes through, as far as they are known. A channel table
+/// may require TLS as well, but the client reports neither whether it used TLS nor which names it
 /// resolved.
 fn of_connecting(access: &Access) -> impl Iterator<Item = Step> {
     let is_plain = access.endpoint.tls == Tls::Off;
@@ -174,7 +182,8 @@ fn of_connecting(access: &Access) -> impl Iterator<Item = Step> {
     })
 }
 
-/// Measures a round trip, asks the queue manager who it is, and opens the queue.
+/// Measures a round trip, asks for the queue manager's version, and opens the queue if one is
+/// given.
 async fn look(log: &mut Log, session: &Session, queue: Option<&QueueName>, deadline: Deadline) {
     let asked = session.call(deadline, |connection| {
         let started = Instant::now();
@@ -201,7 +210,7 @@ async fn look(log: &mut Log, session: &Session, queue: Option<&QueueName>, deadl
     }
 }
 
-/// As `9.4.5.0 (command level 945, UNIX, CCSID 1208)`.
+/// Version text such as `9.4.5.0 (command level 945, UNIX, CCSID 1208)`.
 fn version_of(queue_manager: Option<&QueueManager>, version: Option<String>) -> Option<String> {
     let Some(facts) = queue_manager else { return version };
     let details =
@@ -237,7 +246,8 @@ fn shown(step: Step, durations: &[(Step, Duration)], failure: Option<&(Step, Bro
             ..TestStep::default()
         },
         _ => match took {
-            // The client does these within the call that connects.
+            // The client does this step within the call that connects, so it has no duration of its
+            // own.
             Some(took) if took.is_zero() => TestStep { name, ok: Some(true), ..TestStep::default() },
             Some(took) => TestStep {
                 name,
@@ -250,7 +260,7 @@ fn shown(step: Step, durations: &[(Step, Duration)], failure: Option<&(Step, Bro
     }
 }
 
-/// What a caller can act on.
+/// Error code of the failed step, for the caller to act on.
 fn code(step: Step, error: &BrokerError) -> &'static str {
     match (error, step) {
         (BrokerError::Timeout { .. }, _) => "BROKER_TIMEOUT",

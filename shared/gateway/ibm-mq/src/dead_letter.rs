@@ -1,4 +1,5 @@
-//! Why a message is on a dead-letter queue: the header that the queue manager puts before its body.
+//! Dead-letter header (MQDLH) that the queue manager puts before a message's body: origin, reason
+//! and time.
 
 use std::mem::offset_of;
 
@@ -9,13 +10,15 @@ use crate::incoming::put_at;
 use crate::mqi::text_in;
 use crate::reason::Reason;
 
-/// IBM MQ's format of a body that begins with a dead-letter header.
+/// IBM MQ's format name for a body that begins with a dead-letter header.
 const DEAD_LETTER: &str = "MQDEAD";
 
-/// The integers of a header are in the order of the machine that wrote it.
+/// Flag for reversed integers: those of a header are in the byte order of the machine that wrote
+/// it.
 const REVERSED: MQLONG = mqi::MQENC_INTEGER_REVERSED;
 
-/// What the header of the body says, if there is one. The body keeps it.
+/// History from the body's dead-letter header, or nothing if there is none. The body keeps the
+/// header.
 pub(crate) fn deaths(md: &mqi::MQMD, body: &[u8]) -> Vec<Death> {
     if text_in(&md.Format) != DEAD_LETTER {
         return Vec::new();
@@ -41,7 +44,8 @@ fn death(encoding: MQLONG, body: &[u8]) -> Option<Death> {
     })
 }
 
-/// Where a message was put first, as its dead-letter header has it, and what it was like then.
+/// First destination of a message according to its dead-letter header, with the format that its
+/// body had there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) queue: String,
@@ -52,15 +56,16 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Takes the header off: the descriptor says again what the rest of the body is.
+    /// Removes the header: restores the descriptor's format fields, and returns the rest of the
+    /// body.
     pub(crate) fn take_off<'b>(&self, md: &mut mqi::MQMD, body: &'b [u8]) -> &'b [u8] {
         (md.Format, md.Encoding, md.CodedCharSetId) = (self.format, self.encoding, self.ccsid);
         body.get(size_of::<MQDLH>()..).unwrap_or_default()
     }
 }
 
-/// Where the message goes back to, if its body begins with a dead-letter header. The beginning of a
-/// body is enough.
+/// Destination that the message goes back to, or `None` if its body does not begin with a
+/// dead-letter header. The beginning of a body is enough.
 pub(crate) fn origin(md: &mqi::MQMD, body: &[u8]) -> Option<Origin> {
     if text_in(&md.Format) != DEAD_LETTER || body.get(..4)? != b"DLH " || body.len() < size_of::<MQDLH>() {
         return None;
@@ -93,7 +98,7 @@ fn number_at(encoding: MQLONG, body: &[u8], offset: usize) -> Option<MQLONG> {
     })
 }
 
-/// The name of a reason code, or the number of a feedback code.
+/// Name of a reason code, or number of a feedback code.
 fn reason_name(code: MQLONG) -> String {
     match Reason::of(code).name {
         "unknown" => code.to_string(),

@@ -1,4 +1,4 @@
-//! How many messages a queue has, and which queues have none of their own.
+//! Depth of a queue, and errors for queues that hold no messages of their own.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::mqi::{Refusal, Verb};
 use crate::pools::Pools;
 use crate::session::{Failure, Session};
 
-/// Asks for a queue's depth, behind an alias too.
+/// Returns the depth of a queue, or of the base queue of an alias.
 pub(crate) async fn depth(
     pools: &Arc<Pools>,
     access: &Access,
@@ -46,8 +46,8 @@ fn without_messages(queue: &QueueName, kind: &str) -> BrokerError {
     BrokerError::unsupported(format!("{queue} is {kind}, which has no messages of its own"))
 }
 
-/// What can be the reason that a queue cannot be opened to get or to look at messages: that it has
-/// none of its own.
+/// Reason codes with which MQOPEN may refuse a queue that holds no messages of its own, to get or
+/// browse.
 const NOT_OPENED: [MQLONG; 6] = [
     mqi::MQRC_ALIAS_BASE_Q_TYPE_ERROR,
     mqi::MQRC_OBJECT_TYPE_ERROR,
@@ -57,8 +57,8 @@ const NOT_OPENED: [MQLONG; 6] = [
     mqi::MQRC_UNKNOWN_REMOTE_Q_MGR,
 ];
 
-/// Ends a session whose queue could not be opened or read, and says what the failure means. A queue
-/// that has no messages of its own is called what it is.
+/// Ends a session whose queue could not be opened or read, and returns the error. If the queue
+/// holds no messages of its own, the error names its kind.
 pub(crate) async fn fail_to_get(
     session: Session,
     failure: Failure,

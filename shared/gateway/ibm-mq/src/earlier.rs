@@ -1,10 +1,11 @@
-//! What earlier attempts at a produce put, found on the queue by the messages' ids.
+//! Finds the messages that earlier attempts of a produce have put, by their ids on the queue.
 //!
-//! Each attempt puts the messages in their order, in units of work that happen wholly or not at
-//! all, and begins behind what was known to be put. So a message that is there proves that all
-//! before it were put as well, even if somebody has taken those since. The search is for the last
-//! one that is there. Nothing is proved by one that is not there: it was never put, or somebody has
-//! taken it. Where nobody noted on which queue the attempts before were, all have to be there.
+//! Each attempt puts the messages in order, in units of work that are committed or backed out as a
+//! whole, and begins after the messages that were known to be put. So a message on the queue proves
+//! that all before it were put as well, even if consumers have taken those since. The search looks
+//! for the last message that is on the queue. An absent message proves nothing: it was never put,
+//! or a consumer has taken it. If the record does not show on which queue the earlier attempts
+//! were, all messages have to be there.
 
 use std::collections::BTreeSet;
 
@@ -15,27 +16,27 @@ use mq::ContentSeed;
 use crate::doubt;
 use crate::mqi::{Connection, Object, Properties, Refusal};
 
-/// How many messages are looked for that lie evenly between the first one and the last one.
+/// Number of messages to look for at equal distances between the first and the last.
 const EVENLY: u64 = 64;
 
-/// A look for messages that may be on a queue.
+/// Search for messages that may be on a queue.
 pub(crate) struct Look {
-    /// How many of the first messages are known to have been put.
+    /// Number of first messages that are known to have been put.
     pub(crate) from: u64,
-    /// How many of them can have been put.
+    /// Upper limit of the number of messages that can have been put.
     pub(crate) end: u64,
-    /// Whether they were put on this queue. If nobody knows, somebody may have brought some of them
-    /// here, and one proves nothing of another.
+    /// True if the earlier attempts used this queue. If that is unknown, some of the messages may
+    /// have been brought here from another queue, so one proves nothing about the others.
     pub(crate) is_here: bool,
-    /// What their ids are made from.
+    /// Seed from which the message ids are computed.
     pub(crate) seed: ContentSeed,
-    /// When what was found has to do.
+    /// Time at which the search ends with what it has found.
     pub(crate) until: Deadline,
 }
 
 impl Look {
-    /// How many of the first messages were put for certain. Changes nothing on the queue, and
-    /// nothing in the connection's unit of work.
+    /// Number of first messages that certainly were put. The search changes neither the queue nor
+    /// the connection's unit of work.
     pub(crate) fn at(&self, connection: &Connection, queue: &str) -> Result<u64, Refusal> {
         let queue = Object::open_queue(connection, queue, mqi::MQOO_BROWSE)?;
         let properties = Properties::new(connection)?;
@@ -57,12 +58,12 @@ impl Look {
     }
 }
 
-/// Up to where messages turned out to be there, of those from index `from` on and before `end`;
-/// `from` if none did.
+/// Index after the last message found on the queue, of those from index `from` on and before `end`;
+/// `from` if none was found.
 ///
-/// Looks for some of them, the last ones first, and between the last one that is there and the
-/// next one that is not by halves. Where others took only the first ones, or none, that finds the
-/// end, if any of the chosen ones is there.
+/// Looks for a selection of them, the last ones first, and then by bisection between the last one
+/// found and the next one that is absent. If consumers took only the first messages, or none, this
+/// finds the exact end, provided that any of the selected messages is on the queue.
 fn last<E>(from: u64, end: u64, mut is_there: impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
     let mut absent = end;
     let mut there = None;
@@ -85,7 +86,8 @@ fn last<E>(from: u64, end: u64, mut is_there: impl FnMut(u64) -> Result<bool, E>
     Ok(there + 1)
 }
 
-/// More of the first ones, since a checkpoint is not long ago; some of all; and the last one.
+/// Indices to look for: many near the start, since the last checkpoint is recent; some evenly over
+/// the range; and the last one.
 fn chosen(from: u64, end: u64) -> BTreeSet<u64> {
     let length = end.saturating_sub(from);
     let near = (0..u64::BITS).map(|power| (1_u64 << power) - 1);
@@ -104,8 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// What the search comes to where the messages of `there` are on the queue, and how many were
-    /// looked for.
+    /// Result of the search if the messages of `there` are on the queue, and the number of lookups.
     fn searched(from: u64, end: u64, there: impl Fn(u64) -> bool) -> (u64, usize) {
         let mut looks = 0;
         let found = last(from, end, |index| {

@@ -1,4 +1,4 @@
-//! What a refusal of the library means to a caller.
+//! Translates refusals of the client library into errors for the caller.
 
 use libmqm_sys::{self as mqi, MQLONG};
 use mq::{BrokerError, BrokerReply, QueueName};
@@ -8,7 +8,7 @@ use crate::reason::{Kind, Reason};
 
 pub(crate) const PRODUCT: &str = "IBM MQ";
 
-/// What was going on.
+/// Operation that was in progress when an error occurred.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum During<'a> {
     /// Connecting to the queue manager of this name.
@@ -16,7 +16,7 @@ pub(crate) enum During<'a> {
         queue_manager: &'a str,
     },
     Queue(&'a QueueName),
-    /// Something that concerns the connection alone.
+    /// An operation that concerns only the connection.
     Connection,
 }
 
@@ -48,20 +48,20 @@ impl Refusal {
         error.with_reply(self.reply()).caused_by(self)
     }
 
-    /// What the queue manager said, for the caller.
+    /// The queue manager's reply code, for the caller.
     fn reply(self) -> BrokerReply {
         let Reason { code, name, .. } = Reason::of(self.reason);
         BrokerReply { product: PRODUCT, code: code.into(), name }
     }
 
-    /// Whether the connection may be used for other work.
+    /// True if the connection may be used for other work.
     pub(crate) fn spares_the_connection(self) -> bool {
         !matches!(Reason::of(self.reason).kind, Kind::Unreachable | Kind::InDoubt)
             && !is_internal(self.reason)
     }
 }
 
-/// Whether the library itself may be in a state that nobody knows.
+/// True if the client library itself may be in an unknown state.
 fn is_internal(reason: MQLONG) -> bool {
     matches!(
         reason,
@@ -69,18 +69,19 @@ fn is_internal(reason: MQLONG) -> bool {
     )
 }
 
-/// What a commit came to that was not confirmed.
+/// Outcome of a commit that was not confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Uncommitted {
-    /// Nothing of the unit of work happened.
+    /// The unit of work certainly had no effect.
     BackedOut,
-    /// It may have happened.
+    /// The unit of work may have been committed.
     InDoubt,
 }
 
 impl Uncommitted {
-    /// What the reason of an MQCMIT says. Only what certainly comes before the commit is not in
-    /// doubt: the queue manager's word that it backed out, and what the library refuses itself.
+    /// Outcome that the reason of an MQCMIT proves. Everything is in doubt except reasons that
+    /// certainly precede the commit: the queue manager reports that it backed out, or the library
+    /// refused the call itself.
     pub(crate) fn of(refusal: Refusal) -> Self {
         match refusal.reason {
             mqi::MQRC_BACKED_OUT
@@ -114,7 +115,7 @@ mod tests {
         assert_eq!((reply.product, reply.code, reply.name), ("IBM MQ", 2053, "MQRC_Q_FULL"));
         let text = error.to_string();
         assert!(text.contains("ORDERS") && text.contains("2053, MQRC_Q_FULL") && text.contains("MAXDEPTH"));
-        // Where an answer has no place for the code itself, its text has it.
+        // If a response has no member for the code, its text contains it.
         let error = refusal(2538).into_error(During::LogIn { queue_manager: "QM1" });
         assert!(error.to_string().contains("QM1 (2538, MQRC_HOST_NOT_AVAILABLE)"), "{error}");
     }

@@ -1,19 +1,19 @@
-//! What a queue manager says of itself and of its queues.
+//! Attributes of a queue manager and of its queues.
 
 use libmqm_sys::{self as mqi, MQLONG};
 
 use crate::mqi::{Connection, Object, Refusal};
 
-/// What a queue manager says of itself. A user may connect and not be allowed to ask.
+/// Attributes of a queue manager. A user may be allowed to connect but not to inquire them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueManager {
     pub(crate) name: String,
-    /// Tells it from every other queue manager, also one of the same name.
+    /// Unique identifier, which differs even from a queue manager of the same name.
     pub(crate) id: String,
     pub(crate) platform: MQLONG,
     pub(crate) command_level: MQLONG,
     pub(crate) ccsid: MQLONG,
-    /// How many messages a unit of work may have.
+    /// Maximum number of messages in a unit of work.
     pub(crate) max_uncommitted: u64,
 }
 
@@ -44,7 +44,7 @@ impl QueueManager {
         })
     }
 
-    /// As `9.4.5.0`; queue managers before 7.1 do not know.
+    /// Version such as `9.4.5.0`; queue managers before 7.1 do not report it.
     pub(crate) fn ask_version(connection: &Connection) -> Result<String, Refusal> {
         let queue_manager = Object::open_queue_manager(connection)?;
         let (_, texts) = queue_manager.inquire(&[], &[(mqi::MQCA_VERSION, mqi::MQ_VERSION_LENGTH)])?;
@@ -69,33 +69,33 @@ impl QueueManager {
     }
 }
 
-/// What a queue is.
+/// Kind of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QueueKind {
     Local(LocalQueue),
-    /// A queue that has no messages of its own, by the name of its kind.
+    /// A queue that holds no messages of its own, with the name of its kind.
     Elsewhere(&'static str),
 }
 
-/// A queue with messages, perhaps behind an alias.
+/// A queue that holds messages, perhaps reached through an alias.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LocalQueue {
     pub(crate) depth: u64,
     pub(crate) max_depth: u64,
     pub(crate) open_input: u64,
     pub(crate) open_output: u64,
-    /// 0 is none.
+    /// Backout threshold (BOTHRESH); 0 means none.
     pub(crate) backout_threshold: u64,
-    /// Empty is none.
+    /// Backout queue (BOQNAME); empty means none.
     pub(crate) backout_queue: String,
 }
 
-/// How many aliases may follow one another. IBM MQ allows one; a definition that leads back to
-/// itself must not keep us.
+/// Maximum number of aliases in a row. IBM MQ allows one; the limit ends definitions that lead back
+/// to themselves.
 const MOST_ALIASES: usize = 4;
 
 impl QueueKind {
-    /// Asks what the queue of this name is, and follows aliases to their base.
+    /// Inquires the kind of the queue of this name, and follows aliases to their base queue.
     pub(crate) fn ask(connection: &Connection, name: &str) -> Result<Self, Refusal> {
         let mut name = name.to_owned();
         for steps in 0..MOST_ALIASES {
@@ -152,7 +152,7 @@ impl LocalQueue {
     }
 }
 
-/// The first numbers, of which the library gives as many as it was asked for.
+/// The first `N` numbers. The library returns as many as it was asked for.
 fn array<const N: usize>(numbers: &[MQLONG]) -> [MQLONG; N] {
     let mut values = [0; N];
     for (value, number) in values.iter_mut().zip(numbers) {

@@ -1,4 +1,4 @@
-//! Getting messages from a queue as one unit of work, and what becomes of it.
+//! Gets messages from a queue as one unit of work, and commits it or backs it out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::pools::Pools;
 use crate::session::{Failure, Session, Told};
 use crate::taking::{self, Plan, Selection, Taken, Wait};
 
-/// What the queue manager says of an expression that it cannot select by.
+/// Reason codes for a selection expression that the queue manager cannot use.
 const OF_EXPRESSIONS: [MQLONG; 5] = [
     mqi::MQRC_SELECTOR_SYNTAX_ERROR,
     mqi::MQRC_SELECTOR_INVALID_FOR_TYPE,
@@ -26,9 +26,9 @@ const OF_EXPRESSIONS: [MQLONG; 5] = [
     mqi::MQRC_SELECTION_NOT_AVAILABLE,
     mqi::MQRC_CONTENT_ERROR,
 ];
-/// What is kept of the time when waiting for a first message, for all that follows.
+/// Time reserved while waiting for a first message, for everything that follows.
 const WAIT_MARGIN: Duration = Duration::from_millis(750);
-/// What is kept of the time when taking messages.
+/// Time reserved while taking messages, for everything that follows.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 pub(crate) async fn fetch(
     pools: &Arc<Pools>,
@@ -89,7 +89,7 @@ fn selection(command: &ConsumeCommand) -> Result<Selection, BrokerError> {
     })
 }
 
-/// What is done on a connection that is there now.
+/// Plan of what to take, computed when the connection is available.
 fn plan(
     queue: &QueueName,
     command: &ConsumeCommand,
@@ -114,7 +114,7 @@ fn plan(
     }
 }
 
-/// Where messages came from, for a look at it.
+/// Queue that messages came from, for searching it after a commit in doubt.
 pub(crate) struct Place {
     pub(crate) pools: Arc<Pools>,
     pub(crate) access: Access,
@@ -141,8 +141,8 @@ impl UnitOfWork for Unit {
     }
 
     async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError> {
-        // The messages go back in every case: a connection that ends backs out. Without an answer
-        // nobody knows when.
+        // The messages go back in every case: a connection that ends backs out. But without an
+        // answer, the time of that is unknown.
         self.session.back_out(deadline).await.map_err(|failure| failure.into_error(During::Connection))
     }
 }
@@ -151,8 +151,8 @@ impl Unit {
     /// Removes the messages at once.
     ///
     /// # Errors
-    /// If they are certainly on the queue again. If that is not known, they are given with a
-    /// warning: nobody else may ever get them.
+    /// If they are certainly on the queue again. If that is unknown, they are returned with a
+    /// warning, because no other client may ever get them.
     async fn remove(self, deadline: Deadline) -> Result<Done, BrokerError> {
         let Self { session, place, taken } = self;
         let removed = commit(session, &place, &taken.evidence, deadline).await;
@@ -171,7 +171,7 @@ impl Unit {
     }
 }
 
-/// Commits the unit of work. If its outcome is in doubt, a look at the queue may settle it.
+/// Commits the unit of work. If its outcome is in doubt, searching the queue may settle it.
 async fn commit(
     session: Session,
     place: &Place,

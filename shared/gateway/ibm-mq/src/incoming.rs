@@ -1,4 +1,4 @@
-//! Messages from IBM MQ's form to the gateway's. `docs/messages.md` has the mapping.
+//! Converts messages from IBM MQ's form to the gateway's. `docs/messages.md` has the mapping.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::dead_letter::deaths;
 use crate::mqi::{PropertyValue, text_in};
 use crate::property_names::{CONTENT_ENCODING, CONTENT_TYPE, TYPE, from_property};
 
-/// A message as it was got, whoever put it.
+/// Converts a message from any application to the gateway's form.
 pub(crate) fn received(
     md: &mqi::MQMD,
     mut properties: Vec<(String, PropertyValue)>,
@@ -66,12 +66,12 @@ pub(crate) fn received(
     }
 }
 
-/// An id, unless it is IBM MQ's way to say that there is none.
+/// The id, or `None` if all bytes are zero, which is IBM MQ's form of no id.
 fn id(bytes: mqi::MQBYTE24) -> Option<Vec<u8>> {
     (bytes != [0; 24]).then(|| bytes.to_vec())
 }
 
-/// A text, unless it is empty.
+/// The text, or `None` if it is empty.
 fn filled(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
@@ -84,12 +84,13 @@ fn text(text: &str) -> Option<PropertyText> {
     filled(text).and_then(|text| PropertyText::try_from(text).ok())
 }
 
-/// A number, unless it is the one that every message has.
+/// The number, or `None` if it is 0, the value of every message that does not set it.
 fn number(number: mqi::MQLONG) -> Option<MqLong> {
     MqLong::try_from(i64::from(number)).ok().filter(|number| number.get() != 0)
 }
 
-/// Takes a property of the gateway's own. One of another type is a header.
+/// Takes a property that the gateway writes itself. A property of this name with another type is
+/// left as a header.
 fn take(properties: &mut Vec<(String, PropertyValue)>, name: &str) -> Option<PropertyText> {
     let index = properties.iter().position(|(known, _)| known == name)?;
     let (_, PropertyValue::Text(text)) = properties.get(index)? else { return None };
@@ -98,7 +99,7 @@ fn take(properties: &mut Vec<(String, PropertyValue)>, name: &str) -> Option<Pro
     Some(text)
 }
 
-/// A group, whose id is text if it can be.
+/// Group of the message. Its id is text if it is valid UTF-8 without control characters.
 fn group(md: &mqi::MQMD) -> Option<Group> {
     let last = md.MsgFlags & mqi::MQMF_LAST_MSG_IN_GROUP != 0;
     if !last && md.MsgFlags & mqi::MQMF_MSG_IN_GROUP == 0 {
@@ -116,7 +117,7 @@ fn group(md: &mqi::MQMD) -> Option<Group> {
     Some(Group { id, sequence, last })
 }
 
-/// The time from `YYYYMMDD` and `HHMMSSTH`, in UTC and to a hundredth of a second.
+/// Time from `YYYYMMDD` and `HHMMSSTH`, in UTC with a precision of 1/100 s.
 pub(crate) fn put_at(date: &str, time: &str) -> Option<Timestamp> {
     let part = |text: &str, range: std::ops::Range<usize>| text.get(range)?.parse::<i16>().ok();
     let small = |text: &str, range| i8::try_from(part(text, range)?).ok();
@@ -209,7 +210,7 @@ mod tests {
         ];
         let message = received(&descriptor(), properties, Vec::new());
         assert_eq!(message.properties.content_type.as_deref(), Some("application/json"));
-        // One of another type is what somebody else wrote.
+        // A property of another type was written by another application.
         assert_eq!(message.headers, BTreeMap::from([(TYPE.to_owned(), HeaderValue::Int8(1))]));
     }
 }

@@ -1,9 +1,9 @@
-//! A key repository, from what holds it to the file that the client reads.
+//! Key repository: read from a secret or an object, and written to the file that the client reads.
 //!
-//! A secret of text is a JSON object: `{"kdb": "<base64>", "sth": "<base64>"}` for a CMS key
-//! database with its stash file, or `{"p12": "<base64>", "password": "…"}` for a PKCS#12 one (MQ
-//! 9.3 or later). Both may have a `certificateLabel`. A binary secret or an object of S3 is the
-//! file itself, and the target names what opens it.
+//! A text secret is a JSON object: `{"kdb": "<base64>", "sth": "<base64>"}` for a CMS key database
+//! with its stash file, or `{"p12": "<base64>", "password": "…"}` for a PKCS#12 one (MQ 9.3 or
+//! later). Both may have a `certificateLabel`. A binary secret or an S3 object is the file itself,
+//! and the target names its stash file or password.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -28,10 +28,9 @@ struct Secret {
     certificate_label: Option<String>,
 }
 
-/// A key repository that has been read.
+/// A parsed key repository.
 pub(crate) struct KeyRepository {
-    /// The name that the client is told: that of a key database goes without its `.kdb`, as clients
-    /// before 9.3 want it.
+    /// File name for the client. For a key database it omits `.kdb`, as clients before 9.3 require.
     name: &'static str,
     files: Vec<(&'static str, Vec<u8>)>,
     pub(crate) password: Option<SecretString>,
@@ -39,11 +38,12 @@ pub(crate) struct KeyRepository {
     identity: Identity,
 }
 
-/// Tells key repositories apart by all that they are made of, their passwords and labels included.
+/// Digest over the whole key repository, including its password and label; equal only for equal
+/// repositories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity([u8; 32]);
 
-/// Why a secret or an object is no key repository. Nothing of its content is shown.
+/// Reason why a secret or an object is not a key repository. It shows nothing of the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("it is not a JSON object with kdb and sth, or p12 and password, and perhaps certificateLabel")]
@@ -92,7 +92,7 @@ impl KeyRepository {
         Ok(Self { name, files, password, certificate_label, identity })
     }
 
-    /// A key repository that is its files already.
+    /// Builds a key repository from its files.
     pub(crate) fn of_files(files: &KeyFiles) -> Result<Self, Malformed> {
         let KeyFiles { store, stash, password, certificate_label } = files;
         if stash.is_none() && password.is_none() {
@@ -125,8 +125,8 @@ impl KeyRepository {
         self.identity
     }
 
-    /// Writes the files below `directory`, for nobody else to read, until what is returned is
-    /// dropped. What processes that are no more left there is removed.
+    /// Writes the files below `directory`, readable only by this user, until the returned value is
+    /// dropped. Removes the files of processes that have ended.
     pub(crate) fn write(&self, directory: &Path) -> io::Result<Written> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         sweep(directory)?;
@@ -141,19 +141,22 @@ impl KeyRepository {
     }
 }
 
-/// The largest stash file: what a secret can have. Those of IBM's tools have less than 200 bytes.
+/// Maximum size of a stash file in bytes, which is that of a secret. Those of IBM's tools have less
+/// than 200 bytes.
 const LARGEST_STASH: usize = 65_536;
 
-/// What a file is, by its content: neither secrets nor objects have to have a name that says it.
+/// Type of a file, recognized by its content: neither secrets nor objects need a name that shows
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Cms,
     Pkcs12,
 }
 
-/// PKCS#12 is DER or BER that begins with version 3 (RFC 7292, section 4). IBM does not publish the
-/// form of CMS key databases, so every other file is one unless it is known to be something else:
-/// the client says then that it cannot use it.
+/// Recognizes the type of a file. PKCS#12 is DER or BER that begins with version 3 (RFC 7292,
+/// section 4). IBM does not publish the format of CMS key databases, so every other file is taken
+/// for one, unless it is recognized as something else: the client then reports that it cannot use
+/// it.
 fn kind(file: &[u8]) -> Result<Kind, Malformed> {
     const OTHERS: [(&[u8], &str); 5] = [
         (b"\xFE\xED\xFE\xED", "a Java key store (JKS)"),
@@ -177,7 +180,8 @@ fn kind(file: &[u8]) -> Result<Kind, Malformed> {
     }
     let Some(rest) = file.strip_prefix(&[0x30]) else { return Ok(Kind::Cms) };
     let content = match rest.split_first() {
-        // The length is in the lower bits, or has so many bytes, which are none if it is not known.
+        // The length is in the lower bits, or the lower bits give the number of length bytes, which
+        // is 0 if the length is indefinite.
         Some((length @ 0x80..=0x84, rest)) => rest.get(usize::from(length & 0x7F)..),
         Some((..0x80, rest)) => Some(rest),
         _ => None,
@@ -188,7 +192,8 @@ fn kind(file: &[u8]) -> Result<Kind, Malformed> {
     }
 }
 
-/// A file that is text, without what may be before it.
+/// The content of a text file, without a byte order mark and leading white space. `None` if it is
+/// not text.
 fn as_text(file: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(file).ok()?.trim_start_matches('\u{FEFF}').trim_start();
     let is_text = text.chars().all(|character| !character.is_control() || character.is_ascii_whitespace());
@@ -216,7 +221,7 @@ impl Identity {
     }
 }
 
-/// The files of a key repository. Dropping it removes them.
+/// The files of a key repository on disk. Dropping it removes them.
 #[derive(Debug)]
 pub(crate) struct Written {
     place: PathBuf,
@@ -224,7 +229,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// The name that the client is told.
+    /// Path for the client, as it expects it.
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
@@ -236,15 +241,22 @@ impl Drop for Written {
     }
 }
 
-/// Nothing depends on the removal, so a failure is only logged.
+/// Removes the directory. Nothing depends on that, so a failure is only logged.
 fn remove(place: &Path) {
     if let Err(error) = fs::remove_dir_all(place) {
         let error: &dyn std::error::Error = &error;
-        tracing::warn!(event_type = "key_repository.not_removed", error, "a key repository stays on disk");
+        tracing::warn!(
+            event_type = "key_repository.not_removed",
+            path = %place.display(),
+            error,
+            "cannot remove the key repository {} from disk",
+            place.display()
+        );
     }
 }
 
-/// Removes what this process, which has none in use now, and others that have ended left behind.
+/// Removes files that this process left behind, which uses none at this moment, and those of
+/// processes that have ended.
 fn sweep(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -354,11 +366,11 @@ mod tests {
     fn files_are_for_their_owner_alone_and_go_when_nobody_needs_them() {
         let directory = tempfile::tempdir().unwrap();
         let left = |process: u32| directory.path().join(format!("{process}-abc"));
-        // Of a process that has ended (numbers are below 2^22), and of one that lives.
+        // Files of a process that has ended (numbers are below 2^22), and of one that runs.
         for process in [4_194_305, 1] {
             fs::create_dir(left(process)).unwrap();
         }
-        // A file of somebody else's does not stop a connection.
+        // A file that belongs to another program does not prevent a connection.
         fs::write(directory.path().join("4194305-file"), "").unwrap();
         let written = parse(r#"{"kdb":"AQI=","sth":"Aw=="}"#).unwrap().write(directory.path()).unwrap();
         for (name, content) in [("key.kdb", vec![1, 2]), ("key.sth", vec![3])] {

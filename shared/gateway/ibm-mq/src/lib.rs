@@ -1,11 +1,11 @@
 //! [`broker::Broker`] over the MQI, for IBM MQ.
 //!
 //! IBM's client library is loaded when the first connection is made. Each connection belongs to a
-//! thread of its own, since the library wants that; what is to be done is sent there. Connections
-//! are kept between requests, under a cap that all brokers share. They live in a function that is
-//! frozen between invocations: one that was idle for long is probed or ended, every wait has a
-//! deadline, and a connection whose state is uncertain is never used again. Ending one backs out
-//! what was not committed.
+//! thread of its own, because the library requires that; operations are sent to that thread.
+//! Connections are kept between requests, under a cap that all brokers share. They live in a
+//! function that is frozen between invocations. So a connection that was idle for long is probed or
+//! ended, every wait has a deadline, and a connection in an uncertain state is never used again.
+//! Ending a connection backs out uncommitted work.
 //!
 //! ```text
 //! IbmMq -> Pools -> Session -> Worker (a thread) -> mqi (the library)
@@ -58,33 +58,33 @@ use mq::{
 use crate::pools::Pools;
 pub use crate::settings::Settings;
 
-/// How many bytes of messages an operation holds at once, at most: a message that is moved, as it
+/// Maximum bytes of messages that an operation holds at once: a message that is moved is held as it
 /// came and as it goes.
 pub const MOST_HELD: usize = 16 * 1024 * 1024;
 
-/// The bytes of memory that IBM's client takes beside its connections.
+/// Bytes of memory that IBM's client takes besides its connections.
 pub const LIBRARY_MEMORY: usize = 48 * 1024 * 1024;
 
-/// IBM MQ, at every target.
+/// The [`Broker`] implementation for IBM MQ, for all targets.
 pub struct IbmMq {
     pools: Arc<Pools>,
 }
 
 impl IbmMq {
-    /// As many connections are open at any time as `cap` allows, those of other brokers included.
-    /// Nothing is loaded before the first one.
+    /// Creates a broker that shares `cap` with other brokers: their connections count towards the
+    /// same limit. The library is loaded with the first connection.
     #[must_use]
     pub fn new(settings: Settings, cap: Arc<ConnectionCap>) -> Self {
         Self { pools: Pools::new(settings, cap) }
     }
 
     /// Ends idle connections that are too old to be used again. A function that was frozen calls
-    /// this when it goes on, whatever its request is.
+    /// this when it resumes, before any request.
     pub fn end_stale(&self) {
         self.pools.end_stale();
     }
 
-    /// Waits until the connections have ended that are not kept after their request. A function
+    /// Waits until the connections that are not kept after their request have ended. A function
     /// calls this before it answers, because it may be frozen then.
     pub async fn settle(&self, deadline: Deadline) {
         self.pools.settle(deadline).await;

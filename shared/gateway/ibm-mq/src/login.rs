@@ -1,4 +1,4 @@
-//! From a target with its secrets to what the client is given.
+//! Builds the client's connection parameters from a target and its secrets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,15 +12,16 @@ use crate::mqi::{ChannelTls, Login, Route};
 use crate::settings::Settings;
 use crate::tls::TlsLease;
 
-/// What the client chooses from if a target names no cipher specification (MQ 9.1.1 or later).
+/// Cipher specification for a target that names none: the client then negotiates one (MQ 9.1.1 or
+/// later).
 const ANY_CIPHER: &str = "ANY_TLS12_OR_HIGHER";
 
-/// The longest user and password that a client sends (MQ_CLIENT_USER_ID_LENGTH,
+/// Maximum lengths of user and password that a client sends, in bytes (MQ_CLIENT_USER_ID_LENGTH,
 /// MQ_CSP_PASSWORD_LENGTH).
 const LONGEST_USER: usize = libmqm_sys::MQ_CLIENT_USER_ID_LENGTH;
 const LONGEST_PASSWORD: usize = libmqm_sys::MQ_CSP_PASSWORD_LENGTH;
 
-/// What connects to the target, but for where its key repository is.
+/// Connection parameters of a target, except the path of its key repository.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     login: Login,
@@ -38,12 +39,12 @@ impl Wanted {
         &self.login.queue_manager
     }
 
-    /// The key repository that the connection needs.
+    /// Key repository that the connection needs, or `None` without TLS.
     pub(crate) fn key_repository(&self) -> Option<&KeyRepository> {
         self.tls.as_ref().map(|tls| &*tls.repository)
     }
 
-    /// What the client is given, with the key repository that is leased.
+    /// Connection parameters with the path of the leased key repository.
     pub(crate) fn with_key_repository_of(&self, lease: Option<&TlsLease>) -> Login {
         let tls = self.tls.as_ref().zip(lease).map(|(wanted, lease)| ChannelTls {
             is_joined: lease.is_joined(),
@@ -56,10 +57,10 @@ impl Wanted {
     }
 }
 
-/// What connects to the target.
+/// Builds the connection parameters of a target.
 ///
 /// # Errors
-/// If the target is not complete, or its key repository cannot be used.
+/// If the target is incomplete, or its key repository cannot be used.
 pub(crate) fn login(access: &Access, settings: &Settings) -> Result<Wanted, BrokerError> {
     let endpoint = &access.endpoint;
     let tls = match &endpoint.tls {
@@ -97,7 +98,7 @@ pub(crate) fn login(access: &Access, settings: &Settings) -> Result<Wanted, Brok
 fn credentials(access: &Access) -> Result<Option<mq::Credentials>, BrokerError> {
     let Some(credentials) = &access.credentials else {
         return match &access.endpoint.user {
-            // The client would send its own user instead, which is not the one that was asked for.
+            // The client would send its own user instead of the requested one.
             Some(_) => Err(BrokerError::unsupported("IBM MQ needs a password (passwordRef) beside a user")),
             None => Ok(None),
         };
@@ -112,7 +113,7 @@ fn credentials(access: &Access) -> Result<Option<mq::Credentials>, BrokerError> 
     Ok(Some(credentials.clone()))
 }
 
-/// A table's place, which is a file or behind https: the client would also follow other schemes.
+/// Checks the URL of a channel table: a file or https. The client would also follow other schemes.
 fn table(url: &str) -> Result<String, BrokerError> {
     let is_known = ["file://", "https://"].iter().any(|scheme| url.starts_with(scheme));
     if is_known {

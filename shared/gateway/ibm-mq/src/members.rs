@@ -1,12 +1,12 @@
-//! The members of a request that IBM MQ cannot carry, as far as this is known before it is asked,
-//! and those that it refuses itself.
+//! Members of a request that IBM MQ cannot carry: those that are known before any message is put,
+//! and those that the queue manager refuses.
 
 use libmqm_sys::{self as mqi, MQLONG};
 use mq::{BrokerError, MessageType, Outgoing, OwnProps, Properties};
 
 use crate::outgoing::{correlation_id, group_id, put_at, to_mq};
 
-/// Refuses what IBM MQ can carry in no message, before any is put.
+/// Returns an error for members that IBM MQ can carry in no message, before any is put.
 pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
     for index in 0..outgoing.count() {
         let refused = BrokerError::unsupported_member;
@@ -24,7 +24,8 @@ pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
     Ok(())
 }
 
-/// A refusal of the queue manager, which may be about a member of the message at `index`.
+/// Adds to an error of the queue manager the pointer to the member of the message at `index` that
+/// it is about, if the reason code shows one.
 pub(crate) fn blame(outgoing: &Outgoing, index: u64, reason: MQLONG, error: BrokerError) -> BrokerError {
     match Member::of_reason(reason) {
         Some(member) => error.at(member.pointer(outgoing, index)),
@@ -32,7 +33,7 @@ pub(crate) fn blame(outgoing: &Outgoing, index: u64, reason: MQLONG, error: Brok
     }
 }
 
-/// A member of the request that IBM MQ cannot carry, or not without another one.
+/// A member of the request that IBM MQ cannot carry, or cannot carry without another member.
 #[derive(Debug, PartialEq, Eq)]
 struct Misfit {
     member: Member,
@@ -42,7 +43,7 @@ struct Misfit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Member {
     ReplyTo,
-    /// A `replyTo` that `messageType` asks for.
+    /// A `replyTo` that the `messageType` requires.
     ReplyToOfRequest,
     AppId,
     Group,
@@ -71,7 +72,7 @@ impl Member {
         }
     }
 
-    /// What the queue manager means by the reason code of an MQPUT.
+    /// The member that the reason code of an MQPUT is about.
     const fn of_reason(reason: MQLONG) -> Option<Self> {
         Some(match reason {
             mqi::MQRC_EXPIRY_ERROR => Self::ExpiryMs,
@@ -133,7 +134,8 @@ fn check_properties(own: &Properties) -> Result<(), Misfit> {
     own.group.as_ref().map_or(Ok(()), |group| group_id(group).map(drop)).map_err(of(Member::Group))
 }
 
-/// Refuses a text that a field of fixed length would alter: it ends at a NUL, and blanks fill it.
+/// Returns an error for a text that a field of fixed length would alter: it ends at a NUL, and is
+/// filled with blanks.
 fn fixed(text: &str, most: usize) -> Result<(), String> {
     if text.is_empty() {
         return Err("must not be empty for IBM MQ, which has no such text but none".to_owned());
@@ -223,7 +225,7 @@ mod tests {
             let own = Properties { group: Some(group(id)), ..Properties::default() };
             assert_eq!(check_properties(&own).is_ok(), is_carried, "{id:?}");
         }
-        // All bytes of an id that queue managers make.
+        // All byte values of an id that queue managers generate.
         let mut made = [1; 24];
         made[23] = 0;
         let own = Properties { group: Some(group(&made)), ..Properties::default() };

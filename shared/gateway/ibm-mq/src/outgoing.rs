@@ -1,4 +1,4 @@
-//! Messages from the gateway's form to IBM MQ's. `docs/messages.md` has the mapping.
+//! Converts messages from the gateway's form to IBM MQ's. `docs/messages.md` has the mapping.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use mq::{
 use crate::mqi::{PropertyValue, descriptor, fill};
 use crate::property_names::{CONTENT_ENCODING, CONTENT_TYPE, TYPE, to_property};
 
-/// IBM MQ's format of text.
+/// IBM MQ's format name for text.
 const TEXT: &str = "MQSTR";
 const UTF_8: MQLONG = 1208;
 
-/// What IBM MQ takes for no id of a group (MQGI_NONE).
+/// Group id that means "none" to IBM MQ (MQGI_NONE).
 const NO_GROUP: mqi::MQBYTE24 = [0; 24];
 
-/// What IBM MQ takes for no id of a message (MQMI_NONE and MQCI_NONE).
+/// Message id that means "none" to IBM MQ (MQMI_NONE and MQCI_NONE).
 const NO_ID: mqi::MQBYTE24 = [0; 24];
 
 /// A message that is ready to be put.
@@ -31,14 +31,14 @@ pub(crate) struct Prepared {
     pub(crate) body: Vec<u8>,
 }
 
-/// Makes messages of one produce. Those that have the same properties share them.
+/// Prepares the messages of one produce. Messages with the same properties share them.
 pub(crate) struct Preparer<'a> {
     outgoing: &'a Outgoing,
     context: Context<'a>,
     shared: Option<Arc<Vec<(String, PropertyValue)>>>,
 }
 
-/// Who puts the messages, if not the queue manager says it of them.
+/// Identity to write into the messages if they set their context, instead of the queue manager.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) user: &'a str,
@@ -46,6 +46,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl<'a> Preparer<'a> {
+    /// Creates the preparer of a produce.
+    ///
     /// # Errors
     /// If IBM MQ cannot carry the messages' headers.
     pub(crate) fn new(outgoing: &'a Outgoing, context: Context<'a>) -> Result<Self, String> {
@@ -73,7 +75,8 @@ impl<'a> Preparer<'a> {
         Ok(Some(Prepared { descriptor, properties, sequence: index, body: message.body }))
     }
 
-    /// Says who put the message and when, in place of the queue manager.
+    /// Sets the user, the application and the time of the put in the descriptor, in place of the
+    /// queue manager.
     fn set_context(&self, md: &mut mqi::MQMD, index: u64) -> Result<(), String> {
         let props = self.outgoing.props_of(index);
         let own = &props.properties;
@@ -88,7 +91,7 @@ impl<'a> Preparer<'a> {
     }
 }
 
-/// Whether messages say themselves who put them or when, which takes an authority of its own
+/// True if a message sets its application or its time itself, which requires a separate authority
 /// (MQOO_SET_ALL_CONTEXT).
 pub(crate) fn sets_context(outgoing: &Outgoing) -> bool {
     let says = |props: &Properties| props.app_id.is_some() || props.timestamp.is_some();
@@ -98,7 +101,7 @@ pub(crate) fn sets_context(outgoing: &Outgoing) -> bool {
     (0..outgoing.count()).any(|index| says(&outgoing.props_of(index).properties))
 }
 
-/// The time as IBM MQ carries it, in digits.
+/// Time that IBM MQ can carry in its digits, or the error for a later one.
 pub(crate) fn put_at(at: Time) -> Result<Timestamp, String> {
     at.as_timestamp().ok_or_else(|| format!("must not be after {} for IBM MQ", Time::LATEST_TEXT))
 }
@@ -153,12 +156,12 @@ fn describe(md: &mut mqi::MQMD, own: &Properties) -> Result<(), String> {
     Ok(())
 }
 
-/// Tenths of a second, rounded up, so that no message lives for less than was asked for.
+/// Tenths of a second, rounded up, so that no message lives for less than was requested.
 fn tenths(milliseconds: u32) -> MQLONG {
     MQLONG::try_from(milliseconds.div_ceil(100)).unwrap_or(MQLONG::MAX)
 }
 
-/// The date as `YYYYMMDD` and the time as `HHMMSSTH`, in UTC.
+/// Date as `YYYYMMDD` and time as `HHMMSSTH`, in UTC.
 fn date_and_time(at: Timestamp) -> (String, String) {
     let at = at.to_zoned(TimeZone::UTC);
     let date = format!("{:04}{:02}{:02}", at.year(), at.month(), at.day());
@@ -166,7 +169,7 @@ fn date_and_time(at: Timestamp) -> (String, String) {
     (date, format!("{:02}{:02}{:02}{hundredths:02}", at.hour(), at.minute(), at.second()))
 }
 
-/// A correlation id as IBM MQ carries it: 24 bytes, of which zeros fill the rest.
+/// Correlation id as IBM MQ carries it: 24 bytes, padded with zeros.
 pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<mqi::MQBYTE24, String> {
     match correl_id {
         CorrelId::None => Ok([0; 24]),
@@ -197,10 +200,10 @@ pub(crate) fn group_id(group: &Group) -> Result<mqi::MQBYTE24, String> {
     }
 }
 
-/// An id that messages are selected by, of the member that `pointer` leads to.
+/// Id to select messages by. `pointer` leads to the member of the request, for the error.
 ///
 /// # Errors
-/// If it has too many bytes, or none but zeros.
+/// If the id has more than 24 bytes, or is all zeros.
 pub(crate) fn selected(bytes: &[u8], pointer: impl Into<String>) -> Result<mqi::MQBYTE24, BrokerError> {
     let detail = match padded(bytes) {
         None => "IBM MQ's ids have at most 24 bytes",
@@ -212,14 +215,14 @@ pub(crate) fn selected(bytes: &[u8], pointer: impl Into<String>) -> Result<mqi::
     Err(BrokerError::unsupported_member(pointer, detail))
 }
 
-/// The bytes of an id, with zeros up to its length. `None` if they are too many.
+/// The bytes of an id, padded with zeros. `None` if there are more than 24.
 fn padded(bytes: &[u8]) -> Option<mqi::MQBYTE24> {
     let mut id = [0; 24];
     id.get_mut(..bytes.len())?.copy_from_slice(bytes);
     Some(id)
 }
 
-/// The message's properties, but for its sequence.
+/// Properties of the message, except its sequence.
 fn properties(outgoing: &Outgoing, index: u64) -> Result<Vec<(String, PropertyValue)>, String> {
     let mut all = Vec::new();
     for (name, value) in outgoing.headers(index).iter() {
@@ -239,7 +242,7 @@ fn properties(outgoing: &Outgoing, index: u64) -> Result<Vec<(String, PropertyVa
     Ok(all)
 }
 
-/// A header's value as a property's.
+/// Converts a header's value to a property's.
 pub(crate) fn to_mq(name: &str, value: &HeaderValue) -> Result<PropertyValue, String> {
     let none = |kind: &str| Err(format!("IBM MQ has no {kind}, and the header `{name}` has such a value"));
     Ok(match value {

@@ -1,8 +1,8 @@
-//! Messages that come back again and again.
+//! Poison messages, which are backed out again and again.
 //!
-//! A queue names a threshold (BOTHRESH) and a queue for messages that were backed out so often
-//! (BOQNAME). The queue manager does nothing about them: programs move them. A threshold of 0,
-//! which is the default, is none.
+//! A queue names a threshold (BOTHRESH) and a queue for messages that were backed out that often
+//! (BOQNAME). The queue manager does not move them: applications do. A threshold of 0, which is the
+//! default, means none.
 
 use libmqm_sys as mqi;
 use mq::{Base64Bytes, ReceivedMessage};
@@ -11,31 +11,32 @@ use crate::facts::{LocalQueue, QueueKind};
 use crate::mqi::{Connection, Effect, Object, Properties, Refusal};
 use crate::reason::Reason;
 
-/// The poison of one queue, of which nothing is asked before a message came back.
+/// Poison handling of one queue. The queue manager is asked for the attributes only after a message
+/// was backed out.
 pub(crate) struct Poison<'c> {
     connection: &'c Connection,
     queue: &'c str,
     known: Option<Known>,
 }
 
-/// What is known of the queue.
+/// State of the knowledge about the queue.
 #[derive(Clone, Debug)]
 enum Known {
     Local(LocalQueue),
-    /// It has no messages of its own, so nothing comes back to it.
+    /// A queue without messages of its own, on which no message can be backed out.
     Elsewhere,
-    /// The user may not ask.
+    /// The user may not inquire the queue.
     Nothing,
 }
 
-/// What becomes of a message.
+/// Decision about a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Fine,
     Moved {
         warning: String,
     },
-    /// It is past the threshold and stays in the answer.
+    /// The message is past the threshold and stays in the response.
     Kept {
         warning: String,
     },
@@ -46,8 +47,8 @@ impl<'c> Poison<'c> {
         Self { connection, queue, known: None }
     }
 
-    /// Judges a message that was got in the open unit of work, and moves it in the same one if it
-    /// is past the threshold and `may_move`.
+    /// Decides about a message that was got in the open unit of work. Moves it in the same unit of
+    /// work if it is past the threshold and `may_move`.
     pub(crate) fn judge(
         &mut self,
         md: &mqi::MQMD,
@@ -94,7 +95,8 @@ impl<'c> Poison<'c> {
                 let warning = format!("{past}: it is moved to {to} and not in this answer{but}");
                 Ok(Verdict::Moved { warning })
             }
-            // A message that was put with a warning is in the unit of work, which has to go.
+            // A message that was put with a warning is in the unit of work, which must be backed
+            // out.
             Err(refusal) if refusal.spares_the_connection() && refusal.effect == Effect::Nothing => {
                 let name = Reason::of(refusal.reason).name;
                 let warning = format!(
@@ -107,7 +109,7 @@ impl<'c> Poison<'c> {
         }
     }
 
-    /// What the queue says of its poison, which is asked once.
+    /// Attributes of the queue; the queue manager is asked once.
     fn known(&mut self) -> Result<Known, Refusal> {
         if let Some(known) = &self.known {
             return Ok(known.clone());
@@ -124,7 +126,7 @@ impl<'c> Poison<'c> {
 }
 
 /// Puts the message on the backout queue in the open unit of work, with all of its context if the
-/// user may pass that. Gives the reason of a warning.
+/// user may pass that. Returns the reason code of a warning.
 fn move_to(
     connection: &Connection,
     queue: &str,

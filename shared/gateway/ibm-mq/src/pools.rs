@@ -1,4 +1,4 @@
-//! The connections of all targets, under the cap that all brokers share.
+//! Pool of the connections to all targets, under the cap that all brokers share.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -22,12 +22,12 @@ use crate::settings::Settings;
 use crate::tls::{TlsInUse, TlsLease};
 use crate::worker::{Belongings, Closing, NoAnswer, Worker};
 
-/// How long to wait before a second attempt to connect; later ones wait twice as long each.
+/// Delay before a second attempt to connect; each later one is twice as long.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
-/// How long other TLS settings may take to come out of use.
+/// Maximum time to wait until connections with other TLS settings have ended.
 const TLS_WAIT: Duration = Duration::from_secs(2);
 
-/// Everything that identifies a connection.
+/// Identity of a connection: connections with equal keys are interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     endpoint: Endpoint,
@@ -53,18 +53,18 @@ impl Key {
     }
 }
 
-/// The connections of all targets.
+/// The connections to all targets.
 pub(crate) struct Pools {
     settings: Settings,
     cap: Arc<ConnectionCap>,
     tls: Arc<TlsInUse>,
     library: Arc<Mutex<Option<&'static Library>>>,
     shelf: Arc<IdleShelf>,
-    /// Those that are not kept.
+    /// Connections that end instead of being kept.
     closing: Arc<Closing>,
 }
 
-/// The idle ones, the least recently used first, and whose the others are.
+/// Idle connections, the least recently used first, and the keys of those in use.
 #[derive(Default)]
 struct IdleShelf(Mutex<Connections>);
 
@@ -79,7 +79,8 @@ impl IdleShelf {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends idle connections, also those of other targets, to make room for one with this key.
+    /// Ends idle connections, also of other users of the target, to make room for one with this
+    /// key.
     fn end_for(&self, key: &Key, full: Full) {
         let is_on_it = |other: &Key| match full {
             Full::Channel => other.endpoint.channel == key.endpoint.channel,
@@ -99,13 +100,13 @@ impl Shelf for IdleShelf {
         if connections.idle.is_empty() {
             return false;
         }
-        // Its thread disconnects, and returns the permit after that.
+        // Its thread disconnects, and then returns the permit.
         drop(connections.idle.remove(0));
         true
     }
 }
 
-/// One entry for a connection in use.
+/// Entry of a connection in use.
 pub(crate) struct InUse {
     shelf: Arc<IdleShelf>,
     key: Arc<Key>,
@@ -131,7 +132,7 @@ impl Drop for InUse {
     }
 }
 
-/// Why a thread has no connection.
+/// Reason why a thread has no connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoConnection {
     #[error(transparent)]
@@ -184,7 +185,7 @@ impl Pools {
         &self.settings
     }
 
-    /// A connection to the target that answers: one that is idle, or a new one.
+    /// Returns a connection to the target that answers: an idle one, or a new one.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         access: &Access,
@@ -193,7 +194,7 @@ impl Pools {
         let probe = |session: &Session| {
             let is_new = session.is_new();
             move |connection: &Connection, told: Told<()>| {
-                // Backs out nothing, in one exchange.
+                // On an idle connection MQBACK, with nothing to back out, is one round trip.
                 let _ = told.send(if is_new { Ok(()) } else { connection.back_out() });
             }
         };
@@ -204,14 +205,14 @@ impl Pools {
         }
     }
 
-    /// Begins an operation on a connection to the target: on one that is idle, or on a new one. The
+    /// Begins an operation on a connection to the target: on an idle one, or on a new one. The
     /// operation's own first call shows whether an idle one still answers. If it does not, the
     /// operation begins on another connection, with another job. A queue manager that cannot be
-    /// reached is tried again for a while, and half of the time is kept for what the connection is
-    /// wanted for.
+    /// reached is tried again for at most `retry_for`, and at most half of the remaining time; the
+    /// rest is kept for the operation.
     ///
     /// # Errors
-    /// If there is no connection. How the first call ended is given with the session.
+    /// If there is no connection. The result of the first call is returned with the session.
     pub(crate) async fn begin<T, J>(
         self: &Arc<Self>,
         access: &Access,
@@ -263,7 +264,9 @@ impl Pools {
                     match answer {
                         Err(failure) if failure.is_of_a_lost_connection() => tracing::info!(
                             event_type = "connection.lost",
-                            "a connection did not answer after being idle"
+                            target = key.target(),
+                            "an idle connection to {} does not answer and is closed",
+                            key.target()
                         ),
                         answer => return Ok((session, answer)),
                     }
@@ -287,13 +290,15 @@ impl Pools {
             tracing::warn!(
                 event_type = "pool.timeout",
                 cap = self.cap.max(),
-                "no connection became free in time"
+                "no connection to IBM MQ became free in time: all {} are in use",
+                self.cap.max()
             );
             BrokerError::pool_timeout()
         })
     }
 
-    /// A connection of its own, which no other request has used, with how long it took.
+    /// Opens a separate connection, which no other request has used. Returns it with the time that
+    /// took.
     pub(crate) async fn open_fresh(
         self: &Arc<Self>,
         access: &Access,
@@ -339,7 +344,12 @@ impl Pools {
             (u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX), key.target());
         match result {
             Ok((worker, facts)) => {
-                tracing::info!(event_type = "connection.established", target, took_ms, "connected to IBM MQ");
+                tracing::info!(
+                    event_type = "connection.established",
+                    target,
+                    took_ms,
+                    "connected to IBM MQ at {target} in {took_ms} ms"
+                );
                 Ok(Session::new(worker, facts.map(Arc::new), Arc::clone(self), Arc::clone(key)))
             }
             Err(error) => {
@@ -349,14 +359,15 @@ impl Pools {
                     target,
                     took_ms,
                     error = cause,
-                    "no connection to IBM MQ"
+                    "cannot connect to IBM MQ at {target}: {error}"
                 );
                 Err(error)
             }
         }
     }
 
-    /// The right to use the login's TLS settings, for which idle connections with others make room.
+    /// Lease on the login's TLS settings. Idle connections with other settings are ended to make
+    /// room.
     async fn tls_lease(&self, wanted: &Wanted, deadline: Deadline) -> Result<Option<TlsLease>, BrokerError> {
         let Some(repository) = wanted.key_repository() else { return Ok(None) };
         let until = deadline.min(TLS_WAIT);
@@ -384,13 +395,13 @@ impl Pools {
         self.closing.settle(deadline).await;
     }
 
-    /// Ends the idle connections of any target that are past use.
+    /// Ends the idle connections of all targets that are too old to be used.
     pub(crate) fn end_stale(&self) {
         self.shelf.lock().idle.retain(|idle| !idle.is_dead(self.settings.heartbeat));
     }
 
-    /// The idle connection of the target that was used last. Those of any target that are past use
-    /// end.
+    /// Takes the most recently used idle connection of the target. Ends the connections of all
+    /// targets that are too old to be used.
     fn take_idle(&self, key: &Key) -> Option<Idle> {
         self.end_stale();
         let mut connections = self.shelf.lock();
@@ -403,7 +414,7 @@ impl Pools {
         self.cap.became_idle();
     }
 
-    /// The connections of each target, whatever their users.
+    /// Connection counts of each target, over all users.
     pub(crate) fn reports(&self) -> Vec<PoolReport> {
         let connections = self.shelf.lock();
         let idle = connections.idle.iter().map(|idle| (idle.key.target(), false));
@@ -412,7 +423,7 @@ impl Pools {
     }
 }
 
-/// Connects, on the thread that is to own the connection.
+/// Connects, on the thread that will own the connection.
 fn open(
     library: &Mutex<Option<&'static Library>>,
     settings: &Settings,
@@ -443,20 +454,20 @@ fn loaded(
     if let Some(path) = &settings.data_path {
         fs::create_dir_all(path).map_err(|error| NoConnection::DataPath(path.clone(), error))?;
     }
-    // It stays for as long as the process: it has threads of its own.
+    // Kept for the life of the process: the library has threads of its own.
     let loaded: &'static Library = Box::leak(Box::new(Library::load(&settings.library)?));
     *library = Some(loaded);
     Ok(loaded)
 }
 
-/// Whether another attempt to connect may succeed soon. Nothing was sent yet.
+/// True if another attempt to connect may succeed soon. Nothing was sent yet.
 fn is_worth_another_attempt(error: &BrokerError) -> bool {
-    // A library that is missing does not appear.
+    // A missing library will still be missing.
     let is_missing = error.cause().is_some_and(|cause| cause.is::<LoadError>());
     error.is_transient() && !is_missing
 }
 
-/// What has as many connections as it may.
+/// Object whose limit of connections is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Full {
     Channel,
@@ -473,7 +484,8 @@ impl Full {
     }
 }
 
-/// As the last of several attempts; the caller learns how many there were.
+/// Adds the number of attempts and their duration to the detail, if there was more than one
+/// attempt.
 fn tried(mut error: BrokerError, attempts: u32, took: Duration) -> BrokerError {
     if attempts > 1
         && let BrokerError::Unreachable { detail, .. } | BrokerError::Timeout { detail, .. } = &mut error

@@ -1,27 +1,27 @@
-//! Names of headers as names of IBM MQ's message properties, and back.
+//! Converts names of headers to names of IBM MQ's message properties, and back.
 //!
-//! A property's name is an identifier of Java without the words of selectors, and a dot in it makes
-//! a folder. Letters, digits and `_` stay as they are. Every other byte of the name in UTF-8
-//! becomes `$` and two hexadecimal digits, and so does the first character of a name that would
-//! begin with a digit or be reserved: `x-trace` is `x$2dtrace`. A receiver that speaks JMS finds it
-//! under that name.
+//! A property's name is an identifier of Java that is not a keyword of selectors, and a dot in it
+//! makes a folder. Letters, digits and `_` are kept. Every other byte of the name in UTF-8 becomes
+//! `$` and two hexadecimal digits, and so does the first character of a name that would begin with
+//! a digit or be reserved: `x-trace` is `x$2dtrace`. A JMS receiver finds the property under that
+//! name.
 
 use std::fmt::Write as _;
 
-/// Words of selectors, which are no names in any case.
+/// Keywords of selectors, which are not names in upper or lower case.
 const WORDS: [&str; 12] =
     ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE", "MQ"];
 
-/// Properties of the gateway's own, for what the message descriptor has no room for. No header has
-/// such a name: what follows the `$` is not hexadecimal.
+/// Properties that the gateway writes itself, for what the message descriptor has no field for. No
+/// header has such a name: the characters after the `$` are not hexadecimal.
 pub(crate) const CONTENT_TYPE: &str = "$contentType";
 pub(crate) const CONTENT_ENCODING: &str = "$contentEncoding";
 pub(crate) const TYPE: &str = "$type";
 
-/// The folder of an application's own properties, which may lead a name.
+/// Prefix of an application's own properties, which a name may have.
 const USER_FOLDER: &str = "usr.";
 
-/// The property's name for a header's.
+/// Converts a header's name to a property's.
 pub(crate) fn to_property(name: &str) -> String {
     let mut property = String::with_capacity(name.len());
     let is_reserved = is_reserved(name);
@@ -37,8 +37,8 @@ pub(crate) fn to_property(name: &str) -> String {
     property
 }
 
-/// The header's name for a property's. A name that [`to_property`] would not have made is given as
-/// it is.
+/// Converts a property's name to a header's. A name that [`to_property`] cannot have produced is
+/// returned unchanged.
 pub(crate) fn from_property(property: &str) -> String {
     let property = property.strip_prefix(USER_FOLDER).unwrap_or(property);
     if !property.contains('$') {

@@ -1,4 +1,4 @@
-//! Messages on their way to a queue, on the connection's thread.
+//! Puts messages on a queue, on the connection's thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -14,10 +14,10 @@ use crate::outgoing::Prepared;
 use crate::session::{Failure, Told};
 use crate::worker::{NoAnswer, wait_for};
 
-/// The property in which each message says which of its produce's it is.
+/// Property with each message's number in its produce.
 const SEQUENCE: &str = "sequence";
 
-/// A queue that is open to put on. Dropping it closes the queue; what is not committed stays in the
+/// A queue that is open to put on. Dropping it closes the queue; uncommitted messages remain in the
 /// connection's unit of work.
 pub(crate) struct Putting {
     steps: mpsc::Sender<Step>,
@@ -26,55 +26,55 @@ pub(crate) struct Putting {
 /// Messages that are in the unit of work.
 #[derive(Debug, Default)]
 pub(crate) struct Handed {
-    /// When each was handed over.
+    /// Time at which each message was handed to the library.
     pub(crate) times: Vec<Instant>,
-    /// The reason code of each warning.
+    /// Reason code of each warning.
     pub(crate) warnings: Vec<MQLONG>,
 }
 
-/// A put that was refused, and the message's number in its produce.
+/// A refused put, with the message's number in its produce.
 type RefusedPut = (Refusal, u64);
 
 enum Step {
     Put(Vec<Prepared>, oneshot::Sender<Result<Handed, RefusedPut>>),
-    /// The last messages of a unit of work.
+    /// Put the last messages of a unit of work, and commit it.
     PutAndCommit(Vec<Prepared>, Arc<Decision>, oneshot::Sender<Result<Handed, Refused>>),
     Commit(Told<()>),
-    /// Look for what was put before, at another handle.
+    /// Search for messages that were put before, with another handle.
     Find(earlier::Look, Told<u64>),
 }
 
-/// Whether a unit of work is committed, which the thread decides when it comes to the commit, or
-/// the caller who waits no longer.
+/// Decision whether a unit of work is committed. It is made once, either by the thread when it
+/// reaches the commit, or by the caller when it stops waiting.
 #[derive(Debug, Default)]
 struct Decision(AtomicBool);
 
 impl Decision {
-    /// `true` for the first one.
+    /// `true` for the first caller, which makes the decision.
     fn is_ours(&self) -> bool {
         !self.0.swap(true, Ordering::SeqCst)
     }
 }
 
-/// Why the last messages of a unit of work were not committed, on the thread.
+/// Reason why the thread did not commit the last messages of a unit of work.
 enum Refused {
     Put(RefusedPut),
     Commit(Refusal, Handed),
-    /// Nobody waited any more.
+    /// The caller had stopped waiting.
     GivenUp,
 }
 
-/// Why the last messages of a unit of work are not known to be committed.
+/// Reason why the last messages of a unit of work are not known to be committed.
 pub(crate) enum Unfinished {
-    /// They were not put. With the number of the message that was refused, if one was.
+    /// The messages were not put; with the number of the refused message, if one was refused.
     Put(Failure, Option<u64>),
-    /// The commit ended so. What was put is known if the thread answered.
+    /// The commit failed. The messages that were put are known if the thread answered.
     Commit(Failure, Option<Handed>),
 }
 
 impl Putting {
-    /// The job that opens the queue, and puts what the one who is told says then. With
-    /// `sets_context` the messages say themselves who put them and when.
+    /// Job that opens the queue, and then puts messages on request of the returned [`Putting`].
+    /// With `sets_context` the messages set their own user, application and time.
     pub(crate) fn job(queue: &str, sets_context: bool) -> impl FnOnce(&Connection, Told<Self>) + use<> {
         let queue = queue.to_owned();
         move |connection, told| work(connection, &queue, sets_context, told)
@@ -83,7 +83,7 @@ impl Putting {
     /// Puts messages into the unit of work.
     ///
     /// # Errors
-    /// With the number of the message that was refused, if one was.
+    /// With the number of the refused message, if one was refused.
     pub(crate) async fn put(
         &self,
         messages: Vec<Prepared>,
@@ -95,8 +95,8 @@ impl Putting {
         }
     }
 
-    /// Puts the last messages of a unit of work, and commits it. If there is no answer in time
-    /// before the commit has begun, it does not begin.
+    /// Puts the last messages of a unit of work, and commits it. If the answer does not come in
+    /// time and the commit has not begun, it does not begin.
     pub(crate) async fn put_and_commit(
         &self,
         messages: Vec<Prepared>,
@@ -120,7 +120,7 @@ impl Putting {
         Ok(self.take(Step::Commit, deadline).await??)
     }
 
-    /// Looks on the queue for what was put before.
+    /// Searches the queue for messages that were put before.
     pub(crate) async fn find(&self, look: earlier::Look, deadline: Deadline) -> Result<u64, Failure> {
         Ok(self.take(|answer| Step::Find(look, answer), deadline).await??)
     }
@@ -131,13 +131,13 @@ impl Putting {
         deadline: Deadline,
     ) -> Result<T, NoAnswer> {
         let (answer, answered) = oneshot::channel();
-        // If the thread has ended, nobody answers.
+        // If the thread has ended, no answer comes.
         let _ = self.steps.send(step(answer));
         wait_for(answered, deadline).await
     }
 }
 
-/// What the thread does until nobody tells it any more.
+/// Executes the steps on the thread, until the sender is dropped.
 fn work(connection: &Connection, name: &str, sets_context: bool, told: Told<Putting>) {
     let (to_open, to_put) = match sets_context {
         true => {
@@ -152,7 +152,7 @@ fn work(connection: &Connection, name: &str, sets_context: bool, told: Told<Putt
             return;
         }
     };
-    // If nobody waits any more, the channel is closed, and the loop ends at once.
+    // If the caller has stopped waiting, the channel is closed, and the loop ends at once.
     let (steps, todo) = mpsc::channel();
     let _ = told.send(Ok(Putting { steps }));
     let mut last = None;
@@ -183,7 +183,7 @@ fn work(connection: &Connection, name: &str, sets_context: bool, told: Told<Putt
     }
 }
 
-/// The properties of the last message, which the next one may share.
+/// Properties of the last message, which the next one may share.
 type Last<'c> = Option<(Arc<Vec<(String, PropertyValue)>>, Properties<'c>)>;
 
 fn put_all<'c>(
@@ -206,7 +206,7 @@ fn put_all<'c>(
     Ok(handed)
 }
 
-/// The message's properties in a handle, which is the last message's if it has the same.
+/// Message handle with the message's properties; the last message's handle if it has the same.
 fn properties<'c>(
     connection: &'c Connection,
     message: &Prepared,

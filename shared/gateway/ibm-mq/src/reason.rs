@@ -1,4 +1,4 @@
-//! Every reason code of IBM MQ: its name, what it means to a caller, and what to do.
+//! Reason codes of IBM MQ: name, meaning for a caller, and what to do.
 //!
 //! The table is `reason_codes.tsv`, with a line for each code that IBM's headers name: the code,
 //! the name, the kind of error, and words for the caller if a call of the gateway can end with the
@@ -8,15 +8,16 @@ use std::sync::OnceLock;
 
 use libmqm_sys::MQLONG;
 
-/// The kind of error that a code is to a caller.
+/// Kind of error for a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The user, at a connection. At a queue, what the user may not do there.
+    /// Wrong login when connecting. For a queue: an operation that the user may not perform.
     Authentication,
-    /// The queue that the caller names. What else is missing is a refusal, which says what it is.
+    /// Unknown queue, if it is the one that the caller names. For another missing object it is a
+    /// refusal that names the object.
     UnknownQueue,
     Full,
-    /// The connection is of no use any more, or there was none.
+    /// There is no connection, or it cannot be used any more.
     Unreachable,
     TooLarge,
     Unsupported,
@@ -43,21 +44,21 @@ pub(crate) struct Reason {
     pub(crate) code: MQLONG,
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// What happened and what to do.
+    /// Text for the caller: what happened, and what to do.
     pub(crate) words: &'static str,
 }
 
-/// For codes that no call of the gateway should end with.
+/// Text for codes that no call of the gateway should end with.
 const UNEXPECTED: &str = "The gateway does not expect this code: IBM's list of reason codes explains it.";
 
 impl Reason {
-    /// Whether a call of the gateway can end with it.
+    /// True if a call of the gateway can end with this code.
     #[cfg(test)]
     pub(crate) fn is_expected(&self) -> bool {
         self.words != UNEXPECTED
     }
 
-    /// What is known of a code. One that is newer than the table is a refusal.
+    /// Entry of a code. A code that is newer than the table is a refusal.
     pub(crate) fn of(code: MQLONG) -> Self {
         let rows = rows();
         let found = rows.binary_search_by_key(&code, |row| row.code).ok();

@@ -1,4 +1,4 @@
-//! One operation's connection.
+//! Session: the connection of one operation.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,23 +15,23 @@ use crate::mqi::{Connection, Refusal, Verb};
 use crate::pools::{InUse, Key, Pools};
 use crate::worker::{NoAnswer, Worker, wait_for};
 
-/// How long a connection that was idle may take to answer before another one is opened.
+/// Time for an idle connection to answer, before another one is opened.
 pub(crate) const PROBE: Duration = Duration::from_secs(1);
 
-/// Where a job on the connection's thread says what its first call came to.
+/// Sender by which a job on the connection's thread reports the result of its first call.
 pub(crate) type Told<T> = oneshot::Sender<Result<T, Refusal>>;
 
-/// A connection in use. Dropping it ends the connection, and backs out what is open on it.
+/// A connection in use. Dropping it ends the connection, and backs out uncommitted work.
 pub(crate) struct Session {
     worker: Worker,
     queue_manager: Option<Arc<QueueManager>>,
     pools: Arc<Pools>,
     in_use: InUse,
-    /// Whether it was opened for this operation, and answered then.
+    /// True if the connection was opened for this operation, which proves that it answers.
     is_new: bool,
 }
 
-/// A connection that nobody uses.
+/// An idle connection.
 pub(crate) struct Idle {
     pub(crate) key: Arc<Key>,
     pub(crate) since: Instant,
@@ -40,7 +40,7 @@ pub(crate) struct Idle {
     queue_manager: Option<Arc<QueueManager>>,
 }
 
-/// Why an operation on a connection failed.
+/// Reason why an operation on a connection failed.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]
@@ -50,7 +50,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Whether a commit that ended so may have happened.
+    /// True if a commit that failed in this way may have happened.
     pub(crate) fn may_have_committed(self) -> bool {
         match self {
             Self::Refused(refusal) => Uncommitted::of(refusal) == Uncommitted::InDoubt,
@@ -58,12 +58,12 @@ impl Failure {
         }
     }
 
-    /// Whether the first call on a connection that was idle shows that it is of no use any more.
-    /// That the queue manager is quiescing is an answer, which another connection would not change.
+    /// True if the first call on an idle connection shows that the connection is lost. A quiescing
+    /// queue manager is an answer, which another connection would not change.
     pub(crate) fn is_of_a_lost_connection(self) -> bool {
         match self {
             Self::Refused(Refusal { reason: mqi::MQRC_Q_MGR_QUIESCING, .. }) => false,
-            // What is left open on it cannot be undone.
+            // If the backout of an earlier operation fails, the connection cannot be used.
             Self::Refused(Refusal { verb: Verb::BackOut, .. }) => true,
             Self::Refused(refusal) => !refusal.spares_the_connection(),
             Self::NoAnswer(_) => true,
@@ -96,12 +96,13 @@ impl Session {
         self.is_new
     }
 
-    /// What the queue manager said of itself when it was connected to, unless the user may not ask.
+    /// Attributes that the queue manager reported when connecting, or `None` if the user may not
+    /// inquire them.
     pub(crate) fn queue_manager(&self) -> Option<&QueueManager> {
         self.queue_manager.as_deref()
     }
 
-    /// The queue manager's identifier, which no other queue manager has.
+    /// Identifier of the queue manager, which no other queue manager has.
     pub(crate) fn cluster(&self) -> Option<&str> {
         self.queue_manager().map(|queue_manager| queue_manager.id.as_str()).filter(|id| !id.is_empty())
     }
@@ -113,8 +114,8 @@ impl Session {
     /// Runs `job` on the connection's thread.
     ///
     /// # Errors
-    /// What the job's call ended with, or that there was no answer in time. The connection is of no
-    /// use then.
+    /// The refusal of the job's call, or no answer in time. The connection must not be used again
+    /// then.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
         deadline: Deadline,
@@ -123,11 +124,11 @@ impl Session {
         Ok(self.worker.run(deadline, job).await??)
     }
 
-    /// Begins the operation's job on the connection's thread, and waits until it has told what its
-    /// first call came to. What an earlier operation may have left open is backed out before.
+    /// Begins the operation's job on the connection's thread, and waits until it has reported the
+    /// result of its first call. Uncommitted work of an earlier operation is backed out before.
     ///
     /// # Errors
-    /// What the first call ended with, or that there was no answer in time.
+    /// The refusal of the first call, or no answer in time.
     pub(crate) async fn first<T: Send + 'static>(
         &self,
         deadline: Deadline,
@@ -143,7 +144,7 @@ impl Session {
         self.answer(answer, deadline).await
     }
 
-    /// Waits for what a job on the connection's thread answers later.
+    /// Waits for a later answer of a job on the connection's thread.
     pub(crate) async fn answer<T>(
         &self,
         answer: oneshot::Receiver<Result<T, Refusal>>,
@@ -152,13 +153,13 @@ impl Session {
         Ok(wait_for(answer, deadline).await??)
     }
 
-    /// Begins a job on the connection's thread, which is told what to do while it runs.
+    /// Begins a job on the connection's thread, which receives its instructions while it runs.
     pub(crate) fn begin(&self, job: impl FnOnce(&Connection) + Send + 'static) -> Result<(), Failure> {
         Ok(self.worker.begin(job)?)
     }
 
-    /// Keeps the connection for the next request, or ends it if its target's rule says so. No unit
-    /// of work may be open on it.
+    /// Keeps the connection for the next request, or ends it if its target's rule requires that. No
+    /// unit of work may be open on it.
     pub(crate) fn finish(self) {
         let Self { worker, queue_manager, pools, in_use, .. } = self;
         let key = in_use.end();
@@ -169,19 +170,20 @@ impl Session {
         pools.keep(idle);
     }
 
-    /// Backs out what is open, and keeps the connection if that worked.
+    /// Backs out uncommitted work, and keeps the connection if that succeeded.
     pub(crate) async fn back_out(self, deadline: Deadline) -> Result<(), Failure> {
         self.call(deadline, Connection::back_out).await?;
         self.finish();
         Ok(())
     }
 
-    /// Ends the session after `failure` and says what that means. What was open is backed out.
+    /// Ends the session after `failure`, and returns the error for it. Uncommitted work is backed
+    /// out.
     pub(crate) async fn fail(self, failure: Failure, during: During<'_>, deadline: Deadline) -> BrokerError {
         if let Failure::Refused(refusal) = failure
             && refusal.spares_the_connection()
         {
-            // The connection's end backs out as well.
+            // If this fails, the end of the connection backs out as well.
             let _ = self.back_out(deadline).await;
         }
         failure.into_error(during)
@@ -189,14 +191,14 @@ impl Session {
 }
 
 impl Idle {
-    /// Whether it is too old to be tried: a function that was frozen sent no heartbeats, and a
-    /// queue manager that misses them hangs up.
+    /// True if the connection is too old to be tried: a frozen function sends no heartbeats, and a
+    /// queue manager that misses them closes the connection.
     pub(crate) fn is_dead(&self, heartbeat: Duration) -> bool {
         self.last_used.age() > heartbeat * 2
     }
 
-    /// Puts it into use. Whether it still answers is not known: a queue manager may have been
-    /// restarted since.
+    /// Puts the connection into use. It is unknown whether it still answers: the queue manager may
+    /// have been restarted since.
     pub(crate) fn into_session(self, pools: Arc<Pools>) -> Session {
         let session = Session::new(self.worker, self.queue_manager, pools, self.key);
         Session { is_new: false, ..session }

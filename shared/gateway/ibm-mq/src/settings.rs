@@ -1,32 +1,32 @@
-//! How every connection of an [`IbmMq`](crate::IbmMq) behaves.
+//! Settings of all connections of an [`IbmMq`](crate::IbmMq).
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How every connection of an [`IbmMq`](crate::IbmMq) behaves.
+/// Settings of all connections of an [`IbmMq`](crate::IbmMq).
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// IBM's client library, by an absolute path. It is loaded when the first connection is made.
+    /// Absolute path of IBM's client library. It is loaded when the first connection is made.
     pub library: PathBuf,
-    /// Where the client keeps its files, as `MQ_OVERRIDE_DATA_PATH` names it. The client needs it
-    /// to be there, so it is made before the library is loaded.
+    /// Directory for the client's files, as in `MQ_OVERRIDE_DATA_PATH`. The client requires that it
+    /// exists, so it is created before the library is loaded.
     pub data_path: Option<PathBuf>,
-    /// Where key repositories are written, for the client to read.
+    /// Directory to which key repositories are written, for the client to read.
     pub secrets: PathBuf,
-    /// What an administrator sees beside a connection; at most 28 bytes.
+    /// Application name that an administrator sees for a connection; at most 28 bytes.
     pub application: String,
-    /// How long a caller waits for a place under the cap.
+    /// Maximum time to wait for a permit under the cap.
     pub pool_timeout: Duration,
-    /// Between the heartbeats that we ask for; the queue manager's are used if they are further
-    /// apart.
+    /// Interval between the heartbeats that we ask for; the queue manager's interval is used if it
+    /// is longer.
     pub heartbeat: Duration,
-    /// For how long a queue manager that cannot be reached is tried again, within half of the time
-    /// that a request has.
+    /// Time for which a queue manager that cannot be reached is tried again; at most half of the
+    /// time that a request has left.
     pub retry_for: Duration,
 }
 
 impl Settings {
-    /// Where `layers/ibm-mq-client` puts the library.
+    /// Path at which `layers/ibm-mq-client` installs the library.
     pub const LIBRARY: &str = "/opt/mqm/lib64/libmqm_r.so";
 }
 

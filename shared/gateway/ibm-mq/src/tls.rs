@@ -1,8 +1,9 @@
-//! One set of TLS settings at a time, since IBM's client has one for the whole process.
+//! TLS settings of the process: one set at a time, since IBM's client has one for the whole
+//! process.
 //!
 //! The first TLS connection of a process sets its key repository. Connections with another one
-//! would silently use the first. The client takes new settings only after all TLS connections have
-//! ended, so a lease on the settings in use belongs to each of them. The key repository is on disk
+//! would silently use the first. The client accepts new settings only after all TLS connections
+//! have ended, so each of them holds a lease on the settings in use. The key repository is on disk
 //! for as long as there are leases.
 
 use std::io;
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::key_repository::{Identity, KeyRepository, Written};
 
-/// The settings that are in use, of the whole process.
+/// The TLS settings in use by the whole process.
 #[derive(Debug, Default)]
 pub(crate) struct TlsInUse(Mutex<Option<InUse>>);
 
@@ -22,7 +23,7 @@ struct InUse {
     connections: usize,
 }
 
-/// One connection's part in the settings in use.
+/// Lease of one connection on the settings in use.
 #[derive(Debug)]
 pub(crate) struct TlsLease {
     of: Arc<TlsInUse>,
@@ -38,8 +39,8 @@ impl TlsInUse {
         Arc::clone(in_use.get_or_insert_default())
     }
 
-    /// A lease, unless connections with another key repository are open. The first one has the
-    /// repository written below `directory`.
+    /// Returns a lease, or `None` if connections with another key repository are open. The first
+    /// lease writes the repository below `directory`.
     pub(crate) fn lease(
         self: &Arc<Self>,
         repository: &KeyRepository,
@@ -68,12 +69,12 @@ impl TlsInUse {
 }
 
 impl TlsLease {
-    /// The key repository, as the client is told its name.
+    /// Path of the key repository, as the client expects it.
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Whether there was a lease on the settings already.
+    /// True if the settings were already leased by another connection.
     pub(crate) fn is_joined(&self) -> bool {
         self.is_joined
     }
@@ -104,7 +105,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let in_use = Arc::new(TlsInUse::default());
         let lease = |repository| in_use.lease(repository, directory.path()).unwrap();
-        // The same files, behind another password.
+        // The same files, with another password.
         let (one, other) = (repository("a"), repository("b"));
         let (first, second) = (lease(&one).unwrap(), lease(&one).unwrap());
         assert!(!first.is_joined() && second.is_joined());

@@ -1,11 +1,11 @@
-//! The thread that owns a connection.
+//! Thread that owns a connection.
 //!
-//! A connection and every handle on it belong to one thread, so what is to be done with it is sent
-//! there. The thread ends when nobody can send any more: it backs out, disconnects, and returns its
-//! permit. A call of the library that does not return cannot be stopped. Its thread keeps the
-//! permit until it does return, so that it counts against the cap, and nobody waits for it beyond
-//! the deadline. The cap is told that it should have ended. A connection that cannot be ended keeps
-//! its permit for good.
+//! A connection and every handle on it belong to one thread, so operations are sent to that thread.
+//! The thread ends when its sender is dropped: it backs out, disconnects, and returns its permit. A
+//! call of the library that does not return cannot be stopped. Its thread keeps the permit until
+//! the call returns, so that it counts against the cap, and no caller waits for it beyond the
+//! deadline. The cap is notified that the connection should have ended. A connection that cannot be
+//! ended keeps its permit for ever.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -22,12 +22,12 @@ use crate::tls::TlsLease;
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
 
-/// The thread's other end. Dropping it ends the connection.
+/// Handle of the thread. Dropping it ends the connection.
 pub(crate) struct Worker {
     jobs: mpsc::Sender<Job>,
-    /// Raised when nobody waits any more, for jobs that make many calls.
+    /// Set when no caller waits any more, for jobs that make many calls.
     abandoned: Arc<AtomicBool>,
-    /// Resolves when the thread has ended. It goes to `closing` when this end is dropped.
+    /// Resolves when the thread has ended. It is moved to `closing` when this handle is dropped.
     ended: Option<Ended>,
     overseer: Option<Overseer>,
     closing: Option<Arc<Closing>>,
@@ -35,12 +35,12 @@ pub(crate) struct Worker {
 
 type Ended = oneshot::Receiver<Infallible>;
 
-/// Threads whose connections end, and which somebody waits for.
+/// Threads whose connections are ending, for callers that wait for that.
 #[derive(Debug, Default)]
 pub(crate) struct Closing(Mutex<Vec<Ended>>);
 
 impl Closing {
-    /// Waits until they have ended, but not beyond `deadline`.
+    /// Waits until all of them have ended, but not beyond `deadline`.
     pub(crate) async fn settle(&self, deadline: Deadline) {
         let threads = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
@@ -55,7 +55,7 @@ impl Closing {
     }
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoAnswer {
     #[error("the call did not return in time")]
@@ -65,7 +65,7 @@ pub(crate) enum NoAnswer {
     Gone,
 }
 
-/// What belongs to a connection until it has ended.
+/// Resources that belong to a connection until it has ended.
 #[derive(Debug)]
 pub(crate) struct Belongings {
     permit: Permit,
@@ -87,11 +87,11 @@ impl Occupied for Belongings {
 
 impl Worker {
     /// Starts a thread that makes a connection, and waits for it until `deadline`. `connect` runs
-    /// on the thread and gives the connection, which has the belongings, with what the caller is
-    /// told of it. With `closing` somebody waits there for the thread's end.
+    /// on the thread. It returns the connection, which owns the belongings, and a value for the
+    /// caller. With `closing`, the end of the thread is registered there.
     ///
     /// # Errors
-    /// If no thread could be had, or the connection did not come in time.
+    /// If no thread could be started, or the connection was not ready in time.
     pub(crate) async fn start<T, E>(
         connect: impl FnOnce(Belongings) -> Result<(Connection, T), E> + Send + 'static,
         belongings: Belongings,
@@ -110,7 +110,7 @@ impl Worker {
             // Dropped after the connection, which has ended then.
             let _end = end;
             match connect(belongings) {
-                // If nobody waits for it any more, the channel is closed, and the loop ends at
+                // If the caller has stopped waiting, the channel is closed, and the loop ends at
                 // once.
                 Ok((connection, told)) => {
                     let _ = answer.send(Ok(told));
@@ -124,23 +124,23 @@ impl Worker {
             }
         };
         thread::Builder::new().name("ibm-mq".to_owned()).spawn(body).map_err(|_| NoAnswer::Gone)?;
-        // Dropped if the connection does not come in time: it ends as soon as it is there.
+        // Dropped if the connection is not ready in time: it ends as soon as it is ready.
         let worker =
             Self { jobs, abandoned: Arc::default(), ended: Some(ended), overseer: Some(overseer), closing };
         let told = wait_for(answered, deadline).await?;
         Ok(told.map(|told| (worker, told)))
     }
 
-    /// Whether the worker has been given up; for jobs that take long.
+    /// Flag that the worker has been given up; for jobs that take long.
     pub(crate) fn abandoned(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.abandoned)
     }
 
-    /// Runs `job` with the connection, and waits for what it gives until `deadline`. A job that
-    /// takes longer goes on, and what it gives is dropped.
+    /// Runs `job` with the connection, and waits for its result until `deadline`. A job that takes
+    /// longer continues, and its result is dropped.
     ///
     /// # Errors
-    /// If the answer did not come in time. The worker is of no use then.
+    /// If the answer did not come in time. The worker must not be used again then.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         deadline: Deadline,
@@ -153,7 +153,7 @@ impl Worker {
         wait_for(answered, deadline).await
     }
 
-    /// Runs `job` with the connection, and does not wait for it.
+    /// Starts `job` with the connection, without waiting for it.
     ///
     /// # Errors
     /// If the thread has ended.
@@ -162,7 +162,7 @@ impl Worker {
     }
 }
 
-/// Waits for what the thread answers.
+/// Waits for the thread's answer until `deadline`.
 pub(crate) async fn wait_for<T>(answer: oneshot::Receiver<T>, deadline: Deadline) -> Result<T, NoAnswer> {
     match deadline.run(answer).await {
         Ok(Ok(given)) => Ok(given),

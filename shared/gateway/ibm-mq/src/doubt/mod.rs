@@ -1,11 +1,11 @@
-//! What a look at the queue proves after a commit in doubt.
+//! Resolves a commit in doubt by searching the queue.
 //!
-//! Only what is found proves something. A message that was put and is there was committed, with its
-//! whole unit of work; but an earlier attempt may have put it under the same id, in a unit of work
-//! that ended elsewhere. So after earlier attempts all messages of the unit have to be there. The
-//! messages that were got were not taken if all of them are there again. One that is not there
-//! proves nothing: somebody else may have taken it meanwhile, or the queue manager may not have
-//! noticed yet that the connection broke.
+//! Only what is found proves something. A message that was put and is on the queue was committed,
+//! with its whole unit of work; but an earlier attempt may have put it under the same id, in a unit
+//! of work that ended differently. So after earlier attempts all messages of the unit have to be
+//! found. The messages that were got were not taken if all of them are on the queue again. An
+//! absent message proves nothing: another consumer may have taken it meanwhile, or the queue
+//! manager may not have noticed yet that the connection broke.
 
 #[cfg(test)]
 mod model;
@@ -24,27 +24,28 @@ use rule::Needed;
 
 pub(crate) use rule::Evidence;
 
-/// How many messages are looked for at most if one is enough, the last ones first: others take from
-/// the front. Each costs a round trip.
+/// Maximum number of messages to look for if one is enough, the last ones first: consumers take
+/// from the front. Each costs a round trip.
 const MOST: usize = 8;
 
-/// How many messages are looked for if all of them have to be there. A doubt about more stays.
+/// Maximum number of messages to look for if all of them have to be found. With more messages, the
+/// commit remains in doubt.
 const MOST_OF_ALL: usize = 1_000;
 
-/// What is kept of the time for a look, if a commit is not answered.
+/// Time reserved for the search if a commit is not answered.
 pub(crate) const TO_RESOLVE: Duration = Duration::from_secs(1);
 
-/// The pauses before each look.
+/// Pauses before each search.
 const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(150), Duration::from_millis(400)];
 
-/// Keeps a message that was got in mind, up to one more than can be looked for.
+/// Remembers a message that was got, up to one more than can be looked for.
 pub(crate) fn remember(taken: &mut Vec<Evidence>, md: &mqi::MQMD) {
     if taken.len() <= MOST_OF_ALL {
         taken.push(Evidence::of(md));
     }
 }
 
-/// Whether all messages of a unit of work are on the queue for certain.
+/// True if all messages of a unit of work are certainly on the queue.
 pub(crate) async fn is_unit_on_queue(
     pools: &Arc<Pools>,
     access: &Access,
@@ -62,7 +63,7 @@ pub(crate) async fn is_unit_on_queue(
     search(pools, access, queue, ids, needed, |_| true, deadline).await
 }
 
-/// Whether all messages that were got are back on the queue for certain.
+/// True if all messages that were got are certainly back on the queue.
 pub(crate) async fn are_all_back(
     pools: &Arc<Pools>,
     access: &Access,
@@ -79,9 +80,9 @@ pub(crate) async fn are_all_back(
     search(pools, access, queue, ids, Needed::OF_GOT, is_back, deadline).await
 }
 
-/// Looks for messages by their ids over a connection that answers, and again a little later: the
-/// queue manager may not have noticed yet that the other connection broke. What goes wrong proves
-/// nothing.
+/// Searches for messages by their ids over a connection that answers, and repeats that a little
+/// later: the queue manager may not have noticed yet that the other connection broke. A failed
+/// search proves nothing.
 async fn search(
     pools: &Arc<Pools>,
     access: &Access,
@@ -105,7 +106,12 @@ async fn search(
         session.finish();
         found = proved;
     }
-    tracing::info!(event_type = "commit.resolved", found, "looked for the messages of a commit in doubt");
+    tracing::info!(
+        event_type = "commit.resolved",
+        queue = queue.as_str(),
+        found,
+        "searched the queue {queue} for the messages of a commit in doubt: found = {found}"
+    );
     found
 }
 
@@ -127,14 +133,14 @@ fn look(
     Ok(needed.at_the_end())
 }
 
-/// Looks for the message with this id on a queue that is open to browse.
+/// Looks for the message with this id on a queue that is open for browsing.
 pub(crate) fn find(
     queue: &Object<'_>,
     properties: &Properties<'_>,
     id: mqi::MQBYTE24,
 ) -> Result<Option<Box<mqi::MQMD>>, Refusal> {
     let take = Take {
-        // The body is not wanted; looking at a message does not take what is cut off.
+        // The body is not needed; browsing a truncated message does not remove it.
         options: mqi::MQGMO_BROWSE_FIRST | mqi::MQGMO_ACCEPT_TRUNCATED_MSG,
         message_id: Some(id),
         ..Take::default()

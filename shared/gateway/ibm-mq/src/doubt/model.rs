@@ -1,26 +1,27 @@
-//! A queue, a unit of work whose commit is not answered, another consumer, and a look at the queue
-//! at any moment: what the rules call certain has to be true in every course of events.
+//! Model of a queue, a unit of work whose commit is not answered, another consumer, and a search of
+//! the queue at any moment: whatever the rules call certain has to be true in every course of
+//! events.
 //!
 //! Two messages belong to the unit of work. Until the queue manager has noticed that the connection
-//! is gone, neither side of the commit has happened.
+//! is gone, the unit of work is neither committed nor backed out.
 
 use libmqm_sys as mqi;
 use stateright::{Checker as _, Model, Property};
 
 use super::rule::{Evidence, Needed};
 
-/// The messages of the unit of work.
+/// Messages of the unit of work.
 const MESSAGES: [u8; 2] = [0, 1];
-/// How often the other consumer gets a message.
+/// Number of times that the other consumer gets a message.
 const THEIR_GETS: u8 = 3;
 
-/// Whose unit of work.
+/// Owner of a unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Whose {
-    /// An attempt's that went before.
+    /// An earlier attempt.
     Earlier,
     Ours,
-    /// The other consumer's.
+    /// The other consumer.
     Theirs,
 }
 
@@ -29,13 +30,13 @@ enum Place {
     Queue,
     Put(Whose),
     Got(Whose),
-    /// Got for good.
+    /// Got, and the get was committed.
     Removed(Whose),
-    /// Its put was backed out.
+    /// Put, and the put was backed out.
     Never,
 }
 
-/// One message, or a copy of it.
+/// Instance of a message: the original or a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Instance {
     message: u8,
@@ -48,17 +49,17 @@ struct Instance {
 struct World {
     instances: Vec<Instance>,
     their_gets: u8,
-    /// How many messages were looked for.
+    /// Number of messages that were looked for.
     looked: usize,
     verdict: Option<Verdict>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Verdict {
-    /// Put: the messages were committed. Got: they were not taken.
+    /// After a put: the messages were committed. After a get: they were not taken.
     Certain,
     InDoubt,
-    /// Got: they were taken. No rule says so; a mutation does.
+    /// After a get: they were taken. Only a wrong rule concludes this.
     Taken,
 }
 
@@ -69,25 +70,25 @@ enum Doubt {
     Got,
 }
 
-/// The rules, or one that is wrong.
+/// The rules, or a wrong one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Ours,
-    /// What is not found was taken.
+    /// Wrong: an absent message was taken.
     NotFoundIsTaken,
-    /// One message proves the unit of work in a later attempt, too.
+    /// Wrong: one message proves the unit of work in a later attempt, too.
     OneProvesALaterPut,
-    /// One message that is back proves that all are.
+    /// Wrong: one message that is back proves that all are.
     OneBackProvesAll,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    /// The queue manager ends a unit of work.
+    /// The queue manager ends a unit of work: `true` commits it.
     End(Whose, bool),
     /// The other consumer gets a message.
     Take(usize),
-    /// We look for the next message and find this one, if any.
+    /// The search looks for the next message and finds this one, if any.
     Look(Option<usize>),
 }
 
@@ -112,7 +113,7 @@ impl Instance {
         }
     }
 
-    /// What the end of a unit of work makes of it.
+    /// Effect of a unit of work's end on this message.
     fn end(&mut self, whose: Whose, committed: bool) {
         self.place = match (self.place, committed) {
             (Place::Put(of), true) if of == whose => Place::Queue,
@@ -146,7 +147,7 @@ impl Course {
     }
 
     fn proves(self, found: &Instance) -> bool {
-        // As it was when we got it.
+        // The message as it was when it was got.
         let got = Instance { put_at: 1, backouts: 0, ..*found };
         self.doubt != Doubt::Got || got.evidence().came_back_as(&found.evidence())
     }
@@ -162,7 +163,7 @@ impl Course {
         })
     }
 
-    /// Whether the verdict is true, whatever comes later.
+    /// True if the verdict is true, whatever happens later.
     fn is_true(self, world: &World) -> bool {
         let every = |holds: &dyn Fn(&Instance) -> bool| {
             MESSAGES
@@ -195,7 +196,7 @@ impl Model for Course {
         let unit = MESSAGES.map(|message| instance(message, 1, ours)).to_vec();
         let others: Vec<Vec<Instance>> = match self.doubt {
             Doubt::FirstPut => vec![Vec::new()],
-            // An earlier attempt died, with a unit of work that was smaller, or as large.
+            // An earlier attempt died, with a smaller or an equal unit of work.
             Doubt::LaterPut => (0..=MESSAGES.len())
                 .map(|count| {
                     MESSAGES
@@ -274,8 +275,7 @@ impl Model for Course {
     }
 }
 
-/// Whether a course of events makes something certain that is not true, and how many states there
-/// are.
+/// True if some course of events makes something certain that is false; with the number of states.
 fn is_breached(doubt: Doubt, rule: Rule) -> (bool, usize) {
     let checker = Course { doubt, rule }.checker().spawn_bfs().join();
     let found = checker.discoveries();
@@ -291,7 +291,7 @@ fn what_a_look_makes_certain_is_true() {
     }
 }
 
-/// A checker that finds nothing proves nothing, unless it finds what is there.
+/// A checker without findings proves something only if it finds wrong rules.
 #[test]
 fn a_rule_that_is_wrong_is_found() {
     for (doubt, rule) in [

@@ -1,11 +1,11 @@
-//! What has to be found before something is certain.
+//! Rules about the messages that have to be found before something is certain.
 //!
-//! A model checker holds these rules against every course of events that a small model allows
+//! A model checker tests these rules against every course of events that a small model allows
 //! (`model.rs`).
 
 use libmqm_sys as mqi;
 
-/// How many of the messages that are looked for have to be there.
+/// Number of the messages that have to be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Needed {
     One,
@@ -13,31 +13,30 @@ pub(crate) enum Needed {
 }
 
 impl Needed {
-    /// Of a unit of work that put messages. Nobody else puts messages under these ids, so in a
-    /// first attempt one that is there was put by this unit. Later, an earlier attempt may have put
-    /// it, in a unit of work that ended elsewhere.
+    /// Rule for a unit of work that put messages. Only this produce puts messages under these ids,
+    /// so in a first attempt a message on the queue was put by this unit. In a later attempt, an
+    /// earlier one may have put it, in a unit of work that ended differently.
     pub(crate) fn of_put(is_first_attempt: bool) -> Self {
         if is_first_attempt { Self::One } else { Self::All }
     }
 
-    /// Of a unit of work that got messages. A retry may have put copies with the same ids and the
-    /// same time, so one that is back may be the copy of one that is gone. If all are there, then
-    /// nothing is lost, whichever of them are copies.
+    /// Rule for a unit of work that got messages. A retry may have put copies with the same ids and
+    /// the same time, so a message that is back may be the copy of one that is gone. If all are
+    /// there, then nothing is lost, whichever of them are copies.
     pub(crate) const OF_GOT: Self = Self::All;
 
-    /// What is certain once a message turned out to be there, or not; `None` if the next one
-    /// decides.
+    /// Conclusion after a message was found, or not; `None` if the next one decides.
     pub(crate) fn settled_by(self, is_there: bool) -> Option<bool> {
         (is_there == (self == Self::One)).then_some(is_there)
     }
 
-    /// What is certain if no message decided.
+    /// Conclusion if no message decided.
     pub(crate) fn at_the_end(self) -> bool {
         self == Self::All
     }
 }
 
-/// What tells a message that was got from a copy of it.
+/// Properties that distinguish a message that was got from a copy of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Evidence {
     pub(super) message_id: mqi::MQBYTE24,
@@ -58,8 +57,8 @@ impl Evidence {
         }
     }
 
-    /// Whether `found` is the same message, after it came back. A copy has the same id perhaps; it
-    /// was put at another time, or did not come back since.
+    /// True if `found` is the same message, after it was backed out. A copy may have the same id,
+    /// but was put at another time, or was not backed out since.
     pub(super) fn came_back_as(&self, found: &Self) -> bool {
         let same = Self { backout_count: found.backout_count, ..*self };
         same == *found && found.backout_count > self.backout_count

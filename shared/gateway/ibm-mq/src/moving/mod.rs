@@ -1,7 +1,7 @@
-//! Moving messages from one queue to others of the same queue manager.
+//! Moves messages from one queue to others of the same queue manager.
 //!
-//! A message is looked at and locked, put at its new place, and got from the old one, all in one
-//! unit of work. So it is at exactly one place at any time, and one that its new place refuses was
+//! A message is browsed and locked, put at its new place, and got from the old one, all in one unit
+//! of work. So it is at exactly one place at any time, and a message that its new place refuses was
 //! never taken: neither its position nor its backout count changes.
 
 mod route;
@@ -28,10 +28,11 @@ use crate::worker::{NoAnswer, wait_for};
 use route::Route;
 use source::{Plan, Source, Window};
 
-/// What is kept of the time for the commit of what was put.
+/// Time reserved before the deadline for the commit of the last messages.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// How many messages a unit of work may have if the queue manager does not say (its default).
+/// Default of MAXUMSGS, the number of messages of a unit of work, used if the user may not inquire
+/// the queue manager.
 const USUAL_MAXUMSGS: u64 = 10_000;
 
 /// A move on one connection.
@@ -39,11 +40,11 @@ pub(crate) struct Moving {
     /// `None` after a commit that was not confirmed.
     open: Option<Open>,
     place: Place,
-    /// What was put last and not committed.
+    /// Messages that were put last and are not committed.
     window: Window,
 }
 
-/// The connection. Dropping it backs out what is not committed, and ends it.
+/// The connection. Dropping it backs out uncommitted work, and ends it.
 struct Open {
     session: Session,
     steps: mpsc::Sender<Step>,
@@ -86,7 +87,7 @@ pub(crate) async fn connect(
     }
 }
 
-/// Says what a move would do, by a look at the messages.
+/// Previews a move by browsing the messages.
 pub(crate) async fn preview(
     pools: &Arc<Pools>,
     access: &Access,
@@ -150,7 +151,7 @@ fn plan(
         },
         route: Route::new(queue.clone(), command.to.clone(), reach.clone(), manager),
         msg_ids,
-        // A message counts twice: as it is put, and as it is got.
+        // A message counts twice: when it is put, and when it is got.
         most: usize::try_from(most / 2).unwrap_or(usize::MAX),
         abandoned: session.abandoned(),
         is_preview: false,
@@ -167,7 +168,7 @@ fn stop_at(deadline: Deadline) -> Instant {
     deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)).instant().into_std()
 }
 
-/// What the thread does until nobody tells it any more.
+/// Executes the steps on the thread, until the sender is dropped.
 fn work(
     connection: &Connection,
     plan: &Plan,
@@ -202,12 +203,12 @@ impl Moving {
     async fn step<T>(&self, step: impl FnOnce(Answer<T>) -> Step, deadline: Deadline) -> Result<T, Failure> {
         let Some(open) = &self.open else { return Err(NoAnswer::Gone.into()) };
         let (answer, answered) = oneshot::channel();
-        // If the thread has ended, nobody answers.
+        // If the thread has ended, no answer comes.
         let _ = open.steps.send(step(answer));
         Ok(wait_for(answered, deadline).await??)
     }
 
-    /// What a commit that was not confirmed came to.
+    /// Failure for a commit that was not confirmed.
     ///
     /// Only that nothing was moved can be certain. A message at its new place proves nothing, since
     /// another client that moves it keeps its id and its times.
@@ -218,7 +219,7 @@ impl Moving {
         if !may_have_committed {
             return MoveFailure { error, in_doubt: 0 };
         }
-        // As long as the connection lives, its unit of work may hold the messages.
+        // As long as the connection exists, its unit of work may hold the messages.
         self.open = None;
         let Place { pools, access, queue } = &self.place;
         if doubt::are_all_back(pools, access, queue, &evidence, deadline).await {
@@ -240,7 +241,7 @@ impl Relocation for Moving {
         self.open.as_ref().and_then(|open| open.session.cluster())
     }
 
-    /// A unit of work happens wholly or not at all.
+    /// A unit of work is committed or backed out as a whole.
     fn most_in_doubt(&self) -> u64 {
         0
     }
@@ -271,7 +272,7 @@ impl Relocation for Moving {
     }
 
     async fn finish(self: Box<Self>, deadline: Deadline) -> MoveReport {
-        // The messages were moved all the same.
+        // The messages were moved nevertheless.
         let unknown = || MoveReport {
             truncated: true,
             warnings: ["the connection broke before it was said which messages were moved".to_owned()]

@@ -1,4 +1,4 @@
-//! Where a message goes, and why it stays.
+//! Destination of each message of a move, or the reason why it stays.
 
 use std::collections::HashMap;
 
@@ -7,24 +7,24 @@ use mq::{Destination, QueueName, Reach, Stay};
 
 use crate::dead_letter::{Origin, origin};
 
-/// Where messages go.
+/// Destinations of the messages of one move.
 #[derive(Clone, Debug)]
 pub(super) struct Route {
     from: QueueName,
     to: Destination,
     reach: Reach,
-    /// The queue manager's name, unless the user may not ask.
+    /// Name of the queue manager, or `None` if the user may not inquire it.
     manager: Option<String>,
-    /// Queues that take no messages, and why.
+    /// Queues that accept no messages, with the reason.
     closed: HashMap<QueueName, Stay>,
 }
 
-/// What becomes of a message.
+/// Decision about one message.
 #[derive(Debug)]
 pub(super) struct Decision {
     pub(super) to: Option<QueueName>,
     pub(super) stays: Option<Stay>,
-    /// The dead-letter header, which goes away if the message goes back to where it was put first.
+    /// The dead-letter header, which is removed if the message goes back to its first destination.
     pub(super) without: Option<Origin>,
 }
 
@@ -63,12 +63,12 @@ impl Route {
         Decision { to: Some(to), stays, without: Some(origin) }
     }
 
-    /// Puts nothing more on this queue.
+    /// Stops putting messages on this queue.
     pub(super) fn close(&mut self, to: QueueName, why: Stay) {
         self.closed.insert(to, why);
     }
 
-    /// Whether no message can be moved any more.
+    /// True if no further message can be moved.
     pub(super) fn is_closed(&self) -> bool {
         matches!(&self.to, Destination::Queue(to) if self.closed.contains_key(to))
     }

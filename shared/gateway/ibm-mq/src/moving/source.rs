@@ -1,4 +1,4 @@
-//! The queue that messages are moved from, on the connection's thread.
+//! Queue that messages are moved from, on the connection's thread.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -15,39 +15,40 @@ use crate::facts::QueueKind;
 use crate::mqi::{Connection, Effect, Got, Object, Properties, Refusal, Take, Verb};
 use crate::reason::{Kind, Reason};
 
-/// How many messages are looked at, at most.
+/// Maximum number of examined messages.
 const MOST_EXAMINED: u64 = 10_000;
 
-/// A unit of work ends with so many bytes: it occupies the queue manager's log until then.
+/// Number of bytes after which a unit of work is committed: it occupies the queue manager's log
+/// until then.
 const UNIT_BYTES: usize = 16 * 1024 * 1024;
 
-/// What is to be moved.
+/// Messages to move, and their destinations.
 pub(super) struct Plan {
     pub(super) queue: QueueName,
-    /// Where all messages go, if they go to one queue.
+    /// Destination of all messages, if there is only one.
     pub(super) destination: Option<QueueName>,
     pub(super) route: Route,
     pub(super) msg_ids: Option<Vec<mqi::MQBYTE24>>,
-    /// How many messages a unit of work may have.
+    /// Maximum number of messages that a unit of work can move.
     pub(super) most: usize,
     pub(super) abandoned: Arc<AtomicBool>,
-    /// Nothing is moved.
+    /// True for a preview, which moves nothing.
     pub(super) is_preview: bool,
 }
 
-/// What was put in one unit of work.
+/// Messages that were put in one unit of work.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     pub(super) count: u64,
     pub(super) is_last: bool,
-    /// The messages, for a commit in doubt.
+    /// Evidence of the messages, for a commit in doubt.
     pub(super) evidence: Vec<Evidence>,
 }
 
-/// A queue that messages are put on.
+/// A queue that is open to put messages on.
 struct Target<'c> {
     queue: Object<'c>,
-    /// `MQPMO_SET_ALL_CONTEXT`, unless the user may not set it.
+    /// `MQPMO_SET_ALL_CONTEXT`, or `MQPMO_NONE` if the user may not set the context.
     context: MQLONG,
 }
 
@@ -57,40 +58,39 @@ pub(super) struct Source<'c> {
     route: Route,
     queue: Object<'c>,
     properties: Properties<'c>,
-    /// Of messages that are got after they were put.
+    /// Handle for the properties of messages that are got after they were put; they are not read.
     ignored: Properties<'c>,
     targets: HashMap<QueueName, Target<'c>>,
-    /// The ids that are looked for still, if only some messages are moved.
+    /// Ids that are still to be looked for, if only some messages are moved.
     ids: Option<VecDeque<mqi::MQBYTE24>>,
     found: HashSet<mqi::MQBYTE24>,
     is_first_look: bool,
-    /// How many messages may still be looked at. What comes to the queue after the move began is
-    /// not moved.
+    /// Messages left to examine, counted when the move began. Later arrivals are not moved.
     left: u64,
     has_more: bool,
-    /// What every message is looked at with. One that is longer is looked at again.
+    /// Buffer for browsed bodies. A longer message is browsed again with a larger one.
     buffer: Vec<u8>,
     report: MoveReport,
     is_over: bool,
 }
 
-/// A message that was looked at and locked, as far as its body is in the buffer.
+/// A browsed and locked message. Its body is truncated to the buffer.
 struct Seen {
     md: Box<mqi::MQMD>,
     length: usize,
-    /// The whole body's length.
+    /// Length of the whole body.
     of: usize,
 }
 
-/// What a queue did with a message.
+/// Result of putting a message on a queue.
 enum Given {
     Taken,
     Stays(Stay),
 }
 
 impl<'c> Source<'c> {
-    /// Opens the queue, and the one that all messages go to. What is refused is said with the queue
-    /// that it is about.
+    /// Opens the queue, and the destination if there is only one. An error names the queue that it
+    /// is about.
     pub(super) fn open(connection: &'c Connection, plan: &'c Plan) -> Result<Self, (Refusal, QueueName)> {
         let here = |refusal| (refusal, plan.queue.clone());
         let to_get = if plan.is_preview { 0 } else { mqi::MQOO_INPUT_SHARED };
@@ -148,10 +148,11 @@ impl<'c> Source<'c> {
         Ok(window)
     }
 
-    /// What was moved and what stays. How many messages are left is asked again.
+    /// Builds the report of moved and remaining messages. The queue's depth is inquired again.
     pub(super) fn report(&mut self) -> MoveReport {
         let remaining = depth(self.connection, &self.plan.queue).ok().flatten();
-        // What was not looked for, because the move had its number, is not missing.
+        // If the move reached its maximum number of messages, ids that were not reached are not
+        // missing.
         let ids = if self.is_over { self.plan.msg_ids.as_deref().unwrap_or_default() } else { &[] };
         let not_found: BTreeSet<_> = ids.iter().filter(|id| !self.found.contains(*id)).collect();
         let not_found = not_found.into_iter().map(|id| id.to_vec()).collect();
@@ -163,7 +164,7 @@ impl<'c> Source<'c> {
         self.report.truncated |= is_truncated;
     }
 
-    /// Looks at the next message that may be moved, and locks it.
+    /// Browses the next message that may be moved, and locks it.
     fn look(&mut self) -> Result<Option<Seen>, Refusal> {
         loop {
             if self.left == 0 {
@@ -212,7 +213,7 @@ impl<'c> Source<'c> {
         }
     }
 
-    /// Gives a message to the queue that it is to go to, and takes it from this one.
+    /// Puts a message on its destination, and gets it from this queue.
     fn give(&mut self, seen: &Seen, decision: &Decision) -> Result<Given, Refusal> {
         let Decision { to: Some(to), stays: None, without } = decision else {
             return Ok(Given::Stays(decision.stays.unwrap_or(Stay::NoOrigin)));
@@ -261,7 +262,7 @@ impl<'c> Source<'c> {
         Ok(())
     }
 
-    /// Gets the message that was looked at. Its body is put already, and need not come again.
+    /// Gets the browsed message. Its body is already put, and need not be transferred again.
     fn take(&self) -> Result<(), Refusal> {
         let take = Take {
             options: mqi::MQGMO_SYNCPOINT | mqi::MQGMO_MSG_UNDER_CURSOR | mqi::MQGMO_ACCEPT_TRUNCATED_MSG,
@@ -269,14 +270,14 @@ impl<'c> Source<'c> {
         };
         match self.queue.get(&take, &self.ignored, &mut [])? {
             Got::Message { .. } => Ok(()),
-            // It is locked, so it cannot have gone; what was put must not stay.
+            // The message is locked, so it cannot have gone; the put must be backed out.
             Got::Nothing | Got::TooLong { .. } => {
                 Err(Refusal::failed(Verb::Get, mqi::MQRC_NO_MSG_UNDER_CURSOR))
             }
         }
     }
 
-    /// The queue, open to put on.
+    /// Opens the queue to put messages on, unless it is open.
     fn target(&mut self, to: &QueueName) -> Result<(), Refusal> {
         if self.targets.contains_key(to) {
             return Ok(());
@@ -298,11 +299,11 @@ impl<'c> Source<'c> {
         Ok(())
     }
 
-    /// Why a message stays that a queue refused. A refusal that is not about the message closes the
-    /// queue.
+    /// Reason why a message stays that a queue refused. A refusal that is not about the message
+    /// closes the queue.
     fn refused(&mut self, to: &QueueName, refusal: Refusal) -> Result<Given, Refusal> {
-        // What was put before is gone with the unit of work, or has to go: a message that was put
-        // with a warning is in it.
+        // The earlier puts were backed out with the unit of work, or must be: a message that was
+        // put with a warning is in it.
         let is_certain = refusal.effect == Effect::Nothing;
         if !is_certain || !refusal.spares_the_connection() || refusal.reason == mqi::MQRC_BACKED_OUT {
             return Err(refusal);
@@ -346,7 +347,7 @@ fn considered(seen: &Seen, decision: &Decision, buffer: &[u8]) -> Considered {
     }
 }
 
-/// The queue's depth, if the user may ask.
+/// Depth of the queue, or `None` if the user may not inquire it.
 fn depth(connection: &Connection, queue: &str) -> Result<Option<u64>, Refusal> {
     match QueueKind::ask(connection, queue) {
         Ok(QueueKind::Local(facts)) => Ok(Some(facts.depth)),

@@ -14,56 +14,58 @@ use super::structures::{self, fill};
 use super::{Codes, Effect, Library, Refusal, Verb, length_of};
 use crate::reason::Reason;
 
-/// Where the queue manager is.
+/// Route to the queue manager.
 #[derive(Clone, Debug)]
 pub(crate) enum Route {
-    /// By a channel's definition of our own.
+    /// Channel definition of the gateway's own.
     Channel { name: String, conn_name: String },
-    /// By a client channel definition table, whose entry the queue manager's name chooses.
+    /// Client channel definition table, in which the queue manager's name selects the entry.
     Table { url: String },
 }
 
-/// What a connection occupies until it has ended.
+/// Resources that a connection occupies until it has ended.
 pub(crate) trait Occupied: Send + 'static {
-    /// The connection will not end before its process does.
+    /// Keeps the resources for ever: the connection will not end before its process does.
     fn keep(self: Box<Self>);
 }
 
-/// What protects a channel.
+/// TLS settings of a channel.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelTls {
-    /// Whether another connection of this process has these settings already. The client warns of
-    /// that (2391), and uses the settings that it has.
+    /// True if another connection of this process already uses these settings. The client warns
+    /// about that (2391), and uses the settings that it has.
     pub(crate) is_joined: bool,
-    /// The file of the key repository.
+    /// Path of the key repository.
     pub(crate) repository: PathBuf,
-    /// If there is no stash file beside the repository.
+    /// Password of the repository, if it has no stash file.
     pub(crate) password: Option<SecretString>,
     pub(crate) cipher_spec: String,
     pub(crate) certificate_label: Option<String>,
 }
 
-/// Everything that a connection is made of.
+/// Parameters of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Login {
-    /// Empty for the default one, with a leading `*` for any of a group.
+    /// Name of the queue manager; empty for the default one, with a leading `*` for any of a group.
     pub(crate) queue_manager: String,
     pub(crate) route: Route,
     pub(crate) tls: Option<ChannelTls>,
     pub(crate) credentials: Option<Credentials>,
-    /// What an administrator sees beside the connection; at most 28 bytes.
+    /// Application name that an administrator sees for the connection; at most 28 bytes.
     pub(crate) application: String,
     /// Seconds between the heartbeats that we ask for.
     pub(crate) heartbeat: MQLONG,
 }
 
-/// How long the buffer is that bodies are read to. A message that does not fit takes a longer one.
+/// Size in bytes of the buffer that bodies are read to. A message that does not fit is read to a
+/// larger one.
 pub(crate) const BUFFER: usize = 64 * 1024;
 
-/// How often a connection that ends tries to back out.
+/// Number of attempts to back out when a connection ends.
 const BACK_OUTS: usize = 3;
 
-/// With these the queue manager has backed out by itself: the connection is no more.
+/// Reason codes after which the connection no longer exists, and the queue manager has backed out
+/// by itself.
 const ENDED: [MQLONG; 5] = [
     mq::MQRC_CONNECTION_BROKEN,
     mq::MQRC_HCONN_ERROR,
@@ -72,26 +74,26 @@ const ENDED: [MQLONG; 5] = [
     mq::MQRC_CONNECTION_STOPPING,
 ];
 
-/// An open connection, of the thread that made it. Dropping it backs out what was not committed,
+/// An open connection, owned by the thread that made it. Dropping it backs out uncommitted work,
 /// and disconnects. A connection that cannot back out is left open: its messages stay locked until
 /// this process ends, and then the queue manager backs them out.
 pub(crate) struct Connection {
     library: &'static Library,
     handle: mq::MQHCONN,
-    /// What the connection occupies. It is given back once the connection has ended, and never if
+    /// Resources of the connection. They are returned once the connection has ended, and never if
     /// it is left open.
     occupied: Option<Box<dyn Occupied>>,
-    /// Whether a message may have been put or got since the last commit or backout.
+    /// True if a message may have been put or got since the last commit or backout.
     has_unit_of_work: Cell<bool>,
-    /// Where bodies are read to, between the operations that read any.
+    /// Buffer for bodies, kept between operations.
     buffer: RefCell<Vec<u8>>,
-    /// Other threads must not use the handle.
+    /// Makes the type neither `Send` nor `Sync`: other threads must not use the handle.
     thread: PhantomData<*const ()>,
 }
 
 impl Connection {
-    /// Connects in one attempt at each address, and blocks until that has ended. `occupied` belongs
-    /// to the connection until it has ended.
+    /// Connects with one attempt at each address, and blocks until that has ended. `occupied`
+    /// belongs to the connection until it has ended.
     pub(crate) fn open(
         library: &'static Library,
         login: &Login,
@@ -133,14 +135,14 @@ impl Connection {
             }
             if let Some(password) = &wanted.password {
                 let password = password.expose_secret();
-                // With a password of the key repository (MQ 9.3 or later).
+                // Version with a password of the key repository (MQ 9.3 or later).
                 tls.Version = mq::MQSCO_VERSION_6;
                 tls.KeyRepoPasswordPtr = password.as_ptr().cast_mut().cast();
                 tls.KeyRepoPasswordLength = length_of(password.as_bytes());
             }
             cno.SSLConfigPtr = std::ptr::from_mut(&mut tls);
         }
-        // A channel's definition would take the place of a table.
+        // A channel definition would override a table.
         if let Route::Channel { .. } = login.route {
             cno.ClientConnPtr = std::ptr::from_mut(&mut channel).cast();
         }
@@ -184,8 +186,8 @@ impl Connection {
     /// Commits the unit of work.
     ///
     /// # Errors
-    /// If that did not happen, or may not have: the reason says which. Warnings are errors here,
-    /// for example that the queue manager backed the unit of work out.
+    /// If it was not committed, or may not have been: the reason shows which. Warnings are errors
+    /// here, for example that the queue manager backed the unit of work out.
     pub(crate) fn commit(&self) -> Result<(), Refusal> {
         let Codes { mut completion, mut reason } = Codes::UNSET;
         // SAFETY: the handle is open, and this is its thread.
@@ -195,32 +197,31 @@ impl Connection {
         Ok(())
     }
 
-    /// A call that may put or get a message in the unit of work is about to be made.
+    /// Records that a call follows that may put or get a message in the unit of work.
     pub(super) fn begins_unit_of_work(&self) {
         self.has_unit_of_work.set(true);
     }
 
-    /// Backs out what an earlier operation may have left open, so that nobody commits it with work
-    /// of their own.
+    /// Backs out uncommitted work of an earlier operation, so that the next one does not commit it.
     pub(crate) fn back_out_leftovers(&self) -> Result<(), Refusal> {
         if self.has_unit_of_work.get() { self.back_out() } else { Ok(()) }
     }
 
-    /// A buffer of at least [`BUFFER`] bytes, of unknown content.
+    /// Returns a buffer of at least [`BUFFER`] bytes, with arbitrary content.
     pub(crate) fn take_buffer(&self) -> Vec<u8> {
         let mut buffer = self.buffer.take();
         buffer.resize(buffer.len().max(BUFFER), 0);
         buffer
     }
 
-    /// Keeps a buffer for the next operation, unless a message has made it longer than usual.
+    /// Keeps a buffer for the next operation, unless a message has enlarged it.
     pub(crate) fn keep_buffer(&self, buffer: Vec<u8>) {
         if buffer.len() == BUFFER {
             self.buffer.replace(buffer);
         }
     }
 
-    /// Whether nothing is open any more: backed out, or ended with the connection.
+    /// Backs out, with up to 3 attempts. True if that succeeded or the connection no longer exists.
     fn is_backed_out(&self) -> bool {
         (0..BACK_OUTS).any(|_| match self.back_out() {
             Ok(()) => true,
@@ -228,7 +229,7 @@ impl Connection {
         })
     }
 
-    /// Gives nothing back that the connection occupies, for as long as this process lives.
+    /// Leaves the connection open, and keeps its resources for as long as this process lives.
     fn leave_open(&mut self, why: &str) {
         tracing::error!(event_type = "connection.left_open", "{why}");
         if let Some(occupied) = self.occupied.take() {
@@ -249,18 +250,23 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // A disconnection commits what is left open, so that has to be backed out first.
+        // Disconnecting commits uncommitted work, so that has to be backed out first.
         if !self.is_backed_out() {
             self.leave_open("cannot back out, so the connection stays open: a disconnection would commit");
             return;
         }
         let Codes { mut completion, mut reason } = Codes::UNSET;
-        // SAFETY: the handle is open, this is its thread, and nobody uses it afterwards.
+        // SAFETY: the handle is open, this is its thread, and it is not used afterwards.
         unsafe { self.library.functions().MQDISC(&mut self.handle, &mut completion, &mut reason) };
         match (Codes { completion, reason }).check(Verb::Disconnect) {
             Ok(_) => {}
             Err(refusal) if ENDED.contains(&refusal.reason) => {
-                tracing::debug!(event_type = "connection.lost", reason = refusal.reason, "MQDISC failed");
+                tracing::debug!(
+                    event_type = "connection.lost",
+                    reason = refusal.reason,
+                    "MQDISC failed with reason {}",
+                    refusal.reason
+                );
             }
             Err(refusal) => {
                 let name = Reason::of(refusal.reason).name;

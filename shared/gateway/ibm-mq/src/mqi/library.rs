@@ -1,4 +1,4 @@
-//! The library itself.
+//! IBM's client library, loaded at run time.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use libmqm_sys::dlopen2::{MqWrapper, MqmContainer};
 
-/// The library and its functions. It is loaded once and stays: it has threads of its own.
+/// The library and its functions. It is loaded once and stays loaded: it has threads of its own.
 pub(crate) struct Library(MqmContainer);
 
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub(crate) enum LoadError {
 }
 
 impl Library {
-    /// Loads the library. It has to have every function of the MQI.
+    /// Loads the library, which must export every function of the MQI.
     pub(crate) fn load(path: &Path) -> Result<Self, LoadError> {
         if !path.is_absolute() {
             return Err(LoadError::NotAbsolute(path.to_owned()));
@@ -28,9 +28,9 @@ impl Library {
         if !path.is_file() {
             return Err(LoadError::Missing(path.to_owned()));
         }
-        // SAFETY: the path is absolute and comes from the deployment, which says that IBM's client
-        // library lies there. Its initialization has no requirement. The functions are declared by
-        // bindings that were generated from IBM's headers.
+        // SAFETY: the path is absolute and comes from the deployment's configuration, which names
+        // IBM's client library there. Its initialization has no requirement. The functions are
+        // declared by bindings that were generated from IBM's headers.
         let container = unsafe { MqmContainer::load(path) };
         container.map(Self).map_err(|error| LoadError::Unusable(path.to_owned(), Box::new(error)))
     }

@@ -1,10 +1,10 @@
 //! IBM MQ's client library, behind functions that are safe to call. Everything `unsafe` in this
 //! crate is in this module.
 //!
-//! What holds for every call: a connection handle, and every handle made with it, is used by the
+//! Invariants of every call: a connection handle, and every handle made with it, is used by the
 //! thread that made it and by no other ([`Connection`] is not `Send`). Structures come from
-//! [`structures`], so they carry the version that says how long they are. Buffers are passed with
-//! their own length. What a structure points to outlives the call.
+//! [`structures`], so they carry the version that determines their length. Buffers are passed with
+//! their own length. Memory that a structure points to outlives the call.
 
 mod connection;
 mod library;
@@ -22,7 +22,7 @@ pub(crate) use self::verb::Verb;
 
 use libmqm_sys::{self as mq, MQLONG};
 
-/// A call that did not do what it was asked, and why.
+/// Call that failed or ended with a warning, with its reason code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} ended with reason {reason}", .verb.name())]
 pub(crate) struct Refusal {
@@ -31,22 +31,22 @@ pub(crate) struct Refusal {
     pub(crate) effect: Effect,
 }
 
-/// What a call did before it ended with its reason.
+/// Effect of a call before it ended with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Nothing,
-    /// It warned, so it did something: a message may be in the unit of work.
+    /// The call ended with a warning, so it had an effect: a message may be in the unit of work.
     Something,
 }
 
 impl Refusal {
-    /// Of a call that failed.
+    /// Refusal of a call that failed, without effect.
     pub(crate) fn failed(verb: Verb, reason: MQLONG) -> Self {
         Self { verb, reason, effect: Effect::Nothing }
     }
 }
 
-/// The codes that every call ends with.
+/// Completion and reason code with which every call ends.
 #[derive(Clone, Copy, Debug)]
 struct Codes {
     completion: MQLONG,
@@ -54,12 +54,13 @@ struct Codes {
 }
 
 impl Codes {
-    /// What a call finds there that never sets them.
+    /// Values before a call, which remain if the call does not set them.
     const UNSET: Self = Self { completion: mq::MQCC_UNKNOWN, reason: mq::MQRC_UNEXPECTED_ERROR };
 
+    /// Checks the codes of a call. Returns the reason of a harmless warning.
+    ///
     /// # Errors
-    /// If the call failed, or warned of something that is not known to be harmless for this call.
-    /// The reason of a harmless warning is what is returned.
+    /// If the call failed, or ended with a warning that is not known to be harmless for this call.
     fn check(self, verb: Verb) -> Result<Option<MQLONG>, Refusal> {
         match self.completion {
             mq::MQCC_OK => Ok(None),
@@ -70,8 +71,8 @@ impl Codes {
     }
 }
 
-/// The length of a buffer as a call takes it. Nothing here is longer than IBM MQ allows, which is
-/// 100 MB.
+/// Length of a buffer as a call takes it. No buffer here is longer than IBM MQ allows, which is 100
+/// MB.
 fn length_of(bytes: &[u8]) -> MQLONG {
     MQLONG::try_from(bytes.len()).unwrap_or(MQLONG::MAX)
 }

@@ -1,4 +1,4 @@
-//! Queues and the queue manager, as they are opened on a connection.
+//! Open queues and queue managers of a connection.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -8,32 +8,32 @@ use libmqm_sys::{self as mq, MQLONG};
 use super::structures::{self, UTF_8, fill, text_in};
 use super::{Codes, Connection, Properties, Refusal, Verb, length_of};
 
-/// Something that is open on a connection. Dropping it closes it.
+/// An object that is open on a connection. Dropping it closes it.
 pub(crate) struct Object<'c> {
     connection: &'c Connection,
     handle: mq::MQHOBJ,
-    /// The name under which it is open.
+    /// Name of the opened object.
     name: String,
 }
 
-/// How a message is looked for.
+/// Parameters of a get or browse.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Take {
-    /// `MQGMO_SYNCPOINT` and other options; what every get has is added.
+    /// `MQGMO_SYNCPOINT` and other options; those of every get are added.
     pub(crate) options: MQLONG,
-    /// How long the call may block, in milliseconds.
+    /// Maximum time that the call may block, in milliseconds.
     pub(crate) wait: MQLONG,
     pub(crate) message_id: Option<mq::MQBYTE24>,
     pub(crate) correlation_id: Option<mq::MQBYTE24>,
-    /// Whether the queue manager is asked for UTF-8.
+    /// True to ask the queue manager for conversion to UTF-8.
     pub(crate) convert: bool,
 }
 
-/// What a get ended with.
+/// Result of a get or browse.
 #[derive(Debug)]
 pub(crate) enum Got {
-    /// The first `length` bytes of the buffer are the body, of `of` bytes that it has. A warning
-    /// says that it came otherwise than it was asked for, for example unconverted.
+    /// The first `length` bytes of the buffer are the body, of `of` bytes in total. With a warning,
+    /// the message differs from what was requested; for example, it is unconverted.
     Message {
         descriptor: Box<mq::MQMD>,
         length: usize,
@@ -41,7 +41,7 @@ pub(crate) enum Got {
         warning: Option<MQLONG>,
     },
     Nothing,
-    /// A message of this length, which the buffer is too short for. It stays where it was.
+    /// A message of this length, for which the buffer is too short. It remains on the queue.
     TooLong {
         length: usize,
     },
@@ -56,7 +56,7 @@ impl<'c> Object<'c> {
         Self::open_exactly(connection, name, options, None)
     }
 
-    /// Opens a queue to get or look at messages whose properties satisfy `expression`.
+    /// Opens a queue to get or browse messages whose properties satisfy `expression`.
     pub(crate) fn open_selection(
         connection: &'c Connection,
         name: &str,
@@ -76,7 +76,8 @@ impl<'c> Object<'c> {
         if queue.name == name {
             return Ok(queue);
         }
-        // From a model queue the queue manager has made another one, which nobody asked for.
+        // The queue manager has created a dynamic queue from a model queue, which was not
+        // requested.
         queue.discard();
         Err(Refusal::failed(Verb::Open, mq::MQRC_Q_TYPE_ERROR))
     }
@@ -116,8 +117,8 @@ impl<'c> Object<'c> {
         Ok(Self { connection, handle, name: text_in(&od.ObjectName).into_owned() })
     }
 
-    /// Puts a message under the descriptor, which gets what the queue manager fills in, with the
-    /// properties. Gives the reason of a warning.
+    /// Puts a message with the descriptor, in which the queue manager fills fields, and with the
+    /// properties. Returns the reason of a warning.
     pub(crate) fn put(
         &self,
         descriptor: &mut mq::MQMD,
@@ -151,8 +152,8 @@ impl<'c> Object<'c> {
         Codes { completion, reason }.check(Verb::Put)
     }
 
-    /// Gets a message with its properties, or looks at one, as `take` says. The buffer keeps its
-    /// length.
+    /// Gets or browses a message with its properties, with the parameters of `take`. The buffer
+    /// keeps its length.
     pub(crate) fn get(
         &self,
         take: &Take,
@@ -202,7 +203,7 @@ impl<'c> Object<'c> {
         let length = usize::try_from(length).unwrap_or_default();
         match reason {
             mq::MQRC_NO_MSG_AVAILABLE => return Ok(Got::Nothing),
-            // Without leave to truncate, the message stays where it is.
+            // Without the option to truncate, the message remains on the queue.
             mq::MQRC_TRUNCATED_MSG_FAILED => return Ok(Got::TooLong { length }),
             _ => {}
         }
@@ -210,7 +211,7 @@ impl<'c> Object<'c> {
         Ok(Got::Message { descriptor: Box::new(md), length: length.min(buffer.len()), of: length, warning })
     }
 
-    /// Gives up the lock of the message under the browse cursor.
+    /// Releases the lock of the message under the browse cursor.
     pub(crate) fn unlock(&self) -> Result<(), Refusal> {
         let mut md = structures::descriptor();
         let mut gmo = structures::get_options();
@@ -235,7 +236,7 @@ impl<'c> Object<'c> {
         Codes { completion, reason }.check(Verb::Unlock).map(drop)
     }
 
-    /// The values of attributes: integers, and texts with their lengths.
+    /// Inquires attributes: integers, and texts with their lengths.
     pub(crate) fn inquire(
         &self,
         integers: &[MQLONG],
@@ -263,7 +264,8 @@ impl<'c> Object<'c> {
                 &mut reason,
             );
         }
-        // A warning, too: some attribute is none of this kind of object, or does not fit.
+        // A warning is an error here: an attribute does not exist for this kind of object, or does
+        // not fit.
         Codes { completion, reason }.check(Verb::Inquire)?;
         let mut rest: &[mq::MQCHAR] = &characters;
         let mut values = Vec::with_capacity(texts.len());
@@ -275,7 +277,7 @@ impl<'c> Object<'c> {
         Ok((numbers, values))
     }
 
-    /// Closes a queue that was made from a model queue, and deletes it.
+    /// Closes a queue that was created from a model queue, and deletes it.
     fn discard(mut self) {
         self.close(mq::MQCO_DELETE_PURGE);
     }
@@ -295,10 +297,16 @@ impl<'c> Object<'c> {
                 &mut reason,
             );
         }
-        // Whatever it says, the handle is not used again; the connection's end closes it.
+        // Whatever the result, the handle is not used again; the end of the connection closes it.
         self.handle = mq::MQHO_UNUSABLE_HOBJ;
         if let Err(refusal) = (Codes { completion, reason }).check(Verb::Close) {
-            tracing::debug!(event_type = "queue.not_closed", reason = refusal.reason, "MQCLOSE failed");
+            tracing::debug!(
+                event_type = "queue.not_closed",
+                reason = refusal.reason,
+                "MQCLOSE of {} failed with reason {}",
+                self.name,
+                refusal.reason
+            );
         }
     }
 }

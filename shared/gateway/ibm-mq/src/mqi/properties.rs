@@ -1,4 +1,4 @@
-//! A message's properties, which a message handle holds.
+//! Properties of a message, held by a message handle.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -8,7 +8,7 @@ use libmqm_sys::{self as mq, MQLONG};
 use super::structures;
 use super::{Codes, Connection, Refusal, Verb, length_of};
 
-/// A property's value, of one of IBM MQ's types.
+/// Value of a property, with one of IBM MQ's types.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PropertyValue {
     Null,
@@ -21,23 +21,23 @@ pub(crate) enum PropertyValue {
     Float32(f32),
     Float64(f64),
     Text(String),
-    /// Text that could not be made UTF-8.
+    /// Text that could not be converted to UTF-8.
     TextBytes(Vec<u8>),
 }
 
-/// The properties of one message at a time. Dropping them deletes the handle.
+/// Properties of one message at a time. Dropping them deletes the handle.
 pub(crate) struct Properties<'c> {
     connection: &'c Connection,
     handle: mq::MQHMSG,
-    /// Where names and values are read to. They are empty until the first is.
+    /// Buffers for names and values; empty until the first is read.
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
-/// The longest name that IBM MQ returns, with room for a terminator.
+/// Maximum length in bytes of a name that IBM MQ returns, with room for a terminator.
 const LONGEST_NAME: usize = mq::MQ_MAX_PROPERTY_NAME_LENGTH + 1;
 
-/// How long a value may be that does not have to be asked for twice.
+/// Maximum length in bytes of a value that is read with one call.
 const USUAL_VALUE: usize = 1024;
 
 impl<'c> Properties<'c> {
@@ -63,7 +63,7 @@ impl<'c> Properties<'c> {
         self.handle
     }
 
-    /// Sets a property, in place of one of the same name.
+    /// Sets a property. It replaces one with the same name.
     pub(crate) fn set(&self, name: &str, value: &PropertyValue) -> Result<(), Refusal> {
         let options = structures::set_property();
         let name = structures::name(name);
@@ -90,7 +90,8 @@ impl<'c> Properties<'c> {
         Codes { completion, reason }.check(Verb::SetProperty).map(drop)
     }
 
-    /// All properties in their order, or `None` if names and values exceed `limit` bytes.
+    /// Reads all properties in their order, or returns `None` if names and values exceed `limit`
+    /// bytes.
     pub(crate) fn read(&mut self, limit: usize) -> Result<Option<Vec<(String, PropertyValue)>>, Refusal> {
         self.name.resize(LONGEST_NAME, 0);
         // A long value of the last message was an exception.
@@ -115,7 +116,7 @@ impl<'c> Properties<'c> {
         }
     }
 
-    /// Asks for one property, and once more if its value is longer than thought.
+    /// Inquires one property, and once more if its value exceeds the buffer.
     fn inquire(&mut self, which: MQLONG, limit: usize) -> Result<Option<Read>, Refusal> {
         match self.inquire_once(which) {
             Err(Refusal { reason: mq::MQRC_PROPERTY_NOT_AVAILABLE, .. }) => Ok(None),
@@ -158,7 +159,7 @@ impl<'c> Properties<'c> {
         if reason == mq::MQRC_PROPERTY_VALUE_TOO_BIG {
             return Ok(Read::TooLong { length });
         }
-        // What cannot be converted comes as it is.
+        // A value that cannot be converted is returned unconverted.
         Codes { completion, reason }.check(Verb::InquireProperty)?;
         let named = usize::try_from(options.ReturnedName.VSLength).unwrap_or_default();
         let name = String::from_utf8_lossy(name.get(..named).unwrap_or_default()).into_owned();
@@ -175,7 +176,7 @@ impl Drop for Properties<'_> {
     fn drop(&mut self) {
         let options = structures::delete_message_handle();
         let Codes { mut completion, mut reason } = Codes::UNSET;
-        // SAFETY: the handles are of this thread's connection, and nobody uses this one afterwards.
+        // SAFETY: the handles are of this thread's connection, and this one is not used afterwards.
         unsafe {
             self.connection.library().functions().MQDLTMH(
                 self.connection.handle(),
@@ -185,9 +186,14 @@ impl Drop for Properties<'_> {
                 &mut reason,
             );
         }
-        // Whatever it says, the handle is not used again; the connection's end deletes it.
+        // Whatever the result, the handle is not used again; the end of the connection deletes it.
         if let Err(refusal) = (Codes { completion, reason }).check(Verb::DeleteHandle) {
-            tracing::debug!(event_type = "properties.not_deleted", reason = refusal.reason, "MQDLTMH failed");
+            tracing::debug!(
+                event_type = "properties.not_deleted",
+                reason = refusal.reason,
+                "MQDLTMH failed with reason {}",
+                refusal.reason
+            );
         }
     }
 }
@@ -198,14 +204,14 @@ impl fmt::Debug for Properties<'_> {
     }
 }
 
-/// A value's bytes: those that it has, or a number's, of which the first are it.
+/// Bytes of a value: borrowed ones, or a number's, which are the first ones of eight.
 enum Wire<'v> {
     Bytes(&'v [u8]),
     Number([u8; 8], usize),
 }
 
 impl Wire<'_> {
-    /// A number's bytes, eight at most.
+    /// Stores a number's bytes, at most eight.
     fn of<const N: usize>(number: [u8; N]) -> Self {
         const { assert!(N <= 8) }
         let mut bytes = [0; 8];
@@ -226,7 +232,7 @@ impl AsRef<[u8]> for Wire<'_> {
 }
 
 impl PropertyValue {
-    /// Its type and its bytes, numbers in the machine's order.
+    /// Type and bytes of the value, numbers in the machine's byte order.
     fn to_wire(&self) -> (MQLONG, Wire<'_>) {
         match self {
             Self::Null => (mq::MQTYPE_NULL, Wire::Bytes(&[])),
@@ -243,7 +249,8 @@ impl PropertyValue {
         }
     }
 
-    /// The value of a type that IBM MQ names. What is not of its type's length is given as bytes.
+    /// Reads a value of this type. A value whose length does not match its type is returned as
+    /// bytes.
     fn from_wire(kind: MQLONG, bytes: &[u8]) -> Self {
         let raw = || Self::Bytes(bytes.to_vec());
         macro_rules! number {

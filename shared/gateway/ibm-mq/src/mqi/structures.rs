@@ -1,7 +1,7 @@
-//! The MQI's structures, as a call finds them that has nothing to say: IBM's initial values.
+//! Structures of the MQI with IBM's initial values.
 //!
-//! Layouts, identifiers and constants are those of the bindings. What is zero in IBM's initial
-//! values is zero here because the whole structure is, and names are filled with blanks.
+//! Layouts, identifiers and constants are those of the bindings. Fields that are zero in IBM's
+//! initial values are zero here because the whole structure is, and names are filled with blanks.
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
@@ -34,15 +34,15 @@ fn zero<T: Structure>() -> T {
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
-/// The four characters that a structure begins with.
+/// Identifier of four characters at the start of a structure.
 fn id(name: &CStr) -> mq::MQCHAR4 {
     let mut id = [0; 4];
     fill(&mut id, &name.to_string_lossy());
     id
 }
 
-/// Writes `text` into a field of fixed length, which blanks fill. What does not fit is cut: callers
-/// check lengths where they come from outside.
+/// Writes `text` into a field of fixed length, padded with blanks. Text that does not fit is
+/// truncated: callers check the length of texts from outside.
 pub(crate) fn fill<const N: usize>(field: &mut [c_char; N], text: &str) {
     let bytes = text.bytes().chain(std::iter::repeat(b' '));
     for (place, byte) in field.iter_mut().zip(bytes) {
@@ -50,8 +50,7 @@ pub(crate) fn fill<const N: usize>(field: &mut [c_char; N], text: &str) {
     }
 }
 
-/// The text of a field of fixed length, without what fills it. Characters of another set than UTF-8
-/// become U+FFFD.
+/// Text of a field of fixed length, without its padding. Bytes that are not UTF-8 become U+FFFD.
 pub(crate) fn text_in(field: &[c_char]) -> Cow<'_, str> {
     // SAFETY: a `c_char` is a byte, with a sign or without, and every byte is a value of both.
     let bytes = unsafe { std::slice::from_raw_parts(field.as_ptr().cast::<u8>(), field.len()) };
@@ -129,15 +128,15 @@ pub(super) fn put_options() -> mq::MQPMO {
 pub(super) fn connect_options() -> mq::MQCNO {
     let mut cno: mq::MQCNO = zero();
     cno.StrucId = id(mq::MQCNO_STRUC_ID);
-    // With a name of the application (MQ 9.1.2 or later).
+    // Version with an application name (MQ 9.1.2 or later).
     cno.Version = mq::MQCNO_VERSION_7;
     cno
 }
 
-/// The definition of a client's channel.
+/// Definition of a client channel.
 pub(super) fn channel() -> mq::MQCD {
     let mut cd: mq::MQCD = zero();
-    // With a certificate's label (MQ 8 or later).
+    // Version with a certificate label (MQ 8 or later).
     cd.Version = mq::MQCD_VERSION_11;
     cd.StrucLength = MQLONG::try_from(mq::MQCD_LENGTH_11).unwrap_or_default();
     cd.ChannelType = mq::MQCHT_CLNTCONN;
@@ -165,8 +164,7 @@ pub(super) fn channel() -> mq::MQCD {
     cd.CLWLChannelWeight = 50;
     cd.ChannelMonitoring = mq::MQMON_OFF;
     cd.ChannelStatistics = mq::MQMON_OFF;
-    // A conversation is a channel instance here, so that the cap on connections is one on
-    // instances.
+    // With one conversation per channel instance, the cap on connections also limits the instances.
     cd.SharingConversations = 1;
     cd.PropertyControl = mq::MQPROP_COMPATIBILITY;
     cd.MaxInstances = 999_999_999;
@@ -178,7 +176,7 @@ pub(super) fn channel() -> mq::MQCD {
     cd
 }
 
-/// The longest message that IBM MQ carries, in bytes.
+/// Longest message that IBM MQ carries, in bytes.
 const MAX_MESSAGE: MQLONG = 104_857_600;
 
 pub(super) fn security() -> mq::MQCSP {
@@ -192,7 +190,7 @@ pub(super) fn security() -> mq::MQCSP {
 pub(super) fn tls() -> mq::MQSCO {
     let mut sco: mq::MQSCO = zero();
     sco.StrucId = id(mq::MQSCO_STRUC_ID);
-    // With a certificate's label (MQ 8 or later).
+    // Version with a certificate label (MQ 8 or later).
     sco.Version = mq::MQSCO_VERSION_5;
     sco.EncryptionPolicySuiteB = [mq::MQ_SUITE_B_NONE, 0, 0, 0];
     sco
@@ -242,7 +240,7 @@ pub(super) fn property_descriptor() -> mq::MQPD {
     pd
 }
 
-/// A name in UTF-8 that a call reads. The text has to outlive the structure.
+/// Name in UTF-8 that a call reads. The text has to outlive the structure.
 pub(super) fn name(text: &str) -> mq::MQCHARV {
     let mut name: mq::MQCHARV = zero();
     name.VSPtr = text.as_ptr().cast_mut().cast();
@@ -252,14 +250,14 @@ pub(super) fn name(text: &str) -> mq::MQCHARV {
     name
 }
 
-/// The coded character set of UTF-8.
+/// Coded character set id of UTF-8.
 pub(super) const UTF_8: MQLONG = 1208;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The lengths that IBM's headers name for the versions that are used here.
+    /// Lengths that IBM's headers name for the versions that are used here.
     #[test]
     fn structures_are_as_long_as_their_versions_say() {
         let longs = |length: usize| length;

@@ -1,12 +1,12 @@
-//! The calls of the MQI, and which of their warnings mean that what was asked for was done.
+//! Calls of the MQI, and their warnings that are harmless: the requested effect was achieved.
 
 use libmqm_sys::{self as mq, MQLONG};
 
-/// A call, as it is used here.
+/// A call, with the purpose that it has here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Connect,
-    /// MQCONNX with TLS settings that another connection has too.
+    /// MQCONNX with TLS settings that another connection already uses.
     Join,
     Commit,
     BackOut,
@@ -14,7 +14,7 @@ pub(crate) enum Verb {
     Open,
     Put,
     Get,
-    /// MQGET that gives up a lock.
+    /// MQGET that releases a lock.
     Unlock,
     Inquire,
     Close,
@@ -24,7 +24,8 @@ pub(crate) enum Verb {
     InquireProperty,
 }
 
-/// The message was got. What it warns of is about conversion, or about a header in the body.
+/// Warnings of an MQGET that returned the message. They concern conversion, or a header in the
+/// body.
 const OF_GETS: [MQLONG; 26] = [
     mq::MQRC_TRUNCATED_MSG_ACCEPTED,
     mq::MQRC_FORMAT_ERROR,
@@ -92,19 +93,19 @@ impl Verb {
         }
     }
 
-    /// The warnings after which the call has done all that is relied on. Any other warning counts
-    /// as a failure with its reason: a commit may be pending, a connection may have other TLS
-    /// settings, an attribute may be missing.
+    /// Warnings after which the call has done everything that the caller relies on. Any other
+    /// warning counts as a failure with its reason: a commit may be pending, a connection may have
+    /// other TLS settings, an attribute may be missing.
     pub(crate) const fn harmless_warnings(self) -> &'static [MQLONG] {
         match self {
-            // A program that chooses queues of a cluster is missing, at the queue manager.
+            // The queue manager lacks a cluster workload exit.
             Self::Connect => &[mq::MQRC_CLUSTER_EXIT_LOAD_ERROR],
-            // The settings of before hold, and they are the same.
+            // The earlier settings remain in force, and they are the same.
             Self::Join => &[mq::MQRC_CLUSTER_EXIT_LOAD_ERROR, mq::MQRC_SSL_ALREADY_INITIALIZED],
-            // Only what is to be backed out is left when a connection ends.
+            // At the end of a connection, all remaining work is to be backed out.
             Self::Disconnect => &[mq::MQRC_BACKED_OUT],
-            // The message is there, with the highest priority that there is, or without a report
-            // that the queue manager does not know.
+            // The message was put, with the highest possible priority, or without a report that the
+            // queue manager does not know.
             Self::Put => &[mq::MQRC_PRIORITY_EXCEEDS_MAXIMUM, mq::MQRC_UNKNOWN_REPORT_OPTION],
             Self::Get => &OF_GETS,
             Self::Unlock => &[mq::MQRC_NO_MSG_LOCKED],

@@ -1,4 +1,4 @@
-//! How a produce ends: what is on the queue, what may be, and why there is no more.
+//! Outcome of a produce: which messages are on the queue, which may be, and why the others are not.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::pools::Pools;
 use crate::reason::Reason;
 use crate::session::{Failure, Session};
 
-/// Where messages go, for a look at it.
+/// Queue that messages go to, for searching it after a commit in doubt.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) pools: &'a Arc<Pools>,
@@ -21,11 +21,11 @@ pub(super) struct Place<'a> {
     pub(super) queue: &'a QueueName,
 }
 
-/// Why a producer stopped early.
+/// Reason why a producer stopped before the last message.
 pub(super) enum Stop {
     OutOfTime,
     Unusable(String),
-    /// With the number of the message that was refused, if one was.
+    /// A put failed; with the number of the refused message, if one was refused.
     Put(Failure, Option<u64>),
     Commit(Failure),
 }
@@ -58,7 +58,8 @@ impl Producer<'_> {
         }
     }
 
-    /// Ends the session and says what is on the queue, what may be, and why there is no more.
+    /// Ends the session, and returns which messages are on the queue, which may be, and why the
+    /// others are not.
     pub(super) async fn explain(
         mut self,
         stop: Stop,
@@ -68,7 +69,7 @@ impl Producer<'_> {
         let deadline = self.deadline;
         let error = match stop {
             Stop::OutOfTime => {
-                // The connection's end backs out as well.
+                // If this fails, the end of the connection backs out as well.
                 let _ = session.back_out(deadline).await;
                 let of = self.outgoing.count();
                 BrokerError::timeout(format!("the time ended after {} of {of} messages", self.next))
@@ -105,8 +106,8 @@ impl Producer<'_> {
         Err(ProduceFailure { error, committed: self.next, in_doubt: Vec::new() })
     }
 
-    /// Looks for the unit of work's messages. In a first attempt, one that is there proves that all
-    /// of them were committed.
+    /// Searches for the messages of the unit of work. In a first attempt, one that is found proves
+    /// that all of them were committed.
     async fn resolve(&mut self, failure: Failure, place: Place<'_>) -> Resolved {
         let ids: Vec<MessageId> =
             (self.next..self.index()).map(|index| self.outgoing.message_id(index)).collect();
@@ -130,11 +131,11 @@ impl Producer<'_> {
     }
 }
 
-/// What a look at the queue came to after a commit in doubt.
+/// Result of searching the queue after a commit in doubt.
 enum Resolved {
-    /// Everything is on the queue.
+    /// All messages are on the queue.
     Done,
-    /// The unit of work is on the queue, and others are not.
+    /// The messages of the unit of work are on the queue, but later ones are missing.
     Stopped(BrokerError),
     InDoubt(BrokerError, Vec<MessageId>),
 }

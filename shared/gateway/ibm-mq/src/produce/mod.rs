@@ -1,4 +1,4 @@
-//! Putting messages on a queue, in units of work that happen wholly or not at all.
+//! Puts messages on a queue, in units of work that are committed or backed out as a whole.
 
 mod end;
 
@@ -23,33 +23,37 @@ use crate::produce::end::{Place, Stop};
 use crate::putting::{Handed, Putting, Unfinished};
 use crate::session::{Failure, Session};
 
-/// How many messages, and how many bytes of them, go to the connection's thread at once.
+/// Maximum number of messages, and of their bytes, that are sent to the connection's thread at
+/// once.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 1024 * 1024;
 
-/// How many bytes a unit of work takes if no transactions are asked for. A unit of work occupies
-/// the queue manager's log until it ends.
+/// Bytes of a unit of work if no transactions are requested. A unit of work occupies the queue
+/// manager's log until it ends.
 const UNIT_BYTES: usize = 16 * 1024 * 1024;
 
-/// How many messages a unit of work may have if the queue manager does not say (its default).
+/// Default of MAXUMSGS, the number of messages of a unit of work, used if the user may not inquire
+/// the queue manager.
 const USUAL_MAXUMSGS: u64 = 10_000;
 
-/// How long messages that are paced wait for their commit if no transactions are asked for.
+/// Maximum time for which messages with a rate limit wait for their commit if no transactions are
+/// requested.
 const PACED_UNIT: Duration = Duration::from_millis(250);
 
-/// If the pace leaves this much time before the next message, those before are committed first.
+/// If the rate limit leaves at least this time before the next message, the earlier ones are
+/// committed first.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What is kept of the time for the last commit.
+/// Time reserved before the deadline for the last commit.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// How long a look for what earlier attempts put may take.
+/// Time limit of the search for messages that earlier attempts put.
 const TO_FIND: Duration = Duration::from_secs(5);
 
 /// A connection on which nothing has been put yet.
 pub(crate) struct Connected<'a> {
     session: Session,
-    /// The queue, or what the queue manager said when it was to be opened.
+    /// The opened queue, or the queue manager's refusal to open it.
     opened: Result<Putting, Failure>,
     pools: Arc<Pools>,
     access: Access,
@@ -57,7 +61,7 @@ pub(crate) struct Connected<'a> {
     outgoing: &'a Outgoing,
 }
 
-/// Refuses what IBM MQ can never do, and connects.
+/// Connects, after checking the request for members that IBM MQ can never carry.
 pub(crate) async fn connect<'a>(
     pools: &Arc<Pools>,
     access: &Access,
@@ -78,7 +82,7 @@ impl ReadyToPut for Connected<'_> {
         self.session.cluster()
     }
 
-    /// A user who may not browse, and a queue that is elsewhere, leave it at what is known.
+    /// If the user may not browse, or the queue is elsewhere, only the known messages count.
     async fn find(&mut self, unconfirmed: Unconfirmed, deadline: Deadline) -> u64 {
         let Unconfirmed { from, most, is_here } = unconfirmed;
         let Ok(putting) = &self.opened else { return from };
@@ -93,7 +97,9 @@ impl ReadyToPut for Connected<'_> {
             from,
             found,
             error,
-            "looked for what earlier attempts put"
+            "searched the queue {} for messages of earlier attempts: the first {found} are put, {from} of \
+             them were known",
+            self.queue
         );
         found
     }
@@ -158,7 +164,7 @@ async fn put(
         stop_at: deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)),
     };
     let stop = producer.run(&putting).await.err();
-    // The thread is free for other work now.
+    // Frees the thread for other work.
     drop(putting);
     match stop {
         None => {
@@ -169,7 +175,7 @@ async fn put(
     }
 }
 
-/// What is put and not committed.
+/// Messages that are put and not committed.
 #[derive(Default)]
 struct Unit {
     times: Vec<Instant>,
@@ -177,11 +183,11 @@ struct Unit {
     began: Option<Instant>,
 }
 
-/// What a unit of work was filled to.
+/// State of a unit of work after filling it.
 enum Filled {
-    /// Its messages are put.
+    /// All its messages are put.
     Put,
-    /// They are committed as well.
+    /// All its messages are put and committed.
     Committed,
 }
 
@@ -198,20 +204,20 @@ struct Producer<'a> {
     outgoing: &'a Outgoing,
     preparer: Preparer<'a>,
     transaction: Transaction,
-    /// How many messages a unit of work may have.
+    /// Maximum number of messages of a unit of work.
     most: u64,
     confirmed: &'a watch::Sender<u64>,
     from: u64,
-    /// The first message that is not known to be on the queue.
+    /// Index of the first message that is not known to be on the queue.
     next: u64,
     unit: Unit,
     units: u64,
     bytes: u64,
     pacer: Option<Pacer>,
-    /// The time of the next message, if it has been given one.
+    /// Time at which the next message may be put, once it is computed.
     due: Option<tokio::time::Instant>,
     latencies: Latencies,
-    /// How many messages were put with which warning.
+    /// Number of messages by the reason code of their warning.
     warned: BTreeMap<MQLONG, u64>,
     deadline: Deadline,
     stop_at: Deadline,
@@ -224,7 +230,7 @@ impl Producer<'_> {
             match filled {
                 Ok(Filled::Put) => self.commit(putting).await?,
                 Ok(Filled::Committed) => {}
-                // What is there counts, unless it was to be all or nothing.
+                // Without transactions, the messages that are already put are kept.
                 Err(Stop::OutOfTime) if !self.transaction.enabled && !self.unit.times.is_empty() => {
                     self.commit(putting).await?;
                     return Err(Stop::OutOfTime);
@@ -235,8 +241,8 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Puts the messages of one unit of work. The last ones go to the thread with the commit, which
-    /// saves a wait for it.
+    /// Puts the messages of one unit of work. The last ones are sent to the thread with the commit,
+    /// which saves a round trip to the thread.
     async fn fill(&mut self, putting: &Putting) -> Result<Filled, Stop> {
         while !self.is_full() {
             let batch = self.batch().await?;
@@ -277,7 +283,7 @@ impl Producer<'_> {
         }
     }
 
-    /// The index of the next message to put.
+    /// Index of the next message to put.
     fn index(&self) -> u64 {
         self.next + count(self.unit.times.len())
     }
@@ -294,7 +300,8 @@ impl Producer<'_> {
     fn left_in_unit(&self) -> u64 {
         let size = if self.transaction.enabled {
             let size = u64::from(self.transaction.tx_size.get());
-            // As the transactions would lie if they had begun with the first message.
+            // Transactions have the boundaries that they would have if this attempt had begun with
+            // the first message.
             size - (self.next - self.from) % size
         } else {
             self.most
@@ -302,14 +309,14 @@ impl Producer<'_> {
         size.saturating_sub(count(self.unit.times.len()))
     }
 
-    /// The next messages, as many as are due and go to the thread at once. There are none if the
-    /// pace leaves so much time that those before should be committed first.
+    /// The next messages, as many as are due and fit into one batch. Empty if the rate limit leaves
+    /// so much time that the earlier ones should be committed first.
     async fn batch(&mut self) -> Result<Vec<Prepared>, Stop> {
         let most = usize::try_from(self.left_in_unit()).unwrap_or(usize::MAX).min(BATCH);
         let (mut batch, mut bytes) = (Vec::new(), 0);
         while batch.len() < most && bytes < BATCH_BYTES {
             if self.stop_at.has_passed() {
-                // What was prepared is not put.
+                // The prepared messages are not put.
                 return Err(Stop::OutOfTime);
             }
             if !self.is_due(batch.is_empty()).await? {
@@ -328,7 +335,8 @@ impl Producer<'_> {
         Ok(batch)
     }
 
-    /// Whether the pace allows the next message now; waits for that if it is the first of a batch.
+    /// Whether the rate limit allows the next message now. If it is the first of a batch, this
+    /// waits until it is due.
     async fn is_due(&mut self, may_wait: bool) -> Result<bool, Stop> {
         let Some(pacer) = &mut self.pacer else { return Ok(true) };
         let now = tokio::time::Instant::now();
@@ -357,7 +365,7 @@ impl Producer<'_> {
         self.deadline.earlier_by(doubt::TO_RESOLVE.min(self.deadline.remaining() / 4))
     }
 
-    /// The queue manager has confirmed the commit.
+    /// Records that the queue manager has confirmed the commit.
     fn confirm(&mut self) {
         for time in &self.unit.times {
             self.latencies.record(time.elapsed());
@@ -365,7 +373,7 @@ impl Producer<'_> {
         self.committed();
     }
 
-    /// The unit of work is on the queue.
+    /// Records that the unit of work is on the queue.
     fn committed(&mut self) {
         let unit = std::mem::take(&mut self.unit);
         self.next += count(unit.times.len());
@@ -380,7 +388,8 @@ impl Producer<'_> {
     }
 }
 
-/// Refuses transactions that the queue manager would refuse after having taken a part of one.
+/// Returns an error for transactions that the queue manager would refuse after having accepted a
+/// part of one.
 fn fits_units(outgoing: &Outgoing, from: u64, most: u64) -> Result<(), BrokerError> {
     let transaction = outgoing.transaction();
     let size = u64::from(transaction.tx_size.get()).min(outgoing.count().saturating_sub(from));

@@ -1,4 +1,4 @@
-//! The calls that look at messages and get them.
+//! Calls that browse messages and get them.
 
 use std::time::Duration;
 
@@ -9,52 +9,52 @@ use crate::incoming::received;
 use crate::mqi::{Got, Refusal, Take};
 use crate::reason::Reason;
 
-/// What the longest form of a byte of a body takes in an answer: base64, and a control character
-/// that is escaped twice in its text.
+/// Maximum number of bytes that one byte of a body takes in a response: in base64, or as a control
+/// character that is escaped twice in text.
 const LONGEST_FORM: usize = 9;
 
-/// What is kept for properties and other members when a message is got without a look at it.
+/// Bytes reserved for properties and other members when a message is got without browsing it first.
 const BESIDE_BODY: usize = 64 * 1024;
 
-/// What the properties of one message may take. A larger body than an answer can carry has not
-/// more.
+/// Maximum bytes of the properties of one message, even if its body is larger than a response can
+/// carry.
 const MOST_PROPERTIES: usize = 8 * 1024 * 1024;
 
-/// What a byte of text becomes at most when it is converted to UTF-8.
+/// Maximum number of bytes that one byte of text becomes when it is converted to UTF-8.
 const LONGEST_CONVERSION: usize = 4;
 
-/// Options of calls that look at a message.
+/// Options of calls that browse a message.
 const LOOKS: MQLONG = mqi::MQGMO_BROWSE_FIRST | mqi::MQGMO_BROWSE_NEXT;
 
 impl Taking<'_> {
-    /// Gets a message that surely fits.
+    /// Gets a message that certainly fits.
     pub(super) fn get(&mut self, wait: Duration) -> Result<Next, Refusal> {
         let most = self.surely_fits();
         self.call(mqi::MQGMO_SYNCPOINT, wait, most, Next::MayNotFit)
     }
 
-    /// Gets a message that surely fits, or the first one if it may fit.
+    /// Gets a message that certainly fits, or the first one if it may fit.
     pub(super) fn get_unseen(&mut self, wait: Duration) -> Result<Next, Refusal> {
         let is_first = self.taken.consumed.messages.is_empty();
         let most = if is_first { self.may_fit() } else { self.surely_fits() };
         self.call(mqi::MQGMO_SYNCPOINT, wait, most, Next::DoesNotFit)
     }
 
-    /// The longest body that fits in whatever form.
+    /// Length of the longest body that fits in any form.
     fn surely_fits(&mut self) -> usize {
         self.left().saturating_sub(BESIDE_BODY) / LONGEST_FORM
     }
 
-    /// The longest body that fits in its shortest form, which is base64.
+    /// Length of the longest body that fits in its shortest form, which is base64.
     fn may_fit(&mut self) -> usize {
         self.left() / 4 * 3
     }
 
-    /// Looks at a message, and gets it if it fits.
+    /// Browses a message, and gets it if it fits.
     pub(super) fn look_and_get(&mut self, wait: Duration) -> Result<Next, Refusal> {
         match self.look(wait, mqi::MQGMO_LOCK)? {
             Next::Message(_, _, size) if size <= self.left() => {
-                // It is locked, so nobody else can have taken it.
+                // The message is locked, so no other client can have taken it.
                 self.call(
                     mqi::MQGMO_SYNCPOINT | mqi::MQGMO_MSG_UNDER_CURSOR,
                     Duration::ZERO,
@@ -70,13 +70,13 @@ impl Taking<'_> {
         }
     }
 
-    /// Looks at the message after the last one that was looked at.
+    /// Browses the message after the last browsed one.
     pub(super) fn look(&mut self, wait: Duration, options: MQLONG) -> Result<Next, Refusal> {
         let which = if self.is_first_look { mqi::MQGMO_BROWSE_FIRST } else { mqi::MQGMO_BROWSE_NEXT };
         let most = self.may_fit();
         let next = self.call(which | options, wait, most, Next::DoesNotFit)?;
         match next {
-            // While there was nothing, the cursor stayed in front of the first message.
+            // As long as there was no message, the cursor stayed in front of the first one.
             Next::Nothing => {}
             _ => self.is_first_look = false,
         }
@@ -86,8 +86,8 @@ impl Taking<'_> {
         }
     }
 
-    /// Calls the library, and again with a longer buffer if that is what it takes and a body of at
-    /// most `most` bytes is wanted; `if_longer` stands for a longer one.
+    /// Calls the library, and again with a larger buffer if the message requires it and its body
+    /// has at most `most` bytes. For a longer body it returns `if_longer`.
     fn call(
         &mut self,
         options: MQLONG,
@@ -111,7 +111,7 @@ impl Taking<'_> {
                 Err(Refusal { reason: mqi::MQRC_SYNCPOINT_LIMIT_REACHED, .. }) if self.has_any() => {
                     return Ok(self.is_full());
                 }
-                // Somebody took it between two looks.
+                // Another consumer took it between two calls.
                 Err(Refusal { reason: mqi::MQRC_NO_MSG_UNDER_CURSOR, .. }) if take.options != options => {
                     take = first;
                     continue;
@@ -122,7 +122,8 @@ impl Taking<'_> {
                 Got::Nothing => return Ok(Next::Nothing),
                 Got::TooLong { length } if length > most => return Ok(if_longer),
                 Got::TooLong { length } => self.buffer.resize(length.max(self.buffer.len() * 2), 0),
-                // What was only looked at may be looked at again, with room for what it becomes.
+                // A message that was only browsed can be browsed again, with room for its converted
+                // form.
                 Got::Message { warning: Some(mqi::MQRC_CONVERTED_MSG_TOO_BIG), of, .. }
                     if options & LOOKS != 0 =>
                 {
@@ -141,12 +142,12 @@ impl Taking<'_> {
         }
     }
 
-    /// Whether there is anything in the unit of work.
+    /// True if the unit of work contains any message.
     pub(super) fn has_any(&self) -> bool {
         !self.taken.consumed.messages.is_empty() || self.taken.moved > 0
     }
 
-    /// The unit of work has as many messages as the queue manager allows.
+    /// Handles a unit of work that has as many messages as the queue manager allows.
     fn is_full(&mut self) -> Next {
         self.warn(mqi::MQRC_SYNCPOINT_LIMIT_REACHED);
         Next::DoesNotFit
@@ -159,7 +160,7 @@ impl Taking<'_> {
         warning: Option<MQLONG>,
     ) -> Result<Next, Refusal> {
         let body = self.buffer.get(..length).unwrap_or_default().to_vec();
-        // Properties that exceed every answer make a message that fits into none.
+        // Properties that exceed every response make a message that fits into none.
         let properties = self.properties.read(self.plan.max_bytes.min(MOST_PROPERTIES))?;
         let is_beyond = properties.is_none();
         let message = received(&md, properties.unwrap_or_default(), body);
@@ -174,7 +175,7 @@ impl Taking<'_> {
         Ok(Next::Message(md, Box::new(message), size))
     }
 
-    /// Says once what the library warned of.
+    /// Reports a warning of the library, once.
     fn warn(&mut self, reason: MQLONG) {
         let known = Reason::of(reason);
         let text = format!("{} ({reason}, {})", known.words, known.name);

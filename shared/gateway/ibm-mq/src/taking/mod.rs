@@ -1,11 +1,11 @@
-//! Taking or showing what is on a queue, on the connection's thread.
+//! Gets or browses the messages of a queue, on the connection's thread.
 //!
-//! A message is got without a look at it first, as long as it surely fits: the buffer is as long as
-//! a body may be that takes the rest of the answer in its longest form, and what is longer stays on
-//! the queue. From there on each message is looked at and locked, and got from under the cursor if
-//! it fits. So what does not fit was never taken, and its backout count stays. The same holds for
-//! bodies that are converted, whose length is not known before. A user who may not browse the queue
-//! gets messages without a look, and what does not fit goes back.
+//! A message is got without browsing it first, as long as it certainly fits: the buffer is as long
+//! as a body whose longest form takes the rest of the response, and a longer message remains on the
+//! queue. From there on each message is browsed and locked, and got from under the cursor if it
+//! fits. So a message that does not fit was never taken, and its backout count does not change. The
+//! same holds for bodies that are converted, whose length is not known before. If the user may not
+//! browse the queue, messages are got without browsing, and one that does not fit is backed out.
 
 mod calls;
 mod plan;
@@ -26,14 +26,14 @@ use room::Room;
 
 pub(crate) use self::plan::{Plan, Selection, Taken, Wait};
 
-/// How long one call may block. A call that blocks cannot be stopped.
+/// Maximum time that one call may block. A call that blocks cannot be stopped.
 const SLICE: Duration = Duration::from_millis(500);
 
-/// How many messages may be moved to a backout queue in one unit of work.
+/// Maximum number of messages that are moved to a backout queue in one unit of work.
 const MOST_MOVED: usize = 100;
 
-/// Opens the queue, and tells where what is taken or shown will come. Takes or shows messages as
-/// `plan` says then, until it is `abandoned`.
+/// Opens the queue, and sends through `told` the receiver for the result. Then gets or browses
+/// messages according to `plan`, until `abandoned` is set.
 pub(crate) fn take(
     connection: &Connection,
     plan: &Plan,
@@ -49,33 +49,34 @@ pub(crate) fn take(
     };
     let (answer, taken) = oneshot::channel();
     if told.send(Ok(taken)).is_err() {
-        // Nobody waits any more.
+        // The caller has stopped waiting.
         return;
     }
     let ended = taking.run_to_the_end(abandoned);
     let taken = ended.map(|()| std::mem::take(&mut taking.taken));
     if plan.is_browse {
-        // Nothing else is done on the connection, so the queue is closed before it is free.
+        // No other call follows on the connection, so the queue is closed before the connection is
+        // free.
         drop(taking);
     }
-    // Otherwise it is closed while the caller works, and before the commit.
+    // Otherwise the queue is closed while the caller works, and before the commit.
     let _ = answer.send(taken);
 }
 
-/// How messages are taken.
+/// Way of taking messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// They are only shown.
+    /// Messages are only browsed.
     Look,
-    /// Each is got, as long as it surely fits.
+    /// Each message is got, as long as it certainly fits.
     Get,
-    /// Each is looked at before it is got.
+    /// Each message is browsed before it is got.
     LookAndGet,
-    /// Each is got, since the user may not look.
+    /// Each message is got, because the user may not browse.
     GetUnseen,
 }
 
-/// Opens the queue as `way` wants it, or without a look if the user may only get.
+/// Opens the queue for `way`, or without browsing if the user may only get.
 fn open<'c>(connection: &'c Connection, plan: &Plan, way: Way) -> Result<(Object<'c>, Way), Refusal> {
     let to_get = mqi::MQOO_INPUT_SHARED | mqi::MQOO_SAVE_ALL_CONTEXT;
     let options = match way {
@@ -97,7 +98,7 @@ fn open<'c>(connection: &'c Connection, plan: &Plan, way: Way) -> Result<(Object
 
 enum Ended {
     Done,
-    /// A message was got that does not fit, because of what is beside its body.
+    /// A message was got that does not fit, because of its properties and other members.
     Exceeded,
 }
 
@@ -108,7 +109,7 @@ struct Taking<'c> {
     properties: Properties<'c>,
     poison: Poison<'c>,
     way: Way,
-    /// How many messages are taken at most.
+    /// Maximum number of messages to take.
     most: usize,
     is_first_look: bool,
     buffer: Vec<u8>,
@@ -122,13 +123,13 @@ impl Drop for Taking<'_> {
     }
 }
 
-/// A message that came, or why none did.
+/// The next message, or the reason why there is none.
 enum Next {
     Message(Box<mqi::MQMD>, Box<ReceivedMessage>, usize),
     Nothing,
-    /// It exceeds the rest of the answer.
+    /// The message exceeds the rest of the response.
     DoesNotFit,
-    /// It may exceed the rest of the answer.
+    /// The message may exceed the rest of the response.
     MayNotFit,
 }
 
@@ -159,8 +160,8 @@ impl<'c> Taking<'c> {
 
     fn run_to_the_end(&mut self, abandoned: &AtomicBool) -> Result<(), Refusal> {
         while let Ended::Exceeded = self.run(abandoned)? {
-            // What was taken goes back, and is taken again after a look at each. Without a look,
-            // only what came before the message that does not fit is taken again.
+            // The messages are backed out, and got again after browsing each. If the user may not
+            // browse, only those before the one that does not fit are got again.
             let in_hand = self.taken.consumed.messages.len();
             self.connection.back_out()?;
             self.room = Room::default();
@@ -206,7 +207,7 @@ impl<'c> Taking<'c> {
                 }
             };
             if size > self.left() {
-                // Only what was looked at first cannot come here.
+                // Only a message that was browsed first cannot exceed the rest here.
                 return Ok(Ended::Exceeded);
             }
             if !self.is_moved(&md, &message)? {
@@ -226,8 +227,8 @@ impl<'c> Taking<'c> {
         self.taken.consumed.messages.push(message);
     }
 
-    /// Opens the queue so that messages can be looked at before they are got. What is in hand stays
-    /// in hand.
+    /// Opens the queue so that messages can be browsed before they are got. Messages in hand are
+    /// kept.
     fn look_from_now_on(&mut self) -> Result<(), Refusal> {
         (self.queue, self.way) = open(self.connection, self.plan, Way::LookAndGet)?;
         self.is_first_look = true;
@@ -235,7 +236,7 @@ impl<'c> Taking<'c> {
         Ok(())
     }
 
-    /// The next message, waited for in slices if it is the first.
+    /// The next message. Waits for it in slices if it is the first.
     fn next(&mut self, abandoned: &AtomicBool) -> Result<Next, Refusal> {
         loop {
             if abandoned.load(Ordering::SeqCst) || Instant::now() >= self.plan.stop_at {
@@ -254,7 +255,7 @@ impl<'c> Taking<'c> {
         }
     }
 
-    /// How long the next call may wait: not at all if there is a message already.
+    /// Time that the next call may wait: none if there is a message already.
     fn wait(&self) -> Duration {
         if self.has_any() {
             return Duration::ZERO;
@@ -262,7 +263,7 @@ impl<'c> Taking<'c> {
         self.plan.wait_until.saturating_duration_since(Instant::now()).min(SLICE)
     }
 
-    /// Moves the message that was just got, if it came back too often.
+    /// Moves the message that was just got, if it was backed out too often.
     fn is_moved(&mut self, md: &mqi::MQMD, message: &ReceivedMessage) -> Result<bool, Refusal> {
         let may_move = self.plan.moves_poison && !self.plan.is_browse && self.taken.moved < MOST_MOVED;
         let verdict =

@@ -1,4 +1,4 @@
-//! What is to be taken, and what was.
+//! Plan of the messages to take, and the result.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use mq::Consumed;
 
 use crate::doubt::Evidence;
 
-/// What is to be taken.
+/// Messages to take.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) queue: String,
@@ -16,21 +16,21 @@ pub(crate) struct Plan {
     pub(crate) selection: Selection,
     pub(crate) convert: bool,
     pub(crate) is_browse: bool,
-    /// Whether messages past the backout threshold are moved.
+    /// True if messages past the backout threshold are moved.
     pub(crate) moves_poison: bool,
     pub(crate) wait: Wait,
-    /// Until when a first message is waited for.
+    /// Time until which a first message is waited for.
     pub(crate) wait_until: Instant,
-    /// Until when messages are taken.
+    /// Time until which messages are taken.
     pub(crate) stop_at: Instant,
 }
 
-/// Which messages are wanted, if not all.
+/// Selection of messages, if not all are wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
     pub(crate) message_id: Option<mqi::MQBYTE24>,
     pub(crate) correlation_id: Option<mqi::MQBYTE24>,
-    /// Properties that messages have to have.
+    /// Condition on the properties of a message.
     pub(crate) expression: Option<String>,
 }
 
@@ -41,15 +41,15 @@ pub(crate) struct Wait {
     pub(crate) is_cut: bool,
 }
 
-/// What was taken. It is in the connection's unit of work.
+/// Messages that were taken. They are in the connection's unit of work.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
     pub(crate) consumed: Consumed,
-    /// The messages, for a commit in doubt.
+    /// Evidence of the messages, for a commit in doubt.
     pub(crate) evidence: Vec<Evidence>,
-    /// How many messages were moved to the backout queue.
+    /// Number of messages that were moved to the backout queue.
     pub(crate) moved: usize,
-    /// The first message alone exceeds what an answer can carry.
+    /// True if the first message alone exceeds a response.
     pub(crate) first_is_too_large: bool,
 }
 

@@ -1,20 +1,20 @@
-//! The room that an answer has.
+//! Room that is left in a response.
 
 use mq::ReceivedMessage;
 
-/// How much of the answer the messages take. What each takes at most is known at once, and what it
-/// does take is counted once that matters: when by the first sum half of the answer is full.
+/// Bytes of the response that the messages take. The maximum of each is known at once; its exact
+/// size is computed only when it matters: when the maximums fill half of the response.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    /// What is known exactly, of so many messages.
+    /// Exact bytes of the first `counted` messages.
     exact: usize,
     counted: usize,
-    /// What the others take at most.
+    /// Maximum bytes of the other messages.
     pub(super) at_most: usize,
 }
 
 impl Room {
-    /// How many bytes are left of `max_bytes`, at least.
+    /// Number of bytes that are certainly left of `max_bytes`.
     pub(super) fn left(&mut self, messages: &[ReceivedMessage], max_bytes: usize) -> usize {
         let left = |room: &Self| max_bytes.saturating_sub(room.exact.saturating_add(room.at_most));
         if self.at_most > 0 && left(self) < max_bytes / 2 {

@@ -1,4 +1,4 @@
-//! Units of work that end without a commit, also where the queue manager does not say so.
+//! Units of work that end without a commit, even if the queue manager does not report that.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::{QueueManager, bodies, consume, deadline, in_transactions_of
 
 const COMMIT: AckMode = AckMode::Take(Ack::Commit);
 
-/// A disconnection commits what is open.
+/// Disconnecting would commit the open unit of work.
 #[tokio::test]
 async fn what_cannot_be_backed_out_is_not_committed_by_the_connections_end() {
     let mut manager = QueueManager::start();
@@ -32,7 +32,7 @@ async fn what_cannot_be_backed_out_is_not_committed_by_the_connections_end() {
     assert_eq!(manager.depth("DEV.QUEUE.2"), 0);
 }
 
-/// It is a channel instance still, so it counts.
+/// The connection still is a channel instance, so it counts.
 #[tokio::test]
 async fn a_connection_that_is_left_open_keeps_its_place_under_the_cap() {
     let manager = QueueManager::start();
@@ -48,7 +48,7 @@ async fn a_connection_that_is_left_open_keeps_its_place_under_the_cap() {
     assert_eq!((client.cap.open(), manager.connections()), (1, 1));
 }
 
-/// A queue manager may back out in the middle of a unit of work, and say so by a warning.
+/// The queue manager may back out in the middle of a unit of work, and report it by a warning.
 #[tokio::test]
 async fn a_unit_that_the_queue_manager_backed_out_meanwhile_is_not_reported_as_done() {
     let manager = QueueManager::start();
@@ -63,7 +63,7 @@ async fn a_unit_that_the_queue_manager_backed_out_meanwhile_is_not_reported_as_d
     assert_eq!(bodies(&client.take("DEV.QUEUE.1", 5).await), ["a", "b", "c"]);
 }
 
-/// Ids are derived, so what an earlier attempt put has the ids of this one's messages.
+/// Ids are derived, so messages of an earlier attempt have the ids of this one's.
 #[tokio::test]
 async fn what_an_earlier_attempt_put_does_not_prove_that_this_ones_unit_was_committed() {
     let manager = QueueManager::start();
@@ -80,7 +80,7 @@ async fn what_an_earlier_attempt_put_does_not_prove_that_this_ones_unit_was_comm
     let failure = attempt().await.unwrap_err();
     assert!(matches!(failure.error, BrokerError::InDoubt { .. }), "{failure}");
     assert_eq!((failure.committed, failure.in_doubt.len(), manager.depth("DEV.QUEUE.1")), (0, 3, 2));
-    // All of them are there, whoever put them.
+    // All of them are on the queue, from whichever attempt.
     manager.fault(&json!({"verb": "MQCMIT", "cut": true, "when": "after"}));
     assert_eq!((attempt().await.unwrap().enqueued, manager.depth("DEV.QUEUE.1")), (3, 5));
 }

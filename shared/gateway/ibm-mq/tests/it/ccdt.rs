@@ -26,7 +26,7 @@ fn with_cipher(mut channel: Value) -> Value {
     channel
 }
 
-/// The file of a table.
+/// File with a channel table.
 struct Table(tempfile::NamedTempFile);
 
 impl Table {
@@ -45,7 +45,7 @@ impl Table {
     }
 }
 
-/// The same target, by a table.
+/// Access to the same target through a table.
 fn by(url: &str, access: &Access) -> Access {
     let mut access = access.clone();
     (access.endpoint.channel, access.endpoint.addresses) = (None, Vec::new());
@@ -53,7 +53,7 @@ fn by(url: &str, access: &Access) -> Access {
     access
 }
 
-/// The same with `ssl.enabled`.
+/// The same access with `ssl.enabled`.
 fn with_tls(mut access: Access) -> Access {
     access.endpoint.tls = Tls::On {
         key_store_ref: None,
@@ -93,7 +93,7 @@ async fn a_table_says_where_the_queue_manager_is() {
     assert_eq!(channels_in_use(&manager), ["DEV.NARROW.SVRCONN"]);
     let report = client.broker.test(&client.access, Some(&queue("DEV.QUEUE.1")), deadline()).await;
     assert!(report.ok, "{report:?}");
-    // By a group's name.
+    // By the name of a queue manager group.
     client.access.endpoint.queue_manager = format!("*{}", manager.name());
     assert_eq!(
         client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap().current_depth,
@@ -161,7 +161,7 @@ async fn a_table_that_cannot_be_read_is_refused() {
     client.has_open(0).await;
 }
 
-/// Takes the place of a queue manager, to see whether anybody connects.
+/// Listens in place of a queue manager, to see whether the client connects.
 #[tokio::test]
 async fn nothing_is_sent_by_a_table_if_tls_is_wanted_and_a_channel_is_not_protected() {
     let manager = QueueManager::start();
@@ -179,7 +179,7 @@ async fn nothing_is_sent_by_a_table_if_tls_is_wanted_and_a_channel_is_not_protec
         assert!(error.to_string().contains("BARE"), "{error}");
         assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
     }
-    // The same table without TLS leads there.
+    // The same table without TLS leads to this listener.
     let table = Table::of(&[bare]);
     let soon = Deadline::after(Duration::from_millis(300));
     let access = by(&table.url(), &client.access);
@@ -187,7 +187,7 @@ async fn nothing_is_sent_by_a_table_if_tls_is_wanted_and_a_channel_is_not_protec
     listener.accept().unwrap();
 }
 
-/// The stand-in has no TLS, so its refusal shows that the table was given to it.
+/// The stand-in has no TLS, so its refusal shows that it received the table.
 #[tokio::test]
 async fn a_table_whose_channels_are_protected_goes_to_the_client() {
     let manager = QueueManager::start();

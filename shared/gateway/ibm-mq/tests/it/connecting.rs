@@ -117,7 +117,7 @@ async fn a_quiescing_queue_manager_is_unreachable() {
     assert_eq!(client.take("DEV.QUEUE.1", 1).await.messages.len(), 1);
 }
 
-/// The stand-in has no TLS, so the connection is refused, and nobody needs the repository.
+/// The stand-in has no TLS, so the connection is refused, and the repository is not needed.
 #[tokio::test]
 async fn a_key_repository_that_no_connection_uses_is_on_no_disk() {
     let manager = QueueManager::start();
@@ -137,7 +137,8 @@ async fn a_key_repository_that_no_connection_uses_is_on_no_disk() {
     assert_eq!(std::fs::read_dir(secrets.path()).unwrap().count(), 0);
 }
 
-/// The client says the same of a name that it cannot resolve and of a host that does not answer.
+/// The client reports the same reason for a name that it cannot resolve and for a host that does
+/// not answer.
 #[tokio::test]
 async fn a_host_that_does_not_answer_is_told_from_one_whose_name_is_not_known() {
     let manager = QueueManager::start();

@@ -110,7 +110,7 @@ async fn what_does_not_fit_into_an_answer_was_never_taken() {
     assert!(matches!(error, BrokerError::MessageTooLarge { .. }), "{error}");
     let taken = client.take("DEV.QUEUE.1", 10).await;
     assert_eq!(bodies(&taken), [large.as_str(), "c"]);
-    // Nothing went back on the way.
+    // No message was backed out meanwhile.
     assert!(taken.messages.iter().all(|message| message.backout_count == 0), "{:?}", taken.warnings);
 }
 
@@ -122,7 +122,7 @@ async fn properties_that_do_not_fit_leave_their_message_where_it_is() {
     let headers: mq::Headers = serde_json::from_str(&header).unwrap();
     client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
     client.put("DEV.QUEUE.1", &ProduceCommand { headers, ..texts(&["b"]) }, "b").await.unwrap();
-    // Room for bodies without a look, and not for those properties, which take four bytes each.
+    // Room for bodies without browsing, but not for those properties, which take four bytes each.
     let unit = client.fetch_within("DEV.QUEUE.1", &consume(10, COMMIT), 30_000).await.unwrap();
     assert_eq!((bodies(unit.consumed()), unit.consumed().truncated), (vec!["a".to_owned()], true));
     unit.commit(deadline()).await.unwrap();
@@ -160,7 +160,7 @@ async fn a_message_past_the_threshold_goes_to_the_backout_queue_with_the_commit(
         assert_eq!(bodies(unit.consumed()), ["poison"]);
         unit.rollback(deadline()).await.unwrap();
     }
-    // A rollback only says so.
+    // A rollback only warns.
     let unit = client.fetch("DEV.POISON", &consume(1, ROLLBACK)).await.unwrap();
     assert!(unit.consumed().warnings.iter().any(|warning| warning.contains("threshold is 3")));
     unit.rollback(deadline()).await.unwrap();
@@ -169,7 +169,7 @@ async fn a_message_past_the_threshold_goes_to_the_backout_queue_with_the_commit(
     let unit = client.fetch("DEV.POISON", &consume(5, COMMIT)).await.unwrap();
     assert_eq!(bodies(unit.consumed()), ["fine"]);
     assert!(unit.consumed().warnings.iter().any(|warning| warning.contains("moved to DEV.BACKOUT")));
-    // Nothing has moved before the commit.
+    // Nothing is moved before the commit.
     unit.rollback(deadline()).await.unwrap();
     assert_eq!((manager.depth("DEV.POISON"), manager.depth("DEV.BACKOUT")), (2, 0));
     assert_eq!(bodies(&client.take("DEV.POISON", 5).await), ["fine"]);

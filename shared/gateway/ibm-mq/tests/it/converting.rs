@@ -86,7 +86,7 @@ async fn what_cannot_be_converted_comes_as_it_is_with_a_warning_and_is_not_lost(
     }
 }
 
-/// The buffer has 64 KiB. The first body fits before its conversion alone, and the second one does
+/// The buffer has 64 KiB. The first body fits only before its conversion, and the second one does
 /// not fit even then.
 #[tokio::test]
 async fn a_body_that_outgrows_the_buffer_by_its_conversion_is_complete_in_every_mode() {
@@ -109,7 +109,7 @@ async fn a_body_that_outgrows_the_buffer_by_its_conversion_is_complete_in_every_
     assert_eq!(manager.depth("DEV.QUEUE.1"), 0);
 }
 
-/// As it is it would fit.
+/// Unconverted, the body would fit.
 #[tokio::test]
 async fn a_body_that_outgrows_the_response_by_its_conversion_was_never_taken() {
     let manager = QueueManager::start();
@@ -139,7 +139,7 @@ async fn a_message_that_somebody_takes_between_two_looks_is_passed_over() {
     let manager = QueueManager::start();
     let client = manager.client();
     manager.put_encoded("DEV.QUEUE.1", "MQSTR", LATIN_1, &[0xe9; 60_000]);
-    // Of the second look, which has a longer buffer.
+    // Fails the second browse, which has a larger buffer.
     manager.fault(&json!({"verb": "MQGET", "nth": 2, "reason": 2034}));
     let unit = client.fetch("DEV.QUEUE.1", &converted(9, BROWSE)).await.unwrap();
     assert!(raw(unit.consumed()) == ["é".repeat(60_000).as_bytes()]);

@@ -24,7 +24,7 @@ async fn a_put_whose_commit_happened_and_was_not_answered_is_found() {
     manager.fault(&json!({"verb": "MQCMIT", "cut": true, "when": "after"}));
     let report = client.put("DEV.QUEUE.1", &generated(3), "a").await.unwrap();
     assert_eq!((report.enqueued, manager.depth("DEV.QUEUE.1")), (3, 3));
-    // With transactions, those after it are left.
+    // With transactions, the later ones are not put.
     manager.fault(&json!({"verb": "MQCMIT", "nth": 2, "cut": true, "when": "after"}));
     let failure = client.put("DEV.QUEUE.2", &in_transactions_of(2, generated(6)), "b").await.unwrap_err();
     assert!(matches!(failure.error, BrokerError::Unreachable { .. }), "{failure}");
@@ -51,7 +51,7 @@ async fn a_put_that_the_queue_manager_backed_out_did_not_happen() {
     assert_eq!((failure.committed, failure.in_doubt.len(), manager.depth("DEV.QUEUE.1")), (0, 0, 0));
 }
 
-/// The last messages go to the thread with the commit, which must not begin after the answer.
+/// The last messages are sent to the thread with the commit, which must not begin after the answer.
 #[tokio::test]
 async fn only_a_commit_that_has_begun_is_in_doubt_if_there_is_no_answer() {
     let manager = QueueManager::start();
@@ -104,7 +104,7 @@ async fn messages_that_are_not_back_may_have_been_taken() {
     }
 }
 
-/// A copy of a message that was taken for certain proves nothing.
+/// A copy of a message that certainly was taken proves nothing.
 #[tokio::test]
 async fn a_copy_that_was_put_again_is_not_taken_for_the_message_itself() {
     let manager = QueueManager::start();
@@ -119,8 +119,8 @@ async fn a_copy_that_was_put_again_is_not_taken_for_the_message_itself() {
     assert_eq!(manager.depth("DEV.QUEUE.1"), 3);
 }
 
-/// A copy with the same time, as a retry of a produce puts it that says when its messages were
-/// made, can come back itself.
+/// A copy with the same time can itself be backed out. A retry puts such a copy if the produce sets
+/// the messages' time.
 #[tokio::test]
 async fn a_copy_that_came_back_does_not_prove_that_the_rest_did() {
     let manager = QueueManager::start();

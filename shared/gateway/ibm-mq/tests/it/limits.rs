@@ -1,5 +1,4 @@
-//! What a queue manager allows neither every unit of work nor every user, and what an answer can
-//! carry.
+//! Limits of a queue manager on units of work and on users, and of a response on messages.
 
 use mq::{Ack, AckMode, BrokerError, Warnings};
 
@@ -29,7 +28,7 @@ async fn a_get_ends_where_the_queue_manager_s_unit_of_work_does() {
     assert!(rest.messages.iter().all(|message| message.backout_count == 0));
 }
 
-/// A message that moves counts twice.
+/// A moved message counts twice in a unit of work.
 #[tokio::test]
 async fn a_full_unit_of_work_that_moves_messages_is_committed_as_well() {
     let manager =
@@ -71,7 +70,7 @@ async fn a_user_who_may_only_get_empties_a_queue_of_messages_of_any_length() {
     }
     assert_eq!(taken, ["a", &large, &large, "b"]);
 
-    // One that fits no answer stays, and so does what is behind it.
+    // A message that fits into no response stays, and so do those behind it.
     client.put("DEV.QUEUE.2", &texts(&[&"y".repeat(60_000), "c"]), "b").await.unwrap();
     let error = reader.fetch_within("DEV.QUEUE.2", &consume(10, COMMIT), 70_000).await.map(drop).unwrap_err();
     assert!(matches!(error, BrokerError::MessageTooLarge { .. }), "{error}");
@@ -111,7 +110,7 @@ async fn poison_that_cannot_be_judged_is_said() {
     assert!(says(&taken.warnings, "+inq"), "{:?}", taken.warnings);
 }
 
-/// The answer has room for messages, and not for a text about each.
+/// The response has room for messages, but not for a text about each.
 #[tokio::test]
 async fn warnings_do_not_grow_with_the_messages() {
     let manager = QueueManager::start_with(|text| text.replace("BOQNAME = \"DEV.BACKOUT\"", ""));

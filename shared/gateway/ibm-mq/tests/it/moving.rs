@@ -14,7 +14,7 @@ fn to(name: &str) -> MoveCommand {
     MoveCommand { to: Destination::Queue(queue(name)), max: MaxMoves::default(), msg_ids: None }
 }
 
-/// Moves all that there is, and says how many messages were moved and what became of each.
+/// Moves all messages, and returns how many were moved, with the outcome of each.
 async fn moved(client: &Client, from: &str, command: &MoveCommand) -> Result<(u64, MoveReport), MoveFailure> {
     let failed = |error| MoveFailure { error, in_doubt: 0 };
     let (name, reach) = (queue(from), Reach::default());
@@ -49,7 +49,7 @@ async fn messages_go_as_they_are_and_the_first_ones_first() {
     assert_eq!((count, report.examined, report.remaining), (3, 3, Some(1)), "{report:?}");
     assert_eq!((stays(&report), report.truncated), (vec![None; 3], false));
     let after = client.take("DEV.QUEUE.2", 5).await.messages;
-    // Put time, user, ids and properties, too.
+    // Put time, user, ids and properties are the same, too.
     assert_eq!(after, before[..3]);
     assert_eq!(bodies(&client.take("DEV.QUEUE.1", 5).await), ["d"]);
     client.has_open(1).await;
@@ -77,7 +77,7 @@ async fn what_its_new_queue_refuses_was_never_taken() {
     let client = manager.client();
     let large = "x".repeat(2_000);
     client.put("DEV.QUEUE.1", &texts(&["0", &large, "2", "3", "4", "5"]), "a").await.unwrap();
-    // Three messages of 1 KiB fit there.
+    // The queue holds three messages of 1 KiB.
     let (count, report) = moved(&client, "DEV.QUEUE.1", &to("DEV.SMALL")).await.unwrap();
     assert_eq!((count, report.stayed, report.truncated), (3, 2, true), "{report:?}");
     let refused = [None, Some(Stay::TooLarge), None, None, Some(Stay::Refused)];
@@ -129,7 +129,7 @@ async fn a_look_moves_nothing() {
     let report =
         client.broker.preview_move(&client.access, &name, &origin, &reach, deadline()).await.unwrap();
     assert_eq!(stays(&report), [Some(Stay::NoOrigin); 3]);
-    // Twice the same id, and an empty queue.
+    // The same id twice, and an empty queue.
     let ids = Some(vec![Base64Bytes(vec![9; 24]); 2]);
     let command = MoveCommand { msg_ids: ids, ..to("DEV.QUEUE.2") };
     for name in [&name, &queue("DEV.QUEUE.3")] {
@@ -140,11 +140,11 @@ async fn a_look_moves_nothing() {
     assert!(client.take("DEV.QUEUE.1", 5).await.messages.iter().all(|message| message.backout_count == 0));
 }
 
-/// Before the commit takes effect and after it, with the connection gone and with one that stays.
+/// The connection breaks before the commit takes effect, and after it; it is lost, or remains.
 #[tokio::test]
 async fn a_commit_in_doubt_is_resolved_if_the_messages_are_back() {
     let manager = QueueManager::start();
-    // One connection: the look needs the place of the one that broke.
+    // Only one connection is allowed: the search needs the permit of the one that broke.
     let client = manager.client_with(ibm_mq::Settings::default(), 1);
     for fault in [json!({"cut": true}), json!({"reason": 2009}), json!({"reason": 2549})] {
         let fault = |when: &str| {

@@ -110,7 +110,7 @@ async fn a_connection_that_was_idle_for_long_is_probed_and_replaced_if_it_is_dea
     assert_eq!((client.cap.open(), manager.connections()), (1, 1));
 }
 
-/// The open of the queue is the probe.
+/// Opening the queue also probes the connection.
 #[tokio::test]
 async fn a_put_and_a_get_begin_again_on_another_connection_if_the_idle_one_is_dead() {
     let mut manager = QueueManager::start();
@@ -149,7 +149,7 @@ async fn what_the_queue_manager_says_of_the_queue_is_no_reason_for_another_conne
     assert_eq!((manager.connections(), manager.depth("DEV.QUEUE.1")), (1, 1));
 }
 
-/// A connection that hangs while it is tried takes no message once it goes on.
+/// A connection that hangs while it is probed takes no message when it continues.
 #[tokio::test]
 async fn a_get_that_was_given_up_while_the_queue_was_opened_takes_nothing() {
     let manager = QueueManager::start();
@@ -184,7 +184,8 @@ async fn connections_that_were_idle_for_long_end_whatever_the_next_request_is_ab
     client.has_open(0).await;
 }
 
-/// Where the library hangs, the deadline holds, and the thread counts until it returns.
+/// The deadline holds if the library hangs, and the thread counts against the cap until the call
+/// returns.
 #[tokio::test]
 async fn a_call_that_does_not_return_is_left_alone_and_counted() {
     let manager = QueueManager::start();
@@ -195,7 +196,7 @@ async fn a_call_that_does_not_return_is_left_alone_and_counted() {
     let started = Instant::now();
     let soon = Deadline::after(Duration::from_millis(500));
     let error = client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), soon).await.unwrap_err();
-    // It is probed first, and there is no place for another connection.
+    // It is probed first, and there is no permit for another connection.
     let is_in_time = matches!(error, BrokerError::Timeout { .. } | BrokerError::PoolTimeout { .. });
     assert!(is_in_time, "{error}");
     assert!(started.elapsed() < Duration::from_secs(2));
@@ -208,7 +209,7 @@ async fn a_call_that_does_not_return_is_left_alone_and_counted() {
     assert_eq!(manager.connections(), 1);
 }
 
-/// As where a network drops packets: the calls are never answered, and keep their permits.
+/// As if a network drops packets: the calls are never answered, and keep their permits.
 #[tokio::test]
 async fn connections_that_hang_while_they_end_are_no_reason_to_wait_for_ever() {
     const HANGS: Duration = Duration::from_millis(300);
@@ -227,7 +228,7 @@ async fn connections_that_hang_while_they_end_are_no_reason_to_wait_for_ever() {
     let error = depth().await.unwrap_err();
     assert!(matches!(error, BrokerError::PoolTimeout { .. }), "{error}");
     assert!(client.cap.is_exhausted());
-    // Once the calls return, all is well.
+    // Once the calls return, all permits are free.
     manager.kill();
     manager.run();
     client.has_open(0).await;

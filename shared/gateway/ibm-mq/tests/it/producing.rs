@@ -43,7 +43,7 @@ async fn without_transactions_all_messages_are_one_unit_of_work_if_they_fit() {
         .broker
         .produce(&client.access, &queue("DEV.QUEUE.2"), &outgoing, 0, &confirmed, deadline())
         .await;
-    // The queue holds 5,000, so nothing of the first unit of work stays.
+    // The queue holds 5,000 messages, so none of the first unit of work remains.
     let failure = report.unwrap_err();
     assert_eq!((failure.committed, code(&failure.error)), (0, Some(2053)), "{failure}");
     assert_eq!((*seen.borrow_and_update(), manager.depth("DEV.QUEUE.2")), (0, 0));
@@ -129,7 +129,7 @@ async fn every_property_and_every_type_of_header_comes_back() {
     assert_eq!(shown, expected);
 }
 
-/// A user who may not say who put a message, and when, is told so.
+/// A user who may not set a message's application and time gets an error for it.
 #[tokio::test]
 async fn to_set_the_context_takes_an_authority() {
     let manager = QueueManager::start();
@@ -165,7 +165,7 @@ async fn a_full_queue_keeps_whole_transactions_only() {
     assert!(matches!(failure.error, mq::BrokerError::QueueFull { .. }), "{failure}");
     assert_eq!((failure.committed, failure.in_doubt.len(), code(&failure.error)), (2, 0, Some(2053)));
     assert_eq!(manager.depth("DEV.SMALL"), 2);
-    // The connection goes on: nothing of the transaction is left on it.
+    // The connection is kept: nothing of the transaction remains on it.
     client.put("DEV.SMALL", &texts(&["third"]), "b").await.unwrap();
     assert_eq!((manager.depth("DEV.SMALL"), client.cap.open()), (3, 1));
 }
@@ -199,7 +199,7 @@ async fn what_the_queue_manager_warns_of_is_in_the_report_and_the_messages_are_t
     assert_eq!((report.enqueued, manager.depth("DEV.QUEUE.1")), (5, 5));
     let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
     assert!(warning.contains("3 of the messages (2049, MQRC_PRIORITY_EXCEEDS_MAXIMUM)"), "{warning}");
-    // A report option that no queue manager knows, and one that may not be unknown.
+    // A report option that no queue manager knows, and one that must not be unknown.
     let mut unknown = texts(&["a", "b"]);
     unknown.props.properties.report = Some(8_i64.try_into().unwrap());
     let report = client.put("DEV.QUEUE.2", &unknown, "b").await.unwrap();

@@ -1,4 +1,4 @@
-//! A produce that goes on after an attempt that ended without a word.
+//! A produce that resumes after an attempt that ended without reporting its progress.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use tokio::sync::watch;
 use crate::support::{Client, QueueManager, deadline, generated, in_transactions_of, outgoing, queue};
 
 const QUEUE: &str = "DEV.QUEUE.1";
-/// After an end without a word.
+/// After an attempt without a report, on the same queue.
 const ANY: Unconfirmed = Unconfirmed { from: 0, most: u64::MAX, is_here: true };
-/// The same before anybody noted where the attempt was.
+/// After an attempt without a report, on an unknown queue.
 const ANYWHERE: Unconfirmed = Unconfirmed { is_here: false, ..ANY };
 
-/// What a successor finds, and what it puts then.
+/// Number of messages that a successor finds, and its report of the messages that it then puts.
 async fn resume(client: &Client, command: &ProduceCommand, unconfirmed: Unconfirmed) -> (u64, ProduceReport) {
     let outgoing = outgoing(command, "key").after(1);
     let to = queue(QUEUE);
@@ -56,7 +56,7 @@ async fn a_message_that_is_there_stands_for_those_before_it_that_others_took() {
     let command = generated(50);
     client.put(QUEUE, &command, "key").await.unwrap();
     client.take(QUEUE, 40).await;
-    // Unless somebody may have brought it here.
+    // Nothing is certain if the messages may have come from another queue.
     let to = queue(QUEUE);
     let outgoing = outgoing(&command, "key").after(1);
     let mut ready = client.broker.connect_to_put(&client.access, &to, &outgoing, deadline()).await.unwrap();
@@ -75,25 +75,25 @@ async fn what_is_not_there_or_not_committed_proves_nothing() {
     client.take(QUEUE, 5).await;
     let (found, report) = resume(&client, &command, ANY).await;
     assert_eq!((found, report.enqueued), (0, 5));
-    // Somebody has them in hand.
+    // A consumer has them in hand.
     let unit = client.fetch(QUEUE, &crate::support::consume(5, AckMode::Take(Ack::Commit))).await.unwrap();
     let (found, _) = resume(&client, &command, ANY).await;
     assert_eq!(found, 0);
     unit.commit(deadline()).await.unwrap();
 }
 
-/// The look is a help, and its failure is none of the produce's.
+/// The search is optional, and its failure does not fail the produce.
 #[tokio::test]
 async fn without_a_look_everything_is_put() {
     let manager = QueueManager::start();
     let client = manager.client();
     let command = generated(5);
     client.put(QUEUE, &command, "key").await.unwrap();
-    // May not browse.
+    // The user may not browse.
     manager.fault(&json!({"verb": "MQOPEN", "nth": 2, "reason": 2035}));
     let (found, report) = resume(&client, &command, ANY).await;
     assert_eq!((found, report.enqueued, manager.depth(QUEUE)), (0, 5, 10));
-    // No time is left for it.
+    // No time is left for the search.
     let outgoing = outgoing(&command, "key").after(1);
     let to = queue(QUEUE);
     let mut ready = client.broker.connect_to_put(&client.access, &to, &outgoing, deadline()).await.unwrap();

@@ -1,7 +1,8 @@
 //! A storm of commits that are not answered, with and without another consumer: how many of the
-//! doubts a look at the queue resolves, and whether every message is where the answers say.
+//! doubts are resolved by searching the queue, and whether every message is where the answers
+//! claim.
 //!
-//! `STORM_DOUBTS=n` causes so many of each kind, `STORM_SEED=n` the same ones again.
+//! `STORM_DOUBTS=n` causes `n` doubts of each kind, `STORM_SEED=n` repeats a run.
 
 #![allow(clippy::print_stdout, reason = "how many doubts are resolved is a figure of the docs")]
 
@@ -23,17 +24,17 @@ fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
 }
 
-/// What a lane did, and what is true of it.
+/// Results of a lane, and the true state of its messages.
 #[derive(Default)]
 struct Lane {
     random: fastrand::Rng,
-    /// How many of the commits happened, and how many of these were found to have happened.
+    /// Number of commits that happened, and of those that were recognized as happened.
     happened: (u64, u64),
-    /// The same for those that did not.
+    /// Number of commits that did not happen, and of those that were recognized as not happened.
     did_not: (u64, u64),
-    /// Every message that was put for good.
+    /// Every message whose put was committed.
     put: Vec<String>,
-    /// Every message that was got for good.
+    /// Every message whose get was committed.
     got: Vec<String>,
 }
 
@@ -42,7 +43,7 @@ impl Lane {
         (0..self.random.usize(1..=LARGEST_UNIT)).map(|number| format!("{round}.{number}")).collect()
     }
 
-    /// Lets the next commit of this application be unanswered; `true` if it happens.
+    /// Makes the next commit of this application go unanswered; `true` if it takes effect.
     fn doubt(&mut self, manager: &QueueManager, application: &str) -> bool {
         let happens = self.random.bool();
         let when = if happens { "after" } else { "before" };
@@ -66,7 +67,7 @@ async fn put(client: &Client, queue: &str, texts_of: &[String], key: &str) -> Re
     client.put(queue, &texts(&all), key).await.map(drop).map_err(|failure| failure.error)
 }
 
-/// Puts whose commits are not answered.
+/// Puts messages with commits that are not answered.
 async fn putting(manager: &QueueManager, queue: &str, lane: &mut Lane, doubts: u64) {
     let application = format!("puts.{queue}");
     let client = client(manager, &application);
@@ -83,7 +84,7 @@ async fn putting(manager: &QueueManager, queue: &str, lane: &mut Lane, doubts: u
     }
 }
 
-/// Gets whose commits are not answered.
+/// Gets messages with commits that are not answered.
 async fn getting(manager: &QueueManager, queue: &str, lane: &mut Lane, doubts: u64) {
     let application = format!("gets.{queue}");
     let (client, feeder) = (client(manager, &application), manager.client());
@@ -113,7 +114,7 @@ async fn getting(manager: &QueueManager, queue: &str, lane: &mut Lane, doubts: u
     }
 }
 
-/// Gets messages, most of them for good, until the storm is over.
+/// Gets messages and commits most of the gets, until the storm is over.
 async fn competing(
     manager: &QueueManager,
     queue: &str,
@@ -141,7 +142,8 @@ enum Kind {
     Got,
 }
 
-/// One queue with its doubts. At the end a reader that shares no code with the crate counts.
+/// Runs one queue with its doubts. At the end a reader that shares no code with the crate counts
+/// the messages.
 async fn lane(manager: &QueueManager, queue: &str, kind: Kind, competes: bool, (seed, doubts): (u64, u64)) {
     let mut lane = Lane { random: fastrand::Rng::with_seed(seed), ..Lane::default() };
     let (is_over, others) = (AtomicBool::new(!competes), fastrand::Rng::with_seed(seed.wrapping_add(1)));
@@ -168,7 +170,7 @@ async fn lane(manager: &QueueManager, queue: &str, kind: Kind, competes: bool, (
         "| {kind}, {with} | {found} of {happened} that happened | {back} of {did_not} that did not | {} messages |",
         lane.put.len()
     );
-    // With nobody else, each doubt is resolved that a look can resolve.
+    // Without another consumer, each doubt is resolved that a search can resolve.
     match (kind, competes) {
         ("put", false) => assert_eq!((found, back), (happened, 0)),
         ("got", false) => assert_eq!((found, back), (0, did_not)),

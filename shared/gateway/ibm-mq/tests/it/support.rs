@@ -1,4 +1,4 @@
-//! A queue manager for one test, and short ways to ask the broker for things.
+//! A queue manager for one test, and helpers for broker calls.
 
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ use test_support::built::{self, MQ_LIBRARY};
 use test_support::freeze::freeze;
 use tokio::sync::watch;
 
-/// Tells the stand-in's library where its sockets are. Without it they are where the process is.
+/// Environment variable with the directory of the stand-in's sockets. Without it they are in the
+/// working directory.
 const DIRECTORY: &str = "MQM_STANDIN_DIR";
 
 pub(crate) const MAX_BYTES: usize = 5_500_000;
@@ -54,19 +55,19 @@ pub(crate) fn queue(name: &str) -> QueueName {
 }
 
 impl QueueManager {
-    /// Starts one with the queues of `local/mqm-standin/qm1.toml`, under a name and a port of its
-    /// own.
+    /// Starts a queue manager with the queues of `local/mqm-standin/qm1.toml`, with a unique name
+    /// and port.
     pub(crate) fn start() -> Self {
         Self::start_with(|text| text)
     }
 
-    /// Starts one with another configuration than the usual one.
+    /// Starts a queue manager with a changed configuration.
     pub(crate) fn start_with(change: impl FnOnce(String) -> String) -> Self {
         let files = tempfile::tempdir().unwrap();
         let directory = match std::env::var_os(DIRECTORY) {
             Some(shared) => PathBuf::from(shared),
             None => {
-                // Each test is a process of its own under nextest.
+                // Under nextest each test is a separate process.
                 std::env::set_current_dir(files.path()).unwrap();
                 files.path().to_owned()
             }
@@ -84,7 +85,8 @@ impl QueueManager {
         Self { daemon, port, _files: files }
     }
 
-    /// Takes what is committed and not held off a queue, past every client, and returns the bodies.
+    /// Takes the committed, unlocked messages from a queue, bypassing every client, and returns the
+    /// bodies.
     pub(crate) fn drain(&self, queue: &str) -> Vec<String> {
         let body = |message: &Value| hex::decode(message["body"].as_str().unwrap()).unwrap();
         self.take(queue).iter().map(|message| String::from_utf8(body(message)).unwrap()).collect()
@@ -125,7 +127,7 @@ impl QueueManager {
     }
 }
 
-/// The broker, as one target's user.
+/// The broker, with one target and user.
 pub(crate) struct Client {
     pub(crate) broker: IbmMq,
     pub(crate) access: Access,
@@ -154,7 +156,7 @@ impl Client {
         self.broker.produce(&self.access, &queue(to), &outgoing, 0, &confirmed, deadline).await
     }
 
-    /// Puts so many small messages, each with its number as its body.
+    /// Puts `count` small messages, each with its number as its body.
     pub(crate) async fn fill(&self, to: &str, count: usize) {
         let bodies: Vec<_> = (0..count).map(|number| number.to_string()).collect();
         let bodies: Vec<_> = bodies.iter().map(String::as_str).collect();
@@ -179,7 +181,7 @@ impl Client {
         self.broker.fetch(&self.access, &queue(from), command, max_bytes, deadline()).await
     }
 
-    /// Waits until so many connections are open: a thread ends after its answer.
+    /// Waits until this many connections are open: a thread ends after its answer.
     pub(crate) async fn has_open(&self, connections: usize) {
         let until = deadline();
         while self.cap.open() != connections {
@@ -188,7 +190,7 @@ impl Client {
         }
     }
 
-    /// Takes up to so many messages for good.
+    /// Gets up to `most` messages, and commits.
     pub(crate) async fn take(&self, from: &str, most: i64) -> Consumed {
         let unit = self.fetch(from, &consume(most, AckMode::Take(Ack::Commit))).await.unwrap();
         let consumed = unit.consumed().clone();
