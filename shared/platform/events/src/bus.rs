@@ -4,7 +4,8 @@ use aws_sdk_eventbridge::types::PutEventsRequestEntry;
 use crate::call::{PublishError, Refusal};
 use crate::encoded::Encoded;
 
-/// The `source` of every event on the bus, by which rules know them from those of others.
+/// The `source` of every event on the bus, by which rules distinguish them from events of other
+/// publishers.
 const SOURCE: &str = "integrahub";
 
 /// An event bus of EventBridge.
@@ -15,7 +16,7 @@ pub struct EventBus {
 }
 
 impl EventBus {
-    /// The bus of this name or ARN.
+    /// Creates the bus with this name or ARN.
     #[must_use]
     pub const fn new(client: Client, name: String) -> Self {
         Self { client, name }

@@ -1,13 +1,13 @@
-//! What one call to a destination takes, and how it fails.
+//! Calls to a destination: how many events one call contains, and how it fails.
 
 use failure::{Retry, Retryable};
 
 use crate::encoded::{Encoded, MAX_BYTES};
 
-/// Events that EventBridge and SNS take in one call.
+/// Maximum number of events that EventBridge and SNS accept in one call.
 const ENTRIES: usize = 10;
 
-/// Reason for which a destination did not take the events of a call.
+/// Reason why a destination did not accept the events of a call.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum PublishError {
@@ -28,17 +28,17 @@ impl Retryable for PublishError {
     }
 }
 
-/// Why a destination refused an event of a call of which it may have taken others.
+/// Reason why a destination refused one event of a call. It may have accepted the others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{destination} refused it with {code}")]
 pub struct Refusal {
-    /// The service's name.
+    /// Name of the service.
     pub destination: &'static str,
-    /// The service's code.
+    /// Error code of the service.
     pub code: String,
 }
 
-/// Returns the events in their order, as many together as a call takes.
+/// Splits the events, in their order, into calls of at most 10 events and 240 KiB.
 pub fn calls(events: &[Encoded]) -> impl Iterator<Item = &[Encoded]> {
     let mut rest = events;
     std::iter::from_fn(move || {
@@ -47,7 +47,7 @@ pub fn calls(events: &[Encoded]) -> impl Iterator<Item = &[Encoded]> {
             bytes = bytes.saturating_add(event.json.len());
             bytes <= MAX_BYTES
         };
-        // No event is larger than a call.
+        // No single event exceeds the limit of a call.
         let count = rest.iter().take(ENTRIES).take_while(fits).count();
         let (call, after) = rest.split_at_checked(count)?;
         rest = after;

@@ -1,4 +1,4 @@
-//! From an event to what destinations take.
+//! Encodes events for the destinations.
 
 use std::time::SystemTime;
 
@@ -9,7 +9,7 @@ use crate::Event;
 /// An event as it is published.
 pub type Published = Event<Value>;
 
-/// Why an event cannot be published, ever.
+/// Reason why no destination can ever accept an event.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UnpublishableEvent {
@@ -19,8 +19,8 @@ pub enum UnpublishableEvent {
     TooLarge(usize),
 }
 
-/// Bytes of an event, and of all events of a call: what SNS takes, less room for their attributes.
-/// Events have some hundred bytes, and a few kilobytes at most.
+/// Maximum bytes of an event, and of all events of a call: the limit of SNS, less room for their
+/// attributes. Events have some hundred bytes, and a few kilobytes at most.
 pub(crate) const MAX_BYTES: usize = 240 * 1024;
 
 /// An event, ready to be sent.
@@ -33,25 +33,25 @@ pub struct Encoded {
     pub(crate) tenant: String,
     pub(crate) group: String,
     pub(crate) time: SystemTime,
-    /// The whole envelope.
+    /// Envelope of the event, as JSON text.
     pub(crate) json: String,
 }
 
-/// An event of a fact that is durable elsewhere than in the catalogue.
+/// Event of a fact that is stored elsewhere than in the catalogue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fact {
-    /// What is published.
+    /// Event to publish.
     pub event: Published,
     /// The message group on a FIFO topic: 1 to 128 visible ASCII characters.
     pub group: String,
 }
 
 impl Encoded {
-    /// Encodes an event. `sequence` tells it from the others of a run, and `group` is the message
-    /// group on a FIFO topic.
+    /// Encodes an event. `sequence` is its number within a run, and `group` is the message group on
+    /// a FIFO topic.
     ///
     /// # Errors
-    /// If no destination can ever take it.
+    /// If no destination can ever accept it.
     pub fn new(sequence: i64, event: &Published, group: String) -> Result<Self, UnpublishableEvent> {
         let json = serde_json::to_string(event).map_err(UnpublishableEvent::Json)?;
         if json.len() > MAX_BYTES {

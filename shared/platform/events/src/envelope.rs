@@ -1,8 +1,9 @@
-//! Events as they are published: one envelope for all of them, CloudEvents 1.0 in its JSON form,
-//! with a key that tells one event from another.
+//! Envelope of all published events: CloudEvents 1.0 in its JSON form, with a key by which
+//! repetitions of an event are recognized.
 //!
 //! The `cloudevents-sdk` crate has no bounds on attributes, keeps data as a dynamic value and
-//! brings code for transports that nobody uses here; the form itself is fixed by [`Event::SCHEMA`].
+//! brings code for transports that are not used here; the form itself is fixed by
+//! [`Event::SCHEMA`].
 
 use failure::{Malformed, Retry, Retryable};
 use idempotency_key::{Fingerprint, IdempotencyKey, KeyForm, NoFingerprint};
@@ -20,8 +21,8 @@ const MAX_TEXT: usize = 255;
 /// Attributes of an event, beside its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Id that tells this event from every other of the same source. A chunk that is announced
-    /// again gets a new one; an event of the outbox keeps its own however often it is published.
+    /// Unique id of this event among those of the same source. A chunk that is announced again gets
+    /// a new id; an event of the outbox keeps its id however often it is published.
     pub id: String,
     /// Publisher of the event: a URI reference that is an absolute path, as `/batches/17`.
     pub source: String,
@@ -31,24 +32,23 @@ pub struct Attributes {
     pub subject: Option<String>,
     /// Time of the event.
     pub time: Timestamp,
-    /// The event's own key.
+    /// Idempotency key of the event itself.
     pub idempotency_key: IdempotencyKey,
-    /// The key of the client's request that led to it.
+    /// Idempotency key of the client's request that caused the event.
     pub source_idempotency_key: Option<IdempotencyKey>,
     /// Tenant that the event belongs to.
     pub tenant: String,
-    /// The trace id of the request that led to it.
+    /// Trace id of the request that caused the event.
     pub trace_id: String,
     /// The publisher's span (W3C Trace Context).
     pub traceparent: Option<String>,
 }
 
-/// A CloudEvents 1.0 event in its JSON form, with a key under which a handler can do its
-/// work once.
+/// A CloudEvents 1.0 event in its JSON form, with a key by which a handler does its work only once.
 ///
-/// [`SCHEMA`](Event::SCHEMA) describes what it is written as. An event cannot be changed, since its
-/// [fingerprint](Event::fingerprint) is taken when it is made or read: of the data as they were
-/// sent, whatever a handler's type knows of them.
+/// [`SCHEMA`](Event::SCHEMA) describes the written form. An event is immutable, since its
+/// [fingerprint](Event::fingerprint) is computed when it is created or read: over the data as they
+/// were sent, including members that a handler's type does not know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event<T = Value> {
     attributes: Attributes,
@@ -57,20 +57,20 @@ pub struct Event<T = Value> {
     fingerprint: Fingerprint,
 }
 
-/// Reason for which a text is not an event.
+/// Reason why a text is not an event.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum EventError {
-    /// The text is not JSON, or JSON of another form.
+    /// The text is not JSON, or its JSON does not have the members of an event.
     #[error("not an event")]
     Form(#[from] Malformed),
     /// An attribute is missing or wrong.
     #[error("the event's {attribute} {fault}")]
     Attribute { attribute: &'static str, fault: &'static str },
-    /// The data are not what the handler or the publisher says that they are.
+    /// The data do not match the handler's or the publisher's type.
     #[error("the event's data at {path}: {fault}")]
     Data { path: String, fault: String },
-    /// The data have no fingerprint.
+    /// The data cannot be fingerprinted.
     #[error("the event's data have {0}")]
     Fingerprint(&'static str),
 }
@@ -87,7 +87,7 @@ impl Event {
     /// The JSON Schema (2020-12) of all events.
     pub const SCHEMA: &str = include_str!("../schemas/event.schema.json");
 
-    /// The types of the events that this project publishes for others, each with the JSON Schema
+    /// Types of the events that this project publishes for others, each with the JSON Schema
     /// (2020-12) of its data.
     pub const DATA_SCHEMAS: [(&str, &str); 6] = [
         ("integrahub.batch.received", include_str!("../schemas/batch.received.schema.json")),
@@ -100,10 +100,10 @@ impl Event {
 }
 
 impl<T: Serialize> Event<T> {
-    /// Makes an event of data that are written as an object.
+    /// Creates an event. `data` must serialize as an object.
     ///
     /// # Errors
-    /// When an attribute is not as the schema says, or the data are not an object or have a
+    /// If an attribute does not match the schema, or the data are not an object or have a
     /// `source_idempotency_key` of their own.
     pub fn new(attributes: Attributes, data: T) -> Result<Self, EventError> {
         attributes.check()?;
@@ -124,12 +124,11 @@ impl<T: Serialize> Event<T> {
 }
 
 impl<T: DeserializeOwned> Event<T> {
-    /// Reads an event. Attributes that are not known are left out; `T` does not see the client's
-    /// key.
+    /// Reads an event. Unknown attributes are ignored; `T` does not see the client's key.
     ///
     /// # Errors
-    /// When it is not an event, which no further delivery of it changes; the error says what is
-    /// wrong and repeats no value.
+    /// If the text is not an event, which no further delivery changes. The error describes the
+    /// fault and repeats no value.
     pub fn read(json: &[u8]) -> Result<Self, EventError> {
         let mut members: Map<String, Value> = failure::malformed::from_slice(json)?;
         constant(&mut members, "specversion", "1.0", "must be \"1.0\"")?;
@@ -186,10 +185,10 @@ impl<T> Event<T> {
         self.data
     }
 
-    /// Returns the fingerprint, which tells this event from another of the same key: its type and
-    /// its data as they were sent, with the client's key. Id, time and trace belong to a
-    /// publication: when the same thing is announced again, they are others, and the fingerprint is
-    /// the same.
+    /// Returns the fingerprint, which distinguishes this event from another one with the same key:
+    /// a digest of its type and its data as they were sent, including the client's key. Id, time
+    /// and trace belong to a publication: they differ if the same event is announced again, and the
+    /// fingerprint does not.
     pub const fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
@@ -256,7 +255,7 @@ fn is_text(value: &str) -> bool {
     (1..=MAX_TEXT).contains(&value.chars().count()) && !value.chars().any(char::is_control)
 }
 
-/// A URI reference without anything that needs care.
+/// True for an absolute path of plain characters, which is a URI reference without escapes.
 fn is_path(value: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._~@:-".contains(&byte);
     value.starts_with('/') && !value.starts_with("//") && value.bytes().all(is_plain)
@@ -286,7 +285,8 @@ fn constant(
     demand(attribute, text(members, attribute)? == value, fault)
 }
 
-/// Events have one spelling of a key; a client's header has more.
+/// Parses a key in its canonical spelling, the only one in events; a client's header may have
+/// others.
 fn parse_key(attribute: &'static str, value: &str, form: KeyForm) -> Result<IdempotencyKey, EventError> {
     let fault = match form {
         KeyForm::Uuid => KEY,
@@ -304,7 +304,7 @@ fn parse_time(value: &str) -> Result<Timestamp, EventError> {
 }
 
 fn fingerprint(event_type: &str, data: &Map<String, Value>) -> Result<Fingerprint, EventError> {
-    // The integer itself is a value of the event.
+    // The integer's value is left out: it belongs to the event.
     Fingerprint::of(&json!({ "type": event_type, "data": data })).map_err(|error| {
         EventError::Fingerprint(match error {
             NoFingerprint::IntegerTooLarge(_) => "an integer beyond ±9007199254740991 (2^53-1)",

@@ -10,15 +10,14 @@ use crate::encoded::Encoded;
 /// The media type of an envelope in the structured mode of CloudEvents.
 const ENVELOPE: &str = "application/cloudevents+json; charset=UTF-8";
 
-/// The events that go to the topic of failures.
+/// Type of the events that go to the topic of failures.
 const FAILURE: &str = "integrahub.chunk.given_up";
 
-/// Time for a connection, and again for the records of a call that go to one topic one after the
-/// other. One such pause is shorter than publishing at once may take, so that the log has the
-/// reason.
+/// Time limit of a connection, and again of the records of one call to one topic. Each is shorter
+/// than the limit of publishing at once, so that the log gets the reason.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Two topics of Kafka: of chunks that were given up, and of all other events.
+/// Two topics of Kafka: one for chunks that were given up, and one for all other events.
 #[derive(Clone, Debug)]
 pub struct KafkaTopics {
     failures: Arc<Producer>,
@@ -26,7 +25,7 @@ pub struct KafkaTopics {
 }
 
 impl KafkaTopics {
-    /// The topics of these settings. Connects to each when its first events are sent.
+    /// Creates producers for these topics. Each connects when its first events are sent.
     #[must_use]
     pub fn new(topics: EventTopics, sdk: &Sdk) -> Self {
         let producer =
@@ -36,14 +35,15 @@ impl KafkaTopics {
 
     /// Sends events to their topics, acknowledged by all in-sync replicas. A record's value is the
     /// whole envelope, and its key is the tenant, so that the events of a batch are in one
-    /// partition of a topic. The headers `type` and `tenant` are for readers that choose without
+    /// partition of a topic. With the headers `type` and `tenant`, readers can filter without
     /// parsing.
     ///
-    /// The cluster takes all events of a call, or the call fails. It refuses no single one.
+    /// The cluster accepts all events of a call, or the call fails. It does not refuse single
+    /// events.
     pub(crate) async fn send(&self, events: &[Encoded]) -> Result<(), PublishError> {
         let (failures, others): (Vec<&Encoded>, Vec<&Encoded>) =
             events.iter().partition(|event| event.event_type == FAILURE);
-        // Side by side: a topic that takes nothing keeps the other from no event.
+        // Both at once: a topic that does not accept events must not block the other.
         let (failures, others) = tokio::join!(
             self.failures.send(failures.into_iter().map(record).collect()),
             self.events.send(others.into_iter().map(record).collect()),

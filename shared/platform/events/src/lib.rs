@@ -1,5 +1,5 @@
-//! Events as they are published: their envelope ([`Event`]), and their way to an event bus of
-//! EventBridge, a topic of SNS, topics of Kafka, or several of them ([`Publisher`]).
+//! Published events: their envelope ([`Event`]), and their delivery to an event bus of EventBridge,
+//! a topic of SNS, topics of Kafka, or several of them ([`Publisher`]).
 
 mod bus;
 mod call;

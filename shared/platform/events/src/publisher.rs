@@ -1,8 +1,8 @@
-//! The destinations of the deployment, and events of facts that are durable elsewhere than in the
+//! Destinations of the deployment, and events of facts that are stored elsewhere than in the
 //! catalogue.
 //!
-//! Destinations get the events of a call side by side, so one that is away keeps no other from
-//! them. It gets no further call of the same run.
+//! All destinations get the events of a call at the same time, so an unavailable one does not delay
+//! the others. It gets no further call in the same run.
 
 use runtime::{Environment, Sdk};
 
@@ -12,14 +12,14 @@ use crate::kafka::EventTopics;
 use crate::round::Round;
 use crate::{EventBus, KafkaTopics, Topic};
 
-/// Where events are published to. A further kind of destination is a further variant.
+/// Destination of events. Another kind of destination is another variant.
 #[derive(Clone, Debug)]
 pub enum Destination {
-    /// Rules of the bus route them.
+    /// Event bus, whose rules route the events.
     Bus(EventBus),
-    /// Subscriptions of the topic filter them.
+    /// SNS topic, whose subscriptions filter the events.
     Topic(Topic),
-    /// Consumers read them in the order of each tenant.
+    /// Kafka topics, whose consumers read the events of each tenant in order.
     Kafka(KafkaTopics),
 }
 
@@ -28,9 +28,9 @@ pub enum Destination {
 pub struct Settings {
     /// Name or ARN of an event bus.
     pub bus: Option<String>,
-    /// ARN of a topic of SNS.
+    /// ARN of an SNS topic.
     pub topic: Option<String>,
-    /// Topics of Kafka.
+    /// Kafka topics.
     pub kafka: Option<EventTopics>,
 }
 
@@ -40,12 +40,12 @@ pub struct Publisher {
     destinations: Vec<Destination>,
 }
 
-/// Facts that were not all published.
+/// Error for facts that were not all published.
 #[derive(Debug)]
 pub struct Unpublished {
-    /// The index of the first one that may not have been. Some after it may have been.
+    /// Index of the first fact that may not have been published. Some after it may have been.
     pub first: usize,
-    /// Why. Without it, a destination refused some and took others, which is logged.
+    /// Reason. `None` if a destination refused some events and accepted others, which is logged.
     pub why: Option<PublishError>,
 }
 
@@ -61,14 +61,13 @@ impl Settings {
 }
 
 impl Publisher {
-    /// A publisher to these destinations.
+    /// Creates a publisher to these destinations.
     #[must_use]
     pub const fn new(destinations: Vec<Destination>) -> Self {
         Self { destinations }
     }
 
-    /// A publisher to the destinations of the deployment. A client is made only for those that
-    /// there are.
+    /// Creates a publisher to the destinations of the deployment, with a client for each of them.
     #[must_use]
     pub fn of(sdk: &Sdk, settings: Settings) -> Self {
         let bus = settings.bus.map(|bus| {
@@ -81,7 +80,7 @@ impl Publisher {
         Self::new(bus.into_iter().chain(topic).chain(kafka).collect())
     }
 
-    /// Whether there is any destination. Without one, no event need be written.
+    /// True if there is any destination. Without one, no event need be written.
     #[must_use]
     pub const fn has_destinations(&self) -> bool {
         !self.destinations.is_empty()
@@ -93,11 +92,12 @@ impl Publisher {
         Round::new(&self.destinations)
     }
 
-    /// Publishes the events of facts, in their order. An event that no destination can ever take is
-    /// logged and left out.
+    /// Publishes the events of facts, in their order. An event that no destination can ever accept
+    /// is logged and skipped.
     ///
     /// # Errors
-    /// If a destination did not take all of them. Repeated, the same events have the same ids.
+    /// If a destination did not accept all of them. If the call is repeated, the same events have
+    /// the same ids.
     pub async fn publish(&self, facts: &[Fact]) -> Result<(), Unpublished> {
         let mut encoded = Vec::with_capacity(facts.len());
         for (sequence, Fact { event, group }) in (0..).zip(facts) {
@@ -123,13 +123,13 @@ impl Publisher {
     }
 }
 
-/// Logs that an event was not published, though others may have been.
+/// Logs that an event was not published to a destination. Other events may have been published.
 pub fn log_refusal(sequence: i64, of_type: &str, why: &(dyn std::error::Error + 'static)) {
     tracing::error!(
         event_type = "event.refused",
         sequence,
         of_type,
         error = why,
-        "an event was not published"
+        "event {sequence} of type {of_type} was not published: {why}"
     );
 }

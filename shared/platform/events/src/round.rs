@@ -8,11 +8,11 @@ use crate::call::{PublishError, Refusal};
 use crate::encoded::Encoded;
 use crate::publisher::{Destination, log_refusal};
 
-/// The calls of one run. A destination that failed gets no further one.
+/// Calls of one run. A destination that failed gets no further call.
 #[derive(Debug)]
 pub struct Round<'a> {
     destinations: Vec<&'a Destination>,
-    /// The first one.
+    /// Failure of the first destination that failed.
     failure: Option<PublishError>,
 }
 
@@ -21,8 +21,8 @@ impl<'a> Round<'a> {
         Self { destinations: destinations.iter().collect(), failure: None }
     }
 
-    /// Whether a destination failed as a whole, so that not all of them took the events of its call
-    /// and of those after it.
+    /// True if a destination failed as a whole, so that not all of them accepted the events of that
+    /// call and of those after it.
     #[must_use]
     pub const fn has_failed(&self) -> bool {
         self.failure.is_some()
@@ -31,13 +31,13 @@ impl<'a> Round<'a> {
     /// Ends the run.
     ///
     /// # Errors
-    /// Why the first destination failed, if one did.
+    /// The failure of the first destination that failed.
     pub fn end(self) -> Result<(), PublishError> {
         self.failure.map_or(Ok(()), Err)
     }
 
-    /// Sends the events of one [call](crate::calls) side by side to every destination that has not
-    /// failed. Returns those that one of them refused, which is logged.
+    /// Sends the events of one [call](crate::calls) at the same time to every destination that has
+    /// not failed. Returns the sequences of those that one of them refused, which is logged.
     pub async fn send(&mut self, call: &[Encoded]) -> BTreeSet<i64> {
         let sending = self.destinations.iter().map(|destination| destination.send(call));
         let answers = join_all(sending).await;
@@ -54,7 +54,7 @@ impl<'a> Round<'a> {
                     left.push(destination);
                 }
                 Err(error) if self.failure.is_none() => self.failure = Some(error),
-                // The caller reports the first one alone.
+                // The caller reports only the first failure.
                 Err(error) => log(&error),
             }
         }
@@ -64,7 +64,11 @@ impl<'a> Round<'a> {
 }
 
 fn log(error: &(dyn std::error::Error + 'static)) {
-    tracing::warn!(event_type = "events.left", error, "a further destination did not take events");
+    tracing::warn!(
+        event_type = "events.left",
+        error,
+        "a further destination did not accept the events: {error}"
+    );
 }
 
 impl Destination {

@@ -4,7 +4,7 @@ use aws_sdk_sns::types::{MessageAttributeValue, PublishBatchRequestEntry};
 use crate::call::{PublishError, Refusal};
 use crate::encoded::Encoded;
 
-/// How the name of a FIFO topic ends.
+/// Suffix of the name of a FIFO topic.
 const FIFO: &str = ".fifo";
 
 /// A topic of SNS.
@@ -15,15 +15,15 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// The topic of this ARN.
+    /// Creates the topic with this ARN.
     #[must_use]
     pub const fn new(client: Client, arn: String) -> Self {
         Self { client, arn }
     }
 
-    /// Publishes events to the topic: the message is the whole envelope, and the attributes `type`
-    /// and `tenant` are for filters. On a FIFO topic events are in message groups: those of a batch
-    /// in one. Returns those that SNS refused.
+    /// Publishes events to the topic: the message is the whole envelope, and subscriptions can
+    /// filter by the attributes `type` and `tenant`. On a FIFO topic each event has a message
+    /// group; the events of a batch share one. Returns the events that SNS refused.
     pub(crate) async fn publish(&self, events: &[Encoded]) -> Result<Vec<(i64, Refusal)>, PublishError> {
         let entries = events.iter().map(|event| self.entry(event)).collect::<Result<_, _>>()?;
         let request = self.client.publish_batch().topic_arn(&self.arn);

@@ -1,4 +1,4 @@
-//! What is written as an event is what the schema describes, and nothing else is read as one.
+//! Events are written as the schema describes, and no other text is read as an event.
 
 #![allow(
     clippy::unwrap_used,
@@ -84,8 +84,8 @@ fn an_event_is_written_under_the_names_of_the_schema() {
     assert_eq!(serde_json::to_value(read).unwrap(), written);
 }
 
-/// Each is one fault: the attribute, the value that it is given (or that it is taken away), and
-/// what the error says.
+/// Faulty events, each with one fault: the attribute, its wrong value (`None` if it is missing),
+/// and a part of the expected error text.
 fn faults() -> Vec<(&'static str, Option<Value>, &'static str)> {
     let upper = KEY.to_uppercase();
     let long = "x".repeat(256);
@@ -169,7 +169,7 @@ fn data_of_another_form_are_refused_with_their_place() {
     assert!(error.contains("the event's data at /items: the value has the wrong type"), "{error}");
 }
 
-/// A handler of a later version, or another handler, may know more or less of the data.
+/// A handler of a later version, or another handler, may know more or fewer members of the data.
 #[test]
 fn the_fingerprint_is_of_the_data_as_they_were_sent_whatever_the_handler_knows_of_them() {
     #[derive(Deserialize)]

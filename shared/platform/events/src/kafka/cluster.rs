@@ -1,4 +1,4 @@
-//! A cluster: its settings, and what its login is made of.
+//! A Kafka cluster: its settings, and the client's login.
 
 use std::time::Duration;
 
@@ -13,18 +13,17 @@ use crate::kafka::secret::{self, Identity, Login};
 use crate::kafka::settings::{Authentication, Settings};
 use crate::kafka::{ConnectError, SecretFault};
 
-/// How this program names itself to brokers.
+/// Client id that this program sends to brokers.
 const CLIENT_ID: &str = "integrahub";
 
-/// For one connection.
+/// Time limit of one connection.
 const CONNECT: Duration = Duration::from_secs(2);
-/// For one request, and the connection that it may need.
+/// Time limit of one request, including the connection that it may need.
 pub(crate) const REQUEST: Duration = Duration::from_secs(3);
-/// For all of connecting: the secret, the login, and the list of brokers.
+/// Time limit of connecting in all: the secret, the login, and the list of brokers.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A client that has sent nothing for this long is not used again. Load balancers and gateways drop
-/// idle connections after 350 seconds, brokers after ten minutes, and a frozen function does not
-/// notice.
+/// Maximum idle time after which a client is used again. Load balancers and gateways drop idle
+/// connections after 350 seconds, brokers after ten minutes, and a frozen function does not notice.
 const MAX_IDLE: Duration = Duration::from_secs(60);
 
 /// A cluster and the way to log in to it.
@@ -39,7 +38,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Connects to nothing yet.
+    /// Creates the cluster without connecting to it.
     #[must_use]
     pub fn new(settings: Settings, sdk: &Sdk) -> Self {
         let config = sdk.standard();
@@ -53,15 +52,15 @@ impl Cluster {
         }
     }
 
-    /// Waits this long for the cluster, in place of ten seconds: when connecting, and again for
-    /// each batch of records. At least four seconds.
+    /// Sets the time to wait for the cluster, instead of ten seconds: when connecting, and again
+    /// for each batch of records. At least four seconds.
     #[must_use]
     pub fn with_patience(mut self, patience: Duration) -> Self {
         self.patience = patience.max(REQUEST + Duration::from_secs(1));
         self
     }
 
-    /// Uses a connection again if it was used within this time, in place of a minute.
+    /// Sets the maximum idle time of a connection that is used again, instead of one minute.
     #[must_use]
     pub const fn with_max_idle(mut self, max_idle: Duration) -> Self {
         self.max_idle = max_idle;
@@ -109,7 +108,8 @@ impl Cluster {
         Ok(Some(security))
     }
 
-    /// Each connection is signed with the credentials of its time.
+    /// IAM login of the function's role. Each connection is signed with the credentials that are
+    /// valid at that time.
     fn iam(&self) -> Result<AuthConfig, ConnectError> {
         let credentials = self.credentials.clone().ok_or(ConnectError::NoCredentials)?;
         let region = self.region.clone().ok_or(ConnectError::NoCredentials)?;
@@ -131,7 +131,8 @@ impl Cluster {
     }
 }
 
-/// The brokers' certificates are verified against these authorities, or else the system's.
+/// TLS settings that verify the brokers' certificates against `ca`, or else against the system's
+/// authorities.
 fn tls(ca: Option<String>) -> TlsConfig {
     match ca {
         Some(pem) => TlsConfig::new().with_ca_cert_pem(pem),

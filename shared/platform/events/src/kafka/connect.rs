@@ -1,10 +1,10 @@
-//! Why there is no connection, and what helps.
+//! Errors of a connection to the cluster, and whether a retry helps.
 
 use failure::{Malformed, Retry, Retryable};
 use krafka::KrafkaError;
 use krafka::error::ErrorCode;
 
-/// Why the cluster cannot be used.
+/// Reason why the cluster cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ConnectError {
@@ -24,7 +24,7 @@ pub enum ConnectError {
     Silent { servers: String, seconds: u64 },
 }
 
-/// What is wrong with a secret.
+/// Fault of a secret.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what is wrong")]
 pub enum SecretFault {
@@ -46,11 +46,11 @@ impl Retryable for ConnectError {
     }
 }
 
-/// What helps after a failure of the client. It says itself what may pass; what remains needs
-/// somebody to repair the deployment or the cluster.
+/// Retry decision for a failure of the client. The client reports which failures are transient;
+/// after the others the deployment or the cluster has to be repaired.
 pub(crate) fn of_client(error: &KrafkaError) -> Retry {
     match error {
-        // Of several brokers that were tried, the last one's failure counts.
+        // If several brokers were tried, the last one's failure counts.
         KrafkaError::Network(network) => match network.get_ref() {
             // The broker ended the handshake, for example because of the client's certificate.
             Some(cause) if cause.is::<rustls::Error>() => Retry::AfterRepair,
@@ -60,13 +60,13 @@ pub(crate) fn of_client(error: &KrafkaError) -> Retry {
             }
             None => Retry::Later,
         },
-        // The client that failed is not used again, so these end with it.
+        // A client that failed is not used again, so a new one does not have this failure.
         KrafkaError::DeliveryTimeout { .. }
         | KrafkaError::Closed { .. }
         | KrafkaError::Fenced { .. }
         | KrafkaError::IllegalState { .. }
         | KrafkaError::OutOfOrderSequence { .. } => Retry::Later,
-        // The client finds it transient, because it may be created at any time.
+        // To the client this is transient, because the topic may be created at any time.
         KrafkaError::UnknownTopic { .. }
         | KrafkaError::Broker { code: ErrorCode::UnknownTopicOrPartition, .. } => Retry::AfterRepair,
         other if other.is_retriable() => Retry::Later,

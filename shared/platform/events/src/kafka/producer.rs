@@ -1,4 +1,4 @@
-//! Records, sent in bounded batches and acknowledged by all in-sync replicas.
+//! Sends records in bounded batches, which all in-sync replicas acknowledge.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::kafka::cluster::REQUEST;
 use crate::kafka::connect::of_client;
 use crate::kafka::{Cluster, ConnectError};
 
-/// Records that wait for their acknowledgements together.
+/// Number of records of a batch, which wait for their acknowledgements together.
 const AT_ONCE: usize = 500;
-/// Bytes of records for one partition in one request. Brokers take 1 MB by default.
+/// Maximum bytes of records for one partition in one request. Brokers accept 1 MB by default.
 const REQUEST_BYTES: usize = 256 * 1024;
 
-/// A record of a topic.
+/// A record to send to a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     key: String,
@@ -25,7 +25,7 @@ pub struct Record {
     headers: Vec<(&'static str, String)>,
 }
 
-/// Why records were not sent. Some of them may have been.
+/// Reason why records were not sent. Some of them may have been written.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ProduceError {
@@ -53,13 +53,13 @@ impl Retryable for ProduceError {
 }
 
 impl Record {
-    /// Records with the same key keep their order.
+    /// Creates a record. Records with the same key keep their order.
     #[must_use]
     pub fn new(key: impl Into<String>, value: Vec<u8>) -> Self {
         Self { key: key.into(), value, headers: Vec::new() }
     }
 
-    /// Adds a header after those that it has.
+    /// Adds a header after the existing ones.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
@@ -76,7 +76,8 @@ impl Record {
 #[derive(Debug)]
 pub struct Producer {
     cluster: Cluster,
-    /// Taken while records are sent, and not put back after a failure or a drop.
+    /// The client; `None` before the first use, while records are sent, and after a failure or a
+    /// dropped call.
     client: Mutex<Option<Client>>,
 }
 
@@ -89,19 +90,19 @@ struct Client {
 }
 
 impl Producer {
-    /// Connects when the first records are sent.
+    /// Creates a producer. It connects when the first records are sent.
     #[must_use]
     pub fn new(cluster: Cluster) -> Self {
         Self { cluster, client: Mutex::new(None) }
     }
 
     /// Sends records in their order, and returns when all in-sync replicas have all of them. Of
-    /// concurrent calls, one sends at a time. A batch of 500 records has ten seconds, and so has
-    /// connecting.
+    /// concurrent calls, one sends at a time. Connecting and each batch of 500 records may take ten
+    /// seconds each.
     ///
     /// # Errors
     /// If the cluster did not acknowledge every record. Those of earlier batches and any of the
-    /// batch that failed may have been written.
+    /// failed batch may have been written.
     pub async fn send(&self, records: Vec<Record>) -> Result<(), ProduceError> {
         let mut slot = self.client.lock().await;
         let kept = slot.take().filter(|client| client.last_used.age() < self.cluster.max_idle);
@@ -130,7 +131,8 @@ impl Producer {
             .idempotent(true)
             .batch_size(REQUEST_BYTES)
             .linger(Duration::ZERO)
-            // The batch's own deadline comes first by a little, unless the client knows a reason.
+            // The batch's own deadline passes shortly before this one, unless the client reports a
+            // reason.
             .delivery_timeout(self.cluster.patience.max(REQUEST))
             .max_block(self.cluster.patience)
             .metrics_push(false)
@@ -152,7 +154,7 @@ impl Producer {
             }
             Ok(())
         };
-        // The client's own limit says more, so it has the chance to pass first.
+        // The client's own limit gives a more precise error, so it passes first.
         let deadline = Deadline::after(self.cluster.patience + Duration::from_secs(1));
         match deadline.run(Box::pin(sending)).await {
             Ok(sent) => sent.map_err(|source| self.refused(source)),

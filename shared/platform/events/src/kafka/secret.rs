@@ -1,4 +1,4 @@
-//! The login of a cluster, read from Secrets Manager.
+//! Login of a cluster, read from Secrets Manager.
 
 use aws_sdk_secretsmanager::Client;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -11,7 +11,7 @@ use crate::kafka::{ConnectError, SecretFault};
 pub(crate) struct Login {
     pub(crate) username: String,
     pub(crate) password: SecretText,
-    /// PEM, of the authorities to trust in place of the system's.
+    /// Authorities to trust instead of the system's, in PEM.
     pub(crate) ca: Option<String>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Identity {
     pub(crate) ca: Option<String>,
 }
 
-/// A text that does not show itself.
+/// Text that `Debug` does not show.
 #[derive(Deserialize)]
 #[serde(from = "String")]
 pub(crate) struct SecretText(SecretString);
@@ -42,7 +42,7 @@ impl SecretText {
     }
 }
 
-/// Reads a secret, which may have changed since the last time.
+/// Reads a secret. It is not cached, since it may have changed.
 pub(crate) async fn read<T: for<'de> Deserialize<'de>>(
     client: &Client,
     arn: &str,

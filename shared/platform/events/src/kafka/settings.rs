@@ -1,30 +1,30 @@
-//! Where the cluster is, and how to log in to it.
+//! Settings of a cluster: its brokers, topic and login.
 
 use std::fmt;
 use std::str::FromStr;
 
 use runtime::Environment;
 
-/// The topic of chunks, unless `KAFKA_CHUNKS_TOPIC` names another one.
+/// Default of `KAFKA_CHUNKS_TOPIC`, the topic of chunks.
 const CHUNKS: &str = "chunks.ready";
-/// The topic of chunks that were given up, unless `KAFKA_FAILURES_TOPIC` names another one.
+/// Default of `KAFKA_FAILURES_TOPIC`, the topic of chunks that were given up.
 const FAILURES: &str = "chunks.failed";
 
-/// Kafka's limit.
+/// Maximum length of a topic's name in Kafka.
 const LONGEST_TOPIC: usize = 249;
 
-/// A cluster and a topic of it.
+/// A cluster and one of its topics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Brokers to ask first for the others.
+    /// Brokers that are asked first for the list of all brokers.
     pub servers: BootstrapServers,
-    /// Where records go.
+    /// Topic for the records.
     pub topic: TopicName,
-    /// How to log in. Everything but [`Authentication::None`] is encrypted.
+    /// Login method. Connections are encrypted except with [`Authentication::None`].
     pub authentication: Authentication,
 }
 
-/// The topics of events, in one cluster. They may be the same.
+/// Topics of events, in one cluster. They may be the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventTopics {
     /// Topic of chunks that were given up.
@@ -33,45 +33,45 @@ pub struct EventTopics {
     pub events: Settings,
 }
 
-/// How to log in to a cluster.
+/// Login method of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authentication {
-    /// Not at all, and without TLS.
+    /// No login, and no TLS.
     None,
-    /// With the function's role, on Amazon MSK.
+    /// The function's role, on Amazon MSK.
     Iam,
-    /// With a user name and a password (SASL/SCRAM-SHA-512).
+    /// User name and password (SASL/SCRAM-SHA-512).
     Scram {
-        /// Of a secret `{"username", "password"}`, with `"ca"` for a private authority.
+        /// ARN of a secret `{"username", "password"}`, with `"ca"` for a private authority.
         secret_arn: String,
     },
-    /// With a client certificate.
+    /// Client certificate.
     Mtls {
-        /// Of a secret `{"certificate", "privateKey"}`, with `"ca"` for a private authority.
+        /// ARN of a secret `{"certificate", "privateKey"}`, with `"ca"` for a private authority.
         secret_arn: String,
     },
 }
 
-/// Brokers, each as `host:port`; at least one.
+/// List of brokers, each as `host:port`; at least one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootstrapServers(String);
 
-/// A name that Kafka allows: 1 to 249 letters, digits, `.`, `_` and `-`.
+/// Topic name that Kafka allows: 1 to 249 letters, digits, `.`, `_` and `-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicName(String);
 
-/// A list that does not name brokers.
+/// Error for a text that is not a list of brokers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a list host:port,host:port with ports from 1 to 65535")]
 pub struct InvalidServers;
 
-/// A name that Kafka does not allow.
+/// Error for a topic name that Kafka does not allow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be 1 to 249 letters, digits, '.', '_' and '-', and neither '.' nor '..'")]
 pub struct InvalidTopic;
 
 impl Settings {
-    /// Of the topic of chunks. Reads `KAFKA_BOOTSTRAP_SERVERS`, `KAFKA_CHUNKS_TOPIC`
+    /// Reads the settings of the topic of chunks: `KAFKA_BOOTSTRAP_SERVERS`, `KAFKA_CHUNKS_TOPIC`
     /// (`chunks.ready` by default), `KAFKA_AUTHENTICATION` (`none`, `iam`, `scram` or `mtls`) and
     /// `KAFKA_SECRET_ARN`, which `scram` and `mtls` need.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
@@ -89,8 +89,8 @@ impl Settings {
 }
 
 impl EventTopics {
-    /// Reads `KAFKA_EVENTS_TOPIC` and `KAFKA_FAILURES_TOPIC` (`chunks.failed` by default). Without
-    /// the first there are no topics, and nothing else is read.
+    /// Reads `KAFKA_EVENTS_TOPIC` and `KAFKA_FAILURES_TOPIC` (`chunks.failed` by default). `None`
+    /// if the first is missing; then nothing else is read.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<Self> {
         let events: NamedTopic = environment.optional("KAFKA_EVENTS_TOPIC", NamedTopic(None));
         let events = Settings::of_topic(events.0?, environment);
@@ -111,7 +111,7 @@ impl Authentication {
     }
 }
 
-/// A topic that may have no name.
+/// Name of a topic that may be missing.
 struct NamedTopic(Option<TopicName>);
 
 impl FromStr for NamedTopic {
@@ -146,7 +146,7 @@ impl FromStr for Kind {
 }
 
 impl BootstrapServers {
-    /// As `host:port,host:port`.
+    /// The list as `host:port,host:port`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -176,7 +176,7 @@ impl fmt::Display for BootstrapServers {
 }
 
 impl TopicName {
-    /// The name.
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! The topic: whether it exists, and its creation.
+//! Existence and creation of a topic.
 
 use clock::Deadline;
 use failure::{Retry, Retryable};
@@ -10,31 +10,32 @@ use runtime::Environment;
 use crate::kafka::connect::of_client;
 use crate::kafka::{Cluster, ConnectError};
 
-/// Partitions of a topic that is created, unless `KAFKA_CHUNKS_PARTITIONS` says otherwise.
+/// Default of `KAFKA_CHUNKS_PARTITIONS`, the partitions of a topic that is created.
 const PARTITIONS: u16 = 12;
 
-/// What a topic that does not exist is created with.
+/// Parameters for creating a topic that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TopicPlan {
-    /// At least 1. A partition is read by one execution environment at a time.
+    /// Number of partitions, at least 1. A partition is read by one execution environment at a
+    /// time.
     pub partitions: u16,
     /// Copies of each partition; `None` for the cluster's default.
     pub replication: Option<u16>,
 }
 
-/// How the topic was found.
+/// State of the topic when it was ensured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TopicState {
-    /// It did not exist.
+    /// The topic did not exist and was created.
     Created,
-    /// It exists, and stays as it is.
+    /// The topic exists. It is not changed.
     Exists {
-        /// How many it has.
+        /// Number of its partitions.
         partitions: usize,
     },
 }
 
-/// Why there is no topic to produce to.
+/// Reason why there is no topic to produce to.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum TopicError {
@@ -49,7 +50,7 @@ pub enum TopicError {
         #[source]
         source: KrafkaError,
     },
-    #[error("the cluster did not say in time whether the topic {0} exists")]
+    #[error("the cluster did not answer in time whether the topic {0} exists")]
     OutOfTime(String),
 }
 
@@ -80,7 +81,7 @@ impl TopicPlan {
     }
 }
 
-/// The topic of a cluster.
+/// A topic of a cluster, with the plan for creating it.
 #[derive(Clone, Debug)]
 pub struct Topic {
     cluster: Cluster,
@@ -88,23 +89,23 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// Asks nothing yet.
+    /// Creates the value without contacting the cluster.
     #[must_use]
     pub const fn new(cluster: Cluster, plan: TopicPlan) -> Self {
         Self { cluster, plan }
     }
 
-    /// Its name.
+    /// Name of the topic.
     #[must_use]
     pub fn name(&self) -> &str {
         self.cluster.settings.topic.as_str()
     }
 
-    /// Creates the topic unless it exists. Idempotent by the topic's name. An existing topic needs
-    /// no right to create.
+    /// Creates the topic unless it exists. Idempotent by the topic's name. For an existing topic,
+    /// permission to create is not needed.
     ///
     /// # Errors
-    /// If it does not exist and is not created, or the cluster cannot be asked.
+    /// If the topic does not exist and cannot be created, or the cluster cannot be asked.
     pub async fn ensure(&self) -> Result<TopicState, TopicError> {
         let kafka = self.cluster.connect().await?;
         let name = self.name();
@@ -114,7 +115,7 @@ impl Topic {
                 None => self.create(&kafka).await,
             }
         };
-        // Twice: two requests, one after the other.
+        // Twice the patience: two requests, one after the other.
         let deadline = Deadline::after(self.cluster.patience * 2);
         let ensured = deadline.run(Box::pin(ensuring)).await;
         ensured.map_err(|_| TopicError::OutOfTime(name.to_owned()))?
@@ -146,7 +147,7 @@ impl Topic {
         let created = answer.map_err(|source| self.refused(source))?.remove(name);
         match created {
             Some(Ok(())) => Ok(TopicState::Created),
-            // Somebody else was faster.
+            // Another process created it first.
             Some(Err(KrafkaError::Broker { code: ErrorCode::TopicAlreadyExists, .. })) => {
                 self.existing(kafka).await?.ok_or_else(|| TopicError::OutOfTime(name.to_owned()))
             }

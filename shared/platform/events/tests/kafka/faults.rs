@@ -17,13 +17,14 @@ fn broker() -> Broker {
     broker
 }
 
-/// The numbers of the records, of which there are at least this many.
+/// Numbers of the records in the topic, once there are at least `count`.
 async fn numbers(broker: &Broker, count: usize) -> HashSet<u32> {
     let records = read(broker.bootstrap_servers(), PARTITIONS, count).await;
     records.into_iter().map(|(_, _, number)| number).collect()
 }
 
-/// Connecting and one batch, each with its patience, and some seconds for a machine under load.
+/// Time limit: connecting and one batch, each with its patience, and some seconds for a busy
+/// machine.
 const AT_MOST: Duration = Duration::from_secs(2 * PATIENCE.as_secs() + 5);
 
 #[tokio::test]
@@ -88,7 +89,7 @@ async fn a_cluster_that_stays_silent_is_given_up_in_time_and_used_again_afterwar
     assert_eq!(error.retry(), Retry::Later, "{error:?}");
     assert!(error.to_string().contains(TOPIC), "{error}");
     broker.resume();
-    // The same records again. Those that the first call wrote are there twice.
+    // The same records again. Those that the first call wrote exist twice.
     producer.send(records(10..20)).await.unwrap();
     assert_eq!(numbers(&broker, 20).await, (0..20).collect());
 }
@@ -114,7 +115,7 @@ async fn a_topic_that_does_not_exist_is_named_and_needs_repair() {
     assert_eq!(error.retry(), Retry::AfterRepair, "{error:?}");
     let said = error.to_string();
     assert!(said.contains(TOPIC) && said.contains(&servers), "{said}");
-    // Somebody creates it.
+    // The topic is created later.
     broker.create_topic(TOPIC, 1);
     producer.send(records(0..1)).await.unwrap();
 }

@@ -1,4 +1,5 @@
-//! Logins under TLS. A proxy ends the TLS before the fake, which names it as its own address.
+//! Logins under TLS. A proxy terminates TLS in front of the fake broker, which advertises the
+//! proxy's address.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// A certificate for 127.0.0.1 and its key, in PEM.
+    /// Issues a certificate for 127.0.0.1 with its key.
     fn certify(&self) -> (rcgen::Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
@@ -35,8 +36,8 @@ impl Authority {
     }
 }
 
-/// A fake behind a proxy that takes only clients with a certificate of the authority, if they have
-/// to have one.
+/// Starts a fake broker behind a TLS proxy. With `wants_certificate` the proxy accepts only clients
+/// with a certificate of the authority.
 async fn behind_tls(authority: &Authority, wants_certificate: bool) -> (FakeBroker, String) {
     let broker = FakeBroker::start().await.unwrap();
     broker.create_topic(TOPIC, 2);
@@ -71,7 +72,7 @@ async fn behind_tls(authority: &Authority, wants_certificate: bool) -> (FakeBrok
     (broker, format!("127.0.0.1:{port}"))
 }
 
-/// A producer whose secret has this content.
+/// Creates a producer whose secret has this content.
 async fn producer(servers: &str, authentication: &str, secret: &serde_json::Value) -> (Producer, MockServer) {
     let secrets = MockServer::start().await;
     let content = serde_json::json!({"SecretString": secret.to_string()});
@@ -104,7 +105,7 @@ async fn a_certificate_of_the_secret_is_a_login() {
 async fn a_certificate_of_another_authority_needs_repair() {
     let (ours, other) = (Authority::new(), Authority::new());
     let (broker, servers) = behind_tls(&ours, true).await;
-    // The broker refuses the client, and the client the broker.
+    // The broker refuses the client's certificate, or the client the broker's.
     for secret in [identity(&other, &ours), identity(&ours, &other)] {
         let (producer, _secrets) = producer(&servers, "mtls", &secret).await;
         let error = producer.send(records(0..1)).await.unwrap_err();
@@ -118,7 +119,7 @@ async fn a_certificate_of_another_authority_needs_repair() {
 async fn a_login_that_the_broker_refuses_needs_repair_and_the_password_is_not_shown() {
     let authority = Authority::new();
     let (broker, servers) = behind_tls(&authority, false).await;
-    // It refuses SCRAM at once.
+    // The fake broker refuses SCRAM at once.
     broker.require_sasl_plain("u", "another");
     let secret = serde_json::json!({"username": "u", "password": "hidden", "ca": authority.0.pem()});
     let (producer, secrets) = producer(&servers, "scram", &secret).await;

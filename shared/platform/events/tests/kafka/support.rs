@@ -39,7 +39,7 @@ pub(crate) fn key(number: u32) -> String {
     format!("0592722800{:04}", number % 10)
 }
 
-/// Waits for this many records, and then a moment for more of them: partition, key, number.
+/// Waits for this many records, and then a moment for more: partition, key, number of each.
 pub(crate) async fn read(servers: &str, partitions: i32, count: usize) -> Vec<(i32, String, u32)> {
     let text = |bytes: Option<_>| String::from_utf8(AsRef::<[u8]>::as_ref(&bytes.unwrap()).to_vec()).unwrap();
     let number =
@@ -47,7 +47,7 @@ pub(crate) async fn read(servers: &str, partitions: i32, count: usize) -> Vec<(i
     consume(servers, partitions, count).await.into_iter().map(number).collect()
 }
 
-/// The same with all that a record has.
+/// Waits for this many records, and then a moment for more; with all their members.
 pub(crate) async fn consume(servers: &str, partitions: i32, count: usize) -> Vec<ConsumerRecord> {
     let kafka = Kafka::builder(servers).connect().await.unwrap();
     let consumer = kafka.consumer_without_group().build().await.unwrap();
@@ -58,7 +58,7 @@ pub(crate) async fn consume(servers: &str, partitions: i32, count: usize) -> Vec
     let (mut read, mut waits) = (Vec::new(), 0);
     while waits < 20 {
         let records = consumer.poll(Duration::from_millis(500)).await.unwrap();
-        // Once all are there, one poll more finds those that are too many.
+        // Once all records are there, one more poll finds surplus ones.
         waits += if read.len() >= count && records.is_empty() { 20 } else { usize::from(records.is_empty()) };
         read.extend(records);
     }
