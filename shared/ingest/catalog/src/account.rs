@@ -13,7 +13,7 @@ use crate::error::DatabaseError;
 use crate::outbox;
 use crate::rows::{bigint, count, word};
 
-/// Sums up the chunks of a batch, for [`settle_by`].
+/// Sums up the chunks of a batch by status, for [`settle_by`].
 pub(crate) const TALLY: &str = "SELECT status, count(*) AS chunks, sum(items)::bigint AS items, sum(inserted)::bigint AS inserted, \
      sum(updated)::bigint AS updated, sum(unchanged)::bigint AS unchanged, sum(stale)::bigint AS stale, \
      sum(rejected)::bigint AS rejected, sum(rejected_unlisted)::bigint AS rejected_unlisted FROM batch_chunks WHERE batch_id = $1 GROUP BY status";
@@ -22,12 +22,12 @@ const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserte
      deactivated_so_far = CASE WHEN $12 THEN NULL ELSE deactivated_so_far END, \
      finished_at = CASE WHEN $12 THEN COALESCE(finished_at, now()) END, moved_at = now(), rejected_unlisted = $13 WHERE batch_id = $1";
 
-/// A batch's state, as its chunks have it.
+/// State of a batch, derived from its chunks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
     pub(crate) status: BatchStatus,
-    /// Whether a full load's chunks are all done while its deactivation is still to be decided.
-    /// Until then the batch's state stays as it was.
+    /// True if all chunks of a full load are done while its deactivation is still undecided. Until
+    /// then the batch's state does not change.
     pub(crate) undecided: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn settle(session: &mut Session<'_>, batch: &LockedBatch) -> Re
     settle_by(session, batch, &rows).await
 }
 
-/// Settles a batch by the rows of [`TALLY`], which was asked after the batch was locked.
+/// Settles a batch with the rows of [`TALLY`], which was queried after the batch was locked.
 pub(crate) async fn settle_by(
     session: &mut Session<'_>,
     batch: &LockedBatch,
@@ -79,7 +79,8 @@ pub(crate) async fn settle_by(
     Ok(Settled { status, undecided })
 }
 
-/// The chunks of each state as one tally: deriving from the sum and from each chunk gives the same.
+/// Sums the chunks of each state into one tally: the result is the same as from each chunk
+/// separately.
 fn tally(rows: &[Row]) -> Result<(ChunkCounts, Vec<ChunkTally>), DatabaseError> {
     let mut counts = ChunkCounts::default();
     let mut tallies = Vec::with_capacity(rows.len());

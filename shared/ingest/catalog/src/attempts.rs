@@ -15,20 +15,20 @@ use crate::rows::{count, word};
 /// Result of giving a chunk up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenUp {
-    /// The chunk is failed now.
+    /// The chunk is now failed.
     Failed {
-        /// The batch's state after it.
+        /// State of the batch afterwards.
         batch: BatchStatus,
-        /// Whether this call brought the batch to its end.
+        /// True if this call made the batch final.
         became_final: bool,
         /// The chunk's last error.
         error: String,
     },
     /// The chunk was written, or given up, before.
     Before(ChunkStatus),
-    /// The chunk belongs to a later generation of its batch now.
+    /// The chunk now belongs to a later generation of its batch.
     Superseded,
-    /// The chunk is in another object than the caller's, so the caller knows nothing of it.
+    /// The chunk is in another object than the caller's, so the caller's notification is outdated.
     OtherObject,
 }
 
@@ -41,11 +41,11 @@ pub struct Announced<'a> {
     pub generation: Generation,
     /// Index of the chunk in its batch.
     pub index: u32,
-    /// The object that has it.
+    /// `s3://bucket/key` of the object that contains it.
     pub uri: &'a str,
 }
 
-/// Characters of an error that are kept.
+/// Maximum number of characters of an error that are stored.
 const LONGEST_ERROR: usize = 500;
 
 const NOTE: &str = "UPDATE batch_chunks SET attempts = attempts + 1, last_error = $3 \
@@ -67,8 +67,8 @@ impl Database {
     }
 
     /// Gives up a chunk that could not be written, and settles its batch. Only a pending chunk
-    /// fails; if it is written after all, it is done nevertheless. `error` becomes its last error
-    /// if no attempt recorded one. Repeated by the chunk's place and generation.
+    /// becomes failed; if it is written later, it becomes done. `error` becomes its last error if
+    /// no attempt recorded one. Idempotent by the chunk's place and generation.
     ///
     /// # Errors
     /// If the database fails or does not know the chunk.
@@ -132,7 +132,8 @@ impl Announced<'_> {
     }
 }
 
-/// Returns as much of an error as is stored; PostgreSQL's texts have no NUL.
+/// Truncates an error to the stored length, and removes NUL, which PostgreSQL's texts cannot
+/// contain.
 fn shortened(error: &str) -> String {
     error.chars().filter(|character| *character != '\0').take(LONGEST_ERROR).collect()
 }

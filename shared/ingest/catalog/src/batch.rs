@@ -26,40 +26,38 @@ use crate::rows::{bigint, cnpj, count, word};
 pub struct NewBatch {
     /// Metadata as the payload's object has it.
     pub metadata: PayloadMetadata,
-    /// `s3://bucket/key` of its payload.
+    /// `s3://bucket/key` of the payload.
     pub payload_uri: String,
     /// Establishments that its tenant was allowed to load when it was accepted.
     pub cnpjs: CnpjAccess,
 }
 
-/// Work that is left to do for a batch.
+/// Work that remains to be done for a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are described where their types are")]
 pub enum ChunkingOutcome {
     /// Cut the payload by this plan, which the batch's first run pinned.
     Chunk { plan: Plan, generation: Generation },
-    /// The batch was cut and sealed before; these of its chunks are pending, and may never have
-    /// been announced.
+    /// The batch is sealed; these chunks are pending, and may never have been announced.
     Sealed { generation: Generation, pending: Vec<PendingChunk> },
-    /// The batch is final, so nothing is left to do.
+    /// The batch is final, so no work remains.
     Final(BatchStatus),
-    /// The batch was received before the history begins, so nothing is left to do. A batch that was
-    /// never cut is failed now; [`end_too_old`](Database::end_too_old) ends the others that are
-    /// under way.
+    /// The batch was received before the start of the history, so no work remains. A batch that was
+    /// never cut is failed now; [`end_too_old`](Database::end_too_old) ends the others that are in
+    /// progress.
     TooOld(BatchStatus),
 }
 
-/// A chunk that waits to be written.
+/// A chunk that is not written yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingChunk {
-    /// Generation in which the chunk has to be written. A message of another one finds nothing to
-    /// do.
+    /// Generation in which the chunk has to be written. A message of another generation is ignored.
     pub generation: Generation,
     /// Index of the chunk in its batch, from 0.
     pub index: u32,
-    /// `s3://bucket/key` of its file.
+    /// `s3://bucket/key` of the chunk's file.
     pub uri: String,
-    /// Valid items that the chunk was made of, duplicates included.
+    /// Number of valid items that the chunk was made of, including duplicates.
     pub items: u32,
     /// The first of its establishments, by which messages are grouped.
     pub cnpj: Cnpj,
@@ -68,20 +66,20 @@ pub struct PendingChunk {
 /// Failure of a batch as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadFailure {
-    /// A word for programs, such as [`GIVEN_UP`](Self::GIVEN_UP).
+    /// Code for programs, such as [`GIVEN_UP`](Self::GIVEN_UP).
     pub code: Cow<'static, str>,
-    /// A sentence for the sender.
+    /// Sentence for the sender.
     pub detail: String,
-    /// The offset in the decoded payload, if the failure is about one place.
+    /// Offset in the decoded payload, if the failure is about one place.
     pub byte_offset: Option<u64>,
 }
 
 impl PayloadFailure {
-    /// The code of a batch whose processing failed too often, which says nothing about its payload.
-    /// It is not final for the chunker: a run that is under way, or that a repeated notification
+    /// Code of a batch whose processing failed too often, which proves nothing about its payload.
+    /// It is not final for the chunker: a run in progress, or one that a repeated notification
     /// starts, continues the batch as if it had never been given up.
     pub const GIVEN_UP: &str = "GIVEN_UP";
-    /// The code of a batch that was not processed before the history moved past it.
+    /// Code of a batch that was not processed before the start of the history moved past it.
     pub const TOO_OLD: &str = "TOO_OLD";
 
     /// The failure of a batch that is too old.
@@ -97,7 +95,7 @@ impl PayloadFailure {
     }
 }
 
-/// Inserts a batch, whatever comes after its values.
+/// SQL that inserts a batch, followed by `$conflict`.
 macro_rules! insert {
     ($conflict:literal) => {
         concat!(
@@ -108,10 +106,10 @@ macro_rules! insert {
         )
     };
 }
-/// Inserts a batch unless it is there. It names no constraint: if it named one of the table's two,
+/// Inserts a batch unless it exists. It names no constraint: if it named one of the table's two,
 /// two runs that insert one batch at once could wait for each other, each in another index.
 const INSERT_IF_ABSENT: &str = insert!(" ON CONFLICT DO NOTHING");
-/// Inserts a batch, or fails because of the constraint that is in its way.
+/// Inserts a batch, or fails because of the violated constraint.
 const INSERT: &str = insert!("");
 /// Locks a batch's row until the transaction ends, and returns what [`LockedBatch::of`] reads. It
 /// is always the last lock that a transaction takes.
@@ -128,10 +126,10 @@ const PENDING: &str = "SELECT generation, chunk_index, chunk_uri, items, first_c
 
 impl Database {
     /// Begins to cut a batch's payload: creates the batch's row if it is absent, and pins `plan` if
-    /// none is. Repeated by the batch's id.
+    /// no plan is pinned. Idempotent by the batch's id.
     ///
     /// # Errors
-    /// If the database fails, or knows another batch by the same key of the same tenant.
+    /// If the database fails, or knows another batch with the same key of the same tenant.
     pub async fn begin_chunking(
         &self,
         batch: &NewBatch,
@@ -140,8 +138,8 @@ impl Database {
         self.with_connection(async |connection| begin(connection, batch, plan).await).await
     }
 
-    /// Returns the establishments that a tenant's batch may load, as it was accepted; `None` if the
-    /// batch is not known.
+    /// Returns the establishments that a tenant's batch may load, as of its acceptance; `None` if
+    /// the batch is unknown.
     ///
     /// # Errors
     /// If the database fails.
@@ -153,9 +151,9 @@ impl Database {
         self.read(ALLOWED, &[&batch_id, &tenant_id]).await?.first().map(access).transpose()
     }
 
-    /// Fails a batch whose payload cannot be read, and returns its state after that. No product
-    /// changes. `errors_omitted` items in error were found until then and not recorded. A batch
-    /// that was sealed before stays as it is, since its payload was read then.
+    /// Fails a batch whose payload cannot be read, and returns its state afterwards. No product
+    /// changes. `errors_omitted` is the number of items in error that were found until then and not
+    /// recorded. A batch that is already sealed does not change, since its payload was read before.
     ///
     /// # Errors
     /// As for [`begin_chunking`](Self::begin_chunking).
@@ -168,9 +166,9 @@ impl Database {
         self.with_connection(async |connection| fail(connection, batch, failure, errors_omitted).await).await
     }
 
-    /// Fails a batch whose payload is gone, and returns its state after that; `None` if the batch
-    /// is not known. A batch that was sealed before stays as it is, since its payload was read
-    /// then. Repeated by the batch's id.
+    /// Fails a batch whose payload no longer exists, and returns its state afterwards; `None` if
+    /// the batch is unknown. A batch that is already sealed does not change, since its payload was
+    /// read before. Idempotent by the batch's id.
     ///
     /// # Errors
     /// If the database fails.
@@ -250,7 +248,7 @@ async fn fail_found(
     };
     let row: Params<'_> = &[&found.batch_id, &status.as_str(), &Json(failure), &bigint(errors_omitted)?];
     session.execute(FAIL, row).await?;
-    // Given up again, it is what it was.
+    // A batch that is given up again has not changed, so it gets no second event.
     if !found.is_given_up || failure.code != PayloadFailure::GIVEN_UP {
         outbox::ended(session, found.batch_id).await?;
     }
@@ -288,7 +286,7 @@ async fn find_or_insert(session: &mut Session<'_>, batch: &NewBatch) -> Result<L
     ];
     session.execute(INSERT_IF_ABSENT, row).await?;
     let found = match lock(session, metadata.batch_id).await {
-        // Another batch has the key, unless it was deleted since.
+        // Another batch has the key, unless it was deleted meanwhile.
         Err(DatabaseError::UnknownBatch(_)) => {
             session.execute(INSERT, row).await?;
             lock(session, metadata.batch_id).await
@@ -300,7 +298,7 @@ async fn find_or_insert(session: &mut Session<'_>, batch: &NewBatch) -> Result<L
     Ok(found)
 }
 
-/// A batch's row under its lock.
+/// Row of a batch, under its lock.
 #[derive(Debug)]
 pub(crate) struct LockedBatch {
     pub(crate) batch_id: Uuid,
@@ -314,14 +312,14 @@ pub(crate) struct LockedBatch {
     pub(crate) is_sealed: bool,
     pub(crate) chunks: ChunkCounts,
     pub(crate) deactivation: Deactivation,
-    /// Whether the guard must let it pass.
+    /// True if the guard must not hold the deactivation.
     pub(crate) deactivation_confirmed: bool,
-    /// Products that it has deactivated. `None` before the guard let it begin.
+    /// Number of products that it has deactivated. `None` before the guard let it begin.
     pub(crate) deactivated_so_far: Option<u64>,
-    /// Products that the guard found missing before it let the load begin.
+    /// Number of products that the guard found missing before it let the load begin.
     pub(crate) judged_missing: u64,
     pub(crate) is_given_up: bool,
-    /// Whether it was received before the history begins.
+    /// True if it was received before the start of the history.
     pub(crate) is_too_old: bool,
 }
 
@@ -355,7 +353,7 @@ impl LockedBatch {
         })
     }
 
-    /// Returns the state for a run over the payload, which continues a batch that was given up.
+    /// State for a run over the payload, which continues a batch that was given up.
     pub(crate) const fn for_the_chunker(&self) -> BatchStatus {
         if self.is_given_up { BatchStatus::Chunking } else { self.status }
     }

@@ -1,4 +1,4 @@
-//! Where the database is, and how its identity is verified.
+//! Connection settings of the database, and the verification of its identity.
 
 use std::str::FromStr;
 
@@ -6,24 +6,24 @@ use secrecy::SecretString;
 use tokio_postgres::config::Host;
 use url::Url;
 
-/// Everything that a connection needs.
+/// Settings of a connection.
 #[derive(Clone, Debug)]
 pub struct DatabaseConfig {
-    /// The name that the server's certificate must be for.
+    /// Host name, which the server's certificate must be for.
     pub host: String,
     /// Port, by default 5432.
     pub port: u16,
-    /// The database of the tables.
+    /// Name of the database with the tables.
     pub dbname: String,
     /// The role to log in as.
     pub user: String,
-    /// Shown by no `Debug` or error.
+    /// Password. No `Debug` or error shows it.
     pub password: SecretString,
-    /// Whether the connection is encrypted, and what the server is verified against.
+    /// Encryption of the connection, and the authorities that verify the server.
     pub tls: Tls,
 }
 
-/// Whether the connection is encrypted.
+/// Encryption of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Tls {
     /// Encrypted, with the server's certificate and host name verified: against `ca` if there is
@@ -39,8 +39,8 @@ pub enum Tls {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pem(pub String);
 
-/// The values of `DATABASE_TLS` and `sslmode`. There is nothing in between: encryption without
-/// verification does not protect from somebody who answers in the server's place.
+/// Values of `DATABASE_TLS` and `sslmode`. There is no third one: encryption without verification
+/// does not protect from an impostor of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TlsMode {
     #[default]
@@ -88,7 +88,7 @@ impl DatabaseConfig {
     /// `sslmode=disable`.
     ///
     /// # Errors
-    /// If the URL is of another form.
+    /// If the URL has another form.
     pub fn from_url(text: &str) -> Result<Self, ConfigError> {
         let mut url = Url::parse(text).map_err(|error| ConfigError::Url(Some(error.into())))?;
         let mut mode = TlsMode::default();

@@ -1,4 +1,4 @@
-//! One connection to PostgreSQL with the statements that were prepared on it.
+//! One connection to PostgreSQL with its prepared statements.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,19 +18,19 @@ use crate::outbox::Outbox;
 use crate::tls;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// A connection that does not answer an empty query in this time is closed.
+/// Time limit of an empty query, after which the connection is closed.
 const PROBE: Duration = Duration::from_secs(2);
 
 /// Limits that the server enforces on every session, so that no transaction outlives the function
-/// that began it: not one that was frozen or cut off (it idles, or its socket is closed), and not
-/// one that waits for a lock. JIT is off, since compiling a statement would take longer than any of
-/// them runs.
+/// that began it: neither one that was frozen or cut off (it idles, or its socket is closed), nor
+/// one that waits for a lock. JIT is off, because compiling a statement would take longer than
+/// running it.
 const SESSION: &str = "SET statement_timeout = '20s'; SET lock_timeout = '15s'; \
     SET idle_in_transaction_session_timeout = '10s'; SET client_connection_check_interval = '1s'; \
     SET jit = off; SET timezone = 'UTC'";
 
-/// Settings of migrations, whose statements may take long. While a migration waits for a table's
-/// lock, everything that comes after it waits too, so that wait is short.
+/// Session settings of migrations, whose statements may take long. While a migration waits for a
+/// table's lock, every later statement waits for it too, so that wait is short.
 pub(crate) const MIGRATION_SESSION: &str =
     "SET statement_timeout = 0; SET lock_timeout = '10s'; SET timezone = 'UTC'";
 
@@ -40,17 +40,17 @@ pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub(crate) struct Connection {
     client: Client,
     statements: HashMap<&'static str, Statement>,
-    /// Whether the table held all rows of the last chunk that was written on it. Then it probably
-    /// holds those of the next one too.
+    /// True if the table already held all rows of the last chunk written on this connection. Then
+    /// it probably holds those of the next one too.
     pub(crate) nothing_differed: bool,
     pub(crate) events: Events,
 }
 
-/// The events that transactions write.
+/// Events that transactions write.
 #[derive(Default)]
 pub(crate) struct Events {
     pub(crate) outbox: Outbox,
-    /// The batches whose events are committed, and not published yet.
+    /// Batches whose events are committed, but not published yet.
     pub(crate) committed: Vec<Uuid>,
 }
 
@@ -60,13 +60,13 @@ impl Connection {
         Ok(Self { client, statements: HashMap::new(), nothing_differed: false, events: Events::default() })
     }
 
-    /// Tells whether the connection still works. After a freeze, only a query can tell.
+    /// True if the connection still works. After a freeze, only a query can show that.
     pub(crate) async fn is_alive(&self) -> bool {
         !self.client.is_closed()
             && matches!(tokio::time::timeout(PROBE, self.client.check_connection()).await, Ok(Ok(())))
     }
 
-    /// The rows of a query that changes nothing. It sees what was committed before it.
+    /// Rows of a read-only query. It sees what was committed before it.
     pub(crate) async fn query(
         &mut self,
         sql: &'static str,
@@ -85,17 +85,17 @@ impl Connection {
     }
 }
 
-/// A transaction, which is rolled back unless it is committed.
+/// A transaction. It is rolled back unless it is committed.
 pub(crate) struct Session<'a> {
     pub(crate) transaction: Transaction<'a>,
     statements: &'a mut HashMap<&'static str, Statement>,
     events: &'a mut Events,
-    /// The batches whose events this transaction wrote.
+    /// Batches whose events this transaction wrote.
     written: Vec<Uuid>,
 }
 
 impl Session<'_> {
-    /// The statement, prepared when it is first used.
+    /// The statement, which is prepared on first use.
     pub(crate) async fn prepared(&mut self, sql: &'static str) -> Result<Statement, DatabaseError> {
         prepared(&self.transaction, self.statements, sql).await
     }
@@ -109,7 +109,7 @@ impl Session<'_> {
         Ok(self.transaction.query(&statement, params).await?)
     }
 
-    /// The rows of a query one by one, if they are too many to be held.
+    /// Streams the rows of a query that are too many to be held in memory.
     pub(crate) async fn stream(
         &mut self,
         sql: &'static str,
@@ -120,15 +120,15 @@ impl Session<'_> {
     }
 
     /// Sends several queries at once and returns the rows of each, in one round trip. The server
-    /// executes them in their order, so each sees what those before it did, and none is executed
+    /// executes them in order, so each sees the effects of those before it, and none is executed
     /// after one that failed.
     pub(crate) async fn query_each<const N: usize>(
         &mut self,
         queries: [(&'static str, Params<'_>); N],
     ) -> Result<[Vec<Row>; N], DatabaseError> {
         let mut sent = Vec::with_capacity(N);
-        // All are prepared before the first is sent: a query that is prepared already would
-        // overtake one that is not.
+        // All are prepared before the first is sent: otherwise a query that is already prepared
+        // would overtake one that is not.
         for (sql, params) in queries {
             sent.push((self.prepared(sql).await?, params));
         }
@@ -162,7 +162,7 @@ impl Session<'_> {
         self.events.outbox
     }
 
-    /// Notes that this transaction wrote an event of a batch, which may be published once it is
+    /// Records that this transaction wrote an event of a batch, which may be published once it is
     /// committed.
     pub(crate) fn wrote_event_of(&mut self, batch_id: Uuid) {
         if !self.written.contains(&batch_id) {
@@ -223,22 +223,22 @@ pub(crate) async fn connect(config: &DatabaseConfig, session: &str) -> Result<Cl
     };
     tokio::time::timeout(CONNECT, connecting).await.map_err(|_| DatabaseError::TimedOut)?.map_err(
         |error: DatabaseError| match error {
-            // A login that is refused may work later: passwords rotate, servers start.
+            // A refused login may work later: passwords rotate, servers start.
             DatabaseError::Rejected(error) => DatabaseError::Unavailable(error),
             error => error,
         },
     )
 }
 
-/// Moves a connection's bytes for as long as its client lives. The client's next call gets what
-/// goes wrong.
+/// Transfers a connection's bytes for as long as its client lives. The client's next call returns
+/// the error of a broken connection.
 fn drive<F>(connection: F)
 where
     F: Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static,
 {
     tokio::spawn(async move {
         if let Err(error) = connection.await {
-            tracing::debug!(error = %error, "a database connection ended");
+            tracing::debug!(error = %error, "a database connection ended: {error}");
         }
     });
 }
@@ -272,7 +272,7 @@ mod tests {
         let cluster = Cluster::start(&[]).await;
         let config = DatabaseConfig::from_url(&cluster.url()).unwrap();
         let mut connection = Connection::open(&config).await.unwrap();
-        // One of them is known before, and still does not overtake the others.
+        // One of them is already prepared, and still does not overtake the others.
         connection.begin().await.unwrap().query(READ_AGAIN, &[]).await.unwrap();
         let mut session = connection.begin().await.unwrap();
         let answers =

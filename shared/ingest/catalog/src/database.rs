@@ -15,14 +15,14 @@ use crate::item_errors::LISTED_ITEM_ERRORS;
 use crate::outbox::Outbox;
 use crate::secret::DatabaseSecret;
 
-/// Time that a call may take in all: less than the 30 s of the functions that write.
+/// Time limit of a call: less than the 30 s of the functions that write.
 const BUDGET: Duration = Duration::from_secs(25);
 
 /// The product catalogue and its batches.
 ///
 /// It holds at most one connection, opens it when it is first needed, and again if it breaks. Calls
-/// run one after the other. A call that is dropped, or runs out of time, takes its connection with
-/// it, so nothing of it is left behind.
+/// run one after the other. A call that is dropped, or runs out of time, closes its connection, so
+/// none of its work remains.
 pub struct Database {
     source: Source,
     connection: Mutex<Option<Connection>>,
@@ -30,7 +30,7 @@ pub struct Database {
     listed_errors: u64,
     budget: Duration,
     outbox: Outbox,
-    /// The batches whose events were committed on connections of this process.
+    /// Batches whose events were committed on connections of this process.
     committed: std::sync::Mutex<Vec<Uuid>>,
 }
 
@@ -46,17 +46,17 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// A database with this configuration. Nothing is connected yet.
+    /// Creates a database with this configuration. It does not connect yet.
     #[must_use]
     pub fn new(config: DatabaseConfig) -> Self {
         Self::of(Source::Given(config))
     }
 
-    /// The database that the environment names. `DATABASE_SECRET_ARN` is the secret with host,
-    /// port, dbname, username and password, as RDS writes it. `DATABASE_HOST`, `DATABASE_PORT` and
-    /// `DATABASE_NAME` override it. `DATABASE_TLS` is `verify-full` (the default) or `off`.
-    /// `DATABASE_CA_SECRET_ARN` is the secret with the certificates, in PEM form, that the server
-    /// is verified against instead of the system's.
+    /// Creates the database that the environment names. `DATABASE_SECRET_ARN` is the secret with
+    /// host, port, dbname, username and password, as RDS writes it. `DATABASE_HOST`,
+    /// `DATABASE_PORT` and `DATABASE_NAME` override it. `DATABASE_TLS` is `verify-full` (the
+    /// default) or `off`. `DATABASE_CA_SECRET_ARN` is the secret with the certificates, in PEM
+    /// form, that the server is verified against instead of the system's.
     ///
     /// # Errors
     /// If a variable is missing or wrong. The secrets are read when the first connection is opened,
@@ -84,14 +84,14 @@ impl Database {
         Self { guard, ..self }
     }
 
-    /// Sets another limit of listed items in error, up to which a batch's report lists those that
-    /// the database refuses.
+    /// Sets another limit for the list of items in error, up to which a batch's report lists those
+    /// that the database refuses.
     #[must_use]
     pub fn with_listed_errors(self, listed_errors: u64) -> Self {
         Self { listed_errors, ..self }
     }
 
-    /// Adds events for what happens to batches, which the caller publishes.
+    /// Sets whether events about batches are written, which the caller publishes.
     #[must_use]
     pub fn with_outbox(self, outbox: Outbox) -> Self {
         Self { outbox, ..self }
@@ -103,7 +103,7 @@ impl Database {
         Self { budget, ..self }
     }
 
-    /// Tells whether the database answers.
+    /// Checks that the database answers.
     ///
     /// # Errors
     /// If it does not.
@@ -123,7 +123,7 @@ impl Database {
         self.listed_errors
     }
 
-    /// The present configuration, read from the secret if there is one.
+    /// Current configuration, read from the secret if there is one.
     pub(crate) async fn config(&self) -> Result<DatabaseConfig, DatabaseError> {
         match &self.source {
             Source::Given(config) => Ok(config.clone()),
@@ -153,7 +153,7 @@ impl Database {
         timeout_at(deadline, call).await.unwrap_or(Err(DatabaseError::TimedOut))
     }
 
-    /// The rows of one query that changes nothing, and so needs no transaction.
+    /// Rows of one read-only query, which needs no transaction.
     pub(crate) async fn read(
         &self,
         sql: &'static str,
@@ -162,7 +162,7 @@ impl Database {
         self.with_connection(async |connection| connection.query(sql, params).await).await
     }
 
-    /// The rows that one statement returns, committed.
+    /// Rows that one statement returns, in a committed transaction.
     pub(crate) async fn change(
         &self,
         sql: &'static str,
@@ -177,7 +177,7 @@ impl Database {
         .await
     }
 
-    /// The connection of the call before if it still works, or a new one.
+    /// The previous call's connection if it still works, or a new one.
     async fn reuse_or_open(&self, slot: &mut Option<Connection>) -> Result<Connection, DatabaseError> {
         if let Some(connection) = slot.take()
             && connection.is_alive().await

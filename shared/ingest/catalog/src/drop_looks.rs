@@ -1,18 +1,18 @@
-//! How far dropped objects have been looked at.
+//! Progress of scans over dropped objects.
 
 use jiff::Timestamp;
 
 use crate::database::Database;
 use crate::error::DatabaseError;
 
-/// A pass over the dropped objects of a bucket, which may take several runs.
+/// A scan of the dropped objects of a bucket, which may take several runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropLook {
-    /// The key after which it goes on, empty at its beginning; `None` if it has come to its end.
+    /// Key after which the scan continues, empty at its start; `None` if it is complete.
     pub after: Option<String>,
-    /// Time at which the pass began.
+    /// Time at which the scan began.
     pub began_at: Timestamp,
-    /// Time at which the pass before it began.
+    /// Time at which the scan before it began.
     pub began_before: Option<Timestamp>,
 }
 
@@ -22,7 +22,7 @@ const NOTE: &str = "INSERT INTO drop_looks (bucket, after_key, began_at, began_b
          began_before = EXCLUDED.began_before";
 
 impl Database {
-    /// The last pass over a bucket; `None` if there was none yet.
+    /// The last scan of a bucket; `None` if there was none yet.
     ///
     /// # Errors
     /// If the database fails.
@@ -31,18 +31,18 @@ impl Database {
         let Some(row) = rows.first() else { return Ok(None) };
         let after: Option<Vec<u8>> = row.try_get("after_key")?;
         Ok(Some(DropLook {
-            // A key that is no text was never noted. The pass begins again.
+            // A key that is not UTF-8 was never recorded, so the scan starts again.
             after: after.and_then(|key| String::from_utf8(key).ok()),
             began_at: row.try_get("began_at")?,
             began_before: row.try_get("began_before")?,
         }))
     }
 
-    /// Notes how far a pass over a bucket has come. Of two runs side by side the last one counts:
-    /// at worst some objects are looked at twice.
+    /// Records the progress of a scan of a bucket. Of two concurrent runs the last one counts: at
+    /// worst some objects are checked twice.
     ///
     /// # Errors
-    /// If the database fails. Then the next run looks at the same objects again.
+    /// If the database fails. Then the next run checks the same objects again.
     pub async fn note_drop_look(&self, bucket: &str, look: &DropLook) -> Result<(), DatabaseError> {
         let after = look.after.as_deref().map(str::as_bytes);
         self.change(NOTE, &[&bucket, &after, &look.began_at, &look.began_before]).await.map(drop)

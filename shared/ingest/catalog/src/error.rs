@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use crate::config::ConfigError;
 
-/// Reason for which a call to the database failed. Nothing was changed, unless the answer to a
-/// commit was lost: then the repeated call finds it done.
+/// Reason why a call to the database failed. Nothing was changed, unless the answer to a commit was
+/// lost: then the repeated call finds the work done.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum DatabaseError {
@@ -14,10 +14,10 @@ pub enum DatabaseError {
     Config(#[from] ConfigError),
     #[error("the environment does not name the database")]
     Environment(#[from] runtime::EnvironmentError),
-    /// Secrets Manager did not answer, or does not give the secret.
+    /// Secrets Manager did not answer, or denies the secret.
     #[error("cannot read the database's secret")]
     SecretUnavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The secret was read, but a connection needs another one. Its content is left out.
+    /// The secret was read, but does not have the required form. The error omits its content.
     #[error("the database's secret is malformed: {0}")]
     SecretMalformed(SecretFault),
     /// No connection could be made, or it broke.
@@ -26,8 +26,8 @@ pub enum DatabaseError {
     /// The database was reached, but had no time or no resources for the statement.
     #[error("the database is busy")]
     Busy(#[source] tokio_postgres::Error),
-    /// Others held a lock for too long. Nothing is wrong with the statement, nor with the database.
-    #[error("others held a lock for too long")]
+    /// Other transactions held a lock for too long. The statement and the database are fine.
+    #[error("other transactions held a lock for too long")]
     Contended(#[source] tokio_postgres::Error),
     #[error("the database did not answer in time")]
     TimedOut,
@@ -38,7 +38,7 @@ pub enum DatabaseError {
     Migration(#[source] Box<refinery::Error>),
     #[error("another process is migrating the database")]
     MigrationUnderWay,
-    /// A writer that does not take the establishments' locks changed a row after it was looked up.
+    /// A writer that ignores the establishments' locks changed a row after it was looked up.
     #[error("a row was changed by another writer meanwhile")]
     Moved,
     #[error("batch {0} is not known")]
@@ -65,10 +65,10 @@ pub enum SecretFault {
     /// The secret is not the JSON that RDS writes.
     #[error("it is not the JSON that RDS writes, at {0}")]
     Form(Malformed),
-    /// The host is nowhere.
+    /// The host is in neither the secret nor the environment.
     #[error("neither it nor the environment has the host")]
     NoHost,
-    /// The database's name is nowhere.
+    /// The database's name is in neither the secret nor the environment.
     #[error("neither it nor the environment has the database's name")]
     NoName,
 }
@@ -83,8 +83,8 @@ impl Retryable for DatabaseError {
             | Self::MigrationUnderWay
             | Self::Moved => Retry::Later,
             Self::Contended(_) => Retry::Contended,
-            // A configuration, a schema, a row or this version's code is wrong. Once it is
-            // repaired, the same work passes.
+            // A configuration, a schema, a row or this version's code is wrong. After the repair,
+            // the same work succeeds.
             Self::Config(_)
             | Self::Environment(_)
             | Self::SecretMalformed(_)
@@ -100,8 +100,7 @@ impl Retryable for DatabaseError {
 }
 
 impl DatabaseError {
-    /// Tells whether the database did not answer at all, so that nothing else need be tried with it
-    /// now.
+    /// True if the database did not answer at all, so that other calls need not be tried now.
     #[must_use]
     pub const fn is_away(&self) -> bool {
         matches!(
@@ -114,8 +113,8 @@ impl DatabaseError {
         )
     }
 
-    /// The failure of a statement that does little more than wait for locks: each wait has its
-    /// limit, and so have all of them together.
+    /// Converts the failure of a statement that mainly waits for locks: each wait has its limit,
+    /// and so have all of them together.
     pub(crate) fn while_locking(self) -> Self {
         match self {
             Self::Busy(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => Self::Contended(error),
@@ -123,22 +122,22 @@ impl DatabaseError {
         }
     }
 
-    /// Tells whether the fault lies with values of the rows themselves (SQLSTATE classes 22 and
-    /// 23), so that other rows may pass.
+    /// True if the fault lies with values of the rows themselves (SQLSTATE classes 22 and 23), so
+    /// that other rows may pass.
     pub(crate) fn blames_the_data(&self) -> bool {
         let Self::Rejected(error) = self else { return false };
         error.code().is_some_and(|state| matches!(state.code().get(..2), Some("22" | "23")))
     }
 }
 
-/// Classes of SQLSTATE that say more about the moment than about the statement: connections,
+/// SQLSTATE classes of momentary failures, for which the statement is not to blame: connections,
 /// conflicting transactions, resources, operators, the system.
 const MOMENTARY: [&str; 6] = ["08", "40", "53", "55", "57", "58"];
 
 impl From<tokio_postgres::Error> for DatabaseError {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(state) = error.code() else {
-            // Without a code the server said nothing: the connection is at fault, unless a value
+            // Without a code the server sent no answer: the connection is at fault, unless a value
             // was never sent.
             return if error.is_closed() || has_io_source(&error) {
                 Self::Unavailable(error)
@@ -147,8 +146,8 @@ impl From<tokio_postgres::Error> for DatabaseError {
             };
         };
         let class = state.code().get(..2).unwrap_or_default();
-        // After a failover a writer may be found to be a reader; a transaction that idled too long
-        // was cut off.
+        // After a failover a writer may have become a reader; a transaction that idled too long was
+        // cut off.
         let moved = [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT];
         if *state == SqlState::LOCK_NOT_AVAILABLE {
             Self::Contended(error)

@@ -15,7 +15,7 @@ use crate::hashes::first_eight;
 use crate::rows::{bigint, count, word};
 use crate::visible::{accepted_within, visible};
 
-/// Items in error that a batch's report lists by default.
+/// Default number of items in error that a batch's report lists.
 pub const LISTED_ITEM_ERRORS: u64 = 10_000;
 
 /// A page of a batch's items in error.
@@ -23,7 +23,7 @@ pub const LISTED_ITEM_ERRORS: u64 = 10_000;
 pub struct ItemErrorPage {
     /// Errors in the order of the payload.
     pub errors: Vec<ItemError>,
-    /// Items in error of the whole batch that no page lists, since there are too many.
+    /// Number of items in error of the whole batch that no page lists, because there are too many.
     pub omitted: u64,
 }
 
@@ -31,23 +31,23 @@ const INSERT: &str = "INSERT INTO batch_item_errors \
      (batch_id, item_index, byte_offset, code, field, detail, key, key_hash) \
      SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::bigint[]) e \
      ON CONFLICT (batch_id, item_index) DO NOTHING";
-/// Holds the batch in that generation until the commit, so that no replay misses what is recorded
-/// here.
+/// Holds the batch in that generation until the commit, so that no replay misses the errors
+/// recorded here.
 const IS_CHUNKING: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND (status = 'CHUNKING' OR status = 'FAILED' AND error->>'code' = 'GIVEN_UP') FOR SHARE";
 const FORGET_REJECTED: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1 AND item_index = ANY($2) \
      AND code = 'REJECTED_BY_DATABASE'";
 const LISTED: &str =
     "SELECT count(*) AS listed FROM (SELECT FROM batch_item_errors WHERE batch_id = $1 LIMIT $2) AS listed";
-/// Whether the viewer sees the batch, and all of its errors: what it could not have sent itself may
-/// be about other establishments.
+/// Whether the viewer sees the batch, and whether it sees all errors: a batch that the viewer could
+/// not have sent itself may have errors about other establishments.
 const SHOWN: &str = concat!(
     "SELECT $3::text[] IS NULL OR ",
     accepted_within!("$3"),
     " AS is_own, b.errors_omitted + b.rejected_unlisted AS omitted FROM batches b WHERE b.batch_id = $1 AND ",
     visible!("$2", "$3")
 );
-/// The file has items of all establishments.
+/// File of items in error, which contains items of all establishments.
 const FILE: &str = concat!(
     "SELECT b.errors_uri FROM batches b WHERE b.batch_id = $1 AND b.errors_uri IS NOT NULL AND ($3::text[] IS NULL OR ",
     accepted_within!("$3"),
@@ -59,7 +59,7 @@ const PAGE: &str = "SELECT item_index, byte_offset, code, field, detail, key FRO
      ORDER BY item_index LIMIT $3";
 
 impl Database {
-    /// Records items in error while a payload is being cut. Repeated by batch and item. If the
+    /// Records items in error while a payload is being cut. Idempotent by batch and item. If the
     /// batch has moved to another generation or state, nothing is recorded.
     ///
     /// # Errors
@@ -85,8 +85,8 @@ impl Database {
     }
 
     /// A page of a batch's items in error, in the order of the payload; `after` is the last item of
-    /// the page before. `None` if the viewer is shown no such batch. Of a batch that others sent, a
-    /// limited viewer sees the errors of its own establishments.
+    /// the previous page. `None` if the viewer may not see such a batch. In a batch of another
+    /// sender, a limited viewer sees the errors of its own establishments.
     ///
     /// # Errors
     /// If the database fails.
@@ -112,7 +112,7 @@ impl Database {
     }
 
     /// `s3://bucket/key` of the file of a batch's items in error. `None` if it has none, or if the
-    /// viewer may not see all of it: the items of a batch that others sent may be of other
+    /// viewer may not see all of it: items of another sender's batch may be of other
     /// establishments.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl Database {
     }
 }
 
-/// Removes what the database said of these items in an earlier generation from the report.
+/// Removes the database's refusals of these items in an earlier generation from the report.
 pub(crate) async fn forget_rejected(
     session: &mut Session<'_>,
     batch_id: Uuid,
@@ -134,8 +134,8 @@ pub(crate) async fn forget_rejected(
     Ok(())
 }
 
-/// Adds errors to the report of a batch, which is locked, up to `most` in all. Returns how many
-/// were left out.
+/// Adds errors to the report of a locked batch, up to `most` in all. Returns the number of omitted
+/// ones.
 pub(crate) async fn insert_up_to(
     session: &mut Session<'_>,
     batch_id: Uuid,
@@ -165,7 +165,7 @@ async fn insert(
         offsets.push(bigint(error.byte_offset)?);
     }
     let codes: Vec<String> = errors.iter().map(|error| code_word(error.code)).collect::<Result<_, _>>()?;
-    // PostgreSQL's texts hold no NUL.
+    // PostgreSQL's texts cannot contain NUL.
     let fields: Vec<Option<String>> = errors
         .iter()
         .map(|error| error.field.as_ref().map(|field| field.replace('\0', "\u{fffd}")))

@@ -1,4 +1,4 @@
-//! Final batches, and the objects that they leave.
+//! Final batches, and their objects in S3.
 
 use ingestion::chunk::Generation;
 use tokio_postgres::types::ToSql;
@@ -8,14 +8,15 @@ use crate::batch::generation;
 use crate::database::Database;
 use crate::error::DatabaseError;
 
-/// A final batch. A replay may take it into its next generation.
+/// A final batch. A replay may start its next generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinalBatch {
-    /// The batch.
+    /// Id of the batch.
     pub batch_id: Uuid,
-    /// The generation that ended. What releases the objects checks that there is no later one.
+    /// Generation that ended. Before the objects are released, it must be checked that there is no
+    /// later one.
     pub generation: Generation,
-    /// The key under which it was accepted.
+    /// Idempotency key under which the batch was accepted.
     pub idempotency_key: String,
     /// URIs of the payload, the chunks, and the file of items in error.
     pub uris: Vec<String>,
@@ -29,13 +30,13 @@ const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, idempotency_k
 const IS_FINAL: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')";
 
-/// The condition decides which comes first: the function that tags, or the one that continues the
-/// batch.
+/// Records that the objects may expire. The condition decides the race between the function that
+/// tags them and the one that continues the batch.
 const LET_GO: &str = "UPDATE batches SET objects_let_go = true WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED') RETURNING batch_id";
 
 impl Database {
-    /// A final batch with the objects that it leaves; `None` if it is under way or not known.
+    /// A final batch with its objects; `None` if it is in progress or unknown.
     ///
     /// # Errors
     /// If the database fails.
@@ -49,7 +50,7 @@ impl Database {
     }
 
     /// Records that the objects of a batch have their tags, if it is still final in this
-    /// generation, and returns whether it is. Repeated by the batch and its generation.
+    /// generation, and returns whether it is. Idempotent by the batch and its generation.
     ///
     /// # Errors
     /// If the database fails.
@@ -59,7 +60,7 @@ impl Database {
         Ok(!self.change(LET_GO, &parameters).await?.is_empty())
     }
 
-    /// Tells whether a batch is final in this generation, and no replay has begun.
+    /// True if the batch is final in this generation, and no replay has begun.
     ///
     /// # Errors
     /// If the database fails.

@@ -1,36 +1,36 @@
-//! One writer at a time for each establishment.
+//! Locks by which each establishment has one writer at a time.
 
 use ingestion::Cnpj;
 use sha2::{Digest as _, Sha256};
 
-/// Establishments share this many locks. Two that share one only wait for each other. There are so
-/// many that a transaction with a thousand establishments holds one lock in sixteen, and other
-/// tenants rarely meet it.
+/// Number of locks that all establishments share. Two establishments that share one only wait for
+/// each other. With this number, a transaction with a thousand establishments holds one lock in
+/// sixteen, and other tenants rarely wait for it.
 const STRIPES: u16 = 16_384;
-/// The upper half of the locks' numbers: "cnpj".
+/// Upper half of the locks' numbers: "cnpj".
 const SPACE: i64 = i64::from_be_bytes(*b"cnpj\0\0\0\0");
-/// The lock of the one transaction that may hold more than [`MOST_WITHOUT_GATE`]. Its number is
+/// Lock of the one transaction that may hold more than [`MOST_WITHOUT_GATE`] locks. Its number is
 /// below all others, so it is taken first.
 const GATE: i64 = SPACE - 1;
-/// Locks that a transaction takes without the gate. The server has room for 64 locks of each
-/// connection that it allows, in a table that all share: 32 for each of 100 connections, and a
-/// thousand for the one behind the gate, leave a third of it free.
+/// Maximum number of locks that a transaction takes without the gate. The server has room for 64
+/// locks of each connection that it allows, in a table that all share: 32 for each of 100
+/// connections, and a thousand for the one behind the gate, leave a third of it free.
 pub(crate) const MOST_WITHOUT_GATE: usize = 32;
 
 /// Mode in which establishments are locked until the transaction ends. Each transaction takes the
 /// locks in the order of their numbers, and before any other, so there is no deadlock. A
-/// transaction that shares a lock never goes on to take it alone: two of them would wait for each
-/// other.
+/// transaction that shares a lock never takes it exclusively afterwards: two of them would wait for
+/// each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// Lock of a transaction that writes their products.
+    /// Exclusive lock, for a transaction that writes products of the establishments.
     Alone,
-    /// Lock of a transaction that only has to know that nobody writes them meanwhile.
+    /// Shared lock, for a transaction that only prevents writes to them.
     Shared,
 }
 
 impl Hold {
-    /// Takes each lock of [`numbers`]. The gate is never shared.
+    /// Statement that takes each lock of [`numbers`]. The gate is never shared.
     pub(crate) const fn statement(self) -> &'static str {
         match self {
             Self::Alone => "SELECT pg_advisory_xact_lock(lock) FROM unnest($1::bigint[]) AS l (lock)",
@@ -42,7 +42,7 @@ impl Hold {
     }
 }
 
-/// The locks of these establishments, and the gate before them if they are many.
+/// Lock numbers of these establishments, preceded by the gate if there are many.
 pub(crate) fn numbers(cnpjs: &[Cnpj]) -> Vec<i64> {
     let mut numbers: Vec<i64> = cnpjs.iter().map(stripe).collect();
     if numbers.len() > MOST_WITHOUT_GATE {

@@ -16,30 +16,30 @@ mod embedded {
     refinery::embed_migrations!("migrations");
 }
 
-/// The advisory lock that migrations are under, in this database: "migrate\0" as a number.
+/// Advisory lock of migrations in this database: "migrate\0" as a number.
 const LOCK: i64 = i64::from_be_bytes(*b"migrate\0");
 const WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
-/// The result of a run of the migrations.
+/// Result of a run of the migrations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migrated {
-    /// The migrations that this run applied, in their order.
+    /// Migrations that this run applied, in order.
     pub applied: Vec<String>,
-    /// The database's version now.
+    /// Schema version of the database afterwards.
     pub version: i32,
 }
 
 impl Database {
     /// Applies the migrations that the database does not have yet. Repeated, it does nothing; of
-    /// concurrent runs, one waits for the other. A database that is ahead of this version stays as
-    /// it is.
+    /// concurrent runs, one waits for the other. A database with a later version than this one is
+    /// not changed.
     ///
     /// # Errors
-    /// If a migration fails, which then changed nothing, or was changed after it was applied.
+    /// If a migration fails, which then changed nothing, or was edited after it was applied.
     pub async fn migrate(&self) -> Result<Migrated, DatabaseError> {
         let config = self.config().await?;
-        // In a session of its own: the lock ends with it, however this ends.
+        // In a separate session: the lock ends with it, however this ends.
         let mut client = connect(&config, MIGRATION_SESSION).await?;
         lock(&client).await?;
         let runner = embedded::migrations::runner();
@@ -55,14 +55,14 @@ impl Database {
     }
 }
 
-/// Tells whether the database has migrations from a later version than this one, as after a
-/// deployment that was rolled back.
+/// True if the database has migrations of a later version than this one, as after a deployment that
+/// was rolled back.
 fn is_ahead(error: &refinery::Error, newest: Option<i32>) -> bool {
     matches!(error.kind(), Kind::MissingVersion(missing) if Some(missing.version()) > newest)
 }
 
-/// Polls instead of waiting in the server, where the wait's own snapshot could block what it waits
-/// for.
+/// Acquires the migration lock by polling. Waiting in the server would keep a snapshot that could
+/// block the migration in progress.
 async fn lock(client: &Client) -> Result<(), DatabaseError> {
     let deadline = Instant::now() + WAIT;
     loop {

@@ -3,8 +3,8 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checke
 
 type Failure = Box<dyn std::error::Error + Sync + Send>;
 
-/// Place of a row in its table, as PostgreSQL's `tid` writes it: the number of its block, and its
-/// number there. It is valid for as long as nobody else may write the row.
+/// Location of a row in its table, as PostgreSQL's `tid` writes it: the number of its block, and
+/// its number there. It is valid as long as no other transaction can write the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place(pub(crate) [u8; 6]);
 

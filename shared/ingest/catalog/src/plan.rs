@@ -1,4 +1,4 @@
-//! The plan that a batch's first run pins.
+//! Chunking plan that a batch's first run pins.
 
 use ingestion::chunk::{Generation, Plan};
 use tokio_postgres::Row;
@@ -8,14 +8,14 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 
 const PIN: &str = "UPDATE batches SET planner = $2, chunk_items = $3, generation = $4 WHERE batch_id = $1";
-/// The next run pins its own plan.
+/// Unpins the plan: the next run pins its own.
 const UNPIN: &str = "UPDATE batches SET planner = NULL, chunk_items = NULL WHERE batch_id = $1";
-/// The items of an older planner may have other indexes.
+/// Deletes the errors of an older planner, whose items may have other indexes.
 const FORGET_ERRORS: &str = "WITH forgotten AS (DELETE FROM batch_item_errors WHERE batch_id = $1) \
      UPDATE batches SET errors_omitted = 0 WHERE batch_id = $1";
 
-/// Pins `plan` for a batch that is about to be cut, unless a plan is pinned already. A batch whose
-/// planner is an older one begins again in its next generation.
+/// Pins `plan` for a batch that is about to be cut, unless a plan is pinned already. If the pinned
+/// plan is of an older planner, the batch starts again in its next generation.
 pub(crate) async fn pin(
     session: &mut Session<'_>,
     batch: &LockedBatch,
@@ -36,8 +36,8 @@ pub(crate) async fn pin(
     Ok((plan, generation))
 }
 
-/// Forgets what was found in a payload that is to be cut again, in a generation that has begun. A
-/// plan of an older planner is forgotten too: otherwise the next run would begin yet another
+/// Deletes the errors found in a payload that has to be cut again, in a generation that has begun.
+/// A plan of an older planner is deleted too: otherwise the next run would start yet another
 /// generation.
 pub(crate) async fn cut_anew(session: &mut Session<'_>, batch: &LockedBatch) -> Result<(), DatabaseError> {
     session.execute(FORGET_ERRORS, &[&batch.batch_id]).await?;

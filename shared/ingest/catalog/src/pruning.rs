@@ -1,4 +1,4 @@
-//! The end of the history of loads.
+//! End of the history of loads: too old batches are ended and deleted.
 //!
 //! Batches that were received before `batch_history.kept_since` are *too old*. Every transaction
 //! reads that time once, and acts as if nothing older existed:
@@ -9,9 +9,9 @@
 //!   that time, which no confirmation from before exceeds. So an item that lost against one still
 //!   loses when it is written again.
 //!
-//! Late chunks and full loads that are not too old ask about batches only that were received after
-//! them, which are not too old either. So no decision depends on whether a batch that is too old is
-//! still there, and it can be deleted in any order, in slices, at any time. The one exception is a
+//! Late chunks and full loads that are not too old ask only about batches that were received after
+//! them, which are not too old either. So no decision depends on whether a batch that is too old
+//! still exists, and it can be deleted in any order, in slices, at any time. The one exception is a
 //! transaction that read an earlier time. Hence nothing is deleted in the first ten minutes after
 //! the time was set.
 
@@ -29,25 +29,26 @@ use crate::error::DatabaseError;
 use crate::outbox;
 use crate::stopped::{self, StoppedBatch};
 
-/// A transaction that began before a time was announced has ended after this time. The server ends
-/// a session that idles in a transaction for 10 s and each statement after 20 s; a call's client
-/// stops after 25 s; and a transaction has some twenty statements, or asks on within these 25 s.
-/// That adds up to less than a tenth of this time even if a function was frozen in between.
+/// Time after which every transaction has ended that began before a time was announced. The server
+/// ends a session that idles in a transaction for 10 s and each statement after 20 s; a call's
+/// client stops after 25 s; and a transaction has some twenty statements, or sends more within
+/// these 25 s. That adds up to less than a tenth of this time even if a function was frozen in
+/// between.
 const ANNOUNCED_BEFORE: Duration = Duration::from_mins(10);
 
-/// Batches that are deleted at once.
+/// Number of batches that are deleted at once.
 const BATCHES: i64 = 50;
-/// Rows of errors or establishments that one statement deletes at most.
+/// Maximum number of rows of errors or establishments that one statement deletes.
 const ROWS: i64 = 5000;
-/// Chunks that one statement deletes at most; they have up to 26 kB of hashes each.
+/// Maximum number of chunks that one statement deletes; they have up to 26 kB of hashes each.
 const CHUNKS: i64 = 500;
-/// Chunks of a batch that one statement gives up at most.
+/// Maximum number of chunks of a batch that one statement gives up.
 const GIVEN_UP_AT_ONCE: i64 = 1000;
 
 const ADVANCE: &str = "UPDATE batch_history SET kept_since = now() - $1 * interval '1 second', announced_at = now() \
      WHERE kept_since < now() - $1 * interval '1 second' AND announced_at <= now() - $2 * interval '1 second' \
      RETURNING is_only";
-/// Selects the seconds by which the oldest final batch has outlived the time for which it is kept.
+/// Selects the seconds by which the oldest final batch has exceeded its retention time.
 const BEHIND: &str = "SELECT COALESCE(extract(epoch FROM now() - min(finished_at))::double precision - $1, 0) AS seconds \
      FROM (SELECT finished_at FROM batches WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1) AS oldest";
 
@@ -56,7 +57,7 @@ const UNDER_WAY: &str = "SELECT batch_id, tenant_id, trace_id, payload_uri, stat
      WHERE status IN ('RECEIVED', 'CHUNKING', 'PROCESSING') AND received_at < (SELECT kept_since FROM batch_history) \
          AND (status <> 'PROCESSING' OR chunks_pending > 0) \
      ORDER BY received_at, batch_id LIMIT $1";
-/// Chunks are locked before their batch, in their order, as everywhere.
+/// Gives up chunks. Chunks are locked before their batch, in order, as everywhere.
 const GIVE_UP: &str = "UPDATE batch_chunks SET status = $3, last_error = COALESCE(last_error, $2) \
      WHERE chunk_id IN (SELECT chunk_id FROM batch_chunks WHERE batch_id = $1 AND status = 'PENDING' \
          ORDER BY chunk_index LIMIT $4 FOR NO KEY UPDATE)";
@@ -64,9 +65,9 @@ const END: &str = "UPDATE batches SET error = $2 WHERE batch_id = $1";
 const FAIL: &str = "UPDATE batches SET status = $2, error = $3, deactivation = $4, finished_at = COALESCE(finished_at, now()) \
      WHERE batch_id = $1";
 
-/// A batch that ended late, as one that was replayed, stays for as long after its end. One whose
-/// objects lack the tag by which they expire stays until they have it, since its rows alone say
-/// which they are.
+/// Batches to delete. A batch that ended late, such as a replayed one, is kept as long after its
+/// end. A batch whose objects lack the tag by which they expire is kept until they have it, because
+/// only its rows name the objects.
 const PRUNABLE: &str = "SELECT batch_id FROM batches WHERE finished_at < \
          (SELECT kept_since FROM batch_history WHERE announced_at <= now() - $1 * interval '1 second') \
      AND received_at < (SELECT kept_since FROM batch_history) \
@@ -92,30 +93,30 @@ const DETAILS: [(&str, i64); 3] =
 /// Deletes batches with their replays, which are few.
 const DELETE: &str = "DELETE FROM batches WHERE batch_id = ANY($1) AND is_pruned";
 
-/// The result of one slice.
+/// Result of one slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Batches of which nothing is left.
+    /// Number of batches that are deleted completely.
     pub batches: u64,
-    /// Rows of batches, chunks, establishments and errors.
+    /// Number of deleted rows of batches, chunks, establishments and errors.
     pub rows: u64,
-    /// Whether there may be more to delete.
+    /// True if there may be more to delete.
     pub is_more: bool,
 }
 
 impl Database {
     /// Deletes a slice of the batches that are too old, became final as long ago and whose objects
     /// are [released](Self::note_released), with everything that belongs to them. From the first
-    /// slice on, no query shows them. Repeated, it deletes the next slice.
+    /// slice on, no query shows them. Each call deletes the next slice.
     ///
     /// # Errors
-    /// If the database fails. What was deleted until then stays so.
+    /// If the database fails. Earlier deletions remain.
     pub async fn prune(&self) -> Result<Pruned, DatabaseError> {
         self.with_connection(async |connection| prune(connection).await).await
     }
 
-    /// Moves the beginning of the history to `kept_for` ago, at most every ten minutes, and never
-    /// back. Returns whether it was moved.
+    /// Moves the start of the history to `kept_for` ago, at most every ten minutes, and never back.
+    /// Returns whether it was moved.
     ///
     /// # Errors
     /// If the database fails.
@@ -124,7 +125,7 @@ impl Database {
         Ok(!self.change(ADVANCE, &[&kept_for, &announced]).await?.is_empty())
     }
 
-    /// Returns the time by which the next batch to be deleted has outlived `kept_for`.
+    /// Returns the time by which the next batch to delete has exceeded `kept_for`.
     ///
     /// # Errors
     /// If the database fails.
@@ -134,11 +135,11 @@ impl Database {
         Ok(Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
 
-    /// Ends up to `limit` batches that are too old and under way, oldest first: their pending
-    /// chunks will not be written. Each is returned with its state before.
+    /// Ends up to `limit` batches that are too old and in progress, oldest first: their pending
+    /// chunks will not be written. Each is returned with its previous state.
     ///
     /// # Errors
-    /// If the database fails. What was ended until then stays so.
+    /// If the database fails. Batches that were already ended remain so.
     pub async fn end_too_old(&self, limit: u32) -> Result<Vec<StoppedBatch>, DatabaseError> {
         let rows = self.read(UNDER_WAY, &[&i64::from(limit)]).await?;
         let batches = rows.iter().map(stopped::batch).collect::<Result<Vec<_>, _>>()?;
@@ -199,8 +200,8 @@ async fn end(connection: &mut Connection, batch_id: Uuid) -> Result<(), Database
     }
 }
 
-/// Fails a locked batch whose payload is too old to be read, and returns its state after that. A
-/// batch that was sealed stays as it is until its chunks are given up.
+/// Fails a locked batch whose payload is too old to be read, and returns its state afterwards. A
+/// sealed batch does not change until its chunks are given up.
 pub(crate) async fn fail_too_old(
     session: &mut Session<'_>,
     batch: &LockedBatch,

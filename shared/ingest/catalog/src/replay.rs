@@ -1,9 +1,8 @@
-//! Processing a batch again, in a new generation.
+//! Processes a batch again, in a new generation.
 //!
-//! Chunks that are written again keep their objects and the hashes of what they contained, so
-//! nothing is forgotten until they are done. Messages of earlier generations find nothing to do.
-//! Which versions win does not depend on generations, so a replay changes no product that was
-//! written before.
+//! Chunks that are written again keep their objects and the hashes of their contents, so nothing is
+//! lost until they are done. Messages of earlier generations are ignored. Which versions win does
+//! not depend on generations, so a replay changes no product that was written before.
 
 use ingestion::Viewer;
 use ingestion::batch::{
@@ -30,23 +29,23 @@ use crate::visible::visible;
 pub struct ReplayRequest {
     /// Part of the batch to process again, and how.
     pub replay: Replay,
-    /// The client's key, in its canonical spelling.
+    /// Client's idempotency key, in its canonical spelling.
     pub idempotency_key: String,
-    /// Time at which the key was claimed for it, the same in every attempt. By key and time, an
-    /// attempt finds the replay that an earlier one began.
+    /// Time at which the key was claimed for the request, the same in every attempt. By key and
+    /// time, an attempt finds the replay that an earlier one began.
     pub requested_at: Timestamp,
 }
 
-/// The outcome of a request.
+/// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayOutcome {
-    /// The replay was begun by this request.
+    /// This request began the replay.
     Begun(BegunReplay),
-    /// The replay was begun by an earlier attempt of the same request.
+    /// An earlier attempt of the same request began the replay.
     Repeated(BegunReplay),
-    /// Nothing changed, for this reason.
+    /// The batch cannot be replayed, for this reason; nothing changed.
     NotReplayable(NotReplayable),
-    /// The viewer is shown no such batch.
+    /// The batch does not exist, or the viewer may not see it.
     Unknown,
 }
 
@@ -55,11 +54,11 @@ pub enum ReplayOutcome {
 pub struct BegunReplay {
     /// Generation that the replay began; its number is at least 2.
     pub generation: Generation,
-    /// The batch's state when the generation began.
+    /// State of the batch when the generation began.
     pub status: BatchStatus,
     /// Number of chunks that became pending with the generation.
     pub chunks: u64,
-    /// URI of the payload, whose notification starts the generation's processing.
+    /// URI of the payload. A notification about it starts the generation's processing.
     pub payload_uri: String,
 }
 
@@ -67,8 +66,8 @@ const PAYLOAD: &str =
     concat!("SELECT payload_uri FROM batches b WHERE b.batch_id = $1 AND ", visible!("$2", "$3"));
 const EARLIER: &str = "SELECT r.generation, r.status, r.chunks, b.payload_uri FROM batch_replays r JOIN batches b USING (batch_id) \
      WHERE r.batch_id = $1 AND r.idempotency_key = $2 AND r.requested_at = $3";
-/// Chunks are locked before their batch, as by those that write them. Their ids change, and so does
-/// what others wait for.
+/// Locks the chunks before their batch, like transactions that write chunks. The lock is exclusive
+/// because their ids change.
 const CHUNKS: &str =
     "SELECT chunk_index, status FROM batch_chunks WHERE batch_id = $1 ORDER BY chunk_index FOR UPDATE";
 const FIRST_AND_LAST: &str = "SELECT chunk_uri FROM batch_chunks c WHERE batch_id = $1 AND chunk_index IN (SELECT unnest( \
@@ -81,16 +80,16 @@ const RESET_CHUNKS: &str = "UPDATE batch_chunks c SET chunk_id = r.chunk_id, gen
 const RESET: &str = "UPDATE batches SET generation = $2, status = $3, deactivation = $4, deactivation_confirmed = $5, \
      deactivated_so_far = NULL, judged_to = NULL, judged_missing = 0, judged_held = false, objects_let_go = false, \
      error = NULL, finished_at = NULL WHERE batch_id = $1";
-/// Establishments that were left to other loads are decided anew. A decision stays, since late
-/// batches act upon it.
+/// Resets establishments that were left to other loads, so that they are decided again. Other
+/// decisions remain, since late batches act upon them.
 const RESET_CNPJS: &str =
     "UPDATE batch_cnpjs SET deactivation = NULL WHERE batch_id = $1 AND deactivation <> 'done'";
 const NOTE: &str = "INSERT INTO batch_replays (batch_id, generation, idempotency_key, requested_at, scope, \
      confirm_deactivation, status, chunks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
 impl Database {
-    /// Begins a new generation of a batch. Repeated by the batch, the key and the time of its
-    /// claim: then it returns what was begun.
+    /// Begins a new generation of a batch. Idempotent by the batch, the key and the time of its
+    /// claim: a repetition returns the generation that was begun.
     ///
     /// # Errors
     /// If the database fails.
@@ -103,9 +102,9 @@ impl Database {
         self.with_connection(async |connection| replay(connection, viewer, batch_id, request).await).await
     }
 
-    /// The URIs of the payload and of the first and last chunk that a replay would read, however
-    /// many there are: a batch's objects expire together, so these show whether they are still
-    /// there. Empty if the replay was begun before, or nothing is to be replayed.
+    /// URIs of the payload and of the first and last chunk that a replay would read, however many
+    /// there are: a batch's objects expire together, so these show whether they still exist. Empty
+    /// if the replay was begun before, or nothing has to be replayed.
     ///
     /// # Errors
     /// If the database fails.
@@ -154,7 +153,7 @@ async fn replay(
     Ok(ReplayOutcome::Begun(begun))
 }
 
-/// Takes the batch to its next generation, with the chosen chunks pending.
+/// Starts the batch's next generation, with the chosen chunks pending.
 async fn begin(
     session: &mut Session<'_>,
     batch: LockedBatch,
@@ -194,7 +193,7 @@ fn id(batch: &LockedBatch, index: u32) -> Uuid {
     ChunkId::of(batch.batch_id, batch.generation, index).uuid()
 }
 
-/// The chunks among `rows` that the work is about.
+/// Chunks among `rows` that the replay has to process.
 fn chosen(rows: &[Row], work: ReplayWork) -> Result<Vec<i32>, DatabaseError> {
     let mut chosen = Vec::new();
     for row in rows {

@@ -8,12 +8,12 @@ use tokio_postgres::Row;
 
 use crate::error::DatabaseError;
 
-/// A count: never negative in the tables.
+/// Reads a count, which is never negative in the tables.
 pub(crate) fn count(row: &Row, column: &str) -> Result<u64, DatabaseError> {
     Ok(row.try_get::<_, i64>(column)?.try_into()?)
 }
 
-/// A word of a closed vocabulary.
+/// Reads a word of a closed vocabulary.
 pub(crate) fn word<'a, T: Deserialize<'a>>(row: &'a Row, column: &'static str) -> Result<T, DatabaseError> {
     let text: &str = row.try_get(column)?;
     let word: StrDeserializer<'a, ValueError> = text.into_deserializer();
@@ -24,7 +24,7 @@ pub(crate) fn cnpj(row: &Row, column: &'static str) -> Result<Cnpj, DatabaseErro
     row.try_get::<_, &str>(column)?.parse().map_err(|_| DatabaseError::Unreadable(column))
 }
 
-/// A count as its column holds it.
+/// Converts a count for its column.
 pub(crate) fn bigint(number: u64) -> Result<i64, DatabaseError> {
     Ok(number.try_into()?)
 }

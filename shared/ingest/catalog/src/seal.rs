@@ -1,4 +1,4 @@
-//! Sealing a batch: its payload was read to the end, and its chunks are known.
+//! Seals a batch: its payload was read to the end, and its chunks are known.
 
 use ingestion::Cnpj;
 use ingestion::batch::{BatchStatus, Deactivation, SkipReason, Unbalanced};
@@ -14,25 +14,25 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{bigint, texts};
 
-/// Counts of a payload's content, and the chunks that were stored.
+/// Counts of a payload's content, and its stored chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
-    /// Bytes of the decoded payload.
+    /// Number of bytes of the decoded payload.
     pub payload_bytes: u64,
     /// SHA-256 of the decoded payload, in hex.
     pub checksum: String,
-    /// Number of all items of the payload, those in error included.
+    /// Number of all items of the payload, including those in error.
     pub items_parsed: u64,
-    /// Items that are in no chunk.
+    /// Number of items in error, which are in no chunk.
     pub items_in_error: u64,
-    /// Items in error whose key could not be read completely.
+    /// Number of items in error whose key could not be read completely.
     pub unreadable_keys: u64,
-    /// Items in chunks that lack members which others have.
+    /// Number of items in chunks that lack members which other items have.
     pub items_partial: u64,
-    /// Items in error that were not recorded, since there were too many. Their keys are not known
-    /// either.
+    /// Number of items in error that were not recorded, because there were too many. Their keys are
+    /// unknown too.
     pub errors_omitted: u64,
-    /// `s3://bucket/key` of the file of all items in error, if there is any.
+    /// `s3://bucket/key` of the file of all items in error, if there are any.
     pub errors_uri: Option<String>,
     /// Chunks in the order of their indexes, without gaps.
     pub chunks: Vec<SealedChunk>,
@@ -43,9 +43,9 @@ pub struct Seal {
 pub struct SealedChunk {
     /// Index of the chunk in its batch, from 0.
     pub index: u32,
-    /// `s3://bucket/key` of its file.
+    /// `s3://bucket/key` of the chunk's file.
     pub uri: String,
-    /// Valid items that the chunk was made of, duplicates included.
+    /// Number of valid items that the chunk was made of, including duplicates.
     pub items: u32,
     /// The first of its establishments, by which messages are grouped.
     pub first_cnpj: Cnpj,
@@ -53,12 +53,12 @@ pub struct SealedChunk {
     pub cnpjs: Vec<Cnpj>,
 }
 
-/// The outcome of a seal.
+/// Outcome of a seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealOutcome {
-    /// The batch is sealed, and this is its state after it: final at once if there is no chunk.
+    /// The batch is now sealed and has this state: final at once if it has no chunk.
     Sealed(BatchStatus),
-    /// Another run sealed the batch before, with the same chunks.
+    /// Another run sealed the batch before, with the same chunks. This is its state.
     AlreadySealed(BatchStatus),
     /// The batch has a later generation.
     Superseded,
@@ -75,8 +75,8 @@ const CNPJS: &str = "INSERT INTO batch_cnpjs (batch_id, cnpj, received_at, decid
      SELECT $1, cnpj, $2, $4 FROM unnest($3::bpchar[]) AS c (cnpj) ON CONFLICT DO NOTHING";
 
 impl Database {
-    /// Seals a batch: all of its chunks and establishments in one transaction, or none. Repeated by
-    /// the batch and its generation.
+    /// Seals a batch: all of its chunks and establishments in one transaction, or none. Idempotent
+    /// by the batch and its generation.
     ///
     /// # Errors
     /// If the items do not add up, or the database fails.
@@ -102,14 +102,13 @@ impl Seal {
         }
     }
 
-    /// Tells whether the load says of each product of its establishments whether it is there, so
-    /// that an earlier full load leaves them to it. A load with items in error says nothing of
-    /// their products.
+    /// True if the load states for each product of its establishments whether it exists, so that an
+    /// earlier full load leaves them to it. A load with items in error does not state that.
     const fn decides(&self, load_type: LoadType) -> bool {
         matches!(load_type, LoadType::Full) && self.items_in_error == 0
     }
 
-    /// The deactivation as far as it is known already. An unreadable key may be that of any product
+    /// The deactivation as far as it is known already. An unreadable key may belong to any product
     /// that seems to be missing.
     const fn deactivation(&self, load_type: LoadType) -> Deactivation {
         match load_type {

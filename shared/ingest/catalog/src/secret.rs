@@ -1,4 +1,4 @@
-//! The database's place and credentials, read from Secrets Manager.
+//! Address and credentials of the database, read from Secrets Manager.
 
 use std::num::ParseIntError;
 
@@ -10,8 +10,7 @@ use serde::Deserialize;
 use crate::config::{DatabaseConfig, Pem, TlsMode};
 use crate::error::{DatabaseError, SecretFault};
 
-/// Client and name of the database's secret, and the settings that the environment gives in its
-/// place.
+/// Client and name of the database's secret, with the settings of the environment that override it.
 pub(crate) struct DatabaseSecret {
     client: Client,
     arn: String,
@@ -32,8 +31,8 @@ struct Content {
     password: SecretText,
 }
 
-/// A port, which RDS writes as a number. The console's editor of keys and values stores every value
-/// as a text.
+/// Port, which RDS writes as a number. The console's editor of keys and values stores every value
+/// as text.
 #[derive(Deserialize)]
 #[serde(try_from = "NumberOrText")]
 struct Port(u16);
@@ -56,7 +55,7 @@ impl TryFrom<NumberOrText> for Port {
     }
 }
 
-/// A text that does not show itself.
+/// Text that `Debug` does not show.
 #[derive(Deserialize)]
 #[serde(from = "String")]
 struct SecretText(SecretString);
@@ -84,7 +83,7 @@ impl DatabaseSecret {
         Ok(secret)
     }
 
-    /// Reads what a connection needs, which may have changed since the last time.
+    /// Reads the settings of a connection. They are not cached, since they may have changed.
     pub(crate) async fn read(&self) -> Result<DatabaseConfig, DatabaseError> {
         let content = self.value(&self.arn).await?;
         let ca = match (&self.ca_arn, self.tls) {

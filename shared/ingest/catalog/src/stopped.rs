@@ -1,4 +1,4 @@
-//! Stalled batches: what a crash or a lost message left behind.
+//! Stalled batches, as after a crash or a lost message.
 
 use std::time::Duration;
 
@@ -17,10 +17,11 @@ use crate::rows::{count, word};
 /// Times that decide when a batch counts as stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// Time without progress after which a batch is taken. It is taken again whenever this time has
-    /// doubled.
+    /// Time without progress after which a batch is taken. It is taken again each time this time
+    /// has doubled.
     pub stopped_for: Duration,
-    /// Age of its generation up to which a batch is taken. After that somebody has to look at it.
+    /// Age of a batch's generation up to which it is taken. After that it has to be handled
+    /// manually.
     pub given_up_after: Duration,
 }
 
@@ -32,7 +33,7 @@ pub struct StoppedBatch {
     pub tenant_id: Uuid,
     /// Trace id of the request that created the batch.
     pub trace_id: String,
-    /// `s3://bucket/key` of its payload.
+    /// `s3://bucket/key` of the payload.
     pub payload_uri: String,
     pub status: BatchStatus,
     pub generation: Generation,
@@ -41,12 +42,12 @@ pub struct StoppedBatch {
     pub moved_at: Timestamp,
 }
 
-/// Batches that are still stalled after the time in which [`Patience`] allows to take them.
+/// Batches that are still stalled after the time during which [`Patience`] allows taking them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     /// Number of all stuck batches.
     pub count: u64,
-    /// Batches received first, as many as were asked for.
+    /// The stuck batches that were received first, as many as were requested.
     pub oldest: Vec<StoppedBatch>,
 }
 
@@ -62,8 +63,8 @@ macro_rules! stopped_where {
     };
 }
 
-/// `SKIP LOCKED` passes over rows that somebody else holds, since they are making progress or being
-/// taken. Nobody waits for a lock here, so many can be taken at once.
+/// Takes batches. `SKIP LOCKED` skips rows that another transaction holds, since those are making
+/// progress or being taken. There is no waiting for locks, so many can be taken at once.
 macro_rules! take {
     ($condition:literal) => {
         concat!(
@@ -111,7 +112,7 @@ const OLDEST_STUCK: &str = stuck!(
 );
 
 impl Database {
-    /// Returns those of these ids that no batch here has.
+    /// Returns the ids that belong to no batch of the database.
     ///
     /// # Errors
     /// If the database fails.
@@ -135,7 +136,7 @@ impl Database {
     }
 
     /// Takes up to `limit` batches that made no progress for this long although none of their
-    /// chunks is pending: [`finalize`](Self::finalize) is missing. They are taken as by
+    /// chunks is pending: [`finalize`](Self::finalize) is missing. They are taken by the rule of
     /// [`take_stopped`](Self::take_stopped), and never given up.
     ///
     /// # Errors
@@ -148,9 +149,9 @@ impl Database {
         self.take_batches(TAKE_UNFINISHED, &[&stopped_for.as_secs_f64(), &i64::from(limit)]).await
     }
 
-    /// Takes up to `limit` batches that have been final for this long although their objects do not
-    /// have the tag yet by which they expire. They are taken as by
-    /// [`take_stopped`](Self::take_stopped), by the time since their end, and never given up.
+    /// Takes up to `limit` batches that have been final for this long although their objects lack
+    /// the tag by which they expire. They are taken by the rule of
+    /// [`take_stopped`](Self::take_stopped), with the time since their end, and never given up.
     ///
     /// # Errors
     /// As for [`take_stopped`](Self::take_stopped).
@@ -162,7 +163,7 @@ impl Database {
         self.take_batches(TAKE_KEPT, &[&final_for.as_secs_f64(), &i64::from(limit)]).await
     }
 
-    /// Puts back batches that were taken in vain, so that they can be taken at once.
+    /// Returns batches that were taken without success, so that they can be taken at once.
     ///
     /// # Errors
     /// If the database fails.
@@ -170,8 +171,8 @@ impl Database {
         self.change(PUT_BACK, &[&batch_ids]).await.map(drop)
     }
 
-    /// Stalled batches that [`take_stopped`](Self::take_stopped) does not take any more: all of
-    /// them counted, and up to `limit` named.
+    /// Stalled batches that [`take_stopped`](Self::take_stopped) no longer takes: the number of
+    /// all, and up to `limit` of them.
     ///
     /// # Errors
     /// If the database fails.

@@ -9,11 +9,11 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::{ConfigError, Pem};
 
-/// The authorities that certify databases of Amazon RDS and Aurora; scripts/rds-authorities.sh
-/// renews them.
+/// Authorities that certify databases of Amazon RDS and Aurora; scripts/rds-authorities.sh renews
+/// them.
 const RDS: &str = include_str!("../certificates/rds.pem");
 
-/// Makes the connector of verified connections.
+/// Creates the connector of verified connections.
 pub(crate) fn connector(ca: Option<&Pem>) -> Result<MakeRustlsConnect, ConfigError> {
     let roots = match ca {
         Some(ca) => private(ca)?,
@@ -37,8 +37,7 @@ fn private(ca: &Pem) -> Result<RootCertStore, ConfigError> {
     not_empty(roots)
 }
 
-/// Returns the authorities that the system trusts, and those of RDS, which no system trusts by
-/// itself.
+/// Returns the authorities that the system trusts, and those of RDS, which systems do not include.
 fn public() -> Result<RootCertStore, ConfigError> {
     let mut roots = private(&Pem(RDS.to_owned()))?;
     // A system's bundle may hold certificates of kinds that are not supported.

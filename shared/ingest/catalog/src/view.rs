@@ -1,4 +1,4 @@
-//! Batches as the API shows them.
+//! Batches in the form of the API's responses.
 
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Deactivation, DeactivationReport};
@@ -19,17 +19,17 @@ use crate::rows::{count, word};
 use crate::visible::visible;
 use crate::warnings::warnings;
 
-/// The route of the file of a batch's items in error.
+/// Route of the file of a batch's items in error.
 pub const ERRORS_FILE: &str = "/v1/inovafarma/batches/{batch_id}/errors.ndjson";
 
-/// A batch, with the members of the API's answer.
+/// A batch, with the members of the API's response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct BatchView {
     pub batch_id: Uuid,
     pub load_type: LoadType,
     pub status: BatchStatus,
-    /// The dropped object that it was made of.
+    /// The dropped object that the batch was made of.
     pub source: Option<Source>,
     pub received_at: Timestamp,
     pub started_at: Option<Timestamp>,
@@ -39,27 +39,26 @@ pub struct BatchView {
     pub items_parsed: u64,
     pub items_processed: u64,
     pub items_failed: u64,
-    /// Items that lack members which other items of the payload have.
+    /// Number of items that lack members which other items of the payload have.
     pub items_partial: u64,
-    /// Items in error that the list of them leaves out, since there are too many.
+    /// Number of items in error that the list omits, because there are too many.
     pub errors_omitted: u64,
-    /// The path of the file of all items that the payload had in error, if there is one and the
-    /// viewer may see all of it.
+    /// Path of the file of all items in error, if there is one and the viewer may see all of it.
     pub errors_url: Option<String>,
     pub changes: ChangesView,
     pub deactivation: DeactivationReport,
     pub chunks: ChunksView,
     pub error: Option<PayloadFailure>,
-    /// Facts that a sender should know although they are no errors.
+    /// Facts that a sender should know although they are not errors.
     pub warnings: Vec<&'static str>,
 }
 
-/// The payload as it was decoded.
+/// The decoded payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct PayloadView {
     pub bytes: Option<u64>,
-    /// SHA-256, in hex.
+    /// SHA-256 of the payload, in hex.
     pub checksum: Option<String>,
 }
 
@@ -95,7 +94,7 @@ pub struct BatchFilter {
     pub source_key: Option<SourceKey>,
 }
 
-/// Selects batches, for a viewer of the establishments `$cnpjs` or for one of all.
+/// SQL that selects batches, for a viewer of the establishments `$cnpjs` or for a viewer of all.
 macro_rules! batches {
     () => {
         batches!(@ "true")
@@ -120,7 +119,7 @@ macro_rules! batches_where {
     };
 }
 
-/// Selects a batch for those who may see every batch, with the columns that [`view`] reads.
+/// Selects a batch for a caller that may see every batch, with the columns that [`view`] reads.
 pub(crate) const OF_ANY_TENANT: &str = concat!(batches!(), "batch_id = $1");
 const ONE: &str = batches_where!("$3", "batch_id = $2");
 const PAGE: &str = batches_where!(
@@ -136,7 +135,7 @@ const PAGE_OF_SOURCE: &str = batches_where!(
 );
 
 impl Database {
-    /// A batch; `None` if the viewer is shown none of that id.
+    /// A batch; `None` if the viewer may not see a batch of that id.
     ///
     /// # Errors
     /// If the database fails.
@@ -145,8 +144,8 @@ impl Database {
         found.first().map(view).transpose()
     }
 
-    /// A page of the batches that the viewer is shown, the newest first; `before` is the last batch
-    /// of the page before.
+    /// A page of the batches that the viewer may see, the newest first; `before` is the last batch
+    /// of the previous page.
     ///
     /// # Errors
     /// If the database fails.
@@ -172,7 +171,7 @@ impl Database {
     }
 }
 
-/// The path of the file of a batch's items in error.
+/// Path of the file of a batch's items in error.
 #[must_use]
 pub fn errors_url(batch_id: Uuid) -> String {
     ERRORS_FILE.replace("{batch_id}", &batch_id.to_string())

@@ -1,12 +1,11 @@
-//! Which batches a [`Viewer`](ingestion::Viewer) is shown, as SQL.
+//! Conditions in SQL for the batches that a [`Viewer`](ingestion::Viewer) may see.
 //!
-//! Every query for a caller has one of these conditions. Both take the places of the viewer's
-//! establishments as a parameter, which is null for a viewer that is about all of them. `NOT IN`
-//! with a subquery of its own is one hash table a statement, so the cost is linear in what is
-//! compared.
+//! Every query for a caller has one of these conditions. Both take the viewer's establishments as a
+//! parameter, which is null for a viewer of all of them. `NOT IN` with a subquery of its own is one
+//! hash table a statement, so the cost is linear in what is compared.
 
-/// Whether batch `b` could contain no other establishments than the viewer's: those that could be
-/// loaded with it when it was accepted.
+/// Condition that batch `b` could contain only the viewer's establishments: those that it was
+/// allowed to load when it was accepted.
 macro_rules! accepted_within {
     ($cnpjs:literal) => {
         concat!(
@@ -18,7 +17,8 @@ macro_rules! accepted_within {
     };
 }
 
-/// Whether the viewer sees batch `b`. Nobody sees one that is being deleted.
+/// Condition that the viewer may see batch `b`. A batch that is being deleted is visible to no
+/// viewer.
 macro_rules! visible {
     ($tenant:literal, $cnpjs:literal) => {
         concat!(

@@ -1,22 +1,24 @@
-//! What a batch's sender should know although it is no error of the batch.
+//! Warnings for a batch's sender about facts that are not errors of the batch.
 
 use tokio_postgres::Row;
 
 use crate::error::DatabaseError;
 use crate::rows::count;
 
-/// An item replaces its whole product, which a sender of some members may not expect.
+/// Warning for partial items: an item replaces its whole product, which a sender of some members
+/// may not expect.
 const PARTIAL: &str = "some items lack members that other items of the payload have, see items_partial: \
     an item replaces its whole product, so what it lacks is cleared as by null";
-/// A text that is not JSON may hold what the payload seems to lack.
+/// Warning for unreadable items: text that is not JSON may contain products that the payload seems
+/// to lack.
 const UNREADABLE: &str = "some items are not JSON or have no readable key, see the errors: they may hold \
     further products, which were not loaded";
 
-/// A batch of which nothing was valid is complete, and did nothing.
+/// Warning for a batch without a valid item: it is complete, but loaded nothing.
 const NOTHING: &str = "no item of the payload was valid, so nothing was loaded: GET …/errors says what is \
     wrong with each";
 
-/// The warnings of a batch's row.
+/// Warnings of a batch, from its row.
 pub(crate) fn warnings(row: &Row) -> Result<Vec<&'static str>, DatabaseError> {
     let mut warnings = Vec::new();
     let parsed = count(row, "items_parsed")?;

@@ -1,11 +1,11 @@
-//! Publishes the events that the catalogue's outbox holds.
+//! Publishes the events of the catalogue's outbox.
 //!
 //! A function that committed events publishes them at once, by [`publish_committed`], and never
-//! fails because of it. `reconcile` publishes what stayed behind, by [`publish_left`]. Either takes
-//! an event out of the outbox only after every destination has taken it. So an event is published
+//! fails because of it. `reconcile` publishes the remaining ones, by [`publish_left`]. Both delete
+//! an event from the outbox only after every destination has accepted it. So an event is published
 //! at least once, and each time with the same id.
 //!
-//! A destination that was away gets the events of that run again with the next one.
+//! A destination that was unavailable gets the events of that run again with the next one.
 
 #![forbid(unsafe_code)]
 
@@ -22,17 +22,17 @@ use idempotency_key::{IdempotencyKey, KeyForm};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-/// Time that publishing at once may take. Events that are not published by then stay in the outbox.
+/// Time limit of publishing at once. Events that are not published by then stay in the outbox.
 const AT_ONCE: Duration = Duration::from_secs(6);
 
-/// Events of one batch that are published at once. A batch with more has a destination that was
-/// away for long; `reconcile` publishes the rest.
+/// Maximum number of events of one batch that are published at once. A batch with more has a
+/// destination that was unavailable for long; `reconcile` publishes the rest.
 const OF_ONE_BATCH: u32 = 50;
 
-/// Events that are read from the outbox together.
+/// Number of events that are read from the outbox together.
 const PAGE: u32 = 100;
 
-/// Reason for which events stay in the outbox.
+/// Reason why events stay in the outbox.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum OutboxError {
@@ -54,21 +54,21 @@ impl Retryable for OutboxError {
 /// Result of [`publish_left`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// Events that were published and taken out of the outbox.
+    /// Number of events that were published and deleted from the outbox.
     pub published: u64,
-    /// Events that a destination refused while it took others. They stay.
+    /// Number of events that a destination refused while it accepted others. They stay.
     pub refused: u64,
-    /// Whether there may be more than the limit allowed.
+    /// True if there may be more events than the limit allowed.
     pub is_more: bool,
 }
 
-/// Returns whether the database has to write events for this publisher.
+/// True if the database has to write events for this publisher.
 #[must_use]
 pub const fn needed_by(publisher: &Publisher) -> Outbox {
     if publisher.has_destinations() { Outbox::Written } else { Outbox::Unused }
 }
 
-/// Makes the event of a row: the same however often it is made.
+/// Creates the event of a row: the same however often it is created.
 ///
 /// # Errors
 /// If the row has values that the envelope does not allow.
@@ -93,8 +93,8 @@ pub fn event_of(row: &OutboxEvent) -> Result<Published, EventError> {
     Event::new(attributes, row.data.clone())
 }
 
-/// Publishes the events that this process committed, after those of the same batches that stayed
-/// behind, and logs what goes wrong. Free if nothing was committed.
+/// Publishes the events that this process committed, after older events of the same batches, and
+/// logs failures. Free if nothing was committed.
 pub async fn publish_committed(publisher: &Publisher, database: &Database) {
     let batches: BTreeSet<Uuid> = database.batches_with_events().into_iter().collect();
     if batches.is_empty() || !publisher.has_destinations() {
@@ -117,15 +117,15 @@ pub async fn publish_committed(publisher: &Publisher, database: &Database) {
     tracing::warn!(
         event_type = "events.left",
         error,
-        "events stay in the outbox, and will be published later"
+        "events stay in the outbox and are published later: {error}"
     );
 }
 
-/// Publishes up to `limit` events that have been in the outbox for `older_than`, until the deadline.
-/// Two callers at once may publish the same events.
+/// Publishes up to `limit` events that have been in the outbox for `older_than`, until the
+/// deadline. Two concurrent callers may publish the same events.
 ///
 /// # Errors
-/// If the database or a destination fails as a whole. What was published until then is done.
+/// If the database or a destination fails as a whole. Events that were already published remain so.
 pub async fn publish_left(
     publisher: &Publisher,
     database: &Database,
@@ -147,7 +147,7 @@ pub async fn publish_left(
         }
         left.is_more = u32::try_from(events.len()).is_ok_and(|read| read >= page);
         room = room.saturating_sub(page);
-        // Refused events come last, so a page with one has nothing but them after it.
+        // Refused events come last, so a page with one is followed only by refused events.
         if !left.is_more || refused > 0 || room == 0 {
             break;
         }
@@ -156,9 +156,9 @@ pub async fn publish_left(
     Ok(left)
 }
 
-/// Publishes the events of rows in their order, and takes those out of the outbox that every
-/// destination took. Returns the number of these, and of those that were refused. The round knows
-/// the destinations that failed.
+/// Publishes the events of rows in order, and deletes those from the outbox that every destination
+/// accepted. Returns the number of these, and of the refused ones. The round records the
+/// destinations that failed.
 async fn publish_rows(
     round: &mut Round<'_>,
     database: &Database,

@@ -15,11 +15,11 @@ use crate::error::DatabaseError;
 use crate::rows::{bigint, count, texts};
 
 const ONE_SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
-/// Selects the progress of the check, if there is still something to check in this generation.
+/// Selects the progress of the check, unless it is complete in this generation.
 const JUDGEMENT: &str = "SELECT judged_to, judged_missing, judged_held FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND deactivated_so_far IS NULL AND NOT deactivation_confirmed AND deactivation->>'state' = 'pending' \
      AND received_at >= (SELECT kept_since FROM batch_history)";
-/// `$3` is the progress that this call began with.
+/// Records the progress. `$3` is the progress that this call began with.
 const NOTE: &str = "UPDATE batches SET judged_to = $4::bpchar, judged_missing = $5, judged_held = $6, moved_at = now() \
      WHERE batch_id = $1 AND generation = $2 AND judged_to IS NOT DISTINCT FROM $3::bpchar AND deactivated_so_far IS NULL";
 const PASS: &str = "UPDATE batches SET deactivated_so_far = 0, moved_at = now() WHERE batch_id = $1";
@@ -27,14 +27,14 @@ const PASS: &str = "UPDATE batches SET deactivated_so_far = 0, moved_at = now() 
 /// Findings of the guard so far.
 #[derive(Clone, Copy, Debug)]
 struct Judgement {
-    /// The last establishment that it checked.
+    /// The last establishment that was checked.
     to: Option<Cnpj>,
     missing: u64,
     is_held: bool,
 }
 
 impl Finalization<'_> {
-    /// Has the guard check all of these establishments, unless it did before. Then the load is
+    /// Lets the guard check all of these establishments, unless it did before. Then the load is
     /// held, or may begin.
     pub(super) async fn judge(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
         loop {
@@ -51,8 +51,8 @@ impl Finalization<'_> {
 
     async fn judge_group(&mut self, before: Judgement, group: &[Cnpj]) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
-        // No lock keeps chunks from being written here. In one snapshot, a product and the chunk
-        // that brought it are seen together, or neither.
+        // Chunks may be written meanwhile, because no lock prevents it. In one snapshot, a product
+        // and the chunk that brought it are both visible, or neither.
         session.transaction.batch_execute(ONE_SNAPSHOT).await?;
         session.query(NO_SCANS, &[]).await?;
         let load = &self.load;
@@ -60,8 +60,8 @@ impl Finalization<'_> {
         let fate = Deciders::of(&rows)?;
         let missing = Missing::of(&mut session, load, &self.own, &LaterChunks::default(), &fate.own).await?;
         drop(session);
-        // If more has come since than can be searched at once, the guard is asked again under the
-        // slices' locks.
+        // If more later chunks came than can be searched at once, the guard is asked again under
+        // the slices' locks.
         let (count, is_held) =
             missing.map_or((0, false), |missing| (missing.count(), missing.is_held_by(self.guard)));
         let after = Judgement {
@@ -92,7 +92,7 @@ impl Finalization<'_> {
         session.commit().await
     }
 
-    /// Holds the load or lets it begin, after the guard checked every establishment.
+    /// Holds the load or lets it begin, after the guard has checked every establishment.
     async fn pronounce(&mut self) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
         let batch = lock(&mut session, self.load.batch_id).await?;

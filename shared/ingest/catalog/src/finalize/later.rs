@@ -15,8 +15,8 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::rows::texts;
 
-/// Chunks of later batches that are searched at once: about this many thousand products. If more
-/// came later, nothing is decided.
+/// Maximum number of chunks of later batches that are searched at once: about this many thousand
+/// products. If there are more, nothing is decided.
 const MOST_CHUNKS: usize = 8192;
 
 /// Chunks of batches received later that may contain products of these establishments: those
@@ -25,23 +25,23 @@ const CHUNKS: &str = "SELECT c.chunk_id FROM (SELECT DISTINCT batch_id FROM batc
          WHERE cnpj = ANY($1::bpchar[]) AND (received_at, batch_id) > ($2, $3)) b \
      JOIN batch_chunks c USING (batch_id) WHERE c.key_hashes IS NOT NULL \
      AND c.first_cnpj <= $5::bpchar AND (c.last_cnpj IS NULL OR c.last_cnpj >= $4::bpchar) LIMIT $6";
-/// `IS TRUE` keeps the set of keys a hash table beside one pass over the chunks; as a join it might
-/// become a loop over both.
+/// Keys that these chunks contained. `IS TRUE` makes the planner use a hash table of keys and one
+/// pass over the chunks; a join might become a loop over both.
 const CONTAINED: &str = "SELECT DISTINCT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
      WHERE c.chunk_id = ANY($1) AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
 
-/// Keys that were looked for in some chunks of later batches.
+/// Keys that were searched for in some chunks of later batches.
 #[derive(Default)]
 pub(super) struct LaterChunks {
     chunks: HashSet<Uuid>,
-    /// Keys that were looked for in these chunks, and those that were found.
+    /// Keys that were searched for in these chunks, and those that were found.
     asked: HashSet<i64>,
     found: HashSet<i64>,
 }
 
 impl LaterChunks {
-    /// Searches the chunks that may contain products of these establishments, which are in their
-    /// order. If they are too many, nothing is searched.
+    /// Searches the chunks that may contain products of these establishments, which are in order.
+    /// If there are too many chunks, nothing is searched.
     pub(super) async fn ahead(
         session: &mut Session<'_>,
         load: &Load,
@@ -59,7 +59,7 @@ impl LaterChunks {
     }
 
     /// Returns those of these keys that a later batch contained. `None` if there are more chunks
-    /// than are searched.
+    /// than the limit.
     pub(super) async fn contained(
         &self,
         session: &mut Session<'_>,

@@ -1,4 +1,4 @@
-//! The products of a full load's establishments that are to become inactive.
+//! Products of a full load's establishments that have to become inactive.
 
 use std::pin::pin;
 
@@ -14,11 +14,12 @@ use crate::error::DatabaseError;
 use crate::place::Place;
 use crate::rows::texts;
 
-/// Rows that one transaction deactivates at most.
+/// Maximum number of rows that one transaction deactivates.
 const MOST_AT_ONCE: usize = 50_000;
 
-/// The active products of some establishments, each with the place of its establishment among them.
-/// `OFFSET 0` keeps the inner query as it is: one pass over the index for each establishment.
+/// Active products of some establishments, each with the position of its establishment among them.
+/// `OFFSET 0` prevents the planner from merging the inner query: one pass over the index for each
+/// establishment.
 const ACTIVE: &str = "SELECT c.place - 1 AS establishment, p.key_hash, p.ctid \
      FROM unnest($1::bpchar[]) WITH ORDINALITY AS c (cnpj, place) CROSS JOIN LATERAL ( \
          SELECT p.key_hash, p.ctid FROM products p WHERE p.cnpj = c.cnpj AND p.active OFFSET 0) p";
@@ -26,7 +27,7 @@ const ACTIVE: &str = "SELECT c.place - 1 AS establishment, p.key_hash, p.ctid \
 /// The active products of some establishments that a load lacks.
 pub(super) struct Lacking {
     pub(super) products: Vec<Product>,
-    /// The number of active products, in the order of the establishments.
+    /// Number of active products of each establishment, in order.
     active: Vec<u64>,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct Product {
     place: Place,
 }
 
-/// Finds the active products that a load lacks, whatever later batches contained.
+/// Finds the active products that a load lacks, without regard to later batches.
 pub(super) async fn lacking(
     session: &mut Session<'_>,
     own: &OwnKeys,
@@ -60,13 +61,13 @@ pub(super) async fn lacking(
 
 /// The active products of some establishments that neither a load nor a later batch contained.
 pub(super) struct Missing {
-    /// Numbers of active products and of missing ones, for each establishment.
+    /// Numbers of active and of missing products of each establishment.
     counts: Vec<(u64, u64)>,
     places: Vec<Place>,
 }
 
 impl Missing {
-    /// Finds them. `None` if more came later than can be searched.
+    /// Finds the missing products. `None` if more chunks came later than can be searched.
     pub(super) async fn of(
         session: &mut Session<'_>,
         load: &Load,
@@ -90,17 +91,17 @@ impl Missing {
         Ok(Some(Self { counts: active.into_iter().zip(missing).collect(), places }))
     }
 
-    /// The number of missing products.
+    /// Number of missing products.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().map(|(_, missing)| missing).sum()
     }
 
-    /// Tells whether the missing products are too many for the guard in one of the establishments.
+    /// True if the guard finds too many missing products in one of the establishments.
     pub(super) fn is_held_by(&self, guard: DeactivationGuard) -> bool {
         self.counts.iter().any(|(active, missing)| guard.holds(*active, *missing))
     }
 
-    /// The places of the missing products, as many as are deactivated at once.
+    /// Row locations of the missing products, at most as many as one transaction deactivates.
     pub(super) fn places(&self) -> &[Place] {
         self.places.get(..MOST_AT_ONCE).unwrap_or(&self.places)
     }

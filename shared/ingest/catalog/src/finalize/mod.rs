@@ -37,10 +37,10 @@ use crate::locks::{self, Hold};
 use crate::outbox;
 use crate::rows::{bigint, cnpj, texts, word};
 
-/// Establishments of a slice.
+/// Number of establishments of a slice.
 const SLICE: usize = locks::MOST_WITHOUT_GATE;
-/// Establishments that are searched together without locks, a multiple of a slice. The chunks of
-/// later batches are read once for each group.
+/// Number of establishments that are searched together without locks, a multiple of a slice. The
+/// chunks of later batches are read once for each group.
 const GROUP: usize = 16 * SLICE;
 
 /// The deployment's guard on deactivations: `DEACTIVATION_GUARD_PERCENT` and
@@ -55,34 +55,35 @@ pub fn deactivation_guard<F: Fn(&str) -> Option<String>>(
     }
 }
 
-/// The state of a batch after an attempt to finalize it.
+/// State of a batch after an attempt to finalize it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finalized {
-    /// PROCESSING if it is not final yet.
+    /// State of the batch; `PROCESSING` if it is not final yet.
     pub status: BatchStatus,
-    /// Whether this call made it final.
+    /// True if this call made it final.
     pub became_final: bool,
 }
 
 const READY: &str = "SELECT status, deactivation, generation, received_at, \
      chunks_done > 0 AND chunks_pending = 0 AND chunks_failed = 0 AS ready FROM batches WHERE batch_id = $1";
-/// Columns of CNPJs are ordered by bytes, as CNPJs are here, whatever the database's collation.
+/// Undecided establishments. Columns of CNPJs are ordered by bytes, as CNPJs are here, whatever the
+/// database's collation.
 const UNDECIDED: &str =
     "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL ORDER BY cnpj";
-/// Selects those of these establishments that are undecided, and whether a full load received later
+/// Selects the undecided ones of these establishments, with whether a full load received later
 /// knows them and decides.
 const DECIDERS: &str = "SELECT c.cnpj, EXISTS (SELECT FROM batch_cnpjs l WHERE l.cnpj = c.cnpj AND l.decides \
          AND (l.received_at, l.batch_id) > ($3, $1)) AS is_left \
      FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL ORDER BY c.cnpj";
-/// Turns scans off until the transaction ends. A plan that was made while the tables had few rows
-/// stays in use for some time after they have many.
+/// Turns sequential scans off until the transaction ends. A plan that was made while the tables had
+/// few rows stays in use for some time after they have many.
 const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = now(), updated_at = now() \
      WHERE ctid = ANY($1) AND active";
 const DECIDED: &str =
     "UPDATE batch_cnpjs SET deactivation = $3 WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[])";
-/// Whether the payload had text that is not JSON. A seal of this version skips the deactivation of
-/// such a load; an earlier one did so only if the text began without a key.
+/// Whether the payload had text that is not JSON. This version's seal skips the deactivation of
+/// such a load; an earlier version's did so only if the text began without a key.
 const UNREADABLE: &str = "SELECT EXISTS (SELECT FROM batch_item_errors WHERE batch_id = $1 \
      AND code = 'MALFORMED_JSON') AS is_unreadable";
 const PROGRESS: &str = "UPDATE batches SET deactivated_so_far = $2, moved_at = now() WHERE batch_id = $1";
@@ -92,11 +93,11 @@ const DECISIONS: &str = "SELECT EXISTS (SELECT FROM batch_cnpjs WHERE batch_id =
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'too_late') AS too_late";
 
 impl Database {
-    /// Finalizes a batch whose chunks are all done. Repeated, or too early, it changes nothing and
-    /// returns the batch's state.
+    /// Finalizes a batch whose chunks are all done. If it is repeated, or too early, it changes
+    /// nothing and returns the batch's state.
     ///
     /// # Errors
-    /// If the database fails or does not know the batch. What was decided until then stays so.
+    /// If the database fails or does not know the batch. Earlier decisions remain.
     pub async fn finalize(&self, batch_id: Uuid) -> Result<Finalized, DatabaseError> {
         self.with_connection(async |connection| finalize(connection, batch_id, self.guard()).await).await
     }
@@ -146,7 +147,7 @@ struct Finalization<'c> {
 /// Step that follows a transaction.
 enum Step {
     End(Finalized),
-    /// The same slice again: it has more products than are deactivated at once.
+    /// The same slice again: it has more products than one transaction deactivates.
     More,
     Next,
 }
@@ -159,7 +160,7 @@ enum Rest {
 }
 
 impl Finalization<'_> {
-    /// Decides about these establishments, which are all that are undecided, and ends the batch.
+    /// Decides about these establishments, which are all undecided ones, and ends the batch.
     async fn run(mut self, cnpjs: &[Cnpj]) -> Result<Finalized, DatabaseError> {
         if cnpjs.len() > SLICE {
             self.judge(cnpjs).await?;
@@ -182,7 +183,7 @@ impl Finalization<'_> {
         }
     }
 
-    /// Searches what later batches contained, before slices of these establishments are locked.
+    /// Searches the chunks of later batches, before slices of these establishments are locked.
     async fn look_ahead(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
         session.query(NO_SCANS, &[]).await?;
@@ -206,14 +207,14 @@ impl Finalization<'_> {
             .await
             .map_err(DatabaseError::while_locking)?;
         let mut batch = LockedBatch::of(batch_id, locked.first())?;
-        // Another call may have been here in the meantime.
+        // Another call may have decided this slice meanwhile.
         if let Some(end) = not_ready(&ready, batch_id)? {
             return Ok(Step::End(end));
         }
         let Deciders { own, left } = Deciders::of(&fate)?;
         mark(&mut session, batch_id, &left, "skipped").await?;
         let so_far = batch.deactivated_so_far.unwrap_or_default();
-        // What came after a load that is too old may be deleted by now.
+        // Chunks after a load that is too old may be deleted by now.
         let missing = if batch.is_too_old {
             None
         } else {
@@ -245,7 +246,8 @@ impl Finalization<'_> {
     }
 }
 
-/// Ends a load that may hold the products that it seems to lack. What was decided before stays so.
+/// Ends a load whose unreadable text may contain the products that it seems to lack. Earlier
+/// decisions remain.
 async fn leave_undecided(connection: &mut Connection, batch_id: Uuid) -> Result<Finalized, DatabaseError> {
     let mut session = connection.begin().await?;
     let batch = batch::lock(&mut session, batch_id).await?;
@@ -262,7 +264,7 @@ async fn leave_undecided(connection: &mut Connection, batch_id: Uuid) -> Result<
     Ok(ended)
 }
 
-/// The state of the batch if there is nothing to do for it; `rows` are those of [`READY`].
+/// State of the batch if there is nothing to do for it; `rows` are those of [`READY`].
 fn not_ready(rows: &[Row], batch_id: Uuid) -> Result<Option<Finalized>, DatabaseError> {
     let row = rows.first().ok_or(DatabaseError::UnknownBatch(batch_id))?;
     let Json(deactivation): Json<Deactivation> = row.try_get("deactivation")?;
@@ -321,11 +323,11 @@ async fn end(
     Ok(Finalized { status, became_final: status.is_final() && !before.is_final() })
 }
 
-/// Establishments by the load that decides about them, in their order.
+/// Establishments by the load that decides about them, in order.
 struct Deciders {
-    /// The load itself.
+    /// Establishments that the load itself decides about.
     own: Vec<Cnpj>,
-    /// A later load.
+    /// Establishments that are left to a later load.
     left: Vec<Cnpj>,
 }
 

@@ -1,4 +1,4 @@
-//! What a full load contained.
+//! Keys that a full load contained.
 
 use std::pin::pin;
 
@@ -9,19 +9,19 @@ use uuid::Uuid;
 use crate::connection::Connection;
 use crate::error::DatabaseError;
 
-/// The key hashes of a load, without chunks whose establishments all come before the first that
-/// matters. An item in error whose key could be read counts as contained.
+/// Key hashes of a load, except chunks whose establishments all come before the first relevant one.
+/// An item in error whose key could be read counts as contained.
 const OWN: &str = "SELECT key_hashes FROM batch_chunks WHERE batch_id = $1 AND key_hashes IS NOT NULL \
          AND (last_cnpj IS NULL OR last_cnpj >= $2::bpchar) \
      UNION ALL SELECT array_agg(key_hash) FROM batch_item_errors WHERE batch_id = $1 AND key_hash IS NOT NULL";
 
-/// The hashes of a load's keys in ascending order, 8 bytes for each item. A call reads them once,
+/// Hashes of a load's keys in ascending order, 8 bytes for each item. A call reads them once,
 /// however many slices it takes.
 pub(super) struct OwnKeys(Vec<i64>);
 
 impl OwnKeys {
-    /// Reads them from this establishment on, of a load whose chunks are all done: until a replay
-    /// nothing changes in them.
+    /// Reads the hashes from this establishment on, of a load whose chunks are all done: until a
+    /// replay they do not change.
     pub(super) async fn of(
         connection: &mut Connection,
         batch_id: Uuid,

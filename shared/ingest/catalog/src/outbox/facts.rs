@@ -11,10 +11,10 @@ use super::Fact;
 use crate::batch::PayloadFailure;
 use crate::view::{BatchView, ChangesView, ChunksView};
 
-/// How many listed items are in error, by the code of the error.
+/// Number of listed items in error, by error code.
 pub type ErrorsByCode = BTreeMap<String, u64>;
 
-/// A batch is final, in this generation and with this outcome.
+/// Fact that a batch is final, in this generation and with this outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`batch.final.schema.json` describes each member")]
 pub struct BatchFinal {
@@ -39,7 +39,8 @@ pub struct BatchFinal {
     pub links: Links,
 }
 
-/// A full load would deactivate so many products that somebody has to confirm it.
+/// Fact that a full load would deactivate so many products that the deactivation has to be
+/// confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`batch.held.schema.json` describes each member")]
 pub struct BatchHeld {
@@ -52,7 +53,7 @@ pub struct BatchHeld {
     pub links: Links,
 }
 
-/// A chunk was not written, after as many attempts as the deployment allows.
+/// Fact that a chunk could not be written, after as many attempts as the deployment allows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`chunk.given_up.schema.json` describes each member")]
 pub struct ChunkGivenUp {
@@ -64,7 +65,7 @@ pub struct ChunkGivenUp {
     pub links: Links,
 }
 
-/// Where the API has more about a batch: paths below the API's address.
+/// Links to more information about a batch: paths below the API's address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the schemas of the events describe each member")]
 pub struct Links {

@@ -1,8 +1,9 @@
-//! The outbox: events that are to be published.
+//! Outbox: events to publish.
 //!
-//! An event is written in the transaction of its fact, so there is one exactly if the fact is
-//! durable. Who committed it publishes it at once and deletes it; `reconcile` publishes what stayed
-//! behind. So an event is published at least once, and each time with the same id.
+//! An event is written in the transaction of its fact, so the event exists exactly if the fact is
+//! durable. The function that committed it publishes it at once and deletes it; `reconcile`
+//! publishes the remaining ones. So an event is published at least once, and each time with the
+//! same id.
 
 mod facts;
 mod queue;
@@ -26,7 +27,7 @@ use crate::view::{self, BatchView};
 pub enum Outbox {
     /// Each fact with its event, because events have a destination.
     Written,
-    /// Nothing is written, and no statement is spent on it.
+    /// Events are not written, and cost no statement.
     #[default]
     Unused,
 }
@@ -36,14 +37,15 @@ trait Fact: Serialize {
     const EVENT_TYPE: &'static str;
 }
 
-/// The batch's own values, since the batch may be gone when its event is published.
+/// Inserts an event. It copies the batch's own values, because the batch may be deleted when its
+/// event is published.
 const WRITE: &str = "INSERT INTO outbox (event_id, event_type, batch_id, tenant_id, idempotency_key, trace_id, data) \
      SELECT $2, $3, batch_id, tenant_id, idempotency_key, trace_id, $4 FROM batches WHERE batch_id = $1";
 const ERRORS: &str =
     "SELECT code, count(*) AS errors FROM batch_item_errors WHERE batch_id = $1 GROUP BY code ORDER BY code";
 
-/// Writes that a batch is final, if its outcome is another one than before: it became final, or a
-/// chunk that was given up was written after all.
+/// Writes the event that a batch is final, if its outcome changed: it became final, or a chunk that
+/// was given up was written after all.
 pub(crate) async fn settled(
     session: &mut Session<'_>,
     before: &LockedBatch,
@@ -54,7 +56,7 @@ pub(crate) async fn settled(
     if status.is_final() && is_new { ended(session, before.batch_id).await } else { Ok(()) }
 }
 
-/// Writes that a batch is final, as it is in the present transaction.
+/// Writes the event that a batch is final, with its state in the current transaction.
 pub(crate) async fn ended(session: &mut Session<'_>, batch_id: Uuid) -> Result<(), DatabaseError> {
     if session.outbox() == Outbox::Unused {
         return Ok(());
@@ -67,7 +69,7 @@ pub(crate) async fn ended(session: &mut Session<'_>, batch_id: Uuid) -> Result<(
     write(session, batch_id, &BatchFinal::of(batch, by_code)).await
 }
 
-/// Writes that the guard holds a batch's deactivation.
+/// Writes the event that the guard holds a batch's deactivation.
 pub(crate) async fn held(
     session: &mut Session<'_>,
     batch_id: Uuid,
@@ -81,7 +83,7 @@ pub(crate) async fn held(
     write(session, batch_id, &BatchHeld::of(batch, would_deactivate, deactivated)).await
 }
 
-/// Writes that a chunk of a locked batch was given up.
+/// Writes the event that a chunk of a locked batch was given up.
 pub(crate) async fn chunk_given_up(
     session: &mut Session<'_>,
     batch: &LockedBatch,

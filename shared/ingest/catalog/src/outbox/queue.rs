@@ -1,4 +1,4 @@
-//! Taking events out of the outbox.
+//! Reading and removing events of the outbox.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::count;
 
-/// An event that is to be published.
+/// An event to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "columns of `outbox`, under their names")]
 pub struct OutboxEvent {
-    /// Its place in the outbox, which ascends within a batch.
+    /// Number of the event in the outbox, which ascends within a batch.
     pub sequence: i64,
-    /// The same whenever the event is published.
+    /// Id of the event, the same at each publication.
     pub event_id: Uuid,
     pub event_type: String,
     pub batch_id: Uuid,
     pub tenant_id: Uuid,
-    /// Of the request that brought the batch.
+    /// Idempotency key of the request that created the batch.
     pub idempotency_key: String,
-    /// Of the same request.
+    /// Trace id of the request that created the batch.
     pub trace_id: String,
     pub occurred_at: Timestamp,
     pub data: Value,
@@ -34,9 +34,9 @@ pub struct OutboxEvent {
 /// Events that wait to be published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// How many they are.
+    /// Number of events.
     pub events: u64,
-    /// How long ago the fact of the oldest one was committed.
+    /// Time since the oldest event was committed.
     pub oldest: Duration,
 }
 
@@ -51,7 +51,8 @@ macro_rules! events {
 }
 
 const OF_BATCH: &str = events!("batch_id = $1 ORDER BY sequence LIMIT $2");
-/// Events that were refused come last, so that they do not stand in the way of the others.
+/// Events that are older than a given time. Refused ones come last, so that they do not block the
+/// others.
 const LEFT: &str = events!(
     "occurred_at <= clock_timestamp() - $1 * interval '1 second' ORDER BY refused_at NULLS FIRST, sequence LIMIT $2"
 );
@@ -61,13 +62,13 @@ const BACKLOG: &str = "SELECT count(*) AS events, \
      COALESCE(extract(epoch FROM clock_timestamp() - min(occurred_at))::double precision, 0) AS seconds FROM outbox";
 
 impl Database {
-    /// The batches of which this process committed events since it was last asked. It asks nobody,
-    /// so it is free when there is none.
+    /// Batches of which this process committed events since the last call. It does not query the
+    /// database, so it is free if there are none.
     pub fn batches_with_events(&self) -> Vec<Uuid> {
         std::mem::take(&mut *self.committed())
     }
 
-    /// Up to `limit` events of a batch that are not published yet, in their order.
+    /// Up to `limit` unpublished events of a batch, in order.
     ///
     /// # Errors
     /// If the database fails.
@@ -75,8 +76,8 @@ impl Database {
         self.read(OF_BATCH, &[&batch_id, &i64::from(limit)]).await?.iter().map(event).collect()
     }
 
-    /// Up to `limit` events that have not been published for this long, in the order of their
-    /// batches; those that were refused come last. Two callers may get the same events.
+    /// Up to `limit` events that have been unpublished for this long, in the order of their
+    /// batches; refused ones come last. Two callers may get the same events.
     ///
     /// # Errors
     /// If the database fails.
@@ -89,8 +90,8 @@ impl Database {
         left.iter().map(event).collect()
     }
 
-    /// Takes published events out of the outbox, by their places, and marks those that were
-    /// refused. Idempotent.
+    /// Deletes published events from the outbox, by their sequence numbers, and marks refused ones.
+    /// Idempotent.
     ///
     /// # Errors
     /// If the database fails. Then the events are published again.
@@ -108,7 +109,7 @@ impl Database {
         .await
     }
 
-    /// The events that wait to be published.
+    /// Number and age of the events that wait to be published.
     ///
     /// # Errors
     /// If the database fails.

@@ -1,4 +1,4 @@
-//! The changes of a chunk, decided row by row and carried out in three statements.
+//! Changes of a chunk, decided row by row and applied in three statements.
 
 use std::collections::HashSet;
 
@@ -28,8 +28,8 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Decides about each of `rows` rows, of which those in `differing` differ from the table. The
-    /// history of loads begins at `kept_since`.
+    /// Decides about each of `rows` rows. Those in `differing` differ from the table. `kept_since`
+    /// is the start of the history of loads.
     pub(super) async fn of(
         session: &mut Session<'_>,
         chunk: &Chunk,
@@ -86,8 +86,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Counts the outcomes of the chunk's items, including those that a later item of the chunk
-    /// replaced.
+    /// Outcomes of the chunk's items, including those that a later item of the chunk replaced.
     pub(super) fn counts(&self, chunk: &Chunk) -> Changes {
         Changes { stale: self.counts.stale + u64::from(chunk.duplicates()), ..self.counts }
     }
@@ -109,8 +108,8 @@ impl Differing<'_> {
         existing.row_hash == self.row.row_hash
     }
 
-    /// Tells whether the item differs from the table, and is later than the item that the table's
-    /// row is from.
+    /// True if the item differs from the table, and is later than the item that wrote the table's
+    /// row.
     fn is_newer(&self) -> bool {
         self.existing
             .as_ref()
@@ -118,7 +117,7 @@ impl Differing<'_> {
     }
 }
 
-/// Carries a plan out.
+/// Applies a plan.
 pub(super) async fn apply(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), DatabaseError> {
     if !plan.insert.is_empty() {
         copy(session, &NEW_PRODUCTS, &plan.insert, |rows, (row, presence)| rows.push(row, *presence)).await?;
@@ -140,8 +139,8 @@ pub(super) async fn apply(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<
     Ok(())
 }
 
-/// A row that is no longer at its place was written by somebody who does not take the locks. The
-/// chunk's next attempt looks it up again.
+/// Checks that every row was still at its location. If not, a writer that ignores the locks wrote
+/// it, and the chunk's next attempt looks it up again.
 fn all(found: u64, looked_for: usize) -> Result<(), DatabaseError> {
     if usize::try_from(found) == Ok(looked_for) { Ok(()) } else { Err(DatabaseError::Moved) }
 }

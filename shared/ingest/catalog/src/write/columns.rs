@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 use ingestion::product::{ATTRIBUTES, Attribute};
 
 const KEY: [&str; 3] = ["cnpj", "shopid", "productid"];
-/// Columns that every version of a product brings, behind its attributes.
+/// Columns that every version of a product has, after its attributes.
 const VERSION: [&str; 5] = ["row_hash", "last_batch_id", "last_received_at", "last_item_index", "active"];
-/// Columns that only a new row brings.
+/// Columns that only a new row has.
 const NEW: [&str; 2] = ["key_hash", "deactivated_at"];
-/// First column of a staged row: the place of the row that it replaces.
+/// First column of a staged row: the location of the row that it replaces.
 const PLACE: &str = "place";
 
 /// A table that rows are copied into.
@@ -28,7 +28,7 @@ pub(super) static SUSPECT_PRODUCTS: LazyLock<CopyTarget> =
     LazyLock::new(|| CopyTarget::of("suspect_products", &new_row()));
 
 /// Creates one table a session, emptied by each commit: a table for each chunk would leave 20 KB in
-/// the system's catalogue each time.
+/// the system catalogue each time.
 pub(super) static CREATE_STAGED: LazyLock<String> = LazyLock::new(|| {
     format!(
         "CREATE TEMPORARY TABLE staged_products ON COMMIT DELETE ROWS AS SELECT ctid AS {PLACE}, {} \
@@ -36,16 +36,16 @@ pub(super) static CREATE_STAGED: LazyLock<String> = LazyLock::new(|| {
         version().join(", ")
     )
 });
-/// A table with the columns' types and nothing else of the real one, for one transaction, which is
-/// never committed.
+/// Creates a table with the types of the real one's columns and nothing else, for one transaction,
+/// which is never committed.
 pub(super) static CREATE_SUSPECTS: LazyLock<String> = LazyLock::new(|| {
     let columns = new_row().join(", ");
     format!(
         "CREATE TEMPORARY TABLE suspect_products ON COMMIT DROP AS SELECT {columns} FROM products WITH NO DATA"
     )
 });
-/// Updates rows by place, since under the establishments' locks nobody moves a row: neither the
-/// index nor the row's lock is needed to find it again.
+/// Updates rows by location, since under the establishments' locks no row moves: neither the index
+/// nor the row's lock is needed to find it again.
 pub(super) static UPDATE: LazyLock<String> = LazyLock::new(|| {
     let columns: Vec<String> = version().iter().map(|column| format!("{column} = s.{column}")).collect();
     format!(
@@ -63,12 +63,12 @@ impl CopyTarget {
     }
 }
 
-/// The columns of a new row.
+/// Columns of a new row.
 fn new_row() -> Vec<&'static str> {
     [KEY.to_vec(), version(), NEW.to_vec()].concat()
 }
 
-/// The columns that another version of a row brings.
+/// Columns that another version of a row has.
 fn version() -> Vec<&'static str> {
     ATTRIBUTES.iter().map(Attribute::column).chain(VERSION).collect()
 }

@@ -1,5 +1,5 @@
 //! Rows in PostgreSQL's binary COPY format, encoded by hand. That takes half the time of
-//! `tokio_postgres`'s own encoder, and is most of what a fresh chunk costs here.
+//! `tokio_postgres`'s own encoder, and is most of the cost of a new chunk here.
 //!
 //! PostgreSQL's manual describes the format ("COPY", "Binary Format"). The values are as the types'
 //! `_send` functions write them.
@@ -20,7 +20,7 @@ use crate::place::Place;
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 const END: [u8; 2] = (-1_i16).to_be_bytes();
 const NULL: [u8; 4] = (-1_i32).to_be_bytes();
-/// 2000-01-01, from which PostgreSQL counts its microseconds, as Unix counts them.
+/// 2000-01-01 in microseconds of Unix time, the epoch of PostgreSQL's timestamps.
 const EPOCH: i64 = 946_684_800_000_000;
 const JSONB_VERSION: u8 = 1;
 
@@ -28,14 +28,14 @@ const JSONB_VERSION: u8 = 1;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Presence {
     Active,
-    /// Inactive since then: a later full load did not contain the product.
+    /// Inactive since this time: a later full load did not contain the product.
     Inactive(Timestamp),
 }
 
-/// About how many bytes are sent at once.
+/// Approximate number of bytes that are sent at once.
 const PIECE: usize = 64 * 1024;
 
-/// Copies rows in pieces, so that the server works on one while the next is made.
+/// Copies rows in pieces, so that the server processes one while the next is encoded.
 pub(super) async fn copy<T>(
     session: &mut Session<'_>,
     target: &'static CopyTarget,
@@ -59,14 +59,14 @@ pub(super) async fn copy<T>(
     Ok(())
 }
 
-/// Rows as COPY takes them: each begins with the number of its columns.
+/// Rows in COPY's format: each begins with the number of its columns.
 pub(super) struct Rows {
     bytes: Vec<u8>,
     columns: i16,
 }
 
 impl Rows {
-    /// A new row.
+    /// Appends a new row.
     pub(super) fn push(&mut self, row: &Row, presence: Presence) -> Result<(), DatabaseError> {
         self.bytes.extend_from_slice(&self.columns.to_be_bytes());
         self.value(row.key.cnpj.as_bytes());
@@ -81,7 +81,7 @@ impl Rows {
         Ok(())
     }
 
-    /// The new version of the row at that place.
+    /// Appends the new version of the row at that location.
     pub(super) fn push_change(
         &mut self,
         place: Place,
@@ -93,7 +93,7 @@ impl Rows {
         self.version(row, presence)
     }
 
-    /// The columns that every version of a product brings.
+    /// Appends the columns that every version of a product has.
     fn version(&mut self, row: &Row, presence: Presence) -> Result<(), DatabaseError> {
         let attributes =
             row.attributes.decode().map_err(|_| DatabaseError::Unreadable("a product's attributes"))?;
@@ -124,7 +124,7 @@ impl Rows {
         self.sized(|out| numeric::encode(number, out));
     }
 
-    /// A value whose length is known only after it is written.
+    /// Appends a value whose length is known only after it is written.
     fn sized(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&[0; 4]);
@@ -169,7 +169,7 @@ impl AttributeWriter for Rows {
     }
 }
 
-/// Chunks are far smaller than a length can be.
+/// Length of a value. Chunks are far smaller than the maximum.
 fn length(bytes: usize) -> [u8; 4] {
     i32::try_from(bytes).unwrap_or(i32::MAX).to_be_bytes()
 }

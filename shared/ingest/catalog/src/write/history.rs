@@ -1,12 +1,12 @@
-//! What other batches said of a chunk's products without writing them.
+//! Statements of other batches about a chunk's products that did not write them.
 //!
-//! An unchanged row is not written, so it does not show which batch confirmed it last. A product
-//! that is gone does not show which load lacked it last. The hashes that done chunks keep show
-//! both. They are asked only about rows that are about to change, and only if another batch could
-//! have a say, which is rare if batches are processed in their order.
+//! An unchanged row is not written, so it does not show which batch confirmed it last. A missing
+//! product does not show which load lacked it last. The hashes that done chunks keep show both.
+//! They are queried only for rows that are about to change, and only if another batch could matter,
+//! which is rare if batches are processed in order.
 //!
-//! The history begins at some time, and hashes from before it are deleted. So that no confirmation
-//! is lost with them, each row counts as confirmed at that time.
+//! The history has a start, and hashes from before it are deleted. So that no confirmation is lost
+//! with them, each row counts as confirmed at that time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,30 +24,29 @@ use crate::rows::{cnpj, texts};
 /// Full loads received later that have decided about these establishments.
 const LATER_LOADS: &str = "SELECT cnpj, batch_id FROM batch_cnpjs WHERE cnpj = ANY($1::bpchar[]) \
      AND deactivation = 'done' AND (received_at, batch_id) > ($2, $3) ORDER BY received_at DESC, batch_id DESC";
-/// `IS TRUE` makes the set of keys a hash table beside one pass over the chunks; a join might
-/// become a loop over both.
+/// Keys that a batch contained. `IS TRUE` makes the planner use a hash table of keys and one pass
+/// over the chunks; a join might become a loop over both.
 const CONTAINED: &str = "SELECT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
      WHERE c.batch_id = $1 AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE \
      UNION ALL SELECT e.key_hash FROM batch_item_errors e \
      WHERE e.batch_id = $1 AND (e.key_hash IN (SELECT unnest($2::bigint[]))) IS TRUE";
 const SINCE: &str = "SELECT DISTINCT received_at, batch_id FROM batch_cnpjs WHERE cnpj = ANY($1::bpchar[]) \
      AND received_at >= $2 ORDER BY received_at DESC, batch_id DESC";
-/// Chunks of these batches that contained one of the keys, and with what content: chunks of other
-/// batches, those of this batch behind the chunk and, if `$5`, those before it. Appending nothing
-/// to the contents reads a chunk's contents once, and `OFFSET 0` keeps that from being done again
-/// for each key.
+/// Chunks of these batches that contained one of the keys, with the content: chunks of other
+/// batches, those of this batch after the chunk and, if `$5`, those before it. Appending nothing to
+/// the contents reads a chunk's contents once, and `OFFSET 0` prevents repeating that for each key.
 const CONFIRMATIONS: &str = "SELECT c.batch_id, c.chunk_index, h.key, \
          substring(c.contents FROM (5 * h.place - 4)::integer FOR 5) AS content \
      FROM (SELECT batch_id, chunk_index, key_hashes, row_hashes || ''::bytea AS contents FROM batch_chunks \
          WHERE batch_id = ANY($1) AND (batch_id <> $3 OR chunk_index > $4 OR ($5 AND chunk_index < $4)) OFFSET 0) c \
      CROSS JOIN LATERAL unnest(c.key_hashes) WITH ORDINALITY AS h (key, place) \
      WHERE (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
-/// Batches that are asked at once in the end. The newest is asked first, and nearly always answers
-/// for all before it.
+/// Maximum number of batches that are queried at once. The newest is queried first, and nearly
+/// always decides for all before it.
 const MOST_AT_ONCE: usize = 8;
 
-/// The key hashes among `rows` that a later full load did not contain: products that are gone by
-/// now, whatever this chunk says of them.
+/// Key hashes among `rows` that a later full load did not contain: products that no longer exist,
+/// although this chunk contains them.
 pub(super) async fn withdrawn(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -85,16 +84,16 @@ pub(super) async fn withdrawn(
     Ok(withdrawn)
 }
 
-/// The key hashes among `rows` whose present content a later batch confirmed in a version that is
-/// newer than the chunk's. The rows are newer than the version that wrote the table's row.
+/// Key hashes among `rows` whose present content a later batch confirmed in a version that is newer
+/// than the chunk's. The rows are newer than the version that wrote the table's row.
 pub(super) async fn outranked(
     session: &mut Session<'_>,
     chunk: &Chunk,
     rows: &[&Differing<'_>],
     kept_since: Timestamp,
 ) -> Result<HashSet<i64>, DatabaseError> {
-    // An item may be dated before the history begins. Whether its row was confirmed between that
-    // date and the beginning is no longer known.
+    // An item may be dated before the start of the history. Whether its row was confirmed between
+    // that date and the start is no longer known.
     let (confirmed_before, mut candidates): (Vec<Candidate>, Vec<Candidate>) = rows
         .iter()
         .filter_map(|differing| Candidate::of(differing))
@@ -121,7 +120,7 @@ pub(super) async fn outranked(
     Ok(outranked)
 }
 
-/// The keys of those candidates that one of these batches confirmed.
+/// Keys of the candidates that one of these batches confirmed.
 async fn confirmed(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -153,7 +152,7 @@ async fn confirmed(
     Ok(confirmed)
 }
 
-/// A row that would change, unless its present content was confirmed since.
+/// A row that would change, unless its present content was confirmed later.
 struct Candidate {
     key: i64,
     content: [u8; 5],
@@ -162,8 +161,8 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// `None` if no confirmation could be newer: the source itself dates the present content before
-    /// this item.
+    /// Creates the candidate. `None` if no confirmation could be newer: the source itself dates the
+    /// present content before this item.
     fn of(differing: &Differing<'_>) -> Option<Self> {
         let Existing { row_hash, source_updated_at, .. } = differing.existing.as_ref()?;
         let effective_at = differing.row.version.effective_at();
@@ -175,13 +174,13 @@ impl Candidate {
         })
     }
 
-    /// The effective time that the table's content has in a batch that was received then.
+    /// Effective time that the table's content has in a batch that was received at `received_at`.
     fn confirmed_at(&self, received_at: Timestamp) -> Timestamp {
         self.source_updated_at.map_or(received_at, |updated| updated.min(received_at))
     }
 }
 
-/// A row's key in a chunk's hashes.
+/// Key of a row in a chunk's hashes.
 pub(super) fn key(row: &Row) -> i64 {
     first_eight(row.key_hash.0)
 }

@@ -1,4 +1,4 @@
-//! What the table already holds of a chunk, by key.
+//! Looks up by key the rows that the table already holds of a chunk.
 //!
 //! Catalogues mostly come in the order of their keys, and then the rows of a chunk are neighbours
 //! in the table. One pass over the range between the first and the last of them costs a quarter of
@@ -17,16 +17,16 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::place::Place;
 
-/// Selects all products of each range, in the order of the index. `$5` rows say that there are too
-/// many.
+/// Selects all products of each range, in the order of the index. If it returns `$5` rows, there
+/// are too many.
 pub(super) const RANGES: &str = "SELECT r.place, p.productid, p.ctid, p.row_hash, p.active \
      FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS r (cnpj, shopid, low, high, place) \
      CROSS JOIN LATERAL (SELECT p.productid, p.ctid, p.row_hash, p.active FROM products p \
          WHERE p.cnpj = r.cnpj AND p.shopid = r.shopid AND p.productid BETWEEN r.low AND r.high \
          ORDER BY p.productid LIMIT $5) p LIMIT $5";
-/// `OFFSET 0` keeps the inner query as it is: an index lookup for each key, in the order of the
-/// keys, however large the planner thinks the table is. Rows that equal the chunk's are not
-/// returned.
+/// Looks up keys. `OFFSET 0` prevents the planner from merging the inner query: an index lookup for
+/// each key, in the order of the keys, however large the planner thinks the table is. Rows that
+/// equal the chunk's are not returned.
 const KEYS: &str = "SELECT i.place, p.ctid, p.row_hash, p.active \
      FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::bytea[]) WITH ORDINALITY \
          AS i (cnpj, shopid, productid, row_hash, place) \
@@ -39,13 +39,13 @@ const VERSIONS: &str = "SELECT ctid, source_updated_at, last_received_at, last_b
 /// A row of the chunk that differs from the table's.
 pub(super) struct Differing<'a> {
     pub(super) row: &'a Row,
-    /// `None` if the product is new.
+    /// The table's row; `None` if the product is new.
     pub(super) existing: Option<Existing>,
 }
 
 /// Row of a product in the table.
 pub(super) struct Existing {
-    /// Place of the row, valid while its establishment is locked.
+    /// Location of the row, valid while its establishment is locked.
     pub(super) place: Place,
     pub(super) row_hash: RowHash,
     pub(super) active: bool,
@@ -54,7 +54,7 @@ pub(super) struct Existing {
     pub(super) version: Version,
 }
 
-/// Rows in the order of their keys, by ranges: those of one shop of an establishment lie between
+/// Rows in the order of their keys, in ranges: the rows of one shop of an establishment lie between
 /// its first product and its last.
 pub(super) struct Ranges<'r, 'a> {
     rows: &'r [&'a Row],
@@ -63,7 +63,7 @@ pub(super) struct Ranges<'r, 'a> {
     shops: Vec<i32>,
     lows: Vec<&'a str>,
     highs: Vec<&'a str>,
-    /// Number of rows that are too many to be read in one pass.
+    /// Number of rows from which on a pass is too expensive.
     too_many: i64,
 }
 
@@ -90,12 +90,12 @@ impl<'r, 'a> Ranges<'r, 'a> {
         })
     }
 
-    /// The parameters of [`RANGES`].
+    /// Parameters of [`RANGES`].
     pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 5] {
         [&self.cnpjs, &self.shops, &self.lows, &self.highs, &self.too_many]
     }
 
-    /// The rows that differ from the answers of [`RANGES`], which are all that the table has of the
+    /// Rows that differ from the answers of [`RANGES`], which are all of the table's rows in the
     /// ranges; `None` if there are too many.
     fn differing(&self, answers: &[tokio_postgres::Row]) -> Result<Option<Vec<Lookup<'a>>>, DatabaseError> {
         if i64::try_from(answers.len())? >= self.too_many {
@@ -122,13 +122,13 @@ impl<'r, 'a> Ranges<'r, 'a> {
 }
 
 /// Number of a chunk's first rows that are looked up before the others, to see whether they are
-/// neighbours in the table. If they are not, little was read in vain.
+/// neighbours in the table. If they are not, little was read unnecessarily.
 pub(super) const fn probe(rows: usize) -> usize {
     rows.div_ceil(8)
 }
 
-/// The rows that differ from the table's, or whose product is inactive, in the order of their keys;
-/// `answers` are those of [`RANGES`] about the first of them.
+/// Rows that differ from the table's, or whose product is inactive, in the order of their keys;
+/// `answers` are those of [`RANGES`] for the first of them.
 pub(super) async fn differing<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
@@ -155,7 +155,7 @@ pub(super) async fn differing<'a>(
     differing.collect()
 }
 
-/// The rows that differ, by a pass over their ranges, or by a lookup for each if that is too much.
+/// Rows that differ, by a pass over their ranges, or by a lookup for each if there are too many.
 async fn neighbours<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
@@ -171,10 +171,10 @@ async fn neighbours<'a>(
     }
 }
 
-/// A row of the chunk and what the table holds of its product, if anything.
+/// A row of the chunk and the table's row of its product, if there is one.
 type Lookup<'a> = (&'a Row, Option<StoredRow>);
 
-/// Columns that a lookup returns of a product.
+/// Columns of a product that a lookup returns.
 struct StoredRow {
     place: Place,
     row_hash: RowHash,
@@ -193,7 +193,7 @@ impl StoredRow {
     }
 }
 
-/// The rows that differ, by a lookup for each.
+/// Rows that differ, by a lookup for each.
 async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<Lookup<'a>>, DatabaseError> {
     let cnpjs: Vec<&str> = rows.iter().map(|row| row.key.cnpj.as_str()).collect();
     let shops: Vec<i32> = rows.iter().map(|row| row.key.shop_id).collect();
@@ -213,7 +213,7 @@ async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<L
 
 type Versions = HashMap<Place, (Option<Timestamp>, Version)>;
 
-/// The versions of the rows at these places, with their source's time.
+/// Versions of the rows at these locations, with their source's time.
 async fn versions(session: &mut Session<'_>, places: &[Place]) -> Result<Versions, DatabaseError> {
     let mut versions = HashMap::with_capacity(places.len());
     if places.is_empty() {

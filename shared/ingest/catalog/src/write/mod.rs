@@ -41,27 +41,27 @@ pub enum WriteOutcome {
     Done {
         /// Outcomes of the chunk's items.
         result: ChunkResult,
-        /// The batch's state after it.
+        /// State of the batch afterwards.
         batch: BatchStatus,
-        /// Whether this call made the batch final.
+        /// True if this call made the batch final.
         became_final: bool,
     },
     /// The chunk was written before, in this generation.
     AlreadyDone {
-        /// The batch's state now.
+        /// Current state of the batch.
         batch: BatchStatus,
-        /// Whether this call made the batch final.
+        /// True if this call made the batch final.
         became_final: bool,
     },
-    /// The chunk belongs to a later generation of its batch now.
+    /// The chunk now belongs to a later generation of its batch.
     Superseded,
-    /// The chunk is not written: its batch was received before the history begins, so it cannot be
-    /// compared with what came since.
+    /// The chunk is not written: its batch was received before the start of the history, so it
+    /// cannot be compared with later batches.
     TooOld,
 }
 
-/// Turns scans off until the transaction ends. A plan that was made while the table had few rows,
-/// when reading all of it was cheapest, stays in use for some time after it has many.
+/// Turns sequential scans off until the transaction ends. A plan that was made while the table had
+/// few rows, when reading all of it was cheapest, stays in use for some time after it has many.
 const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 /// Selects the states of history, batch and chunk: always one row.
 const STATE: &str = "SELECT h.kept_since, b.generation AS current, c.generation, c.status FROM batch_history h \
@@ -73,8 +73,8 @@ const DONE: &str = "UPDATE batch_chunks SET status = 'DONE', attempts = attempts
 const UNLISTED: &str = "UPDATE batch_chunks SET rejected_unlisted = $2 WHERE chunk_id = $1";
 
 impl Database {
-    /// Writes a chunk, and finalizes its batch if it was the last. Repeated by the chunk's id:
-    /// written again, it is acknowledged without work.
+    /// Writes a chunk, and finalizes its batch if it was the last chunk. Idempotent by the chunk's
+    /// id: written again, it is acknowledged without work.
     ///
     /// Which version of a product wins does not depend on the order in which chunks are written. An
     /// inactive product becomes active again, unless a full load that was received later has
@@ -82,8 +82,8 @@ impl Database {
     ///
     /// # Errors
     /// If the database fails or does not know the chunk. Then nothing of it was written, or all of
-    /// it was and only the batch is not final. Items that the database refuses are no error: they
-    /// are reported, and the others are written.
+    /// it was and only the batch is not final. Items that the database refuses are not an error:
+    /// they are reported, and the others are written.
     pub async fn write_chunk(&self, chunk: &Chunk) -> Result<WriteOutcome, DatabaseError> {
         self.with_connection(async |connection| self.write(connection, chunk).await).await
     }
@@ -102,7 +102,8 @@ impl Database {
         };
         connection.nothing_differed = matches!(outcome, Outcome::Done { nothing_differed: true, .. });
         match outcome {
-            // With the locks alone, differences are written.
+            // With exclusive locks, differences are written, so this outcome means a concurrent
+            // change.
             Outcome::Differs => Err(DatabaseError::Moved),
             Outcome::Superseded => Ok(WriteOutcome::Superseded),
             Outcome::TooOld => Ok(WriteOutcome::TooOld),
@@ -134,7 +135,7 @@ impl Database {
 #[derive(Default)]
 struct Refused {
     places: HashSet<usize>,
-    /// Items in error that their batch's report may list in all.
+    /// Maximum number of items in error that their batch's report may list in all.
     most_listed: u64,
 }
 
@@ -143,18 +144,18 @@ enum Outcome {
         result: ChunkResult,
         before: BatchStatus,
         after: Settled,
-        /// Whether the table held all of its rows as they are.
+        /// True if the table already held all of its rows unchanged.
         nothing_differed: bool,
     },
     AlreadyDone,
     Superseded,
     TooOld,
-    /// The table differs from the chunk, which shares its establishments' locks: nothing was done.
+    /// The chunk, which shares its establishments' locks, differs from the table: nothing was done.
     Differs,
 }
 
-/// Ranges the chunk's transaction. If the last chunk changed nothing, this one probably changes
-/// nothing either, so it is tried with shared locks first: such chunks run beside each other.
+/// Runs the chunk's transaction. If the last chunk changed nothing, this one probably changes
+/// nothing either, so it is tried with shared locks first: such chunks can run concurrently.
 async fn attempt(connection: &mut Connection, chunk: &Chunk) -> Result<Outcome, DatabaseError> {
     let none = Refused::default();
     if connection.nothing_differed {
@@ -166,7 +167,7 @@ async fn attempt(connection: &mut Connection, chunk: &Chunk) -> Result<Outcome, 
     transact(connection, chunk, &none, Hold::Alone).await
 }
 
-/// Ranges the transaction under these locks, without the rows that are refused.
+/// Runs the transaction with these locks, without the refused rows.
 async fn transact(
     connection: &mut Connection,
     chunk: &Chunk,
@@ -206,8 +207,8 @@ async fn transact(
     let rejected = u64::try_from(left.len())?;
     let result = ChunkResult::new(u64::from(chunk.items()), plan.counts(chunk), rejected)?;
     let Some((batch, mut tally)) = mark_done(&mut session, chunk, result).await? else {
-        // Another call was faster, or a replay took the chunk over. What was written here is rolled
-        // back.
+        // Another call was faster, or a replay took the chunk over. The rows written here are
+        // rolled back.
         let state = session.query(STATE, &[&batch_id, &index]).await?;
         let unknown = DatabaseError::UnknownChunk { batch_id, index: chunk.index() };
         return outcome_in(&state, chunk)?.ok_or(unknown);
@@ -222,8 +223,8 @@ async fn transact(
     Ok(Outcome::Done { result, before: batch.status, after, nothing_differed })
 }
 
-/// The outcome for a chunk that was written before, or belongs to another generation now; `state`
-/// are the rows of [`STATE`].
+/// Outcome for a chunk that was written before, or now belongs to another generation; `state` are
+/// the rows of [`STATE`].
 fn outcome_in(state: &[tokio_postgres::Row], chunk: &Chunk) -> Result<Option<Outcome>, DatabaseError> {
     let batch_id = chunk.batch().batch_id();
     let too_old = (chunk.batch().received_at() < kept_since(state)?).then_some(Outcome::TooOld);
@@ -245,7 +246,7 @@ fn outcome_in(state: &[tokio_postgres::Row], chunk: &Chunk) -> Result<Option<Out
     }
 }
 
-/// Reads the beginning of the history from the rows of [`STATE`].
+/// Reads the start of the history from the rows of [`STATE`].
 fn kept_since(state: &[tokio_postgres::Row]) -> Result<Timestamp, DatabaseError> {
     let row = state.first().ok_or(DatabaseError::Unreadable("the beginning of the history"))?;
     Ok(row.try_get("kept_since")?)
@@ -305,7 +306,7 @@ async fn mark_done(
 fn refusal(row: &Row) -> ItemError {
     ItemError {
         item_index: row.version.item_index(),
-        // Places in the payload are not known here.
+        // Offsets in the payload are unknown here.
         byte_offset: 0,
         code: ItemErrorCode::RejectedByDatabase,
         field: None,

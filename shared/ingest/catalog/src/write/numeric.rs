@@ -1,4 +1,4 @@
-//! Numbers as PostgreSQL's `numeric_send` writes them: digits to the base of 10,000, from the one
+//! Numbers in the format of PostgreSQL's `numeric_send`: digits to the base of 10,000, from the one
 //! before the point outwards.
 
 use ingestion::product::Decimal;
@@ -6,7 +6,7 @@ use ingestion::product::Decimal;
 const BASE: u128 = 10_000;
 const NEGATIVE: u16 = 0x4000;
 
-/// Appends a number.
+/// Appends the encoded number.
 pub(super) fn encode(number: Decimal, out: &mut Vec<u8>) {
     let Digits { mut digits, mut weight } = Digits::of(number);
     let leading = digits.iter().take_while(|digit| **digit == 0).count();
@@ -28,7 +28,7 @@ pub(super) fn encode(number: Decimal, out: &mut Vec<u8>) {
     }
 }
 
-/// Digits, and the power of the base that the first one counts.
+/// Digits, and the power of the base that the first one has.
 struct Digits {
     digits: Vec<u16>,
     weight: i16,
@@ -37,7 +37,7 @@ struct Digits {
 impl Digits {
     fn of(number: Decimal) -> Self {
         let units = number.units().unsigned_abs();
-        // At most 38 places, which is what 128 bits hold.
+        // At most 38 places, which 128 bits can hold.
         let scale = 10_u128.pow(u32::from(number.places()));
         let (mut whole, mut fraction) = (units / scale, units % scale);
         let mut digits = Vec::with_capacity(20);
@@ -49,7 +49,7 @@ impl Digits {
         let weight = i16::try_from(digits.len()).unwrap_or_default() - 1;
         let mut places = u32::from(number.places());
         while places > 0 {
-            // The next four places, or what is left of them with zeros behind.
+            // The next four places, padded with zeros if fewer are left.
             let taken = places.min(4);
             let below = 10_u128.pow(places - taken);
             digits.push(low_digit(fraction / below * 10_u128.pow(4 - taken)));

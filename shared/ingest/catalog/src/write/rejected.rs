@@ -1,7 +1,7 @@
 //! Finds the rows that the database refuses, so that the others can be written without them.
 //!
-//! Items are validated against the columns before, so this is for what the validation missed. It is
-//! slow, and leaves nothing behind.
+//! Items are validated against the columns before, so this handles only what the validation missed.
+//! It is slow, and leaves nothing behind.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use super::copy::{Presence, copy};
 use crate::connection::{Connection, Session};
 use crate::error::DatabaseError;
 
-/// The places of the refused rows. A half that is refused is halved again.
+/// Indices of the refused rows. A half that is refused is split again.
 pub(super) async fn find(
     connection: &mut Connection,
     chunk: &Chunk,
