@@ -1,4 +1,4 @@
-//! The filter between RabbitMQ's bytes and the client library: whatever others wrote into a
+//! The filter between RabbitMQ's bytes and the client library: whatever other programs wrote into a
 //! message, the library can read it, and the messages before and after it pass unchanged.
 
 use amq_protocol::frame::parsing::{parse_content_header, parse_frame};
@@ -9,32 +9,33 @@ use rabbitmq::parts::{Passed, passed};
 
 use crate::windows;
 
-/// Largest frames that a broker proposes. 0 leaves it to the client, whose own is the next to last.
+/// Largest frames that a broker proposes, in bytes. 0 leaves the choice to the client, which then
+/// takes the next to last.
 const FRAME_MAXES: [u32; 5] = [4_096, 8_192, 0, 131_072, 1 << 20];
 const SMALLEST: u32 = 4_096;
 const LARGEST: u32 = 131_072;
 
-/// Bytes that a fetch may take. Each has room for a plain message.
+/// Limits on the bytes that one fetch may take. Each has room for a plain message.
 const INTAKES: [Option<usize>; 4] = [None, Some(10_000), Some(200_000), Some(64 * 1024 * 1024)];
 
-/// A larger content header is not gathered.
+/// Largest content header that is gathered, in bytes.
 const MOST_GATHERED: usize = 1024 * 1024;
 
 const METHOD: u8 = 1;
 const CONTENT_HEADER: u8 = 2;
 const BODY: u8 = 3;
-/// A frame's type, channel, size and end.
+/// Bytes of a frame around its payload: type, channel, size and end.
 const AROUND: usize = 8;
-/// A content header's class, weight and body size.
+/// Bytes of a content header before its properties: class, weight and body size.
 const PRELUDE: usize = 12;
 const HEADERS_FLAG: u16 = 1 << 13;
 
 /// Name of the header by which properties travel in the body.
 const LENGTH: &str = "\0integrahub:length";
 
-/// The input's first byte says by its parity whether the rest is a message between two plain ones,
-/// or a stream of any bytes. The second chooses the largest frame, the third the intake; six sizes
-/// of windows follow.
+/// Checks an input. Its first byte chooses by its parity between a message between two plain ones,
+/// and a stream of any bytes. The second chooses the largest frame, the third the intake; six sizes
+/// of windows follow. The rest is the message or the stream.
 pub(crate) fn check(input: &[u8]) {
     let Some((&[kind, frame_max, intake, ref sizes @ ..], rest)) = input.split_first_chunk::<9>() else {
         return;
@@ -54,7 +55,8 @@ fn agreed(frame_max: u32) -> usize {
     usize::try_from(agreed).expect("a size of memory")
 }
 
-/// Windows change nothing. They are larger for a longer stream, which would take long otherwise.
+/// Checks that windows do not change the outcome. They are larger for a longer stream, which would
+/// take long otherwise.
 fn check_windows(stream: &[u8], intake: Option<usize>, sizes: &[u8]) -> Passed {
     let outcome = passed([stream], intake);
     let sizes: Vec<usize> =
@@ -104,7 +106,7 @@ impl<'a> Input<'a> {
         self.0.split_off(..length).unwrap_or_default()
     }
 
-    /// A small length, or one within 128 bytes of a limit.
+    /// Takes a small length, or one within 128 bytes of a limit.
     fn length(&mut self, limits: &[usize]) -> usize {
         let choice = usize::from(self.byte());
         match choice.checked_sub(128) {
@@ -114,7 +116,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A message as others may write it.
+/// A message as other programs may write it.
 struct Message {
     frames: Vec<u8>,
     body: Vec<u8>,
@@ -140,7 +142,7 @@ impl Message {
         Self { frames, body, is_returned: method == 2 }
     }
 
-    /// Checks that the body is unchanged behind properties that are too many for a frame.
+    /// Checks that the body is unchanged behind properties that are too large for a frame.
     fn is(&self, arrived: &Arrived) {
         if self.is_returned {
             return assert!(arrived.body.is_empty(), "what came back has a body");
@@ -155,7 +157,7 @@ impl Message {
     }
 }
 
-/// A delivery, a fetched message, or one that comes back.
+/// Returns the arguments of a delivery, of a fetched message, or of a returned one.
 fn method_arguments(method: u8, input: &mut Input<'_>) -> Vec<u8> {
     const TAG_AND_REDELIVERED: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 2, 0];
     let mut arguments = vec![0, 60, 0];
@@ -194,7 +196,7 @@ fn properties(input: &mut Input<'_>, agreed: usize) -> Vec<u8> {
     let filler = input.byte();
     let given = std::mem::take(&mut input.0);
     let long = |length| vec![filler; length];
-    // Behind the flags.
+    // Room behind the flags.
     let room = size.saturating_sub(AROUND + PRELUDE + 2 + given.len());
     if form == 0 {
         return [given, &long(room)].concat();
@@ -226,7 +228,7 @@ fn tune(frame_max: u32) -> Vec<u8> {
     written(&AMQPFrame::Method(0, AMQPClass::Connection(connection::AMQPMethod::Tune(tune))))
 }
 
-/// A message as this system publishes it.
+/// Returns a message as this system publishes it.
 fn plain(delivery_tag: u64) -> Vec<u8> {
     let deliver = basic::Deliver {
         consumer_tag: "c".into(),
@@ -257,7 +259,7 @@ struct Arrived {
 }
 
 impl Arrived {
-    /// Bytes of properties in the body.
+    /// Bytes of properties that travel in the body.
     fn carried(&self) -> usize {
         let headers = self.header.properties.headers().as_ref();
         match headers.and_then(|headers| headers.inner().get(LENGTH)) {
@@ -267,7 +269,7 @@ impl Arrived {
     }
 }
 
-/// Reads frames as the library does, which takes those of `largest` bytes.
+/// Reads frames as the library does, with `largest` as the greatest size of a frame in bytes.
 fn arrived(mut stream: &[u8], largest: usize) -> Vec<Arrived> {
     let mut next = || {
         let (rest, frame) = parse_frame(stream).ok()?;

@@ -1,5 +1,5 @@
-//! The item parser: whatever it lets through can be stored, travels through a chunk's file
-//! unchanged, and is the same however it is spelled.
+//! The item parser: an accepted item can be stored, travels through a chunk's file unchanged, and
+//! is the same however it is spelled.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -24,7 +24,7 @@ static RULES: LazyLock<ItemRules> = LazyLock::new(|| ItemRules {
     partial: PartialPolicy::Warn,
 });
 
-/// The input is one item, or the members that a valid item gets besides its key.
+/// Checks an input: one item, or the members that a valid item gets besides its key.
 pub(crate) fn check(input: &[u8]) {
     let item = without_white_end(without_white_start(input));
     check_item(item);
@@ -57,7 +57,7 @@ fn parse(item: &[u8]) -> Result<Product<'_>, ItemError> {
     RULES.parse(ItemPlace { index: 17, offset: 10_993 }, item)
 }
 
-/// The columns hold it.
+/// Checks that the columns hold a product.
 fn storable(product: &Product<'_>) {
     let Product { key, attributes, .. } = product;
     assert_eq!(key.product_id, key.product_id.trim());
@@ -65,7 +65,7 @@ fn storable(product: &Product<'_>) {
     attributes.write(&mut Storable);
 }
 
-/// Panics where a column does not hold an attribute's value.
+/// Writer that panics where a column does not hold an attribute's value.
 struct Storable;
 
 impl AttributeWriter for Storable {
@@ -118,7 +118,7 @@ fn survives_a_chunk(product: &Product<'_>) {
 /// again as members.
 fn extra_is_in_its_one_form(product: &Product<'_>) {
     let Some(extra) = &product.attributes.extra else { return };
-    // Not as a `Value`, whose numbers are of 64 bits, which those of `jsonb` are not.
+    // Not as a `Value`, whose numbers have 64 bits; those of `jsonb` are not bounded so.
     let known = serde_json::from_str::<Members>(extra).expect("further members are kept as an object");
     assert!(!known.0.is_empty());
     assert!(!has_escaped_nul(extra), "{extra}");
@@ -128,7 +128,7 @@ fn extra_is_in_its_one_form(product: &Product<'_>) {
     assert_eq!(again.attributes.extra.as_ref(), Some(extra));
 }
 
-/// The table of errors takes it.
+/// Checks that the table of errors holds an error.
 fn reportable(error: &ItemError) {
     assert_eq!((error.item_index, error.byte_offset), (17, 10_993));
     assert!(!error.detail.contains('\0') && error.detail.len() < 1000, "{error:?}");
@@ -139,8 +139,7 @@ fn reportable(error: &ItemError) {
     without_nul(&serde_json::to_value(&error.key).expect("a key is written as JSON"));
 }
 
-/// Whether a text of JSON holds an escape for NUL, and not only a backslash in front of what looks
-/// like one.
+/// True if a JSON text holds an escape for NUL. A backslash that is itself escaped does not count.
 fn has_escaped_nul(json: &str) -> bool {
     let mut rest = json;
     while let Some((_, after)) = rest.split_once('\\') {
@@ -164,7 +163,8 @@ fn without_nul(value: &Value) {
     }
 }
 
-/// Products are equal. Of several faults another one may come first, but not of another kind.
+/// Checks that two products are equal. If both have several faults, another one may come first, but
+/// of the same kind.
 fn same(one: &Result<Product<'_>, ItemError>, other: &Result<Product<'_>, ItemError>) {
     match (one, other) {
         (Ok(one), Ok(other)) => assert_eq!(one, other),

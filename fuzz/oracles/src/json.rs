@@ -1,5 +1,5 @@
-//! The request parser: what it lets through is what `serde_json` reads, its fingerprint does not
-//! depend on its spelling, and what it refuses gets a small problem of the caller's.
+//! The request parser: it accepts the texts that `serde_json` reads, its fingerprint does not
+//! depend on a text's spelling, and a refusal is a small problem of the caller's.
 
 use api::{MAX_BODY, Problem, TraceId, json};
 use idempotency::Fingerprint;
@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 /// Largest whole double that is an integer for the parser.
 const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-/// The input is a body.
+/// Checks an input, which is a body.
 pub(crate) fn check(input: &[u8]) {
     let oracle = serde_json::from_slice::<Value>(input);
     match json::parse(input) {
@@ -26,7 +26,8 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// A problem that tells the caller what to mend, and no more than a problem may hold.
+/// Checks that a problem is the caller's, has a text about the mistake, and keeps to the limits of
+/// a problem.
 pub(crate) fn is_the_callers(problem: &Problem) {
     assert!((400..500).contains(&problem.reason.status()), "{problem}");
     let reply = problem.to_reply(&TraceId::new());
@@ -34,7 +35,7 @@ pub(crate) fn is_the_callers(problem: &Problem) {
     serde_json::from_str::<Value>(&reply.body).expect("JSON");
 }
 
-/// `16.0` as 16.
+/// Turns whole doubles into integers: `16.0` into 16.
 fn with_whole_numbers(value: Value) -> Value {
     match value {
         Value::Number(number) => Value::Number(whole(number)),

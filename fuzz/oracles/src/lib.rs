@@ -1,5 +1,5 @@
-//! What must hold of any bytes, as panics where it does not. The fuzzer brings bytes that libFuzzer
-//! makes up, and a test the seeds of each target.
+//! Properties that must hold of any bytes, as panics where they do not. The fuzzer brings bytes
+//! that libFuzzer makes up, and a test the seeds of each target.
 
 #![expect(
     clippy::expect_used,
@@ -14,7 +14,7 @@ mod json;
 mod request;
 mod splitter;
 
-/// Oracle for the inputs of one target.
+/// Check of one target's inputs.
 pub type Oracle = fn(&[u8]);
 
 /// Targets with their oracles. Each has a binary of its name in `fuzz/Cargo.toml`, and seeds.
@@ -26,17 +26,17 @@ pub const TARGETS: [(&str, Oracle); 5] = [
     ("splitter", splitter::check),
 ];
 
-/// Hands an input to the oracle of a target.
+/// Checks an input with the oracle of a target.
 ///
 /// # Panics
-/// If something does not hold of the input, or no target has this name.
+/// If a property does not hold of the input, or no target has this name.
 pub fn check(target: &str, input: &[u8]) {
     let found = TARGETS.iter().find(|(name, _)| *name == target);
     let (_, oracle) = found.expect("a target of the table");
     oracle(input);
 }
 
-/// What JSON calls white space.
+/// True for a byte that is white space in JSON.
 fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
@@ -51,7 +51,8 @@ fn without_white_end(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// Cuts bytes into windows of these sizes in turn; empty ones too, unless all of them are.
+/// Cuts bytes into windows of these sizes in turn. A window may be empty, unless all sizes are 0:
+/// then each has one byte.
 fn windows<'b>(bytes: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
     if sizes.iter().all(|size| *size == 0) {
         return bytes.chunks(1).collect();

@@ -1,5 +1,6 @@
-//! From a request's body to the order for `mq-access`, for the five operations of the gateway: what
-//! is refused is refused as the caller's mistake, and what is let in can be carried.
+//! The way from a request's body to the order for `mq-access`, for the five operations of the
+//! gateway: a refusal is always the caller's mistake, and an accepted order fits into an
+//! invocation.
 
 use std::sync::LazyLock;
 
@@ -15,9 +16,9 @@ use produce::ProduceRequest;
 
 use crate::json::is_the_callers;
 
-/// Lambda's limit for a synchronous invocation.
+/// Lambda's limit for the payload of a synchronous invocation, in bytes.
 const MAX_INVOCATION: usize = 6 * 1024 * 1024;
-/// Bytes of an order beside what the request says.
+/// Most bytes of an order beside the request's own.
 const FRAME: usize = 16 * 1024;
 
 static SAMPLE: LazyLock<WorkOrder> = LazyLock::new(|| {
@@ -33,7 +34,7 @@ static PROFILE: LazyLock<Profile> = LazyLock::new(|| {
 static ALLOWED: LazyLock<InlineTargets> =
     LazyLock::new(|| "rabbitmq://h:*/* ibmmq://h:*/*".parse().expect("the text is an allow-list"));
 
-/// The first byte chooses the operation, the rest is a body.
+/// Checks an input: the first byte chooses the operation, the rest is a body.
 pub(crate) fn check(input: &[u8]) {
     let Some((operation, body)) = input.split_first() else { return };
     match operation % 5 {

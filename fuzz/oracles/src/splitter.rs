@@ -1,5 +1,5 @@
-//! The splitter beside `serde_json`, beside a plain reading of lines, and beside itself at other
-//! windows; and whether all of a payload is in some piece.
+//! Properties of the splitter: it agrees with `serde_json`, with a plain reading of lines, and with
+//! itself at other windows, and every byte of a payload is in some piece or between pieces.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ enum Found {
 }
 
 impl Found {
-    /// The bytes of the payload that the piece takes.
+    /// Range of the payload's bytes that the piece covers.
     fn place(&self) -> Range<usize> {
         let (offset, length) = match self {
             Self::Item { offset, bytes, .. } | Self::Broken { offset, bytes, .. } => (*offset, length(bytes)),
@@ -33,12 +33,12 @@ impl Found {
 
 type Outcome = (Vec<Found>, Result<(), PayloadError>);
 
-/// What is put around a mistake. Nothing before or behind them makes one JSON text of both.
+/// Valid items before and behind a mistake. No mistake makes one JSON text of both.
 const NEIGHBOURS: [&[u8]; 2] = [br#"{"PRODUCTID":"1"}"#, br#"{"PRODUCTID":"2"}"#];
 
-/// The input's first byte chooses the payload's format, and whether the payload stands between two
-/// items that are in order. The second byte says how long an item may be (from 200 on: as long as
-/// it likes); six sizes of windows follow, which take turns. The rest is the payload.
+/// Checks an input. Its first byte chooses the payload's format, and whether the payload stands
+/// between two items that are in order. The second byte is the limit of an item's bytes (from 200
+/// on: no limit); six sizes of windows follow, which take turns. The rest is the payload.
 pub(crate) fn check(input: &[u8]) {
     let Some((head, payload)) = input.split_at_checked(HEAD) else { return };
     let format = if head[0] % 2 == 0 { Format::Array } else { Format::Lines };
@@ -103,7 +103,7 @@ fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     (found, result)
 }
 
-/// Items are numbered, are where they say, do not overlap, and keep to the limit.
+/// Checks that items are numbered, are at their offsets, do not overlap, and keep to the limit.
 fn in_order(payload: &[u8], limit: usize, found: &[Found]) {
     let mut end = 0;
     for (number, found) in found.iter().enumerate() {
@@ -126,8 +126,8 @@ fn in_order(payload: &[u8], limit: usize, found: &[Found]) {
     }
 }
 
-/// Checks that an array for `serde_json` is one here, with the same items; and that what was split
-/// well and whose items are JSON is an array.
+/// Checks that an array for `serde_json` is one here, with the same items; and that a payload that
+/// was split without an error and whose items are JSON is an array.
 fn as_serde_json_reads(payload: &[u8], limit: usize, found: &[Found], result: Result<(), PayloadError>) {
     let unmarked = payload.strip_prefix(BYTE_ORDER_MARK).unwrap_or(payload);
     let expected = serde_json::from_slice::<Vec<&RawValue>>(unmarked);
@@ -146,8 +146,8 @@ fn as_serde_json_reads(payload: &[u8], limit: usize, found: &[Found], result: Re
     }
 }
 
-/// Each line that is JSON is an item: between line feeds, without white space around it, blank ones
-/// left out.
+/// Checks that each line that is JSON is an item: between line feeds, without white space around
+/// it, blank ones left out.
 fn as_lines_are_read(payload: &[u8], limit: usize, found: &[Found], result: Result<(), PayloadError>) {
     let unmarked = payload.strip_prefix(BYTE_ORDER_MARK).unwrap_or(payload);
     let mut at = payload.len() - unmarked.len();
@@ -171,9 +171,9 @@ fn as_lines_are_read(payload: &[u8], limit: usize, found: &[Found], result: Resu
     assert_eq!(result, if is_empty { Err(empty) } else { Ok(()) });
 }
 
-/// Between the pieces there is white space and commas, and around those of an array its brackets.
-/// So no item is lost: it is in a piece that is not JSON, or too large, if it is no piece of its
-/// own.
+/// Checks that only white space and commas are between the pieces, and the brackets of an array
+/// around them. So no item is lost: one that is not a piece of its own is in a piece that is not
+/// JSON, or too large.
 fn nothing_is_lost(payload: &[u8], format: Format, found: &[Found]) {
     let mut rest = payload.to_vec();
     for found in found {
@@ -185,7 +185,7 @@ fn nothing_is_lost(payload: &[u8], format: Format, found: &[Found]) {
     assert_eq!(between, expected, "something is in no piece");
 }
 
-/// The item at `offset` is a piece, or is part of one that is reported.
+/// Checks that the item at `offset` is a piece, or is part of one that is reported.
 fn no_neighbour_is_lost(found: &[Found], offset: usize, item: &[u8]) {
     let place = offset..offset + item.len();
     let holds = |found: &&Found| found.place().start <= place.start && found.place().end >= place.end;
