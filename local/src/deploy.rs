@@ -16,11 +16,12 @@ use crate::layout::{Layout, create};
 use crate::seed;
 use crate::supervisor::isolate;
 
-/// What the local stack sets otherwise than the template's defaults: inline targets on this machine
-/// for all tenants, wide bounds for the records' expiry, short pauses between attempts, the
-/// shortest between looks for what stopped, as many executions side by side as an account of some
-/// age allows, dropped objects also from a bucket that is not the stack's, this machine's
-/// processor, and a database that is reached without TLS because it is on this machine too.
+/// Parameters of the local stack that differ from the template's defaults: inline targets on this
+/// machine for all tenants, wide bounds for the records' expiry, short pauses between attempts, the
+/// shortest interval between checks for stopped batches, as many concurrent executions as an
+/// account of some age allows, dropped objects also from a bucket that is not the stack's, this
+/// machine's processor, and a database that is reached without TLS because it is on this machine
+/// too.
 const PARAMETERS: [(&str, &str); 12] = [
     (
         "InlineTargets",
@@ -42,12 +43,12 @@ const PARAMETERS: [(&str, &str); 12] = [
     ("DatabaseTls", "off"),
 ];
 
-/// A bucket that the deployment does not own, and takes dropped objects from.
+/// Name of a bucket that the deployment does not own, and takes dropped objects from.
 pub(crate) const DROP_BUCKET: &str = "partner-files";
 
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
 
-/// What the deployment created, as `local/deploy.py` reports it.
+/// Report of `local/deploy.py` on the resources that the deployment created.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Deployment {
     pub(crate) routes: Vec<RouteEntry>,
@@ -84,7 +85,7 @@ impl Deployment {
 /// already, because the deployment migrates it.
 ///
 /// # Errors
-/// What CloudFormation or the packaging complained about.
+/// If the packaging or CloudFormation fails; the error has their messages.
 pub(crate) async fn deploy(
     layout: &Layout,
     ministack: &Ministack,

@@ -1,5 +1,6 @@
-//! Kafka between the chunker and `upsert` and for the events of batches, if that is asked for: a
-//! stand-in for a cluster, and one for what brings the records of chunks to the function.
+//! Kafka between the chunker and `upsert` and for the events of batches, if `KAFKA=1` asks for it:
+//! a stand-in for a cluster, and one for Lambda's event source mapping, which brings the records of
+//! chunks to the function.
 
 use std::path::PathBuf;
 
@@ -10,18 +11,18 @@ use super::{Component, Ready};
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 
-/// The default of the template's parameter.
+/// Topic of chunks: the default of the template's parameter.
 const TOPIC: &str = "chunks.ready";
-/// The default of the template's parameter.
+/// Topic of events: the default of the template's parameter.
 pub(crate) const EVENTS_TOPIC: &str = "batches.received";
-/// The default of the template's parameter.
+/// Topic of failed chunks: the default of the template's parameter.
 const FAILURES_TOPIC: &str = "chunks.failed";
-/// The default of the template's parameter.
+/// Most records of an invocation: the default of the template's parameter.
 const BATCH: &str = "10";
-/// Of each topic.
+/// Number of partitions of each topic.
 pub(crate) const PARTITIONS: u16 = 12;
 
-/// Whether this environment asks for it.
+/// True if `KAFKA=1` is set.
 pub(crate) fn is_wanted() -> bool {
     std::env::var("KAFKA").is_ok_and(|value| value == "1")
 }
@@ -41,10 +42,11 @@ impl Kafka {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// What brings the records of its topic to the function of this name.
+    /// Returns the component that brings the records of the topic of chunks to the function of this
+    /// name.
     ///
     /// # Errors
-    /// Its directory cannot be made.
+    /// If its directory cannot be made.
     pub(crate) fn poller(
         &self,
         layout: &Layout,
@@ -99,7 +101,7 @@ impl Component for Poller {
     }
 
     fn command(&self, layout: &Layout) -> Result<Command, Failure> {
-        // An earlier run's would be in the way.
+        // The socket of an earlier run would be in the way.
         if self.socket.exists() {
             std::fs::remove_file(&self.socket).or_explain(|| format!("remove {}", self.socket.display()))?;
         }
