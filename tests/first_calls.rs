@@ -1,5 +1,5 @@
-//! The mistakes of somebody who calls for the first time. Each response says what is wrong, where
-//! it is, which value is at fault, and what to do next: a row has the words for all of that.
+//! Mistakes that a client's first calls make. Each response has the problem, its place, the value
+//! at fault and the next step: a row lists the words for all of that.
 
 use std::fmt::Write as _;
 
@@ -16,18 +16,19 @@ const DEPTH: &str = "/queue/depth";
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const BATCHES: &str = "/v1/inovafarma/batches";
 
-/// A request with a mistake, and what its response has to say.
+/// A request with a mistake, and the response that it must get.
 struct Row {
     method: &'static str,
     path: String,
-    /// The headers that differ from those of a right request; an empty value leaves one away.
+    /// Headers that differ from those of a right request; an empty value removes the header.
     headers: Vec<(&'static str, &'static str)>,
     body: Vec<u8>,
     status: u16,
     reason: &'static str,
-    /// Where in the body it is.
+    /// JSON pointers to the mistakes in the body.
     pointers: Vec<&'static str>,
-    /// What is wrong, with the value at fault if it may be repeated, and what to do next.
+    /// Words that the response must contain: the problem, with the value at fault if it may be
+    /// repeated, and the next step.
     says: Vec<String>,
 }
 
@@ -78,7 +79,7 @@ impl Row {
         gateway.send(self.method, &self.path, &headers, self.body.clone()).await
     }
 
-    /// What of the row does not hold.
+    /// Returns the difference between the response and the row; `None` if there is none.
     fn missing(&self, answer: &Answer) -> Option<String> {
         let problem = answer.json();
         let detail = problem["detail"].as_str().unwrap_or_default();
@@ -94,7 +95,7 @@ impl Row {
     }
 }
 
-/// Who calls, and with what.
+/// Mistakes in the caller's identity: its API key, scope and idempotency key.
 fn of_callers() -> Vec<Row> {
     let depth = json!({"targetRef": "local-rabbit"});
     vec![
@@ -122,7 +123,7 @@ fn of_callers() -> Vec<Row> {
     ]
 }
 
-/// Where the request is to go.
+/// Mistakes in the target of a request.
 fn of_targets() -> Vec<Row> {
     let atomic =
         json!({"targetRef": "local-rabbit", "batch": {"transaction": {"enabled": true, "atomic": true}}});
@@ -167,7 +168,7 @@ fn of_targets() -> Vec<Row> {
     ]
 }
 
-/// Mistakes in what a request says of its broker.
+/// Mistakes in the parameters of the connection to a broker.
 fn of_connections() -> Vec<Row> {
     let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
     let connection = variable("RABBIT_CONN_NAME");
@@ -190,7 +191,7 @@ fn of_connections() -> Vec<Row> {
     ]
 }
 
-/// What a body says.
+/// Mistakes in the body of a request.
 fn of_bodies() -> Vec<Row> {
     let misspelt = json!({"targetRef": "local-rabbit", "maxMesages": 1, "waitSeconds": "0", "browse": true});
     let unfit = json!({"targetRef": "local-rabbit", "batch": {"count": "10", "messageSizeBytes": -1}});
@@ -223,7 +224,7 @@ fn of_bodies() -> Vec<Row> {
     ]
 }
 
-/// What comes with catalogues and batches.
+/// Mistakes in requests of catalogues and batches.
 fn of_products() -> Vec<Row> {
     let large = format!("[{}]", " ".repeat(4_600_000));
     vec![
@@ -337,7 +338,8 @@ async fn the_mistakes_of_an_item_name_the_member_and_the_form_that_it_takes() {
     }
 }
 
-/// S3's own answer to a late PUT says nothing of the batch. The batch says what to do.
+/// S3's own response to a late PUT does not mention the batch. The batch itself shows the next
+/// step.
 #[tokio::test]
 async fn an_upload_that_expired_says_how_to_get_another_url() {
     let expired = without_payload(Some(-1));

@@ -1,10 +1,10 @@
-//! The contract, openapi.yaml, as every response of a test is held to it.
+//! The contract, openapi.yaml, by which each response of a test is checked.
 //!
 //! The contract leaves responses open, so that they may grow: objects take further members, and
 //! lists of words further words. Here both are closed, so the code cannot add a member, a word or a
-//! header that the contract lacks. What a response had is noted in a file of the stack. At the end
-//! of a whole run, `make test` compares the notes with [`described`], so the contract cannot
-//! describe what no response has.
+//! header that the contract lacks. The parts that a response had are noted in a file of the stack.
+//! At the end of a whole run, `make test` compares the notes with [`described`], so the contract
+//! cannot describe something that no response has.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::OpenOptions;
@@ -29,10 +29,10 @@ static CONTRACT: LazyLock<Value> = LazyLock::new(|| {
 /// Parts of the contract that this process has noted already.
 static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// Each schema is compiled once.
+/// Compiled schemas by name, so that each is compiled once.
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
-/// Headers that belong to HTTP itself, or to the front.
+/// Headers that belong to HTTP itself, or to API Gateway, so that the contract does not list them.
 const OF_HTTP: [&str; 10] = [
     "allow",
     "apigw-requestid",
@@ -46,15 +46,16 @@ const OF_HTTP: [&str; 10] = [
     "transfer-encoding",
 ];
 
-/// Where a response has its media types: those of every client, and those that a client has to
-/// prefer in `Accept`, of which generators of clients know nothing.
+/// Members of a response that list its media types: `content` has those of every client,
+/// `x-content-by-accept` those that a client must prefer in `Accept` and that generators of clients
+/// do not know.
 const CONTENTS: [&str; 2] = ["content", "x-content-by-accept"];
 
-/// The statuses that API Gateway itself responds with, and the schema of its body.
+/// Statuses with which API Gateway itself responds. [`FRONT_MESSAGE`] is the schema of its body.
 const OF_API_GATEWAY: [u16; 4] = [413, 429, 500, 503];
 const FRONT_MESSAGE: &str = "#/components/schemas/FrontMessage";
 
-/// A response of the contract, or of no route.
+/// A response of the contract, or the one of an unknown route.
 struct Described {
     /// Name of the response's schemas in notes.
     name: String,
@@ -80,7 +81,10 @@ pub fn hold(method: &str, path: &str, answer: &Answer) {
     }
 }
 
-/// Lists the parts of the contract that a response shows, or says how the response differs.
+/// Lists the parts of the contract that a response shows.
+///
+/// # Errors
+/// With the difference between the response and the contract.
 fn check(method: &str, path: &str, answer: &Answer) -> Result<BTreeSet<String>, String> {
     let mut seen = BTreeSet::new();
     let media_type = answer.header("content-type").unwrap_or_default();
@@ -113,7 +117,8 @@ fn check(method: &str, path: &str, answer: &Answer) -> Result<BTreeSet<String>, 
     let content = content.ok_or_else(|| format!("the media type {media_type:?} is not described"))?;
     seen.insert(format!("{} {media_type}", described.name));
     if media_type == "application/json" || media_type.ends_with("+json") {
-        // serde_json gives names that begin so a meaning of its own, and messages may have any.
+        // serde_json gives a special meaning to names that begin so, and messages may have any
+        // names.
         let body = String::from_utf8_lossy(&answer.bytes).replace("\"$serde_json::", "\"serde_json::");
         let body = serde_json::from_str(&body).map_err(|error| error.to_string())?;
         let name = format!("{} {media_type}", described.name);
@@ -153,7 +158,7 @@ fn described_response(method: &str, path: &str, status: u16) -> Result<Described
     Ok(Described { name, headers, content: content.collect() })
 }
 
-/// Whether a path is one of a template's, in which `{name}` stands for one segment.
+/// True if a path matches a template, in which `{name}` stands for one segment.
 fn matches(template: &str, path: &str) -> bool {
     let (mut expected, mut segments) = (template.split('/'), path.split('/'));
     let all = expected
@@ -163,8 +168,8 @@ fn matches(template: &str, path: &str) -> bool {
     all && template.split('/').count() == path.split('/').count()
 }
 
-/// Closes the objects of the contract that do not say whether they have further members, and lists
-/// of words that admit any other text. `lists` are the references to schemas that are lists.
+/// Closes the objects of the contract that do not define whether they have further members, and
+/// lists of words that admit any other text. `lists` are the references to schemas that are lists.
 fn close(schema: &mut Value, lists: &BTreeSet<String>) {
     match schema {
         Value::Object(members) => {
@@ -186,7 +191,7 @@ fn close(schema: &mut Value, lists: &BTreeSet<String>) {
                 }
             }
             for (name, member) in members {
-                // What an example has is no schema.
+                // The members of an example are not schemas.
                 if !["example", "examples"].contains(&name.as_str()) {
                     close(member, lists);
                 }
@@ -219,9 +224,9 @@ fn valid(name: &str, schema: &Value, instance: &Value) -> Result<(), String> {
     if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
 }
 
-/// The members and the listed values that a schema describes: all of them, or those that an
-/// instance has. They are named after the schema that has them: of one that has a name, whoever
-/// refers to it.
+/// Adds to `found` the members and the listed values of a schema: all of them, or those that an
+/// instance has. They are named after the schema that has them; a named schema gives its own name,
+/// wherever it is referred to.
 fn members(at: &str, schema: &Value, instance: Option<&Value>, found: &mut BTreeSet<String>) {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let name = reference.rsplit('/').next().unwrap_or_default();
@@ -259,13 +264,13 @@ fn members(at: &str, schema: &Value, instance: Option<&Value>, found: &mut BTree
     }
 }
 
-/// Everything that the contract describes of responses: each of them, each member of a body, and
-/// each value of a list.
+/// Lists everything that the contract describes of responses: each of them, each member of a body,
+/// and each value of a list.
 #[must_use]
 pub fn described() -> BTreeSet<String> {
     let mut described = BTreeSet::new();
     each_response(|name, content| {
-        // What API Gateway itself responds, no function can be made to.
+        // No test can make API Gateway itself respond.
         if content["schema"]["$ref"] == FRONT_MESSAGE {
             return;
         }
@@ -290,7 +295,7 @@ fn each_response(mut visit: impl FnMut(&str, &Value)) {
     }
 }
 
-/// The examples of responses that are not as their own schema says, with what is wrong.
+/// Lists the examples of responses that do not match their own schema, with the difference.
 #[must_use]
 pub fn wrong_examples() -> Vec<String> {
     let mut wrong = Vec::new();
@@ -306,26 +311,27 @@ pub fn wrong_examples() -> Vec<String> {
     wrong
 }
 
-/// Whether a body is a problem of the contract.
+/// Checks that a body is a problem of the contract.
 ///
 /// # Errors
-/// With what is wrong.
+/// With the difference.
 pub fn problem(body: &Value) -> Result<(), String> {
     conforms("Problem", body)
 }
 
-/// Whether a value is one of a schema of the contract.
+/// Checks that a value matches a schema of the contract.
 ///
 /// # Errors
-/// With what is wrong.
+/// With the difference.
 pub fn conforms(schema: &str, value: &Value) -> Result<(), String> {
     valid(schema, &json!({"$ref": format!("#/components/schemas/{schema}")}), value)
 }
 
-/// Holds a value that a response can have to a schema of the contract, and notes it as seen.
+/// Checks that a value that a response can have matches a schema of the contract, and notes it as
+/// seen.
 ///
 /// # Errors
-/// With what is wrong.
+/// With the difference.
 pub fn made(schema: &str, value: &Value) -> Result<(), String> {
     let reference = json!({"$ref": format!("#/components/schemas/{schema}")});
     valid(schema, &reference, value)?;
@@ -342,13 +348,13 @@ fn note(seen: BTreeSet<String>) {
         seen.into_iter().filter(|line| noted.insert(line.clone())).map(|line| line + "\n").collect();
     if !lines.is_empty() {
         let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
-        // At once, so that no other test's lines come in between.
+        // In one write, so that no other test's lines come in between.
         file.write_all(lines.as_bytes()).unwrap();
     }
 }
 
-/// The file of notes beside the stack's logs, which each run empties; none for a stack that
-/// somebody started by hand.
+/// Path of the file of notes beside the stack's logs, which each run empties; `None` for a stack
+/// that was started by hand.
 fn notes() -> Option<PathBuf> {
     let stack = PathBuf::from(std::env::var_os("INTEGRAHUB_STACK_ENV")?);
     Some(stack.parent().unwrap_or(Path::new(".")).join("logs/responses-seen"))

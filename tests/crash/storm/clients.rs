@@ -1,4 +1,4 @@
-//! The test's own access to the stores, and what a world needs of them.
+//! The test's own clients of the stores, and the resources that a world creates with them.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use test_support::postgres::PASSWORD;
 
 use super::delivery::Queue;
 
-/// Of the test itself, past the proxy.
+/// Clients of the test itself. They do not go through the proxy that injects faults.
 pub(super) struct Clients {
     pub(super) sqs: aws_sdk_sqs::Client,
     pub(super) s3: aws_sdk_s3::Client,
@@ -40,10 +40,11 @@ impl Clients {
         }
     }
 
-    /// A queue, and where its messages go after so many receives.
+    /// Creates a queue. With `redrive`, its messages go to that other queue after that many
+    /// receives.
     pub(super) async fn queue(&self, world: &str, name: &str, redrive: Option<(&Queue, u32)>) -> Queue {
         let mut create = self.sqs.create_queue().queue_name(format!("{world}-{name}"));
-        // Short, because nobody wants to wait for what a killed function held.
+        // Short, so that the test does not wait long for messages that a killed function held.
         create = create.attributes(QueueAttributeName::VisibilityTimeout, "8");
         if let Some((dead, receives)) = redrive {
             let policy = json!({"deadLetterTargetArn": dead.arn, "maxReceiveCount": receives});
@@ -56,8 +57,8 @@ impl Clients {
         Queue { url, arn }
     }
 
-    /// A bucket that tells one queue of payloads and one of dropped files, and EventBridge of all
-    /// objects.
+    /// Creates a bucket that notifies one queue of payloads and one of dropped files, and
+    /// EventBridge of all objects.
     pub(super) async fn bucket(&self, world: &str, received: &Queue, dropped: &Queue) {
         self.s3.create_bucket().bucket(world).send().await.unwrap();
         let tell = |queue: &Queue, prefix: &str| {
@@ -74,7 +75,7 @@ impl Clients {
         put.notification_configuration(told.build()).send().await.unwrap();
     }
 
-    /// A rule like the stack's, by which EventBridge tells a further queue of payloads.
+    /// Creates a rule like the stack's, by which EventBridge notifies a further queue of payloads.
     pub(super) async fn rule(&self, world: &str, receipts: &Queue) {
         let detail = json!({"bucket": {"name": [world]}, "object": {"key": [{"prefix": "incoming/"}]}});
         let pattern = json!({"source": ["aws.s3"], "detail-type": ["Object Created"], "detail": detail});
@@ -83,7 +84,7 @@ impl Clients {
         self.events.put_targets().rule(world).targets(target).send().await.unwrap();
     }
 
-    /// A table like the stack's.
+    /// Creates a table of batch items like the stack's.
     pub(super) async fn batches_table(&self, world: &str) {
         let described = self.dynamodb.describe_table().table_name(variable("BATCHES_TABLE")).send().await;
         let table = described.unwrap().table.unwrap();

@@ -1,5 +1,5 @@
-//! What brings messages to functions, as Lambda does with a queue's, and in a storm also twice, out
-//! of order, or not at all.
+//! Delivery of queues' messages to functions, as Lambda does it. In a storm messages are also
+//! delivered twice, out of order, or not at all.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 
 use crate::stand::function::{Function, Invoked};
 
-/// The share of the news of payloads that is lost.
+/// Share of the notifications of payloads that is lost.
 const LOST: f64 = 0.2;
-/// The shares of messages that are delivered twice at the same time, and again later although they
-/// were taken.
+/// Shares of messages that are delivered twice at the same time, and again later although the
+/// function succeeded.
 pub(super) const TWICE: f64 = 0.2;
 pub(super) const FORGOTTEN: f64 = 0.1;
 
@@ -26,7 +26,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Messages in it, those under way included.
+    /// Number of messages in the queue, those in flight included.
     pub(crate) async fn length(&self, client: &Client) -> usize {
         let names = [
             QueueAttributeName::ApproximateNumberOfMessages,
@@ -40,12 +40,12 @@ impl Queue {
     }
 }
 
-/// A queue, and who works its messages off.
+/// A queue, and the function that works off its messages.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) queue: Queue,
     pub(crate) function: Function,
-    /// Executions at a time.
+    /// Most executions at a time.
     pub(crate) at_once: usize,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Delivery {
     workers: Vec<JoinHandle<()>>,
 }
 
-/// The weather, and what was seen in it.
+/// The weather, and counters of deliveries.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     stormy: AtomicBool,
@@ -73,7 +73,7 @@ impl Shared {
         self.stormy.load(Ordering::Relaxed) && self.random.lock().unwrap().f64() < probability
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a random number below `end`, which is not 0.
     pub(super) fn below(&self, end: usize) -> usize {
         self.random.lock().unwrap().usize(..end)
     }
@@ -111,7 +111,7 @@ impl Delivery {
         self.shared.stormy.store(false, Ordering::Relaxed);
     }
 
-    /// Whether no message waits or is under way.
+    /// True if no message waits or is in flight.
     pub(crate) async fn is_idle(&self) -> bool {
         for queue in &self.queues {
             if queue.length(&self.client).await > 0 {
@@ -170,7 +170,7 @@ impl Worker {
 
     async fn deliver(&self, message: &Message) {
         let body = message.body().unwrap_or_default();
-        // Only that news may be lost, also where it is told again; chunks are not announced by
+        // Only S3's notifications may be lost, repeated ones too. Chunks are not announced by
         // storage, and a queue loses nothing.
         let is_from_storage = body.contains("\"aws:s3\"");
         if is_from_storage && self.shared.chance(LOST) {
@@ -190,7 +190,7 @@ impl Worker {
         }
     }
 
-    /// Whether the function took the event's message.
+    /// Invokes the function; true if it took the event's message.
     async fn invoke(&self, event: &str) -> bool {
         self.shared.delivered.fetch_add(1, Ordering::Relaxed);
         let invoked = self.source.function.invoke(event.to_owned().into()).await;
@@ -214,7 +214,7 @@ impl Worker {
     }
 }
 
-/// As Lambda hands over a message.
+/// Returns the event in which Lambda hands over a message.
 fn event(queue: &Queue, message: &Message) -> Value {
     let attributes: serde_json::Map<String, Value> = message
         .attributes()

@@ -1,5 +1,5 @@
-//! Jobs that drop catalogues into the bucket and write some of them again, and what must have
-//! become of each version in the end.
+//! Jobs that drop catalogues into the bucket and write some of them again, and the result that each
+//! version must have in the end.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -15,11 +15,11 @@ use super::world::World;
 use crate::stand::{answer, http_event};
 
 const BATCHES: &str = "/v1/inovafarma/batches";
-/// Names of one job, so that most files are written again, also while they are read. The one with
-/// gzip is a full load.
+/// Names of one job's files: few, so that most files are written again, also while they are read.
+/// The one with gzip is a full load.
 const NAMES: [&str; 3] = ["a.json", "b 2.ndjson", "c.json.gz"];
 
-/// A job of a tenant's.
+/// A job that drops files of one tenant.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     tenant: Tenant,
@@ -33,7 +33,7 @@ pub(crate) struct Dropped {
     tenant: Tenant,
     key: String,
     etag: String,
-    /// Of its record.
+    /// Key of the version's idempotency record.
     idempotency_key: String,
     is_full: bool,
     items: Vec<SentItem>,
@@ -74,7 +74,7 @@ impl Job {
         Dropped { tenant: self.tenant.clone(), key, etag, idempotency_key, is_full, items }
     }
 
-    /// Puts an object, and says its ETag and when it was written.
+    /// Puts an object, and returns its ETag and when it was written.
     async fn put(&self, key: &str, bytes: Vec<u8>) -> (String, Timestamp) {
         let put = self.s3.put_object().bucket(&self.bucket).key(key).body(bytes.into());
         put.send().await.unwrap();
@@ -94,8 +94,8 @@ impl Job {
     }
 }
 
-/// Files that are no catalogues, or not of this place, and the reason for which each is refused;
-/// none where it is left alone.
+/// Files that are not catalogues, or do not belong in this place, each with the reason why it is
+/// refused; `None` where the file is ignored.
 pub(crate) struct Foreign(Vec<(String, Option<&'static str>)>);
 
 impl Foreign {
@@ -114,7 +114,8 @@ impl Foreign {
         Self(files)
     }
 
-    /// Each is where it was, and says why.
+    /// Checks that each refused file has its reason as a tag and in its result, and each ignored
+    /// one has neither.
     async fn is_told(&self, job: &Job) -> Result<(), String> {
         for (key, reason) in &self.0 {
             let (tags, result) = (job.tags(key).await, job.get(&ingestion::drops::result_key(key)).await);
@@ -133,7 +134,7 @@ pub(crate) async fn taken(world: &World, dropped: &[Dropped], patience: Duration
     let begin = Instant::now();
     loop {
         world.reconcile().await;
-        // Nothing comes after this, if nothing is under way now.
+        // If nothing is in flight now, no batch comes later.
         let is_idle = world.delivery.is_idle().await;
         let payloads = world.payloads().await;
         let (mut sent, mut open) = (Vec::new(), Vec::new());
@@ -149,7 +150,7 @@ pub(crate) async fn taken(world: &World, dropped: &[Dropped], patience: Duration
                 };
                 match batch.filter(has_come) {
                     Some(batch) => sent.push(version.as_sent(batch)),
-                    // Only a version that was replaced before it was copied is no batch.
+                    // A version has no batch only if it was replaced before it was copied.
                     None if version.etag == versions[versions.len() - 1].etag => {
                         version.tenant.age("DROP", &version.idempotency_key).await;
                         open.push(format!("{key} {}", version.etag));
@@ -166,8 +167,8 @@ pub(crate) async fn taken(world: &World, dropped: &[Dropped], patience: Duration
     }
 }
 
-/// Waits until the result and the tags of each file say what the batches API says of its last
-/// version, and those of the others why they are none.
+/// Waits until the result and the tags of each file show the state of its last version's batch, as
+/// the batches API does, and those of foreign files the reason of the refusal.
 pub(crate) async fn told(
     world: &World,
     job: &Job,

@@ -1,8 +1,8 @@
 //! The whole ingest in a storm: functions are killed at random, messages are delivered twice and
-//! out of order, requests to S3, SQS and DynamoDB fail, S3's news is lost, and the database
-//! crashes. Some catalogues are sent, and some are files that a job drops and writes again. When it
-//! has passed, everything that was accepted is in the table or in the errors, once, and all of it
-//! replayed changes nothing. Then the history of loads is deleted.
+//! out of order, requests to S3, SQS and DynamoDB fail, S3's notifications are lost, and the
+//! database crashes. Some catalogues are sent, and some are files that a job drops and writes
+//! again. When the storm has passed, everything that was accepted is in the table or in the errors,
+//! once, and a replay of all of it changes nothing. Then the history of loads is deleted.
 //!
 //! `STORM_SECONDS=n` makes it last longer, `STORM_SEED=n` makes the same catalogues again, and
 //! `KAFKA=1` lets chunks go through Kafka, whose brokers fail too.
@@ -33,11 +33,11 @@ use senders::Sent;
 use topic::{EVENTS, FAILURES, TOPIC};
 use world::{StandingStill, World};
 
-/// How many of the tenants also drop files.
+/// Number of the tenants that also drop files.
 const JOBS: usize = 2;
-/// How long the weather is bad where nothing else is said.
+/// Seconds that a storm lasts without `STORM_SECONDS`.
 const USUAL: u64 = 10;
-/// How long everything may take to come to its end in good weather, on a busy machine.
+/// Longest time until all batches are final after the storm, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 fn number(name: &str, usual: u64) -> u64 {
@@ -93,7 +93,7 @@ async fn whatever_was_accepted_is_there_once_after_a_storm() {
     assert_eq!(world.snapshot().await, before, "with the history deleted, nothing changes");
 }
 
-/// Ends processes at any moment of their work.
+/// Kills processes at any moment of their work.
 async fn kills(world: &World, lasts: Duration, mut random: fastrand::Rng) -> usize {
     let functions: Vec<&Function> = world.functions().collect();
     let until = tokio::time::Instant::now() + lasts;
@@ -105,7 +105,7 @@ async fn kills(world: &World, lasts: Duration, mut random: fastrand::Rng) -> usi
     killed
 }
 
-/// Ends the database as a crash does, twice.
+/// Crashes the database twice.
 async fn crashes(world: &World, lasts: Duration) {
     for _ in 0..2 {
         tokio::time::sleep(lasts / 3).await;
@@ -116,7 +116,7 @@ async fn crashes(world: &World, lasts: Duration) {
     }
 }
 
-/// In good weather nothing of what keeps batches apart may be a reason to try again.
+/// Without faults, the locks that keep batches apart must never cause a retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn batches_over_the_same_products_do_not_stop_each_other() {
     let world = World::start().await;
@@ -148,8 +148,8 @@ async fn batches_over_the_same_products_do_not_stop_each_other() {
     }
 }
 
-/// Chunks go through Kafka to their rows, and what is no chunk's ends where people look, without
-/// standing in the way of the others.
+/// Chunks go through Kafka to their rows. Records that are not chunks end in the queue of unhandled
+/// messages, and do not block the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn chunks_that_go_through_kafka_are_written_and_foreign_records_do_not_stop_them() {
     let world = World::over_kafka().await;
@@ -241,8 +241,8 @@ async fn a_chunk_that_was_given_up_is_in_the_topic_of_failures_and_no_other_even
     assert_eq!(types, BTreeSet::from(["integrahub.batch.final", "integrahub.batch.received"]));
 }
 
-/// The first of each id, as a reader keeps them, in the order of their time: a receipt is published
-/// beside the work on its batch.
+/// Returns the first event of each id, as a reader keeps them, in the order of their time: a
+/// receipt is published beside the work on its batch.
 fn without_repeats<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<&'a Value> {
     let mut ids = BTreeSet::new();
     let mut events: Vec<&Value> = events.filter(|event| ids.insert(event["id"].to_string())).collect();
@@ -250,7 +250,7 @@ fn without_repeats<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<&'a Value
     events
 }
 
-/// Notes how many connections the functions have at most.
+/// Records the greatest number of connections that the functions have at once.
 async fn watch_connections(database: Client, most: Arc<AtomicI64>) {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> $1";
     loop {

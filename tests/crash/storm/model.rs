@@ -1,8 +1,10 @@
-//! What must be there in the end. It knows no order of arrival.
+//! The rows and counts that must be there in the end. The model does not depend on the order of
+//! arrival.
 //!
-//! Of each product the greatest version of all accepted items wins. Whether it is active says the
-//! batch, among those that have a say about it, that was received last: one that contained it, or a
-//! full load of its establishment that did not. One that has it as an item in error has no say.
+//! Of each product the greatest version of all accepted items wins. Whether it is active follows
+//! from one batch: among those that decide about it, the one that was received last. A batch
+//! decides about a product if it contained it, or if it was a full load of the product's
+//! establishment without it. A batch that has the product as an item in error does not decide.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -21,7 +23,7 @@ type Row = (String, Uuid, i64, bool);
 pub(crate) struct Model {
     products: BTreeMap<Key, Row>,
     errors: BTreeSet<(Uuid, i64)>,
-    /// Items, and those of them in error.
+    /// Numbers of items, and of items in error, by batch.
     batches: BTreeMap<Uuid, (i64, i64)>,
 }
 
@@ -59,7 +61,7 @@ impl Model {
         self.batches.values().map(|(items, _)| items).sum()
     }
 
-    /// Compares with what is there, and has the books add up.
+    /// Compares the model with the database's rows, and checks that each batch's counts add up.
     pub(crate) async fn check(&self, database: &Client) {
         let sql = "SELECT cnpj, productid, title, last_batch_id, last_item_index, active FROM products";
         let rows = database.query(sql, &[]).await.unwrap();
@@ -102,12 +104,12 @@ fn stamp(batch: &Sent) -> Stamp {
     (batch.received_at, batch.batch_id)
 }
 
-/// Whether each product is active.
+/// Returns for each product whether it is active.
 fn active(sent: &[Sent]) -> HashMap<Key, bool> {
     let mut batches: Vec<&Sent> = sent.iter().collect();
     batches.sort_by_key(|batch| stamp(batch));
     let mut active: HashMap<Key, bool> = HashMap::new();
-    // A product that comes later was lacked by all before it.
+    // All batches before a product's first one lacked it.
     for batch in batches {
         let good: HashSet<&Key> = batch.items.iter().filter_map(SentItem::contained).collect();
         let spared: HashSet<&Key> = batch.items.iter().filter_map(SentItem::spared).collect();
@@ -133,7 +135,7 @@ impl SentItem {
         }
     }
 
-    /// The product of an item in error, of which nobody knows what it is like now.
+    /// The product of an item in error, whose present state is unknown.
     fn spared(&self) -> Option<&Key> {
         match self {
             Self::Bad(key) => key.as_ref(),

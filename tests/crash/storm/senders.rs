@@ -1,4 +1,4 @@
-//! Pharmacies that send catalogues, each again and again until it is taken.
+//! Pharmacies that send catalogues, each again and again until it is accepted.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::stand::{answer, http_event};
 const PATH: &str = "/v1/inovafarma/products";
 /// Products that an establishment may have.
 const PRODUCTS: u32 = 400;
-/// How often a catalogue is sent in the worst case.
+/// Most attempts to send one catalogue.
 const TRIES: u32 = 200;
 
 /// An item as the model knows it.
@@ -27,11 +27,11 @@ pub(crate) enum SentItem {
         title: String,
         updated_at: Option<Timestamp>,
     },
-    /// One that must be reported; its key where it can be read.
+    /// An item that must be reported as an error, with its key if that can be read.
     Bad(Option<Key>),
 }
 
-/// Establishment and product.
+/// Establishment (CNPJ) and product id.
 pub(crate) type Key = (String, String);
 
 /// A batch that was accepted.
@@ -54,7 +54,8 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    /// With an establishment of its own, and one that all tenants send products of.
+    /// Creates a tenant with an establishment of its own, and one that all tenants send products
+    /// of.
     pub(crate) fn new(
         id: Uuid,
         api_key: String,
@@ -77,7 +78,7 @@ impl Tenant {
         sent
     }
 
-    /// Sends one catalogue under one key until it is taken.
+    /// Sends one catalogue under one idempotency key until it is accepted.
     pub(crate) async fn send_one(&self, random: &mut fastrand::Rng) -> Sent {
         let is_full = random.f64() < 0.4;
         let (members, items) = self.catalogue(random);
@@ -113,7 +114,8 @@ impl Tenant {
         panic!("{key} was never taken");
     }
 
-    /// Ends the lease of an execution that was killed, as the time does. One that is done has none.
+    /// Ends the lease of an execution that was killed, as the passing of time does. A finished
+    /// record has no lease.
     pub(super) async fn age(&self, operation: &str, key: &str) {
         let update = self.records.update_item().table_name(variable("IDEMPOTENCY_TABLE"));
         let aged = update
@@ -146,7 +148,7 @@ impl Tenant {
                 item["CNPJ"] = json!("11222333000182");
                 return (item, SentItem::Bad(None));
             }
-            // None, one long ago, or one of a clock that is far ahead.
+            // No time, one long ago, or one of a clock that is far ahead.
             let updated_at = match random.u32(0..10) {
                 0..4 => None,
                 4..9 => Some(format!("2026-01-{:02} {:02}:00:00", random.u32(1..29), random.u32(0..24))),

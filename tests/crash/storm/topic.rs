@@ -1,6 +1,6 @@
-//! Kafka between the chunker and `upsert`, and what brings its records to the function, as Lambda
-//! does: in order within a partition, a batch again until the function took it. In a storm batches
-//! also come twice at the same time, and again later, as after a rebalance.
+//! Kafka between the chunker and `upsert`, and the delivery of its records to the function as
+//! Lambda does it: in order within a partition, and a batch again until the function took it. In a
+//! storm batches also come twice at the same time, and again later, as after a rebalance.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,15 +18,15 @@ use super::delivery::{FORGOTTEN, Shared, TWICE};
 use crate::stand::function::{Function, Invoked};
 
 pub(crate) const TOPIC: &str = "chunks.ready";
-/// Where the events of batches go, if they do.
+/// Topic for the events of batches, if they are published.
 pub(crate) const EVENTS: &str = "batches.received";
 pub(crate) const FAILURES: &str = "chunks.failed";
 const PARTITIONS: u16 = 4;
-/// Records that one execution gets at most.
+/// Most records that one execution gets.
 const BATCH: usize = 5;
-/// How long a reader waits for records, and before it delivers a batch again.
+/// Time that a reader waits for records, and pause before it delivers a batch again.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long events may take to be there.
+/// Longest wait for events to arrive in a topic.
 const EVENTS_PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Topic {
         Self { broker, readers: Vec::new() }
     }
 
-    /// What the chunker needs to know.
+    /// Variables by which the chunker sends its chunks to the topic.
     pub(crate) fn variables(&self) -> [(&'static str, String); 4] {
         [
             ("CHUNK_TRANSPORT", "kafka".to_owned()),
@@ -54,8 +54,8 @@ impl Topic {
         ]
     }
 
-    /// Waits for this many events in a topic, and then a moment for more of them: the keys, and
-    /// what they are.
+    /// Waits for this many events in a topic, and then a moment for more of them. Returns each
+    /// record's key and event.
     pub(crate) async fn events(&self, topic: &str, count: usize) -> Vec<(String, Value)> {
         let kafka = Kafka::builder(self.broker.bootstrap_servers()).connect().await.unwrap();
         let consumer = kafka.consumer_without_group().build().await.unwrap();
@@ -77,7 +77,7 @@ impl Topic {
         }
     }
 
-    /// Begins to bring records to a function, an execution for each partition.
+    /// Begins to deliver records to a function, with one execution for each partition.
     pub(crate) fn deliver_to(&mut self, function: &Function, shared: &Arc<Shared>) {
         for partition in 0..i32::from(PARTITIONS) {
             let is_idle = Arc::new(AtomicBool::new(false));
@@ -92,12 +92,13 @@ impl Topic {
         }
     }
 
-    /// Whether every record was taken, as far as the readers have looked.
+    /// True if the function took every record that the readers have received so far.
     pub(crate) fn is_idle(&self) -> bool {
         self.readers.iter().all(|(_, is_idle)| is_idle.load(Ordering::Relaxed))
     }
 
-    /// Takes the cluster away for a while: it stands still, and then a broker is off the network.
+    /// Makes the cluster unreachable for a while: it stops responding, and then a broker is off the
+    /// network.
     pub(crate) async fn fail_for(&self, time: Duration) {
         self.broker.pause();
         tokio::time::sleep(time).await;
@@ -107,7 +108,7 @@ impl Topic {
         self.broker.bring_up(1);
     }
 
-    /// Puts records that no chunker wrote among the others.
+    /// Puts records that the chunker did not write among the others.
     pub(crate) async fn spoil(&self, values: &[Option<&str>]) {
         let kafka = Kafka::builder(self.broker.bootstrap_servers()).connect().await.unwrap();
         let producer = kafka.producer().build().await.unwrap();
@@ -183,7 +184,8 @@ impl Reader {
         }
     }
 
-    /// Whether the function took the batch: anything but an error commits it.
+    /// Invokes the function with a batch; true if it took it: anything but an error commits the
+    /// batch.
     async fn invoke(&self, event: &str) -> bool {
         self.shared.delivered.fetch_add(1, Ordering::Relaxed);
         let invoked = self.function.invoke(event.to_owned().into()).await;
@@ -195,7 +197,7 @@ impl Reader {
     }
 }
 
-/// As Lambda hands over records.
+/// Returns the event in which Lambda hands over records.
 fn event(partition: i32, records: &[ConsumerRecord]) -> Value {
     let text = |bytes: &Option<_>| bytes.as_ref().map(|bytes| STANDARD.encode(bytes));
     let records: Vec<Value> = records

@@ -1,4 +1,4 @@
-//! A world of its own for the ingest: queues, a bucket, a table of batch items and a database
+//! An ingest of its own for one test: queues, a bucket, a table of batch items and a database
 //! server, beside the stack's API keys and records.
 
 use std::time::{Duration, Instant};
@@ -26,21 +26,21 @@ use super::drops::Job;
 use super::senders::{Sent, Tenant};
 use super::topic::{EVENTS, FAILURES, Topic};
 
-/// Executions at a time of each function that reads a queue.
+/// Most executions at a time of each function that reads a queue.
 const UPSERTS: usize = 4;
 const CHUNKERS: usize = 2;
 const DEAD_LETTERS: usize = 1;
 const INTAKES: usize = 2;
 const RECEIPTS: usize = 2;
-/// The functions' connections to the database at most: one for each execution, `batches` and
+/// Most connections of the functions to the database: one for each execution, `batches` and
 /// `reconcile` included.
 pub(crate) const CONNECTIONS: i64 = 4 + 2 + 2 + 1 + 1;
-/// What the test's own connections say that they are.
+/// `application_name` of the test's own connections to the database.
 pub(crate) const TEST: &str = "storm";
-/// How long nothing may happen before `reconcile` looks at it.
+/// Age in seconds from which `reconcile` checks on a payload or a batch that does not progress.
 const STILL_SECONDS: u64 = 2;
 
-/// Which functions take no work of their queues and topics.
+/// Functions that take no work from their queues and topics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StandingStill {
     Nobody,
@@ -52,9 +52,9 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) faults: Faults,
     pub(crate) delivery: Delivery,
-    /// If chunks go through Kafka. What fails of them goes through the queue.
+    /// Topic of chunks, if they go through Kafka. Chunks that fail go through the queue.
     pub(crate) topic: Option<Topic>,
-    /// If events are published. They then also go to the topic's cluster.
+    /// Event bus, if events are published. They then also go to the topic's cluster.
     pub(crate) bus: Option<FakeEventBus>,
     ingest: Function,
     batches: Function,
@@ -75,12 +75,13 @@ impl World {
         Self::with(None, None, StandingStill::Nobody).await
     }
 
-    /// With Kafka between the chunker and `upsert`.
+    /// Starts a world with Kafka between the chunker and `upsert`.
     pub(crate) async fn over_kafka() -> Self {
         Self::with(Some(Topic::start()), None, StandingStill::Nobody).await
     }
 
-    /// The same, and the events of batches on a bus and in topics of the same cluster.
+    /// Starts a world as [`Self::over_kafka`] does, with the events of batches on a bus and in
+    /// topics of the same cluster.
     pub(crate) async fn with_events(still: StandingStill) -> Self {
         Self::with(Some(Topic::start()), Some(FakeEventBus::start().await), still).await
     }
@@ -96,7 +97,8 @@ impl World {
         let received = clients.queue(&name, "batches-received", Some((&batches_failed, 5))).await;
         let chunks_failed = clients.queue(&name, "chunks-failed", Some((&unhandled, 1000))).await;
         let ready = clients.queue(&name, "chunks-ready", Some((&chunks_failed, 5))).await;
-        // A storm outlasts what an object may fail, and nobody is to look at it.
+        // A storm outlasts the attempts that an object has, and the queue of unhandled messages is
+        // not read.
         let dropped = clients.queue(&name, "drops-received", Some((&unhandled, 1000))).await;
         let receipts = clients.queue(&name, "receipts", Some((&unhandled, 1000))).await;
         clients.bucket(&name, &received, &dropped).await;
@@ -122,9 +124,9 @@ impl World {
             ("DROPS_QUEUE_URL", dropped.url.clone()),
             ("RECEIPTS_QUEUE_URL", receipts.url.clone()),
             ("RETRY_BASE_SECONDS", "1".to_owned()),
-            // The smallest there is, so that a catalogue has several.
+            // The smallest size that is allowed, so that a catalogue has several chunks.
             ("CHUNK_ITEMS", "500".to_owned()),
-            // Random catalogues have little in common, and the model knows no guard.
+            // Random catalogues have little in common, and the model has no deactivation guard.
             ("DEACTIVATION_GUARD_PERCENT", "100".to_owned()),
             ("RECONCILE_OBJECT_AGE", STILL_SECONDS.to_string()),
             ("RECONCILE_STOPPED_FOR", STILL_SECONDS.to_string()),
@@ -203,7 +205,7 @@ impl World {
         .into_iter()
     }
 
-    /// New tenants, each with an API key.
+    /// Creates tenants, each with an API key.
     pub(crate) async fn tenants(&self, count: u32) -> Vec<Tenant> {
         let mut tenants = Vec::new();
         for index in 0..count {
@@ -224,7 +226,7 @@ impl World {
         tenants
     }
 
-    /// A job that may drop a tenant's files.
+    /// Creates a job that may drop a tenant's files.
     pub(crate) async fn job(&self, tenant: &Tenant) -> Job {
         let put = self.clients.dynamodb.put_item().table_name(variable("ACCESS_TABLE"));
         put.item("pk", AttributeValue::S(format!("DROPS#{}", tenant.id)))
@@ -235,17 +237,17 @@ impl World {
         Job::new(tenant.clone(), self.clients.s3.clone(), self.bucket.clone())
     }
 
-    /// Lets the scheduled function run.
+    /// Invokes the scheduled function.
     pub(crate) async fn reconcile(&self) {
         self.reconcile.invoke(json!({}).to_string().into()).await;
     }
 
-    /// Asks for batches, as API Gateway does.
+    /// Invokes `batches` with an event of API Gateway.
     pub(crate) async fn ask(&self, event: &Value) -> Invoked {
         self.batches.invoke(event.to_string().into()).await
     }
 
-    /// The keys of all payloads.
+    /// Lists the keys of all payloads.
     pub(crate) async fn payloads(&self) -> Vec<String> {
         let list = self.clients.s3.list_objects_v2().bucket(&self.bucket).prefix("incoming/");
         let mut pages = list.into_paginator().send();
@@ -258,7 +260,7 @@ impl World {
         keys
     }
 
-    /// A connection that no function uses.
+    /// Opens a connection that no function uses.
     pub(crate) async fn database(&self) -> Client {
         let mut config: tokio_postgres::Config = self.cluster.url().parse().unwrap();
         let (client, connection) = config.application_name(TEST).connect(NoTls).await.unwrap();
@@ -272,8 +274,8 @@ impl World {
         Some(serde_json::from_value(json!(row.get::<_, String>(0))).unwrap())
     }
 
-    /// Lets the scheduled function run, and a user replay what failed, until every batch is
-    /// completed and no queue holds anything.
+    /// Invokes the scheduled function, and replays failed batches as a user would, until every
+    /// batch is completed and every queue is empty.
     pub(crate) async fn come_to_rest(&self, sent: &[Sent], patience: Duration) {
         let begin = Instant::now();
         loop {
@@ -298,8 +300,8 @@ impl World {
         }
     }
 
-    /// Lets the history of loads end now, and the scheduled function run until no batch is left. It
-    /// deletes none whose objects are not released.
+    /// Makes the history of loads expire now, and invokes the scheduled function until no batch is
+    /// left. A batch is not deleted while its objects are not released.
     pub(crate) async fn forget_batches(&self, patience: Duration) {
         let database = self.database().await;
         let sql = "UPDATE batches SET finished_at = received_at; \
@@ -319,7 +321,7 @@ impl World {
         }
     }
 
-    /// Asks for a replay as a user would, until it is taken.
+    /// Requests a replay as a user would, until it is accepted.
     pub(crate) async fn replay(&self, batch: &Sent, scope: &str) {
         let path = format!("/v1/inovafarma/batches/{}/replay", batch.batch_id);
         let headers = json!({
@@ -330,19 +332,19 @@ impl World {
         let body = json!({"scope": scope}).to_string();
         let event = http_event("POST", &path, headers, body.as_bytes());
         let replayed = answer(&event, &self.batches.invoke(event.to_string().into()).await);
-        // A late success may have been faster than the replay of what failed.
+        // A chunk that failed may have succeeded late, before the replay of the failed ones.
         let came_late = replayed.status == 409 && scope == "failed";
         assert!(replayed.status == 202 || came_late, "{}", String::from_utf8_lossy(&replayed.bytes));
     }
 
-    /// Every row of the products' table as it is, with the transaction that wrote it.
+    /// Returns every row of the products' table as it is, with the transaction that wrote it.
     pub(crate) async fn snapshot(&self) -> Vec<String> {
         let sql = "SELECT xmin::text || products::text FROM products ORDER BY cnpj, shopid, productid";
         let rows = self.database().await.query(sql, &[]).await.unwrap();
         rows.iter().map(|row| row.get(0)).collect()
     }
 
-    /// Stores every payload again as it is, as a request that is taken over does.
+    /// Stores every payload again unchanged, as a request that is taken over does.
     pub(crate) async fn store_again(&self) {
         for key in self.payloads().await {
             let s3 = &self.clients.s3;
@@ -353,7 +355,7 @@ impl World {
         }
     }
 
-    /// Moves a chunk's message to where those are that failed too often.
+    /// Moves a chunk's message to the queue of chunks that failed too often.
     pub(crate) async fn fail_chunk(&self, message: &Value) {
         let send = self.clients.sqs.send_message().queue_url(&self.chunks_failed.url);
         send.message_body(message.to_string()).send().await.unwrap();

@@ -84,7 +84,7 @@ async fn an_event_that_is_published_again_is_the_same_event() {
     let publisher = stand.to_the_bus().await;
     let database = stand.database(&publisher);
     begin(&database, &batch()).await;
-    // The bus takes it, and the function dies before the outbox knows.
+    // The bus takes the event, and the function dies before it deletes it from the outbox.
     stand.sql.batch_execute("CREATE RULE keep AS ON DELETE TO outbox DO INSTEAD NOTHING").await.unwrap();
     outbox::publish_committed(&publisher, &database).await;
     stand.sql.batch_execute("DROP RULE keep ON outbox").await.unwrap();

@@ -26,7 +26,7 @@ async fn broker() -> FakeBroker {
     broker
 }
 
-/// Those of failures first.
+/// Returns the records of both topics, those of failures first.
 fn records(broker: &FakeBroker) -> Vec<ConsumerRecord> {
     let of_topic = |topic| broker.all_records(topic).unwrap();
     [FAILURES_TOPIC, EVENTS_TOPIC].into_iter().flat_map(of_topic).collect()

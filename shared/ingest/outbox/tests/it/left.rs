@@ -1,4 +1,4 @@
-//! Publishing what stayed behind.
+//! Publishing the events that stayed in the outbox.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The outbox of a real PostgreSQL, against stand-ins for EventBridge, SNS and Kafka.
+//! Tests of the outbox with a real PostgreSQL, and stand-ins for EventBridge, SNS and Kafka.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! A database, a bus and a topic of one test.
+//! The database, the bus and the topic of one test.
 
 use catalog::{Announced, Database, DatabaseConfig, NewBatch, Seal, SealedChunk};
 use events::{Event, Publisher, Settings};
@@ -47,33 +47,33 @@ impl Stand {
         Publisher::of(&Sdk::at(&self.bus.endpoint(), "us-east-1", "key", "secret").await, settings)
     }
 
-    /// To the bus alone.
+    /// A publisher to the bus alone.
     pub(crate) async fn to_the_bus(&self) -> Publisher {
         self.publisher(Settings { bus: Some(BUS.to_owned()), ..Settings::default() }).await
     }
 
-    /// To the bus and the topic.
+    /// A publisher to the bus and the topic of SNS.
     pub(crate) async fn to_both(&self) -> Publisher {
         self.publisher(both()).await
     }
 
-    /// To a topic of this ARN alone.
+    /// A publisher to the SNS topic of this ARN alone.
     pub(crate) async fn to_the_topic(&self, arn: &str) -> Publisher {
         self.publisher(Settings { topic: Some(arn.to_owned()), ..Settings::default() }).await
     }
 
-    /// To the bus, the topic of SNS, and the topics of this cluster.
+    /// A publisher to the bus, the topic of SNS, and the topics of this cluster.
     pub(crate) async fn to_all(&self, broker: &FakeBroker) -> Publisher {
         let kafka = kafka_settings(&broker.bootstrap_servers());
         self.publisher(Settings { kafka: Some(kafka), ..both() }).await
     }
 
-    /// To the topics of Kafka alone.
+    /// A publisher to the topics of Kafka alone.
     pub(crate) async fn to_kafka(&self, servers: &str) -> Publisher {
         self.publisher(Settings { kafka: Some(kafka_settings(servers)), ..Settings::default() }).await
     }
 
-    /// As a process has it.
+    /// Database as a process of the ingest opens it.
     pub(crate) fn database(&self, publisher: &Publisher) -> Database {
         Database::new(self.config.clone()).with_outbox(outbox::needed_by(publisher))
     }
@@ -116,7 +116,7 @@ pub(crate) fn batch() -> NewBatch {
     NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any }
 }
 
-/// The first fact of a batch of two chunks: one is given up.
+/// Records a batch of two chunks and its first event: one chunk is given up.
 pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
     database.begin_chunking(batch, Plan::default()).await.unwrap();
     let (batch_id, generation) = (batch.metadata.batch_id, Generation::FIRST);
@@ -143,7 +143,7 @@ pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
     database.fail_chunk(&given_up, "no answer").await.unwrap();
 }
 
-/// Its last one: the other chunk is written.
+/// Writes the other chunk of a batch, which makes its last event.
 pub(crate) async fn end(database: &Database, batch: &NewBatch) {
     database.write_chunk(&chunk(batch, 1)).await.unwrap();
 }
@@ -166,7 +166,7 @@ pub(crate) fn types(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["type"].as_str().unwrap()).collect()
 }
 
-/// The envelope and the data are as their schemas say.
+/// Checks that the envelope and the data of an event match their schemas.
 pub(crate) fn conforms(event: &Value) {
     let (_, data) = Event::DATA_SCHEMAS.into_iter().find(|(of_type, _)| event["type"] == *of_type).unwrap();
     for (schema, value) in [(Event::SCHEMA, event), (data, &event["data"])] {
