@@ -8,8 +8,8 @@ use uuid::Uuid;
 /// Bytes of the tag that binds a position to its list.
 const TAG: usize = 8;
 
-/// The list that a cursor is of: a tenant's, by what was asked for. A cursor of another one is
-/// refused, since it would skip something there.
+/// Identity of a list: the hash of a tenant and its query. A cursor of another list is refused,
+/// since it would skip batches there.
 #[derive(Clone, Debug)]
 pub(crate) struct ListOf(Sha256);
 
@@ -25,14 +25,14 @@ impl ListOf {
         Self(hash)
     }
 
-    /// The cursor of a position.
+    /// Encodes a position as a cursor of this list.
     pub(crate) fn cursor<const N: usize>(&self, position: [u8; N]) -> String {
         let mut bytes = position.to_vec();
         bytes.extend(self.tag(&position));
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The position of a cursor of this list.
+    /// Decodes the position of a cursor; `None` if the text is not a cursor of this list.
     pub(crate) fn position<const N: usize>(&self, cursor: &str) -> Option<[u8; N]> {
         let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
         let (position, tag) = bytes.split_first_chunk::<N>()?;

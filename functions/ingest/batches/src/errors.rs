@@ -17,12 +17,14 @@ use crate::{Batches, from_database};
 
 /// The most items of a page.
 const MAX: u16 = 10_000;
-/// Items of a JSON page if the request does not say. A page of lines has as many as allowed.
+/// Items of a JSON page if the request has no `limit`. A page of lines has as many as allowed.
 const DEFAULT: u16 = 100;
-/// Bytes after which a page ends: with every quote escaped, Lambda's 6 MB still carry it.
+/// Bytes of texts after which a page ends. With every quote escaped, it still fits Lambda's limit
+/// of 6 MB for a response.
 const MAX_BYTES: usize = 4_000_000;
 
-/// Header with the number of items in error that no page has, in a report of lines.
+/// Header of a report of lines with the number of items in error that are on no page, because the
+/// database does not list them.
 const ERRORS_OMITTED: &str = "x-errors-omitted";
 
 /// A page as JSON.
@@ -53,7 +55,7 @@ impl Batches {
                 })?))
             }
         };
-        // One more tells whether there is another page.
+        // One item more than wanted shows whether there is another page.
         let wanted = u32::from(limit).saturating_add(1);
         let found = self.database.item_errors(viewer, batch_id, after, wanted).await;
         let ItemErrorPage { errors, omitted } = match found.map_err(|error| from_database(&error))? {
@@ -81,7 +83,7 @@ impl Batches {
     }
 }
 
-/// The items of a page as JSON texts, and the last of them where more follow.
+/// Returns the items of a page as JSON texts, and the index of its last item if more items follow.
 fn page(errors: &[ItemError], limit: usize) -> Result<(Vec<String>, Option<u64>), Problem> {
     let (mut texts, mut bytes) = (Vec::new(), 0_usize);
     let mut last = None;

@@ -1,4 +1,4 @@
-//! What answers look like.
+//! Formats of responses.
 
 use api::{Problem, Reason, Reply};
 use http::HeaderMap;
@@ -42,12 +42,13 @@ impl Format {
     }
 }
 
-/// A JSON answer that is true for the moment only.
+/// Makes a JSON response that must not be cached.
 pub(crate) fn json(body: &impl Serialize) -> Result<Reply, Problem> {
     Ok(fresh(Reply::new(200, "application/json", text(body)?)))
 }
 
-/// Lines that are true for the moment only, and where they go on.
+/// Makes a response of lines that must not be cached, with a `Link` to the next page if there is
+/// one.
 pub(crate) fn lines(lines: &[String], next: Option<String>) -> Reply {
     let body = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
     let mut reply = fresh(Reply::new(200, LINES, body));
@@ -57,10 +58,10 @@ pub(crate) fn lines(lines: &[String], next: Option<String>) -> Reply {
     reply
 }
 
-/// The JSON text of anything that is shown.
+/// Serializes a body as JSON.
 pub(crate) fn text(body: &impl Serialize) -> Result<String, Problem> {
     serde_json::to_string(body).map_err(|error| {
-        tracing::error!(event_type = "batches.unwritable", error = %error, "an answer cannot be written");
+        tracing::error!(event_type = "batches.unwritable", error = %error, "cannot write a response: {error}");
         Problem::new(Reason::StoreUnavailable, "what is known of batches cannot be shown")
     })
 }

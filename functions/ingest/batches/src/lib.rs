@@ -1,8 +1,8 @@
 //! `GET /v1/inovafarma/batches`, `…/{batch_id}`, `…/{batch_id}/errors` and
-//! `…/{batch_id}/errors.ndjson`: what became of what was loaded; `POST …/{batch_id}/replay`: do it
-//! again.
+//! `…/{batch_id}/errors.ndjson`: the state and the results of loads; `POST …/{batch_id}/replay`:
+//! processes a batch again.
 //!
-//! PostgreSQL is asked first. What it does not know yet is known by the batch's item, which is
+//! PostgreSQL is asked first. A batch that it does not have yet is read from its item, which is
 //! shown in the same form as soon as the payload is stored or waited for: from before the answer
 //! 202 or 201 on.
 
@@ -39,7 +39,7 @@ use crate::query::Query;
 use crate::readiness::Queues;
 use crate::route::Asked;
 
-/// The function, with everything that it needs injected.
+/// The function's state: its clients and settings, all injected.
 #[derive(Debug)]
 pub struct Batches {
     service: &'static str,
@@ -94,7 +94,7 @@ impl Batches {
         format::json(&self.find(viewer, batch_id).await?)
     }
 
-    /// The batch as the database knows it, or else its item.
+    /// Reads a batch from the database, or else from its item.
     async fn find(&self, viewer: &Viewer, batch_id: Uuid) -> Result<BatchView, Problem> {
         let known = self.database.batch(viewer, batch_id).await.map_err(|error| from_database(&error))?;
         if let Some(batch) = known {
@@ -104,7 +104,7 @@ impl Batches {
     }
 }
 
-/// The caller, as every query takes it.
+/// Returns the caller as the tenant and the establishments by which each query is limited.
 fn viewer(principal: &Principal) -> Result<Viewer, Problem> {
     Viewer::limited(principal.tenant_id()?, principal.cnpjs())
         .map_err(|error| principal.refused("cnpjs", &error))
@@ -136,6 +136,6 @@ fn from_storage(error: &ObjectError) -> Problem {
 }
 
 fn unavailable(store: &str, error: &(dyn std::error::Error + 'static)) -> Problem {
-    tracing::error!(event_type = "batches.store_unavailable", error, "cannot read {store}");
+    tracing::error!(event_type = "batches.store_unavailable", error, "cannot read {store}: {error}");
     Problem::new(Reason::StoreUnavailable, "what is known of batches cannot be read now")
 }

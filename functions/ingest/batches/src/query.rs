@@ -1,4 +1,4 @@
-//! The values of a query.
+//! Parameters of a query string.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -9,7 +9,8 @@ use ingestion::batch::BatchStatus;
 use serde_json::json;
 use url::form_urlencoded;
 
-/// A query's values by their names, all of which the path takes.
+/// Parameters of a request by their names, each with its first value and the number of times that
+/// it is given. The path takes all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Query<'a>(BTreeMap<String, (std::borrow::Cow<'a, str>, usize)>);
 
@@ -17,7 +18,7 @@ impl<'a> Query<'a> {
     /// Reads the query of a path that takes the parameters `known`.
     ///
     /// # Errors
-    /// 400 for any other parameter: of a misspelt filter, the whole list would come.
+    /// 400 for any other parameter: with a misspelt filter, the response would be the whole list.
     pub(crate) fn parse(text: &'a str, known: &[&str]) -> Result<Self, Problem> {
         let mut values = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
@@ -29,7 +30,7 @@ impl<'a> Query<'a> {
         Ok(Self(values))
     }
 
-    /// The value of a name as it stands.
+    /// Returns the value of a parameter unchanged; `None` if it is not given.
     fn value(&self, name: &str) -> Result<Option<&str>, Problem> {
         match self.0.get(name) {
             None => Ok(None),
@@ -38,7 +39,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// The text of a name that may be empty, as the contract says; that is as good as none.
+    /// Returns the text of a parameter. An empty text counts as `None`, as the contract says.
     ///
     /// # Errors
     /// 400 if it is given more than once.
@@ -46,7 +47,7 @@ impl<'a> Query<'a> {
         Ok(self.value(name)?.filter(|value| !value.is_empty()))
     }
 
-    /// A number within bounds.
+    /// Reads the parameter `limit`, a number within `bounds`.
     ///
     /// # Errors
     /// 400 for anything else.
@@ -58,18 +59,18 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// A value of a type of its own.
+    /// Parses the value of a parameter.
     ///
     /// # Errors
-    /// 400 for anything else, with what the type says of it.
+    /// 400 if it cannot be parsed, with the type's own error text.
     pub(crate) fn parsed<T: FromStr<Err: ToString>>(&self, name: &str) -> Result<Option<T>, Problem> {
         self.value(name)?.map(|text| typed(name, text)).transpose()
     }
 
-    /// A value of a type of its own, of a name that may be empty, as the contract says.
+    /// Parses the value of a parameter. An empty text counts as `None`, as the contract says.
     ///
     /// # Errors
-    /// 400 for anything else, with what the type says of it.
+    /// 400 if it cannot be parsed, with the type's own error text.
     pub(crate) fn parsed_or_empty<T: FromStr<Err: ToString>>(
         &self,
         name: &str,
@@ -77,10 +78,10 @@ impl<'a> Query<'a> {
         self.text(name)?.map(|text| typed(name, text)).transpose()
     }
 
-    /// A batch's status.
+    /// Reads the parameter `status`.
     ///
     /// # Errors
-    /// 400 for anything else.
+    /// 400 for anything else than a batch's status.
     pub(crate) fn status(&self) -> Result<Option<BatchStatus>, Problem> {
         let Some(text) = self.value("status")? else { return Ok(None) };
         let known = BatchStatus::ALL.into_iter().find(|status| status.as_str() == text);
@@ -104,7 +105,7 @@ fn unknown(name: &str, known: &[&str]) -> Problem {
     invalid(&cut(name, 100), detail)
 }
 
-/// A value in the path or the query that cannot be used.
+/// Makes the problem of a value in the path or the query that cannot be used.
 pub(crate) fn invalid(parameter: &str, detail: impl AsRef<str>) -> Problem {
     Problem::new(Reason::InvalidParameter, format!("{parameter} {}", detail.as_ref()))
         .extension("parameter", json!(parameter))

@@ -1,5 +1,5 @@
-//! Whether the ingest's stores answer. `GET /health/ready` of the API asks for it, by a call from
-//! function to function, since the database may be where only this one reaches it.
+//! Readiness of the ingest's stores. The API's `GET /health/ready` invokes this function for it,
+//! since the database may be reachable from this one only.
 
 use api::Reply;
 use api::readiness::{Dependencies, Dependency};
@@ -19,7 +19,7 @@ pub(crate) struct Queues {
     pub(crate) chunks: String,
 }
 
-/// No route of the API leads here.
+/// Path by which another function asks for readiness. No route of the API leads here.
 const PATH: &str = "/health/ready";
 
 pub(crate) fn is_asked(request: &Request) -> bool {

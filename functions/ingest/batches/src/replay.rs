@@ -1,7 +1,8 @@
 //! `POST …/{batch_id}/replay`: a batch is processed again, in a new generation.
 //!
-//! The database remembers what a request began. So an attempt may die at any point: the one that
-//! takes over finds the same generation, notifies the chunker again, and gives the same answer.
+//! The database keeps the replay that a request began. So an attempt may die at any point: the one
+//! that takes over finds the same generation, notifies the chunker again, and responds with the
+//! same result.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use uuid::Uuid;
 use crate::route::BATCHES;
 use crate::{Batches, from_database, not_found};
 
-/// The kind of work, as records name it.
+/// Type of a replay in idempotency records.
 const REPLAY: OperationType = OperationType::named("REPLAY");
 
 /// A request that passed every check.
@@ -74,7 +75,7 @@ impl Batches {
         retention.map_err(|error| Problem::new(Reason::IdempotencyExpiryOutOfRange, error.to_string()))
     }
 
-    /// Begins the replay that a claim is for. Repeated, it finds what was begun.
+    /// Begins the replay of a claim. A repeated call returns the replay that the first one began.
     async fn begin(&self, wanted: &Wanted, execution: &Execution) -> Result<BegunReplay, Problem> {
         let (viewer, batch_id) = (&wanted.viewer, wanted.batch_id);
         let request = ReplayRequest {
@@ -84,8 +85,8 @@ impl Batches {
         };
         let uris = self.database.objects_to_replay(viewer, batch_id, &request).await;
         let uris = uris.map_err(|error| from_database(&error))?;
-        // Only some are looked at. The chunker keeps all of them from expiring once the replay has
-        // begun.
+        // Only some objects are checked. The chunker keeps all of them from expiring once the
+        // replay has begun.
         let keys: Vec<String> =
             uris.iter().filter_map(|uri| self.objects.key(uri)).map(str::to_owned).collect();
         let there = self.objects.there(keys).await.map_err(|error| from_storage(&error))?;
@@ -96,13 +97,18 @@ impl Batches {
                 .map(String::as_str)
                 .collect();
             let objects = gone.join(", ");
-            tracing::warn!(event_type = "batch.objects_gone", objects, "the batch cannot be replayed");
+            tracing::warn!(
+                event_type = "batch.objects_gone",
+                objects,
+                "batch {batch_id} cannot be replayed: {} of its objects are gone",
+                gone.len()
+            );
             return Err(not_replayable(NotReplayable::ObjectsGone));
         }
         let outcome = self.database.replay(viewer, batch_id, &request).await;
         match outcome.map_err(|error| from_database(&error))? {
             ReplayOutcome::Begun(begun) => {
-                report(self.service, wanted.replay, &begun);
+                report(self.service, wanted, &begun);
                 Ok(begun)
             }
             ReplayOutcome::Repeated(begun) => Ok(begun),
@@ -111,8 +117,8 @@ impl Batches {
         }
     }
 
-    /// Sends the payload's notification, which starts the replay. If that fails, the batch is found
-    /// stalled later, and restarted then.
+    /// Sends the payload's notification, which starts the replay. If that fails, `reconcile` finds
+    /// the batch stalled and restarts it.
     async fn tell(&self, payload_uri: &str) {
         let Err(error) = payloads::notify(&self.objects, &self.payloads, payload_uri).await else { return };
         let event_type = match error {
@@ -123,7 +129,7 @@ impl Batches {
         tracing::error!(
             event_type,
             error,
-            "cannot send the payload's notification; reconcile will send it again"
+            "cannot send the notification of {payload_uri}; reconcile will send it again: {error}"
         );
     }
 }
@@ -163,7 +169,7 @@ fn not_begun(wanted: &Wanted) -> Problem {
 fn not_replayable(reason: NotReplayable) -> Problem {
     let problem = Problem::new(Reason::BatchNotReplayable, reason.to_string());
     match reason {
-        // It ends by itself.
+        // The batch's processing ends without the client.
         NotReplayable::UnderWay(_) => problem.retry_after(5),
         _ => problem,
     }
@@ -171,17 +177,19 @@ fn not_replayable(reason: NotReplayable) -> Problem {
 
 fn from_storage(error: &ObjectError) -> Problem {
     let error: &dyn std::error::Error = error;
-    tracing::error!(event_type = "batches.storage_unavailable", error, "S3 did not answer");
+    tracing::error!(event_type = "batches.storage_unavailable", error, "cannot check objects in S3: {error}");
     Problem::new(Reason::StoreUnavailable, "the batch cannot be replayed now; ask again with the same key")
 }
 
-fn report(service: &str, replay: Replay, begun: &BegunReplay) {
+fn report(service: &str, wanted: &Wanted, begun: &BegunReplay) {
     tracing::info!(
         event_type = "batch.replayed",
         generation = begun.generation.number(),
-        scope = replay.scope.as_str(),
+        scope = wanted.replay.scope.as_str(),
         chunks = begun.chunks,
-        "the batch is processed again"
+        "batch {} is processed again, in generation {}",
+        wanted.batch_id,
+        begun.generation.number()
     );
     metrics::count(service, &[metrics::BATCHES_REPLAYED], Map::new());
 }

@@ -31,7 +31,7 @@ impl Endpoint {
         }
     }
 
-    /// The parameters of its query.
+    /// Names of the parameters that the request's query takes.
     pub(crate) const fn parameters(self) -> &'static [&'static str] {
         match self {
             Self::List => &["status", "load_type", "source_key", "limit", "cursor"],
@@ -49,15 +49,17 @@ impl Endpoint {
     }
 }
 
-/// Request, and its batch: the id as it was sent, empty for the list.
+/// Request, and its batch's id as it was sent; empty for the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
     pub(crate) endpoint: Endpoint,
     pub(crate) batch_id: &'a str,
 }
 
+/// Finds the request that a method and a path ask for.
+///
 /// # Errors
-/// 404 and 405.
+/// 404 for an unknown path, and 405 for another method of a known one.
 pub(crate) fn asked<'a>(method: &str, path: &'a str) -> Result<Asked<'a>, Problem> {
     let asked = |endpoint: Endpoint| {
         path_parameter(endpoint.route().path, path).map(|batch_id| Asked { endpoint, batch_id })

@@ -13,7 +13,8 @@ use transport::PayloadsReceived;
 use crate::Batches;
 use crate::readiness::Queues;
 
-/// A client that reads a batch should learn soon that the database is down.
+/// Longest wait for the database. A client that reads a batch should learn soon that the database
+/// is down.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Batches {

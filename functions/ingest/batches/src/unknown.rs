@@ -1,5 +1,5 @@
-//! Batches that PostgreSQL does not know yet: their items, as far as their payload is there or
-//! waited for.
+//! Batches that PostgreSQL does not know yet: their items, if their payload is stored or waited
+//! for.
 
 use std::collections::HashSet;
 
@@ -14,34 +14,36 @@ use uuid::Uuid;
 
 use crate::{Batches, from_accepted, from_database, from_storage, not_found, view};
 
-/// Number of times that one request asks for items: [`MAX_PAGE`] of them each time.
+/// Most queries for items in one request: each reads [`MAX_PAGE`] of them.
 const MAX_LOOKS: u8 = 4;
 
-/// Range of the items that are looked at.
+/// Range of the items that are searched.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span<'a> {
     pub(crate) filter: &'a BatchFilter,
-    /// Batch before which the range begins: all are older.
+    /// Batch before which the range begins: all items are older than it. `None` begins at the
+    /// newest.
     pub(crate) before: Option<Uuid>,
-    /// Batch that ends the range: none is older.
+    /// Batch that ends the range: no item is older than it.
     pub(crate) down_to: Option<Uuid>,
     pub(crate) now: Timestamp,
 }
 
-/// Batches found that PostgreSQL does not know, and how far the search went.
+/// Batches found that PostgreSQL does not know, and the end of the search.
 #[derive(Debug, Default)]
 pub(crate) struct Unknown {
-    /// The newest first.
+    /// Batches, the newest first.
     pub(crate) batches: Vec<BatchView>,
-    /// The last batch that was looked at, where older ones may follow.
+    /// Last batch that was searched, if older ones may follow.
     pub(crate) looked_to: Option<Uuid>,
-    /// Whether PostgreSQL knows one by now that was not among those that it knew.
+    /// True if PostgreSQL has learned of a batch since it was queried.
     pub(crate) became_known: bool,
 }
 
 impl Batches {
-    /// Looks for batches that the viewer is shown and that PostgreSQL does not know, until there
-    /// are `wanted` or a bounded number of items was looked at. `known` are some that it knows.
+    /// Searches for batches that the viewer may see and that PostgreSQL does not know, until there
+    /// are `wanted` of them or a bounded number of items was searched. `known` are ids that
+    /// PostgreSQL has.
     pub(crate) async fn unknown(
         &self,
         viewer: &Viewer,
@@ -52,7 +54,7 @@ impl Batches {
         let &Span { filter, before, down_to, now } = span;
         let is_limited = viewer.limits().is_some();
         let is_filtered = is_limited || *filter != BatchFilter::default();
-        // Where every item is wanted, so many are enough.
+        // Without a filter every item counts, so one query for `wanted` items is enough.
         let (at_once, looks) = if is_filtered { (MAX_PAGE, MAX_LOOKS) } else { (wanted, 1) };
         let BatchFilter { status, load_type, ref source_key } = *filter;
         let mut items = Wanted { before, down_to, status, load_type, source_key: source_key.clone() };
@@ -76,8 +78,8 @@ impl Batches {
         Ok(found)
     }
 
-    /// Adds those of the items that PostgreSQL does not know, as long as there are not more than
-    /// `wanted`: then it gives the last one that was looked at.
+    /// Adds the items that PostgreSQL does not know, until there are `wanted` batches. If items are
+    /// left over then, it returns the last one that was searched.
     async fn add(
         &self,
         found: &mut Unknown,
@@ -103,7 +105,10 @@ impl Batches {
         Ok(last.filter(|_| cut_off))
     }
 
-    /// A batch that PostgreSQL does not know.
+    /// Returns a batch that PostgreSQL does not know, from its item.
+    ///
+    /// # Errors
+    /// 404 if it has no item, or its payload was never stored.
     pub(crate) async fn unknown_one(&self, viewer: &Viewer, batch_id: Uuid) -> Result<BatchView, Problem> {
         let found = self.accepted.get(viewer, batch_id).await.map_err(|error| from_accepted(&error))?;
         let now = Timestamp::now();
@@ -111,8 +116,8 @@ impl Batches {
         stored.first().map(|batch| view::of(batch, now)).ok_or_else(not_found)
     }
 
-    /// Keeps the batches that are more than the beginning of a request: a payload that should be
-    /// there is there. It is not if the request was refused, or has not come to its end.
+    /// Keeps the batches whose payload is stored, and those that still wait for one. A payload is
+    /// missing if its request was refused, or has not ended.
     async fn stored(
         &self,
         batches: Vec<AcceptedBatch>,

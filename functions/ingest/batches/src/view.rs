@@ -1,4 +1,4 @@
-//! A batch that PostgreSQL does not know yet, in the form in which it shows batches.
+//! A batch that PostgreSQL does not know yet, in the same form as the batches that it knows.
 
 use catalog::{BatchView, ChangesView, ChunksView, PayloadView};
 use ingestion::batch::{BatchStatus, Deactivation};
@@ -6,7 +6,7 @@ use ingestion::chunk::Generation;
 use ingestion::payload::{AcceptedBatch, LoadType};
 use jiff::Timestamp;
 
-/// The batch as it stands at `now`.
+/// Shows a batch with its status at `now`.
 pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
     let metadata = &batch.metadata;
     let status = batch.status(now);
@@ -39,7 +39,7 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
     }
 }
 
-/// Warning of a payload that did not come in time, with what its sender can do.
+/// Warning about a payload that did not come in time, with the next step for its sender.
 const fn never_came(is_dropped: bool) -> &'static str {
     if is_dropped {
         "the file was deleted, moved or replaced before it was copied, so nothing of it was loaded: write it \

@@ -1,8 +1,8 @@
 //! `GET /v1/inovafarma/batches`: the batches that the caller may see, the newest first.
 //!
-//! A list is walked by batch ids, whatever they are filtered by. A page therefore says how far it
-//! looked, and `next_cursor` is there until everything was looked at, also where a page has few
-//! batches or none.
+//! A list is walked by batch ids, also if it is filtered. `next_cursor` is the last id that a page
+//! searched, and is there until all ids were searched, so a page may have few batches or none and
+//! still have a next one.
 
 use std::cmp::Reverse;
 
@@ -60,7 +60,7 @@ impl Batches {
         before: Option<Uuid>,
         limit: u16,
     ) -> Result<(Vec<BatchView>, Option<Uuid>), Problem> {
-        // One more tells whether there is another page.
+        // One batch more than wanted shows whether there is another page.
         let wanted = limit.saturating_add(1);
         let mut known = self.known(viewer, filter, wanted, before).await?;
         if !may_be_unknown(filter.status) {
@@ -89,13 +89,14 @@ impl Batches {
     }
 }
 
-/// Tells whether a batch can have this status without PostgreSQL knowing it.
+/// True if a batch can have this status before PostgreSQL knows it.
 const fn may_be_unknown(status: Option<BatchStatus>) -> bool {
     matches!(status, None | Some(BatchStatus::Received | BatchStatus::AwaitingUpload | BatchStatus::Expired))
 }
 
-/// The newest `limit` of both, and where to look further: behind the last of them where more
-/// follow, or else behind the last batch that was looked at. What is in both is as PostgreSQL says.
+/// Merges both lists: returns the newest `limit` batches, and the id from which to search further:
+/// the last batch returned if more follow, or else the last one that was searched. A batch that is
+/// in both lists is taken from PostgreSQL.
 fn merge(
     known: Vec<BatchView>,
     unknown: Vec<BatchView>,
@@ -104,10 +105,11 @@ fn merge(
 ) -> (Vec<BatchView>, Option<Uuid>) {
     let mut batches = known;
     batches.extend(unknown);
-    // A stable sort, so that of two the one of PostgreSQL comes first.
+    // The sort is stable, so of two entries of one batch PostgreSQL's comes first.
     batches.sort_by_key(|batch| Reverse(batch.batch_id));
     batches.dedup_by_key(|batch| batch.batch_id);
-    // Of older ones, those that PostgreSQL does not know are not known here either.
+    // Older batches were not searched for those that PostgreSQL does not know, so they belong to a
+    // later page.
     batches.retain(|batch| looked_to.is_none_or(|looked_to| batch.batch_id >= looked_to));
     let limit = usize::from(limit);
     let more = batches.len() > limit;

@@ -7,7 +7,7 @@ use super::*;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-/// A batch with a number for its id; the greater, the newer.
+/// Returns a batch with a number for its id; the greater, the newer.
 fn full(id: u128) -> BatchView {
     let batch = AcceptedBatch {
         metadata: PayloadMetadata {
