@@ -1,4 +1,4 @@
-//! One batch: cut, sealed and announced, or found in one of these states.
+//! One batch: it is cut, sealed and announced, or was found in one of these states.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -18,12 +18,12 @@ use crate::storage::Stored;
 use crate::unusable::Unusable;
 use crate::{Chunker, ChunkerError};
 
-/// Chunks of a replay whose tags are removed, and that are announced, at once.
+/// Chunks of a replay whose tags are removed, and that are announced, in one step.
 const SLICE: usize = 200;
 
 impl Chunker {
-    /// Brings a batch as far as it can be brought here. Idempotent by the batch's id: completed
-    /// steps are skipped, but pending chunks are announced again.
+    /// Continues a batch from its present state. Idempotent by the batch's id: completed steps are
+    /// skipped, but pending chunks are announced again.
     pub(crate) async fn advance(&self, batch: &NewBatch, head: &Head) -> Result<(), ChunkerError> {
         match self.database.begin_chunking(batch, self.settings.plan).await? {
             ChunkingOutcome::Chunk { plan, generation } => {
@@ -40,29 +40,36 @@ impl Chunker {
                 tracing::warn!(
                     event_type = "batch.too_old",
                     %status,
-                    "the batch is older than the history of loads and is not processed"
+                    "batch {} is older than the history of loads and is not processed; it is {status}",
+                    batch.metadata.batch_id
                 );
                 self.release(batch).await;
                 Ok(())
             }
             ChunkingOutcome::Final(status) => {
-                tracing::info!(event_type = "batch.final_before", %status, "the batch was final before");
+                let batch_id = batch.metadata.batch_id;
+                tracing::info!(
+                    event_type = "batch.final_before",
+                    %status,
+                    "batch {batch_id} was final before: {status}"
+                );
                 self.release(batch).await;
                 Ok(())
             }
         }
     }
 
-    /// Keeps the payload of a batch from expiring, because this run or a later one reads it. It has
-    /// the tag if the batch is replayed, or was given up in this generation. Only the run that goes
-    /// on from there sees that it was given up, and that run may die, so every run removes the tag.
+    /// Removes the tag by which a batch's payload expires, because this run or a later one reads
+    /// it. It has the tag if the batch is replayed, or was given up in this generation. Only the
+    /// run that goes on from there sees that it was given up, and that run may die, so every run
+    /// removes the tag.
     async fn keep_payload(&self, batch: &NewBatch) -> Result<(), ChunkerError> {
         Ok(self.objects.untag_final(vec![batch.payload_uri.clone()]).await?)
     }
 
-    /// Lets the objects expire that runs of earlier generations stored before their batch begins
-    /// again. They never came to a seal, so the database knows none of them, and no later release
-    /// finds them. A failure costs storage and nothing else.
+    /// Tags the objects that runs of earlier generations stored, so that they expire. Those runs
+    /// died before the seal, so the database knows none of the objects, and no later release finds
+    /// them. A failure costs storage and nothing else.
     async fn give_up_earlier(&self, batch: &NewBatch, generation: Generation) {
         if generation == Generation::FIRST {
             return;
@@ -74,7 +81,7 @@ impl Chunker {
                 tracing::warn!(
                     event_type = "batch.not_tagged",
                     error,
-                    "objects of an earlier generation will not expire"
+                    "objects of earlier generations of batch {batch_id} will not expire: {error}"
                 );
             }
         }
@@ -118,7 +125,9 @@ impl Chunker {
         tracing::info!(
             event_type = "batch.announced_again",
             chunks = pending.len(),
-            "the batch was cut before"
+            "batch {} was cut before; its {} pending chunks were announced again",
+            batch.metadata.batch_id,
+            pending.len()
         );
         Ok(())
     }
@@ -126,8 +135,14 @@ impl Chunker {
     /// Finalizes a batch without pending chunks: a replay that only deactivates, or a batch whose
     /// last writer died before it did so.
     async fn finish(&self, batch: &NewBatch) -> Result<(), ChunkerError> {
-        let end = self.database.finalize(batch.metadata.batch_id).await?;
-        tracing::info!(event_type = "batch.finished", status = %end.status, "the batch had no pending chunk");
+        let batch_id = batch.metadata.batch_id;
+        let end = self.database.finalize(batch_id).await?;
+        let status = end.status;
+        tracing::info!(
+            event_type = "batch.finished",
+            %status,
+            "batch {batch_id} had no pending chunk and is {status}"
+        );
         if end.status.is_final() {
             self.release(batch).await;
         }
@@ -169,7 +184,7 @@ impl Chunker {
         };
         match pipeline::run(spec, &mut source, &output).await.map_err(ChunkerError::Run)? {
             Outcome::Cut(cut) => {
-                report(&cut, began);
+                report(batch, &cut, began);
                 self.seal(batch, generation, cut).await
             }
             Outcome::Unusable { why, errors_omitted, stored } => {
@@ -185,7 +200,7 @@ impl Chunker {
             // A faster run may have died before it announced the chunks.
             SealOutcome::Sealed(status) | SealOutcome::AlreadySealed(status) => status,
             SealOutcome::Superseded => {
-                tracing::info!(event_type = "batch.superseded", "a replay of the batch has begun");
+                tracing::info!(event_type = "batch.superseded", "a replay of batch {batch_id} has begun");
                 return Ok(());
             }
         };
@@ -243,7 +258,8 @@ impl Chunker {
             code,
             byte_offset = why.byte_offset,
             detail = why.detail,
-            "the payload is unusable"
+            "the payload of batch {} is unusable: {code}",
+            batch.metadata.batch_id
         );
         metrics::count(crate::SERVICE, &[metrics::PAYLOADS_FAILED], serde_json::Map::new());
         let failure =
@@ -257,7 +273,8 @@ impl Chunker {
             tracing::warn!(
                 event_type = "batch.not_tagged",
                 error,
-                "chunks of an unusable payload will not expire"
+                "chunks of the unusable payload of batch {} will not expire: {error}",
+                batch.metadata.batch_id
             );
         }
         if self.database.fail_payload(batch, &failure, errors_omitted).await?.is_final() {
@@ -282,7 +299,7 @@ fn origin(batch: &NewBatch) -> Origin {
     }
 }
 
-fn report(cut: &Cut, began: Instant) {
+fn report(batch: &NewBatch, cut: &Cut, began: Instant) {
     let took = Measure::duration(began.elapsed());
     tracing::info!(
         event_type = "batch.cut",
@@ -292,7 +309,11 @@ fn report(cut: &Cut, began: Instant) {
         items_partial = cut.items_partial,
         chunks = cut.chunks.len(),
         duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        "the payload was cut into chunks"
+        "the payload of batch {} was cut: {} items in {} chunks, {} items in error",
+        batch.metadata.batch_id,
+        cut.items_parsed,
+        cut.chunks.len(),
+        cut.items_in_error
     );
     let measures = [
         (metrics::PAYLOADS_CUT, Measure::Count(1)),

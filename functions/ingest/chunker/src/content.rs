@@ -17,7 +17,7 @@ struct Seen {
     hash: Sha256,
 }
 
-/// The content as a whole.
+/// Size and checksum of the whole decoded content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Whole {
     pub(crate) bytes: u64,

@@ -9,16 +9,17 @@ use crate::content::Whole;
 use crate::report::Report;
 use crate::unusable::{Unusable, UnusableCode};
 
-/// Upper limits of a payload, beside its bytes. They protect memory, time and the database.
+/// Upper limits of a payload, apart from its bytes. They protect memory, time and the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Establishments. The cutter holds them, and the end of a full load locks and judges each by
-    /// itself, so they decide its cost.
+    /// Most establishments. The cutter holds them, and the end of a full load locks and judges each
+    /// by itself, so they decide its cost.
     pub cnpjs: usize,
-    /// Items in error that the database lists, the first ones of the payload. The report has all.
+    /// Most items in error that the database lists, the first ones of the payload. The report has
+    /// all.
     pub listed_errors: u64,
-    /// Items in error of a payload that still is a catalogue. 200 MB of `{}` have 66 million, and
-    /// their report takes longer to write than a run may last.
+    /// Most items in error of a payload that still counts as a catalogue. 200 MB of `{}` have 66
+    /// million, and their report takes longer to write than a run may last.
     pub errors: u64,
 }
 
@@ -36,14 +37,14 @@ pub struct CutSpec {
     pub plan: Plan,
     pub batch: BatchStamp,
     pub generation: Generation,
-    /// Bytes of decoded content at most.
+    /// Most bytes of decoded content.
     pub max_bytes: u64,
     pub bounds: Bounds,
     /// SHA-256 of the decoded content in hex, if it is known.
     pub checksum: Option<String>,
 }
 
-/// Contents of a payload, as its cut found them.
+/// Results of cutting a payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Bytes of the decoded content.
@@ -72,8 +73,8 @@ pub struct CutChunk {
 }
 
 /// Cuts a payload's content into chunks: splits, parses and gathers its items in one pass. Its
-/// memory is bounded by a window, an item and a chunk. It does no I/O: the caller takes what it
-/// found.
+/// memory is bounded by a window, an item and a chunk. It does no I/O: the caller takes the results
+/// and stores them.
 #[derive(Debug)]
 pub(crate) struct Cutter {
     format: Format,
@@ -89,9 +90,9 @@ struct Items {
     parsed: u64,
     in_error: u64,
     unreadable_keys: u64,
-    /// Items that are objects, or begin as one.
+    /// Number of items that are objects, or begin as one.
     objects: u64,
-    /// The place of the first item that is none.
+    /// Byte offset of the first item that is not an object.
     first_other: Option<u64>,
     partial: PartialItems,
     bounds: Bounds,
@@ -99,9 +100,9 @@ struct Items {
     /// CNPJ of the item before: most often the next item has the same.
     last_cnpj: Option<Cnpj>,
     chunks: Vec<Chunk>,
-    /// The errors that the database lists.
+    /// Errors that the database lists.
     errors: Vec<ItemError>,
-    /// The errors of all items.
+    /// Report of the errors of all items.
     report: Report,
 }
 
@@ -145,17 +146,17 @@ impl Cutter {
         self.items.bounded()
     }
 
-    /// The chunks that are complete.
+    /// Takes the chunks that are complete.
     pub(crate) fn chunks(&mut self) -> Vec<Chunk> {
         std::mem::take(&mut self.items.chunks)
     }
 
-    /// The errors that were found.
+    /// Errors that were found and that the caller has not taken yet.
     pub(crate) const fn errors(&mut self) -> &mut Vec<ItemError> {
         &mut self.items.errors
     }
 
-    /// A part of the report, if there is enough for one.
+    /// Takes a part of the report, if there is enough for one.
     pub(crate) fn report_part(&mut self) -> Option<Vec<u8>> {
         self.items.report.part()
     }
@@ -165,7 +166,7 @@ impl Cutter {
         self.items.in_error.saturating_sub(self.items.bounds.listed_errors)
     }
 
-    /// Ends the content, and checks what can be said of all of it alone.
+    /// Ends the content, and makes the checks that need all of it.
     pub(crate) fn end(&mut self, whole: &Whole) -> Result<(), Unusable> {
         let splitter = std::mem::replace(&mut self.splitter, Splitter::new(self.format, ITEM_LIMIT));
         let items = &mut self.items;
@@ -184,7 +185,7 @@ impl Cutter {
         Ok(())
     }
 
-    /// Yields what is left once the content has [ended](Self::end).
+    /// Returns the remaining chunks and errors once the content has [ended](Self::end).
     pub(crate) fn finish(self, whole: Whole) -> End {
         let errors_omitted = self.errors_omitted();
         let Items { planner, parsed, in_error, unreadable_keys, partial, mut chunks, errors, report, .. } =
@@ -235,7 +236,7 @@ impl Items {
         self.chunks.extend(self.planner.push(product, index));
     }
 
-    /// Takes the error of an item, of which `text` are the first bytes or all.
+    /// Records the error of an item, of which `text` are the first bytes or all.
     fn refuse(&mut self, error: ItemError, text: &[u8]) {
         self.parsed = self.parsed.saturating_add(1);
         self.in_error = self.in_error.saturating_add(1);

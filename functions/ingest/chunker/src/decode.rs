@@ -5,7 +5,7 @@ use flate2::write::MultiGzDecoder;
 /// First bytes of gzip (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Bytes of plain content that a step appends at most; gzip's decoder appends half as many.
+/// Most bytes of plain content that a step appends; gzip's decoder appends half as many.
 const WINDOW: usize = 64 * 1024;
 
 /// Decodes a payload's bytes: gzip is recognised by its first bytes and inflated, one member after
@@ -17,14 +17,15 @@ pub(crate) struct Decoder {
 
 #[derive(Debug)]
 enum Form {
-    /// The number of bytes that match gzip's beginning so far. They are held back.
+    /// Number of bytes that match gzip's beginning so far. They are held back.
     Unknown(usize),
     Plain,
     /// Boxed, since an inflater is large.
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
 }
 
-/// Bytes that begin as gzip and are not, that break off, or that continue as something else.
+/// Error of bytes that begin as gzip but are not gzip, that break off, or that continue as
+/// something else.
 #[derive(Debug, thiserror::Error)]
 #[error("the gzip stream is damaged, breaks off, or has other bytes behind its end")]
 pub(crate) struct Corrupt(#[from] std::io::Error);
@@ -62,7 +63,7 @@ impl Decoder {
                 Ok(window.len())
             }
             Form::Gzip(gzip) => {
-                // Its decoder writes to what it owns.
+                // The decoder writes only to a buffer that it owns.
                 std::mem::swap(gzip.get_mut(), content);
                 let taken = gzip.write(input);
                 std::mem::swap(gzip.get_mut(), content);

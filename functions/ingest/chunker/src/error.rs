@@ -8,8 +8,7 @@ use worker::{Failure, ServeError};
 
 use crate::pipeline::RunError;
 
-/// Reason for which a payload was not processed as far as this function can. Its object stays in
-/// the bucket.
+/// Reason why a payload was not completely processed. Its object stays in the bucket.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ChunkerError {
@@ -40,14 +39,14 @@ impl Retryable for ChunkerError {
             Self::Accepted(error) => error.retry(),
             Self::Object(error) => error.retry(),
             Self::Database(error) => error.retry(),
-            // The next attempt asks storage and the database anew, and says more.
+            // The next attempt asks storage and the database anew, and its error is more precise.
             Self::Run(_) => Retry::Later,
             Self::Announce(error) => error.retry(),
         }
     }
 }
 
-/// Reason for which an invocation failed as a whole.
+/// Reason why an invocation failed as a whole.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvocationError {

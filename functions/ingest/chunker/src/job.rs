@@ -1,4 +1,4 @@
-//! Notifications of S3, in messages of SQS or by themselves.
+//! Notifications of S3, in messages of SQS or as the event itself.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Job for Chunker {
     }
 }
 
-/// The payloads that a record names; none if it is a test, or an event of another kind.
+/// Reads the payloads that a record names; none if it is a test event, or an event of another kind.
 fn notices(record: &Record) -> Result<Vec<PayloadNotice>, UnknownNotice> {
     let event = failure::malformed::from_slice(record.body.as_deref().unwrap_or_default())?;
     read_payload_notices(event)

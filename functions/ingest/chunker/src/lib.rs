@@ -49,7 +49,7 @@ pub struct Chunker {
     pub database: Database,
     pub publisher: Publisher,
     pub announcer: ChunkAnnouncer,
-    /// Visibility timeouts of the queue that notifications come from.
+    /// Visibility timeouts of the queue of notifications.
     pub visibility: Visibility,
     pub settings: Settings,
 }
@@ -76,9 +76,9 @@ impl Chunker {
         self.advance(&batch, &payload.head).await
     }
 
-    /// The establishments that a batch may load. Its item has them from the beginning. It has
-    /// expired by the time an old batch is replayed, and the database has kept them then. The item
-    /// of an upload learns that its payload has arrived.
+    /// Returns the establishments that a batch may load. Its item has them from the beginning. When
+    /// an old batch is replayed, its item has expired, and the database has kept them. The item of
+    /// an upload is marked as arrived.
     async fn allowed(
         &self,
         metadata: &PayloadMetadata,

@@ -18,20 +18,20 @@ struct Line<'a> {
     #[serde(flatten)]
     error: &'a ItemError,
     item: Option<&'a str>,
-    /// The bytes of an item that is not UTF-8.
+    /// Bytes of an item that is not UTF-8, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     item_base64: Option<String>,
     item_truncated: bool,
 }
 
-/// Compresses lines as they come. It holds a part of the file at most, and what one window of
-/// content adds to it.
+/// Compresses lines as they come. It holds at most a part of the file and the lines of one window
+/// of content.
 #[derive(Debug)]
 pub(crate) struct Report {
     gzip: GzEncoder<Vec<u8>>,
     line: Vec<u8>,
     lines: u64,
-    /// The first failure, which none of the writers here is known to have.
+    /// First failure of a writer. None of the writers here is known to fail.
     written: io::Result<()>,
 }
 
@@ -59,13 +59,13 @@ impl Report {
         self.gzip.write_all(&self.line)
     }
 
-    /// The file's next part, if there is enough for one that is not the last.
+    /// Takes the file's next part, if there are enough bytes for one that is not the last.
     pub(crate) fn part(&mut self) -> Option<Vec<u8>> {
         let compressed = self.gzip.get_mut();
         (compressed.len() >= PART).then(|| std::mem::take(compressed))
     }
 
-    /// The last part; `None` if no item was added.
+    /// Returns the last part; `None` if no item was added.
     pub(crate) fn finish(self) -> io::Result<Option<Vec<u8>>> {
         self.written?;
         let last = self.gzip.finish()?;
@@ -73,7 +73,7 @@ impl Report {
     }
 }
 
-/// A text in UTF-8; `None` if it is not. A text that was cut off ends with its last whole
+/// Returns a text if it is UTF-8, else `None`. A text that was cut off ends with its last whole
 /// character.
 fn readable(text: &[u8], is_cut_off: bool) -> Option<&str> {
     match from_utf8(text) {

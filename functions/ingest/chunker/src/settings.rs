@@ -7,16 +7,16 @@ use runtime::Environment;
 
 use crate::Bounds;
 
-/// The settings of the deployment.
+/// Settings of the deployment.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Plan of batches that have none yet.
+    /// Plan of batches that have none yet: the size of their chunks.
     pub plan: Plan,
-    /// Bytes of decoded content at most.
+    /// Most bytes of decoded content.
     pub max_payload_bytes: u64,
     /// Other upper limits of a payload.
     pub bounds: Bounds,
-    /// The time zone of the sources' clocks.
+    /// Time zone of the sources' clocks.
     pub zone: TimeZone,
 }
 

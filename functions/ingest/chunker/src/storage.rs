@@ -30,7 +30,7 @@ impl ReportFile for ObjectInParts {
             tracing::warn!(
                 event_type = "batch.report_left",
                 error,
-                "the parts of a report that nobody needs stay until the bucket's lifecycle removes them"
+                "cannot discard the parts of a report; the bucket's lifecycle removes them: {error}"
             );
         }
     }

@@ -1,21 +1,21 @@
 use ingestion::split::PayloadError;
 
-/// Reason for which a payload as a whole is unusable: its batch fails, and no product changes.
+/// Reason why a payload as a whole is unusable: its batch fails, and no product changes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Unusable {
     pub code: UnusableCode,
     pub detail: String,
-    /// The place in the decoded content where that shows.
+    /// Place of the mistake in the decoded content, in bytes from its beginning.
     pub byte_offset: Option<u64>,
 }
 
-/// The code by which a batch's `error` names it.
+/// Code of the reason in a batch's `error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnusableCode {
     /// The payload is not an array of items, breaks off, or has no object in any line.
     MalformedJson,
-    /// The payload begins as gzip and is not, or its checksum is not the accepted one.
+    /// The payload begins as gzip but is not gzip, or its checksum is not the accepted one.
     ContentCorrupt,
     MaxPayloadExceeded,
     /// The payload has products of more establishments than one batch may have.
@@ -25,7 +25,7 @@ pub enum UnusableCode {
 }
 
 impl UnusableCode {
-    /// The code as the API shows it.
+    /// Code as the API shows it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,5 @@
-//! One pass over a payload: bytes in, chunks, errors and their report out, within bounded memory.
+//! One pass over a payload: it reads bytes and yields chunks, errors and their report, within
+//! bounded memory.
 
 use std::error::Error;
 use std::io;
@@ -15,13 +16,13 @@ use crate::cutter::{Cut, CutChunk, CutSpec, Cutter, End};
 use crate::report::Report;
 use crate::unusable::Unusable;
 
-/// Chunks that are stored at once, at most, and their bytes together. One chunk alone may be
-/// larger.
+/// Most chunks that are stored at once, and most bytes of all of them together. One chunk alone may
+/// be larger.
 const MAX_STORING: usize = 4;
 const MAX_STORING_BYTES: usize = 8 * 1024 * 1024;
 
-/// The capacities of the channels between threads: frames of the payload, windows of its content,
-/// and chunks or pages of errors.
+/// Capacities of the channels between threads: frames of the payload, windows of its content, and
+/// chunks or pages of errors.
 const FRAMES: usize = 8;
 const WINDOWS: usize = 8;
 const FOUND: usize = 2;
@@ -38,16 +39,16 @@ pub type RunError = Box<dyn Error + Send + Sync>;
 
 /// Origin of a payload's bytes.
 pub trait Source {
-    /// The next bytes as they are stored; `None` at their end.
+    /// Returns the next bytes as they are stored; `None` at their end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, RunError>> + Send;
 }
 
-/// Destination of a payload's chunks and errors. Another run stores and records the same again.
+/// Destination of a payload's chunks and errors. A repeated run stores and records the same again.
 pub trait Output {
-    /// The file of all items in error.
+    /// Type of the file of all items in error.
     type Report: ReportFile + Send;
 
-    /// Begins the report, in place of one that an earlier run wrote.
+    /// Begins the report, which replaces one that an earlier run wrote.
     fn report(&self) -> Self::Report;
 
     /// Stores a chunk's file.
@@ -57,19 +58,19 @@ pub trait Output {
     fn record(&self, errors: &[ItemError]) -> impl Future<Output = Result<(), RunError>> + Send;
 }
 
-/// A file that is there once it is finished, and then as a whole.
+/// A file that exists only once it is finished, and then as a whole.
 pub trait ReportFile {
-    /// Writes a part behind those before.
+    /// Writes a part behind the parts before.
     fn add(&mut self, part: Vec<u8>) -> impl Future<Output = Result<(), RunError>> + Send;
 
-    /// Writes the last part, and with it the file.
+    /// Writes the last part, which makes the file exist.
     fn finish(self, last: Vec<u8>) -> impl Future<Output = Result<(), RunError>> + Send;
 
-    /// Gives the file up.
+    /// Discards the parts of the file.
     fn abandon(self) -> impl Future<Output = ()> + Send;
 }
 
-/// The outcome of a run.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The payload is cut: all chunks are stored and all errors recorded. There is a report if any
@@ -159,7 +160,7 @@ fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>) {
         }
     }
     let end = fault.map_or_else(|| content.finish(&mut window), Err);
-    // The receiver of the last window is also that of the end.
+    // If the last window was received, its receiver also waits for the end.
     if steps.blocking_send(Step::Window(window)).is_ok() {
         drop(steps.blocking_send(Step::End(end)));
     }
@@ -171,8 +172,8 @@ enum Found {
     Errors(Vec<ItemError>),
 }
 
-/// Cuts windows of content; `None` if they do not come to their end, or a receiver is gone. Beside
-/// the reason for which a payload is unusable, it returns how many of its errors are not listed.
+/// Cuts windows of content; `None` if they break off, or a receiver is gone. Beside the reason why
+/// a payload is unusable, it returns the number of its errors that are not listed.
 fn cut(
     spec: CutSpec,
     mut steps: Receiver<Step>,
@@ -261,7 +262,7 @@ async fn gather(mut made: Receiver<Made>, output: &impl Output) -> Result<Vec<Cu
     storing.finish().await
 }
 
-/// The chunks that are being stored, and those that were stored before.
+/// Chunks that are being stored, and those that were stored before.
 #[derive(Default)]
 struct Storing {
     tasks: JoinSet<Result<usize, RunError>>,
