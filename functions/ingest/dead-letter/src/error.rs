@@ -4,7 +4,7 @@ use failure::{Malformed, Retry, Retryable};
 use payloads::PayloadError;
 use transport::UnknownNotice;
 
-/// Why failed work was not recorded.
+/// Reason why failed work was not recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum DeadLetterError {
     #[error("the message is not JSON")]

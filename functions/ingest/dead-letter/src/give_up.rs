@@ -19,12 +19,12 @@ const GIVEN_UP_DETAIL: &str =
 
 const LOST_DETAIL: &str = "its payload is no longer in storage; send the products again as a new batch";
 
-/// The note of a chunk that no attempt left one with.
+/// Note of a chunk for which no attempt left a note.
 const NO_ATTEMPT_NOTED: &str = "its processing failed repeatedly, and no attempt could note why";
 
 impl DeadLetter {
     /// Gives up a chunk. Idempotent by its place and generation. An event that names another object
-    /// says nothing about the chunk, whose own event may still come.
+    /// is not about the chunk, whose own event may still come.
     pub(crate) async fn give_up_chunk(&self, chunk: &ChunkReady) -> Result<(), DeadLetterError> {
         let ChunkReady { batch_id, generation, chunk_index: index, ref chunk_uri, .. } = *chunk;
         let announced = Announced { batch_id, generation, index, uri: chunk_uri };
@@ -36,7 +36,8 @@ impl DeadLetter {
                     chunk_index = chunk.chunk_index,
                     batch_status = %batch,
                     error,
-                    "the chunk was not written and is recorded as failed"
+                    "chunk {index} of batch {batch_id} was not written and is recorded as failed; \
+                     the batch is {batch}"
                 );
                 metrics::count(SERVICE, &[metrics::CHUNKS_GIVEN_UP], Map::new());
                 if became_final {
@@ -44,13 +45,22 @@ impl DeadLetter {
                 }
             }
             GivenUp::Before(ChunkStatus::Done) => {
-                tracing::info!(event_type = "chunk.done_before", "the chunk was written before");
+                tracing::info!(
+                    event_type = "chunk.done_before",
+                    "chunk {index} of batch {batch_id} was written before"
+                );
             }
             GivenUp::Before(ChunkStatus::Pending | ChunkStatus::Failed) => {
-                tracing::info!(event_type = "chunk.given_up_before", "the chunk was given up before");
+                tracing::info!(
+                    event_type = "chunk.given_up_before",
+                    "chunk {index} of batch {batch_id} was given up before"
+                );
             }
             GivenUp::Superseded => {
-                tracing::info!(event_type = "chunk.superseded", "a replay of the batch has begun");
+                tracing::info!(
+                    event_type = "chunk.superseded",
+                    "chunk {index} of batch {batch_id} is not given up: a replay of the batch has begun"
+                );
             }
         }
         Ok(())
@@ -72,10 +82,14 @@ impl DeadLetter {
         let before = self.database.batch(&Viewer::whole(tenant_id), batch_id).await?;
         if let Some(batch) = before.filter(|batch| is_past_cutting(batch.status)) {
             let status = batch.status;
-            tracing::info!(event_type = "batch.cut_before", %status, "the payload was read before");
+            tracing::info!(
+                event_type = "batch.cut_before",
+                %status,
+                "the payload of batch {batch_id} was cut before; the batch is {status}"
+            );
             return Ok(());
         }
-        // The item of an old batch has expired; the database keeps what it said.
+        // The item of an old batch has expired; the database has kept its establishments.
         let cnpjs = match accepted {
             Some(accepted) => accepted.cnpjs,
             None => {
@@ -104,7 +118,7 @@ impl DeadLetter {
         if status == BatchStatus::Failed {
             tracing::error!(
                 event_type = "batch.given_up",
-                "the payload was not cut, and its batch is recorded as failed"
+                "batch {batch_id} is recorded as failed: its payload was not cut"
             );
             metrics::count(SERVICE, &[metrics::BATCHES_GIVEN_UP], Map::new());
             payloads::retention::finish(&self.database, &self.objects, batch_id, status).await;

@@ -12,7 +12,8 @@ use crate::{DeadLetter, DeadLetterError, SERVICE};
 
 impl Job for DeadLetter {
     const SUBJECT: &'static str = "message";
-    /// Also for forwarding a message.
+    /// Time of an invocation that is kept free for disposing of messages, which includes forwarding
+    /// one.
     const RESERVE: Duration = Duration::from_secs(5);
 
     type Work = Work;
@@ -45,13 +46,13 @@ impl Job for DeadLetter {
     }
 
     /// Keeps every message that may be recorded later, and forwards the others. There is no other
-    /// queue after this one, so a message that waits for a repair stays too. So does one for which
-    /// the time was over: the reserve is long enough for the call that hides it.
+    /// queue after this one, so a message that waits for a repair stays too. A message for which
+    /// the time ran out also stays: the reserve is long enough for the call that hides it.
     async fn dispose(&self, failure: &Failure<DeadLetterError>, record: &Record) -> Disposition {
         match failure.retry() {
             Retry::Later | Retry::Contended | Retry::OutOfTime | Retry::AfterRepair => {
                 let error: &dyn std::error::Error = failure;
-                tracing::warn!(event_type = "message.kept", error, "the message will be retried");
+                tracing::warn!(event_type = "message.kept", error, "the message will be retried: {error}");
                 Disposition::RetryLater
             }
             Retry::Never => self.forward(record, failure).await,
@@ -68,21 +69,26 @@ impl DeadLetter {
                 tracing::error!(
                     event_type = "message.unhandled",
                     reason,
-                    "the message is in the unhandled queue, where somebody has to look at it"
+                    "the message is in the unhandled queue and waits for a person: {reason}"
                 );
                 metrics::count(SERVICE, &[metrics::MESSAGES_UNHANDLED], Map::new());
                 Disposition::Acknowledge
             }
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
-                tracing::warn!(event_type = "message.kept", reason, error, "cannot forward the message");
+                tracing::warn!(
+                    event_type = "message.kept",
+                    reason,
+                    error,
+                    "cannot forward the message to the unhandled queue; it will be retried: {error}"
+                );
                 Disposition::RetryLater
             }
         }
     }
 }
 
-/// The failure and its cause, for whoever finds the message.
+/// Text of the failure and its cause, for the people who read the message.
 fn reason(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }

@@ -3,9 +3,9 @@
 //! A message is here because the infrastructure failed again and again; faults of the data are
 //! recorded where they are found. So its chunk or its batch is recorded as failed, from where a
 //! replay can continue, and the message is acknowledged. A chunk that is written after all becomes
-//! done nevertheless. If the record cannot be made, because a store is what failed, the message
-//! stays and is retried for days. A message that cannot be understood, or that no batch belongs to,
-//! is forwarded to the unhandled queue. Nothing is ever dropped.
+//! done nevertheless. If the failure cannot be recorded, because a store is what failed, the
+//! message stays and is retried for days. A message that cannot be read, or that belongs to no
+//! batch, is forwarded to the unhandled queue. No message is ever dropped.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -38,7 +38,7 @@ pub struct DeadLetter {
     pub accepted: Accepted,
     pub database: Database,
     pub publisher: Publisher,
-    /// The queues that messages come from.
+    /// Visibility timeouts of the queues that messages come from.
     pub sources: Vec<Visibility>,
     pub unhandled: UnhandledQueue,
 }

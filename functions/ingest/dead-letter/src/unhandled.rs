@@ -3,7 +3,7 @@ use aws_sdk_sqs::types::MessageAttributeValue;
 use transport::text;
 use worker::{KAFKA_RECORD, Record};
 
-/// The queue of messages that no function can handle, for people.
+/// Queue of messages that no function can handle, for people to read.
 #[derive(Clone, Debug)]
 pub struct UnhandledQueue {
     client: Client,
@@ -16,9 +16,8 @@ impl UnhandledQueue {
         Self { client, queue_url }
     }
 
-    /// Sends a message as it came, with the reason, its queue, its id there and the record of Kafka
-    /// that it stands for as attributes.
-    /// Repeated, it is there twice.
+    /// Sends a message unchanged. Its attributes are the reason, its queue, its id there and, for a
+    /// parked record of Kafka, the record's place. A repeated call sends a second copy.
     pub(crate) async fn forward(&self, message: &Record, reason: &str) -> Result<(), aws_sdk_sqs::Error> {
         let body = String::from_utf8_lossy(message.body.as_deref().unwrap_or_default());
         let mut request = self.client.send_message().queue_url(&self.queue_url).message_body(body);

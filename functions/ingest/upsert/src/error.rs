@@ -4,7 +4,7 @@ use failure::{Retry, Retryable};
 use ingestion::chunk::ChunkFileError;
 use objects::ObjectError;
 
-/// Reason for which a chunk was not written.
+/// Reason why a chunk was not written.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UpsertError {
@@ -36,13 +36,13 @@ impl Retryable for UpsertError {
 }
 
 impl UpsertError {
-    /// The text that is stored with the chunk: the failure and its cause. Deeper causes are left
-    /// out, since PostgreSQL's name values.
+    /// Text that is stored with the chunk: the failure and its cause. Deeper causes are left out,
+    /// since PostgreSQL's contain values.
     pub(crate) fn note(&self) -> String {
         std::error::Error::source(self).map_or_else(|| self.to_string(), |cause| format!("{self}: {cause}"))
     }
 
-    /// Tells whether the failure is worth a note with the chunk. It is not if the database is
+    /// True if the failure is worth a note with the chunk. It is not if the database is
     /// unreachable, or if no chunk is known to have failed.
     pub(crate) const fn is_noted(&self) -> bool {
         match self {

@@ -8,7 +8,7 @@ use crate::{Upsert, UpsertError};
 
 impl Job for Upsert {
     const SUBJECT: &'static str = "chunk";
-    /// Long enough to park what is left of a batch of Kafka.
+    /// Time of an invocation that is kept free: enough to park the rest of a batch of Kafka.
     const RESERVE: Duration = Duration::from_secs(3);
 
     type Work = ChunkEvent;
@@ -42,7 +42,8 @@ impl Job for Upsert {
 }
 
 impl Upsert {
-    /// Returns the pause of a parked record: zero if no retry helps, or if it was never tried.
+    /// Returns the pause of a parked record: zero if no retry helps, or if the record was never
+    /// tried.
     fn pause(&self, failure: &Failure<UpsertError>) -> Duration {
         match failure.retry() {
             Retry::Later | Retry::Contended | Retry::AfterRepair => self.visibility.first_pause(),

@@ -34,7 +34,7 @@ use worker::{BatchResponse, ServeError, Visibility};
 /// This function's name in metrics.
 const SERVICE: &str = "upsert";
 
-/// The time that noting a failed attempt may take.
+/// Longest time for noting a failed attempt.
 const NOTE: Duration = Duration::from_secs(2);
 
 /// Time after its announcement for which a chunk may wait for locks without an attempt being
@@ -42,7 +42,7 @@ const NOTE: Duration = Duration::from_secs(2);
 /// lets Lambda run the loop (`RecursiveLoop`).
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
-/// Bytes of a chunk's file: far more than the planner allows.
+/// Most bytes of a chunk's file: far more than the planner allows.
 const MAX_FILE: usize = 32 * 1024 * 1024;
 
 /// The function's state, which outlives invocations.
@@ -51,9 +51,9 @@ pub struct Upsert {
     pub objects: Objects,
     pub database: Database,
     pub publisher: Publisher,
-    /// The queue that chunks come from, and that records of Kafka are parked in.
+    /// Queue of chunks, in which records of Kafka are parked too.
     pub queue: ChunksReady,
-    /// Visibility timeouts of the queue that chunks come from.
+    /// Visibility timeouts of the queue of chunks.
     pub visibility: Visibility,
 }
 
@@ -80,7 +80,7 @@ impl Upsert {
                 return Err(error);
             }
         };
-        report(written, began.elapsed());
+        report(ready, written, began.elapsed());
         match written {
             WriteOutcome::Done { batch, became_final: true, .. }
             | WriteOutcome::AlreadyDone { batch, became_final: true } => {
@@ -97,19 +97,25 @@ impl Upsert {
     /// Sends the event of a chunk that only waited for locks as a new message, so that this one is
     /// done. If SQS rejects it, this one is retried, and its receive count grows.
     async fn resend(&self, event: &ChunkEvent, why: UpsertError) -> Result<(), UpsertError> {
+        let ChunkReady { batch_id, chunk_index, .. } = *event.data();
         let sent = Box::pin(self.queue.resend(event, self.visibility.first_pause())).await;
         if let Err(error) = sent {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(
                 event_type = "chunk.not_sent_again",
                 error,
-                "the chunk's message counts as received"
+                "the event of chunk {chunk_index} of batch {batch_id} was not sent again, so its message \
+                 counts as received: {error}"
             );
             self.note(event.data(), &why).await;
             return Err(why);
         }
         let error: &dyn std::error::Error = &why;
-        tracing::warn!(event_type = "chunk.waited", error, "the chunk's event was sent again");
+        tracing::warn!(
+            event_type = "chunk.waited",
+            error,
+            "chunk {chunk_index} of batch {batch_id} waited for locks, so its event was sent again: {error}"
+        );
         Ok(())
     }
 
@@ -118,8 +124,8 @@ impl Upsert {
         Ok(self.database.write_chunk(&chunk).await?)
     }
 
-    /// Notes with the chunk why it was not written, for the people who investigate. A note that
-    /// fails changes nothing.
+    /// Notes with the chunk why it was not written, for the people who investigate. If the note
+    /// cannot be written, that is only logged.
     async fn note(&self, ready: &ChunkReady, error: &UpsertError) {
         if !error.is_noted() {
             return;
@@ -134,7 +140,11 @@ impl Upsert {
             Err(error) => error.into(),
         };
         let error: &dyn std::error::Error = error.as_ref();
-        tracing::warn!(event_type = "chunk.attempt_not_noted", error, "the failed attempt was not noted");
+        tracing::warn!(
+            event_type = "chunk.attempt_not_noted",
+            error,
+            "the failed attempt at chunk {index} of batch {batch_id} was not noted: {error}"
+        );
     }
 
     /// Reads the chunk that an event announces, and checks that it is the right one.
@@ -151,15 +161,16 @@ impl Upsert {
     }
 }
 
-/// Tells whether a chunk may wait for locks without an attempt being counted. Its event keeps its
-/// time, so waiting has an end. A time ahead, which only another producer of Kafka can write, would
-/// have none.
+/// True if a chunk may wait for locks without an attempt being counted. Its event keeps its time,
+/// so waiting has an end. A time in the future, which only another producer of Kafka can write,
+/// would have none, so it does not count.
 fn may_wait(event: &ChunkEvent, now: SystemTime) -> bool {
     let announced = SystemTime::from(event.attributes().time);
     now.duration_since(announced).is_ok_and(|waited| waited < LONGEST_WAIT)
 }
 
-fn report(written: WriteOutcome, took: Duration) {
+fn report(ready: &ChunkReady, written: WriteOutcome, took: Duration) {
+    let ChunkReady { batch_id, chunk_index, .. } = *ready;
     match written {
         WriteOutcome::Done { result, batch, .. } => {
             let changes = result.changes();
@@ -172,20 +183,26 @@ fn report(written: WriteOutcome, took: Duration) {
                 rejected = result.rejected(),
                 duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
                 batch_status = %batch,
-                "the chunk was written"
+                "chunk {chunk_index} of batch {batch_id} was written; the batch is {batch}"
             );
             measure(result, took);
         }
         WriteOutcome::AlreadyDone { .. } => {
-            tracing::info!(event_type = "chunk.done_before", "the chunk was written before");
+            tracing::info!(
+                event_type = "chunk.done_before",
+                "chunk {chunk_index} of batch {batch_id} was written before"
+            );
         }
         WriteOutcome::Superseded => {
-            tracing::info!(event_type = "chunk.superseded", "a replay of the batch has begun");
+            tracing::info!(
+                event_type = "chunk.superseded",
+                "chunk {chunk_index} of batch {batch_id} is not written: a replay of the batch has begun"
+            );
         }
         WriteOutcome::TooOld => {
             tracing::warn!(
                 event_type = "chunk.too_old",
-                "the chunk is older than the history of loads and is not written"
+                "chunk {chunk_index} of batch {batch_id} is older than the history of loads and is not written"
             );
         }
     }
