@@ -6,7 +6,7 @@ use idempotency::{NoFingerprint, OnceError, StoreError};
 use objects::ObjectError;
 use transport::UnknownNotice;
 
-/// Reason for which an object was neither accepted nor refused. It stays in the bucket.
+/// Reason why an object was neither accepted nor refused. It stays in the bucket.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum IntakeError {
@@ -26,8 +26,8 @@ pub enum IntakeError {
     Fingerprint(#[from] NoFingerprint),
     #[error("cannot claim the object's record")]
     Store(#[from] StoreError),
-    /// The event of a refusal was not published. Without a cause, a destination refused it alone,
-    /// which is logged.
+    /// The event of a refusal was not published. Without a cause, a destination refused this event
+    /// alone, which is logged.
     #[error("the event of a refusal was not published")]
     Unpublished(#[source] Option<PublishError>),
     #[error("another attempt at this object is under way")]

@@ -8,14 +8,14 @@ use serde_json::json;
 
 const EVENT_TYPE: &str = "integrahub.drop.refused";
 
-/// Characters that the name of an object may have in an event's attribute. The data have all.
+/// Most characters of an object's name in an event's attribute. The data have the whole name.
 const LONGEST_SUBJECT: usize = 255;
 
-/// Text that stands for the tenant if the key names none.
+/// Tenant in the event if the key names none.
 const NO_TENANT: &str = "unknown";
 
-/// The event of a refusal. It is the same however often it is made, so its time is when the object
-/// was written.
+/// Makes the event of a refusal. A repeated call makes the same event, so its time is when the
+/// object was written.
 pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str) -> Result<Fact, EventError> {
     let id = ingestion::drops::refusal_id(source, version.modified_at, reason).to_string();
     let subject: String = source.key.chars().filter(|c| !c.is_control()).take(LONGEST_SUBJECT).collect();
@@ -23,7 +23,7 @@ pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str)
     let attributes = Attributes {
         idempotency_key: IdempotencyKey::parse_canonical(&id, KeyForm::Uuid)
             .map_err(|_| EventError::Attribute { attribute, fault })?,
-        // Nothing else has it: no request led to the object.
+        // A new trace that only this event has: no request led to the object.
         trace_id: id.clone(),
         source: "/drops".to_owned(),
         event_type: EVENT_TYPE.to_owned(),

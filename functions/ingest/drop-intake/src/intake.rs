@@ -1,4 +1,4 @@
-//! One object: taken as a batch, refused, or left alone.
+//! One dropped object: accepted as a batch, refused, or ignored.
 
 use std::time::Duration;
 
@@ -18,17 +18,17 @@ use uuid::Uuid;
 use crate::refusal::Refusal;
 use crate::{DropIntake, IntakeError};
 
-/// The kind of work, as records name it.
+/// Type of a drop in idempotency records.
 const DROP: OperationType = OperationType::named("DROP");
 
-/// Kept for a hundred years, as the keys of batches are, so that no version is loaded again under
-/// another id.
+/// Time for which an object's record is kept: a hundred years, as the keys of batches are, so that
+/// no version is loaded again under another id.
 const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// The most that S3 copies in one request: 5 GB (Amazon S3 User Guide, "Copying objects").
+/// Largest object that S3 copies in one request: 5 GB (Amazon S3 User Guide, "Copying objects").
 const MAX_COPY: u64 = 5_000_000_000;
 
-/// Time that the copy may take to arrive. After it the batch is shown as expired, like an upload
+/// Time within which the copy must arrive. After it the batch is shown as expired, like an upload
 /// that was never used, until an attempt makes the copy.
 const ARRIVES_WITHIN: Duration = Duration::from_mins(15);
 
@@ -49,14 +49,14 @@ impl DropIntake {
             Err(NotADrop::Ignored) => {
                 tracing::info!(
                     event_type = "drop.ignored",
-                    "a marker, a file that is not finished, or another object is left alone"
+                    "object {key} is ignored: a marker, an unfinished file, or not a file of a drop"
                 );
                 return Ok(());
             }
         };
         let version = match dropped.version(key, notice.version_id.as_deref()).await {
             Err(ObjectError::Missing { .. }) => {
-                tracing::info!(event_type = "drop.gone", "the object was deleted before it was looked at");
+                tracing::info!(event_type = "drop.gone", "object {key} was deleted before it was read");
                 return Ok(());
             }
             version => version?,
@@ -64,7 +64,7 @@ impl DropIntake {
         if is_left_alone(key, version.length) {
             tracing::info!(
                 event_type = "drop.ignored",
-                "an object without bytes that is no catalogue is left alone"
+                "object {key} is ignored: it has no bytes and is not a catalogue"
             );
             return Ok(());
         }
@@ -106,8 +106,8 @@ impl DropIntake {
         }
     }
 
-    /// Takes or refuses the object. The first decision about a version that is carried out stays,
-    /// whatever its tenant may do later.
+    /// Accepts or refuses the object. The first decision about a version that is carried out is
+    /// kept, even if its tenant's grant changes later.
     async fn decide_once(&self, found: &Found) -> Result<(), IntakeError> {
         let Found { name, source, version } = found;
         let key = ingestion::drops::idempotency_key(source, version.modified_at);
@@ -121,7 +121,8 @@ impl DropIntake {
             fingerprint: &Fingerprint::of(&json!({
                 "load_type": name.load_type, "media_type": name.media_type, "etag": source.etag,
             }))?,
-            // Nobody calls: what the version may load is decided once, within the record.
+            // There is no caller: the establishments of the version are decided once, within the
+            // record.
             rights: None,
             target: "",
             trace_id: &trace_id,
@@ -140,12 +141,16 @@ impl DropIntake {
             Ok(())
         });
         if decided.await? == Delivery::Duplicate {
-            tracing::info!(event_type = "drop.known", "this version of the object was decided about before");
+            tracing::info!(
+                event_type = "drop.known",
+                "this version of object {} was accepted or refused before",
+                source.key
+            );
         }
         Ok(())
     }
 
-    /// The batch that an earlier attempt at a claim has begun to make.
+    /// Finds the batch that an earlier attempt at a claim has begun to make.
     async fn begun(
         &self,
         found: &Found,
@@ -165,7 +170,7 @@ impl DropIntake {
         Ok(None)
     }
 
-    /// Makes the batch that a claim is for; the same in every attempt, but for the trace.
+    /// Makes the batch of a claim. Each attempt makes the same batch, but for the trace.
     async fn take(
         &self,
         found: &Found,
@@ -214,14 +219,20 @@ impl DropIntake {
         };
         self.copier.copy(copy).await?;
         self.accepted.note_arrival(name.tenant_id, batch_id).await?;
-        tracing::info!(event_type = "drop.accepted", bytes = version.length, "a dropped object is a batch");
+        tracing::info!(
+            event_type = "drop.accepted",
+            bytes = version.length,
+            "object {} is accepted as batch {batch_id}: {} bytes",
+            source.key,
+            version.length
+        );
         Ok(())
     }
 
     /// Returns the time at which the batch counts as received, which decides whose data are newer.
     /// That is the time of the claim, unless the bucket keeps versions and a later one was there by
-    /// then: that one may be claimed already. All attempts say the same, because they follow the
-    /// first one that wrote its batch.
+    /// then: that one may be claimed already. All attempts return the same time, because they
+    /// follow the first one that wrote its batch.
     async fn received_at(&self, found: &Found, execution: &Execution) -> Result<Timestamp, IntakeError> {
         let Found { source, version, .. } = found;
         let is_newest =
@@ -229,7 +240,10 @@ impl DropIntake {
         Ok(if is_newest { execution.created_at } else { written_at(version, execution) })
     }
 
-    /// A bucket that objects are dropped into.
+    /// Returns a bucket for dropped objects.
+    ///
+    /// # Errors
+    /// If this deployment does not take objects from the bucket.
     pub(crate) fn dropped_in(&self, bucket: &str) -> Result<Objects, IntakeError> {
         let is_known = bucket == self.objects.bucket() || Some(bucket) == self.drop_bucket.as_deref();
         is_known
@@ -239,8 +253,8 @@ impl DropIntake {
 
     /// Writes the first result of a version, unless the object has another version by now, which
     /// may have a result already. If that result is written after the first request here, the last
-    /// one fails; if it was written before, the check in between finds out. A bucket that keeps
-    /// versions still has this one, which then goes without a result.
+    /// one fails; if it was written before, the check in between finds it. A bucket that keeps
+    /// versions still has this one, which then gets no result.
     pub(crate) async fn write_result(
         &self,
         source: &Source,
@@ -273,7 +287,7 @@ fn batch_id(tenant_id: Uuid, execution: &Execution, received_at: Timestamp) -> U
     payload::batch_id(tenant_id, idempotency_key, fingerprint.as_str(), received_at)
 }
 
-/// Tells whether the object has no later version, and was not deleted.
+/// True if the object has no later version and was not deleted.
 async fn is_newest(dropped: &Objects, source: &Source, version: &Version) -> Result<bool, ObjectError> {
     match dropped.version(&source.key, None).await {
         Ok(there) => Ok(there == *version),

@@ -1,4 +1,4 @@
-//! Takes objects that pipelines drop into S3 as batches.
+//! Accepts objects that pipelines drop into S3 as batches.
 //!
 //! A version of an object is one batch, however often it is announced: its record is claimed by a
 //! key that follows from the version. The batch's id follows from the claim, and S3 copies the
@@ -6,7 +6,7 @@
 //! other. An attempt may die at any point: the next one writes the same item and makes the same
 //! copy.
 //!
-//! What is refused stays where it is. Its tags, its result and an event say why.
+//! A refused object stays where it is. Its tags, its result and an event have the reason.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -30,23 +30,23 @@ use objects::Objects;
 use serde_json::Value;
 use worker::{BatchResponse, ServeError, Visibility};
 
-/// The function, with everything that it needs injected.
+/// The function's state: its clients and settings, all injected.
 #[derive(Debug)]
 pub struct DropIntake {
     service: &'static str,
     access: AccessStore,
     records: Store,
     accepted: Accepted,
-    /// The payload bucket.
+    /// Payload bucket.
     objects: Objects,
-    /// A further bucket that objects are dropped into.
+    /// Further bucket for dropped objects, if the deployment has one.
     drop_bucket: Option<String>,
-    /// The payload bucket, with time for copies.
+    /// Payload bucket, with enough time for copies.
     copier: Objects,
     publisher: Publisher,
-    /// Visibility timeouts of the queue that notifications come from.
+    /// Visibility timeouts of the queue of notifications.
     visibility: Visibility,
-    /// The most bytes that an object may have.
+    /// Most bytes of an object.
     max_bytes: u64,
     /// Policy about items that lack members.
     partial: PartialPolicy,

@@ -1,4 +1,4 @@
-//! Takes objects that pipelines drop into S3 as batches.
+//! Accepts objects that pipelines drop into S3 as batches.
 
 use std::process::ExitCode;
 

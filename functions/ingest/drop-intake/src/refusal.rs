@@ -1,4 +1,4 @@
-//! Objects that become no batch.
+//! Objects that are refused as a batch.
 
 use ingestion::drops::{State, UnknownKey, refused};
 use ingestion::payload::Source;
@@ -8,19 +8,19 @@ use serde_json::json;
 
 use crate::{DropIntake, IntakeError, event};
 
-/// Reason for which an object is refused.
+/// Reason why an object is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Key(UnknownKey),
     NotAllowed,
-    /// The tenant's grant is not about this bucket.
+    /// The tenant's grant does not include this bucket.
     OtherBucket,
     Empty,
     TooLarge(u64),
 }
 
 impl Refusal {
-    /// Returns the reason as tags, results and logs name it.
+    /// Returns the reason's name in tags, results and logs.
     const fn reason(self) -> &'static str {
         match self {
             Self::Key(UnknownKey::Form) => "KEY_UNKNOWN",
@@ -46,9 +46,9 @@ impl Refusal {
 }
 
 impl DropIntake {
-    /// Leaves an object where it is, and says why beside it and by an event. A key of which no
-    /// other can be made has no result, and no later attempt can decide otherwise. Repeated, it
-    /// says the same.
+    /// Refuses an object: it stays where it is, and its result, its tags and an event have the
+    /// reason. A key from which no result's key can be made has no result, and no later attempt can
+    /// decide otherwise. A repeated call writes the same.
     pub(crate) async fn refuse(
         &self,
         source: &Source,
@@ -59,7 +59,7 @@ impl DropIntake {
         if !matches!(refusal, Refusal::Key(UnknownKey::Length | UnknownKey::Control)) {
             self.write_result(source, version, &refused(source, reason, &detail)).await?;
         }
-        // Before the tags: as long as they are missing, reconcile leads here again.
+        // Before the tags: as long as they are missing, `reconcile` sends the notification again.
         self.publish(source, version, reason, &detail).await?;
         let tags = ingestion::drops::tags(source, version.modified_at, State::Refused(reason));
         let dropped = self.dropped_in(&source.bucket)?;
@@ -69,15 +69,16 @@ impl DropIntake {
             object = source.key,
             reason,
             detail,
-            "a dropped object is refused"
+            "dropped object {} is refused: {reason}",
+            source.key
         );
         let properties = [("object".to_owned(), json!(source.key)), ("reason".to_owned(), json!(reason))];
         metrics::count(self.service, &[metrics::DROPS_REFUSED], properties.into_iter().collect());
         Ok(())
     }
 
-    /// Publishes the event of a refusal to the destinations of the deployment. What can never be
-    /// published is logged and left out.
+    /// Publishes the event of a refusal to the destinations of the deployment. A refusal of which
+    /// no valid event can be made is logged and not published.
     async fn publish(
         &self,
         source: &Source,
@@ -91,7 +92,12 @@ impl DropIntake {
             }
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
-                tracing::error!(event_type = "event.refused", error, "a refusal has no event");
+                tracing::error!(
+                    event_type = "event.refused",
+                    error,
+                    "the refusal of object {} has no valid event and is not published: {error}",
+                    source.key
+                );
                 Ok(())
             }
         }
