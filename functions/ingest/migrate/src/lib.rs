@@ -2,8 +2,8 @@
 //! as a custom resource of CloudFormation, or invoked directly.
 //!
 //! CloudFormation waits for a response at the URL that its request names, so that URL gets one
-//! whatever happens. It knows success and failure only, and shows the reason of a failure to the
-//! people who deploy.
+//! whatever happens. CloudFormation has only success and failure, and shows the reason of a failure
+//! to the people who deploy.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -27,13 +27,13 @@ use response::{Action, Pending, ResponseClient};
 /// The part of an invocation's time that is kept free for the response.
 const RESERVE: Duration = Duration::from_secs(10);
 
-/// Why the schema is not up to date. The people who deploy see this text, so it has neither
+/// Reason why the schema is not up to date. The people who deploy see this text, so it has neither
 /// credentials nor statements. The log has the causes.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
     #[error(transparent)]
     Database(#[from] DatabaseError),
-    /// A parameter that no function of the ingest starts with. The deployment fails instead.
+    /// A parameter with which no function of the ingest starts. The deployment fails instead.
     #[error("a parameter of the ingest is not usable: {0}")]
     Settings(EnvironmentError),
     #[error(transparent)]
@@ -44,7 +44,7 @@ pub enum MigrateError {
     Crashed,
 }
 
-/// Why an invocation failed.
+/// Reason why an invocation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum InvocationError {
     #[error("the event is malformed")]
@@ -55,15 +55,15 @@ pub enum InvocationError {
     UnknownEvent,
     #[error("cannot respond to CloudFormation")]
     Response(#[from] ResponseError),
-    /// A direct invocation's.
+    /// The migration of a direct invocation failed.
     #[error("the schema is not up to date")]
     Migrate(#[source] MigrateError),
 }
 
-/// The function, over a source of databases.
+/// The function's state, with a source of databases.
 ///
-/// The database is asked for in each invocation, so that an unusable configuration gets a response
-/// too.
+/// The source is asked for a database in each invocation, so that an unusable configuration gets a
+/// response too.
 #[derive(Debug)]
 pub struct Migrate<F> {
     settings: Result<(), EnvironmentError>,
@@ -73,13 +73,13 @@ pub struct Migrate<F> {
 }
 
 impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
-    /// `settings` says whether the functions of the ingest can start with their parameters. A
-    /// deployment fails if they cannot, before they are deployed.
+    /// Creates the function. `settings` has an error if the functions of the ingest cannot start
+    /// with their parameters: then the deployment fails before they are deployed.
     pub fn new(settings: Result<(), EnvironmentError>, database: F) -> Self {
         Self { settings, database, topics: Vec::new(), client: ResponseClient::new() }
     }
 
-    /// Creates these topics, too, unless they exist. A deployment fails if one neither exists nor
+    /// Adds topics to create unless they exist. A deployment fails if a topic neither exists nor
     /// can be created, before the functions that use it are deployed.
     #[must_use]
     pub fn with_topics(mut self, topics: Vec<Topic>) -> Self {
@@ -165,7 +165,7 @@ fn report(outcome: &Result<Migrated, MigrateError>) {
         ),
         Err(error) => {
             let error: &dyn std::error::Error = error;
-            tracing::error!(event_type = "migration.failed", error, "the schema is not up to date");
+            tracing::error!(event_type = "migration.failed", error, "the schema is not up to date: {error}");
         }
     }
 }

@@ -31,7 +31,7 @@ async fn serve() -> Result<(), Error> {
     .await
 }
 
-/// The topic of chunks, if Kafka is their transport, and those of events, if there are any.
+/// Reads the topic of chunks, if Kafka is their transport, and those of events, if there are any.
 fn topics<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, sdk: &Sdk) -> Vec<Topic> {
     let chunks = ChunkTransport::read_kafka(environment);
     let events = EventTopics::read(environment);

@@ -19,16 +19,17 @@ use tokio::time::timeout;
 
 use crate::MigrateError;
 
-/// Never changes: at another id, CloudFormation would delete the resource with the old one.
+/// Id of the custom resource. It never changes: at another id, CloudFormation would delete the
+/// resource with the old one.
 const PHYSICAL_ID: &str = "database-schema";
-/// CloudFormation reads 4096 bytes of a response.
+/// Most characters of a failure's reason. CloudFormation reads 4096 bytes of a response.
 const REASON_CHARS: usize = 1_000;
 const RETRIES: usize = 2;
 const ATTEMPT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Why the response was not delivered. The URL is left out, since it is a credential: with it,
-/// anybody can respond. The client's errors name it, so they are left out too.
+/// Reason why the response was not delivered. It leaves out the URL, since it is a credential:
+/// everybody who has it can respond. The client's errors contain the URL, so they are left out too.
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
     #[error("cannot serialize the response")]
@@ -57,12 +58,12 @@ pub(crate) struct Pending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Migrate,
-    /// The stack is deleted. Its data outlive it, and so does their schema.
+    /// Does nothing: the stack is deleted. Its data outlive it, and so does their schema.
     Keep,
 }
 
 impl Pending {
-    /// `None` for a type of request that is not known here.
+    /// Reads a request; `None` for an unknown type of request.
     pub(crate) fn of(request: Request) -> Option<Self> {
         Some(match request {
             Request::Create(create) => Self {
@@ -146,12 +147,16 @@ impl ResponseClient {
         };
         let pauses = ExponentialBuilder::new().with_min_delay(PAUSE).with_max_times(RETRIES);
         let warn = |error: &ResponseError, _| {
-            tracing::warn!(event_type = "migration.unanswered", %error, "sending the response failed");
+            tracing::warn!(
+                event_type = "migration.unanswered",
+                %error,
+                "cannot send the response to CloudFormation: {error}"
+            );
         };
         attempt.retry(pauses).notify(warn).await
     }
 
-    /// Without a media type, as the URL's signature demands.
+    /// Puts a response at its URL, without a media type, as the URL's signature demands.
     async fn put(&self, url: &str, body: &str) -> Result<(), ResponseError> {
         let mut request = HttpRequest::new(SdkBody::from(body));
         request.set_method("PUT").map_err(|_| ResponseError::Url)?;

@@ -1,4 +1,4 @@
-//! The topics of Kafka, which come before the schema.
+//! Topics of Kafka, which are created before the schema is migrated.
 
 use events::kafka::{Cluster, EventTopics, Settings, Topic, TopicPlan};
 use krafka::testing::{ApiKey, FakeBroker};
@@ -8,7 +8,7 @@ use runtime::{Environment, Sdk};
 use crate::listener::Listener;
 use crate::{deadline, nowhere, sample};
 
-/// Those of chunks and of events.
+/// Topics of chunks and of events.
 async fn topics(servers: &str) -> Vec<Topic> {
     let mut environment = Environment::of(|name| match name {
         "KAFKA_BOOTSTRAP_SERVERS" => Some(servers.to_owned()),
