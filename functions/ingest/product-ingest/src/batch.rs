@@ -1,4 +1,4 @@
-//! From who asks and what was claimed to the batch that it becomes.
+//! The batch that a caller's request and its claim become.
 
 use access::Principal;
 use api::{Problem, Reason};
@@ -17,6 +17,8 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// Reads the caller from an API key's item.
+    ///
     /// # Errors
     /// `API_KEY_INVALID` if the key's item has something else than a UUID and CNPJs: a key that may
     /// load too much would be worse than one that does not work.
@@ -27,8 +29,8 @@ impl Caller {
     }
 
     /// Returns the fingerprint of the caller's rights: the establishments that it may load. A batch
-    /// is loaded with the rights of the first request for it, so a caller with others must not be
-    /// answered as if it were theirs.
+    /// is loaded with the rights of the first request for it, so a caller with other rights must
+    /// not get its response.
     pub(crate) fn rights(&self) -> Result<Fingerprint, Problem> {
         let cnpjs = match &self.cnpjs {
             CnpjAccess::Any => Value::Null,
@@ -46,9 +48,9 @@ pub(crate) struct Kind {
     pub(crate) partial: PartialPolicy,
 }
 
-/// The fingerprint of what makes two requests the same: these members, and the policy about partial
-/// items if the request names one. What the deployment says instead may change between two
-/// attempts.
+/// Returns the fingerprint by which two requests count as the same: these members, and the policy
+/// about partial items if the request names one. The deployment's own policy is left out, since it
+/// may change between two attempts.
 pub(crate) fn fingerprint(mut of: Value, partial: Option<PartialPolicy>) -> Result<Fingerprint, Problem> {
     if let (Some(partial), Some(members)) = (partial, of.as_object_mut()) {
         members.insert("partial_items".to_owned(), partial.as_str().into());
@@ -56,13 +58,13 @@ pub(crate) fn fingerprint(mut of: Value, partial: Option<PartialPolicy>) -> Resu
     Fingerprint::of(&of).map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))
 }
 
-/// The id of the batch that a claim is for; the same in every attempt.
+/// Returns the id of a claim's batch. It is the same in every attempt.
 pub(crate) fn batch_id(caller: &Caller, execution: &Execution) -> Uuid {
     let Execution { idempotency_key, fingerprint, created_at, .. } = execution;
     payload::batch_id(caller.tenant_id, idempotency_key, fingerprint.as_str(), *created_at)
 }
 
-/// The batch that a claim is for; the same in every attempt, but for the trace.
+/// Returns the metadata of a claim's batch. They are the same in every attempt, but for the trace.
 pub(crate) fn metadata(
     caller: &Caller,
     kind: Kind,

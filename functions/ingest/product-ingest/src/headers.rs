@@ -20,6 +20,8 @@ pub(crate) struct IngestHeaders {
 }
 
 impl IngestHeaders {
+    /// Reads the headers of a request.
+    ///
     /// # Errors
     /// 400 for the first header that is missing or wrong, or that has no meaning here.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
@@ -51,7 +53,7 @@ fn load_type(headers: &HeaderMap) -> Result<LoadType, Problem> {
     parsed.map_err(|error| Problem::new(Reason::LoadTypeInvalid, format!("{error}{}", other_than(value))))
 }
 
-/// Shows the value that was sent instead, if it is short text.
+/// Returns a text about the value that was sent instead, if it is short text; else an empty text.
 fn other_than(value: &HeaderValue) -> String {
     match value.to_str().unwrap_or_default().trim() {
         text if text.is_empty() || text.len() > 40 => String::new(),

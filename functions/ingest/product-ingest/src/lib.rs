@@ -1,9 +1,9 @@
-//! `POST /v1/inovafarma/products` and `…/uploads`: take a catalogue in, durably and without reading
+//! `POST /v1/inovafarma/products` and `…/uploads`: accept a catalogue durably and without reading
 //! it.
 //!
 //! A batch's id, its item and its object all follow from the claim on the client's key. So an
 //! attempt may die at any point: the one that takes over writes the same item, finds or puts the
-//! same object, and answers with the same id.
+//! same object, and responds with the same id.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -30,7 +30,7 @@ use ingestion::product::PartialPolicy;
 use lambda_http::{Body, Request, Response};
 use payloads::Payloads;
 
-/// The function, with everything that it needs injected.
+/// The function's state: its clients and settings, all injected.
 #[derive(Debug)]
 pub struct ProductIngest {
     service: &'static str,
@@ -38,7 +38,7 @@ pub struct ProductIngest {
     records: Store,
     accepted: Accepted,
     payloads: Payloads,
-    /// The most bytes that a payload may have, decoded.
+    /// Most bytes of a payload's decoded content.
     max_payload: u64,
     /// Policy about items that lack members, unless a request names another.
     partial: PartialPolicy,
@@ -46,11 +46,11 @@ pub struct ProductIngest {
     upload_expiry: Duration,
 }
 
-/// Keys are kept for a hundred years, as long as their batches, so that a payload is never loaded
-/// again under another id.
+/// Time for which keys are kept: a hundred years, as long as their batches, so that a payload is
+/// never loaded again under another id.
 const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// The path of batches.
+/// Path of batches.
 const BATCHES: &str = "/v1/inovafarma/batches";
 
 impl ProductIngest {
@@ -88,8 +88,9 @@ impl ProductIngest {
     }
 }
 
-/// A store failed that the batch needs. A retry with the same key runs again.
+/// Makes the problem of a store that failed and that the batch needs. A retry with the same key
+/// runs again.
 fn unavailable(error: &(dyn std::error::Error + 'static)) -> Problem {
-    tracing::error!(event_type = "ingest.store_unavailable", error, "cannot store the batch");
+    tracing::error!(event_type = "ingest.store_unavailable", error, "cannot store the batch: {error}");
     Problem::new(Reason::StoreUnavailable, "the batch could not be stored; send it again with the same key")
 }

@@ -9,11 +9,11 @@ use sha2::{Digest as _, Sha256};
 
 const GZIP: &str = "gzip";
 
-/// Payloads in S3, one object each. What was put once is never replaced.
+/// Payloads in S3, one object each. A stored payload is never replaced.
 #[derive(Clone, Debug)]
 pub(crate) struct Payloads(Objects);
 
-/// The bytes that a client says it will put.
+/// Length and checksum of the bytes that a client announces for its put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Announced {
     pub(crate) length: i64,
@@ -21,7 +21,7 @@ pub(crate) struct Announced {
     pub(crate) is_gzip: Gzip,
 }
 
-/// Whether a payload is put as gzip.
+/// Compression of the bytes that are put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gzip {
     Yes,
@@ -33,14 +33,14 @@ impl Payloads {
         Self(objects)
     }
 
-    /// Puts a payload's object, by its batch's id. One that is there already is the same payload,
-    /// put by an earlier attempt.
+    /// Puts a payload's object, by its batch's id. An object that is there already is the same
+    /// payload, put by an earlier attempt.
     pub(crate) async fn put(&self, metadata: &PayloadMetadata, gzip: Vec<u8>) -> Result<(), ObjectError> {
         let sha256 = Sha256::digest(&gzip).into();
         self.0.create(&object(metadata, Gzip::Yes, sha256), gzip).await
     }
 
-    /// Tells whether a payload's object is there.
+    /// True if a payload's object is there.
     pub(crate) async fn has(&self, metadata: &PayloadMetadata) -> Result<bool, ObjectError> {
         match self.0.head(&metadata.key()).await {
             Ok(_) => Ok(true),
@@ -49,8 +49,8 @@ impl Payloads {
         }
     }
 
-    /// Signs a put of exactly the announced bytes, with this metadata and only if nothing is there
-    /// yet.
+    /// Signs a put of exactly the announced bytes, with this metadata and only if no object is
+    /// there yet.
     pub(crate) async fn sign(
         &self,
         metadata: &PayloadMetadata,

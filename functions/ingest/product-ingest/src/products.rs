@@ -16,10 +16,10 @@ use crate::headers::IngestHeaders;
 use crate::payloads::Payloads;
 use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
 
-/// The kind of work, as records name it.
+/// Type of a request with its payload in idempotency records.
 pub(crate) const INGEST: OperationType = OperationType::named("INGEST");
 
-/// The route.
+/// Route of payloads in the request.
 pub const PRODUCTS: Route = Route::post("/v1/inovafarma/products");
 
 impl ProductIngest {
@@ -58,7 +58,7 @@ impl ProductIngest {
         .await
     }
 
-    /// Stores the batch under its claim. Repeated, it finds or stores the same batch.
+    /// Stores the batch under its claim. A repeated call finds or stores the same batch.
     async fn accept(
         &self,
         caller: &Caller,
@@ -78,14 +78,16 @@ impl ProductIngest {
             event_type = "ingest.received",
             load_type = kind.load_type.as_str(),
             bytes,
-            "received {bytes} bytes of products"
+            "batch {} is received: {bytes} bytes of products",
+            batch.metadata.batch_id
         );
         Ok(received(&batch))
     }
 }
 
-/// The item is there before the object, so that the chunker finds it. Without its object it is no
-/// batch yet, and nobody is shown it: a request that ends in between leaves nothing behind.
+/// Stores a batch's item and then its object. The item is there first, so that the chunker finds
+/// it. Without its object it is not a batch yet and is not shown: a request that ends in between
+/// has no effect.
 async fn store(
     accepted: &Accepted,
     payloads: &Payloads,

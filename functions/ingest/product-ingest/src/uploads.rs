@@ -1,8 +1,8 @@
 //! `POST /v1/inovafarma/products/uploads`: a payload that its client puts into S3 by a signed URL.
 //!
-//! The record has the batch's id and its policy about partial items. Every answer is made anew from
-//! it: a URL as long as nothing was put, since the first one may have run out, and none from
-//! then on, also when the object is gone.
+//! The record has the batch's id and its policy about partial items. Every response is made anew
+//! from it: a URL as long as no payload was put, since the first URL may have expired, and none
+//! from then on, also when the object is gone.
 
 use access::Principal;
 use api::{Problem, Reason, Reply, Route, TraceId, body, json};
@@ -25,14 +25,14 @@ use crate::payloads::{Announced, Gzip};
 use crate::products::INGEST;
 use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
 
-/// The kind of work, as records name it. A tenant's key is one batch's, whichever way its payload
-/// comes.
+/// Type of an upload in idempotency records. A tenant's key belongs to one batch, whichever route
+/// its payload takes.
 const UPLOAD: OperationType = OperationType::named("UPLOAD").with_keys_of(INGEST);
 
-/// The route.
+/// Route of uploads.
 pub const UPLOADS: Route = Route::post("/v1/inovafarma/products/uploads");
 
-/// The most that S3 takes in one put: 5 GB (Amazon S3 User Guide, "Uploading objects").
+/// Largest object that S3 takes in one put: 5 GB (Amazon S3 User Guide, "Uploading objects").
 const MAX_PUT: u64 = 5_000_000_000;
 
 /// The body of a request.
@@ -45,7 +45,7 @@ struct UploadRequest {
     sha256: String,
 }
 
-/// Announcement of a request, once it is checked.
+/// Checked announcement of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Upload {
     media_type: MediaType,
@@ -93,7 +93,7 @@ impl ProductIngest {
         Ok(Reply { body: body.to_string(), ..reply })
     }
 
-    /// Tells the client its next step: to put its payload, or nothing if it did.
+    /// Returns the client's next step: to put its payload, or nothing if it did.
     async fn offer(
         &self,
         caller: Caller,
@@ -117,7 +117,7 @@ impl ProductIngest {
             cnpjs: caller.cnpjs,
             upload_expires_at: Some(expires_at),
         };
-        // An object that is gone says nothing: it expires when its batch is over.
+        // A missing object means nothing: it expires after its batch is final.
         match self.accepted.put(&batch).await.map_err(|error| unavailable(&error))? {
             Stored::Arrived => return Ok(no_upload(batch_id, BatchStatus::Received)),
             Stored::Gone => return Ok(no_upload(batch_id, BatchStatus::Expired)),
@@ -131,19 +131,22 @@ impl ProductIngest {
     }
 }
 
-/// Answers that nothing is to be put any more.
+/// Makes the response of a batch whose payload must not be put any more.
 fn no_upload(batch_id: Uuid, status: BatchStatus) -> Value {
     json!({"batch_id": batch_id, "status": status, "upload": null})
 }
 
-/// Makes the reply that is recorded. An answer adds its own body.
+/// Makes the reply that is recorded. Each response has its own body.
 fn created(batch_id: Uuid, partial: PartialPolicy) -> Reply {
     let mut reply = Reply::json(201, &json!({"batch_id": batch_id, "partial": partial}));
     reply.set_header("location", format!("{BATCHES}/{batch_id}"));
     reply
 }
 
-/// The batch whose id a record holds. It was received when its id was made.
+/// Returns the batch whose id a record holds. It was received when its id was made.
+///
+/// # Errors
+/// `STORE_UNAVAILABLE` if the record is malformed.
 fn recorded(
     reply: &Reply,
     caller: &Caller,
@@ -155,7 +158,11 @@ fn recorded(
     let batch =
         recorded.and_then(|Recorded { batch_id, partial }| Some((batch_id, received_at(batch_id)?, partial)));
     let (batch_id, received_at, partial) = batch.ok_or_else(|| {
-        tracing::error!(event_type = "idempotency.unreadable", "the record of an upload has another form");
+        tracing::error!(
+            event_type = "idempotency.unreadable",
+            "the record of an upload of tenant {} is malformed",
+            caller.tenant_id
+        );
         Problem::new(
             Reason::StoreUnavailable,
             "the request was executed before, but its stored result cannot be read",
@@ -181,7 +188,7 @@ fn received_at(batch_id: Uuid) -> Option<Timestamp> {
     Timestamp::new(i64::try_from(seconds).ok()?, i32::try_from(nanoseconds).ok()?).ok()
 }
 
-/// Signatures know no more of a time.
+/// Cuts a time to whole seconds, because signatures have no fractions of a second.
 fn whole_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -2,7 +2,7 @@ use events::{EventError, PublishError};
 use failure::{Malformed, Retry, Retryable};
 use payloads::PayloadError;
 
-/// Reason for which a receipt was not published to every destination.
+/// Reason why a receipt was not published to every destination.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ReceiptError {
@@ -14,7 +14,8 @@ pub enum ReceiptError {
     NotAccepted,
     #[error("the receipt is no event")]
     Event(#[from] EventError),
-    /// Without a cause, a destination refused it alone, which is logged.
+    /// The receipt was not published. Without a cause, a destination refused this event alone,
+    /// which is logged.
     #[error("the receipt was not published")]
     Unpublished(#[source] Option<PublishError>),
 }
@@ -23,7 +24,7 @@ impl Retryable for ReceiptError {
     fn retry(&self) -> Retry {
         match self {
             Self::Form(_) | Self::NotAccepted => Retry::Never,
-            // Its batch may be over, so nobody but this message knows of it.
+            // Its batch may be final already, so this message alone leads to it.
             Self::Payload(PayloadError::Object(_)) | Self::Event(_) => Retry::Later,
             Self::Payload(error) => error.retry(),
             Self::Unpublished(error) => error.as_ref().map_or(Retry::Later, Retryable::retry),

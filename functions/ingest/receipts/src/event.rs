@@ -10,7 +10,7 @@ use transport::PayloadNotice;
 
 const EVENT_TYPE: &str = "integrahub.batch.received";
 
-/// `Object Created`, as EventBridge delivers it.
+/// Event `Object Created` of S3 as EventBridge delivers it.
 #[derive(Deserialize)]
 struct Created {
     detail: Detail,
@@ -27,19 +27,19 @@ struct Bucket {
     name: String,
 }
 
-/// Here S3 does not encode the key.
+/// Object of the event. In this event S3 does not encode the key.
 #[derive(Deserialize)]
 struct Object {
     key: String,
 }
 
-/// The object that an event of S3 names.
+/// Reads the object that an event of S3 names.
 pub(crate) fn read(body: &[u8]) -> Result<PayloadNotice, Malformed> {
     let Created { detail } = failure::malformed::from_slice(body)?;
     Ok(PayloadNotice { bucket: detail.bucket.name, key: detail.object.key })
 }
 
-/// The receipt of a batch: the same whenever it is made, so its time is when the batch was
+/// Makes the receipt of a batch. It is the same in each call, so its time is when the batch was
 /// accepted, and its id is the batch's.
 pub(crate) fn of(batch: &PayloadMetadata) -> Result<Fact, EventError> {
     let event = outbox::event_of(&OutboxEvent {

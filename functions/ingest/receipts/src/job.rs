@@ -31,18 +31,22 @@ impl Job for Receipts {
         Some(&self.visibility)
     }
 
-    /// Drops what is no payload of an accepted batch. The chunker was told of it too, and its
-    /// message ends where people look. A payload that is gone is none of these: the chunker may
-    /// have been done with it.
+    /// Drops a message that names no payload of an accepted batch. The chunker was notified of it
+    /// too, and its message ends in the queue of unhandled messages. A payload that is gone is not
+    /// among these: the chunker may have finished it.
     async fn dispose(&self, failure: &Failure<ReceiptError>, _: &Record) -> Disposition {
         let error: &dyn std::error::Error = failure;
         match failure.retry() {
             Retry::Never => {
-                tracing::error!(event_type = "receipt.refused", error, "no receipt is published");
+                tracing::error!(event_type = "receipt.refused", error, "no receipt is published: {error}");
                 Disposition::Acknowledge
             }
             retry => {
-                tracing::warn!(event_type = "receipt.kept", error, "the receipt will be published later");
+                tracing::warn!(
+                    event_type = "receipt.kept",
+                    error,
+                    "the receipt will be published later: {error}"
+                );
                 Disposition::of(retry)
             }
         }

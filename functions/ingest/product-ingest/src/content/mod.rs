@@ -1,5 +1,5 @@
-//! A body as it becomes an object: gzip, with the checksum and the length of what it inflates to.
-//! It is never parsed, and never held inflated.
+//! A body as it is stored: gzip, with the checksum and the length of its inflated content. It is
+//! never parsed, and never held inflated.
 
 use std::io::{Read as _, Write as _};
 
@@ -11,12 +11,12 @@ use sha2::{Digest as _, Sha256};
 
 use crate::uploads::UPLOADS;
 
-/// The largest body that is taken, as it is sent: 4.5 MB.
+/// Largest body as it is sent: 4.5 MB.
 ///
-/// Lambda takes events of 6 MiB, in which a binary body is base64: 4 bytes for 3. What is left of
-/// them beside 64 KiB of headers and context carries 4,669,440 bytes, whichever way a front hands a
-/// body on. Beyond that API Gateway answers by itself and cannot name the other way; so this limit
-/// lies below.
+/// Lambda takes events of 6 MiB, in which a binary body is base64: 4 bytes for 3. The rest of them
+/// beside 64 KiB of headers and context carries 4,669,440 bytes, in whichever form API Gateway or
+/// another front passes a body on. Beyond that API Gateway answers by itself and cannot name the
+/// route of uploads; so this limit lies below.
 pub(crate) const MAX_BODY: usize = 4_500_000;
 
 /// First bytes of each member of a gzip (RFC 1952).
@@ -28,7 +28,7 @@ const WINDOW: usize = 64 * 1024;
 /// A payload that can be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
-    /// The bytes that were sent, if they were gzip; otherwise their gzip.
+    /// The bytes that were sent if they were gzip, or else their gzip.
     pub(crate) gzip: Vec<u8>,
     /// SHA-256 of the decoded content, in hex.
     pub(crate) checksum: String,
@@ -41,7 +41,7 @@ impl Content {
     ///
     /// # Errors
     /// 413 for a body too large for a request, or with more than `max_payload` bytes of content;
-    /// 400 for a broken gzip, and for nothing.
+    /// 400 for a broken gzip, and for an empty body.
     pub(crate) fn read(body: &[u8], claimed: Compression, max_payload: u64) -> Result<Self, Problem> {
         check_size(body, max_payload)?;
         let compression = Compression::of(body)?;
@@ -78,7 +78,8 @@ fn check_size(body: &[u8], max_payload: u64) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Inflates to nowhere, window by window, one member after the other.
+/// Inflates a gzip window by window, one member after the other, and keeps only the checksum and
+/// the length.
 fn inflated(body: &[u8], max_payload: u64) -> Result<Content, Problem> {
     let mut hash = Sha256::new();
     let mut bytes: u64 = 0;
@@ -130,7 +131,7 @@ fn corrupt(error: &std::io::Error) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// Bytes that are no further member.
+/// Makes the problem of bytes behind a gzip that are not a further member.
 fn continued(end: usize, rest: usize) -> Problem {
     let detail = format!(
         "the body is a gzip of {end} bytes, and {rest} more bytes follow it, which are no gzip; send the gzip alone"
@@ -138,7 +139,7 @@ fn continued(end: usize, rest: usize) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// Refuses more decoded content than the deployment accepts, on either route.
+/// Makes the problem of more decoded content than the deployment accepts, on either route.
 pub(crate) fn too_large(max_payload: u64) -> Problem {
     let detail = format!("a payload may have {max_payload} bytes, once inflated");
     Problem::new(Reason::MaxPayloadExceeded, detail)
