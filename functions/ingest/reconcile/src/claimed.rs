@@ -4,8 +4,8 @@ use tracing::{Instrument as _, Span};
 
 use crate::error::{FirstError, LookError};
 
-/// Batches that one look works on at most. Each may take seconds: a full load's deactivation, or
-/// the tags of thousands of objects.
+/// Most batches that one check works on. Each may take seconds: a full load's deactivation, or the
+/// tags of thousands of objects.
 const LIMIT: u32 = 50;
 
 /// Batches that are claimed at once.

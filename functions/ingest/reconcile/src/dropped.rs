@@ -13,7 +13,7 @@ use crate::error::{FirstError, LookError};
 use crate::pass::Pass;
 use crate::report::DropsReport;
 
-/// Notifications that one run sends at most, of one bucket. The next run goes on there.
+/// Most notifications that one run sends for one bucket. The next run continues there.
 const LIMIT: u64 = 500;
 
 /// Objects of one bucket that one run lists, give or take a page.
@@ -23,9 +23,9 @@ const LISTED: u64 = 50_000;
 const AT_ONCE: usize = 16;
 
 impl Reconcile {
-    /// Sends the notification of dropped objects whose tags do not say that they were looked at, or
-    /// that were accepted and never copied. If one bucket cannot be read, the other one is looked
-    /// at all the same.
+    /// Sends the notification of dropped objects that have no tag of a decision, or that were
+    /// accepted and never copied. If one bucket cannot be read, the other one is checked all the
+    /// same.
     pub(crate) async fn notify_drops(
         &self,
         deadline: Deadline,
@@ -45,7 +45,8 @@ impl Reconcile {
         first.into_result()
     }
 
-    /// Notes after each page how far the pass has come, so that a run that is cut off is no loss.
+    /// Checks the dropped objects of a bucket, and saves the progress of the pass after each page,
+    /// so that a run that is cut off loses at most a page.
     async fn notify_drops_in(
         &self,
         objects: &Objects,
@@ -72,7 +73,8 @@ impl Reconcile {
                 tracing::warn!(
                     event_type = "look.limited",
                     bucket = objects.bucket(),
-                    "there may be more dropped objects than one run looks at; the next run goes on there"
+                    "bucket {} may have more dropped objects than one run checks; the next run continues",
+                    objects.bucket()
                 );
                 return Ok(());
             }
@@ -81,7 +83,7 @@ impl Reconcile {
     }
 
     /// Sends the notifications of a page, and moves the pass to its last object, or to the last one
-    /// that there was room and time for. An object whose tags cannot be read is left to the next
+    /// that the limit and the time allowed. An object whose tags cannot be read is left to the next
     /// pass, so that it does not hold up the others.
     async fn notify_page(
         &self,
@@ -127,7 +129,7 @@ impl Reconcile {
     }
 }
 
-/// Returns whether the object's notification was sent.
+/// Sends an object's notification if it is due; true if it was sent.
 async fn notify_drop(
     payloads: &Objects,
     objects: &Objects,
@@ -151,13 +153,14 @@ async fn notify_drop(
         event_type = "drop.found",
         bucket = objects.bucket(),
         object = object.key,
-        "the notification of a dropped object was sent again"
+        "the notification of dropped object {} was sent again",
+        object.key
     );
     Ok(true)
 }
 
-/// Tells whether the copy was made that an object was accepted for. If not, no message may be left
-/// that leads to it: it failed too often.
+/// True if the copy of an accepted object was made. If not, there may be no message left that leads
+/// to it: it failed too often.
 async fn has_payload(payloads: &Objects, batch_id: Uuid) -> Result<bool, ObjectError> {
     let key = payload_key_of(batch_id);
     Ok(!payloads.there(key.into_iter().collect()).await?.is_empty())

@@ -21,9 +21,9 @@ pub enum Look {
     Unfinished,
     /// Final batches whose objects do not expire.
     Kept,
-    /// Uploads whose time is over.
+    /// Uploads whose time has ended.
     Uploads,
-    /// Dropped objects that were neither taken nor refused.
+    /// Dropped objects that were neither accepted nor refused.
     Drops,
     /// Batches that are older than the history of loads.
     History,
@@ -44,7 +44,7 @@ impl Look {
         Self::Events,
     ];
 
-    /// Returns the name in logs.
+    /// Returns the check's name in logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -66,15 +66,15 @@ impl fmt::Display for Look {
     }
 }
 
-/// Reason for which a run did not do all of its work. The finished part stays; the next run does
-/// the rest.
+/// Reason why a run did not do all of its work. The finished part stays; the next run does the
+/// rest.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ReconcileError {
     #[error("the event is not known")]
     Event(#[from] UnknownEvent),
-    /// The log has the reason of each.
-    #[error("these looks failed: {}", names(.0))]
+    /// Checks that failed. The log has the reason of each.
+    #[error("these checks failed: {}", names(.0))]
     Looks(Vec<Look>),
 }
 
@@ -82,7 +82,7 @@ fn names(looks: &[Look]) -> String {
     looks.iter().map(|look| look.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Reason for which a check failed.
+/// Reason why a check failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LookError {
     #[error("storage error")]
@@ -95,11 +95,11 @@ pub(crate) enum LookError {
     Database(#[from] DatabaseError),
     #[error("the objects of a final batch will not expire yet")]
     Retention(#[from] RetentionError),
-    #[error("nobody was notified of a payload")]
+    #[error("cannot send the notification of a payload")]
     Notify(#[from] NotifyError),
     #[error("events were not published")]
     Outbox(#[from] OutboxError),
-    #[error("not enough time for all of it")]
+    #[error("the time of the run was too short for this check")]
     OutOfTime,
 }
 
@@ -118,7 +118,7 @@ impl Retryable for LookError {
     }
 }
 
-/// The first error among many items, after which the others had their turn.
+/// First error among many items. The items after it are processed all the same.
 #[derive(Debug, Default)]
 pub(crate) struct FirstError(Option<LookError>);
 
@@ -126,7 +126,8 @@ impl FirstError {
     /// Logs an error, and keeps it if it is the first.
     pub(crate) fn note(&mut self, failure: LookError) {
         let error: &dyn std::error::Error = &failure;
-        tracing::warn!(event_type = "find.left", error, retry = ?failure.retry(), "left for the next run");
+        let retry = failure.retry();
+        tracing::warn!(event_type = "find.left", error, ?retry, "an item is left for the next run: {error}");
         self.0.get_or_insert(failure);
     }
 

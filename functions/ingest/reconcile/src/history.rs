@@ -5,15 +5,15 @@ use crate::error::LookError;
 use crate::report::HistoryReport;
 use crate::{Reconcile, claimed};
 
-/// Batches that one run ends at most. Each may have thousands of objects, which are released.
+/// Most batches that one run ends. Each may have thousands of objects, which are released.
 const ENDED: u32 = 20;
 
-/// Rows that one run deletes at most, give or take a slice.
+/// Most rows that one run deletes, give or take a slice.
 const ROWS: u64 = 500_000;
 
 impl Reconcile {
-    /// Ends batches under way that are too old, deletes final ones that are too old, and moves the
-    /// history's beginning once all of them are deleted.
+    /// Ends batches in progress that are too old, deletes final ones that are too old, and moves
+    /// the history's beginning once all of them are deleted.
     pub(crate) async fn prune(
         &self,
         deadline: Deadline,
@@ -29,9 +29,10 @@ impl Reconcile {
             let end = async {
                 tracing::error!(
                     event_type = "batch.too_old",
-                    "a batch under way is older than the history of loads and was ended"
+                    "batch {} is older than the history of loads and was ended in progress",
+                    batch.batch_id
                 );
-                // If the time is over, a later look releases them.
+                // If the time has run out, a later check releases them.
                 if !deadline.has_passed() {
                     payloads::retention::release(&self.database, &self.objects, batch.batch_id).await;
                 }
@@ -46,7 +47,10 @@ impl Reconcile {
             is_more = pruned.is_more;
         }
         if is_more {
-            tracing::warn!(event_type = "look.limited", "there may be more to delete than one run does");
+            tracing::warn!(
+                event_type = "look.limited",
+                "there may be more old batches than one run deletes; the next run continues"
+            );
         } else {
             self.database.advance_history(self.settings.history).await?;
         }

@@ -14,7 +14,11 @@ impl Reconcile {
         let claim = async |limit| self.database.take_unreleased(self.settings.unfinished_for, limit).await;
         claimed::for_each(deadline, claim, async |batch| {
             payloads::retention::try_release(&self.database, &self.objects, batch.batch_id).await?;
-            tracing::warn!(event_type = "batch.released", "the objects of a final batch may expire now");
+            tracing::warn!(
+                event_type = "batch.released",
+                "the objects of final batch {} may expire now",
+                batch.batch_id
+            );
             report.released = report.released.saturating_add(1);
             Ok(())
         })

@@ -1,4 +1,5 @@
-//! Finds what stalled on its way through the ingest, and restarts it.
+//! Finds batches, payloads and events that stalled on their way through the ingest, and restarts
+//! them.
 //!
 //! The queues retry most failures by themselves. On a schedule, this function looks for the others:
 //!
@@ -6,18 +7,19 @@
 //! 2. stalled batches, because a message was lost, or its handler died too often;
 //! 3. batches whose chunks are all written, but that were not finalized;
 //! 4. final batches whose objects do not expire, because a function died before it tagged them;
-//! 5. uploads whose time is over: never used, or without a notification;
-//! 6. dropped objects that were neither taken nor refused, because their notification was lost;
-//! 7. events that were not published, because the bus or the topic was away, or a function died.
+//! 5. uploads whose time has ended: never used, or without a notification;
+//! 6. dropped objects that were neither accepted nor refused, because their notification was lost;
+//! 7. events that were not published, because the bus or the topic was unreachable, or a function
+//!    died.
 //!
 //! It also ends and deletes batches that are older than the history of loads.
 //!
 //! It processes no payload itself. It sends the payload's notification again, and the chunker
 //! continues the batch from where it stopped; one notification too many does no harm. Runs may
 //! overlap: each claims a batch by a conditional write first, and the batch is not claimed again
-//! before the time since it stalled has doubled. Each look has a limit and its share of the time,
-//! takes the oldest first, and leaves the rest to the next run. A look that fails does not stop the
-//! others, but the invocation fails in the end, for the alarm.
+//! before the time since it stalled has doubled. Each check has a limit and its share of the time,
+//! takes the oldest first, and leaves the rest to the next run. A check that fails does not stop
+//! the others, but the invocation fails in the end, for the alarm.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -61,7 +63,7 @@ use error::LookError;
 /// This function's name in metrics.
 const SERVICE: &str = "reconcile";
 
-/// The part of an invocation's time that is kept free for the answer.
+/// Part of an invocation's time that is kept free for the response.
 const RESERVE: Duration = Duration::from_secs(3);
 
 /// The function's state, which outlives invocations.
@@ -72,40 +74,46 @@ pub struct Reconcile {
     pub database: Database,
     pub publisher: Publisher,
     pub queue: PayloadsReceived,
-    /// The queue of dropped objects, if the deployment takes any.
+    /// Queue of dropped objects, if the deployment takes any.
     pub drops: Option<PayloadsReceived>,
-    /// A bucket that objects are dropped into, beside the payload bucket.
+    /// Bucket for dropped objects, beside the payload bucket.
     pub drop_bucket: Option<String>,
     pub settings: Settings,
 }
 
-/// The number of looks, by which the time is divided.
+/// Number of checks, by which the time is divided.
 const LOOKS: u32 = 8;
 const _: () = assert!(Look::ALL.len() == 8);
 
 impl Reconcile {
-    /// Does all looks within the time of an invocation, which is cut off at `ends_at`.
+    /// Makes all checks within the time of an invocation, which is cut off at `ends_at`.
     ///
     /// # Errors
-    /// If the event is not the schedule's, or a look failed. The others were done all the same.
+    /// If the event is not the schedule's, or a check failed. The others were made all the same.
     pub async fn handle(&self, event: &Value, ends_at: SystemTime) -> Result<Report, ReconcileError> {
         trigger::check(event)?;
         let deadline = Deadline::of_invocation(ends_at, RESERVE);
         let mut report = Report::default();
         let mut failed = Vec::new();
         for (look, looks_left) in Look::ALL.into_iter().zip((1..=LOOKS).rev()) {
-            // What one look leaves of its share is for the others.
+            // The time that one check leaves of its share is for the others.
             let share = Deadline::after(deadline.remaining() / looks_left);
             let span = tracing::error_span!("look", look = look.as_str());
             let looking = deadline.run(Box::pin(self.look(look, share, &mut report)));
             let outcome = looking.instrument(span).await.unwrap_or(Err(LookError::OutOfTime));
-            // What is not published in time stays for the last look.
+            // Events that are not published in time stay for the last check.
             let publishing = outbox::publish_committed(&self.publisher, &self.database);
             let _published = deadline.run(Box::pin(publishing)).await;
             if let Err(failure) = outcome {
                 let error: &dyn std::error::Error = &failure;
                 let (look_name, retry) = (look.as_str(), failure.retry());
-                tracing::error!(event_type = "look.failed", look = look_name, error, ?retry, "a look failed");
+                tracing::error!(
+                    event_type = "look.failed",
+                    look = look_name,
+                    error,
+                    ?retry,
+                    "the check {look_name} failed: {error}"
+                );
                 failed.push(look);
             }
         }

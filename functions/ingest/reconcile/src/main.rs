@@ -1,4 +1,5 @@
-//! Finds what stalled on its way through the ingest, and restarts it.
+//! Finds batches, payloads and events that stalled on their way through the ingest, and restarts
+//! them.
 
 use std::process::ExitCode;
 

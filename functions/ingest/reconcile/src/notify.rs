@@ -6,8 +6,8 @@ use uuid::Uuid;
 use crate::Reconcile;
 use crate::error::LookError;
 
-/// The time halfway between `since` and now. A notification after it is not repeated yet, so the
-/// pauses double.
+/// Returns the time halfway between `since` and now. A notification that was sent after it is not
+/// repeated yet, so the pauses double.
 pub(crate) fn half_way(since: Timestamp, now: Timestamp) -> Timestamp {
     let age = now.duration_since(since);
     if age.is_negative() { since } else { since.checked_add(age / 2).unwrap_or(now) }
@@ -15,7 +15,7 @@ pub(crate) fn half_way(since: Timestamp, now: Timestamp) -> Timestamp {
 
 impl Reconcile {
     /// Sends the notification of a payload, unless one was sent after `notified_before`. Of
-    /// concurrent callers, one does.
+    /// concurrent callers, only one sends it.
     pub(crate) async fn notify_once(
         &self,
         tenant_id: Uuid,
@@ -27,7 +27,7 @@ impl Reconcile {
         if claimed == Taken::Yes
             && let Err(error) = self.queue.notify(self.objects.bucket(), key).await
         {
-            // If that fails too, the claim expires when the payload's age has doubled.
+            // If the release fails too, the claim expires when the payload's age has doubled.
             let released = self.accepted.put_back(tenant_id, batch_id).await;
             return Err(released.err().map_or(NotifyError::Queue(error).into(), LookError::Accepted));
         }

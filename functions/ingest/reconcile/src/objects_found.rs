@@ -16,13 +16,13 @@ use crate::notify::half_way;
 use crate::report::ObjectsReport;
 use crate::{Reconcile, Settings};
 
-/// Notifications that one run sends at most.
+/// Most notifications that one run sends.
 const LIMIT: u64 = 500;
 
 /// Objects that are read at once.
 const AT_ONCE: usize = 16;
 
-/// The latest hours, which every run lists: nearly all lost notifications are of these.
+/// Number of latest hours, which every run lists: nearly all lost notifications belong to them.
 const RECENT_HOURS: i64 = 3;
 
 /// Number of earlier hours of which each run lists one, so that listing costs little and each hour
@@ -60,7 +60,7 @@ impl Reconcile {
                 if report.found >= LIMIT {
                     tracing::warn!(
                         event_type = "look.limited",
-                        "there may be more payloads than one run notifies"
+                        "there may be more payloads without a batch than one run notifies; the next continues"
                     );
                     return first.into_result();
                 }
@@ -94,7 +94,8 @@ impl Reconcile {
                     tracing::warn!(
                         event_type = "object.foreign",
                         object = object.key,
-                        "the key is not a payload's"
+                        "object {} is not a payload: its key names no batch",
+                        object.key
                     );
                 }
             }
@@ -144,7 +145,7 @@ impl Reconcile {
                     event_type = "object.foreign",
                     object = key,
                     error,
-                    "the object does not name its batch"
+                    "object {key} is not a payload: it does not name its batch: {error}"
                 );
                 return Ok(Finding::Foreign);
             }
@@ -164,7 +165,7 @@ impl Reconcile {
                     tenant,
                     correlation_id,
                     age_seconds = age,
-                    "the notification of a payload that never became a batch was sent again"
+                    "batch {batch_id} was never begun: the notification of its payload was sent again"
                 );
                 Finding::Notified
             }
@@ -175,7 +176,7 @@ impl Reconcile {
                     object = key,
                     batch_id,
                     tenant,
-                    "its batch was never accepted"
+                    "object {key} is not a payload: batch {batch_id} was never accepted"
                 );
                 Finding::Foreign
             }

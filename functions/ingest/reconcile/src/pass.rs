@@ -1,4 +1,5 @@
-//! A pass over the dropped objects of a bucket, and which of them it is about.
+//! A pass over the dropped objects of a bucket, and the choice of objects whose notification is
+//! due.
 
 use std::time::Duration;
 
@@ -16,12 +17,12 @@ pub(crate) struct Pass {
     /// Progress of the pass, as the database keeps it.
     pub(crate) look: DropLook,
     now: Timestamp,
-    /// Time since the pass before looked at each object, at most.
+    /// Longest time since the pass before checked an object.
     since_before: Duration,
 }
 
 impl Pass {
-    /// Goes on where the last run stopped, or begins a pass.
+    /// Continues where the last run stopped, or begins a pass.
     pub(crate) fn after(last: Option<DropLook>, now: Timestamp, settings: &Settings) -> Self {
         let look = match last {
             Some(look) if look.after.is_some() => look,
@@ -32,34 +33,35 @@ impl Pass {
             },
         };
         let since = |before| Duration::try_from(now.duration_since(before)).unwrap_or_default();
-        // Before the first pass there was none. Nothing is sent that is older than a run.
+        // There was no pass before the first one. It sends nothing for objects that are older than
+        // a run.
         let first = settings.interval.saturating_add(settings.interval / 2);
         let since_before = look.began_before.map_or(first, since).min(looked_for(settings));
         Self { look, now, since_before }
     }
 
-    /// Tells whether an object's notification may have to be sent.
+    /// True if an object's notification may have to be sent.
     pub(crate) fn is_due(&self, object: &Listed, settings: &Settings) -> bool {
         let age = Duration::try_from(self.now.duration_since(object.modified_at)).unwrap_or_default();
         !is_left_alone(&object.key, object.length) && is_due(age, self.since_before, settings)
     }
 }
 
-/// Returns the age up to which an object is looked for.
+/// Age up to which an object's notification is sent.
 fn looked_for(settings: &Settings) -> Duration {
     Duration::from_hours(u64::from(settings.hours))
 }
 
-/// Tells whether an object of that age is notified: once it is old enough, and then each time that
-/// its age has doubled. The pass before decided the same for the age that the object had then.
-/// Nothing else remembers it, and passes may overlap; one notification too many does no harm.
+/// True if an object of that age is notified: once it is old enough, and then each time that its
+/// age has doubled. The pass before decided the same for the age that the object had then. No other
+/// record is kept of it, and passes may overlap; one notification too many does no harm.
 fn is_due(age: Duration, since_before: Duration, settings: &Settings) -> bool {
     let doublings = |age: Duration| {
         let least = settings.object_age.as_millis().max(1);
         (age >= settings.object_age).then(|| (age.as_millis() / least).max(1).ilog2())
     };
     let before = age.checked_sub(since_before).and_then(doublings);
-    // What no pass has looked at yet is looked at, however long the pass took.
+    // An object that no pass has checked yet is checked, however long the pass took.
     doublings(age) != before && (age < looked_for(settings) || before.is_none())
 }
 
@@ -95,7 +97,7 @@ mod tests {
         let settings = Settings::default();
         for hours in [1, 5, 30, 71] {
             let pass = Duration::from_hours(hours);
-            // What the pass before has not looked at, or not as old enough.
+            // Objects that the pass before has not checked, or that were too young then.
             for age in [Duration::from_mins(10), pass, pass + Duration::from_mins(9)] {
                 assert!(is_due(age, pass, &settings), "{age:?} after {pass:?}");
             }

@@ -2,7 +2,7 @@ use runtime::metrics::{self, Measure};
 use serde::Serialize;
 use serde_json::Map;
 
-/// Results of a run: the function's answer, and its metrics.
+/// Results of a run: the function's response, and its metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub objects: ObjectsReport,
@@ -13,72 +13,72 @@ pub struct Report {
     pub events: EventsReport,
 }
 
-/// Payloads that never became batches.
+/// Counts of payloads that never became batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ObjectsReport {
     pub seen: u64,
-    /// Their notification was sent again.
+    /// Payloads whose notification was sent again.
     pub found: u64,
-    /// Their notification was sent not long ago.
+    /// Payloads whose notification was sent not long ago.
     pub waiting: u64,
-    /// Objects that are no payloads, or were never accepted.
+    /// Objects that are not payloads, or whose batch was never accepted.
     pub foreign: u64,
 }
 
-/// Stalled batches.
+/// Counts of stalled batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BatchesReport {
-    /// Restarted.
+    /// Batches that were restarted.
     pub restarted: u64,
     pub finalized: u64,
-    /// Final, and their objects were released.
+    /// Final batches whose objects were released.
     pub released: u64,
-    /// Restarted in vain for too long; `None` if the database did not say.
+    /// Batches that were restarted in vain for too long; `None` if the database did not answer.
     pub stuck: Option<u64>,
 }
 
-/// Uploads whose time was over.
+/// Counts of uploads whose time has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UploadsReport {
-    /// Never used.
+    /// Uploads that were never used.
     pub expired: u64,
-    /// Used, and their notification was sent again.
+    /// Uploads that were used, and whose notification was sent again.
     pub found: u64,
-    /// Used, and known to the database.
+    /// Uploads that were used and that the database knows.
     pub arrived: u64,
 }
 
-/// Dropped objects.
+/// Counts of dropped objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DropsReport {
     pub seen: u64,
-    /// Objects that were neither taken nor refused, and whose notification was sent again.
+    /// Objects that were neither accepted nor refused, and whose notification was sent again.
     pub found: u64,
 }
 
-/// Batches that are older than the history.
+/// Counts of batches that are older than the history of loads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HistoryReport {
-    /// Batches under way that were ended.
+    /// Batches that were ended in progress.
     pub too_old: u64,
     /// Batches that were deleted.
     pub batches_pruned: u64,
     /// Rows of all tables that were deleted.
     pub rows_pruned: u64,
     /// Minutes that the next batch has been waiting to be deleted; `None` if the database did not
-    /// say.
+    /// answer.
     pub behind_minutes: Option<u64>,
 }
 
-/// Events that were not published when their facts were committed.
+/// Counts of events that were not published when their facts were committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventsReport {
     /// Events that this run published.
     pub published: u64,
-    /// Events that the bus or the topic refused, which took others.
+    /// Events that the bus or the topic refused, although it took others.
     pub refused: u64,
-    /// Minutes that the oldest event has been waiting; `None` if the database did not say, or no
-    /// event is published at all.
+    /// Minutes that the oldest event has been waiting; `None` if the database did not answer, or if
+    /// events have no destination.
     pub behind_minutes: Option<u64>,
 }
 

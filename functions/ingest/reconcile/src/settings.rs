@@ -3,12 +3,12 @@ use std::time::Duration;
 
 use runtime::Environment;
 
-/// Times after which something counts as stalled, and the hours that a run looks back.
+/// Times after which something counts as stalled, and the hours that a run searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Time between two runs.
     pub interval: Duration,
-    /// Hours of payloads that are listed.
+    /// Number of hours of payloads that are listed.
     pub hours: u32,
     /// Age up to which a payload may be unknown to the database.
     pub object_age: Duration,
@@ -18,8 +18,7 @@ pub struct Settings {
     pub given_up_after: Duration,
     /// Time for which a batch whose chunks are all written may wait to be finalized.
     pub unfinished_for: Duration,
-    /// Time for which an upload may be under way after its URL expired: one that began in time may
-    /// end later.
+    /// Time that an upload may take after its URL expired: one that began in time may end later.
     pub upload_grace: Duration,
     /// Time for which an event is left to the function that committed it.
     pub events_after: Duration,
@@ -94,7 +93,7 @@ fn history<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, hour
     if u64::from(hours) > days.saturating_mul(24) {
         environment.refuse("RECONCILE_HOURS reaches back further than HISTORY_DAYS");
     }
-    // An hour that is no duration any more is far enough away.
+    // A time so long that it has no end within the type's range is far enough away.
     Duration::from_secs(days.saturating_mul(DAY.as_secs()).min(u64::from(u32::MAX)))
 }
 

@@ -7,13 +7,14 @@ use crate::error::{FirstError, LookError};
 use crate::report::BatchesReport;
 use crate::{Reconcile, claimed};
 
-/// Batches that one run restarts at most.
+/// Most batches that one run restarts.
 const LIMIT: u32 = 200;
 
-/// Batches that are claimed at once: few, so that little is claimed that there is no time for.
+/// Batches that are claimed at once: few, so that only a few claims are left when the time runs
+/// out.
 const AT_ONCE: u32 = 25;
 
-/// Batches that are named if many are stuck.
+/// Most batches that are logged by name if many are stuck.
 const NAMED: u32 = 10;
 
 impl Reconcile {
@@ -39,7 +40,10 @@ impl Reconcile {
             self.restart(&stalled, report, &mut first).await?;
         }
         if left == 0 {
-            tracing::warn!(event_type = "look.limited", "there may be more batches than one run restarts");
+            tracing::warn!(
+                event_type = "look.limited",
+                "there may be more stalled batches than one run restarts; the next run continues"
+            );
         }
         self.report_stuck(patience, report).await?;
         first.into_result()
@@ -59,9 +63,13 @@ impl Reconcile {
             match notified {
                 Ok(()) => {
                     report.restarted = report.restarted.saturating_add(1);
-                    tracing::warn!(event_type = "batch.restarted", "a stalled batch was restarted");
+                    tracing::warn!(
+                        event_type = "batch.restarted",
+                        "stalled batch {} was restarted",
+                        batch.batch_id
+                    );
                 }
-                // It keeps its claim, and its place behind the others.
+                // The batch keeps its claim, and its place behind the others.
                 Err(error) if error.retry() == Retry::Never => first.note(error.into()),
                 // The next notification would fail too. The rest of the time is for releasing the
                 // claims.
@@ -84,7 +92,8 @@ impl Reconcile {
                 tracing::error!(
                     event_type = "batch.stuck",
                     stuck = stuck.count,
-                    "restarting a batch does not help; somebody has to decide what to do with it"
+                    "batch {} is stuck: restarts do not help; docs/operate.md has the next steps",
+                    batch.batch_id
                 );
             });
         }

@@ -1,12 +1,13 @@
 use serde_json::Value;
 
-/// An event that this function would ignore, although its sender may have meant something by it.
+/// Error of an event that this function would ignore, although its sender may have meant something
+/// by it.
 #[derive(Debug, thiserror::Error)]
 #[error("the event is neither the schedule's nor empty")]
 pub struct UnknownEvent;
 
 /// Accepts the schedule's event, and the empty one of a manual run. There are no parameters: the
-/// deployment decides what counts as stalled.
+/// deployment's settings decide what counts as stalled.
 pub(crate) fn check(event: &Value) -> Result<(), UnknownEvent> {
     let is_empty = event.is_null() || event.as_object().is_some_and(serde_json::Map::is_empty);
     let member = |name| event.get(name).and_then(Value::as_str);

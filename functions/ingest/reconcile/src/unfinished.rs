@@ -18,7 +18,9 @@ impl Reconcile {
                 tracing::warn!(
                     event_type = "batch.finalized",
                     status = %end.status,
-                    "a batch whose chunks were all written was finalized"
+                    "batch {}, whose chunks were all written, was finalized: {}",
+                    batch.batch_id,
+                    end.status
                 );
                 report.finalized = report.finalized.saturating_add(1);
             }

@@ -4,11 +4,11 @@ use crate::Reconcile;
 use crate::error::LookError;
 use crate::report::EventsReport;
 
-/// Events that one run publishes at most.
+/// Most events that one run publishes.
 const LIMIT: u32 = 1000;
 
 impl Reconcile {
-    /// Publishes the events that stayed in the outbox, and says how long the oldest one has been
+    /// Publishes the events that stayed in the outbox, and reports how long the oldest one has been
     /// there. Does nothing if events have no destination.
     pub(crate) async fn publish_events(
         &self,
@@ -20,7 +20,7 @@ impl Reconcile {
         }
         let older_than = self.settings.events_after;
         let left = outbox::publish_left(&self.publisher, &self.database, older_than, LIMIT, deadline).await;
-        // An answer also when the destination is away: the alarm is about that.
+        // The age is reported also when the destination is unreachable: the alarm is about that.
         let backlog = self.database.backlog().await?;
         report.behind_minutes = Some(backlog.oldest.as_secs() / 60);
         let left = left?;
@@ -30,14 +30,16 @@ impl Reconcile {
             tracing::warn!(
                 event_type = "events.republished",
                 events = left.published,
-                "events that stayed in the outbox were published"
+                "{} events that stayed in the outbox were published",
+                left.published
             );
         }
         if left.is_more {
             tracing::warn!(
                 event_type = "look.limited",
                 waiting = backlog.events,
-                "there may be more events than one run publishes"
+                "there may be more events than one run publishes; {} wait in the outbox",
+                backlog.events
             );
         }
         Ok(())

@@ -15,28 +15,28 @@ use crate::error::{FirstError, LookError};
 use crate::notify::half_way;
 use crate::report::UploadsReport;
 
-/// Uploads that are read at once, of each of the index's shards.
+/// Most uploads that are read at once from each shard of the index.
 const LIMIT_OF_SHARD: u16 = 32;
 
-/// Uploads that are settled side by side. One takes three calls, one after the other.
+/// Uploads that are settled at the same time. Each takes three calls, one after the other.
 const AT_ONCE: usize = 16;
 
-/// Outcome of a look at an upload.
+/// Outcome of checking an upload.
 enum Settled {
-    /// The database knows its batch.
+    /// The database knows the upload's batch.
     Arrived,
     /// The payload is there, and its notification was sent again.
     Found,
     /// The upload was never used.
     Expired,
-    /// Nothing was done, or another run did it.
+    /// Another run settled the upload, or will; this one did nothing.
     Left,
 }
 
 impl Reconcile {
     /// Expires uploads that were never used, and sends the notification of those that were: the
-    /// oldest first, and as many as the time allows. So announcements that nobody uses delay the
-    /// notifications of others as little as can be.
+    /// oldest first, and as many as the time allows. So announcements that are never used delay the
+    /// notifications of others as little as possible.
     pub(crate) async fn settle_uploads(
         &self,
         deadline: Deadline,
@@ -46,10 +46,10 @@ impl Reconcile {
         let grace = SignedDuration::try_from(self.settings.upload_grace).unwrap_or(SignedDuration::MAX);
         let over = now.saturating_sub(grace).unwrap_or(Timestamp::MIN);
         let (mut first, mut seen) = (FirstError::default(), HashSet::new());
-        // One that fails is the oldest again, so nothing is read behind it in this run.
+        // An upload that fails stays the oldest, so nothing is read behind it in this run.
         while first.is_none() {
             let mut awaited = self.accepted.awaited(over, LIMIT_OF_SHARD).await?;
-            // The index may still have what was settled a moment ago.
+            // The index may still have uploads that were settled a moment ago.
             awaited.retain(|upload| seen.insert(upload.batch_id));
             if awaited.is_empty() {
                 break;
@@ -57,7 +57,7 @@ impl Reconcile {
             let ids: Vec<Uuid> = awaited.iter().map(|upload| upload.batch_id).collect();
             let mut left = ids.len();
             let unknown: HashSet<Uuid> = self.database.unknown(&ids).await?.into_iter().collect();
-            // What has begun ends: a notification may be noted and not sent yet.
+            // Uploads that were begun are finished: a notification may be noted and not sent yet.
             let mut settling = stream::iter(awaited)
                 .take_while(|_| ready(!deadline.has_passed()))
                 .map(|upload| {
@@ -98,7 +98,7 @@ impl Reconcile {
             Err(ObjectError::Missing { .. }) => {
                 let expired = self.expire(upload).await;
                 if expired.is_err() {
-                    // It must not stay before those that can be settled.
+                    // The upload must not stay before those that can be settled.
                     self.look_again(upload, now, grace).await?;
                 }
                 return expired;
@@ -116,10 +116,10 @@ impl Reconcile {
                 object = upload.key(),
                 batch_id,
                 tenant,
-                "the notification of an upload was sent again"
+                "the notification of the upload of batch {batch_id} was sent again"
             );
         }
-        // Until the database knows it, it is checked again.
+        // Until the database knows the batch, the upload is checked again.
         self.look_again(upload, now, grace).await?;
         Ok(settled)
     }
@@ -136,7 +136,12 @@ impl Reconcile {
         }
         if self.accepted.expire(upload).await? {
             let (batch_id, tenant) = (upload.batch_id.to_string(), upload.tenant_id.to_string());
-            tracing::info!(event_type = "upload.expired", batch_id, tenant, "an upload was never used");
+            tracing::info!(
+                event_type = "upload.expired",
+                batch_id,
+                tenant,
+                "batch {batch_id} is expired: its upload was never used"
+            );
             return Ok(Settled::Expired);
         }
         // Another run expired it, or its payload is being put after all.
@@ -147,7 +152,7 @@ impl Reconcile {
         Ok(Settled::Left)
     }
 
-    /// Looks again when the time since the upload's end has doubled.
+    /// Schedules the next check for when the time since the upload's end has doubled.
     async fn look_again(
         &self,
         upload: &AwaitedUpload,
