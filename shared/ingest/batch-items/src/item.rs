@@ -146,7 +146,8 @@ pub(crate) fn readable<T>(
                 tenant,
                 batch_id,
                 error,
-                "a batch item is left out"
+                "the item of batch {} is malformed and left out: {error}",
+                batch_id.as_deref().unwrap_or_default()
             );
         };
         read(item).inspect_err(refused).ok()

@@ -58,7 +58,7 @@ impl Retryable for RetentionError {
 
 /// Logs that a batch reached its final status, and [releases](release) its objects.
 pub async fn finish(database: &Database, objects: &Objects, batch_id: Uuid, status: BatchStatus) {
-    tracing::info!(event_type = "batch.final", %status, "the batch is final");
+    tracing::info!(event_type = "batch.final", %status, "batch {batch_id} is final: {status}");
     release(database, objects, batch_id).await;
 }
 
@@ -72,7 +72,7 @@ pub async fn release(database: &Database, objects: &Objects, batch_id: Uuid) {
             event_type = "batch.not_tagged",
             batch_id,
             error,
-            "the objects of a final batch will not expire yet"
+            "the objects of final batch {batch_id} will not expire yet: {error}"
         );
     }
 }
