@@ -1,4 +1,4 @@
-//! The bodies of answers.
+//! Bodies of responses.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 
 use crate::secrets::Unusable;
 
-/// The bytes that a place's name may take in a problem.
+/// Most bytes of a place's name in a problem.
 const MAX_NAME_IN_A_PROBLEM: usize = 100;
-/// The bytes that all places may take in a problem: of the 1000 that it has for such members,
-/// `enqueued` and `messagesInDoubt` take less than 100.
+/// Most bytes of all places in a problem: of the 1000 that it has for such members, `enqueued` and
+/// `messagesInDoubt` take less than 100.
 const MAX_IN_A_PROBLEM: usize = 850;
 
-/// A produce that was done.
+/// Result of a completed produce.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Produced<'a> {
     /// Warnings about the request.
@@ -58,15 +58,15 @@ pub(crate) fn produced(target: &Target, produced: &Produced<'_>, took: Duration)
     Reply::json(201, &body)
 }
 
-/// Lists what earlier attempts left at other places, of `count` messages.
+/// Lists the messages that earlier attempts left at other places, at most `count` in doubt at each.
 pub(crate) fn elsewhere(left: &[LeftBehind], count: u64) -> Value {
     left.iter()
         .map(|left| json!({"target": left.name, "enqueued": left.done, "inDoubt": left.in_doubt.min(count)}))
         .collect()
 }
 
-/// Lists what earlier attempts left at other places for a problem, which has little room: names are
-/// cut, and what would exceed the room is added up in the last entry.
+/// Lists the messages that earlier attempts left at other places for a problem, which has little
+/// room: names are cut, and places that would exceed the room are added up in the last entry.
 pub(crate) fn elsewhere_in_a_problem(left: &[LeftBehind], count: u64) -> Value {
     let cut = |name: &String| api::cut(name, MAX_NAME_IN_A_PROBLEM).into_owned();
     let mut told: Vec<_> =
@@ -83,7 +83,7 @@ pub(crate) fn elsewhere_in_a_problem(left: &[LeftBehind], count: u64) -> Value {
     }
 }
 
-/// A warning for each place that was left.
+/// Makes a warning for each place that was left.
 fn moved(left: &[LeftBehind], count: u64) -> Vec<String> {
     left.iter()
         .map(|LeftBehind { name, done, in_doubt }| {
@@ -100,7 +100,7 @@ fn moved(left: &[LeftBehind], count: u64) -> Vec<String> {
         .collect()
 }
 
-/// An answer to a consume, but for its label: see [`Prepared`].
+/// A response to a consume without its label: see [`Prepared`].
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ConsumeAnswer<'a> {
@@ -114,7 +114,7 @@ struct ConsumeAnswer<'a> {
     messages: Messages<'a>,
 }
 
-/// The messages of an answer. One whose body is stored comes alone.
+/// Messages of a response. A message whose body is stored comes alone.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Messages<'a> {
@@ -122,15 +122,17 @@ enum Messages<'a> {
     Stored(Vec<WithStoredBody<'a>>),
 }
 
-/// Messages in hand, and where the body of the only one is, if no answer can carry it.
+/// Messages in hand, and the place of the only one's body if no response can carry it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InHand<'a> {
     pub(crate) consumed: &'a Consumed,
     pub(crate) stored: Option<&'a StoredBody>,
 }
 
+/// Makes the response to a consume.
+///
 /// # Errors
-/// When the answer has no place for its label. Then nothing may be removed from the queue.
+/// If the response has no place for its label. Then no message may be removed from the queue.
 pub(crate) fn consumed(
     target: &Target,
     command: &ConsumeCommand,
@@ -143,7 +145,7 @@ pub(crate) fn consumed(
             Messages::Stored(consumed.messages.iter().map(|message| message.with_stored_body(body)).collect())
         }
     };
-    // What lies behind a stored message was not looked at.
+    // The queue behind a stored message was not read.
     let may_have_left_more = stored.is_some() && command.max_messages.get() > 1;
     let answer = ConsumeAnswer {
         target: target.to_string(),
@@ -194,7 +196,7 @@ pub(crate) fn test(report: &TestReport) -> Reply {
     Reply::json(200, &body)
 }
 
-/// A test that ended before a connection: the target's secrets cannot be used.
+/// Makes the result of a test that ended before a connection: the target's secrets cannot be used.
 pub(crate) fn untested(unusable: &Unusable) -> Reply {
     let step = |name: &str| match name == unusable.step() {
         true => json!({"name": name, "ok": false, "code": unusable.code(), "detail": unusable.to_string()}),
@@ -230,7 +232,7 @@ mod tests {
     use super::*;
     use crate::produce::with_elsewhere;
 
-    /// Texts that a publisher could put into a message to take the label away, or to forge it.
+    /// Texts that a publisher could put into a message to remove the label, or to forge it.
     const HOSTILE: [&str; 6] = [
         "$serde_json::private::RawValue",
         "$serde_json::private::Number",

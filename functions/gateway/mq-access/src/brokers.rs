@@ -1,4 +1,4 @@
-//! The brokers that the function speaks to, under one cap on their connections.
+//! Clients of all brokers, under one limit on their connections.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ pub struct Brokers {
 }
 
 impl Brokers {
-    /// At most `cap` connections are open at any time, over all targets of all kinds.
+    /// Creates the clients. At most `cap` connections are open at any time, over all targets of all
+    /// kinds.
     #[must_use]
     pub fn new(cap: usize, ibm_mq: ibm_mq::Settings) -> Self {
         let cap = ConnectionCap::new(cap);
@@ -24,7 +25,7 @@ impl Brokers {
         Self { cap, rabbitmq, ibm_mq }
     }
 
-    /// The bound on connections, which says whether any can still be opened in this process.
+    /// Limit on connections. It also shows if no more can be opened in this process.
     #[must_use]
     pub fn cap(&self) -> Arc<ConnectionCap> {
         Arc::clone(&self.cap)
@@ -37,12 +38,12 @@ impl Brokers {
         }
     }
 
-    /// Ends idle connections that are too old to be used again, whatever the request is about.
+    /// Ends idle connections that are too old for another use, of all targets.
     pub(crate) fn end_stale(&self) {
         self.ibm_mq.end_stale();
     }
 
-    /// Waits for what must have ended before the function may be frozen.
+    /// Waits for the connections that must have ended before the function may be frozen.
     pub(crate) async fn settle(&self, deadline: Deadline) {
         self.ibm_mq.settle(deadline).await;
     }

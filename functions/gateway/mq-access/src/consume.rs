@@ -1,4 +1,4 @@
-//! Getting messages: in hand, stored, and only then removed.
+//! Getting messages: they are taken in hand, stored, and only then removed.
 
 use api::{Problem, Reason, Reply};
 use broker::{Deadline, UnitOfWork};
@@ -24,7 +24,7 @@ pub(crate) const MAX_CARRIED: usize = 5_500_000;
 impl MqAccess {
     /// Gets messages as one unit of work: stores the response first, then settles at the broker,
     /// then completes the record. A crash before the response is stored puts the messages back;
-    /// after it, a retry answers with what is stored. With `ack: none` the messages are removed as
+    /// after it, a retry returns the stored response. With `ack: none` the messages are removed as
     /// they are got, and a crash before the record is completed loses them.
     ///
     /// The body of a `large` message is stored before the response that names it. A crash in
@@ -62,7 +62,7 @@ impl MqAccess {
         let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(problem) => {
-                // The messages go back whatever becomes of the roll-back: the channel ends with it.
+                // The messages go back even if the roll-back fails: the channel ends with it.
                 let _ = unit.rollback(deadline).await;
                 self.fail(execution, &problem).await;
                 return Err(problem);
@@ -70,7 +70,7 @@ impl MqAccess {
         };
         match settle(unit, settlement, deadline).await {
             Ok(()) => self.end(execution, &Outcome::AsPrepared, prepared.into_response()).await,
-            // The record stays prepared: after its lease a retry answers with what is stored.
+            // The record stays prepared: after its lease a retry returns the stored response.
             Err(error @ BrokerError::InDoubt { .. }) => {
                 self.note_doubt(execution).await;
                 Err(from_broker(&error).retry_after(whole_lease(execution)))
@@ -84,16 +84,21 @@ impl MqAccess {
         }
     }
 
-    /// Lets readers of the records' stream learn of a doubt before a retry asks for it.
+    /// Records a doubt, so that readers of the records' stream learn of it before a retry does.
     async fn note_doubt(&self, execution: &Execution) {
         if let Err(error) = self.store.note_doubt(execution).await {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(event_type = "idempotency.unavailable", error, "cannot note a doubt");
+            tracing::warn!(
+                event_type = "idempotency.unavailable",
+                error,
+                "cannot record the doubt of request {}: {error}",
+                execution.trace_id
+            );
         }
     }
 
-    /// Answers with messages that are removed already. Nothing but this answer has them, so it is
-    /// given whether it can be recorded or not, and says which.
+    /// Responds with messages that are removed already. This response alone has them, so it is
+    /// returned even if it cannot be recorded, and it shows if it was.
     async fn removed(
         &self,
         target: &Target,
@@ -121,8 +126,8 @@ impl MqAccess {
         answer(&consumed)
     }
 
-    /// Stores the response before the messages are removed, and sees to it that there is time left
-    /// to remove them.
+    /// Stores the response before the messages are removed, and checks that there is time left to
+    /// remove them.
     async fn prepare(
         &self,
         execution: &Execution,
@@ -141,7 +146,7 @@ impl MqAccess {
         }
     }
 
-    /// Shows messages and leaves them where they are; nothing is recorded.
+    /// Reads messages and leaves them on the queue; nothing is recorded.
     pub(crate) async fn browse(
         &self,
         target: Target,

@@ -1,16 +1,15 @@
 //! Details of failures that follow from the target: the place of a missing queue, and the owner of
-//! a refused login. The crates of the brokers know neither who named a login nor what to do about
-//! it.
+//! a refused login. The crates of the brokers know neither the origin of a login nor its remedy.
 
 use api::{Problem, Reason};
 use mq::{BrokerKind, PasswordOrigin, Target, TestReport};
 
-/// Adds to a problem what its reader can correct.
+/// Adds to a problem the details that help its reader to correct it.
 pub(crate) fn problem(mut problem: Problem, target: &Target) -> Problem {
     let more = match problem.reason {
-        // Of an exchange, the same reason is about its bindings.
+        // With an exchange, the same reason is about its bindings.
         Reason::QueueNotFound if target.exchange.is_none() => place(target),
-        // What a broker said, and not a secret that cannot be read.
+        // Only a refusal by the broker, not a secret that cannot be read.
         Reason::AuthenticationFailed if problem.extensions.contains_key("broker") => login(target),
         _ => None,
     };
@@ -20,7 +19,7 @@ pub(crate) fn problem(mut problem: Problem, target: &Target) -> Problem {
     problem
 }
 
-/// Adds to the failed steps of a connection test what its reader can correct.
+/// Adds to the failed steps of a connection test the details that help its reader to correct them.
 pub(crate) fn report(mut report: TestReport, target: &Target) -> TestReport {
     for step in &mut report.steps {
         let more = match step.code {
@@ -35,7 +34,8 @@ pub(crate) fn report(mut report: TestReport, target: &Target) -> TestReport {
     report
 }
 
-/// Names the place in which a queue is missing. IBM's client may be led to any queue manager.
+/// Returns the name of the place in which a queue is missing. IBM's client may be led to any queue
+/// manager.
 fn place(target: &Target) -> Option<String> {
     let name = &target.endpoint.queue_manager;
     let whole = !name.is_empty() && !name.starts_with('*');
@@ -47,8 +47,8 @@ fn place(target: &Target) -> Option<String> {
     Some(format!(" {place}: check the name, of which case matters, or ask the operator to create it"))
 }
 
-/// Names the owner of a refused login. A secret's own user is part of the secret, and a profile's
-/// login is for its operator alone.
+/// Returns the owner of a refused login. A secret's own user is part of the secret, and a profile's
+/// login is shown to its operator alone.
 fn login(target: &Target) -> Option<String> {
     let password = target.endpoint.password_ref.as_ref()?;
     Some(match &target.password_origin {
@@ -119,7 +119,7 @@ mod tests {
         );
         let of_profile = said(PasswordOrigin::Profile("orders".to_owned().try_into().unwrap()));
         assert_eq!(of_profile, "refused: the login of the profile orders is wrong, tell its operator");
-        // A secret that cannot be read is not the broker's answer.
+        // A secret that cannot be read is not a refusal by the broker.
         let unread = BrokerError::authentication_failed("the secret cannot be read");
         let origin = PasswordOrigin::default();
         let unread_detail = detail(&unread, &target(BrokerKind::RabbitMq, "/", origin));

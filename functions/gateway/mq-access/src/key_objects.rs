@@ -9,12 +9,13 @@ use objects::{ObjectError, Objects};
 
 use crate::secrets::{REMEMBERED, Secret, Unusable, Value};
 
-/// The largest object that is read. A key repository with all public authorities has a third of it.
+/// Largest object that is read, in bytes. A key repository with all public authorities has a third
+/// of it.
 const LARGEST: usize = 1024 * 1024;
-/// The most that they take in memory: hundreds of key repositories as they usually are. A further
-/// one is read each time.
+/// Most bytes that remembered objects take in memory: hundreds of key repositories as they usually
+/// are. A further one is read each time.
 pub(crate) const MEMORY: usize = 8 * (LARGEST + OVERHEAD);
-/// Bytes that an object takes beside its own: names, and the place in the cache.
+/// Bytes that a remembered object takes beside its own: names, and the entry in the cache.
 const OVERHEAD: usize = 4096;
 
 /// Objects of any bucket that the function may read, behind a cache.
@@ -24,12 +25,13 @@ pub(crate) struct KeyObjects {
     remembered: Remembered<ObjectRef, Secret>,
 }
 
-/// Reason for which an object is no key repository.
+/// Reason why an object cannot be used as a key repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoObject {
     #[error("does not exist")]
     Missing,
-    /// Without the right to list the bucket, S3 also says so of an object that does not exist.
+    /// The object does not exist, or may not be read. Without the right to list the bucket, S3
+    /// denies access to an object that does not exist.
     #[error("does not exist, or mq-access may not read it (parameter KeyRepositoryObjects)")]
     Denied,
     #[error("is larger than 1 MiB, the most that a key repository may have")]
@@ -56,7 +58,7 @@ impl KeyObjects {
         Self { s3, remembered: Remembered::new(REMEMBERED, MEMORY) }
     }
 
-    /// The object's bytes, and which version of it they are.
+    /// Reads an object's bytes and the name of their version.
     pub(crate) async fn read(&self, object: &ObjectRef, deadline: Deadline) -> Result<Secret, Unusable> {
         if let Some(known) = self.remembered.get(object) {
             return Ok(known);
@@ -69,7 +71,12 @@ impl KeyObjects {
         let (bytes, version) = read.map_err(|error| {
             let why = NoObject::of(&error);
             let error: &(dyn std::error::Error + 'static) = &error;
-            tracing::error!(event_type = "key_repository.unreadable", %object, error, "an object cannot be read");
+            tracing::error!(
+                event_type = "key_repository.unreadable",
+                %object,
+                error,
+                "cannot read object {object}: {error}"
+            );
             Unusable::Object { object: object.clone(), why }
         })?;
         let weight = bytes.len() + OVERHEAD;

@@ -1,4 +1,4 @@
-//! Messages that no answer can carry: the body is stored, and the answer says where.
+//! Messages that no response can carry: the body is stored, and the response names its place.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use sha2::{Digest as _, Sha256};
 use crate::MqAccess;
 use crate::consume::{MAX_CARRIED, unstored};
 
-/// The largest body that is stored: what IBM MQ takes at most, 100 MB. The function's memory holds
-/// it twice.
+/// Largest body that is stored: the most that IBM MQ takes, 100 MB. The function's memory holds it
+/// twice.
 pub(crate) const LARGEST_BODY: usize = 100 * 1024 * 1024;
 
-/// Time that S3 may take to store a body: what it may take for any object, and a second for each
+/// Time that S3 may take to store a body: the time for any object, and a second for each
 /// `BYTES_PER_SECOND`.
 const TO_STORE: Duration = Duration::from_millis(2_600);
 const BYTES_PER_SECOND: usize = 8 * 1024 * 1024;
 
 impl MqAccess {
-    /// Stores the body of a message that no answer can carry, if that is what is in hand. The
+    /// Stores the body of a message in hand that no response can carry, if there is one. The
     /// message must not leave its queue before.
     pub(crate) async fn stored_body(
         &self,
@@ -53,7 +53,7 @@ impl MqAccess {
     }
 }
 
-/// Upper bound of the length of a path that names an attachment.
+/// Upper bound of the length in bytes of a path that names an attachment.
 const LONGEST_URL: usize = 200;
 
 fn time_to_store(bytes: usize) -> Duration {

@@ -1,8 +1,8 @@
-//! Does the work of one order at a broker, writes the record's outcome, and answers with the
-//! finished response.
+//! Does the work of one order at a broker, writes the record's outcome, and returns the finished
+//! response.
 //!
 //! From the moment an order arrives, this function alone writes its record. Work stops in time for
-//! that: what the deadline cuts off is reported, never abandoned.
+//! that: messages that the deadline cuts off are reported, never abandoned.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -37,11 +37,11 @@ use tracing::Instrument as _;
 
 use crate::pool_users::PoolUsers;
 
-/// The bytes of memory that the function needs with a cap of `connections`, whatever it is asked
-/// and whatever lies on a queue: itself, IBM MQ's client, the secrets that it remembers, its
-/// connections' buffers, the messages of one fetch or move or the uploaded bodies of a produce, and
-/// what an order or an answer of 6 MB becomes as it is parsed, built and stored; or, in their
-/// place, one message that no answer can carry.
+/// Bytes of memory that the function needs with a cap of `connections`, for any request and any
+/// messages on a queue: itself, IBM MQ's client, the secrets that it remembers, its connections'
+/// buffers, the messages of one fetch or move or the uploaded bodies of a produce, and the copies
+/// of an order or a response of 6 MB that is parsed, built and stored; or, in their place, one
+/// message that no response can carry.
 #[must_use]
 pub const fn memory(connections: usize) -> usize {
     let most_held = max(rabbitmq::MOST_HELD, ibm_mq::MOST_HELD);
@@ -59,10 +59,10 @@ const MEBIBYTE: usize = 1024 * 1024;
 const COPIES_OF_A_PAYLOAD: usize = 32;
 
 /// Part of the invocation's time that is kept free for writing the outcome: one operation of the
-/// store, and a little.
+/// store, and a little more.
 const TO_RECORD: Duration = Duration::from_secs(3);
 
-/// Time that connections which are not kept have to end before the answer.
+/// Time within which connections that are not kept must end before the response.
 const TO_CLOSE: Duration = Duration::from_secs(1);
 
 /// The function's state, which outlives invocations.
@@ -75,7 +75,7 @@ pub struct MqAccess {
     uploads: Option<Objects>,
 }
 
-/// A target that is ready for a broker.
+/// A target with its broker, secrets and deadline, ready for work.
 struct Ready<'a> {
     broker: &'a dyn Broker,
     access: Access,
@@ -100,7 +100,7 @@ impl MqAccess {
         Self { uploads: Some(uploads), ..self }
     }
 
-    /// Answers an order before `ends_at`, when the invocation is cut off.
+    /// Does an order and returns its response before `ends_at`, when the invocation is cut off.
     pub async fn handle(&self, order: WorkOrder, ends_at: SystemTime) -> Reply {
         self.brokers.end_stale();
         let deadline = Deadline::of_invocation(ends_at, TO_RECORD);
@@ -122,13 +122,15 @@ impl MqAccess {
                 reason = problem.reason.as_str(),
                 detail = problem.detail,
                 error = problem.source(),
-                "the order failed"
+                "order {} failed: {}",
+                order.trace_id,
+                problem.reason.as_str()
             );
             problem.to_reply(&order.trace_id)
         })
     }
 
-    /// Boxed: each kind of work is a deep nest of futures of its own.
+    /// Does the work of an order. Boxed: each kind of work is a deep nest of futures of its own.
     fn answer(&self, tenant: &str, work: Work, deadline: Deadline) -> BoxFuture<'_, Result<Reply, Problem>> {
         match work {
             Work::Produce { target, command, execution } => Box::pin(async move {
@@ -155,7 +157,7 @@ impl MqAccess {
         }
     }
 
-    /// Does work under its execution, unless it comes too late to start.
+    /// Does work under its execution, unless the order comes too late to start.
     async fn executed(
         &self,
         execution: &Execution,
@@ -181,7 +183,8 @@ impl MqAccess {
         Ok(answer::depth(&ready.target, queue, &report, Timestamp::now()))
     }
 
-    /// A secret that cannot be read is a result of the test, as a wrong password is.
+    /// Tests a target. A secret that cannot be read is a result of the test, as a wrong password
+    /// is.
     async fn test(&self, target: &Target, deadline: Deadline) -> Reply {
         match self.secrets.access(target, deadline).await {
             Ok(access) => {
@@ -205,8 +208,8 @@ impl MqAccess {
         Ok(Ready { broker, access, target, deadline })
     }
 
-    /// The target's secrets as they are now, if the broker refused the login or TLS failed, and
-    /// they are others than before: they may have been rotated since they were read.
+    /// Reads the target's secrets again if the broker refused the login or TLS failed, since they
+    /// may have been rotated. Returns them only if they differ from the ones that were used.
     async fn renewed_login(&self, ready: &Ready<'_>, error: Option<&BrokerError>) -> Option<Access> {
         if !error.is_some_and(|error| ready.broker.is_about_secrets(error)) {
             return None;
@@ -214,8 +217,8 @@ impl MqAccess {
         self.secrets.renewed(&ready.target, &ready.access, ready.deadline).await
     }
 
-    /// Ends an execution with its reply. Where another one has the record by now, the work is done
-    /// all the same, but the answer is that one's: no replay would ever repeat ours.
+    /// Ends an execution with its reply. If another execution has the record by now, the work is
+    /// done all the same, but the response is that one's: no replay would ever repeat ours.
     async fn end(&self, execution: &Execution, outcome: &Outcome, reply: Reply) -> Result<Reply, Problem> {
         match self.store.end(execution, outcome).await {
             Some(WriteOutcome::Fenced) => Err(taken_over()),
@@ -223,13 +226,13 @@ impl MqAccess {
         }
     }
 
-    /// Ends an execution that did nothing, which leaves it to be run again.
+    /// Ends an execution that did no work, so that it can be run again.
     async fn fail(&self, execution: &Execution, problem: &Problem) {
         self.fail_at(execution, problem, execution.progress.done, 0).await;
     }
 
-    /// Ends an execution that came to the `done`th of its units and left `in_doubt` of those after
-    /// it in doubt. It is left to be run again.
+    /// Ends an execution that completed the first `done` of its units and left `in_doubt` of those
+    /// after it in doubt. It can be run again.
     async fn fail_at(&self, execution: &Execution, problem: &Problem, done: u64, in_doubt: u64) {
         let progress = execution.progress.advanced(done, in_doubt);
         self.fail_with(execution, problem, progress, in_doubt).await;
@@ -241,7 +244,7 @@ impl MqAccess {
     }
 }
 
-/// The answer is that of the execution which has the record by now.
+/// Problem of an execution whose record another one has by now.
 fn taken_over() -> Problem {
     in_progress(Duration::from_secs(1))
 }
@@ -250,7 +253,7 @@ fn taken_over() -> Problem {
 mod tests {
     use super::*;
 
-    /// The first value of a member of the template's entry.
+    /// Returns the first value of a member of the template's entry.
     fn of_template(entry: &str, member: &str) -> usize {
         let template = include_str!("../../../../template.yaml");
         let (_, after) = template.split_once(&format!("\n  {entry}:\n")).unwrap();

@@ -44,7 +44,7 @@ async fn serve() -> Result<(), Error> {
     let handler = service_fn(async |event: LambdaEvent<WorkOrder>| {
         Ok::<_, Error>(mq_access.handle(event.payload, event.context.deadline()).await)
     });
-    // Between a response and the next request, so that no request meets the end of the process.
+    // Between a response and the next request, so that no request is cut off when the process ends.
     let after_a_response = MapResultLayer::new(move |sent: Result<(), Error>| match sent {
         Ok(()) if cap.is_exhausted() => {
             Err("no connection can be opened any more: all were left open, or hang".into())

@@ -1,11 +1,12 @@
-//! Which tenant's orders went to which targets, so that a tenant is shown its own pools only.
+//! Tenants and the targets of their orders, so that a tenant sees its own pools only.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use mq::{Endpoint, PoolReport};
 
-/// Far more than there are pools in one environment.
+/// Most pairs of a tenant and a target that are remembered: far more than there are pools in one
+/// environment.
 const MAX_REMEMBERED: usize = 500;
 
 /// Tenants and the targets of their orders, those of the latest orders last.
@@ -18,7 +19,7 @@ impl PoolUsers {
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match used.iter().position(|(known, at)| known == tenant && *at == target) {
             Some(place) => {
-                // Mostly it is the last one already.
+                // Usually the pair is the last one already.
                 if let Some(pair) = used.remove(place) {
                     used.push_back(pair);
                 }
@@ -30,7 +31,7 @@ impl PoolUsers {
         }
     }
 
-    /// The pools among `reports` that the tenant's orders went to.
+    /// Returns the pools among `reports` to which the tenant's orders went.
     pub(crate) fn of(&self, tenant: &str, reports: Vec<PoolReport>) -> Vec<PoolReport> {
         let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_used =

@@ -1,5 +1,5 @@
-//! Moving messages: confirmed at their new places, noted in the record, and only then removed from
-//! the old one.
+//! Moving messages: they are confirmed at their new places, noted in the record, and only then
+//! removed from the old one.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use tokio::time::Instant;
 use crate::produce::with_elsewhere;
 use crate::{MqAccess, Ready, answer, taken_over};
 
-/// Reason for which a move ended early.
+/// Reason why a move ended early.
 enum Stopped {
     /// `done` messages are at their new places, and `settled` of them have left the old one.
     Failed { failure: MoveFailure, done: u64, settled: u64 },
     /// The record could not be written.
     Unnoted { error: StoreError, moved: u64 },
-    /// Another execution has the record. What is in hand stays at the old place as well; that one's
-    /// answer counts it as possible duplicates.
+    /// Another execution has the record. The messages in hand stay at the old place as well; the
+    /// response of that execution counts them as possible duplicates.
     TakenOver,
 }
 
-/// A move that was done.
+/// Result of a completed move.
 struct Done<'a> {
     /// Execution as it began at its place.
     execution: &'a Execution,
@@ -37,8 +37,8 @@ struct Done<'a> {
 }
 
 impl MqAccess {
-    /// Moves as many messages as the command wants and earlier attempts did not move. The record
-    /// knows of a message before it leaves the old place.
+    /// Moves as many messages as the command wants and earlier attempts did not move. A message is
+    /// recorded before it leaves the old place.
     pub(crate) async fn relocate(
         &self,
         target: Target,
@@ -119,7 +119,7 @@ impl MqAccess {
         Ok((ready, queue))
     }
 
-    /// Says what a move would do.
+    /// Lists the messages that a move would take, and moves none.
     pub(crate) async fn preview_move(
         &self,
         target: Target,
@@ -137,7 +137,7 @@ impl MqAccess {
         Ok(answered(&ready.target, command, None, &report, started.elapsed()))
     }
 
-    /// Moves messages until nothing is left to move, and says how many were moved in all.
+    /// Moves messages until none is left to move, and returns how many were moved in all.
     async fn move_all(
         &self,
         moving: &mut dyn Relocation,
@@ -159,8 +159,8 @@ impl MqAccess {
             if let Err(Stopped::TakenOver) = noted {
                 return Err(Stopped::TakenOver);
             }
-            // What is at its new place leaves the old one even if the record does not know of it:
-            // that is all that a retry may move in excess, and it is not there twice.
+            // A message that is at its new place leaves the old one even if the record does not
+            // have it: this is all that a retry may move in excess, and it is not there twice.
             moving.settle(deadline).await.map_err(|failure| {
                 let done = if put.is_certain { done } else { moved };
                 Stopped::Failed { failure, done, settled: moved }
@@ -177,7 +177,8 @@ impl MqAccess {
         Ok(moved)
     }
 
-    /// Notes how many messages are at their new places, and how many of those that stay may be too.
+    /// Records how many messages are at their new places, and how many of those that stay may be
+    /// there too.
     async fn note(&self, execution: &Execution, progress: Progress, moved: u64) -> Result<(), Stopped> {
         match self.store.checkpoint(execution, progress).await {
             Ok(WriteOutcome::Applied) => Ok(()),
@@ -186,7 +187,7 @@ impl MqAccess {
         }
     }
 
-    /// Ends an execution that did not come as far as the queues.
+    /// Ends an execution that could not connect to the queues.
     async fn did_not_begin(
         &self,
         execution: &Execution,
@@ -238,7 +239,7 @@ fn possibly_moved(execution: &Execution, most_in_doubt: u64, max: u64) -> u64 {
     in_doubt.min(max.saturating_mul(u64::from(execution.earlier_attempts())))
 }
 
-/// The body of an answer; of a dry run without `done`.
+/// Body of a response; that of a dry run has no `done`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct MoveAnswer<'a> {
@@ -294,7 +295,7 @@ fn answered(
     Reply::json(200, &json!(body))
 }
 
-/// A warning about a place that was left.
+/// Makes a warning about a place that was left.
 fn moved_elsewhere(LeftBehind { name, done, in_doubt }: &LeftBehind, max: u64) -> String {
     let place = name.as_deref().unwrap_or("queues or brokers that are not known any more");
     let more = in_doubt.min(&max);
@@ -310,8 +311,7 @@ mod tests {
 
     use super::*;
 
-    /// The largest move has as many messages as one takes, with the longest ids and names there
-    /// are.
+    /// The largest move has as many messages as one takes, with the longest possible ids and names.
     #[test]
     fn the_answer_of_the_largest_move_can_be_carried() {
         let name: QueueName = "\"".repeat(255).try_into().unwrap();

@@ -1,4 +1,4 @@
-//! Reading what a target's references point to.
+//! Reads the secrets to which a target refers.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,12 +18,14 @@ use serde::de::IgnoredAny;
 use crate::key_objects::{self, KeyObjects, NoObject};
 use crate::stores::{Files, Stores};
 
-/// Time that a secret is used before it is read again. A secret that the broker refuses is read at
-/// once.
+/// Time for which a secret is used before it is read again. A secret that the broker refuses is
+/// read again at once.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(300);
-/// More secrets than an environment has connections; a further one is read each time.
+/// Most remembered secrets: more than an environment has connections. A further one is read each
+/// time.
 const MAX_REMEMBERED: usize = 100;
-/// The most that they take in memory: Secrets Manager keeps up to 65,536 bytes each.
+/// Most bytes that remembered secrets take in memory: Secrets Manager keeps up to 65,536 bytes
+/// each.
 pub(crate) const MEMORY: usize = MAX_REMEMBERED * 65_536 + key_objects::MEMORY;
 
 /// Secrets Manager, Parameter Store and key repositories in S3, behind a cache.
@@ -42,7 +44,7 @@ pub(crate) struct Secret {
     pub(crate) version: String,
 }
 
-/// A secret is text or bytes, as it was stored.
+/// Value of a secret: text or bytes, as it was stored.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Text(SecretString),
@@ -56,34 +58,34 @@ pub(crate) struct Text {
     pub(crate) version: String,
 }
 
-/// Reason for which a target's secrets cannot be used.
+/// Reason why a target's secrets cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// The reference leads nowhere, or to something that this function may not read.
+    /// The secret does not exist, or this function may not read it.
     #[error("the secret {0} cannot be read")]
     Unreadable(SecretRef),
-    /// A password or PEM is text.
+    /// The secret is binary, but a password or PEM must be text.
     #[error("{0} is binary, and has to be text here")]
     Binary(StoreRef),
-    /// A secret that is a JSON object, of another form than a login. It is not sent to a broker as
-    /// the password that it would be otherwise.
+    /// The secret is a JSON object without the form of a login. It is not sent to a broker as the
+    /// password that it would be otherwise.
     #[error("the secret {0} is a JSON object, and not one with the texts `password` and `username`")]
     NoLogin(SecretRef),
-    /// A stash file is binary.
+    /// The secret is text, but a stash file must be binary.
     #[error("{0} is text, and a stash file is binary")]
     NoFile(StoreRef),
     /// A key repository in S3 cannot be used.
     #[error("the object {object} {why}")]
     Object { object: ObjectRef, why: NoObject },
-    /// A password without a user. Another user's name in its place would send the password as
-    /// somebody else's, or log in as somebody who was not asked for.
+    /// There is a password without a user. Another user's name in its place would send the password
+    /// to the broker under that name, or log in as a user that the request did not name.
     #[error("neither the target nor the secret {secret} names a user")]
     NoUser {
         secret: SecretRef,
         /// Place of the target's members in the request's body, as a JSON Pointer.
         target: String,
     },
-    /// A password without a user, if the profile names the password.
+    /// There is a password without a user, and the profile names the password.
     #[error("neither the profile {} nor its secret names a user", .0.as_str())]
     NoUserInProfile(ProfileName),
     /// A secret that TLS needs cannot be used.
@@ -102,7 +104,7 @@ impl Unusable {
         }
     }
 
-    /// The step of a connection test that it ends.
+    /// Returns the step of a connection test that this error ends.
     pub(crate) const fn step(&self) -> &'static str {
         if matches!(self, Self::OfTls(_)) { "tls" } else { "authenticate" }
     }
@@ -124,7 +126,7 @@ impl From<Unusable> for Problem {
     }
 }
 
-/// The JSON form that Secrets Manager gives to database credentials.
+/// JSON form of database credentials in Secrets Manager.
 #[derive(Deserialize)]
 struct UserAndPassword {
     username: Option<String>,
@@ -142,12 +144,12 @@ impl Secrets {
         }
     }
 
-    /// Reads everything that `target` refers to.
+    /// Reads all secrets to which `target` refers.
     pub(crate) async fn access(&self, target: &Target, deadline: Deadline) -> Result<Access, Unusable> {
         let endpoint = &target.endpoint;
         let password = self.text(endpoint.password_ref.as_ref(), deadline).await?;
         let credentials = login(endpoint, &target.password_origin, password.as_ref());
-        // One that was mended meanwhile takes effect with the next request.
+        // A secret that was corrected meanwhile takes effect with the next request.
         if let (Err(_), Some(reference)) = (&credentials, &endpoint.password_ref) {
             self.remembered.forget(reference);
         }
@@ -165,8 +167,8 @@ impl Secrets {
         })
     }
 
-    /// Reads everything anew that `target` refers to, after the broker refused the login with
-    /// `refused`. Nothing if it is still the same.
+    /// Reads all secrets to which `target` refers again, after the broker refused the login with
+    /// `refused`. `None` if they are still the same.
     pub(crate) async fn renewed(
         &self,
         target: &Target,
@@ -195,7 +197,7 @@ impl Secrets {
         }
     }
 
-    /// A secret that has to be text.
+    /// Reads a secret that has to be text.
     pub(crate) async fn text(
         &self,
         reference: Option<&SecretRef>,
@@ -233,7 +235,12 @@ impl Secrets {
         };
         let secret = read.unwrap_or_else(|_| Err("the deadline passed".into())).map_err(|error| {
             let error: &(dyn Error + 'static) = &*error;
-            tracing::error!(event_type = "secret.unreadable", reference = %reference, error, "a secret cannot be read");
+            tracing::error!(
+                event_type = "secret.unreadable",
+                reference = %reference,
+                error,
+                "cannot read secret {reference}: {error}"
+            );
             Unusable::Unreadable(reference.clone())
         })?;
         self.remembered.put(reference.clone(), secret.clone());
@@ -267,7 +274,7 @@ fn secrets_of(endpoint: &Endpoint) -> impl Iterator<Item = &SecretRef> {
     endpoint.password_ref.iter().chain(store_password)
 }
 
-/// The login of an endpoint with the secret that it names.
+/// Returns the login of an endpoint with the secret that it names.
 fn login(
     endpoint: &Endpoint,
     origin: &PasswordOrigin,
@@ -284,14 +291,15 @@ fn login(
     })
 }
 
-/// A JSON object that is no login.
+/// Error of a JSON object that is not a login.
 #[derive(Debug, PartialEq, Eq)]
 struct NoLogin;
 
-/// A secret is a password, or a JSON object with `password` and perhaps `username`; the target's
-/// own user wins. Whatever else is a password, also if it is JSON. `None` without a user.
+/// Reads the login from a secret: a password, or a JSON object with `password` and perhaps
+/// `username`; the target's own user wins. Any other text is a password, also if it is JSON. `None`
+/// without a user.
 fn credentials(user: Option<&str>, secret: &SecretString) -> Result<Option<Credentials>, NoLogin> {
-    // Editors write a byte order mark before JSON, which nobody sees.
+    // Some editors write an invisible byte order mark before JSON.
     let text = secret.expose_secret();
     let json = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_object = json.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(json).is_ok();

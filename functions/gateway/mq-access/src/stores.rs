@@ -1,4 +1,4 @@
-//! What a target's TLS needs: stores that are text, or the files of a key repository.
+//! Stores that a target's TLS needs: texts, or the files of a key repository.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct Stores {
     pub(crate) trust_store: Option<SecretString>,
     pub(crate) key_store: Option<SecretString>,
     pub(crate) key_files: Option<KeyFiles>,
-    /// The versions of all of it.
+    /// Versions of all stores and files in one text.
     pub(crate) version: String,
 }
 

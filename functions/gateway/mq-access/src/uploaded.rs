@@ -1,4 +1,4 @@
-//! Bodies that a produce names: they are read before anything is put.
+//! Uploaded bodies of a produce: they are read before any message is put.
 
 use api::{Fault, Problem, Reason};
 use broker::Deadline;
@@ -9,15 +9,15 @@ use sha2::{Digest as _, Sha256};
 
 use crate::MqAccess;
 
-/// Most bytes that the bodies of a request may have together: as many as one of them may have.
+/// Most bytes of all uploaded bodies of a request together: as many as one of them may have.
 const MOST_TOGETHER: usize = 32 * 1024 * 1024;
 
-/// The most bytes that such bodies take in memory: as they were read, in the messages on their way
+/// Most bytes that uploaded bodies take in memory: as they were read, in the messages on their way
 /// to the broker, in the client library's frames, and as the broker returns them.
 pub(crate) const MOST_HELD: usize = 4 * MOST_TOGETHER;
 
 impl MqAccess {
-    /// The command with the bytes of the bodies that it names.
+    /// Returns the command with the bytes of the bodies that it names.
     pub(crate) async fn with_uploaded_bodies(
         &self,
         tenant: &str,
@@ -36,9 +36,9 @@ impl MqAccess {
         Ok(command)
     }
 
-    /// The bytes with this digest, of which there may be `limit`. S3 has compared them when they
-    /// were uploaded. They are compared again, so that no attempt puts anything else, whatever
-    /// happened to the object since.
+    /// Reads the body with this digest, of at most `limit` bytes. S3 compared bytes and digest when
+    /// they were uploaded. They are compared again, so that no attempt puts other bytes, even if
+    /// the object was changed since.
     async fn uploaded(
         &self,
         tenant: &str,
@@ -52,14 +52,19 @@ impl MqAccess {
             Problem::faulty(reason, vec![Fault { pointer, detail }])
         };
         let not_there = |detail: &str| Err(at_fault(Reason::BodyNotFound, detail.to_owned()));
+        let key = uploaded_body_key(tenant, body);
         let altered = || {
-            tracing::error!(event_type = "uploads.altered", "an uploaded body is not what its name says");
+            tracing::error!(
+                event_type = "uploads.altered",
+                object = key,
+                "uploaded body {key} was altered: its bytes do not have the digest in its name"
+            );
             not_there("what was uploaded has been altered; upload it again")
         };
-        match uploads.get(&uploaded_body_key(tenant, body), limit).await {
+        match uploads.get(&key, limit).await {
             Ok(bytes) if Sha256::digest(&bytes).as_slice() == body.sha256() => Ok(bytes),
             Ok(_) => altered(),
-            // No upload is larger than all may be together.
+            // No upload is larger than the limit of all together.
             Err(ObjectError::TooLarge { .. }) if limit == MOST_TOGETHER => altered(),
             Err(ObjectError::Missing { .. }) => {
                 not_there("no such body was uploaded, or it has expired; upload it again")
@@ -71,7 +76,12 @@ impl MqAccess {
             }
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
-                tracing::error!(event_type = "uploads.unavailable", error, "cannot read an uploaded body");
+                tracing::error!(
+                    event_type = "uploads.unavailable",
+                    object = key,
+                    error,
+                    "cannot read uploaded body {key}: {error}"
+                );
                 Err(unavailable())
             }
         }

@@ -15,12 +15,13 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::answer::Produced;
 use crate::{MqAccess, Ready, answer, taken_over};
 
-/// Interval of checkpoints: with what a write takes, there is one at least once a second.
+/// Interval of checkpoints. Together with the time of a write, there is at least one a second.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(800);
 
 impl MqAccess {
-    /// Puts the command's messages from the checkpoint of an earlier attempt on, with the same ids
-    /// and contents; from the first one if that attempt was at another place.
+    /// Puts the command's messages, with the same ids and contents in each attempt. It begins at
+    /// the checkpoint of an earlier attempt, or at the first message if that attempt was at another
+    /// place.
     pub(crate) async fn produce(
         &self,
         target: Target,
@@ -73,9 +74,9 @@ impl MqAccess {
         }
     }
 
-    /// The execution as it goes on behind what its predecessors turned out to have put. That is
-    /// there once if there was one of them. Of several, one that stood still may put it a second
-    /// time.
+    /// Continues an execution behind the messages that its predecessors are found to have put. With
+    /// one earlier attempt, a found message is there once. Of several, one that stood still may put
+    /// it a second time.
     async fn found(
         &self,
         connected: &mut (dyn ReadyToPut + '_),
@@ -91,14 +92,14 @@ impl MqAccess {
         match self.store.checkpoint(&execution, progress).await {
             Ok(WriteOutcome::Applied) => {}
             Ok(WriteOutcome::Fenced) => return Err(taken_over()),
-            // The next attempt finds it, too.
+            // The next attempt finds the messages, too.
             Err(error) => unwritten(&error),
         }
         execution.progress = progress;
         Ok(execution)
     }
 
-    /// Takes the execution to the place that the broker turned out to be. Messages that an earlier
+    /// Notes in the execution the place at which the broker really is. Messages that an earlier
     /// attempt put elsewhere are not continued here.
     pub(crate) async fn arrived(
         &self,
@@ -118,8 +119,8 @@ impl MqAccess {
         }
     }
 
-    /// Ends an execution that did not come as far as a queue. What earlier attempts put is not said
-    /// to be on this target's, since nobody knows whether it is the same.
+    /// Ends an execution that could not connect. Messages that earlier attempts put are not
+    /// reported as on this target, since it is unknown whether its place is the same.
     async fn not_connected(&self, execution: &Execution, error: BrokerError, count: u64) -> Problem {
         let failure = ProduceFailure { error, committed: 0, in_doubt: Vec::new() };
         let left = execution.whereabouts.left_by(execution.progress);
@@ -128,7 +129,7 @@ impl MqAccess {
         problem
     }
 
-    /// Ends an execution that did not put everything.
+    /// Ends an execution that did not put all messages.
     async fn not_put(
         &self,
         ready: &Ready<'_>,
@@ -140,7 +141,7 @@ impl MqAccess {
         let left = &execution.whereabouts.left_behind;
         let in_doubt = u64::try_from(failure.in_doubt.len()).unwrap_or(u64::MAX);
         let progress = execution.progress.advanced(failure.committed, in_doubt);
-        // Those of earlier attempts too.
+        // Messages in doubt of earlier attempts count too.
         let all_in_doubt = progress.in_doubt.min(count.saturating_sub(progress.done));
         let problem = from_produce(&failure, all_in_doubt, wire_id);
         let problem = with_elsewhere(problem, left, count);
@@ -148,8 +149,8 @@ impl MqAccess {
         problem
     }
 
-    /// Notes how many messages are on the queue, as long as the work goes on. Ends only where
-    /// another execution owns the record by now: then whatever this one still put would be a
+    /// Records at intervals how many messages are on the queue, as long as the work goes on. Ends
+    /// early only if another execution owns the record by now: then each further message would be a
     /// duplicate.
     async fn keep_checkpoints(&self, execution: &Execution, mut confirmed: watch::Receiver<u64>) {
         let mut ticks = tokio::time::interval_at(Instant::now() + CHECKPOINT_EVERY, CHECKPOINT_EVERY);
@@ -187,16 +188,20 @@ fn unconfirmed(whereabouts: &Whereabouts, before: Progress, progress: Progress) 
         let most = if is_here { progress.in_doubt } else { progress.in_doubt.max(progress.repeated) };
         return Some(Unconfirmed { from, most, is_here });
     }
-    // Before the first checkpoint nobody notes where the messages are put.
+    // Before the first checkpoint the place of the messages is not noted.
     let is_unnoted = whereabouts.place.is_none() && before.done == 0;
-    // An attempt that looked in vain, or not at all, has counted them as repeated.
+    // An attempt that searched in vain, or did not search, has counted them as repeated.
     let most = before.in_doubt.max(before.repeated);
     (is_unnoted && most > 0).then_some(Unconfirmed { from, most, is_here: false })
 }
 
 fn unwritten(error: &StoreError) {
     let error: &dyn std::error::Error = error;
-    tracing::warn!(event_type = "idempotency.unavailable", error, "cannot write a checkpoint");
+    tracing::warn!(
+        event_type = "idempotency.unavailable",
+        error,
+        "cannot write a checkpoint of the produce: {error}"
+    );
 }
 
 /// Connects to the target's queue, or to its exchange.
@@ -213,13 +218,13 @@ async fn connect<'a>(
     }
 }
 
-/// Every attempt makes the same messages.
+/// Seed of the messages' ids and contents. It is the same in every attempt.
 fn seed(execution: &Execution) -> ContentSeed {
     let Execution { tenant, idempotency_key, fingerprint, created_at, .. } = execution;
     ContentSeed::new(tenant, idempotency_key, fingerprint.as_str(), *created_at)
 }
 
-/// Says what lies at other places, if anything does.
+/// Adds to a problem the messages that lie at other places, if there are any.
 pub(crate) fn with_elsewhere(problem: Problem, left: &[LeftBehind], count: u64) -> Problem {
     if left.is_empty() {
         problem
@@ -251,7 +256,7 @@ mod tests {
         assert_eq!(arrived(&noted("here"), crashed(5, 0)), found(5, true));
         assert_eq!(arrived(&noted("there"), crashed(5, 0)), None, "it begins again");
         assert_eq!(arrived(&Whereabouts::default(), crashed(0, 0)), found(0, false));
-        // An attempt before the last one was at a place that is left, or that nobody knows.
+        // An attempt before the last one was at a place that was left, or is unknown.
         let left = LeftBehind { name: None, done: 5, in_doubt: 0 };
         let moved = Whereabouts { left_behind: vec![left], ..noted("here") };
         assert_eq!(arrived(&moved, crashed(5, 0)), found(5, false));

@@ -1,9 +1,10 @@
-//! Attempts at a produce of two messages that look for what their predecessors put, at two queues:
-//! they crash, fail, stand still and go on, while an application takes messages, an operator moves
-//! them, and a queue refuses messages and leaves copies of them elsewhere. What the response says
-//! has to be true in every course of events.
+//! Model of the attempts at a produce of two messages, which search for the messages of their
+//! predecessors, at two queues: attempts crash, fail, stand still and go on, while an application
+//! takes messages, an operator moves them, and a queue refuses messages and leaves copies of them
+//! elsewhere. The response has to be true in every course of events.
 //!
-//! Each message is a unit of work of its own. A look may find any of what is there, or nothing.
+//! Each message is a unit of work of its own. A search may find any of the messages that are there,
+//! or none.
 
 use broker::Unconfirmed;
 use idempotency::{Place, Progress, Whereabouts};
@@ -47,7 +48,7 @@ struct World {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
-    /// The next attempt arrives at a queue, looks, and may note what it found.
+    /// The next attempt arrives at a queue, searches, and may note the messages that it found.
     Begin {
         queue: usize,
         found: u64,
@@ -57,7 +58,8 @@ enum Action {
     Confirm(usize),
     Checkpoint(usize),
     Crash(usize),
-    /// An attempt fails, and says what is done and how many messages after that may be.
+    /// An attempt fails, and reports the messages that are done and the number of those after it
+    /// that may be.
     Fail(usize, u64),
     /// The next message is refused, and is at a dead-letter queue.
     Refuse(usize),
@@ -66,27 +68,27 @@ enum Action {
     Move(usize, usize),
 }
 
-/// The rules, or one that is wrong.
+/// The rules of the code, or a wrong variant of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Ours,
-    /// A found message stands for the rest wherever attempts were.
+    /// Wrong rule: a found message counts for the rest, at whichever queues attempts were.
     AlwaysHere,
-    /// A found message is there once, however many attempts there were.
+    /// Wrong rule: a found message is there once, however many attempts there were.
     AlwaysOnce,
-    /// A refused message is nowhere.
+    /// Wrong rule: a refused message is on no queue.
     RefusedIsNowhere,
 }
 
-/// Course of events beside the attempts.
+/// Events that may happen beside the attempts.
 #[derive(Clone, Copy, Debug)]
 struct Course {
     rule: Rule,
     takes: u8,
     moves: u8,
-    /// Whether messages are refused.
+    /// True if the queue refuses messages.
     refuses: bool,
-    /// Whether attempts go on after their successor has begun, at any queue, and looks may fail.
+    /// True if attempts go on after their successor has begun, at any queue, and searches may fail.
     is_wild: bool,
 }
 
@@ -233,7 +235,7 @@ impl Model for Course {
             Action::Checkpoint(index) => {
                 let attempt = next.attempts[index].clone();
                 if !world.may_end(index) {
-                    // Its write is refused.
+                    // The attempt's write is refused.
                     next.attempts[index].is_over = true;
                 } else if attempt.next > next.progress.done || next.whereabouts != attempt.whereabouts {
                     next.progress = attempt.progress.advanced(attempt.next, 0);
@@ -304,7 +306,7 @@ impl Model for Course {
     }
 }
 
-/// Which of the properties do not hold, and how many states there are.
+/// Returns the properties that do not hold, and the number of states.
 fn breaches(course: Course) -> (Vec<&'static str>, usize) {
     let checker = course.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     let found = checker.discoveries();
@@ -337,7 +339,8 @@ fn what_a_response_says_of_what_was_found_is_true() {
     }
 }
 
-/// A checker that finds nothing proves nothing, unless it finds what is there.
+/// Wrong rules must break a property. A checker that finds no fault proves something only if it
+/// finds these.
 #[test]
 fn a_rule_that_is_wrong_is_found() {
     let wild = Course { is_wild: true, moves: 1, ..TAME };
