@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_dynamo::Item;
 
-/// A batch of changes, in their order. `aws_lambda_events` has the form too, and brings chrono.
+/// A batch of changes, in their order. `aws_lambda_events` has this form too, but brings chrono.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Changes {
     #[serde(rename = "Records")]
@@ -22,13 +22,13 @@ pub(crate) struct Change {
 #[serde(rename_all = "PascalCase")]
 struct Images {
     sequence_number: String,
-    /// Seconds since 1970.
+    /// Time of the change, in seconds since 1970.
     approximate_creation_date_time: Option<f64>,
     old_image: Option<Item>,
     new_image: Option<Item>,
 }
 
-/// An item as the store's crate reads it.
+/// An item in the form in which the store's crate reads it.
 type Image<Value> = Option<HashMap<String, Value>>;
 
 impl Change {
@@ -41,7 +41,7 @@ impl Change {
         made_at.unwrap_or_else(Timestamp::now)
     }
 
-    /// The change's sequence number, and the item before and after it.
+    /// Returns the change's sequence number, and the item before and after it.
     pub(crate) fn into_images<Value: From<serde_dynamo::AttributeValue>>(
         self,
     ) -> (String, Image<Value>, Image<Value>) {

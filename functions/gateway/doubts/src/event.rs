@@ -6,10 +6,10 @@ use serde_json::json;
 
 const EVENT_TYPE: &str = "integrahub.message.in_doubt";
 
-/// Characters that the name of a target may have in an event.
+/// Most characters of a target's name in an event.
 const LONGEST_TARGET: usize = 255;
 
-/// The event: the same however often it is made.
+/// Makes the event of a doubt. A repeated call makes the same event.
 pub(crate) fn of(doubt: &Doubt) -> Result<Published, EventError> {
     let key = |attribute, text: &str| {
         let fault = "is not a key";

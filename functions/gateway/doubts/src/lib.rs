@@ -1,9 +1,9 @@
 //! Reads the stream of the idempotency table, and publishes an event for each request of the
-//! gateway whose outcome nobody knows.
+//! gateway whose outcome is unknown.
 //!
 //! The record is the fact, and the stream keeps each change of it for a day. So a doubt that is
-//! recorded is published at least once, whoever recorded it and whatever became of that function.
-//! A bus that is away makes Lambda deliver the same changes again.
+//! recorded is published at least once, by whichever function it was recorded and even if that
+//! function died. While a bus is unreachable, Lambda delivers the same changes again.
 //!
 //! A change that is delivered again holds up those after it. So an event that a destination keeps
 //! refusing moves to the unhandled queue after a while, and so does any other before the stream
@@ -28,19 +28,19 @@ use serde_json::Value;
 
 use crate::change::{Change, Changes};
 
-/// The gateway's work, as its records name it. Produces and moves go message by message, and a
-/// consume removes all its messages at one moment. Messages of a consume with `"ack": "none"` are
-/// gone before, which its caller asked for.
+/// Types of the gateway's work in idempotency records. Produces and moves go message by message,
+/// and a consume removes all its messages at one moment. Messages of a consume with `"ack": "none"`
+/// are gone before, which its caller asked for.
 const DOUBTFUL: Doubtful<'static> = Doubtful {
     resumable: &[OperationType::named("PRODUCE"), OperationType::named("MOVE")],
     prepared: &[OperationType::named("CONSUME")],
 };
 
-/// Time for which an event is retried that a destination refuses while it answers. A refusal may be
-/// for want of capacity.
+/// Time for which an event is retried that a destination refuses while it responds. It may refuse
+/// an event for want of capacity.
 const REFUSED_FOR: Duration = Duration::from_mins(15);
 
-/// Time for which an event is retried while a destination does not answer. The stream forgets its
+/// Time for which an event is retried while a destination does not respond. The stream forgets its
 /// change after 24 hours.
 const AWAY_FOR: Duration = Duration::from_hours(20);
 
@@ -51,24 +51,24 @@ pub struct Doubts {
     pub unhandled: UnhandledQueue,
 }
 
-/// A change that brings an event.
+/// A change that makes an event.
 struct Found {
     sequence_number: String,
     made_at: Timestamp,
 }
 
-/// Answer to Lambda, which begins again with the first change that is named.
+/// Response to Lambda, which begins again with the first change that it names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamResponse {
     pub batch_item_failures: Vec<Failed>,
 }
 
-/// A change that is to be delivered again, with all after it.
+/// A change that Lambda must deliver again, with all changes after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failed {
-    /// The change's sequence number.
+    /// Sequence number of the change.
     pub item_identifier: String,
 }
 
@@ -88,11 +88,11 @@ impl Doubts {
                 Some(_) => (unpublished.first, AWAY_FOR),
                 None => (unpublished.first, REFUSED_FOR),
             };
-            // From the first one, if the publisher names none that there is: no failure at all
-            // would mean that everything is published.
+            // Begin with the first fact if the publisher names one that does not exist: a response
+            // without a failure would mean that everything is published.
             let first = if first < facts.len() { first } else { 0 };
             (found, facts) = (found.get(first..).unwrap_or_default(), facts.get(first..).unwrap_or_default());
-            // A destination that is away takes none of the others either.
+            // An unreachable destination takes none of the others either.
             let most = if unpublished.why.is_some() { facts.len() } else { 1 };
             let parked = self.park(found, facts.get(..most).unwrap_or(facts), patience).await;
             (found, facts) =
@@ -106,8 +106,8 @@ impl Doubts {
         Ok(StreamResponse::default())
     }
 
-    /// Moves events to the unhandled queue, up to the first one that was not tried for so long yet.
-    /// Returns how many.
+    /// Moves events to the unhandled queue, up to the first one that has not been tried for
+    /// `patience` yet. Returns their number.
     async fn park(&self, found: &[Found], facts: &[Fact], patience: Duration) -> usize {
         let mut parked = 0_usize;
         for (Found { made_at, .. }, Fact { event, .. }) in found.iter().zip(facts) {
@@ -119,14 +119,19 @@ impl Doubts {
             let id = &event.attributes().id;
             if let Err(error) = self.unhandled.park(event, reason).await {
                 let error: &dyn std::error::Error = &error;
-                tracing::warn!(event_type = "doubts.not_parked", id, error, "the event stays in the stream");
+                tracing::warn!(
+                    event_type = "doubts.not_parked",
+                    id,
+                    error,
+                    "event {id} cannot be moved to the unhandled queue and stays in the stream: {error}"
+                );
                 break;
             }
             tracing::error!(
                 event_type = "message.unhandled",
                 id,
                 reason,
-                "the event is in the unhandled queue"
+                "event {id} is in the unhandled queue: {reason}"
             );
             parked = parked.saturating_add(1);
         }
@@ -139,12 +144,12 @@ fn log_unpublished(unpublished: &Unpublished) {
     tracing::warn!(
         event_type = "doubts.unpublished",
         error,
-        "the changes will be delivered again, unless they are too old"
+        "events of doubts were not published; Lambda delivers their changes again, unless they are too old"
     );
 }
 
-/// The event of a change, if it is one. A record that cannot be read stays as it is however often
-/// it is delivered, so it is told of and left.
+/// Returns the event of a change, if the change makes one. A record that cannot be read is the same
+/// at each delivery, so it is logged and skipped.
 fn found(change: Change) -> Option<(Found, Fact)> {
     let made_at = change.made_at();
     let (sequence_number, old, new) = change.into_images();
@@ -156,7 +161,12 @@ fn found(change: Change) -> Option<(Found, Fact)> {
 }
 
 fn unusable(sequence_number: &str, error: &(dyn std::error::Error + 'static)) {
-    tracing::error!(event_type = "doubts.unreadable", sequence_number, error, "a change cannot be read");
+    tracing::error!(
+        event_type = "doubts.unreadable",
+        sequence_number,
+        error,
+        "change {sequence_number} of the idempotency table cannot be read: {error}"
+    );
 }
 
 fn log(doubt: &Doubt) {
@@ -168,6 +178,7 @@ fn log(doubt: &Doubt) {
         idempotency_key = doubt.idempotency_key,
         mq_target = doubt.target,
         attempt = doubt.attempt,
-        "nobody knows whether messages of this request were put or removed"
+        "it is unknown whether messages of request {} were put or removed",
+        doubt.trace_id
     );
 }

@@ -1,4 +1,4 @@
-//! Tells others which requests of the gateway left messages in doubt.
+//! Publishes which requests of the gateway left messages in doubt.
 
 use std::process::ExitCode;
 

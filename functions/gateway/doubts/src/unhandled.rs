@@ -1,4 +1,4 @@
-//! Events that no destination may ever take, for people.
+//! Queue for events that no destination may ever take, for people to read.
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::MessageAttributeValue;
@@ -11,7 +11,7 @@ pub struct UnhandledQueue {
     queue_url: String,
 }
 
-/// Reason for which an event is not in the queue.
+/// Reason why an event is not in the queue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotParked {
     #[error("the event cannot be serialized")]
@@ -26,8 +26,8 @@ impl UnhandledQueue {
         Self { client, queue_url }
     }
 
-    /// Sends an event as it would have been published, with the reason. Repeated, it is there
-    /// twice.
+    /// Sends an event as it would have been published, with the reason as an attribute. A repeated
+    /// call sends a second copy.
     pub(crate) async fn park(&self, event: &Published, reason: &str) -> Result<(), NotParked> {
         let reason = MessageAttributeValue::builder().data_type("String").string_value(reason).build();
         let reason = reason.map_err(aws_sdk_sqs::Error::from)?;
