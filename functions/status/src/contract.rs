@@ -2,10 +2,10 @@
 
 use api::{Problem, Reason, path_parameter};
 
-/// The document as JSON.
+/// Contract as JSON.
 pub(crate) const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
 
-/// Every path of the contract with its methods, those of other functions included.
+/// All paths of the contract with their methods, those of other functions included.
 pub const ROUTES: &[(&str, &[&str])] = include!(concat!(env!("OUT_DIR"), "/routes.rs"));
 
 /// Returns the problem of a request that no route takes: 405 for another method of a path, or else

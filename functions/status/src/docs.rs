@@ -1,4 +1,5 @@
-//! The page to read the contract and try it: Swagger UI out of the binary, nothing from elsewhere.
+//! The page for reading and trying the contract: Swagger UI out of the binary. It loads nothing
+//! from other hosts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,10 +14,11 @@ const PAGE: &str = include_str!("../assets/docs.html");
 const START: &[u8] = include_bytes!("../assets/start.js");
 const STYLE: &[u8] = include_bytes!("../assets/page.css");
 
-/// Files of Swagger UI that the page needs; the others have no use here.
+/// Files of Swagger UI that the page needs, by their names.
 const FILES: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
 
-/// Scripts only from here, so that nothing that a description may contain is ever run.
+/// Content security policy: scripts from this host only, so that no script in a description is ever
+/// run.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                       object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -27,7 +29,7 @@ pub(crate) fn page() -> Reply {
     reply
 }
 
-/// A file of the page, if it has one of that name.
+/// Returns a file of the page; `None` if it has no file of that name.
 pub(crate) fn file(name: &str) -> Option<Response<Body>> {
     let (content_type, bytes, gzipped): (_, Cow<'static, [u8]>, _) = match name {
         "start.js" => ("text/javascript".to_owned(), START.into(), false),
@@ -43,8 +45,8 @@ pub(crate) fn file(name: &str) -> Option<Response<Body>> {
     headers.insert(CONTENT_TYPE, HeaderValue::try_from(content_type).ok()?);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=86400"));
     if gzipped {
-        // Not negotiated: whoever can show the page can inflate, and a client that says nothing
-        // accepts it (RFC 9110, section 12.5.3).
+        // Not negotiated: every browser that can show the page can inflate, and a client without
+        // `Accept-Encoding` accepts it (RFC 9110, section 12.5.3).
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     Some(response)
@@ -72,7 +74,7 @@ mod tests {
             assert_eq!(response.body().starts_with(&gzip), response.headers().contains_key(CONTENT_ENCODING));
             count += 1;
         }
-        // And those of our own.
+        // And the two files of our own.
         assert_eq!(count, FILES.len() + 2);
     }
 

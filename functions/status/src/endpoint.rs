@@ -28,7 +28,7 @@ impl Endpoint {
         })
     }
 
-    /// The endpoint of a request, with its path's parameter.
+    /// Finds the endpoint of a request, with its path's parameter.
     pub(crate) fn of<'a>(method: &str, path: &'a str) -> Option<(Self, &'a str)> {
         Self::ALL
             .into_iter()

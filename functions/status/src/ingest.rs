@@ -1,5 +1,5 @@
-//! The ingest's stores, as seen by a function that reaches them: the database may be in a network
-//! of its own.
+//! Readiness of the ingest's stores, from a function that reaches them: the database may be in a
+//! network of its own.
 
 use std::error::Error;
 
@@ -9,17 +9,17 @@ use aws_sdk_lambda::primitives::Blob;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The path that the function answers at. No route of the API leads there.
+/// Path for readiness of the function `batches`. No route of the API leads there.
 const PATH: &str = "/health/ready";
 
-/// Asks the function `batches`.
+/// Client that invokes the function `batches`.
 #[derive(Debug)]
 pub(crate) struct Ingest {
     lambda: Client,
     function: String,
 }
 
-/// Answer that an HTTP function gives to API Gateway.
+/// Response of an HTTP function to API Gateway.
 #[derive(Deserialize)]
 struct Answer {
     body: String,
@@ -30,7 +30,8 @@ impl Ingest {
         Self { lambda, function }
     }
 
-    /// A line for each store, or one for all of them if the function gives no answer.
+    /// Returns the readiness of each store, or one failure for all of them if the function does not
+    /// respond.
     pub(crate) async fn dependencies(&self) -> Vec<Dependency> {
         let mut found = Vec::new();
         let asked = async { self.ask().await.map(|stores| found = stores) };
@@ -52,7 +53,7 @@ impl Ingest {
     }
 }
 
-/// A request as API Gateway hands it over, in payload format 2.0.
+/// Makes a request as API Gateway hands it over, in payload format 2.0.
 fn event() -> Value {
     json!({
         "version": "2.0",

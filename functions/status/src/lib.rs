@@ -1,4 +1,4 @@
-//! Health, status, the contract and a page to read it; and what becomes of requests that no route
+//! Health, status, the contract and a page to read it; and the responses to requests that no route
 //! takes.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
@@ -30,7 +30,7 @@ use tracing::Instrument as _;
 
 use crate::ingest::Ingest;
 
-/// The function, with everything that it needs injected.
+/// The function's state: its clients and settings, all injected.
 #[derive(Debug)]
 pub struct Status {
     access: AccessStore,
@@ -42,14 +42,14 @@ pub struct Status {
     started: Instant,
 }
 
-/// Answer of `mq-access` to a question about its connections.
+/// Response of `mq-access` to an order that lists its connections.
 #[derive(Deserialize)]
 struct Pools {
     pools: Vec<PoolReport>,
 }
 
 impl Status {
-    /// Answers any request.
+    /// Responds to any request.
     pub async fn handle(&self, request: Request) -> Response<Body> {
         let trace_id = TraceId::of(request.headers());
         let span = tracing::error_span!("request", correlation_id = %trace_id);
@@ -103,8 +103,8 @@ impl Status {
         ))
     }
 
-    /// The status is most wanted when something is broken, so a missing answer is a null and not a
-    /// failure.
+    /// Returns the connection pools; `None` if `mq-access` does not respond. The status is needed
+    /// most when something is broken, so a missing response is a null and not a failure.
     async fn pools(&self, order: &WorkOrder) -> Option<Vec<PoolReport>> {
         match self.mq_access.execute(order).await {
             Ok(reply) => serde_json::from_str(&reply.body).ok().map(|Pools { pools }| pools),
@@ -113,7 +113,7 @@ impl Status {
                 tracing::warn!(
                     event_type = "mq_access.unanswered",
                     error,
-                    "cannot list the connection pools"
+                    "cannot list the connection pools: {error}"
                 );
                 None
             }
@@ -121,7 +121,7 @@ impl Status {
     }
 }
 
-/// An answer that is true for the moment only.
+/// Marks a response as one that must not be cached.
 fn fresh(mut reply: Reply) -> Reply {
     reply.set_header("cache-control", "no-store");
     reply

@@ -1,5 +1,5 @@
-//! Whether what requests depend on answers. Anybody may ask, so the answer is remembered for a few
-//! seconds.
+//! Readiness of the stores and functions that requests depend on. The route needs no key, so its
+//! response is remembered for a few seconds.
 
 use api::Reply;
 use api::readiness::Dependency;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::Status;
 
 impl Status {
-    /// 200 if every dependency answers, and 503 with the same lines if one does not.
+    /// Returns 200 if every dependency responds, and 503 with the same lines if one does not.
     pub(crate) async fn readiness(&self) -> Reply {
         if let Some(reply) = self.ready.get(&()) {
             return reply;

@@ -11,9 +11,9 @@ use runtime::{Environment, EnvironmentError, Sdk};
 use crate::Status;
 use crate::ingest::Ingest;
 
-/// An operator who looks at a system in trouble should not have to wait.
+/// Longest wait for a store. An operator of a system in trouble should not have to wait longer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time for which an answer about readiness is given again. Anybody may ask.
+/// Time for which a response about readiness is repeated. The route needs no key.
 const READY_REMEMBERED: Duration = Duration::from_secs(5);
 
 impl Status {
@@ -32,7 +32,7 @@ impl Status {
         environment.check()?;
         let sdk = Sdk::from_environment().await;
         let mut status = Self::new(&sdk, access_table, idempotency_table, mq_access);
-        // Asking for the connections is a work order like any other.
+        // An order that lists the connections counts like any other order.
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
         let budget = budget.map(|(table, limit)| Budget::new(dynamodb, table, limit));
         status.mq_access = status.mq_access.with_budget(budget);

@@ -1,4 +1,4 @@
-//! The function without its stores: nothing listens where its clients look.
+//! Tests of the function without its stores: nothing listens at the addresses of its clients.
 
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use runtime::Sdk;

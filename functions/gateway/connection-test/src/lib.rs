@@ -1,5 +1,5 @@
-//! `POST /connections/test`: whether a broker can be reached and used, step by step, over a
-//! connection of its own.
+//! `POST /connections/test`: tests step by step, over a connection of its own, if a broker can be
+//! reached and used.
 
 use access::Scope;
 use api::{Problem, Route};

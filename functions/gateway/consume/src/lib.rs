@@ -1,5 +1,5 @@
-//! `POST /messages/consume`: get or browse messages. `GET /messages/bodies/{body_id}`: the body of
-//! one that no answer could carry.
+//! `POST /messages/consume`: gets or browses messages. `GET /messages/bodies/{body_id}`: returns
+//! the body of a message that no response could carry.
 
 use access::Scope;
 use api::{Problem, Route, path_parameter};
@@ -13,7 +13,7 @@ use mq::{
 use orders::{STORED_BODY, Work};
 use serde::Deserialize;
 
-/// The kind of work, as records name it.
+/// Type of a consume in idempotency records.
 const CONSUME: OperationType = OperationType::named("CONSUME");
 
 /// Answers a request for either route.
@@ -47,8 +47,8 @@ pub struct ConsumeRequest {
     large: Large,
 }
 
-/// Accepted for symmetry with a produce: a call that commits or backs out is one unit of work, of
-/// any size.
+/// Member `transaction`, accepted for symmetry with a produce: a call that commits or backs out is
+/// one unit of work, of any size.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConsumeTransaction {
@@ -70,7 +70,8 @@ impl Operation for ConsumeRequest {
         let mode =
             if self.browse_only { AckMode::Browse } else { AckMode::Take(self.ack.unwrap_or_default()) };
         if large == Large::Store && matches!(mode, AckMode::Browse | AckMode::Take(Ack::None)) {
-            // What is stored lives as long as the record, which has to exist before a message goes.
+            // A stored body lives as long as the record, which has to exist before a message leaves
+            // its queue.
             return Err(Problem::violation(
                 "/large",
                 "may be store with ack commit or rollback: a browse and ack none record nothing beforehand",
@@ -99,7 +100,7 @@ impl Operation for ConsumeRequest {
 }
 
 impl ConsumeRequest {
-    /// Names the members of the request that have no effect.
+    /// Lists warnings about the members of the request that have no effect.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.browse_only && self.ack.is_some() {

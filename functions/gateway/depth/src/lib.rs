@@ -1,4 +1,5 @@
-//! `POST /queue/depth`: how many messages are on a queue, and who has it open.
+//! `POST /queue/depth`: returns the number of messages on a queue, and of the programs that have it
+//! open.
 
 use access::Scope;
 use api::{Problem, Route};

@@ -1,4 +1,4 @@
-//! Where a request sends messages: `"origin"`, or `{"queue": …}`.
+//! The destination of a move: `"origin"`, or `{"queue": …}`.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A destination in its JSON form, which an untagged enum would read without saying which member is
-/// wrong.
+/// Destination in its JSON form. An untagged enum would read the same form, but its errors would
+/// not name the member at fault.
 #[derive(Debug)]
 pub(crate) struct To(pub(crate) Destination);
 

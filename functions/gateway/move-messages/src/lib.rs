@@ -1,5 +1,5 @@
-//! `POST /messages/move`: move messages from a queue to another, or back to where they were
-//! dead-lettered.
+//! `POST /messages/move`: moves messages from a queue to another one, or back to the place where
+//! they were dead-lettered.
 
 mod destination;
 
@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::destination::To;
 
-/// The kind of work, as records name it.
+/// Type of a move in idempotency records.
 const MOVE: OperationType = OperationType::named("MOVE");
 
 /// The body of a request.
@@ -39,7 +39,7 @@ struct From {
     target_ref: Option<ProfileName>,
 }
 
-/// Which messages to move; without ids, whichever come first.
+/// Selection of the messages to move; without ids, the first ones on the queue.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct MoveSelector {

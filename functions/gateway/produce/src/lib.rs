@@ -1,5 +1,5 @@
-//! `POST /messages/produce`: put messages on a queue. `POST /messages/bodies`: announce the upload
-//! of a body that no request can carry.
+//! `POST /messages/produce`: puts messages on a queue. `POST /messages/bodies`: announces the
+//! upload of a body that no request can carry.
 
 mod message;
 mod request;
@@ -16,7 +16,7 @@ use orders::Work;
 
 pub use request::ProduceRequest;
 
-/// The kind of work, as records name it.
+/// Type of a produce in idempotency records.
 const PRODUCE: OperationType = OperationType::named("PRODUCE");
 
 /// Answers a request for either route.
@@ -46,7 +46,7 @@ impl Operation for ProduceRequest {
     }
 }
 
-/// The routing keys that messages have for themselves, each once.
+/// Returns the routing keys that messages have of their own, each once.
 fn routing_keys(command: &ProduceCommand) -> Vec<(usize, RoutingKey)> {
     let ProduceSource::Explicit { messages } = &command.source else { return Vec::new() };
     let own = |message: &ExplicitMessage| message.own.as_ref()?.routing_key.clone();
@@ -55,13 +55,13 @@ fn routing_keys(command: &ProduceCommand) -> Vec<(usize, RoutingKey)> {
     keys.filter(|(_, key)| seen.insert(key.as_str().to_owned())).collect()
 }
 
-/// Whether no message goes where the target's own routing key leads.
+/// True if each message has a routing key of its own, so that the target's is not used.
 fn all_have_routing_keys(command: &ProduceCommand) -> bool {
     let ProduceSource::Explicit { messages } = &command.source else { return false };
     messages.iter().all(|message| message.own.as_ref().is_some_and(|own| own.routing_key.is_some()))
 }
 
-/// Refuses a pace at which the messages cannot be put within one request.
+/// Refuses a rate at which the messages cannot be put within one request.
 fn check_time_budget(command: &ProduceCommand) -> Result<(), Problem> {
     let Some(rate) = command.rate_limit_per_sec else {
         return Ok(());

@@ -1,4 +1,5 @@
-//! What a request says of its messages: of all in `mqProps`, and of each in `messages`.
+//! Properties of messages in a request: those of all messages in `mqProps`, and those of each in
+//! `messages`.
 
 use api::Problem;
 use mq::{
@@ -8,7 +9,7 @@ use mq::{
 };
 use serde::Deserialize;
 
-/// Declares a form with members of its own, and those by which a message may be described.
+/// Declares a form with members of its own, and the members that describe a message.
 macro_rules! form {
     ($(#[$doc:meta])* $name:ident { $($(#[$own_meta:meta])* $own:ident: $own_type:ty,)* }) => {
         $(#[$doc])*
@@ -53,7 +54,7 @@ macro_rules! form {
 }
 
 form!(
-    /// `mqProps`: what holds for every message that does not say otherwise of itself.
+    /// Member `mqProps`: properties of every message that does not set its own.
     PropsSpec {
         #[serde(default, deserialize_with = "or_default")]
         persistence: Persistence,
@@ -80,8 +81,10 @@ form!(
 );
 
 impl PropsSpec {
+    /// Converts the form to the properties of all messages.
+    ///
     /// # Errors
-    /// `SCHEMA_VIOLATION` where the correlation id is given in two ways.
+    /// `SCHEMA_VIOLATION` if the correlation id is given in two ways.
     pub(crate) fn into_props(mut self) -> Result<MqProps, Problem> {
         let properties = self.take_properties();
         let member = match self.correl_id_base64 {
@@ -109,8 +112,10 @@ impl PropsSpec {
 }
 
 impl MessageSpec {
+    /// Checks the form of the message at `index`, and converts it.
+    ///
     /// # Errors
-    /// `SCHEMA_VIOLATION` where the message has no body, or several.
+    /// `SCHEMA_VIOLATION` if the message has no body, or several.
     pub(crate) fn checked(mut self, index: usize) -> Result<ExplicitMessage, Problem> {
         let properties = self.take_properties();
         let (body, is_text) = match (self.body_base64, self.body_text, self.body_ref) {

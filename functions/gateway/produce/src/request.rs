@@ -1,4 +1,4 @@
-//! The body of a produce, and the command that it stands for.
+//! The body of a produce, and its conversion to a command.
 
 use api::Problem;
 use mq::{
@@ -25,7 +25,7 @@ pub struct ProduceRequest {
     headers: Headers,
 }
 
-/// As many messages as `batch.count` can ask for.
+/// Messages of a request: as many as `batch.count` can ask for.
 type Messages = List<MessageSpec, 1, 100_000>;
 
 /// The body of generated messages, as a request describes it.
@@ -48,7 +48,7 @@ enum PayloadMode {
 }
 
 impl ProduceRequest {
-    /// Checks how the members go together.
+    /// Checks the members against each other, and converts them to profile, target and command.
     pub(crate) fn into_parts(
         self,
     ) -> Result<(Option<ProfileName>, Option<TargetSpec>, ProduceCommand), Problem> {
