@@ -1,8 +1,9 @@
-//! How many orders of one tenant may be with `mq-access` at once.
+//! Limit on the orders of one tenant that may be with `mq-access` at once.
 //!
 //! `mq-access` has a limited concurrency, and an order may hold one of its executions for 20 s. So
 //! that no tenant takes all of them, each tenant has a budget: an item with one lease for each
-//! order under way. A lease ends by itself, so a function that dies takes nothing away for long.
+//! order in progress. A lease ends by itself, so the leases of a function that dies are free again
+//! soon.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -19,19 +20,19 @@ use jiff::Timestamp;
 use runtime::Environment;
 use uuid::Uuid;
 
-/// Duration of a lease, as long as the claim of an order that changes something: nothing that
+/// Duration of a lease, as long as the claim of an order that changes something: no work that
 /// starts in time outlives it.
 const LEASE: Duration = Execution::lease();
 /// Lifetime of an item without leases.
 const KEPT: Duration = Duration::from_secs(86_400);
 /// Number of times that a full item is swept before the order is refused.
 const ATTEMPTS: usize = 3;
-/// The most orders that a tenant may have under way. Every order writes its tenant's item twice; a
+/// Most orders that a tenant may have in progress. Every order writes its tenant's item twice; a
 /// write takes a unit for each KiB of the item, and DynamoDB gives an item 1,000 units a second.
 /// With this many leases the item has less than 3 KiB, which lets through 166 orders a second.
 const MOST: u32 = 99;
 
-/// The tenants' budgets, in the table of idempotency records: `BUDGET#<tenant>`.
+/// Budgets of the tenants, in the table of idempotency records: `BUDGET#<tenant>`.
 #[derive(Clone, Debug)]
 pub struct Budget {
     dynamodb: Client,
@@ -39,14 +40,14 @@ pub struct Budget {
     limit: NonZeroU32,
 }
 
-/// The right to one order, until it is given back or its time is over.
+/// Right to one order, until it is given back or it expires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
-    /// The time of its end in epoch milliseconds, and something that nobody else has.
+    /// Time of its end in epoch milliseconds, and a random number that makes it unique.
     name: String,
 }
 
-/// Reason for which an order may not be sent.
+/// Reason why an order may not be sent.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NoLease {
@@ -57,16 +58,16 @@ pub enum NoLease {
 }
 
 impl Budget {
-    /// `limit` is the number of orders that each tenant may have under way.
+    /// Creates the budgets. `limit` is the number of orders that each tenant may have in progress.
     #[must_use]
     pub const fn new(dynamodb: Client, table: String, limit: NonZeroU32) -> Self {
         Self { dynamodb, table, limit }
     }
 
-    /// The orders that each tenant may have under way: `TENANT_CONCURRENCY`, which is at most 99,
-    /// or half of the concurrency that is reserved for `mq-access` (`MQ_ACCESS_CONCURRENCY`), up to
-    /// 99. `None`, and no store call for any order, if the first is 0, or is not given and none is
-    /// reserved.
+    /// Reads the number of orders that each tenant may have in progress: `TENANT_CONCURRENCY`,
+    /// which is at most 99, or half of the concurrency that is reserved for `mq-access`
+    /// (`MQ_ACCESS_CONCURRENCY`), up to 99. `None`, and no store call for any order, if the first
+    /// is 0, or is not given and none is reserved.
     pub fn limit<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<NonZeroU32> {
         let reserved: u32 = environment.optional("MQ_ACCESS_CONCURRENCY", 0);
         let share = if reserved == 0 { 0 } else { (reserved / 2).clamp(1, MOST) };
@@ -77,11 +78,11 @@ impl Budget {
         NonZeroU32::new(limit)
     }
 
-    /// Takes a lease. Repeated by the lease's own name.
+    /// Takes a lease. A repeated write is recognized by the lease's own name.
     ///
     /// # Errors
-    /// When the tenant has no lease left, or the table does not answer: an order is refused then,
-    /// since a tenant could keep the table from answering for its own item.
+    /// If the tenant has no lease left, or the table does not respond: an order is refused then,
+    /// since a tenant could keep the table from responding for its own item.
     pub(crate) async fn lease(&self, tenant: &str) -> Result<Lease, NoLease> {
         let now = Timestamp::now();
         let lease = Lease::until(now + LEASE);
@@ -96,14 +97,14 @@ impl Budget {
         Err(NoLease::Exhausted)
     }
 
-    /// Gives a lease back. One that cannot be given back ends by itself.
+    /// Gives a lease back. A lease that cannot be given back ends by itself.
     pub(crate) async fn release(&self, tenant: &str, lease: Lease) {
         if let Err(error) = self.remove(tenant, vec![lease]).await {
             let error: &dyn Error = &error;
             tracing::warn!(
                 event_type = "tenant.lease_kept",
                 error,
-                "cannot release a lease of the tenant's budget; it will expire"
+                "cannot release a lease of the budget of tenant {tenant}; it will expire: {error}"
             );
         }
     }

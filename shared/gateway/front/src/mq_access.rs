@@ -15,18 +15,18 @@ use orders::WorkOrder;
 /// Lambda's limit for a synchronous invocation, either way.
 const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 
-/// The type of error of a function that was cut off at its time-out.
+/// Type of error of a function that was cut off at its time-out.
 const TIMED_OUT: &str = "Sandbox.Timedout";
 
-/// The payload of a function that ended without an answer. Time-outs have also been reported
-/// without a type.
+/// Payload of a function that ended without a response. Time-outs have also been reported without a
+/// type.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FunctionError {
     error_type: Option<String>,
 }
 
-/// Invokes the function that speaks to brokers.
+/// Client that invokes `mq-access`, the function that speaks to brokers.
 #[derive(Clone, Debug)]
 pub struct MqAccess {
     lambda: Client,
@@ -34,7 +34,7 @@ pub struct MqAccess {
     budget: Option<Budget>,
 }
 
-/// Reason for which there is no answer.
+/// Reason why there is no response to an order.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NotAnswered {
@@ -55,18 +55,17 @@ pub enum NotAnswered {
 }
 
 impl NotAnswered {
-    /// Logs it. A tenant over its budget is a warning, since the deployment works.
+    /// Logs the failure. A tenant over its budget is a warning, since the deployment works.
     pub(crate) fn log(&self) {
         if matches!(self, Self::NotSent(NoLease::Exhausted)) {
-            tracing::warn!(event_type = "tenant.over_budget", "the tenant has too many orders under way");
+            tracing::warn!(event_type = "tenant.over_budget", "the tenant has too many orders in progress");
         } else {
             let error: &dyn Error = self;
-            tracing::error!(event_type = "mq_access.unanswered", error, "mq-access gave no answer");
+            tracing::error!(event_type = "mq_access.unanswered", error, "no response of mq-access: {error}");
         }
     }
 
-    /// Whether the work may have been done, or may be under way still. If not, trying again is
-    /// safe.
+    /// True if the work may have been done, or may still be in progress. If not, a retry is safe.
     #[must_use]
     pub const fn may_have_run(&self) -> bool {
         match self {
@@ -75,7 +74,7 @@ impl NotAnswered {
         }
     }
 
-    /// Classifies a function that ended without an answer, by the payload that Lambda sends then.
+    /// Classifies a function that ended without a response, by the payload that Lambda sends then.
     /// If that has no type of error, the time that the call `took` decides: no function is cut off
     /// before its time-out.
     fn of_function_error(kind: &str, payload: &[u8], took: Duration) -> Self {
@@ -87,7 +86,7 @@ impl NotAnswered {
         }
     }
 
-    /// The problem for work that changes nothing.
+    /// Returns the problem for work that changes nothing.
     #[must_use]
     pub fn as_problem(&self) -> Problem {
         match self {
@@ -112,12 +111,13 @@ impl NotAnswered {
 }
 
 impl MqAccess {
-    /// The function's time-out, as the template has it.
+    /// Time-out of the function, as the template has it.
     pub const TIME_OUT: Duration = Duration::from_secs(24);
-    /// Above the function's own time-out, so that its answer is always the one that counts.
+    /// Longest wait for a response. It is above the function's own time-out, so that a response of
+    /// the function always counts.
     pub const PATIENCE: Duration = Duration::from_millis(25_500);
 
-    /// `lambda` makes a single attempt and waits for [`Self::PATIENCE`].
+    /// Creates the client. `lambda` makes a single attempt and waits for [`Self::PATIENCE`].
     #[must_use]
     pub fn new(lambda: Client, function: String) -> Self {
         Self { lambda, function, budget: None }
@@ -129,13 +129,15 @@ impl MqAccess {
         Self { budget, ..self }
     }
 
+    /// Sends an order, within its tenant's budget, and returns the response.
+    ///
     /// # Errors
-    /// When there is no answer; [`NotAnswered`] tells whether the work may have been done.
+    /// If there is no response; [`NotAnswered`] has whether the work may have been done.
     pub async fn execute(&self, order: &WorkOrder) -> Result<Reply, NotAnswered> {
         let Some(budget) = &self.budget else { return self.invoke(order).await };
         let lease = budget.lease(&order.tenant).await?;
         let answer = self.invoke(order).await;
-        // Work that may be under way still keeps its lease.
+        // Work that may still be in progress keeps its lease.
         if !matches!(&answer, Err(unanswered) if unanswered.may_have_run()) {
             budget.release(&order.tenant, lease).await;
         }
@@ -158,8 +160,8 @@ impl MqAccess {
             .map_err(|error| match &error {
                 SdkError::TimeoutError(_) => NotAnswered::TimedOut,
                 SdkError::ConstructionFailure(_) => NotAnswered::NotStarted(error.into()),
-                // Lambda refuses with 4xx before it starts anything: throttled, not permitted, not
-                // there.
+                // Lambda refuses with 4xx before it starts any work: throttled, not permitted, or
+                // no such function.
                 SdkError::ServiceError(service) if service.raw().status().is_client_error() => {
                     NotAnswered::NotStarted(error.into())
                 }
@@ -177,10 +179,10 @@ impl MqAccess {
         failure::malformed::from_slice(answer).map_err(|error| NotAnswered::Lost(error.into()))
     }
 
-    /// Whether the function is there and may be invoked; nothing runs.
+    /// Checks that the function exists and may be invoked; no code of it runs.
     ///
     /// # Errors
-    /// When it is not.
+    /// If it does not exist or may not be invoked.
     pub async fn probe(&self) -> Result<(), NotAnswered> {
         let probe = self
             .lambda

@@ -1,4 +1,4 @@
-//! From what a request says to the target that its work goes to.
+//! Resolving the target that a request names to the one that its work goes to.
 
 use access::AccessStore;
 use api::{Fault, Problem, Reason, cut};
@@ -8,15 +8,15 @@ use crate::operation::{Further, QueueRule};
 use crate::target_request::NamedTarget;
 use orders::from_target;
 
-/// Queues of an operation: the rule for the target's own, and the further ones.
+/// Queues of an operation: the rule for the target's own queue, and the further queues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queues<'a> {
     pub(crate) own: QueueRule,
     pub(crate) further: &'a Further,
 }
 
-/// Finds the tenant's profile, merges and checks the target. Faults point to where the request's
-/// body has its target.
+/// Finds the tenant's profile, merges and checks the target. The pointers of faults lead to the
+/// target's place in the request's body.
 ///
 /// # Errors
 /// 400 for an incomplete target, 404 for an unknown profile, 403 for one that is not allowed, 422
@@ -90,11 +90,19 @@ fn complete(
         Some((_, key)) => resolve_with_key(profile, inline, allowed, key),
     };
     let target = resolved.map_err(|error| {
-        if let (TargetError::Invalid { pointer: "/target/routingKey", .. }, Some((index, _))) = (&error, first) {
+        if let (TargetError::Invalid { pointer: "/target/routingKey", .. }, Some((index, _))) =
+            (&error, first)
+        {
             return of_message(*index, &error);
         }
         if let (TargetError::Profile(_), Some(name)) = (&error, &named.target_ref) {
-            tracing::error!(event_type = "profile.unusable", profile = name.as_str(), %error, "a target profile cannot be used");
+            tracing::error!(
+                event_type = "profile.unusable",
+                profile = name.as_str(),
+                %error,
+                "target profile {} cannot be used: {error}",
+                name.as_str()
+            );
         }
         from_target(&error)
     })?;
@@ -131,7 +139,7 @@ fn resolve_with_key(
     Ok(target)
 }
 
-/// A message whose routing key is not allowed, or goes to no exchange.
+/// Makes the problem of a message whose routing key is not allowed, or goes to no exchange.
 fn of_message(index: usize, error: &TargetError) -> Problem {
     let problem = from_target(error);
     match error {
@@ -142,7 +150,7 @@ fn of_message(index: usize, error: &TargetError) -> Problem {
     }
 }
 
-/// The request's own reference wins over the profile's.
+/// Returns the origin of the password. The request's own reference wins over the profile's.
 fn password_origin(named: &NamedTarget) -> PasswordOrigin {
     let names_password =
         |target: &TargetSpec| target.auth.as_ref().is_some_and(|auth| auth.password_ref.is_some());

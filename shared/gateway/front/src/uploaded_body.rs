@@ -1,8 +1,8 @@
-//! `POST /messages/bodies`: announce a body that no request can carry. The client puts it into S3
+//! `POST /messages/bodies`: announces a body that no request can carry. The client puts it into S3
 //! by a signed URL, and names it in a produce by its SHA-256.
 //!
-//! The object is named by tenant and digest, so announcing and putting it again changes nothing but
-//! the day on which it expires. No key is needed, and nothing is recorded.
+//! The object is named by tenant and digest, so a repeated announcement or upload changes only the
+//! day on which it expires. No key is needed, and nothing is recorded.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::front::Gateway;
 
-/// The route.
+/// Route of uploaded bodies.
 pub const UPLOADED_BODY: Route = Route::post("/messages/bodies");
 
 /// Validity of a signed URL: the upload has to begin by then.
@@ -35,7 +35,7 @@ struct Announcement {
 }
 
 impl Gateway {
-    /// Answers an announcement.
+    /// Responds to an announcement.
     pub async fn announce_body(&self, request: Request) -> Response<Body> {
         endpoint::serve(self.service, UPLOADED_BODY.path, Keyed::No, request.headers(), async |_| {
             check_route(UPLOADED_BODY, &request)?;
@@ -58,12 +58,18 @@ impl Gateway {
             metadata: BTreeMap::new(),
             sha256: *sha256.sha256(),
         };
-        // Signatures know no more of a time than its seconds.
+        // Signatures have whole seconds only.
         let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
         let signed = uploads.sign_rewrite(&object, i64::from(size.get()), now, VALID).await;
         let put = signed.map_err(|error| {
             let error: &dyn std::error::Error = &error;
-            tracing::error!(event_type = "uploads.unavailable", error, "cannot sign an upload");
+            tracing::error!(
+                event_type = "uploads.unavailable",
+                object = object.key,
+                error,
+                "cannot sign the upload of body {}: {error}",
+                object.key
+            );
             unavailable()
         })?;
         let upload =
