@@ -52,7 +52,12 @@ impl Job for DeadLetter {
         match failure.retry() {
             Retry::Later | Retry::Contended | Retry::OutOfTime | Retry::AfterRepair => {
                 let error: &dyn std::error::Error = failure;
-                tracing::warn!(event_type = "message.kept", error, "the message will be retried: {error}");
+                tracing::warn!(
+                    event_type = "message.kept",
+                    error,
+                    "message {} will be retried: {error}",
+                    id(record)
+                );
                 Disposition::RetryLater
             }
             Retry::Never => self.forward(record, failure).await,
@@ -69,7 +74,8 @@ impl DeadLetter {
                 tracing::error!(
                     event_type = "message.unhandled",
                     reason,
-                    "the message is in the unhandled queue and waits for a person: {reason}"
+                    "message {} is in the unhandled queue and waits for a person: {reason}",
+                    id(record)
                 );
                 metrics::count(SERVICE, &[metrics::MESSAGES_UNHANDLED], Map::new());
                 Disposition::Acknowledge
@@ -80,12 +86,18 @@ impl DeadLetter {
                     event_type = "message.kept",
                     reason,
                     error,
-                    "cannot forward the message to the unhandled queue; it will be retried: {error}"
+                    "cannot forward message {} to the unhandled queue; it will be retried: {error}",
+                    id(record)
                 );
                 Disposition::RetryLater
             }
         }
     }
+}
+
+/// Id of a message, for log lines.
+fn id(record: &Record) -> String {
+    record.id.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
 /// Text of the failure and its cause, for the people who read the message.

@@ -10,17 +10,17 @@ pub enum Disposition {
     Acknowledge,
     /// The message is delivered again after a pause that grows with each receive.
     RetryLater,
-    /// The message is delivered again after the longest pause: somebody has to repair something
+    /// The message is delivered again after the longest pause: a person has to repair something
     /// first.
     RetryAfterRepair,
     /// The message is delivered again soon, so that it is soon in the dead-letter queue.
     RetrySoon,
-    /// The message is delivered again when the queue's own visibility timeout is over.
+    /// The message is delivered again when the queue's own visibility timeout has passed.
     LeaveToQueue,
 }
 
 impl Disposition {
-    /// Returns the disposition of a record by what helps after its failure.
+    /// Returns the disposition of a record by the kind of retry that its failure needs.
     #[must_use]
     pub const fn of(retry: Retry) -> Self {
         match retry {
@@ -34,7 +34,7 @@ impl Disposition {
     }
 }
 
-/// Reason for which a record's work was not done.
+/// Reason why a record's work was not done.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum Failure<E> {
@@ -54,23 +54,30 @@ impl<E: Retryable + 'static> Retryable for Failure<E> {
 }
 
 impl<E: Retryable + 'static> Failure<E> {
-    /// A permanent failure is the same at each delivery, so only the first is an error.
+    /// Logs the failure of a record. A permanent failure is the same at each delivery, so only the
+    /// first one is logged as an error.
     pub(crate) fn log(&self, subject: &str, record: &Record) {
         let error: &dyn std::error::Error = self;
         let is_received_again = record.receipt.as_ref().is_some_and(|receipt| receipt.receives() > 1);
         let is_repeated = is_received_again || record.parked_from.is_some();
+        let id = record.id.as_ref().map(ToString::to_string).unwrap_or_default();
         match self.retry() {
             Retry::Later | Retry::Contended | Retry::OutOfTime => {
                 let event_type = format!("{subject}.interrupted");
-                tracing::warn!(event_type, error, "the {subject} will be retried");
+                tracing::warn!(event_type, error, "the {subject} of record {id} will be retried: {error}");
             }
             Retry::AfterRepair => {
                 let event_type = format!("{subject}.blocked");
-                tracing::error!(event_type, error, "the {subject} will be retried, and needs a repair first");
+                tracing::error!(
+                    event_type,
+                    error,
+                    "the {subject} of record {id} will be retried, and needs a repair first: {error}"
+                );
             }
             Retry::Never => {
                 let event_type = format!("{subject}.refused");
-                let message = format!("the {subject}'s message is left to the dead-letter queue");
+                let message =
+                    format!("the {subject} of record {id} is left to the dead-letter queue: {error}");
                 if is_repeated {
                     tracing::info!(event_type, error, "{message}");
                 } else {

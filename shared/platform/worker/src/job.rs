@@ -4,7 +4,7 @@ use failure::Retryable;
 
 use crate::{Disposition, Failure, Record, Visibility};
 
-/// Reason for which a record of Kafka was not parked.
+/// Reason why a record of Kafka was not parked.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ParkError {
@@ -21,14 +21,14 @@ pub trait Job {
     /// Name of a unit of work in log messages, and the first word of their `event_type`.
     const SUBJECT: &'static str;
 
-    /// The part of an invocation's time that is kept free for visibility timeouts, for parking
-    /// records of Kafka and for the answer.
+    /// Part of an invocation's time that is kept free for visibility timeouts, for parking records
+    /// of Kafka and for the response.
     const RESERVE: Duration;
 
     /// A unit of work.
     type Work;
 
-    /// Reason for which a record cannot be read, or its work fails. It says whether a retry helps.
+    /// Reason why a record cannot be read, or its work fails. It decides whether a retry helps.
     type Error: Retryable + 'static;
 
     /// Reads a record's units of work; none if the record asks for nothing.
@@ -41,11 +41,11 @@ pub trait Job {
     /// idempotent.
     fn run(&self, work: Self::Work, record: &Record) -> impl Future<Output = Result<(), Self::Error>>;
 
-    /// The queue that a record's visibility timeout is changed in.
+    /// Returns the queue in which a record's visibility timeout is changed.
     fn visibility(&self, record: &Record) -> Option<&Visibility>;
 
-    /// Logs a failure and decides what becomes of its record: by default what the error's
-    /// [`retry`](Retryable::retry) says.
+    /// Logs a failure and decides about its record: by default as the error's
+    /// [`retry`](Retryable::retry) demands.
     fn dispose(&self, failure: &Failure<Self::Error>, record: &Record) -> impl Future<Output = Disposition> {
         failure.log(Self::SUBJECT, record);
         std::future::ready(Disposition::of(failure.retry()))

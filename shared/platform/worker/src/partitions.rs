@@ -1,10 +1,10 @@
 //! Records of Kafka.
 //!
-//! Kafka counts no attempts, and what is not committed blocks what comes after it. So a record that
-//! fails is parked: its job moves it to a queue, where it is retried and given up like any message.
-//! Lambda commits a batch as a whole, unless its mapping reports partial failures, which not every
-//! mapping can. So there are two answers: success if every record is done or parked, and an error
-//! otherwise, after which Lambda delivers the whole batch again.
+//! Kafka counts no attempts, and a record that is not committed blocks those after it. So a record
+//! that fails is parked: its job moves it to a queue, where it is retried and given up like any
+//! message. Lambda commits a batch as a whole, unless its mapping reports partial failures, which
+//! not every mapping can. So there are two responses: success if every record is done or parked,
+//! and an error otherwise, after which Lambda delivers the whole batch again.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,16 +14,17 @@ use tracing::Instrument as _;
 use crate::serve::work;
 use crate::{Disposition, Failure, Job, ParkError, Record, UnknownEvent};
 
-/// The part of the reserve that is kept for the answer, also while the queue does not answer.
+/// Part of the reserve that is kept for the response, also while the queue does not respond.
 const ANSWER: Duration = Duration::from_millis(300);
 
-/// Reason for which an invocation failed as a whole.
+/// Reason why an invocation failed as a whole.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ServeError {
     #[error(transparent)]
     Event(#[from] UnknownEvent),
-    /// Lambda delivers the batch again. What is done is done once: jobs are idempotent.
+    /// A record was neither done nor parked. Lambda delivers the batch again. Records that are done
+    /// are not done twice: jobs are idempotent.
     #[error("{record} was neither done nor parked")]
     Unsettled { record: String, source: ParkError },
     #[error("the time was over before {record} began")]
@@ -97,7 +98,7 @@ async fn park<J: Job>(
         return Ok(settled);
     }
     let event_type = format!("{}.parked", J::SUBJECT);
-    tracing::info!(event_type, "the record of Kafka was moved to the queue, which retries it");
+    tracing::info!(event_type, "record {} of Kafka was moved to the queue, which retries it", name(record));
     Ok(settled)
 }
 

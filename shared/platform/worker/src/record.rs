@@ -12,12 +12,13 @@ use serde_json::Value;
 
 use crate::Receipt;
 
-/// The attribute of a message that holds a parked record of Kafka: which one, as
+/// Name of the attribute of a message that names the parked record of Kafka, as
 /// `topic-partition@offset`.
 pub const KAFKA_RECORD: &str = "kafka_record";
 
-/// An event of Kafka, with what is read of it. Other members may have any form, such as the headers
-/// that a foreign producer wrote: an event that cannot be read would block its partitions.
+/// An event of Kafka with only the members that are read. Other members may have any form, such as
+/// the headers that a foreign producer wrote: an event that cannot be read would block its
+/// partitions.
 #[derive(Deserialize)]
 struct KafkaEvent {
     records: BTreeMap<String, Vec<KafkaRecord>>,
@@ -33,15 +34,16 @@ struct KafkaRecord {
 /// Record as it was delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// `None` if the event is the record, because its sender invoked the function itself.
+    /// Name of the record. `None` if the event is the record, because its sender invoked the
+    /// function itself.
     pub id: Option<RecordId>,
-    /// `None` if there is none, or if it is not in its encoding.
+    /// Body of the record. `None` if it has none, or if it is not in its encoding.
     pub body: Option<Vec<u8>>,
     /// Receipt by which a message's visibility timeout is changed. Records of Kafka have none.
     pub receipt: Option<Receipt>,
-    /// The ARN of the queue that a message came from.
+    /// ARN of the queue that a message came from.
     pub source: Option<String>,
-    /// The record of Kafka that was parked as this message, as `topic-partition@offset`.
+    /// Parked record of Kafka that this message stands for, as `topic-partition@offset`.
     pub parked_from: Option<String>,
 }
 
@@ -77,7 +79,8 @@ pub enum UnknownEvent {
 }
 
 impl Record {
-    /// The record that an event itself is, if its sender invoked the function.
+    /// Makes the record of an event that is itself the record, because its sender invoked the
+    /// function.
     #[must_use]
     pub fn of_invocation(event: &Value) -> Self {
         Self {
@@ -114,7 +117,7 @@ impl Record {
     }
 }
 
-/// Tells whether an event comes from SQS or Kafka.
+/// True if an event comes from SQS or Kafka.
 #[must_use]
 pub fn is_from_queue(event: &Value) -> bool {
     is_from_kafka(event) || is_from_sqs(event)
@@ -129,7 +132,7 @@ fn is_from_sqs(event: &Value) -> bool {
     event.pointer("/Records/0/eventSource").and_then(Value::as_str) == Some("aws:sqs")
 }
 
-/// Sorts an event's records into lanes. The records of a lane are handled in their order. A
+/// Sorts an event's records into lanes. The records of a lane are handled in their order. Each
 /// partition of Kafka is a lane; so is each message of SQS.
 ///
 /// # Errors

@@ -9,8 +9,8 @@ use crate::partitions::{self, ServeError};
 use crate::record::is_from_kafka;
 use crate::{BatchResponse, Disposition, Failure, ItemFailure, Job, Record, lanes};
 
-/// Handles the records of an invocation, which is cut off at `ends_at`, and answers with the
-/// messages that are to be delivered again. Records of Kafka that fail are parked.
+/// Handles the records of an invocation, which is cut off at `ends_at`, and returns the messages
+/// that must be delivered again. Records of Kafka that fail are parked.
 ///
 /// # Errors
 /// If the event as a whole cannot be read, or a record of Kafka was neither done nor parked.
@@ -68,7 +68,7 @@ pub(crate) async fn work<J: Job>(
     Ok(())
 }
 
-/// The fields are the job's to record.
+/// Makes a record's span. Its job records the other fields.
 fn span(record: &Record) -> Span {
     tracing::error_span!(
         "record",

@@ -118,7 +118,7 @@ impl Visibility {
         tracing::warn!(
             event_type = "message.visibility_unchanged",
             error,
-            "cannot change the message's visibility timeout; its queue's timeout holds"
+            "cannot change the message's visibility timeout; its queue's timeout holds: {error}"
         );
     }
 }
