@@ -1,4 +1,4 @@
-//! Who calls, and what they may do.
+//! Callers, and their permissions.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,7 +26,7 @@ impl Scope {
     const ALL: [Self; 6] =
         [Self::MqRead, Self::MqWrite, Self::MqAdmin, Self::ProductsRead, Self::ProductsWrite, Self::OpsRead];
 
-    /// The scope as key items and problems write it.
+    /// Returns the scope's name in key items and problems.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl fmt::Display for Scope {
 /// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// The tenant's id, as the key's item has it.
+    /// Id of the tenant, as the key's item has it.
     pub tenant: String,
     /// The key of the API key's item, for logs. It holds the API key's hash.
     item: String,
@@ -58,13 +58,13 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// A caller whose scopes hold for every establishment.
+    /// Makes a caller whose scopes hold for every establishment.
     pub fn new(tenant: impl Into<String>, scopes: impl IntoIterator<Item = Scope>) -> Self {
         let scopes = scopes.into_iter().collect();
         Self { tenant: tenant.into(), item: String::new(), scopes, cnpjs: None }
     }
 
-    /// The tenant as a UUID, as the ingest needs it.
+    /// Returns the tenant as a UUID, as the ingest needs it.
     ///
     /// # Errors
     /// `API_KEY_INVALID` if the key's item has something else.
@@ -72,15 +72,15 @@ impl Principal {
         self.tenant.parse().map_err(|error: uuid::Error| self.refused("tenantId", &error))
     }
 
-    /// The establishments that the caller is about, as the access table has them; `None` if it is
-    /// about every establishment.
+    /// Establishments to which the caller is limited, as the access table has them; `None` if it is
+    /// not limited.
     #[must_use]
     pub const fn cnpjs(&self) -> Option<&BTreeSet<String>> {
         self.cnpjs.as_ref()
     }
 
-    /// Refuses a key whose item has a member that cannot be read: a guess might be wider than what
-    /// was meant.
+    /// Refuses a key whose item has a member that cannot be read: a guess might permit more than
+    /// the operator meant.
     #[must_use]
     pub fn refused(&self, member: &str, error: &(dyn std::error::Error + 'static)) -> Problem {
         let pk = self.item.as_str();
@@ -89,11 +89,13 @@ impl Principal {
             pk,
             member,
             error,
-            "an API key's item is refused"
+            "item {pk} of an API key is refused: its {member} cannot be used"
         );
         invalid()
     }
 
+    /// Checks the caller's scopes.
+    ///
     /// # Errors
     /// `SCOPE_REQUIRED` unless the caller has one of `scopes`.
     pub fn require_any(&self, scopes: &[Scope]) -> Result<(), Problem> {
@@ -108,9 +110,9 @@ impl Principal {
     }
 }
 
-/// The header that carries the API key.
+/// Name of the header that carries the API key.
 pub const API_KEY: &str = "x-api-key";
-/// The headers that carry the API key on the routes of the product ingest.
+/// Names of the headers that carry the API key on the routes of the product ingest.
 pub const PRODUCTS_API_KEYS: &[&str] = &[PRODUCTS_API_KEY, API_KEY];
 const PRODUCTS_API_KEY: &str = "x-inova-api-key";
 

@@ -18,28 +18,29 @@ use sha2::{Digest as _, Sha256};
 
 /// Time for which an item, or its absence, is remembered. A revoked key stops working within it.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// Seconds after which a profile may be asked for again that was refused: no correction is seen
-/// before.
+/// Seconds after which a profile that was refused may be requested again: a correction takes effect
+/// only then.
 const PROFILE_REPAIR: u32 = 60;
-/// Guessed keys must not fill the memory.
+/// Most remembered items, so that guessed keys do not fill the memory.
 const MAX_REMEMBERED: usize = 10_000;
 
 /// An API key's owner and rights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyItem {
-    /// A UUID if the key has a scope of the ingest; the gateway accepts any text.
+    /// Tenant of the key: a UUID if the key has a scope of the ingest; the gateway accepts any
+    /// text.
     pub tenant_id: String,
-    /// Names of scopes. Those that this version does not know permit nothing.
+    /// Names of scopes. Names that this version does not know permit nothing.
     pub scopes: BTreeSet<String>,
-    /// The establishments that the key is about; `None` if it is about every establishment, whoever
-    /// else loads its products.
+    /// Establishments to which the key is limited; `None` if it may use every establishment,
+    /// including those whose products other tenants load.
     pub cnpjs: Option<BTreeSet<String>>,
-    /// Name that people gave the key. Nothing else reads it.
+    /// Name that people gave the key. No code uses it.
     pub name: String,
 }
 
-/// The item as an operator writes it. A member that is misspelt must not make the key a wider one,
-/// so members that are not known are refused, and nothing wide is a default.
+/// An API key's item as an operator writes it. A misspelt member must not make the key permit more,
+/// so unknown members are refused, and no default permits much.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct StoredKey {
@@ -52,18 +53,17 @@ struct StoredKey {
     name: String,
 }
 
-/// A tenant's permission to drop objects into S3: what they may load.
+/// A tenant's permission to drop objects into S3, with the limits of the objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropGrant {
-    /// The establishments whose products they may have; `None` if it is every establishment,
-    /// whoever else loads its products.
+    /// Establishments whose products the objects may have; `None` if it is every establishment,
+    /// including those whose products other tenants load.
     pub cnpjs: Option<BTreeSet<String>>,
-    /// Buckets that they may come from beside the stack's own, whose policy the stack does not
-    /// write.
+    /// Buckets for the objects beside the stack's own. The stack does not write their policy.
     pub buckets: BTreeSet<String>,
 }
 
-/// The item as an operator writes it. As with keys, nothing wide is a default.
+/// A grant's item as an operator writes it. As with keys, no default permits much.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct StoredGrant {
@@ -73,18 +73,19 @@ struct StoredGrant {
     buckets: BTreeSet<String>,
 }
 
-/// Reason for which it is not known whether a tenant may drop objects.
+/// Reason why it is unknown whether a tenant may drop objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {
     /// The table cannot be read.
     #[error("the access table cannot be read")]
     Unavailable,
-    /// The log says what is wrong. An operator has to correct it.
+    /// The grant's item is malformed; the log has the member at fault. An operator has to correct
+    /// it.
     #[error("the tenant's item DROPS# has another form")]
     Malformed,
 }
 
-/// Reason for which an item is neither an API key nor a grant.
+/// Reason why an item is neither an API key nor a grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum NoKey {
     #[error("it has another form")]
@@ -138,12 +139,12 @@ impl AccessStore {
         Self { dynamodb, table, remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED) }
     }
 
-    /// The key of an API key's item.
+    /// Returns the key of an API key's item in the table.
     pub(crate) fn pk(api_key: &str) -> String {
         format!("KEY#{}", hex::encode(Sha256::digest(api_key.as_bytes())))
     }
 
-    /// The item of an API key. Only the key's hash is ever stored or sent. An item of another form
+    /// Reads the item of an API key. Only the key's hash is ever stored or sent. A malformed item
     /// is logged and refused.
     ///
     /// # Errors
@@ -154,10 +155,10 @@ impl AccessStore {
         Ok(read_key(item).map_err(|error| refused(&pk, &error)).ok())
     }
 
-    /// A tenant's target profile, in the caller's own type.
+    /// Reads a tenant's target profile in the caller's own type.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE` if the table cannot be read, or holds something else at this key.
+    /// `STORE_UNAVAILABLE` if the table cannot be read, or the item has not the form of that type.
     pub async fn profile<T: DeserializeOwned>(&self, tenant: &str, name: &str) -> Result<Option<T>, Problem> {
         // `acme` with `eu#orders` would be the profile `orders` of the tenant `acme#eu`.
         if name.contains('#') {
@@ -173,11 +174,10 @@ impl AccessStore {
         })
     }
 
-    /// Tells whether a tenant may drop objects into S3, and what they may load; `None` if it may
-    /// not.
+    /// Reads a tenant's permission to drop objects into S3; `None` if it has none.
     ///
     /// # Errors
-    /// If the table cannot be read, or the item has another form, which is logged.
+    /// If the table cannot be read, or the item is malformed, which is logged.
     pub async fn drop_grant(&self, tenant: &str) -> Result<Option<DropGrant>, GrantError> {
         let pk = format!("DROPS#{tenant}");
         let Some(item) = self.item(&pk).await.map_err(|_| GrantError::Unavailable)? else { return Ok(None) };
@@ -197,7 +197,7 @@ impl AccessStore {
         Ok(found)
     }
 
-    /// The item without its key.
+    /// Reads an item of the table, and returns it without its key.
     async fn fetch(&self, pk: &str) -> Result<Option<serde_json::Value>, Problem> {
         let output = self
             .dynamodb
@@ -208,7 +208,12 @@ impl AccessStore {
             .await
             .map_err(|error| {
                 let error = aws_sdk_dynamodb::error::DisplayErrorContext(error).to_string();
-                tracing::error!(event_type = "access.unavailable", error, "the access table cannot be read");
+                tracing::error!(
+                    event_type = "access.unavailable",
+                    pk,
+                    error,
+                    "cannot read item {pk} of the access table"
+                );
                 unavailable()
             })?;
         let item = output.item.map(|mut item| {
@@ -234,13 +239,13 @@ fn unavailable() -> Problem {
     Problem::new(Reason::StoreUnavailable, "the access store cannot be read")
 }
 
-/// Says which item has another form. Its key holds a hash at most, never an API key.
+/// Logs the key of a malformed item. It holds a hash at most, never an API key.
 fn refused(pk: &str, error: &(dyn Error + 'static)) {
     tracing::error!(
         event_type = "access.item_malformed",
         pk,
         error,
-        "an item of the access table is refused"
+        "item {pk} of the access table is refused: {error}"
     );
 }
 
