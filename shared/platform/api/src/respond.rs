@@ -15,7 +15,7 @@ pub fn respond(mut reply: Reply, trace_id: &TraceId) -> Response<String> {
     for (name, value) in reply.headers {
         match (HeaderName::try_from(&name), HeaderValue::try_from(value)) {
             (Ok(name), Ok(value)) => drop(response.headers_mut().insert(name, value)),
-            _ => tracing::error!(event_type = "reply.header_dropped", name, "a header cannot be sent"),
+            _ => tracing::error!(event_type = "reply.header_dropped", name, "cannot send header {name}"),
         }
     }
     response

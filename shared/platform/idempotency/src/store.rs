@@ -172,7 +172,12 @@ impl Store {
         let counted = self.reuse.count(&self.dynamodb, &self.table, request, now()).await;
         let too_often = counted.unwrap_or_else(|error| {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(event_type = "idempotency.uncounted", error, "cannot count a conflict");
+            tracing::warn!(
+                event_type = "idempotency.uncounted",
+                error,
+                "cannot count the conflict of request {}: {error}",
+                request.trace_id
+            );
             None
         });
         let (event, claimed) = match too_often {
@@ -349,7 +354,8 @@ impl Store {
                     event_type = "idempotency.unavailable",
                     trace_id = execution.trace_id,
                     error,
-                    "cannot finish the idempotency record; its lease will expire"
+                    "cannot finish the idempotency record of request {}; its lease will expire: {error}",
+                    execution.trace_id
                 );
             })
             .ok()

@@ -1,8 +1,8 @@
-//! What every function does around its own wiring: it logs why it cannot start, why an invocation
-//! failed as a whole, and where it panicked.
+//! The wrapper of every function: it logs why the function cannot start, why an invocation failed
+//! as a whole, and where it panicked.
 //!
-//! Without this, a start that fails is a debug print outside the log's envelope, and the runtime
-//! logs the name of an error's variant.
+//! Without it, a start that fails is a debug print outside the log's envelope, and the runtime logs
+//! the name of an error's variant.
 
 use std::any::type_name;
 use std::error::Error;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use lambda_runtime::Diagnostic;
 
-/// Characters of a panic's message that are logged.
+/// Most characters of a panic's message that are logged.
 const LONGEST_PANIC: usize = 300;
 
 /// Runs a function: `serve` reads the settings, builds the clients and handles invocations until
@@ -38,7 +38,7 @@ fn log_unusable(name: &str, error: &(dyn Error + 'static)) {
         event_type = "function.unusable",
         function = name,
         error,
-        "the function cannot start or go on"
+        "the function {name} cannot start or go on: {error}"
     );
 }
 
@@ -48,11 +48,11 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     tracing::error!(event_type = "function.panicked", place, panic = message, "the function panicked");
 }
 
-/// Logs an invocation that failed as a whole, with the causes. Its caller learns the error's type,
-/// the failure and its cause; deeper causes are left out, since a database's name values.
+/// Logs an invocation that failed as a whole, with the causes. Its caller gets the error's type,
+/// the failure and its cause; deeper causes are left out, since a database's contain values.
 ///
 /// # Errors
-/// The invocation's.
+/// The invocation's error, as a diagnostic.
 pub fn answered<T, E: Error + 'static>(answer: Result<T, E>) -> Result<T, Diagnostic> {
     answer.map_err(|error| {
         let cause: &dyn Error = &error;
@@ -61,13 +61,13 @@ pub fn answered<T, E: Error + 'static>(answer: Result<T, E>) -> Result<T, Diagno
             event_type = "invocation.failed",
             error_type,
             error = cause,
-            "the invocation failed as a whole"
+            "the invocation failed as a whole: {cause}"
         );
         Diagnostic { error_type: error_type.to_owned(), error_message: with_cause(&error) }
     })
 }
 
-/// The type's own name, without its path and parameters.
+/// Returns a type's own name, without its path and parameters.
 fn short_name(name: &'static str) -> &'static str {
     let name = name.split('<').next().unwrap_or(name);
     name.rsplit("::").next().unwrap_or(name)
