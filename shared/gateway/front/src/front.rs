@@ -1,4 +1,5 @@
-//! One request, from its headers to its response, in the order of checks of the contract.
+//! The way of one request, from its headers to its response, in the order of checks of the
+//! contract.
 
 use std::time::Duration;
 
@@ -17,22 +18,23 @@ use crate::operation::{KeyRule, Operation, Plan, PlannedWork};
 use crate::target::{self, Queues};
 use orders::WorkOrder;
 
-/// The HTTP side of the gateway, with everything that it needs injected.
+/// The HTTP side of the gateway: its clients and settings, all injected.
 #[derive(Debug)]
 pub struct Gateway {
-    /// The function's name, as metrics show it.
+    /// Name of the function in metrics.
     pub service: &'static str,
-    /// API keys and target profiles.
+    /// Store of API keys and target profiles.
     pub access: AccessStore,
-    /// The function that does the work.
+    /// Client of `mq-access`, the function that does the work.
     pub mq_access: MqAccess,
-    /// The deployment's allow-list.
+    /// Allow-list of the deployment for inline targets.
     pub inline_targets: InlineTargets,
-    /// The most bytes that one request may make messages of.
+    /// Most bytes of messages that one request may make.
     pub max_produce_bytes: u64,
-    /// Absent where every operation of the function is a read.
+    /// Records of the function's requests; `None` if every operation of the function is a read.
     pub idempotency: Option<Idempotency>,
-    /// Bucket to which clients upload bodies that no request can carry, if the function takes such.
+    /// Bucket to which clients upload bodies that no request can carry; `None` if the function
+    /// takes none.
     pub uploads: Option<Objects>,
 }
 
@@ -46,7 +48,7 @@ struct Checked {
 }
 
 impl Gateway {
-    /// Answers a request for `O`.
+    /// Responds to a request for `O`.
     pub async fn handle<O: Operation>(&self, request: Request) -> Response<Body> {
         let keyed = if O::KEY == KeyRule::Ignored { Keyed::No } else { Keyed::Yes(KeyForm::Uuid) };
         endpoint::serve(self.service, O::ROUTE.path, keyed, request.headers(), async |trace_id| {
@@ -87,7 +89,7 @@ impl Gateway {
             retention,
         };
         endpoint::once(&idempotency.store, &claim, async |execution| {
-            // What was done or begun under another limit is replayed or goes on.
+            // Work that was done or begun under another limit is replayed or continued.
             if execution.whereabouts.left_by(execution.progress).is_empty() {
                 check_volume(plan.bytes, self.max_produce_bytes)?;
             }
@@ -97,7 +99,7 @@ impl Gateway {
         .await
     }
 
-    /// Everything that the request itself decides, in the order of the contract.
+    /// Makes all checks that need the request alone, in the order of the contract.
     async fn check<O: Operation>(&self, request: &Request) -> Result<Checked, Problem> {
         let headers = request.headers();
         let principal = access::authenticate(&self.access, headers).await?;
@@ -143,7 +145,7 @@ impl Gateway {
     }
 }
 
-/// Refuses a request of a few bytes that would fill the broker.
+/// Refuses a small request whose messages would fill the broker.
 fn check_volume(bytes: u64, most: u64) -> Result<(), Problem> {
     if bytes <= most {
         return Ok(());
@@ -155,8 +157,8 @@ fn check_volume(bytes: u64, most: u64) -> Result<(), Problem> {
     Err(Problem::new(Reason::ExceedsVolume, detail))
 }
 
-/// Says how a header's integer is written that no JSON number can be. As a text, it would be a text
-/// to its receiver.
+/// Adds advice to a problem of a header's integer that no JSON number can be: the form to write it
+/// in. As a text, its receiver would get a text.
 fn with_advice(problem: Problem) -> Problem {
     let is_header = |fault: &Fault| fault.pointer.split('/').any(|member| member == "headers");
     if problem.reason != Reason::NumberOutOfRange || !problem.faults.iter().any(is_header) {

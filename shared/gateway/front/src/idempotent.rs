@@ -1,4 +1,4 @@
-//! Work that must be done once: what becomes of its record once `mq-access` was asked to do it.
+//! Work that must be done once: the outcome of its record after `mq-access` was asked to do it.
 
 use api::{Problem, Reason, Reply};
 use endpoint::{Done, NotDone};
@@ -7,18 +7,18 @@ use jiff::Timestamp;
 
 use crate::mq_access::NotAnswered;
 
-/// The records, and how long a client may have them kept.
+/// Store of the records, with the bounds of their expiry.
 #[derive(Debug)]
 pub struct Idempotency {
-    /// The records.
+    /// Store of the idempotency records.
     pub store: Store,
     /// The deployment's bounds of `Idempotency-Expiry-Seconds`.
     pub expiry: ExpiryBounds,
 }
 
-/// Maps an order's answer to the outcome of its record. From the hand-over on `mq-access` writes
-/// the record, unless the work certainly never started; if the answer is missing, the record is
-/// left to its lease.
+/// Converts the response to an order into the outcome of its record. From the hand-over on
+/// `mq-access` writes the record, unless the work certainly never started; without a response, the
+/// record is left to its lease.
 pub(crate) fn outcome(answer: Result<Reply, NotAnswered>, execution: &Execution) -> Result<Done, NotDone> {
     let unanswered = match answer {
         Ok(reply) => return Ok(Done::Recorded(reply)),

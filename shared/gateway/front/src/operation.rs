@@ -1,4 +1,4 @@
-//! What distinguishes one operation of the gateway from another.
+//! The properties that distinguish one operation of the gateway from another.
 
 use std::time::Duration;
 
@@ -11,74 +11,74 @@ use serde::de::DeserializeOwned;
 use crate::target_request::NamedTarget;
 use orders::Work;
 
-/// Time that the broker's part of one request may take: the time-out of `mq-access` less what it
-/// takes to connect and to record the outcome.
+/// Time that the broker's part of one request may take: the time-out of `mq-access` less the time
+/// for connecting and for recording the outcome.
 pub const TIME_BUDGET: Duration = Duration::from_secs(20);
 
-/// Whether an operation takes an `Idempotency-Key`.
+/// Rule for the `Idempotency-Key` of an operation's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRule {
-    /// Every request changes something.
+    /// A key is required: every request changes something.
     Required,
-    /// Required, unless the body asks for a read.
+    /// A key is required, unless the body asks for a read.
     RequiredUnlessRead,
-    /// The operation changes nothing.
+    /// A key is ignored: the operation changes nothing.
     Ignored,
 }
 
-/// Whether the target must name a queue.
+/// Rule for the queue of an operation's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueRule {
-    /// The work is about one queue.
+    /// A queue is required: the work is about one queue.
     Required,
-    /// An exchange may take its place.
+    /// A queue is required, or an exchange in its place.
     OrExchange,
-    /// The work is about a connection, and about a queue if there is one.
+    /// No queue is required: the work is about a connection, and about a queue if there is one.
     Optional,
 }
 
 /// A request's body in the form that its operation takes.
 pub trait Operation: DeserializeOwned + Send {
-    /// The one route of the function.
+    /// Route of the function.
     const ROUTE: Route;
-    /// Scopes of which one is needed to call the operation at all; a plan may need a particular
-    /// one.
+    /// Scopes, of which a caller needs one to call the operation at all; a plan may need a
+    /// particular one.
     const SCOPES: &'static [Scope];
-    /// Whether requests are recorded.
+    /// Rule for the requests' key. Requests with a key are recorded.
     const KEY: KeyRule;
-    /// Checked once the target is merged with its profile.
+    /// Rule for the target's queue. It is checked once the target is merged with its profile.
     const QUEUE: QueueRule;
-    /// The largest body, decoded, in bytes.
+    /// Largest body, decoded, in bytes.
     const MAX_BODY: usize = api::body::MAX_COMMAND;
 
-    /// Checks what the form alone does not, and says what is to be done.
+    /// Checks the rules that the form alone does not express, and returns the work to do.
     ///
     /// # Errors
-    /// When members contradict each other, or the work cannot fit into one request.
+    /// If members contradict each other, or the work cannot fit into one request.
     fn plan(self) -> Result<Plan, Problem>;
 }
 
-/// Whether the work uses queues beside the target's, at the same place and with the same login.
+/// Queues beside the target's that the work uses, at the same place and with the same login.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Further {
     #[default]
-    /// The target's alone.
+    /// The work uses the target's queue alone.
     None,
-    /// A named queue, which the caller has to be allowed as well.
+    /// The work uses a named queue, which the caller must be allowed as well.
     Queue(QueueName),
-    /// Any that messages name and the caller is allowed.
+    /// The work may use each queue that messages name and that the caller is allowed.
     Any,
 }
 
 /// Work that a request asks for, without its target, which is resolved next.
 pub struct Plan {
-    /// The target as the request names it.
+    /// Target as the request names it.
     pub named: NamedTarget,
     /// Scope that the caller's key needs for this request.
     pub scope: Scope,
     /// Queues that the work reaches beside the target's.
     pub further: Further,
-    /// Bytes that the work makes of the request at most.
+    /// Most bytes that the work makes of the request.
     pub bytes: u64,
     /// The work itself.
     pub work: PlannedWork,
@@ -93,13 +93,13 @@ pub enum PlannedWork {
 }
 
 impl Plan {
-    /// A read, which needs the scope `mq:read`.
+    /// Makes the plan of a read, which needs the scope `mq:read`.
     pub fn read(named: NamedTarget, work: impl FnOnce(Target) -> Work + Send + 'static) -> Self {
         let work = PlannedWork::Read(Box::new(work));
         Self { named, scope: Scope::MqRead, further: Further::None, bytes: 0, work }
     }
 
-    /// A change, which needs the scope `mq:write`.
+    /// Makes the plan of a change, which needs the scope `mq:write`.
     pub fn change(
         named: NamedTarget,
         operation: OperationType,
@@ -109,7 +109,7 @@ impl Plan {
         Self { named, scope: Scope::MqWrite, further: Further::None, bytes: 0, work }
     }
 
-    /// Sets the most bytes that the broker gets.
+    /// Sets the most bytes that the broker gets from the work.
     #[must_use]
     pub fn putting(self, bytes: u64) -> Self {
         Self { bytes, ..self }

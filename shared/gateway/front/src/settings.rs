@@ -11,10 +11,10 @@ use crate::front::Gateway;
 use crate::idempotent::Idempotency;
 use crate::mq_access::MqAccess;
 
-/// The most bytes that one request may make messages of, without a setting.
+/// Most bytes of messages that one request may make, without a setting.
 const MAX_PRODUCE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Whether a function keeps records.
+/// Rule for the records of a function's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Records {
     /// The operation changes something, so its requests are recorded.
@@ -47,7 +47,7 @@ impl Gateway {
 
         let sdk = Sdk::from_environment().await;
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
-        // What clients upload is in the bucket of results.
+        // Uploaded bodies are in the bucket of results.
         let uploads = kept.as_ref().map(|(_, bucket, ..)| bucket.clone()).filter(|bucket| !bucket.is_empty());
         let uploads = uploads.map(|bucket| Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket));
         let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(MqAccess::PATIENCE));

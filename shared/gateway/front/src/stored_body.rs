@@ -1,7 +1,7 @@
-//! `GET /messages/bodies/{body_id}`: the body of a message that no answer could carry.
+//! `GET /messages/bodies/{body_id}`: returns the body of a message that no response could carry.
 //!
-//! An answer names this path, and not a signed URL: a replay repeats the answer byte for byte, and
-//! a signature ends with the credentials of the function that made it. So each request gets a
+//! A response names this path, and not a signed URL: a replay repeats the response byte for byte,
+//! and a signature ends with the credentials of the function that made it. So each request gets a
 //! signature of its own, after the same checks as the replay.
 
 use access::Scope;
@@ -14,8 +14,9 @@ use orders::STORED_BODY;
 use crate::front::Gateway;
 
 impl Gateway {
-    /// Answers a request for a body that an `operation` has stored. It takes the scope with which
-    /// the body was got, and the same tenant; anybody else is told that there is none.
+    /// Responds to a request for a body that an `operation` has stored. The caller needs the scope
+    /// with which the body was got, and must be of the same tenant; any other caller gets the same
+    /// response as for an unknown body.
     pub async fn stored_body(&self, operation: OperationType, request: Request) -> Response<Body> {
         endpoint::serve(self.service, STORED_BODY.path, Keyed::No, request.headers(), async |_| {
             self.redirect(operation, &request).await

@@ -1,4 +1,4 @@
-//! The body of the operations that take a target and nothing else.
+//! The body of the operations that take only a target.
 
 use api::{Fault, Problem, Reason};
 use mq::{
@@ -7,8 +7,8 @@ use mq::{
 };
 use serde::Deserialize;
 
-/// `target`, `targetRef` or both; or the members of a target by themselves, as the gateway's
-/// document has it for the connection test.
+/// Body with `target`, `targetRef` or both; or with the members of a target by themselves, as the
+/// gateway's document has it for the connection test.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TargetRequest {
@@ -29,45 +29,46 @@ pub struct TargetRequest {
 /// Place of the target in a request's body, which pointers to faults follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TargetPlace {
-    /// The member `target`.
+    /// The target is the member `target`.
     #[default]
     Member,
-    /// The member `from`.
+    /// The target is the member `from`.
     From,
-    /// The body itself.
+    /// The target is the body itself.
     Body,
 }
 
 /// A request's target, before it is resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedTarget {
-    /// The profile, if the request names one.
+    /// Name of the profile, if the request has one.
     pub target_ref: Option<ProfileName>,
-    /// The members that the request gives.
+    /// Members of the target that the request gives.
     pub target: Option<TargetSpec>,
     /// Place of the members in the body, for the problem that names one.
     pub place: TargetPlace,
-    /// The routing keys that messages have for themselves, each with the first message that has it.
+    /// Routing keys that messages have of their own, each with the index of the first message that
+    /// has it.
     pub routing_keys: Vec<(usize, RoutingKey)>,
-    /// Whether every message has one for itself, so that the target's own is not used.
+    /// True if every message has a routing key of its own, so that the target's is not used.
     pub all_have_one: bool,
 }
 
 impl NamedTarget {
-    /// The target of an operation that has it in members of its own.
+    /// Makes the target of an operation that has it in members of its own.
     #[must_use]
     pub const fn in_members(target_ref: Option<ProfileName>, target: Option<TargetSpec>) -> Self {
         Self { target_ref, target, place: TargetPlace::Member, routing_keys: Vec::new(), all_have_one: false }
     }
 
-    /// Adds the routing keys that messages have for themselves.
+    /// Adds the routing keys that messages have of their own.
     #[must_use]
     pub fn with_routing_keys(self, routing_keys: Vec<(usize, RoutingKey)>, all_have_one: bool) -> Self {
         Self { routing_keys, all_have_one, ..self }
     }
 
-    /// The first of the messages' routing keys, if the target's own is neither used nor named by
-    /// the request.
+    /// Returns the first of the messages' routing keys, if the target's own is neither used nor
+    /// named by the request.
     pub(crate) fn first_of_the_only_keys(&self) -> Option<&(usize, RoutingKey)> {
         let names_one = self.target.as_ref().is_some_and(|target| target.routing_key.is_some());
         self.routing_keys.first().filter(|_| self.all_have_one && !names_one)
@@ -75,6 +76,8 @@ impl NamedTarget {
 }
 
 impl TargetRequest {
+    /// Converts the body to a target.
+    ///
     /// # Errors
     /// `SCHEMA_VIOLATION` for members of a target beside `target` or `targetRef`.
     pub fn into_named(self) -> Result<NamedTarget, Problem> {
@@ -121,7 +124,7 @@ impl TargetRequest {
     }
 }
 
-/// Members of a target that stand beside `target` or `targetRef`.
+/// Makes the problem of members of a target beside `target` or `targetRef`.
 fn beside_a_target(members: &TargetSpec) -> Problem {
     let members = serde_json::to_value(members).unwrap_or_default();
     let given = members.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
@@ -133,7 +136,7 @@ fn beside_a_target(members: &TargetSpec) -> Problem {
 }
 
 impl TargetPlace {
-    /// A JSON Pointer (RFC 6901) to what holds the target's members.
+    /// Returns a JSON Pointer (RFC 6901) to the object that holds the target's members.
     pub(crate) const fn pointer(self) -> &'static str {
         match self {
             Self::Member => "/target",
@@ -142,7 +145,7 @@ impl TargetPlace {
         }
     }
 
-    /// Lets the faults of `problem`, which a target's resolution found, point into the request's
+    /// Makes the faults of `problem`, which a target's resolution found, point into the request's
     /// body.
     pub(crate) fn point(self, problem: Problem) -> Problem {
         if self == Self::Member || problem.faults.is_empty() {
