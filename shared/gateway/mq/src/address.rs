@@ -1,4 +1,4 @@
-//! Where brokers listen.
+//! Addresses of brokers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Address {
-    /// A name or a literal address, in lower case, without brackets; at most [`Address::MAX_HOST`]
-    /// characters.
+    /// Name or literal address of the host, in lower case, without brackets; at most
+    /// [`Address::MAX_HOST`] characters.
     pub host: String,
-    /// 1 to 65535.
+    /// Port, from 1 to 65535.
     pub port: u16,
 }
 
 impl Address {
-    /// The longest name of a host, in characters (RFC 1035, section 2.3.4).
+    /// Longest name of a host, in characters (RFC 1035, section 2.3.4).
     pub const MAX_HOST: usize = 253;
 
-    /// The addresses as IBM MQ's client reads them, which tries them in order.
+    /// Writes the addresses as IBM MQ's client reads them, which tries them in order.
     #[must_use]
     pub fn in_ibm_form(addresses: &[Self]) -> String {
         addresses.iter().map(|Self { host, port }| format!("{host}({port})")).collect::<Vec<_>>().join(",")
@@ -57,16 +57,17 @@ impl FromStr for Address {
     }
 }
 
-/// Addresses that are tried in order: 1 to 16, none of them twice. Each that does not answer costs
-/// a request time and the broker's network a connection.
+/// Addresses that are tried in order: 1 to 16, none of them twice. Each address that does not
+/// answer costs a request time and the broker's network a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ConnName(Vec<Address>);
 
 impl ConnName {
-    /// Maximum number of addresses in one name.
+    /// Most addresses in one name.
     pub const MAX_ADDRESSES: usize = 16;
-    /// Sixteen of the longest, as `host(port)`, with commas between them.
+    /// Longest text of addresses, in bytes: sixteen of the longest, as `host(port)`, with commas
+    /// between them.
     pub const MAX_BYTES: usize = Self::MAX_ADDRESSES * (Address::MAX_HOST + "(65535),".len()) - 1;
 
     /// Returns the addresses in the order in which they are tried; at least one.

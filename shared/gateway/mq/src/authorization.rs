@@ -1,4 +1,4 @@
-//! May this caller go there, with these secrets?
+//! The rules by which a caller may use a target with its secrets.
 
 use crate::inline::AllowedTargets;
 use crate::profile::Profile;
@@ -7,7 +7,7 @@ use crate::secret_ref::SecretRef;
 use crate::store_ref::StoreRef;
 use crate::target::{AuthSpec, BrokerKind, SslSpec, Target, TargetError, TargetSpec};
 
-/// The question whether a caller may use `target`, which came of `inline` over `profile`.
+/// The question if a caller may use `target`, which was made of `inline` over `profile`.
 pub(crate) struct Authorization<'a> {
     pub(crate) profile: Option<&'a Profile>,
     pub(crate) inline: &'a TargetSpec,
@@ -31,7 +31,8 @@ impl Authorization<'_> {
         self.check_secrets()
     }
 
-    /// The queues with which [`Self::check`] would allow the target, which it does allow as it is.
+    /// Returns the queues with which [`Self::check`] would also allow the target, which it allows
+    /// as it is.
     pub(crate) fn reach(&self) -> Reach {
         let own = self.profile.filter(|profile| !self.redirects(&profile.target));
         let granted = self.named_secrets().map(|secret| self.allowed.granted_queues(secret, self.target));
@@ -74,8 +75,7 @@ impl Authorization<'_> {
         Ok(())
     }
 
-    /// Whether the request points somewhere else than the profile does, its queue and its exchange
-    /// aside.
+    /// True if the request names another place than the profile's, apart from queue and exchange.
     fn redirects(&self, base: &TargetSpec) -> bool {
         differs(self.inline.broker.as_ref(), Some(&base.broker.unwrap_or_default()))
             || differs(self.inline.queue_manager.as_ref(), base.queue_manager.as_ref())
@@ -96,7 +96,8 @@ impl Authorization<'_> {
             || base.ssl.as_ref().is_some_and(|ssl| names_key(ssl) && !names_key(&inline_ssl))
     }
 
-    /// Every secret that the request itself names has to be granted for every host that it goes to.
+    /// Checks that every secret that the request itself names is granted for every host that it
+    /// goes to.
     fn check_secrets(&self) -> Result<(), TargetError> {
         for secret in self.named_secrets() {
             if !self.allowed.grant(secret, self.target) {
@@ -108,7 +109,7 @@ impl Authorization<'_> {
         Ok(())
     }
 
-    /// The secrets that the request itself names. It can name no objects.
+    /// Lists the secrets that the request itself names. It can name no objects.
     fn named_secrets(&self) -> impl Iterator<Item = &SecretRef> {
         let auth = self.inline.auth.as_ref();
         let ssl = self.inline.ssl.as_ref();
@@ -121,7 +122,7 @@ impl Authorization<'_> {
     }
 }
 
-/// Whether a request's member is there and not what the profile has.
+/// True if a request's member is there and differs from the profile's.
 fn differs<T: PartialEq>(inline: Option<&T>, base: Option<&T>) -> bool {
     inline.is_some() && inline != base
 }

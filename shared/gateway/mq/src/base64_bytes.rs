@@ -14,14 +14,16 @@ pub struct Base64Bytes<const MAX: usize = 3_145_728>(pub Vec<u8>);
 pub type IdBytes = Base64Bytes<255>;
 
 impl Base64Bytes {
-    /// Standard base64 with padding, of any length.
+    /// Encodes bytes of any length as standard base64 with padding.
     #[must_use]
     pub fn encode(bytes: &[u8]) -> String {
         STANDARD.encode(bytes)
     }
 
+    /// Decodes standard base64 with padding.
+    ///
     /// # Errors
-    /// When `text` is not base64.
+    /// If `text` is not base64.
     pub(crate) fn decode(text: &str) -> Result<Vec<u8>, String> {
         let decoded = STANDARD.decode(text.as_bytes());
         decoded.map_err(|_| "is not base64 with padding (RFC 4648, section 4)".to_owned())

@@ -1,4 +1,4 @@
-//! Bodies that no request can carry: they are uploaded beforehand, and requests name them.
+//! Bodies that no request can carry: clients upload them beforehand, and requests name them.
 
 use std::fmt;
 
@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::bounded;
 
 bounded!(
-    /// The bytes of an uploaded body, and of all uploaded bodies of a request together.
+    /// Bytes of an uploaded body, and of all uploaded bodies of a request together.
     UploadSize: u32, 1..=33_554_432, default 1
 );
 
-/// An uploaded body, by its SHA-256. A request that names one has the digest in its fingerprint, so
-/// the same request always means the same bytes.
+/// Reference to an uploaded body by its SHA-256. A request that names one has the digest in its
+/// fingerprint, so the same request always means the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BodyRef([u8; 32]);
 
 impl BodyRef {
-    /// The most that the messages of a request name, each time counted.
+    /// Most references in the messages of a request, each counted every time.
     pub const MOST: usize = 100;
 
-    /// The body with this digest.
+    /// Makes the reference to the body with this digest.
     #[must_use]
     pub const fn new(sha256: [u8; 32]) -> Self {
         Self(sha256)
     }
 
-    /// The digest.
+    /// Digest of the body.
     #[must_use]
     pub const fn sha256(&self) -> &[u8; 32] {
         &self.0

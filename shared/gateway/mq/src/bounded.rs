@@ -20,7 +20,7 @@ macro_rules! bounded {
             /// The largest value.
             pub const MAX: $int = $max;
 
-            /// The value, which is within the bounds.
+            /// Returns the value, which is within the bounds.
             pub const fn get(self) -> $int {
                 self.0
             }
@@ -59,7 +59,7 @@ macro_rules! text {
             /// The longest text, in bytes.
             pub const MAX_BYTES: usize = $max;
 
-            /// The text, which is within the bounds.
+            /// Returns the text, which is within the bounds.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -103,7 +103,8 @@ macro_rules! text {
     };
 }
 
-/// A character that no name may hold: log lines, headers and SASL give some of them a meaning.
+/// True for a character that a name may hold. Control characters have a meaning in log lines,
+/// headers and SASL.
 pub(crate) fn not_control(character: char) -> bool {
     !character.is_control()
 }
@@ -113,7 +114,7 @@ pub(crate) fn not_control(character: char) -> bool {
 pub struct List<T, const MIN: usize, const MAX: usize>(Vec<T>);
 
 impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
-    /// The items, of which there are `MIN` to `MAX`.
+    /// Returns the items, of which there are `MIN` to `MAX`.
     #[must_use]
     pub fn into_vec(self) -> Vec<T> {
         self.0

@@ -1,4 +1,4 @@
-//! What a caller may ask: validated commands, as they travel to the function that speaks to the
+//! Commands: the validated requests of a caller, as they travel to the function that speaks to the
 //! broker.
 
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ bounded!(
     BatchCount: u32, 1..=100_000, default 1
 );
 bounded!(
-    /// The size of a random body, in bytes.
+    /// Size of a random body, in bytes.
     MessageSize: u32, 0..=4_194_304, default 1024
 );
 bounded!(
@@ -25,11 +25,11 @@ bounded!(
     TxSize: u32, 1..=100_000, default 100
 );
 bounded!(
-    /// The pace of a produce, in messages per second.
+    /// Rate of a produce, in messages per second.
     RateLimit: u32, 1..=1_000_000, default 1
 );
 bounded!(
-    /// A message's priority; 9 is the highest.
+    /// Priority of a message; 9 is the highest.
     Priority: u8, 0..=9, default 0
 );
 bounded!(
@@ -37,7 +37,7 @@ bounded!(
     ExpiryMs: u32, 0..=4_294_967_295, default 0
 );
 bounded!(
-    /// Maximum number of messages that a consume takes.
+    /// Most messages that a consume takes.
     MaxMessages: u32, 1..=10_000, default 1
 );
 bounded!(
@@ -45,7 +45,7 @@ bounded!(
     WaitSeconds: u32, 0..=60, default 20
 );
 
-/// Pace and grouping of the messages of a produce.
+/// Number and size of generated messages, with the rate and the transactions of the produce.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`MessageBatch` in openapi.yaml describes each member")]
@@ -57,8 +57,8 @@ pub struct Batch {
     pub transaction: Transaction,
 }
 
-/// Transactions of a produce. `atomic` asks to refuse the request if the broker cannot make each
-/// of them all or nothing.
+/// Transactions of a produce. `atomic` asks to refuse the request if the broker cannot make each of
+/// them all or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`ProduceTransaction` in openapi.yaml describes each member")]
@@ -71,14 +71,14 @@ pub struct Transaction {
     pub atomic: bool,
 }
 
-/// Whether a message survives a restart of its broker.
+/// Persistence of a message: its fate when its broker restarts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Persistence {
-    /// Written to disk before it is confirmed, if the queue is durable.
+    /// The message is written to disk before it is confirmed, if the queue is durable.
     #[default]
     Persistent,
-    /// Kept in memory, and lost with it.
+    /// The message is kept in memory, and lost when the broker restarts.
     Nonpersistent,
 }
 
@@ -89,25 +89,25 @@ pub enum CorrelIdMode {
     /// No correlation id.
     #[default]
     None,
-    /// The message's own id.
+    /// The message's own id is its correlation id.
     EchoMsgId,
-    /// `fixedCorrelIdBase64`.
+    /// The correlation id is the value of `fixedCorrelIdBase64`.
     Fixed,
 }
 
-/// The member of `mqProps` that a fixed correlation id comes from.
+/// Member of `mqProps` that gives a fixed correlation id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CorrelIdMember {
-    /// `fixedCorrelIdBase64`, with `correlIdMode`.
+    /// The member `fixedCorrelIdBase64`, with `correlIdMode`.
     #[default]
     FixedCorrelIdBase64,
-    /// `correlIdBase64` alone.
+    /// The member `correlIdBase64` alone.
     CorrelIdBase64,
 }
 
 impl CorrelIdMember {
-    /// The member's name.
+    /// Returns the member's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -166,7 +166,7 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// Bytes of the longest body.
+    /// Returns the length of the longest body, in bytes.
     fn longest(&self) -> usize {
         match self {
             Self::Random { size } => usize::try_from(size.get()).unwrap_or(usize::MAX),
@@ -198,13 +198,13 @@ impl ProduceSource {
     }
 }
 
-/// Put messages on a queue.
+/// Command to put messages on a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProduceCommand {
-    /// Messages to put, or how they are made.
+    /// Messages to put, or the rule by which they are made.
     pub source: ProduceSource,
-    /// Absent: as fast as the broker confirms.
+    /// Rate in messages per second; `None` is as fast as the broker confirms.
     pub rate_limit_per_sec: Option<RateLimit>,
     /// Grouping of the messages.
     pub transaction: Transaction,
@@ -217,8 +217,8 @@ pub struct ProduceCommand {
 }
 
 impl ProduceCommand {
-    /// Bytes of all bodies, headers and properties at most. Uploaded bodies do not count: they have
-    /// a bound of their own.
+    /// Returns the most bytes of all bodies, headers and properties together. Uploaded bodies do
+    /// not count: they have a bound of their own.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let own = |message: &ExplicitMessage| message.body.0.len().saturating_add(message.headers.bytes());
@@ -243,12 +243,12 @@ fn as_u64(bytes: usize) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ack {
-    /// Removed, once they are durably stored.
+    /// The messages are removed, once they are durably stored.
     #[default]
     Commit,
-    /// Returned to the caller, then backed out: they stay on the queue.
+    /// The messages are returned to the caller, then backed out: they stay on the queue.
     Rollback,
-    /// Removed at once, outside any transaction; a crash may lose them.
+    /// The messages are removed at once, outside any transaction; a crash may lose them.
     None,
 }
 
@@ -258,7 +258,7 @@ pub enum Ack {
 pub enum AckMode {
     /// Removes the messages, or puts them back after the response.
     Take(Ack),
-    /// Only looks at the messages, and records nothing.
+    /// Reads the messages and leaves them on the queue; nothing is recorded.
     Browse,
 }
 
@@ -269,11 +269,12 @@ pub enum Large {
     /// The request is refused, and the message stays on the queue.
     #[default]
     Refuse,
-    /// The message's body is stored, and the response says where.
+    /// The message's body is stored, and the response names its place.
     Store,
 }
 
-/// Which messages to get. If the broker has no selectors, a non-empty one is refused.
+/// Selection of the messages to get. If the broker has no selectors, a selection that is not empty
+/// is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`ConsumeSelector` in openapi.yaml describes each member")]
@@ -285,41 +286,40 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Whether it selects nothing in particular. A request may send an empty one to any broker.
+    /// True if every message is selected. A request may send an empty selection to any broker.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.correl_id_base64.is_none() && self.msg_id_base64.is_none() && self.expression.is_none()
     }
 }
 
-/// Treatment of a message that was backed out as often as its queue's threshold says (IBM MQ,
-/// BOTHRESH).
+/// Treatment of a message whose backout count has reached its queue's threshold (IBM MQ, BOTHRESH).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackoutRule {
     /// A consume moves it to the queue's backout queue (BOQNAME).
     #[default]
     Requeue,
-    /// The message is in the answer, which warns of it.
+    /// The message is in the response, which has a warning about it.
     Report,
 }
 
-/// Get messages from a queue.
+/// Command to get messages from a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConsumeCommand {
-    /// The response may have fewer: see `Consumed::truncated`.
+    /// Most messages to get. The response may have fewer: see `Consumed::truncated`.
     pub max_messages: MaxMessages,
     /// Requested wait. The time that is left for the request may shorten it.
     pub wait_seconds: WaitSeconds,
     /// Settlement of the messages, or a browse.
     pub mode: AckMode,
-    /// Which messages to get.
+    /// Selection of the messages to get.
     pub selector: Selector,
-    /// Whether the queue manager is asked for bodies in UTF-8 (IBM MQ).
+    /// True if the queue manager is asked to convert bodies to UTF-8 (IBM MQ).
     #[serde(default)]
     pub convert: bool,
-    /// The rule of the target's profile, which is known where the work is done.
+    /// Rule of the target's profile, which is known where the work is done.
     #[serde(skip)]
     pub backout: BackoutRule,
     /// Warnings about members of the request that have no effect, for the answer's `warnings`.

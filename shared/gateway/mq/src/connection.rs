@@ -1,4 +1,4 @@
-//! All that a broker needs to connect.
+//! All data that a broker needs for a connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::target::Endpoint;
 
-/// A user and a password that were read from where the target's references point.
+/// A user and a password that were read from the places in the target's references.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// The target's user, or the one in the password's secret.
+    /// User of the target, or the one in the password's secret.
     pub user: String,
-    /// Shown by no `Debug` or log line.
+    /// Password, which no `Debug` or log line shows.
     pub password: SecretString,
 }
 
@@ -29,35 +29,36 @@ pub enum IdleRule {
     Close,
 }
 
-/// The files of a key repository of IBM MQ, and what opens it. Shown by no `Debug` or log line.
+/// Files of a key repository of IBM MQ, with the stash or password that opens it. No `Debug` or log
+/// line shows them.
 #[derive(Clone, Debug)]
 pub struct KeyFiles {
-    /// The CMS or PKCS#12 file.
+    /// CMS or PKCS#12 file.
     pub store: Arc<SecretSlice<u8>>,
-    /// The stash file that belongs to it.
+    /// Stash file of the store.
     pub stash: Option<Arc<SecretSlice<u8>>>,
     /// Password of the file, in place of a stash file.
     pub password: Option<SecretString>,
-    /// The client's own certificate.
+    /// Label of the client's own certificate.
     pub certificate_label: Option<String>,
 }
 
-/// An [`Endpoint`] with its secrets in hand.
+/// An [`Endpoint`] with the values of its secrets.
 #[derive(Clone)]
 pub struct Access {
     /// Address and user of the connection.
     pub endpoint: Endpoint,
-    /// Absent if the target names no password.
+    /// User and password; `None` if the target names no password.
     pub credentials: Option<Credentials>,
     /// PEM certificates of the authorities to trust instead of the system's.
     pub trust_store: Option<SecretString>,
-    /// A client certificate with its key, in PEM.
+    /// Client certificate with its key, in PEM.
     pub key_store: Option<SecretString>,
-    /// IBM MQ: the key repository, if its secret or its object is the file itself.
+    /// Key repository of IBM MQ, if its secret or its object is the file itself.
     pub key_files: Option<KeyFiles>,
-    /// The rule of the target's profile.
+    /// Rule of the target's profile for the connection when the request ends.
     pub idle: IdleRule,
-    /// Names the versions of all secrets above; a rotated secret is a different connection.
+    /// Names of the versions of all secrets above; a rotated secret is a different connection.
     pub secret_version: String,
 }
 

@@ -1,6 +1,6 @@
 //! The content of outgoing messages. Every byte is a function of tenant, key, fingerprint, the
-//! claim's creation time and the message's index, so what is sent again after a crash is the same
-//! message with the same id.
+//! claim's creation time and the message's index, so a message that is sent again after a crash is
+//! the same message with the same id.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,8 +27,8 @@ pub struct ContentSeed {
 }
 
 impl ContentSeed {
-    /// `fingerprint` is the request's, and `created_at` the time of the first claim, which a
-    /// takeover keeps.
+    /// Makes a seed. `fingerprint` is the request's, and `created_at` the time of the first claim,
+    /// which a takeover keeps.
     #[must_use]
     pub fn new(tenant: &str, idempotency_key: &str, fingerprint: &str, created_at: Timestamp) -> Self {
         let mut hash = Sha256::new();
@@ -47,7 +47,7 @@ impl ContentSeed {
         hash.finalize().into()
     }
 
-    /// The id of the message at `index`, the same in every attempt.
+    /// Returns the id of the message at `index`, the same in every attempt.
     #[must_use]
     pub fn message_id(&self, index: u64) -> MessageId {
         let mut id = [0; 24];
@@ -63,20 +63,20 @@ impl ContentSeed {
 /// A message ready to be put.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OutgoingMessage {
-    /// Derived, and therefore the same in every attempt.
+    /// Id of the message. It is derived, and therefore the same in every attempt.
     pub id: MessageId,
-    /// The index within the request, from 0: the value of the property `sequence`.
+    /// Index within the request, from 0: the value of the property `sequence`.
     pub sequence: u64,
     /// Body of at most 4 MiB, or 32 MiB if it was uploaded.
     pub body: Vec<u8>,
     /// Source of the correlation id.
     pub correl_id: CorrelId,
-    /// The media type: text, or bytes that nothing is known of.
+    /// Media type: that of text, or that of bytes of an unknown kind.
     pub content_type: &'static str,
 }
 
-/// A message's correlation id. The message's own id is left to the broker, whose wire form it
-/// takes.
+/// Correlation id of a message. The message's own id has a form for each broker, so the broker
+/// writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CorrelId {
     /// No correlation id.
@@ -97,7 +97,7 @@ impl fmt::Debug for OutgoingMessage {
     }
 }
 
-/// The messages of a produce, made one at a time.
+/// Messages of a produce, made one at a time.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     seed: ContentSeed,
@@ -110,13 +110,13 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Copies what the messages are made of, and makes none yet.
+    /// Copies the parts from which messages are made, and makes none yet.
     #[must_use]
     pub fn new(command: &ProduceCommand, seed: ContentSeed) -> Self {
         Self::of(command.clone(), seed)
     }
 
-    /// Takes the command's parts without a copy, which counts where bodies are large.
+    /// Takes the command's parts without a copy, which saves memory for large bodies.
     #[must_use]
     pub fn of(command: ProduceCommand, seed: ContentSeed) -> Self {
         let ProduceCommand { source, props, headers, rate_limit_per_sec, transaction, warnings: _ } = command;
@@ -135,7 +135,7 @@ impl Outgoing {
         &self.seed
     }
 
-    /// Whether no earlier attempt can have put any of the messages.
+    /// True if no earlier attempt can have put any of the messages.
     #[must_use]
     pub fn is_first_attempt(&self) -> bool {
         self.earlier_attempts == 0
@@ -163,7 +163,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether any message has a priority.
+    /// True if any message has a priority.
     #[must_use]
     pub fn has_priorities(&self) -> bool {
         let own = match &self.source {
@@ -174,15 +174,16 @@ impl Outgoing {
         self.props.priority.get() > 0 || own.any(|priority| priority.get() > 0)
     }
 
-    /// The routing key of the message at `index`: its own, or that of all.
+    /// Returns the routing key of the message at `index`: its own, or else the one of all messages.
     #[must_use]
     pub fn routing_key(&self, index: u64, of_all: &RoutingKey) -> String {
         let own = self.own(index).and_then(|own| own.routing_key.as_ref());
         own.unwrap_or(of_all).render(&self.seed, index)
     }
 
-    /// A JSON Pointer to `member` where the message at `index` has it from: in itself if `is_own`
-    /// says so of its own properties, otherwise in what the request says of all.
+    /// Returns a JSON Pointer to the `member` that holds for the message at `index`: in the message
+    /// if `is_own` is true of its own properties, otherwise in the request's properties of all
+    /// messages.
     #[must_use]
     pub fn pointer(&self, index: u64, member: &str, is_own: impl FnOnce(&OwnProps) -> bool) -> String {
         match self.own(index).is_some_and(is_own) {
@@ -191,7 +192,7 @@ impl Outgoing {
         }
     }
 
-    /// A JSON Pointer to the correlation id of the message at `index`.
+    /// Returns a JSON Pointer to the correlation id of the message at `index`.
     #[must_use]
     pub fn correl_id_pointer(&self, index: u64) -> String {
         match self.explicit(index).is_some_and(|message| message.correl_id.is_some()) {
@@ -200,7 +201,7 @@ impl Outgoing {
         }
     }
 
-    /// A JSON Pointer to the header of this name of the message at `index`.
+    /// Returns a JSON Pointer to the header of this name of the message at `index`.
     #[must_use]
     pub fn header_pointer(&self, index: u64, name: &str) -> String {
         // RFC 6901, section 3.
@@ -215,7 +216,7 @@ impl Outgoing {
         self.explicit(index)?.own.as_deref()
     }
 
-    /// Messages per second; `None` if only the broker's confirms set the pace.
+    /// Returns the rate in messages per second; `None` if only the broker's confirms limit it.
     #[must_use]
     pub fn rate_limit_per_sec(&self) -> Option<RateLimit> {
         self.rate_limit_per_sec
@@ -227,25 +228,26 @@ impl Outgoing {
         self.transaction
     }
 
-    /// The value of the property `idempotencyKey`.
+    /// Returns the value of the property `idempotencyKey`.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         &self.seed.idempotency_key
     }
 
-    /// Returns the time at which the messages came into being: the claim's, which a resend shares.
+    /// Returns the creation time of the messages: the claim's, which is the same when they are sent
+    /// again.
     #[must_use]
     pub fn created_at(&self) -> Timestamp {
         self.seed.created_at
     }
 
-    /// The id of the message at `index`, which need not be made for it.
+    /// Returns the id of the message at `index`, without making the message.
     #[must_use]
     pub fn message_id(&self, index: u64) -> MessageId {
         self.seed.message_id(index)
     }
 
-    /// The caller's headers for the message at `index`.
+    /// Returns the caller's headers for the message at `index`.
     #[must_use]
     pub fn headers(&self, index: u64) -> Cow<'_, Headers> {
         match self.explicit(index) {
@@ -254,7 +256,7 @@ impl Outgoing {
         }
     }
 
-    /// Whether the caller gives the message at `index` a header of this name.
+    /// True if the caller gives the message at `index` a header of this name.
     #[must_use]
     pub fn has_header(&self, index: u64, name: &str) -> bool {
         let is_own = self.explicit(index).is_some_and(|message| message.headers.contains(name));
@@ -268,13 +270,13 @@ impl Outgoing {
         }
     }
 
-    /// Whether messages differ in more than their id, their sequence and their body.
+    /// True if messages differ in more than their id, their sequence and their body.
     #[must_use]
     pub fn differs_by_message(&self) -> bool {
         matches!(self.source, ProduceSource::Explicit { .. })
     }
 
-    /// The correlation id of the message at `index`.
+    /// Returns the correlation id of the message at `index`.
     #[must_use]
     pub fn correl_id(&self, index: u64) -> CorrelId {
         let own = self.explicit(index).and_then(|message| message.correl_id.as_ref());
@@ -290,7 +292,7 @@ impl Outgoing {
         }
     }
 
-    /// The message at `index`, or `None` past the end.
+    /// Makes the message at `index`; `None` past the end.
     #[must_use]
     pub fn message(&self, index: u64) -> Option<OutgoingMessage> {
         if index >= self.count() {

@@ -1,11 +1,11 @@
-//! Why an operation on a broker failed. Outcomes are three: what returns `Ok` was done, what
-//! returns [`BrokerError::InDoubt`] may have been, everything else had no effect beyond what the
-//! report says was committed.
+//! Failures of operations on a broker. There are three outcomes: work that returns `Ok` was done,
+//! work that returns [`BrokerError::InDoubt`] may have been done, and any other error had no effect
+//! beyond the commits that the report lists.
 //!
-//! An error has two readers. Its own text is for the caller: it is written here, holds no secret,
-//! and nothing that a broker, a library or an operating system wrote. What those wrote is the
+//! An error has two readers. Its own text is for the caller: it is written here, and contains no
+//! secret and no text of a broker, a library or an operating system. Their texts are the
 //! [cause](BrokerError::cause), for the operator's log. The broker's code and its symbolic name are
-//! the caller's too, as [`BrokerReply`]. Every kind of error has room for both.
+//! for the caller too, as [`BrokerReply`]. Every kind of error has room for both.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -16,11 +16,12 @@ use crate::exchange::ExchangeName;
 use crate::message::MessageId;
 use crate::names::QueueName;
 
-/// An error of a library below. It is shared, so that errors of brokers can be cloned.
+/// Error of a library below. It is shared, so that errors of brokers can be cloned.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
 /// Reply of the broker itself, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}` or `{"RabbitMQ", 403,
-/// "ACCESS_REFUSED"}`. The names are those of the specification, and no words of the broker.
+/// "ACCESS_REFUSED"}`. The names are those of the specification; the broker's own texts are left
+/// out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`broker` of `Problem` in openapi.yaml describes each member")]
 pub struct BrokerReply {
@@ -30,18 +31,18 @@ pub struct BrokerReply {
 }
 
 impl BrokerReply {
-    /// AMQP's internal error (0-9-1, section 1.3), which RabbitMQ names a virtual host that is
-    /// down.
+    /// Name of AMQP's internal error (0-9-1, section 1.3), with which RabbitMQ reports a virtual
+    /// host that is down.
     const INTERNAL_ERROR: &str = "INTERNAL_ERROR";
 
-    /// Whether the broker may say something else after a while: a broker that starts says of a
-    /// virtual host that it is down.
+    /// True if the broker may reply otherwise after a while: a broker that starts reports its
+    /// virtual hosts as down.
     fn is_transient(&self) -> bool {
         self.name == Self::INTERNAL_ERROR
     }
 }
 
-/// `detail` is written for the caller.
+/// Failure of an operation on a broker. `detail` is written for the caller.
 #[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's name or message says what failed")]
 pub enum BrokerError {
@@ -49,7 +50,7 @@ pub enum BrokerError {
     QueueNotFound { queue: QueueName, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("the exchange {exchange} does not exist")]
     ExchangeNotFound { exchange: ExchangeName, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// No queue is bound for the routing key of a message, which is nowhere now.
+    /// No queue is bound for the routing key of a message, so the message is on no queue.
     #[error("the exchange {exchange} has no queue for the routing key of a message")]
     Unroutable { exchange: ExchangeName, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
@@ -61,13 +62,14 @@ pub enum BrokerError {
     /// Nothing was sent: no address of the target answered.
     #[error("{detail}")]
     Unreachable { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// The deadline passed, and what was not committed did not happen.
+    /// The deadline passed, and work that was not committed was not done.
     #[error("{detail}")]
     Timeout { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// The broker was asked to commit and its answer never came.
+    /// The broker was asked to commit, and its answer never came.
     #[error("{detail}")]
     InDoubt { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
-    /// `pointer` is the JSON Pointer of the request's member at fault, if it is one.
+    /// The broker cannot do the work. `pointer` is the JSON Pointer of the request's member at
+    /// fault, if it is one.
     #[error("{detail}")]
     Unsupported { detail: String, pointer: Option<String>, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
@@ -79,7 +81,7 @@ pub enum BrokerError {
 
 #[expect(missing_docs, reason = "a constructor makes the variant of its name, without reply and cause")]
 impl BrokerError {
-    /// Whether the broker may have ended, as far as the error tells.
+    /// True if the broker may have ended, as far as the error shows.
     #[must_use]
     pub const fn may_mean_a_lost_broker(&self) -> bool {
         matches!(self, Self::Unreachable { .. } | Self::Timeout { .. } | Self::InDoubt { .. })
@@ -142,7 +144,8 @@ impl BrokerError {
         Self::MessageTooLarge { detail: detail.into(), reply: None, source: None }
     }
 
-    /// Adds a JSON Pointer to the member that it is about, if it is about what a broker cannot do.
+    /// Adds a JSON Pointer to the member at fault, if the error is about work that a broker cannot
+    /// do.
     #[must_use]
     pub fn at(mut self, member: impl Into<String>) -> Self {
         if let Self::Unsupported { pointer, .. } = &mut self {
@@ -151,7 +154,7 @@ impl BrokerError {
         self
     }
 
-    /// Adds what the broker said.
+    /// Adds the broker's reply.
     #[must_use]
     pub fn with_reply(mut self, said: BrokerReply) -> Self {
         *self.below_mut().0 = Some(said);
@@ -185,7 +188,7 @@ impl BrokerError {
         *self.below().0
     }
 
-    /// The error below, for the operator.
+    /// Returns the error below, for the operator.
     #[must_use]
     pub fn cause(&self) -> Option<&Cause> {
         self.below().1.as_ref()
@@ -225,7 +228,7 @@ impl BrokerError {
         }
     }
 
-    /// Whether connecting again may succeed. It is safe only as long as nothing was sent.
+    /// True if another attempt to connect may succeed. It is safe only as long as nothing was sent.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -244,8 +247,8 @@ impl BrokerError {
     }
 }
 
-/// A produce that did not finish. The first `committed` messages of the command are on the queue;
-/// of those after it, the ones in `in_doubt` may be.
+/// Failure of a produce. The first `committed` messages of the command are on the queue; of those
+/// after it, the ones in `in_doubt` may be.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct ProduceFailure {
@@ -253,12 +256,11 @@ pub struct ProduceFailure {
     pub error: BrokerError,
     /// Messages that are on the queue, those of earlier attempts included.
     pub committed: u64,
-    /// Messages that were sent and never confirmed.
+    /// Ids of messages that were sent and never confirmed.
     pub in_doubt: Vec<MessageId>,
 }
 
-/// A move that did not finish. Of the messages that were in hand, `in_doubt` may be at their new
-/// place, or at both.
+/// Failure of a move. Of the messages in hand, `in_doubt` may be at their new place, or at both.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct MoveFailure {

@@ -1,4 +1,4 @@
-//! Where messages go that are not put on a queue by its name.
+//! Exchanges, to which messages are published instead of putting them on a queue by its name.
 
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
@@ -8,8 +8,8 @@ use crate::content::ContentSeed;
 use crate::template::Template;
 
 text!(
-    /// The name of an exchange, within AMQP's limit for a short string (AMQP 0-9-1, section
-    /// 4.2.5.3). The default exchange has no name; its messages name their queue.
+    /// Name of an exchange, within AMQP's limit for a short string (AMQP 0-9-1, section 4.2.5.3).
+    /// The default exchange has no name; its messages name their queue.
     ExchangeName, 1..=255, not_control, "must not contain control characters"
 );
 
@@ -23,7 +23,7 @@ impl RoutingKey {
     /// Longest rendered key that AMQP carries, in bytes (a short string).
     pub const MAX_BYTES: usize = 255;
 
-    /// The key, or its template, as it was sent.
+    /// Returns the key, or its template, as it was sent.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.source()
@@ -33,9 +33,9 @@ impl RoutingKey {
         self.0.render(seed, index)
     }
 
-    /// Whether every key that this may render to matches. What stands for a placeholder is no
-    /// character of a pattern, once as short and once longer than anything it renders to: so
-    /// nothing but a `*` covers it.
+    /// True if every key that this may render to matches. The stand-in for a placeholder is not a
+    /// character of any pattern, once as short and once longer than the longest rendered text: so
+    /// only a `*` covers it.
     pub(crate) fn is_covered_by(&self, pattern: &WildMatch) -> bool {
         const STAND_IN: &str = "\u{f8ff}";
         let matches = |stand_in: &str| pattern.matches(&self.0.with_stand_ins(stand_in));
@@ -44,7 +44,7 @@ impl RoutingKey {
 }
 
 impl Default for RoutingKey {
-    /// The empty one.
+    /// Returns the empty key.
     fn default() -> Self {
         Self(Template::default())
     }
@@ -81,7 +81,7 @@ impl From<RoutingKey> for String {
 pub struct Exchange {
     /// Name of the exchange.
     pub name: ExchangeName,
-    /// Empty if the request names none.
+    /// Routing key; empty if the request names none.
     #[serde(default)]
     pub routing_key: RoutingKey,
 }

@@ -1,7 +1,7 @@
-//! Messages that a caller wrote out, and how they travel to the function that puts them.
+//! Messages that a caller wrote out, and their form on the way to the function that puts them.
 //!
-//! There they take no more bytes than they took in the request: text stays text, names have one
-//! letter, and what is not there is left away. So an order fits where its request did, however many
+//! In this form they take no more bytes than in the request: text stays text, names have one
+//! letter, and absent members are left out. So an order fits where its request did, however many
 //! messages it has.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
@@ -16,22 +16,22 @@ use crate::properties::{OwnProps, Properties};
 /// A message that the caller wrote out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplicitMessage {
-    /// The body's bytes, whether they came as text or as base64.
+    /// Bytes of the body, whether they came as text or as base64.
     pub body: Base64Bytes,
-    /// Whether the body came as text, which then names its media type.
+    /// True if the body came as text, which then decides its media type.
     pub is_text: bool,
-    /// The uploaded body that is read in the place of `body`, which is empty then.
+    /// Reference to an uploaded body that is read in the place of `body`, which is empty then.
     pub body_ref: Option<Box<BodyRef>>,
     /// Headers of this message, which take precedence over those of the request.
     pub headers: Headers,
-    /// Takes precedence over the request's `correlIdMode`.
+    /// Correlation id of this message, which takes precedence over the request's `correlIdMode`.
     pub correl_id: Option<IdBytes>,
-    /// `None` if it says nothing of itself, which takes no room then.
+    /// Properties of this message; `None` if it sets none, which takes no room then.
     pub own: Option<Box<OwnProps>>,
 }
 
 impl ExplicitMessage {
-    /// A message with a body and nothing else.
+    /// Makes a message that has only a body.
     #[must_use]
     pub fn of_text(body: &str) -> Self {
         let body = Base64Bytes(body.as_bytes().to_vec());

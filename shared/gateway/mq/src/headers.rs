@@ -10,13 +10,13 @@ use crate::header_value::{HeaderValue, Weight};
 /// Headers that every message carries and a caller may not set.
 const RESERVED: [&str; 2] = ["idempotencyKey", "sequence"];
 
-/// The name of a header: 1 to 255 bytes, and not one that the gateway sets itself.
+/// Name of a header: 1 to 255 bytes, and not one that the gateway sets itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct HeaderName(String);
 
 impl HeaderName {
-    /// The name as it was sent.
+    /// Returns the name as it was sent.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -43,41 +43,41 @@ impl TryFrom<String> for HeaderName {
     }
 }
 
-/// The headers that a caller gives a message. Names and values together stay under
+/// Headers that a caller gives a message. Names and values together stay under
 /// [`Headers::MAX_BYTES`], because a broker sends them in one frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<HeaderName, HeaderValue>")]
 pub struct Headers(BTreeMap<HeaderName, HeaderValue>);
 
 impl Headers {
-    /// Bytes of all names and values together.
+    /// Most bytes of all names and values together.
     pub const MAX_BYTES: usize = 32 * 1024;
-    /// Maximum number of values, those in tables and arrays included.
+    /// Most values, those in tables and arrays included.
     pub const MAX_COUNT: usize = 1000;
 
-    /// Whether there are none.
+    /// True if there are no headers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Bytes of all names and values together.
+    /// Returns the bytes of all names and values together.
     pub(crate) fn bytes(&self) -> usize {
         weigh(&self.0).bytes
     }
 
-    /// Names and values, in the order of the names.
+    /// Returns names and values, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &HeaderValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// Whether there is one of this name.
+    /// True if there is a header of this name.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// These headers with `more` laid over them.
+    /// Returns these headers, with `more` in place of those of the same name.
     #[must_use]
     pub fn overlaid_with(&self, more: &Self) -> Cow<'_, Self> {
         if more.is_empty() {

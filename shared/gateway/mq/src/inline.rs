@@ -1,4 +1,4 @@
-//! The allow-list of what inline targets may name.
+//! The allow-list for inline targets.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -47,12 +47,12 @@ struct Entry {
     port: Option<u16>,
     queue: WildMatch,
     tenants: Tenants,
-    /// Empty: any.
+    /// Virtual hosts that the entry covers; empty is any.
     virtual_hosts: Vec<WildMatch>,
     tls: Option<TlsRule>,
     secrets: Vec<WildMatch>,
     exchanges: Vec<WildMatch>,
-    /// Empty: any.
+    /// Routing keys that the entry covers; empty is any.
     routing_keys: Vec<WildMatch>,
 }
 
@@ -68,7 +68,7 @@ enum TlsRule {
     Optional,
 }
 
-/// An entry of the allow-list that cannot be read.
+/// Error of an entry of the allow-list that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{entry}` is not <broker>://<host>:<port>/<queue>[?<option>&…]: {problem}")]
 pub struct InlineTargetsError {
@@ -77,7 +77,7 @@ pub struct InlineTargetsError {
 }
 
 impl InlineTargets {
-    /// The part of the list that holds for `tenant`.
+    /// Returns the part of the list that holds for `tenant`.
     #[must_use]
     pub const fn of<'a>(&'a self, tenant: &'a str) -> AllowedTargets<'a> {
         AllowedTargets { list: self, tenant }
@@ -85,24 +85,25 @@ impl InlineTargets {
 }
 
 impl AllowedTargets<'_> {
-    /// Whether `target` is allowed at every one of its addresses. Without a queue and an exchange
+    /// True if `target` is allowed at every one of its addresses. Without a queue and an exchange
     /// it stands for a connection alone.
     pub(crate) fn cover(&self, target: &Target) -> bool {
         self.everywhere(target, |entry| entry.covers_connection(target))
     }
 
-    /// Whether `secret` may be sent to every one of the addresses of `target`.
+    /// True if `secret` may be sent to every one of the addresses of `target`.
     pub(crate) fn grant(&self, secret: &SecretRef, target: &Target) -> bool {
         let secret = secret.to_string();
         self.everywhere(target, |entry| entry.grants(&secret, target))
     }
 
-    /// The queues that are covered at each of the addresses of `target`, whatever its own queue.
+    /// Returns the queues that are covered at each of the addresses of `target`, apart from its own
+    /// queue.
     pub(crate) fn covered_queues(&self, target: &Target) -> ByAddress {
         self.queues(target, |entry| entry.covers_connection(target))
     }
 
-    /// The queues with which `secret` may be sent to each of the addresses of `target`.
+    /// Returns the queues with which `secret` may be sent to each of the addresses of `target`.
     pub(crate) fn granted_queues(&self, secret: &SecretRef, target: &Target) -> ByAddress {
         let secret = secret.to_string();
         self.queues(target, |entry| entry.grants(&secret, target))
@@ -118,8 +119,8 @@ impl AllowedTargets<'_> {
         target.endpoint.addresses.iter().map(of_address).collect()
     }
 
-    /// Whether each address has an entry that covers it and for which `also` holds. No address is
-    /// covered by no entry: the client then finds its hosts itself.
+    /// True if each address has an entry that covers it and for which `also` holds. A target
+    /// without addresses is covered by no entry: its client finds its hosts itself.
     fn everywhere(&self, target: &Target, also: impl Fn(&Entry) -> bool) -> bool {
         let addresses = &target.endpoint.addresses;
         let entries = self.list.0.iter().filter(|entry| entry.covers(self.tenant, target) && also(entry));
@@ -143,14 +144,14 @@ impl Entry {
             && self.secrets.iter().any(|pattern| pattern.matches(secret))
     }
 
-    /// Whether the entry is about this, its addresses aside.
+    /// True if the entry covers the target, apart from its addresses.
     fn covers(&self, tenant: &str, target: &Target) -> bool {
         self.is_about(tenant, target)
             && target.queue.as_ref().is_none_or(|queue| self.queue.matches(queue.as_str()))
             && target.exchange.as_ref().is_none_or(|exchange| self.covers_exchange(exchange))
     }
 
-    /// Whether the entry is about this, its addresses, its queue and its exchange aside.
+    /// True if the entry covers the target, apart from its addresses, its queue and its exchange.
     fn is_about(&self, tenant: &str, target: &Target) -> bool {
         let endpoint = &target.endpoint;
         let is_for_tenant = match &self.tenants {
@@ -225,8 +226,9 @@ impl FromStr for Entry {
     }
 }
 
-/// The queue and the options after it. A `?` may also stand for a character of the queue; the one
-/// before the options has a name and `=` behind it, which no queue of the list has.
+/// Splits an entry into the queue and the options after it. A `?` may also stand for a character of
+/// the queue; the one before the options has a name and `=` behind it, which no queue of the list
+/// has.
 fn split_options(text: &str) -> (&str, &str) {
     let marks = text.match_indices('?').map(|(place, _)| place);
     let is_option = |rest: &str| {

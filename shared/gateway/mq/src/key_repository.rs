@@ -1,4 +1,4 @@
-//! IBM MQ's key repository in a profile: which file, and what opens it.
+//! IBM MQ's key repository in a profile: its file, and the stash or password that opens it.
 //!
 //! A key store or a trust store that is a secret of text has everything in it. One that is the file
 //! itself, a binary secret or an object of S3, needs a stash file or a password beside it. Only
@@ -15,16 +15,16 @@ use crate::target::{BrokerKind, SslSpec, TargetError, TargetSpec};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Opening {
-    /// The stash file.
+    /// Reference to the stash file.
     pub stash_ref: Option<StoreRef>,
-    /// The password, in place of a stash file.
+    /// Reference to the password, in place of a stash file.
     pub password_ref: Option<SecretRef>,
-    /// The label of the client's own certificate.
+    /// Label of the client's own certificate.
     pub certificate_label: Option<String>,
 }
 
 impl Opening {
-    /// Whether there is nothing beside the store.
+    /// True if there is nothing beside the store.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.stash_ref.is_none() && self.password_ref.is_none() && self.certificate_label.is_none()
@@ -48,8 +48,8 @@ pub(crate) fn check_request(ssl: Option<&SslSpec>) -> Result<(), TargetError> {
     }
 }
 
-/// The members of a request over those of its profile. What opens the profile's store does not open
-/// a store of the request's.
+/// Merges the members of a request over those of its profile. The stash or password of the
+/// profile's store does not open a store of the request's.
 pub(crate) fn merge(base: SslSpec, over: SslSpec) -> SslSpec {
     let names_store = over.key_store_ref.is_some() || over.trust_store_ref.is_some();
     let opening = if names_store { SslSpec::default() } else { base.clone() };
@@ -64,7 +64,7 @@ pub(crate) fn merge(base: SslSpec, over: SslSpec) -> SslSpec {
     }
 }
 
-/// Checks what only a profile can name.
+/// Checks the members that only a profile can name.
 pub(crate) fn check_profile(base: &TargetSpec) -> Result<(), TargetError> {
     let Some(ssl) = &base.ssl else { return Ok(()) };
     let fault = |pointer: &str, detail: &str| {
@@ -101,7 +101,7 @@ pub(crate) fn check_profile(base: &TargetSpec) -> Result<(), TargetError> {
     }
 }
 
-/// The members that open a store, and whether they are there.
+/// Lists the members that open a store, each with true if it is there.
 fn opening_members(ssl: &SslSpec) -> [(&'static str, bool); 3] {
     [
         ("/target/ssl/stashRef", ssl.stash_ref.is_some()),

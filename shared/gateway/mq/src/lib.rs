@@ -1,9 +1,9 @@
-//! The broker-neutral vocabulary of the message gateway: what a caller may ask of a queue, and what
-//! a broker answers. Nothing here knows of HTTP, of Lambda, or of AMQP.
+//! The broker-neutral vocabulary of the message gateway: requests of a caller about a queue, and
+//! results of a broker. This crate does not depend on HTTP, on Lambda, or on AMQP.
 //!
 //! A request names a [`TargetSpec`]; after the profile is merged and the rules are applied it is a
-//! [`Target`]; once its secrets are read, an [`Access`], which is all that a broker needs to
-//! connect.
+//! [`Target`]; once its secrets are read, an [`Access`], which has all that a broker needs for a
+//! connection.
 
 mod address;
 mod authorization;

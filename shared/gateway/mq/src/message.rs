@@ -1,4 +1,4 @@
-//! Messages as a broker gives them.
+//! Messages as a broker returns them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,40 +13,39 @@ use crate::header_value::{HeaderValue, Weight};
 use crate::properties::{Group, GroupId, GroupSequence, Properties};
 use crate::time::Time;
 
-/// The 24 bytes that identify a message that the gateway put.
+/// Id of a message that the gateway put: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MessageId(pub [u8; 24]);
 
 impl MessageId {
-    /// The form that brokers with textual ids carry: 48 lower-case hexadecimal characters.
+    /// Writes the id for brokers with textual ids: 48 lower-case hexadecimal characters.
     #[must_use]
     pub fn to_hex(self) -> String {
         hex::encode(self.0)
     }
 }
 
-/// Text that `bodyText` shows of a body.
+/// Text of a body that `bodyText` shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BodyAsText {
-    /// The body, if it is UTF-8.
+    /// The text is the body, if it is UTF-8.
     #[default]
     IfUtf8,
-    /// A text, which the body is in another character set.
+    /// The text was converted from the body's other character set.
     Is(String),
-    /// Nothing: the body is in a character set that is not known here, whatever its bytes look
-    /// like.
+    /// There is no text: the body is in a character set that is not known here, whatever its bytes
+    /// look like.
     Unknown,
 }
 
-/// A body as it came. Its JSON form always has `bodyBase64`; [`BodyAsText`] says when it has
-/// `bodyText`.
+/// Body as it came. Its JSON form always has `bodyBase64`; [`BodyAsText`] decides about `bodyText`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageBody(pub Vec<u8>);
 
 /// Location, size and digest of a body that no response can carry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredBody {
-    /// The path at which the caller gets it.
+    /// Path at which the caller gets the body.
     pub url: String,
     /// Length of the body in bytes.
     pub size: u64,
@@ -61,15 +60,15 @@ enum ShownBody<'a> {
     Stored(&'a StoredBody),
 }
 
-/// A message that was got or browsed, with everything that the answer says of it. What a broker or
+/// A message that was got or browsed, with all members of the response. A property that a broker or
 /// a message does not have is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReceivedMessage {
-    /// The id's bytes on the wire.
+    /// Bytes of the id on the wire.
     pub msg_id: Option<Vec<u8>>,
-    /// The correlation id's bytes on the wire.
+    /// Bytes of the correlation id on the wire.
     pub correl_id: Option<Vec<u8>>,
-    /// The body's bytes, unconverted.
+    /// Bytes of the body, unconverted.
     pub body: MessageBody,
     /// Text that the response shows of the body.
     pub text: BodyAsText,
@@ -79,31 +78,31 @@ pub struct ReceivedMessage {
     pub persistence: Persistence,
     /// Priority as the broker has it. AMQP allows values above 9.
     pub priority: u8,
-    /// The lifetime that the message was put with. Absent if it never expires.
+    /// Lifetime in milliseconds with which the message was put. `None` if it never expires.
     pub expiry_ms: Option<u64>,
     /// Number of times that the message was delivered before and came back.
     pub backout_count: u64,
     /// Time that the publisher or the broker stamped; RabbitMQ stamps none by itself.
     pub put_at: Option<Timestamp>,
-    /// The content type, or IBM MQ's format.
+    /// Content type, or IBM MQ's format.
     pub format: Option<String>,
-    /// The exchange that it was published to; empty for the default one.
+    /// Exchange to which the message was published; empty for the default one.
     pub exchange: Option<String>,
-    /// The routing key that it was published with.
+    /// Routing key with which the message was published.
     pub routing_key: Option<String>,
-    /// Whether the broker says that it may have been delivered before.
+    /// True if the broker reports that the message may have been delivered before.
     pub redelivered: bool,
     /// Number of earlier deliveries that the queue has counted, if queues count them.
     pub delivery_count: Option<u64>,
     /// User that put the message, as the broker has verified.
     pub user_id: Option<String>,
-    /// A property of AMQP that has no meaning there and may be set all the same.
+    /// AMQP's property `cluster-id`, which has no meaning there but may be set.
     pub cluster_id: Option<String>,
     /// Properties that the publisher set.
     pub properties: Properties,
-    /// The coded character set of IBM MQ.
+    /// Coded character set of IBM MQ.
     pub ccsid: Option<i32>,
-    /// The encoding of numbers of IBM MQ.
+    /// Encoding of numbers of IBM MQ.
     pub encoding: Option<i32>,
     /// Queues from which the message was dead-lettered, the last time first.
     pub deaths: Vec<Death>,
@@ -111,8 +110,7 @@ pub struct ReceivedMessage {
     pub unreadable: Unreadable,
 }
 
-/// Reason for which a message left a queue for its dead-letter exchange or queue, and how often it
-/// did.
+/// Reason why a message left a queue for its dead-letter exchange or queue, and how often it did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "`Death` in openapi.yaml describes each member")]
@@ -123,12 +121,11 @@ pub struct Death {
     pub reason: Option<String>,
     pub count: Option<u64>,
     pub at: Option<Time>,
-    /// Whether it was the message's first death.
+    /// True if it was the message's first death.
     pub first: bool,
 }
 
-/// Properties that are not what they should be, as the bytes that they are, by their names in
-/// answers.
+/// Properties that could not be read, as their bytes, by their names in responses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreadable(pub BTreeMap<&'static str, Vec<u8>>);
 
@@ -138,7 +135,7 @@ impl Serialize for Unreadable {
     }
 }
 
-/// A group as answers show it.
+/// A group as responses show it.
 #[derive(Serialize)]
 struct ShownGroup<'a> {
     id: &'a GroupId,
@@ -171,11 +168,11 @@ impl ReceivedMessage {
         carried(base64_bytes::encoded_len(self.body.0.len()), &WithoutBase64(self))
     }
 
-    /// At least [`carried_size`](Self::carried_size), and known without writing JSON.
+    /// Returns an upper bound of [`carried_size`](Self::carried_size), without writing JSON.
     #[must_use]
     pub fn carried_at_most(&self) -> usize {
         if !self.deaths.is_empty() || !self.unreadable.0.is_empty() {
-            // They are rare, and have forms of their own.
+            // Such messages are rare, and have forms of their own.
             return self.carried_size();
         }
         let own = &self.properties;
@@ -215,15 +212,15 @@ impl ReceivedMessage {
         }
     }
 
-    /// The most that [`carried_size`](Self::carried_size) counts for a message whose body has
-    /// `body` bytes: in base64, and as text of control characters, each of which is escaped twice.
+    /// Returns the largest [`carried_size`](Self::carried_size) of a message whose body has `body`
+    /// bytes: in base64, and as text of control characters, each of which is escaped twice.
     /// Properties and headers have a megabyte.
     #[must_use]
     pub const fn most_carried(body: usize) -> usize {
         body.saturating_mul(9).saturating_add(1_000_000)
     }
 
-    /// The message as a response shows it that does not carry its body.
+    /// Returns the message as a response shows it that does not carry its body.
     #[must_use]
     pub const fn with_stored_body<'a>(&'a self, body: &'a StoredBody) -> WithStoredBody<'a> {
         WithStoredBody { message: self, body }
@@ -412,7 +409,7 @@ mod tests {
             ..ReceivedMessage::default()
         };
         assert!(message.carried_size() <= message.carried_at_most());
-        // The same without what weighs much, so that only the constant is left.
+        // The same message without its heavy parts, so that only the constant is left.
         let bare = ReceivedMessage {
             headers: BTreeMap::new(),
             body: MessageBody::default(),

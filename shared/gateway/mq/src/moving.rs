@@ -11,7 +11,7 @@ use crate::names::QueueName;
 use crate::warnings::Warnings;
 
 bounded!(
-    /// Maximum number of messages that a move takes.
+    /// Most messages that a move takes.
     MaxMoves: u32, 1..=1_000, default 100
 );
 
@@ -25,19 +25,19 @@ pub enum Destination {
     Origin,
 }
 
-/// Move messages.
+/// Command to move messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MoveCommand {
     /// Destination of each message.
     pub to: Destination,
-    /// The most messages that all attempts together move.
+    /// Most messages that all attempts together move.
     pub max: MaxMoves,
-    /// The ids of the messages to move; `None` is any message.
+    /// Ids of the messages to move; `None` is any message.
     pub msg_ids: Option<Vec<IdBytes>>,
 }
 
-/// Reason for which a message stays where it is.
+/// Reason why a message stays where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Stay {
@@ -45,28 +45,28 @@ pub enum Stay {
     NoOrigin,
     /// The message came from this very queue.
     SameQueue,
-    /// The caller may not reach the queue that it came from.
+    /// The caller may not use the queue that the message came from.
     NotAllowed,
-    /// There is no such queue.
+    /// The destination's queue does not exist.
     Unroutable,
-    /// The broker refused it: the queue is full, or one of its properties is not accepted.
+    /// The broker refused the message: the queue is full, or one of its properties is not accepted.
     Refused,
     /// The message is larger than a move can hold.
     TooLarge,
-    /// A property of it could not be put again byte for byte.
+    /// A property of the message could not be put again byte for byte.
     NotReproducible,
     /// The message would be put on other queues as well (RabbitMQ's headers `CC` and `BCC`).
     WouldBeCopied,
 }
 
-/// A message that was moved, or that was to be moved and stays.
+/// A message that was moved, or that was selected for a move and stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Considered {
-    /// The id's bytes on the wire.
+    /// Bytes of the id on the wire.
     pub msg_id: Option<Vec<u8>>,
-    /// The queue that it was to go to, if there is one.
+    /// Destination of the message, if it has one.
     pub to: Option<QueueName>,
-    /// `None` if it was moved.
+    /// Reason why the message stays; `None` if it was moved.
     pub stays: Option<Stay>,
     /// Number of times that the message was dead-lettered, in all.
     pub deaths: u64,
@@ -91,31 +91,31 @@ impl Serialize for Considered {
 /// Outcome of a move, or of its preview.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MoveReport {
-    /// The messages that were moved, and the first [`Self::MOST_STAYING`] of those that stay, in
-    /// the order of the queue.
+    /// Messages that were moved, and the first [`Self::MOST_STAYING`] of those that stay, in the
+    /// order of the queue.
     pub messages: Vec<Considered>,
-    /// Number of messages that were to be moved and stay.
+    /// Number of messages that were selected for the move and stay.
     pub stayed: u64,
-    /// Number of messages that were looked at, those included that were not selected.
+    /// Number of messages that were examined, those included that were not selected.
     pub examined: u64,
-    /// Number of messages that are ready on the queue that they come from, if the broker reported
-    /// it.
+    /// Number of messages that are still ready on the queue from which they are moved, if the
+    /// broker reported it.
     pub remaining: Option<u64>,
-    /// There may be more messages to move: the time or another bound ended the move.
+    /// True if there may be more messages to move: the time or another bound ended the move.
     pub truncated: bool,
-    /// Selected ids that none of the messages has which were looked at.
+    /// Selected ids that none of the examined messages has.
     pub not_found: Vec<Vec<u8>>,
     /// Facts that the caller should know, for the answer's `warnings`.
     pub warnings: Warnings,
 }
 
 impl MoveReport {
-    /// An answer has a limited size.
+    /// Most staying messages that are listed, since a response has a limited size.
     pub const MOST_STAYING: u64 = 1_000;
-    /// Number of ids that the warning of [`Self::not_found`] names.
+    /// Most ids that the warning of [`Self::not_found`] names.
     const MOST_NAMED: usize = 5;
 
-    /// A warning of the selected ids that were not found. Earlier attempts, which moved
+    /// Makes a warning of the selected ids that were not found. Earlier attempts, which moved
     /// `moved_before` messages, may have moved theirs.
     #[must_use]
     pub fn warning_of_ids(&self, moved_before: u64) -> Option<String> {

@@ -3,17 +3,17 @@
 use crate::bounded::{not_control, text};
 
 text!(
-    /// The name of a queue, within AMQP's limit for a short string (AMQP 0-9-1, section 4.2.5.3).
-    /// IBM MQ's own limit (48) is checked where the broker is known.
+    /// Name of a queue, within AMQP's limit for a short string (AMQP 0-9-1, section 4.2.5.3). IBM
+    /// MQ's own limit (48) is checked where the broker is known.
     QueueName, 1..=255, not_control, "must not contain control characters"
 );
 text!(
-    /// A queue manager, or RabbitMQ's virtual host, which is a short string; empty means the
-    /// default.
+    /// Name of a queue manager, or of RabbitMQ's virtual host, which is a short string; empty means
+    /// the default.
     QueueManagerName, 0..=255, not_control, "must not contain control characters"
 );
 text!(
-    /// A channel of IBM MQ (MQ_CHANNEL_NAME_LENGTH).
+    /// Name of a channel of IBM MQ (MQ_CHANNEL_NAME_LENGTH).
     ChannelName, 1..=20, is_of_an_ibm_name, "must consist of letters, digits and ./_%"
 );
 text!(
@@ -21,7 +21,7 @@ text!(
     CipherSpec, 1..=32, is_of_a_cipher_spec, "must consist of letters, digits and _"
 );
 text!(
-    /// The label of a certificate in a key repository of IBM MQ (MQ_CERT_LABEL_LENGTH).
+    /// Label of a certificate in a key repository of IBM MQ (MQ_CERT_LABEL_LENGTH).
     CertificateLabel, 1..=64, not_control, "must not contain control characters"
 );
 text!(
@@ -29,12 +29,11 @@ text!(
     CcdtUrl, 1..=2048, not_control, "must not contain control characters"
 );
 text!(
-    /// A user of a broker. SASL PLAIN separates user and password by NUL (RFC 4616, section 2).
+    /// User of a broker. SASL PLAIN separates user and password by NUL (RFC 4616, section 2).
     UserName, 1..=255, not_control, "must not contain control characters"
 );
 text!(
-    /// The name of a target profile. It is part of an item's key, which DynamoDB limits to 2,048
-    /// bytes.
+    /// Name of a target profile. It is part of an item's key, which DynamoDB limits to 2,048 bytes.
     ProfileName, 1..=255, not_control, "must not contain control characters"
 );
 
@@ -45,11 +44,12 @@ text!(
 );
 
 text!(
-    /// The body of a message as text. It shares the 4 MB of a request with everything else.
+    /// Body of a message as text. It shares the 4 MB of a request with all other members.
     BodyText, 0..=4_194_304, |_| true, "any text"
 );
 
-/// A character that names of IBM MQ's objects may hold (IBM MQ, "Rules for naming IBM MQ objects").
+/// True for a character that names of IBM MQ's objects may hold (IBM MQ, "Rules for naming IBM MQ
+/// objects").
 #[must_use]
 pub fn is_of_an_ibm_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || "./_%".contains(character)

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 /// Reads a member for which `null` means the same as its absence.
 ///
 /// # Errors
-/// When it is neither `null` nor of the member's type.
+/// If the value is neither `null` nor of the member's type.
 pub fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {

@@ -1,4 +1,4 @@
-//! Who named a part of a target, so that a fault is reported to the one who can correct it.
+//! Origins of a target's parts, so that a fault is reported to the one who can correct it.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub enum PasswordOrigin {
     /// The request, whose target's members are at this JSON Pointer (RFC 6901) of its body.
     #[expect(missing_docs, reason = "the variant's description names its field")]
     Request { target: String },
-    /// The tenant's profile of this name. No request can mend it.
+    /// The tenant's profile of this name. No request can correct it.
     Profile(ProfileName),
 }
 

@@ -1,4 +1,4 @@
-//! Which queue it really is that messages were put on.
+//! Identity of the queue on which messages were really put.
 
 use sha2::{Digest as _, Sha256};
 
@@ -6,10 +6,11 @@ use crate::names::QueueName;
 use crate::target::Target;
 
 impl Target {
-    /// Names the place of the target's messages, in 64 hexadecimal characters: a digest of the kind
-    /// of broker, the virtual host or queue manager, the queue (or exchange and routing key), the
-    /// set of addresses, and `cluster`, the name that the connected broker gives its cluster. So
-    /// the nodes of one cluster are one place, and brokers of one list that are no cluster are not.
+    /// Returns the name of the place of the target's messages, in 64 hexadecimal characters: a
+    /// digest of the kind of broker, the virtual host or queue manager, the queue (or exchange and
+    /// routing key), the set of addresses, and `cluster`, the name that the connected broker gives
+    /// its cluster. So the nodes of one cluster are one place, and brokers of one list that are not
+    /// a cluster are several.
     ///
     /// Two targets of the same place may differ in user, secrets and TLS.
     pub fn place(&self, cluster: Option<&str>) -> String {
@@ -32,7 +33,7 @@ impl Target {
         let addresses = addresses.iter().map(|address| Some(address.as_str()));
         let mut digest = Sha256::new();
         for field in fields.into_iter().chain(addresses).chain(exchange) {
-            // An absent field is not an empty one, and no field runs into the next.
+            // An absent field differs from an empty one, and no field runs into the next.
             digest.update([u8::from(field.is_some())]);
             let field = field.unwrap_or_default();
             digest.update(field.len().to_be_bytes());

@@ -1,4 +1,4 @@
-//! Targets that the server knows by name, and what requests may change of them.
+//! Targets that the server knows by name, and the changes that requests may make to them.
 
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
@@ -17,14 +17,14 @@ use crate::target::TargetSpec;
 pub struct Profile {
     /// Members that a request may leave out. A request's own members take precedence.
     pub target: TargetSpec,
-    /// Patterns of queues, beside the target's own.
+    /// Patterns of queues that requests may name, beside the target's own.
     #[serde(default)]
     pub queues: Vec<String>,
-    /// Patterns of exchanges, beside the target's own.
+    /// Patterns of exchanges that requests may name, beside the target's own.
     #[serde(default)]
     pub exchanges: Vec<String>,
-    /// Patterns of the routing keys that may be used with them. The target's own exchange also
-    /// takes the target's own key; without a pattern, nothing else is allowed.
+    /// Patterns of the routing keys that may be used with the exchanges. The target's own exchange
+    /// also takes the target's own key; without a pattern, no other key is allowed.
     #[serde(default)]
     pub routing_keys: Vec<String>,
     /// Treatment of messages past a backout threshold.
@@ -41,7 +41,7 @@ impl Profile {
             || self.queues.iter().any(|pattern| WildMatch::new(pattern).matches(queue.as_str()))
     }
 
-    /// Whether both the exchange and the routing key are the profile's own, or match a pattern.
+    /// True if both the exchange and the routing key are the profile's own, or match a pattern.
     pub(crate) fn covers_exchange(&self, exchange: &Exchange) -> bool {
         let name = exchange.name.as_str();
         let is_own = self.target.exchange.as_ref() == Some(&exchange.name);

@@ -1,4 +1,4 @@
-//! The properties of a message beside its body, its ids and its headers, under names that both
+//! Properties of a message apart from its body, its ids and its headers, under names that both
 //! brokers share. `docs/messages.md` maps each to AMQP 0-9-1 and to IBM MQ.
 
 use std::fmt;
@@ -15,20 +15,20 @@ use crate::names::is_of_an_ibm_name;
 use crate::time::Time;
 
 text!(
-    /// The text of a property, within AMQP's limit for a short string (AMQP 0-9-1, section
-    /// 4.2.5.3). What IBM MQ has less room for is checked where the broker is known.
+    /// Text of a property, within AMQP's limit for a short string (AMQP 0-9-1, section 4.2.5.3).
+    /// Narrower limits of IBM MQ are checked where the broker is known.
     PropertyText, 0..=255, |_| true, "any text"
 );
 text!(
-    /// The queue manager that a reply goes to (MQ_Q_MGR_NAME_LENGTH).
+    /// Name of the queue manager that a reply goes to (MQ_Q_MGR_NAME_LENGTH).
     ReplyQueueManager, 0..=48, is_of_an_ibm_name, "must consist of letters, digits and ./_%"
 );
 bounded!(
-    /// A message's place in its group (MQMD, MsgSeqNumber).
+    /// Place of a message in its group (MQMD, MsgSeqNumber).
     GroupSequence: u32, 1..=999_999_999, default 1
 );
 bounded!(
-    /// A number of IBM MQ's own, of 32 bits.
+    /// Number of IBM MQ's own, of 32 bits.
     MqLong: i32, -2_147_483_648..=2_147_483_647, default 0
 );
 
@@ -44,7 +44,7 @@ pub enum MessageType {
 }
 
 impl MessageType {
-    /// The number that stands for it at IBM MQ, from `MQMT_REQUEST` on.
+    /// Returns the type's number at IBM MQ, from `MQMT_REQUEST` on.
     #[must_use]
     pub const fn as_number(self) -> i32 {
         match self {
@@ -55,7 +55,7 @@ impl MessageType {
         }
     }
 
-    /// The type that a number of IBM MQ stands for.
+    /// Returns the type of a number of IBM MQ.
     #[must_use]
     pub const fn from_number(number: i32) -> Option<Self> {
         match number {
@@ -68,7 +68,7 @@ impl MessageType {
     }
 }
 
-/// Messages that belong together, and a message's place among them.
+/// Group of messages that belong together, and a message's place in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/messages.md describes each property")]
@@ -88,7 +88,7 @@ pub enum GroupId {
     Bytes(IdBytes),
 }
 
-/// The properties that say something of a message. What is not set is `None`.
+/// Properties that describe a message. A property that is not set is `None`.
 ///
 /// Serialized, they take no more bytes than they took in a request: see [`crate::ExplicitMessage`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,7 +105,7 @@ pub struct Properties {
     pub content_type: Option<PropertyText>,
     #[serde(rename = "ce", skip_serializing_if = "Option::is_none")]
     pub content_encoding: Option<PropertyText>,
-    /// `type` in requests and answers.
+    /// Kind of the message: `type` in requests and responses.
     #[serde(rename = "k", skip_serializing_if = "Option::is_none")]
     pub kind: Option<PropertyText>,
     #[serde(rename = "a", skip_serializing_if = "Option::is_none")]
@@ -133,7 +133,7 @@ pub struct OwnProps {
 }
 
 impl OwnProps {
-    /// `None` if nothing is set.
+    /// Returns the properties in a box; `None` if nothing is set.
     #[must_use]
     pub fn boxed(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
@@ -141,18 +141,18 @@ impl OwnProps {
 }
 
 impl Properties {
-    /// Whether none is set.
+    /// True if no property is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Bytes of all properties together, as requests write them.
+    /// Returns the bytes of all properties together, as requests write them.
     pub(crate) fn bytes(&self) -> usize {
         serde_json::to_vec(self).map_or(0, |text| text.len().saturating_sub("{}".len()))
     }
 
-    /// These properties with `more` laid over them.
+    /// Returns these properties, with those that `more` sets in their place.
     #[must_use]
     pub fn overlaid_with(&self, more: &Self) -> Self {
         let (below, over) = (self.clone(), more.clone());

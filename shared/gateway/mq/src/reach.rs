@@ -1,4 +1,4 @@
-//! Which further queues a caller may use at the place of a target, for work that finds their names
+//! Further queues that a caller may use at the place of a target, for work that finds their names
 //! in messages.
 
 use serde::{Deserialize, Serialize};
@@ -9,13 +9,13 @@ use crate::names::QueueName;
 /// Patterns of the queues that an allow-list allows, for each address of a target.
 pub(crate) type ByAddress = Vec<Vec<String>>;
 
-/// The queues at a target's place that its caller may name in the target's stead. The default is
+/// Queues at a target's place that its caller may name instead of the target's. The default is
 /// none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reach {
-    /// The profile's own queue, and the patterns of its others, if the request changes nothing else
-    /// in the profile.
+    /// Queue of the profile itself, if the request changes nothing else in the profile; `own` has
+    /// the patterns of its others.
     pub(crate) own_queue: Option<QueueName>,
     pub(crate) own: Vec<String>,
     /// Queues that the allow-list covers.
@@ -25,13 +25,13 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Whether the caller is allowed no queue beside the target's.
+    /// True if the caller is allowed no queue beside the target's.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.own_queue.is_none() && self.own.is_empty() && self.covered.iter().all(Vec::is_empty)
     }
 
-    /// Whether the caller's target, with this queue, would be allowed.
+    /// True if the caller's target, with this queue, would be allowed.
     #[must_use]
     pub fn contains(&self, queue: &QueueName) -> bool {
         let is_own = self.own_queue.as_ref() == Some(queue) || any(&self.own, queue);

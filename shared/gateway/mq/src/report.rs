@@ -1,4 +1,4 @@
-//! What a broker answers.
+//! Results of a broker.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -18,55 +18,55 @@ pub struct Latency {
     pub p99: f64,
 }
 
-/// A produce that was done.
+/// Result of a completed produce.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProduceReport {
-    /// Messages put by this execution.
+    /// Number of messages that this execution put.
     pub enqueued: u64,
-    /// Bytes of their bodies.
+    /// Bytes of the bodies of these messages.
     pub bytes: u64,
-    /// Transactions committed; 0 where none were asked for.
+    /// Number of transactions that were committed; 0 if none were asked for.
     pub transactions: u64,
-    /// Whether each transaction was all or nothing.
+    /// True if each transaction was all or nothing.
     pub atomic: bool,
     /// Latency of the messages of this execution; all 0 if there were none.
     pub latency: Latency,
-    /// The id of the first message that this execution put, as the broker carries it.
+    /// Id of the first message that this execution put, as the broker carries it.
     pub first_id: Option<Vec<u8>>,
-    /// The id of the last message that this execution put.
+    /// Id of the last message that this execution put.
     pub last_id: Option<Vec<u8>>,
-    /// Warnings about what the broker did otherwise than the caller may expect.
+    /// Warnings about behaviour of the broker that the caller may not expect.
     pub warnings: Warnings,
 }
 
-/// Messages in hand, and what could not be taken along.
+/// Messages in hand, with the facts about those that stay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Consumed {
     /// Messages in the order in which the queue gave them.
     pub messages: Vec<ReceivedMessage>,
-    /// More messages were there than fit in an answer; they stay on the queue.
+    /// True if there were more messages than fit in a response; they stay on the queue.
     pub truncated: bool,
-    /// The wait that was applied, in seconds: the one asked for, or what the time budget left.
+    /// Wait that was applied, in seconds: the requested one, or the rest of the time budget.
     pub wait_seconds_applied: u32,
-    /// Warnings about what the broker did otherwise than the caller may expect.
+    /// Warnings about behaviour of the broker that the caller may not expect.
     pub warnings: Warnings,
 }
 
-/// The state of a queue; `None` for what the broker does not report.
+/// State of a queue; a number that the broker does not report is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DepthReport {
-    /// Messages that can be consumed now. RabbitMQ does not count unacknowledged ones.
+    /// Number of messages that can be consumed now. RabbitMQ does not count unacknowledged ones.
     pub current_depth: u64,
     /// Number of messages that the queue can hold.
     pub max_depth: Option<u64>,
-    /// Clients that have the queue open to get messages: RabbitMQ's consumers.
+    /// Number of clients that have the queue open to get messages: RabbitMQ's consumers.
     pub open_input_count: Option<u64>,
-    /// Clients that have the queue open to put messages.
+    /// Number of clients that have the queue open to put messages.
     pub open_output_count: Option<u64>,
 }
 
 /// Step of a connection test: done, failed with a code and a detail, or skipped because an earlier
-/// one failed.
+/// step failed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "`steps` of `ConnectionTestResult` in openapi.yaml describes each member")]
@@ -84,25 +84,26 @@ pub struct TestStep {
     pub skipped: bool,
 }
 
-/// A connection test, step by step. `latency_ms` is one round trip on the open connection.
+/// Result of a connection test, step by step. `latency_ms` is one round trip on the open
+/// connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestReport {
-    /// Whether every step succeeded or was not needed.
+    /// True if every step succeeded or was not needed.
     pub ok: bool,
     /// Product name that the broker reports.
     pub product: String,
-    /// Known after the broker's greeting.
+    /// Version of the broker, which is known after its greeting.
     pub version: Option<String>,
-    /// Absent if no connection was opened.
+    /// Round trip in milliseconds; `None` if no connection was opened.
     pub latency_ms: Option<f64>,
-    /// Reason for which the broker accepts no messages for now, if it reports one.
+    /// Reason why the broker accepts no messages for now, if it reports one.
     pub blocked: Option<String>,
     /// All steps in their order, skipped ones included.
     pub steps: Vec<TestStep>,
 }
 
 impl TestReport {
-    /// Whether the broker refused the user, the password or the certificate, or TLS failed.
+    /// True if the broker refused the user, the password or the certificate, or TLS failed.
     #[must_use]
     pub fn is_login_refused(&self) -> bool {
         let is_of_secrets = |step: &TestStep| ["tls", "authenticate"].contains(&step.name);
@@ -114,20 +115,19 @@ impl TestReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolReport {
-    /// Broker, address and virtual host or queue manager; no user, no secret.
+    /// Broker, address and virtual host or queue manager; without user and secrets.
     pub target: String,
-    /// Connections that are open, in use or idle.
+    /// Number of connections that are open, in use or idle.
     pub open: usize,
-    /// Connections that a request uses now.
+    /// Number of connections that a request uses now.
     pub in_use: usize,
-    /// Maximum number of connections that are open at once, over all pools of the execution
-    /// environment.
+    /// Most connections that are open at once, over all pools of the execution environment.
     pub max_size: usize,
 }
 
 impl PoolReport {
-    /// The pools of connections, each of which is given by its target and whether a request uses
-    /// it.
+    /// Groups connections into pools. Each connection is given by its target and true if a request
+    /// uses it.
     #[must_use]
     pub fn by_target(connections: impl Iterator<Item = (String, bool)>, max_size: usize) -> Vec<Self> {
         let mut reports = BTreeMap::new();
@@ -144,7 +144,7 @@ impl PoolReport {
         reports.into_values().collect()
     }
 
-    /// The `target` of the pool of these addresses, tried in this order.
+    /// Returns the `target` of the pool of these addresses, tried in this order.
     pub fn target_of(broker: BrokerKind, addresses: &[Address], queue_manager: &str) -> String {
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
         format!("{}://{}/{queue_manager}", broker.as_str(), addresses.join(","))

@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum SecretRef {
-    /// The name of a secret in Secrets Manager.
+    /// Name of a secret in Secrets Manager.
     SecretsManager(String),
-    /// The name of a parameter in Parameter Store.
+    /// Name of a parameter in Parameter Store.
     ParameterStore(String),
 }
 
 impl SecretRef {
-    /// The longest name of a secret, in bytes (Secrets Manager, `CreateSecret`).
+    /// Longest name of a secret, in bytes (Secrets Manager, `CreateSecret`).
     pub const MAX_NAME: usize = 512;
 }
 

@@ -14,7 +14,7 @@ pub enum StoreRef {
     Object(ObjectRef),
 }
 
-/// `s3://bucket/key`, with `?versionId=…` for one version of the object.
+/// Reference `s3://bucket/key`, with `?versionId=…` for one version of the object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectRef {
     bucket: String,
@@ -25,29 +25,29 @@ pub struct ObjectRef {
 const FORM: &str = "must be secret://name, ssm://name, or s3://bucket/key and perhaps ?versionId=…";
 
 impl ObjectRef {
-    /// The longest key and the longest name of a version, in bytes (Amazon S3, "Naming objects" and
-    /// "Using versioning").
+    /// Longest key and longest name of a version, in bytes (Amazon S3, "Naming objects" and "Using
+    /// versioning").
     const MAX: usize = 1024;
 
-    /// The bucket's name.
+    /// Name of the bucket.
     #[must_use]
     pub fn bucket(&self) -> &str {
         &self.bucket
     }
 
-    /// The object's key.
+    /// Key of the object.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The only version to read; `None` for the latest one.
+    /// Version to read; `None` for the latest one.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
-    /// Reads what comes after `s3://`.
+    /// Reads the text after `s3://`.
     fn parse(text: &str) -> Option<Self> {
         let (bucket, rest) = text.split_once('/')?;
         let (key, version) = match rest.split_once("?versionId=") {
@@ -72,7 +72,7 @@ impl ObjectRef {
 }
 
 impl StoreRef {
-    /// The secret, if it is one.
+    /// Returns the secret, if the location is one.
     #[must_use]
     pub const fn secret(&self) -> Option<&SecretRef> {
         match self {
@@ -81,7 +81,7 @@ impl StoreRef {
         }
     }
 
-    /// Whether it is an object of S3.
+    /// True if the location is an object of S3.
     #[must_use]
     pub const fn is_object(&self) -> bool {
         matches!(self, Self::Object(_))

@@ -1,4 +1,4 @@
-//! Which queue, where, and as whom: from what a request and a profile say to a target that is
+//! Targets: a queue, its broker, and the login. They are made of a request and a profile, and are
 //! complete and allowed.
 
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::reach::Reach;
 use crate::secret_ref::SecretRef;
 use crate::store_ref::StoreRef;
 
-/// The product behind a target. A target that does not say is IBM MQ, as the contract has it.
+/// Product behind a target. A target without it is IBM MQ, as the contract has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BrokerKind {
@@ -34,7 +34,7 @@ pub enum BrokerKind {
 }
 
 impl BrokerKind {
-    /// The name in requests, profiles and allow-lists.
+    /// Returns the name in requests, profiles and allow-lists.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ pub struct TargetSpec {
     pub auth: Option<AuthSpec>,
 }
 
-/// The member `ssl` of a [`TargetSpec`].
+/// Member `ssl` of a [`TargetSpec`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`TargetSsl` in openapi.yaml describes each member")]
@@ -76,7 +76,7 @@ pub struct SslSpec {
     pub certificate_label: Option<CertificateLabel>,
 }
 
-/// The member `auth` of a [`TargetSpec`]: a user, and where the password is kept.
+/// Member `auth` of a [`TargetSpec`]: a user, and the reference to the password.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`TargetAuth` in openapi.yaml describes each member")]
@@ -104,23 +104,24 @@ pub enum Tls {
     },
 }
 
-/// Everything that identifies a connection, but for the versions of its secrets.
+/// All data that identify a connection, apart from the versions of its secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
-    /// Decides which of the other members have a meaning.
+    /// Kind of the broker. It decides which of the other members have a meaning.
     pub broker: BrokerKind,
-    /// RabbitMQ: the virtual host.
+    /// Queue manager of IBM MQ, or virtual host of RabbitMQ.
     pub queue_manager: String,
-    /// IBM MQ's server-connection channel.
+    /// Server-connection channel of IBM MQ.
     pub channel: Option<String>,
     /// Addresses in the order in which they are tried. Empty if there is a `ccdt_url`.
     pub addresses: Vec<Address>,
-    /// IBM MQ's client channel definition table, in place of addresses.
+    /// URL of IBM MQ's client channel definition table, in place of addresses.
     pub ccdt_url: Option<String>,
-    /// Part of the identity: a connection without TLS is never reused for a target that has it.
+    /// Protection of the connection. It is part of the identity: a connection without TLS is never
+    /// reused for a target that has it.
     pub tls: Tls,
-    /// The user to log in as. A password's secret may name one, too.
+    /// User of the login. A password's secret may name one, too.
     pub user: Option<String>,
     /// Location of the password. The password itself is never part of a target.
     pub password_ref: Option<SecretRef>,
@@ -132,7 +133,7 @@ pub struct Endpoint {
 pub struct Target {
     /// Address and user of the connection.
     pub endpoint: Endpoint,
-    /// Absent only for a connection test, which needs none.
+    /// Queue of the work; `None` only for a connection test, which needs none.
     pub queue: Option<QueueName>,
     /// Exchange to which messages are published; `None` if the work is about a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,19 +141,19 @@ pub struct Target {
     /// Origin of the password, for the error that names it.
     #[serde(default)]
     pub password_origin: PasswordOrigin,
-    /// The queues that the work may use beside its own, if it asked for others.
+    /// Queues that the work may use beside its own, if it asked for others.
     #[serde(default, skip_serializing_if = "Reach::is_none")]
     pub reach: Reach,
-    /// The profile's rule for messages past a backout threshold.
+    /// Rule of the profile for messages past a backout threshold.
     #[serde(default)]
     pub backout: BackoutRule,
-    /// The profile's rule for connections when requests end.
+    /// Rule of the profile for connections when requests end.
     #[serde(default)]
     pub idle_connections: IdleRule,
 }
 
 impl fmt::Display for Target {
-    /// The form of answers and records: `<queueManager>:<queue>`, or
+    /// Writes the target as in responses and records: `<queueManager>:<queue>`, or
     /// `<queueManager>:<exchange>/<routingKey>`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(Exchange { name, routing_key }) = &self.exchange {
@@ -162,14 +163,14 @@ impl fmt::Display for Target {
     }
 }
 
-/// Reason for which a target cannot be used.
+/// Reason why a target cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// A member is missing or contradicts another.
     #[error("{detail}")]
     #[expect(missing_docs, reason = "a JSON Pointer to the member, and what is wrong with it")]
     Invalid { pointer: &'static str, detail: String },
-    /// The profile has a fault of its own, which no request can mend.
+    /// The profile has a fault of its own, which no request can correct.
     #[error("the profile {0}")]
     Profile(String),
     /// Neither the profile nor the allow-list covers the target.
@@ -181,8 +182,8 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Merges what the request says over its profile, applies the defaults, and checks that the
-    /// caller may go there.
+    /// Merges the request's members over its profile, applies the defaults, and checks that the
+    /// caller may use the target.
     ///
     /// A profile's own hosts and queues are allowed, and its credentials go nowhere else. Whatever
     /// a request adds beyond a queue that the profile covers must be covered by `allowed`, secrets
@@ -210,8 +211,8 @@ impl Target {
         Ok(target)
     }
 
-    /// The target, which came of [`Self::resolve`] with the same arguments, with the queues that
-    /// its caller might as well have named in it.
+    /// Adds to a target, which [`Self::resolve`] made with the same arguments, the queues that its
+    /// caller might have named in it instead.
     #[must_use]
     pub fn with_reach(
         self,
@@ -225,11 +226,11 @@ impl Target {
         Self { reach, ..self }
     }
 
-    /// Checks that the caller may also publish with `key`, which a message has for itself. The
-    /// other arguments are those that the target was resolved with.
+    /// Checks that the caller may also publish with `key`, a message's own routing key. The other
+    /// arguments are those that the target was resolved with.
     ///
     /// # Errors
-    /// When the key is not allowed, or the target has no exchange.
+    /// If the key is not allowed, or the target has no exchange.
     pub fn check_routing_key(
         &self,
         key: &RoutingKey,
@@ -277,8 +278,8 @@ fn merge(base: &TargetSpec, over: &TargetSpec) -> TargetSpec {
 }
 
 impl TargetSpec {
-    /// Applies the defaults. What comes from the profile and not from `inline` is the profile's
-    /// fault.
+    /// Applies the defaults. A fault of a member that comes from the profile and not from `inline`
+    /// is the profile's fault.
     fn complete(self, inline: &Self) -> Result<Target, TargetError> {
         let broker = self.broker.unwrap_or_default();
         if broker == BrokerKind::IbmMq {
@@ -286,7 +287,7 @@ impl TargetSpec {
         }
         let exchange = self.exchange(inline)?;
         let queue_manager = match (self.queue_manager, broker) {
-            // Empty or `*` and a name at IBM MQ: whichever queue manager the channel leads to.
+            // Empty or `*` and a name at IBM MQ: any queue manager to which the channel leads.
             (Some(name), BrokerKind::IbmMq) => name.into(),
             (Some(name), BrokerKind::RabbitMq) if !name.is_empty() => name.into(),
             (_, BrokerKind::RabbitMq) => "/".to_owned(),
@@ -345,7 +346,7 @@ impl TargetSpec {
         })
     }
 
-    /// The exchange with its routing key. A target names a queue or an exchange.
+    /// Returns the exchange with its routing key. A target names a queue or an exchange.
     fn exchange(&self, inline: &Self) -> Result<Option<Exchange>, TargetError> {
         let fault = |pointer, is_inline: bool, detail: &str| match is_inline {
             true => Err(TargetError::invalid(pointer, detail)),
@@ -366,8 +367,8 @@ impl TargetSpec {
         }
     }
 
-    /// IBM MQ's own limits, which are narrower than AMQP's: MQ_Q_MGR_NAME_LENGTH, MQ_Q_NAME_LENGTH
-    /// and MQ_CONN_NAME_LENGTH.
+    /// Checks IBM MQ's own limits, which are narrower than AMQP's: MQ_Q_MGR_NAME_LENGTH,
+    /// MQ_Q_NAME_LENGTH and MQ_CONN_NAME_LENGTH.
     fn check_for_ibm_mq(&self, inline: &Self) -> Result<(), TargetError> {
         let is_name = |name: &str| name.len() <= 48 && name.chars().all(is_of_an_ibm_name);
         let is_short = |name: &ConnName| Address::in_ibm_form(name.addresses()).len() <= 264;

@@ -1,4 +1,4 @@
-//! Texts with placeholders, of which every message gets its own.
+//! Texts with placeholders, which are rendered for each message.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::Rng as _;
@@ -18,7 +18,7 @@ enum Piece {
     Random(usize),
 }
 
-/// Reason for which a template cannot be used.
+/// Reason why a template cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what is wrong")]
 pub enum TemplateError {
@@ -41,11 +41,13 @@ pub struct Template {
 }
 
 impl Template {
-    /// The largest body that a template may render to.
+    /// Largest body that a template may render to, in bytes.
     pub const MAX_BYTES: usize = 4_194_304;
 
+    /// Reads a template.
+    ///
     /// # Errors
-    /// When a placeholder is unknown, malformed or never closed, or a body could exceed
+    /// If a placeholder is unknown, malformed or never closed, or a body could exceed
     /// [`Self::MAX_BYTES`].
     pub fn parse(source: &str) -> Result<Self, TemplateError> {
         let mut pieces = Vec::new();
@@ -70,17 +72,17 @@ impl Template {
         Ok(template)
     }
 
-    /// The length of the longest text that it may render to, in bytes.
+    /// Returns the length of the longest text that the template may render to, in bytes.
     pub(crate) fn max_len(&self) -> usize {
         self.pieces.iter().map(Piece::max_len).fold(0, usize::saturating_add)
     }
 
-    /// The text as it is written, placeholders and all.
+    /// Returns the text as it is written, placeholders included.
     pub(crate) fn source(&self) -> &str {
         &self.source
     }
 
-    /// The text with `stand_in` for each placeholder.
+    /// Returns the text with `stand_in` for each placeholder.
     pub(crate) fn with_stand_ins(&self, stand_in: &str) -> String {
         let text = |piece: &Piece| match piece {
             Piece::Literal(text) => text.clone(),
@@ -159,7 +161,7 @@ impl From<Template> for String {
     }
 }
 
-/// A version 8 UUID (RFC 9562, section 5.8) over derived bytes.
+/// Makes a version 8 UUID (RFC 9562, section 5.8) of derived bytes.
 fn derived_uuid(bytes: &[u8; 32]) -> Uuid {
     let mut first = [0; 16];
     first.copy_from_slice(&bytes[..16]);
@@ -169,8 +171,8 @@ fn derived_uuid(bytes: &[u8; 32]) -> Uuid {
 fn alphanumeric(rng: &mut ChaCha8Rng) -> char {
     const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     loop {
-        // Six bits at a time, and again where they fall beyond the alphabet: no character is
-        // likelier than another.
+        // Six bits at a time, and again if they fall beyond the alphabet, so that all characters
+        // are equally likely.
         let index = rng.next_u32() & 63;
         if let Some(character) = usize::try_from(index).ok().and_then(|index| ALPHABET.get(index)) {
             return char::from(*character);

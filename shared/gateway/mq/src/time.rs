@@ -6,7 +6,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A time since 1970. Its text is RFC 3339 in UTC, or the number of seconds if it is after
+/// Time since 1970. Its text is RFC 3339 in UTC, or the number of seconds if it is after
 /// [`Self::LATEST_TEXT`], which AMQP's times can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -16,25 +16,25 @@ pub struct Time {
 }
 
 impl Time {
-    /// The last time that is written as RFC 3339.
+    /// Last time that is written as RFC 3339.
     pub const LATEST_TEXT: &str = "9999-12-30T22:00:00Z";
 
-    /// The longest text: a fraction of nine digits, and an offset.
+    /// Longest text: a fraction of nine digits, and an offset.
     pub const MAX_BYTES: usize = "2026-09-21T14:13:20.123456789+00:00".len();
 
-    /// A time of whole seconds since 1970.
+    /// Makes a time of whole seconds since 1970.
     #[must_use]
     pub const fn from_seconds(seconds: u64) -> Self {
         Self { seconds, nanoseconds: 0 }
     }
 
-    /// Whole seconds since 1970, which is all that AMQP carries.
+    /// Returns whole seconds since 1970; AMQP carries no fractions.
     #[must_use]
     pub const fn as_seconds(self) -> u64 {
         self.seconds
     }
 
-    /// The time, if it is not after [`Self::LATEST_TEXT`].
+    /// Returns the time, if it is not after [`Self::LATEST_TEXT`].
     #[must_use]
     pub fn as_timestamp(self) -> Option<Timestamp> {
         let seconds = i64::try_from(self.seconds).ok()?;
@@ -96,18 +96,18 @@ fn beyond_the_latest() -> String {
     format!("must not be after {}", Time::LATEST_TEXT)
 }
 
-/// Whether a text in the form of RFC 3339 names one of the last days that have four digits for
-/// their year. An offset may put such a time where no [`Timestamp`] is.
+/// True if a text in the form of RFC 3339 names one of the last days that have four digits for
+/// their year. With an offset such a time may be beyond the range of [`Timestamp`].
 fn is_in_the_last_days(text: &str) -> bool {
     let local = text.split_at_checked(FORM.len()).map(|(local, _)| local);
     let local = local.and_then(|local| local.parse::<jiff::civil::DateTime>().ok());
     local.is_some_and(|local| (local.year(), local.month()) == (9999, 12) && local.day() >= 30)
 }
 
-/// `YYYY-MM-DDTHH:MM:SS`, with a zero for each digit.
+/// Form `YYYY-MM-DDTHH:MM:SS`, with a zero for each digit.
 const FORM: &[u8] = b"0000-00-00T00:00:00";
 
-/// Whether `text` has the form of RFC 3339, section 5.6. The library reads others, too.
+/// True if `text` has the form of RFC 3339, section 5.6. The library reads other forms, too.
 fn is_rfc_3339(text: &str) -> bool {
     let Some((date_time, rest)) = text.as_bytes().split_at_checked(FORM.len()) else { return false };
     let has_form = |(byte, form): (&u8, &u8)| match form {
@@ -164,7 +164,7 @@ mod tests {
             assert_eq!(text.parse(), Ok(expected), "{text}");
             assert_eq!(text.parse::<Time>().unwrap().to_string(), "2026-01-01T10:00:00Z");
         }
-        // A leap second is the one before it.
+        // A leap second counts as the second before it.
         assert_eq!("2016-12-31t23:59:60z".parse(), "2016-12-31T23:59:59Z".parse::<Time>());
         let long = format!("2026-01-01T10:00:00.{}Z", "0".repeat(20));
         for text in ["2026-01-01 10:00:00z", "2026-01-01_10:00:00z", "2026-01-01T10:00:00y", "t", &long] {

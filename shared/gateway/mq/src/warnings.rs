@@ -1,12 +1,12 @@
-//! What a caller should know beside a result.
+//! Warnings beside a result.
 
 use std::ops::Deref;
 
 use serde::Serialize;
 
-/// The `warnings` of an answer: each text once, in their order, and at most
-/// [`MOST`](Self::MOST) of them. Further ones are counted in one more text, so that what is said of
-/// single messages does not grow with their number.
+/// Member `warnings` of a response: each text once, in their order, and at most
+/// [`MOST`](Self::MOST) of them. Further ones are counted in one more text, so that warnings about
+/// single messages do not grow with their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Warnings {
@@ -16,7 +16,7 @@ pub struct Warnings {
 }
 
 impl Warnings {
-    /// Maximum number of different texts in an answer.
+    /// Most different texts in a response.
     pub const MOST: usize = 32;
 
     /// Adds a text, unless it is there already.

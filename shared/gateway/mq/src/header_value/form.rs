@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// JSON without numbers that are no integers. Objects keep all members, whatever their names are.
+/// JSON whose only numbers are integers. Objects keep all members, whatever their names are.
 #[derive(Debug)]
 pub(super) enum Form {
     Null,

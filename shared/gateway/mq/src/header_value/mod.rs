@@ -1,8 +1,8 @@
 //! The value of a message's header, with its type, and the one JSON form that it has in requests
-//! and in answers.
+//! and in responses.
 //!
-//! Text, booleans, integers within ±(2^53-1), `null`, arrays and tables are themselves. Everything
-//! else is an object with one member, whose name is the type and whose value is text: `{"base64":
+//! Text, booleans, integers within ±(2^53-1), `null`, arrays and tables are themselves. Any other
+//! value is an object with one member, whose name is the type and whose value is text: `{"base64":
 //! "…"}`, `{"time": "2026-09-21T14:13:20Z"}`, `{"int32": "7"}`. A table that has one member of such
 //! a name is written inside another: `{"table": {"time": "noon"}}`.
 
@@ -91,7 +91,7 @@ impl HeaderValue {
     /// Deepest nesting of tables and arrays. Twice as many levels of JSON fit into a body, since a
     /// table may have to be written inside another.
     pub const MAX_DEPTH: usize = 24;
-    /// The longest name in a table, in bytes (AMQP 0-9-1, section 4.2.5.3).
+    /// Longest name in a table, in bytes (AMQP 0-9-1, section 4.2.5.3).
     pub const MAX_NAME: usize = 255;
     /// Largest integer that is a plain number in JSON (RFC 7493, section 2.2).
     const MAX_PLAIN: u64 = 9_007_199_254_740_991;
@@ -117,7 +117,7 @@ impl HeaderValue {
     }
 }
 
-/// See [`HeaderValue::weigh`].
+/// Number of values and bytes of a header: see [`HeaderValue::weigh`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Weight {
     pub(crate) values: usize,
@@ -193,7 +193,7 @@ impl<'de> Deserialize<'de> for HeaderValue {
 }
 
 impl Form {
-    /// The value that this stands for, with at most `depth` levels.
+    /// Reads the header's value from its JSON form, with at most `depth` levels.
     fn into_value(self, depth: usize) -> Result<HeaderValue, String> {
         Ok(match self {
             Self::Null => HeaderValue::Null,
@@ -239,7 +239,7 @@ fn table(members: Vec<(String, Form)>, depth: usize) -> Result<HeaderValue, Stri
     Ok(HeaderValue::Table(table))
 }
 
-/// The value of an object whose only member is a tag.
+/// Reads the value of an object whose only member is a tag.
 fn of_tag(tag: Tag, form: Form, depth: usize) -> Result<HeaderValue, String> {
     let text = match (tag, form) {
         (Tag::Table, Form::Object(members)) => return table(members, depth),

@@ -13,7 +13,7 @@ macro_rules! float {
         pub struct $name($bits);
 
         impl $name {
-            /// The number itself.
+            /// Returns the number itself.
             #[must_use]
             pub fn get(self) -> $float {
                 <$float>::from_bits(self.0)
@@ -35,7 +35,7 @@ macro_rules! float {
         }
 
         impl fmt::Display for $name {
-            /// The fewest digits that are read back as the same number.
+            /// Writes the fewest digits that are read back as the same number.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let (digits, power) = (self.get().to_string(), format!("{:e}", self.get()));
                 f.write_str(if power.len() + 2 < digits.len() { &power } else { &digits })
