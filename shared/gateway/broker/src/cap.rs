@@ -5,9 +5,9 @@
 //! [`Shelf`]. When the bound is reached, the connection that was idle for longest makes room,
 //! whichever broker it belongs to.
 //!
-//! A connection that is to end, and whose call does not return, keeps its permit until it does. If
-//! nothing else is left, nobody can open a connection any more, and
-//! [`ConnectionCap::is_exhausted`] says so.
+//! A connection that was asked to end, and whose call does not return, keeps its permit until it
+//! does. If no other permit is left, no connection can be opened any more, and
+//! [`ConnectionCap::is_exhausted`] is true.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -29,8 +29,8 @@ pub trait Shelf: Send + Sync {
     /// Returns the time since which the connection that was idle for longest has been idle.
     fn oldest(&self) -> Option<Instant>;
 
-    /// Begins to close that connection. Its permit returns when it has ended. `false` if none is
-    /// idle any more.
+    /// Begins to close the connection that was idle for longest. Its permit returns when it has
+    /// ended. `false` if none is idle any more.
     fn close_oldest(&self) -> bool;
 }
 
@@ -40,33 +40,33 @@ pub struct ConnectionCap {
     open: AtomicUsize,
     /// Number of open connections that will never end.
     lost: AtomicUsize,
-    /// Connections that are to end.
+    /// Connections that were asked to end.
     ending: Mutex<Vec<Ending>>,
     hangs_after: Duration,
-    /// The last one who wanted a permit waited in vain.
+    /// True if the last caller that wanted a permit waited in vain.
     is_refused: AtomicBool,
     shelves: Mutex<Vec<Weak<dyn Shelf>>>,
-    /// A permit returned, or a connection became idle.
+    /// Notification that a permit returned, or a connection became idle.
     changed: Notify,
-    /// Callers are served in the order in which they came.
+    /// Lock by which callers are served in the order in which they came.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// The right to have one connection open.
+/// Right to have one connection open.
 pub struct Permit {
     cap: Arc<ConnectionCap>,
     is_lost: bool,
-    /// Shows the others that it is there.
+    /// Token that exists as long as the permit does.
     token: Arc<()>,
 }
 
-/// A connection that is to end, since when.
+/// A connection that was asked to end, and the time of that.
 struct Ending {
     since: Instant,
     permit: Weak<()>,
 }
 
-/// Handle that decides when a connection is to end, while its permit is elsewhere.
+/// Handle by which a connection is marked as ending, while its permit is elsewhere.
 #[derive(Debug)]
 pub struct Overseer {
     cap: Arc<ConnectionCap>,
@@ -74,7 +74,7 @@ pub struct Overseer {
 }
 
 impl Overseer {
-    /// The connection is to end from now on.
+    /// Marks the connection as ending from now on.
     pub fn ends(self) {
         let ending = Ending { since: Instant::now(), permit: self.permit };
         let mut all = self.cap.ending();
@@ -90,25 +90,25 @@ impl Ending {
 }
 
 impl Permit {
-    /// Returns a handle for the one who says when the connection is to end.
+    /// Returns a handle for the caller that decides when the connection ends.
     #[must_use]
     pub fn overseer(&self) -> Overseer {
         Overseer { cap: Arc::clone(&self.cap), permit: Arc::downgrade(&self.token) }
     }
 
-    /// The connection will not end before its process does.
+    /// Marks the connection as lost: it will not end before its process does.
     pub fn forfeit(mut self) {
         self.is_lost = true;
         self.cap.lost.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// A connection that was idle, or the right to open another.
+/// Result of an admission: a connection that was idle, or the right to open another.
 #[derive(Debug)]
 pub enum Admitted<T> {
     /// A connection that was idle.
     Idle(T),
-    /// The right to open one.
+    /// Right to open a connection.
     New(Permit),
 }
 
@@ -147,8 +147,8 @@ impl ConnectionCap {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// Whether no connection can be opened any more: as many as may be open will never end, or they
-    /// hang and somebody waited for one in vain. Without that wait they may have had no time to
+    /// True if no connection can be opened any more: as many as may be open will never end, or they
+    /// hang and a caller waited for one in vain. Without that wait they may have had no time to
     /// end, since a function is frozen between its requests.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
@@ -164,18 +164,18 @@ impl ConnectionCap {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Idle connections on `shelf` make room from now on, for as long as the shelf is there.
+    /// Adds a shelf, whose idle connections make room from now on, for as long as it exists.
     pub fn add(&self, shelf: Weak<dyn Shelf>) {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner).push(shelf);
     }
 
-    /// Tells those who wait that a connection has become idle.
+    /// Wakes the callers that wait for a connection to become idle.
     pub fn became_idle(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Gives what `idle` finds, or else the right to open a connection. `None` if neither was to be
-    /// had before `deadline`.
+    /// Returns the connection that `idle` finds, or else the right to open one. `None` if neither
+    /// was available before `deadline`.
     pub async fn admit<T>(
         self: &Arc<Self>,
         mut idle: impl FnMut() -> Option<T>,
@@ -185,7 +185,7 @@ impl ConnectionCap {
         let mut is_room_made = false;
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
-            // Before the look, so that no change after it is missed.
+            // Before `idle` searches, so that no change after it is missed.
             changed.as_mut().enable();
             if let Some(found) = idle() {
                 self.is_refused.store(false, Ordering::SeqCst);
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(cap.open(), 0);
     }
 
-    /// Closes nothing before it is told to.
+    /// Shelf that closes a connection only when the test tells it to.
     #[derive(Default)]
     struct Slow {
         idle: Mutex<Vec<(Instant, Permit)>>,

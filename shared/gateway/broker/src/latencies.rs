@@ -11,16 +11,17 @@ pub fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// Longest latency that is told apart: what takes longer counts as this long.
+/// Longest latency that is distinguished: a longer one counts as this long.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Microseconds from publish to confirm, to three digits. It grows with the longest one, because
-/// the whole range takes 70 KB, and most requests need a quarter of that.
+/// Microseconds from publish to confirm, to three digits. The histogram grows with the longest one,
+/// because the whole range takes 70 KB, and most requests need a quarter of that.
 #[derive(Debug)]
 pub struct Latencies(Histogram<u32>);
 
 impl Latencies {
-    /// `None` if the library refuses the number of digits, which it does not.
+    /// Creates an empty histogram. `None` if the library refuses the number of digits, which it
+    /// does not.
     #[must_use]
     pub fn new() -> Option<Self> {
         Histogram::new(3).ok().map(Self)
@@ -29,11 +30,11 @@ impl Latencies {
     /// Records the latency of one message.
     pub fn record(&mut self, latency: Duration) {
         let microseconds = latency.min(LONGEST).as_micros().max(1);
-        // Fails only if it cannot grow, and it can up to the longest.
+        // Fails only if the histogram cannot grow, and it can up to the longest latency.
         let _ = u64::try_from(microseconds).map(|microseconds| self.0.record(microseconds));
     }
 
-    /// All zero if nothing was recorded.
+    /// Returns the percentiles; all are zero if nothing was recorded.
     #[must_use]
     pub fn report(&self) -> Latency {
         if self.0.is_empty() {

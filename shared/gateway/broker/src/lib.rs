@@ -1,5 +1,5 @@
-//! What a broker does ([`Broker`]), and what all brokers share: the bound on open connections, the
-//! pace of a produce, and the latencies of its messages.
+//! The operations of a broker ([`Broker`]), and the parts that all brokers share: the bound on open
+//! connections, the rate of a produce, and the latencies of its messages.
 
 mod cap;
 mod latencies;
@@ -7,7 +7,7 @@ mod operations;
 mod pacer;
 
 pub use cap::{Admitted, ConnectionCap, Overseer, Permit, Shelf};
-// Every operation takes it.
+// Every operation takes a deadline.
 pub use clock::Deadline;
 pub use latencies::{Latencies, milliseconds};
 pub use operations::{Broker, Done, Put, ReadyToPut, Relocation, Unconfirmed, UnitOfWork};

@@ -13,14 +13,14 @@ use tokio::sync::watch;
 /// Messages that were got and not yet settled.
 #[async_trait]
 pub trait UnitOfWork: Send {
-    /// The messages, and what is to be said of them.
+    /// Returns the messages, with the facts about them for the response.
     fn consumed(&self) -> &Consumed;
 
-    /// Removes the messages from the queue. An answer that does not come is
+    /// Removes the messages from the queue. If the broker's answer does not come, the error is
     /// [`BrokerError::InDoubt`].
     async fn commit(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
 
-    /// Puts the messages back where they were.
+    /// Puts the messages back at their places on the queue.
     async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
 }
 
@@ -29,30 +29,31 @@ pub trait UnitOfWork: Send {
 pub struct Unconfirmed {
     /// Number of the first messages that are known to have been put.
     pub from: u64,
-    /// Maximum number of messages after `from` that may have been put.
+    /// Most messages after `from` that may have been put.
     pub most: u64,
-    /// Whether they were put here if they were put, unless somebody moved them.
+    /// True if they were put here if they were put at all, unless a person moved them.
     pub is_here: bool,
 }
 
-/// A connection on which nothing has been put yet. The broker has said which one it is, so the
-/// caller can tell whether messages of an earlier attempt are there.
+/// A connection on which no message has been put yet. The broker has reported its identity, so the
+/// caller knows if messages of an earlier attempt are there.
 #[async_trait]
 pub trait ReadyToPut: Send {
     /// Returns the broker's name of the cluster that it belongs to, if it reports one.
     fn cluster(&self) -> Option<&str>;
 
-    /// Looks for what earlier attempts put and nobody confirmed, and answers how many of the first
-    /// messages were put here for certain. A broker that cannot look knows of no more than before.
+    /// Searches for messages of earlier attempts that were not confirmed, and returns how many of
+    /// the first messages were put here for certain. A broker that cannot search returns the number
+    /// that was known before.
     async fn find(&mut self, unconfirmed: Unconfirmed, deadline: Deadline) -> u64 {
         let _ = deadline;
         unconfirmed.from
     }
 
-    /// Puts the messages from index `from` on, in order, each confirmed by the broker, paced by
-    /// their rate and grouped in their transactions. `confirmed` is raised as confirms come in:
-    /// that many of the first messages, those before `from` included, are on the queue whatever
-    /// happens from then on. It may lag behind the result, never run ahead of it.
+    /// Puts the messages from index `from` on, in order, each confirmed by the broker, at their
+    /// rate and grouped in their transactions. `confirmed` is raised as confirms come in: that many
+    /// of the first messages, those before `from` included, are on the queue whatever happens from
+    /// then on. It may lag behind the result, never run ahead of it.
     async fn put(
         self: Box<Self>,
         from: u64,
@@ -67,22 +68,22 @@ pub struct Put {
     /// Number of these messages; 0 only if no more will be put, or if more is [left
     /// somewhere](Relocation::left_somewhere) than before.
     pub count: u64,
-    /// Whether they are at their new places whatever happens from now on. If not, they come there
-    /// when they leave the old one, in one unit of work.
+    /// True if the messages are at their new places whatever happens from now on. If not, they come
+    /// there when they leave the old one, in one unit of work.
     pub is_certain: bool,
-    /// No more messages will be put.
+    /// True if no more messages will be put.
     pub is_last: bool,
 }
 
 /// Messages on their way from one queue to others of the same broker. Each leaves its old place
-/// after it has come to its new one, or in the same unit of work, so none is lost. Dropping it
-/// leaves at the old place what was not settled.
+/// after it has come to its new one, or in the same unit of work, so none is lost. If the value is
+/// dropped, the messages that were not settled stay at the old place.
 #[async_trait]
 pub trait Relocation: Send {
     /// Returns the broker's name of the cluster that it belongs to, if it reports one.
     fn cluster(&self) -> Option<&str>;
 
-    /// The most messages that may be at both places after an end without a word.
+    /// Returns the most messages that may be at both places if the move ends without a report.
     fn most_in_doubt(&self) -> u64;
 
     /// Counts the messages that left their old place and may be there again if the broker has
@@ -98,23 +99,25 @@ pub trait Relocation: Send {
         0
     }
 
-    /// Puts the next messages at their new places, at most `limit`. What cannot be put stays.
+    /// Puts the next messages at their new places, at most `limit`. Messages that cannot be put
+    /// stay.
     async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure>;
 
-    /// Removes from the old place what was put last.
+    /// Removes from the old place the messages that were put last.
     async fn settle(&mut self, deadline: Deadline) -> Result<(), MoveFailure>;
 
-    /// Ends the move. What was looked at and not moved is where it was.
+    /// Ends the move. Messages that were examined and not moved are at their old place.
     async fn finish(self: Box<Self>, deadline: Deadline) -> MoveReport;
 }
 
 /// Operations of one kind of broker, at every target.
 #[async_trait]
 pub trait Broker: Send + Sync {
-    /// The bytes of an id as this broker carries them.
+    /// Returns the bytes of an id as this broker carries them.
     fn wire_id(&self, id: MessageId) -> Vec<u8>;
 
-    /// Connects to put `outgoing` on `queue`. Refuses what this kind of broker cannot do at all.
+    /// Connects to put `outgoing` on `queue`. Refuses work that this kind of broker cannot do at
+    /// all.
     async fn connect_to_put<'a>(
         &self,
         access: &Access,
@@ -124,8 +127,8 @@ pub trait Broker: Send + Sync {
     ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError>;
 
     /// Connects to publish `outgoing` to `exchange`, each message with its routing key. A message
-    /// that no queue gets is [`BrokerError::Unroutable`]. Without another word a kind of broker has
-    /// no exchanges.
+    /// that no queue gets is [`BrokerError::Unroutable`]. By default a kind of broker has no
+    /// exchanges, and refuses.
     async fn connect_to_publish<'a>(
         &self,
         access: &Access,
@@ -137,8 +140,8 @@ pub trait Broker: Send + Sync {
         Err(BrokerError::unsupported(format!("this broker has no exchanges, as {}", exchange.name)))
     }
 
-    /// Puts the messages of `outgoing` from index `from` on, whichever broker answers: for callers
-    /// that have put nothing before. See [`ReadyToPut::put`].
+    /// Puts the messages of `outgoing` from index `from` on, on whichever broker answers: for
+    /// callers that have put nothing before. See [`ReadyToPut::put`].
     async fn produce(
         &self,
         access: &Access,
@@ -169,8 +172,8 @@ pub trait Broker: Send + Sync {
     /// `max_bytes`: by itself, if its body has at most `largest` bytes. The caller can tell by its
     /// size.
     ///
-    /// Without another word it is asked for a second time. A broker that counts how often a message
-    /// goes back, or that has no room for every body, says what it does.
+    /// By default the message is fetched a second time. A broker that counts how often a message
+    /// goes back, or that has no room for every body, has an implementation of its own.
     async fn fetch_large(
         &self,
         access: &Access,
@@ -182,7 +185,7 @@ pub trait Broker: Send + Sync {
     ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
         let fetched = self.fetch(access, queue, command, max_bytes, deadline).await;
         let Err(BrokerError::MessageTooLarge { .. }) = fetched else { return fetched };
-        // It was there, so nothing is waited for: at worst another client has it by now.
+        // The message was there, so there is no wait: at worst another client has it by now.
         let one = ConsumeCommand {
             max_messages: MaxMessages::default(),
             wait_seconds: WaitSeconds::try_from(0_i64).unwrap_or_default(),
@@ -191,8 +194,8 @@ pub trait Broker: Send + Sync {
         self.fetch(access, queue, &one, ReceivedMessage::most_carried(largest), deadline).await
     }
 
-    /// Connects to move messages from `queue` to others, which have to be within `reach` if the
-    /// messages themselves name them.
+    /// Connects to move messages from `queue` to others. Queues that the messages themselves name
+    /// must be within `reach`.
     async fn connect_to_move(
         &self,
         _access: &Access,
@@ -204,7 +207,7 @@ pub trait Broker: Send + Sync {
         Err(BrokerError::unsupported("this kind of broker cannot move messages"))
     }
 
-    /// Says what [`Self::connect_to_move`] and the move after it would do, and moves nothing.
+    /// Reports the effects of [`Self::connect_to_move`] and the move after it, and moves nothing.
     async fn preview_move(
         &self,
         _access: &Access,
@@ -224,25 +227,25 @@ pub trait Broker: Send + Sync {
         deadline: Deadline,
     ) -> Result<DepthReport, BrokerError>;
 
-    /// Whether a connection failed with this error because of the target's secrets, which may have
+    /// True if a connection failed with this error because of the target's secrets, which may have
     /// been replaced since they were read.
     fn is_about_secrets(&self, error: &BrokerError) -> bool {
         matches!(error, BrokerError::AuthenticationFailed { .. })
     }
 
-    /// Tries a connection of its own, step by step; what fails is in the report.
+    /// Tests a connection of its own, step by step; the report has the failures.
     async fn test(&self, access: &Access, queue: Option<&QueueName>, deadline: Deadline) -> TestReport;
 
-    /// The connections that are open.
+    /// Lists the pools of open connections.
     fn pools(&self) -> Vec<PoolReport>;
 }
 
-/// Messages of which nothing is left to settle: looked at and put back, or removed for good.
+/// Messages that need no settlement any more: read and put back, or removed for good.
 #[derive(Debug)]
 pub struct Done {
     /// Messages as a response shows them.
     pub consumed: Consumed,
-    /// Whether they have left the queue.
+    /// True if the messages have left the queue.
     pub removed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! An even pace.
+//! An even rate.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use mq::RateLimit;
 use tokio::time::Instant;
 
 /// Time that a produce that fell behind may catch up: as much as a timer is imprecise, so that no
-/// burst is seen.
+/// burst is visible.
 const SLACK: Duration = Duration::from_millis(10);
 
-/// Gives each message its point in time.
+/// Calculates the time at which each message is due.
 #[derive(Debug)]
 pub struct Pacer {
     interval: Duration,
@@ -17,7 +17,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// The first message is due at once.
+    /// Creates a pacer. The first message is due at once.
     #[must_use]
     pub fn new(rate: RateLimit, now: Instant) -> Self {
         Self { interval: Duration::from_secs(1) / rate.get(), next: now }

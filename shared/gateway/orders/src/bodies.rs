@@ -4,7 +4,7 @@ use api::Route;
 use idempotency::AttachmentId;
 use mq::BodyRef;
 
-/// Route of the bodies that no answer could carry.
+/// Route of the bodies that no response could carry.
 pub const STORED_BODY: Route = Route::get("/messages/bodies/{body_id}");
 
 /// Returns the path of a stored body.

@@ -31,7 +31,8 @@ pub fn from_broker(error: &BrokerError) -> Problem {
     }
 }
 
-/// A produce that did not finish, with what is known to be on the queue and what may be.
+/// Makes the problem of a produce that did not finish, with the messages that are known to be on
+/// the queue and those that may be.
 pub fn from_produce(
     failure: &ProduceFailure,
     in_doubt: u64,
@@ -49,8 +50,8 @@ pub fn from_produce(
     problem.extension("msgIdsInDoubtBase64", json!(ids))
 }
 
-/// A move that did not finish: `moved` messages are at their new places and left the old one, and
-/// `in_doubt` that are at the old one may be at others too.
+/// Makes the problem of a move that did not finish: `moved` messages are at their new places and
+/// left the old one, and `in_doubt` that are at the old one may be at others too.
 #[must_use]
 pub fn from_move(error: &BrokerError, moved: u64, in_doubt: u64) -> Problem {
     let problem = from_broker(error).extension("moved", json!(moved));
@@ -60,7 +61,8 @@ pub fn from_move(error: &BrokerError, moved: u64, in_doubt: u64) -> Problem {
     }
 }
 
-/// Maps a target's fault to a problem. A profile's own fault is 503, since no request can mend it.
+/// Maps a target's fault to a problem. A profile's own fault is 503, since no request can correct
+/// it.
 #[must_use]
 pub fn from_target(error: &TargetError) -> Problem {
     match error {
@@ -68,7 +70,7 @@ pub fn from_target(error: &TargetError) -> Problem {
             let fault = Fault { pointer: (*pointer).to_owned(), detail: detail.clone() };
             Problem::faulty(Reason::SchemaViolation, vec![fault])
         }
-        // As for a profile that cannot be read at all.
+        // The same problem as for a profile that cannot be read at all.
         TargetError::Profile(_) => Problem::new(Reason::StoreUnavailable, error.to_string()),
         TargetError::NotAllowed(detail) => Problem::new(Reason::TargetNotAllowed, detail.clone()),
         TargetError::SecretNotAllowed(detail) => Problem::new(Reason::SecretNotAllowed, detail.clone()),

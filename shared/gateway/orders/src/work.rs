@@ -1,23 +1,24 @@
-//! What the HTTP functions ask of `mq-access`. It answers with the finished [`Reply`](api::Reply).
+//! Work orders of the HTTP functions to `mq-access`. It responds with the finished
+//! [`Reply`](api::Reply).
 
 use api::TraceId;
 use idempotency::Execution;
 use mq::{ConsumeCommand, Large, MoveCommand, ProduceCommand, Target};
 use serde::{Deserialize, Serialize};
 
-/// Work for the function that speaks to brokers.
+/// Order for the function that speaks to brokers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkOrder {
     /// Trace id of the request, for the log of `mq-access`.
     pub trace_id: TraceId,
-    /// The caller's tenant.
+    /// Tenant of the caller.
     pub tenant: String,
-    /// Work that `mq-access` is to do.
+    /// Work that `mq-access` must do.
     pub work: Work,
 }
 
-/// Work that changes something carries the right to execute it.
+/// Work of an order. Work that changes something carries the right to execute it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "one variant for each operation, with what its name says")]
@@ -30,7 +31,8 @@ pub enum Work {
     Consume {
         target: Target,
         command: ConsumeCommand,
-        /// Absent in orders of a version that knew of nothing else.
+        /// Treatment of a message that no response can carry. It is absent in orders of an earlier
+        /// version, which could only refuse one.
         #[serde(default)]
         large: Large,
         execution: Execution,
@@ -54,7 +56,7 @@ pub enum Work {
     Test {
         target: Target,
     },
-    /// The connections that the answering environment holds for the tenant.
+    /// Lists the connections that the environment that responds holds for the tenant.
     Pools,
 }
 
