@@ -1,5 +1,5 @@
-//! Where a configuration comes from: arguments, before environment variables, before `config.toml`,
-//! before defaults.
+//! Sources of a configuration, in their order: arguments, environment variables, `config.toml`,
+//! defaults.
 
 use std::io::ErrorKind;
 use std::ops::RangeInclusive;
@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use crate::tls_files::TlsFiles;
 
 const FILE: &str = "config.toml";
-/// The table of `config.toml` that holds the settings.
+/// Name of the table of `config.toml` that holds the settings.
 const TABLE: &str = "amqp";
 
 const SETTINGS: [&str; 11] = [
@@ -37,50 +37,50 @@ const AMQPS_PORT: i64 = 5_671;
 /// source.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionArguments {
-    /// A name or an address.
+    /// Host: a name or an address.
     pub host: Option<String>,
     /// Port, 1 to 65535.
     pub port: Option<i64>,
-    /// The user to log in as.
+    /// User of the login.
     pub user: Option<String>,
     /// Password, shown by no `Debug` or error.
     pub password: Option<SecretString>,
-    /// The virtual host, at most 255 bytes.
+    /// Virtual host, at most 255 bytes.
     pub vhost: Option<String>,
     /// Timeout of a connect, in seconds.
     pub timeout: Option<i64>,
     /// Heartbeat interval, in seconds.
     pub heartbeat: Option<i64>,
-    /// Whether to connect under TLS. The broker's certificate is always verified.
+    /// True to connect under TLS. The broker's certificate is always verified.
     pub tls: Option<bool>,
-    /// A PEM file with the authorities to trust instead of the system's.
+    /// Path of a PEM file with the authorities to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// A PEM file with a client certificate and those between it and its authority.
+    /// Path of a PEM file with a client certificate and those between it and its authority.
     pub cert_file: Option<PathBuf>,
-    /// A PEM file with the private key of the client certificate.
+    /// Path of a PEM file with the private key of the client certificate.
     pub key_file: Option<PathBuf>,
 }
 
 impl ConnectionArguments {
-    /// Reads what these arguments leave open from the environment (`AMQP_HOST`, `AMQP_PORT`,
-    /// `AMQP_USER`, `AMQP_PASSWORD`, `AMQP_VHOST`, `AMQP_TIMEOUT`, `AMQP_HEARTBEAT`, `AMQP_TLS`,
-    /// `AMQP_CA_FILE`, `AMQP_CERT_FILE`, `AMQP_KEY_FILE`), the table `[amqp]` of `config.toml` in
-    /// the working directory, and the defaults, in this order.
+    /// Reads the settings that these arguments do not have from the environment (`AMQP_HOST`,
+    /// `AMQP_PORT`, `AMQP_USER`, `AMQP_PASSWORD`, `AMQP_VHOST`, `AMQP_TIMEOUT`, `AMQP_HEARTBEAT`,
+    /// `AMQP_TLS`, `AMQP_CA_FILE`, `AMQP_CERT_FILE`, `AMQP_KEY_FILE`), the table `[amqp]` of
+    /// `config.toml` in the working directory, and the defaults, in this order.
     ///
-    /// Under TLS the default port is 5671. Where there is a client certificate and neither user nor
-    /// password, the certificate is the login (SASL EXTERNAL).
+    /// Under TLS the default port is 5671. With a client certificate and neither user nor password,
+    /// the certificate is the login (SASL EXTERNAL).
     ///
     /// # Errors
-    /// With every setting that is wrong.
+    /// If a setting is wrong; the error has all of them.
     pub fn load(&self) -> Result<ConnectionConfig, ConfigError> {
         self.load_from(|name| std::env::var(name).ok(), Path::new(FILE))
     }
 
     /// Reads settings as [`load`](Self::load) does, from an environment and a file of the caller's
-    /// choice. A file that does not exist is none.
+    /// choice. A file that does not exist counts as empty.
     ///
     /// # Errors
-    /// With every setting that is wrong.
+    /// If a setting is wrong; the error has all of them.
     pub fn load_from(
         &self,
         environment: impl Fn(&str) -> Option<String>,
@@ -116,7 +116,7 @@ impl ConnectionArguments {
     }
 }
 
-/// Collects faults, so that all are told at once.
+/// Faults that were found so far, so that the error has all of them.
 #[derive(Default)]
 pub(crate) struct Faults(Vec<ConfigFault>);
 
@@ -146,7 +146,8 @@ struct Reader<'a, E> {
 }
 
 impl<E: Fn(&str) -> Option<String>> Reader<'_, E> {
-    /// The first source's value, and how that source names the setting.
+    /// Finds the value of a setting in the first source that has it, with the setting's name in
+    /// that source.
     fn find(&self, setting: &str) -> Option<(String, Raw)> {
         if let Some(raw) = self.argument(setting) {
             return Some((format!("argument {setting}"), raw));
@@ -226,13 +227,13 @@ impl<E: Fn(&str) -> Option<String>> Reader<'_, E> {
         }
     }
 
-    /// The settings of TLS, where it is on.
+    /// Reads the settings of TLS; `None` if it is off.
     fn tls(&mut self) -> Option<TlsConfig> {
         let is_on = self.switch("tls");
         let [authorities, certificate, key] = ["ca_file", "cert_file", "key_file"].map(|setting| {
             let place = self.find(setting)?.0;
             let path = PathBuf::from(self.text(setting, ""));
-            // An empty one has been told.
+            // An empty path is a fault that was noted before.
             (!path.as_os_str().is_empty()).then_some((place, path))
         });
         TlsFiles { authorities, certificate, key }.read(is_on, &mut self.faults)
@@ -244,7 +245,7 @@ impl<E: Fn(&str) -> Option<String>> Reader<'_, E> {
     }
 }
 
-/// The table of the settings, empty where there is none.
+/// Reads the table of the settings; empty if there is none.
 fn read(file: &Path, faults: &mut Faults) -> toml::Table {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
@@ -256,7 +257,7 @@ fn read(file: &Path, faults: &mut Faults) -> toml::Table {
     };
     let mut document = match text.parse::<toml::Table>() {
         Ok(document) => document,
-        // Its other form quotes the line, in which a password may stand.
+        // The error's full text quotes the line, in which a password may stand.
         Err(error) => {
             faults.push(FILE, format!("is not TOML: {}", error.message()));
             return toml::Table::default();

@@ -12,21 +12,21 @@ use crate::pooled::PooledConnection;
 
 pub(crate) struct Capacity {
     limits: PoolLimits,
-    /// Permits, handed out in the order of asking.
+    /// Permits, handed out in the order of the callers.
     permits: Arc<Semaphore>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The least recently used first.
+    /// Idle connections, the least recently used first.
     idle: Vec<PooledConnection>,
     /// Number of connections that are in use or about to be made.
     in_use: usize,
     is_closed: bool,
 }
 
-/// The right to one connection in use.
+/// Right to one connection in use.
 pub(crate) struct Place {
     capacity: Arc<Capacity>,
     is_counted: bool,
@@ -69,8 +69,8 @@ impl Capacity {
         self.limits.max_size
     }
 
-    /// Waits for a place until `deadline` or the pool's timeout, and gives it with the idle
-    /// connection that was used last. Where there is none, another connection may be opened.
+    /// Waits for a place until `deadline` or the pool's timeout, and returns it with the idle
+    /// connection that was used last. If none is idle, another connection may be opened.
     pub(crate) async fn enter(
         self: &Arc<Self>,
         deadline: Deadline,
@@ -96,7 +96,7 @@ impl Capacity {
         self.lock().is_closed
     }
 
-    /// Takes the connections that are idle; nobody gets one any more.
+    /// Takes the connections that are idle; no caller gets one any more.
     pub(crate) fn close(&self) -> Vec<PooledConnection> {
         let mut state = self.lock();
         state.is_closed = true;

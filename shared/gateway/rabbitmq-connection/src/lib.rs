@@ -2,9 +2,10 @@
 //! documents, without the gateway. The functions do not use it; they make connections by the same
 //! parts of [`rabbitmq`], and keep them in a way that survives being frozen.
 //!
-//! A [`ConnectionConfig`] is read from the program's surroundings by [`ConnectionArguments::load`].
-//! A [`ConnectionManager`] holds one connection, watches it by a [`ConnectionMonitor`] and makes it
-//! again by a [`RetryPolicy`]; a [`ConnectionPool`] keeps several for use in turn.
+//! A [`ConnectionConfig`] is read from arguments, environment and file by
+//! [`ConnectionArguments::load`]. A [`ConnectionManager`] holds one connection, watches it by a
+//! [`ConnectionMonitor`] and makes it again by a [`RetryPolicy`]; a [`ConnectionPool`] keeps
+//! several for use in turn.
 //!
 //! ```text
 //! ConnectionArguments -> ConnectionConfig -> ConnectionManager -> ConnectionMonitor

@@ -1,4 +1,4 @@
-//! One connection, kept for as long as it is wanted.
+//! One connection, kept for as long as the program wants it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,11 +24,11 @@ pub struct ConnectionManager {
     current: Mutex<Option<Current>>,
     retry: Mutex<RetryPolicy>,
     on_connection_lost: Option<Callback>,
-    /// Held by whoever makes or ends the connection.
+    /// Lock that a call holds while it makes or ends the connection.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// The one connection. Dropping it cuts it, even where somebody still holds its monitor.
+/// The one connection. Dropping it cuts it, even if a caller still holds its monitor.
 struct Current {
     monitor: Arc<ConnectionMonitor>,
     connection: Arc<Connection>,
@@ -42,7 +42,8 @@ impl Drop for Current {
 }
 
 impl ConnectionManager {
-    /// A manager without a connection: the state is DISCONNECTED until [`connect`](Self::connect).
+    /// Creates a manager without a connection: the state is DISCONNECTED until
+    /// [`connect`](Self::connect).
     #[must_use]
     pub fn new(config: ConnectionConfig) -> Self {
         Self {
@@ -62,7 +63,7 @@ impl ConnectionManager {
         self
     }
 
-    /// `callback` is called with the reason whenever the connection is lost; it must not block.
+    /// Sets the callback for a lost connection. It is called with the reason; it must not block.
     #[must_use]
     pub fn on_connection_lost(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_connection_lost = Some(Arc::new(callback));
@@ -74,10 +75,10 @@ impl ConnectionManager {
         self.connector.config()
     }
 
-    /// Connects, in one attempt at each address. Where there is a connection already, it stays.
+    /// Connects, in one attempt at each address. A connection that exists already stays.
     ///
     /// # Errors
-    /// When there is no connection afterwards; the state is DISCONNECTED then.
+    /// If there is no connection afterwards; the state is DISCONNECTED then.
     pub async fn connect(&self, deadline: Deadline) -> Result<(), ConnectionError> {
         let _turn = self.turn(deadline).await?;
         if self.get_status() == ConnectionState::Connected {
@@ -90,11 +91,11 @@ impl ConnectionManager {
         Ok(())
     }
 
-    /// Closes the connection politely, or cuts it where that takes too long.
+    /// Closes the connection politely, or cuts it if that takes too long.
     pub async fn disconnect(&self) {
         let _turn = self.turn.lock().await;
         let current = self.current().take();
-        // What is DISCONNECTED stays so.
+        // A state that is DISCONNECTED stays so.
         let _ = self.state.change(ConnectionState::Disconnected);
         if let Some(current) = current {
             current.monitor.stop();
@@ -106,15 +107,15 @@ impl ConnectionManager {
     /// `deadline`.
     ///
     /// # Errors
-    /// When the deadline came first, or the broker refused the login, which another attempt would
-    /// not change. The state is FAILED then.
+    /// If the deadline came first, or the broker refused the login, which another attempt would not
+    /// change. The state is FAILED then.
     pub async fn reconnect(&self, deadline: Deadline) -> Result<(), ConnectionError> {
         let _turn = self.turn(deadline).await?;
         self.persist(deadline).await
     }
 
-    /// Sees to it that there is a connection that can be used: the one that is there where it is
-    /// trusted or answers, or else another one, as [`reconnect`](Self::reconnect) makes it.
+    /// Ensures that there is a usable connection: the present one if it is trusted or answers, or
+    /// else another one, as [`reconnect`](Self::reconnect) makes it.
     ///
     /// # Errors
     /// Those of [`reconnect`](Self::reconnect).
@@ -130,7 +131,7 @@ impl ConnectionManager {
         self.persist(deadline).await
     }
 
-    /// The state of the connection, after a look at it.
+    /// Checks the connection, and returns its state.
     pub fn get_status(&self) -> ConnectionState {
         if let Some(current) = self.current().as_ref() {
             current.monitor.notices_a_closed_connection();
@@ -138,7 +139,7 @@ impl ConnectionManager {
         self.state.get()
     }
 
-    /// Every state that the connection comes to.
+    /// Returns a receiver of every state that the connection comes to.
     pub fn subscribe(&self) -> watch::Receiver<ConnectionState> {
         self.state.0.subscribe()
     }
@@ -152,10 +153,10 @@ impl ConnectionManager {
         }
     }
 
-    /// Opens a channel, on a connection that can be used.
+    /// Opens a channel on a usable connection.
     ///
     /// # Errors
-    /// When there is no connection, or it gives no channel.
+    /// If there is no connection, or no channel can be opened on it.
     pub async fn channel(&self, deadline: Deadline) -> Result<Channel, ConnectionError> {
         self.ensure_connected(deadline).await?;
         let connection = self.current().as_ref().map(|current| Arc::clone(&current.connection));
@@ -167,12 +168,12 @@ impl ConnectionManager {
         Ok(channel)
     }
 
-    /// The monitor of the connection, where there is one.
+    /// Returns the monitor of the connection, if there is one.
     pub fn monitor(&self) -> Option<Arc<ConnectionMonitor>> {
         self.current().as_ref().map(|current| Arc::clone(&current.monitor))
     }
 
-    /// Attempts and delays since the retry policy was last reset.
+    /// Returns attempts and delays since the retry policy was last reset.
     pub fn retry_stats(&self) -> RetryStats {
         self.retry().stats()
     }
@@ -188,7 +189,7 @@ impl ConnectionManager {
         let mut delay = Duration::ZERO;
         loop {
             let retries = self.retry().stats().attempts;
-            // A first attempt is no reconnection.
+            // A first attempt does not count as a reconnection.
             if (retries > 0 || self.state.get() == ConnectionState::Reconnecting)
                 && let Some(peer) = self.connector.peer()
             {
@@ -212,10 +213,10 @@ impl ConnectionManager {
         }
     }
 
-    /// Takes `connection` for the one connection, and watches it.
+    /// Makes `connection` the one connection, and watches it.
     fn install(&self, connection: Connection, attempt: Attempt<'_>) {
         let connection = Arc::new(connection);
-        // Before anybody can tell that it is lost.
+        // Before a caller can see that it is lost.
         attempt.end(ConnectionState::Connected);
         let (state, callback) = (Arc::clone(&self.state), self.on_connection_lost.clone());
         let on_lost = move |why: &str| {
@@ -228,7 +229,7 @@ impl ConnectionManager {
         *self.current() = Some(Current { monitor, connection });
     }
 
-    /// Cuts the connection, where there is one.
+    /// Cuts the connection, if there is one.
     fn drop_current(&self) {
         let current = self.current().take();
         if let Some(current) = current {
@@ -258,7 +259,7 @@ impl fmt::Debug for ConnectionManager {
     }
 }
 
-/// The state, which changes only as the model allows.
+/// State of the connection, which changes only as the model allows.
 struct StateCell(watch::Sender<ConnectionState>);
 
 impl StateCell {
@@ -281,7 +282,8 @@ impl StateCell {
         result
     }
 
-    /// The open connection is gone. One that is not counted as open cannot be lost.
+    /// Notes that the open connection is lost. A connection that does not count as open cannot be
+    /// lost.
     fn lose(&self) {
         let _ = self.change(ConnectionState::Reconnecting);
     }
@@ -298,7 +300,7 @@ impl StateCell {
     }
 }
 
-/// An attempt under way. One that is dropped unfinished leaves the state DISCONNECTED.
+/// An attempt in progress. If it is dropped unfinished, the state is DISCONNECTED.
 struct Attempt<'a> {
     state: &'a StateCell,
     is_over: bool,

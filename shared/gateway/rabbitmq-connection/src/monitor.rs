@@ -1,4 +1,4 @@
-//! Notices when a connection is lost.
+//! Detection of a lost connection.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,9 +15,9 @@ const PROBE: Duration = Duration::from_secs(1);
 
 type OnLost = Box<dyn FnOnce(&str) + Send>;
 
-/// Watches one connection, `ConnectionMonitor` of the connection model. It is evaluated when the
-/// connection is needed, which is all that a function that freezes can rely on; in between it
-/// listens to the connection's events and misses heartbeats.
+/// Watches one connection: `ConnectionMonitor` of the connection model. It is evaluated when the
+/// connection is needed, since a function that freezes cannot rely on more; in between it listens
+/// to the connection's events and counts missed heartbeats.
 pub struct ConnectionMonitor {
     connection: Arc<Connection>,
     alarm: Arc<Alarm>,
@@ -25,7 +25,7 @@ pub struct ConnectionMonitor {
 }
 
 impl ConnectionMonitor {
-    /// `on_connection_lost` is called once at most, with the reason.
+    /// Starts the watch. `on_connection_lost` is called once at most, with the reason.
     pub(crate) fn start(connection: Arc<Connection>, on_connection_lost: OnLost) -> Self {
         let alarm =
             Arc::new(Alarm { peer: connection.peer.clone(), on_lost: Mutex::new(Some(on_connection_lost)) });
@@ -34,7 +34,7 @@ impl ConnectionMonitor {
         Self { connection, alarm, watch: tokio::spawn(watched).abort_handle() }
     }
 
-    /// Ends the watch without a word.
+    /// Ends the watch without a call of `on_connection_lost`.
     pub fn stop(&self) {
         self.watch.abort();
         self.alarm.disarm();
@@ -46,13 +46,14 @@ impl ConnectionMonitor {
         self.connection.heartbeat()
     }
 
-    /// Returns the time at which the broker was last heard of, by a heartbeat or anything else.
+    /// Returns the time at which the broker last sent a heartbeat or any other frame.
     #[must_use]
     pub fn last_heartbeat(&self) -> Timestamp {
         Timestamp::now().checked_sub(self.connection.pulse().age()).unwrap_or(Timestamp::MIN)
     }
 
-    /// Whether the connection can be used now: it is trusted, or it answered, or it is lost.
+    /// True if the connection can be used now: it is trusted, or it answered. If it cannot, it is
+    /// lost.
     pub async fn evaluate(&self, deadline: Deadline) -> bool {
         if !self.notices_a_closed_connection() {
             return false;
@@ -67,7 +68,7 @@ impl ConnectionMonitor {
         }
     }
 
-    /// Asks the broker for an answer. A connection that gives none is lost.
+    /// Asks the broker for an answer. A connection without an answer is lost.
     pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
         let health = self.connection.check_health(deadline).await;
         if health.is_healthy() {
@@ -78,7 +79,7 @@ impl ConnectionMonitor {
         health
     }
 
-    /// Whether the connection is open as far as this side knows; if not, it is lost.
+    /// True if the connection is open as far as this side knows; if not, it is lost.
     pub(crate) fn notices_a_closed_connection(&self) -> bool {
         let is_open = self.connection.is_connected();
         if !is_open {
@@ -100,7 +101,7 @@ impl fmt::Debug for ConnectionMonitor {
     }
 }
 
-/// Tells of the loss, once.
+/// Callback for the loss, which is called once.
 struct Alarm {
     peer: Peer,
     on_lost: Mutex<Option<OnLost>>,
@@ -108,7 +109,7 @@ struct Alarm {
 
 impl Alarm {
     fn raise(&self, why: &str) {
-        // Under the lock, so that nobody is told after `disarm`.
+        // Under the lock, so that there is no call after `disarm`.
         let mut on_lost = self.on_lost.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(on_lost) = on_lost.take() {
             events::lost(&self.peer, why);

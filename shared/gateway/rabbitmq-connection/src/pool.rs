@@ -1,4 +1,4 @@
-//! Connections that are kept between uses, under a bound.
+//! Pool: connections that are kept between uses, up to a limit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +11,17 @@ use rabbitmq::{ConnectionConfig, ConnectionError, Jitter, PoolStats, RetryPolicy
 use crate::capacity::Capacity;
 use crate::pooled::PooledConnection;
 
-/// Time that the polite end of a channel may take when its connection goes back.
+/// Longest time for closing a channel politely when its connection goes back.
 const RESET: Duration = Duration::from_secs(3);
 
-/// Time for which a broker that cannot be reached is tried again, within half of the caller's time.
+/// Time for which the pool retries a broker that cannot be reached, within half of the caller's
+/// time.
 const RETRY_FOR: Duration = Duration::from_secs(8);
 
 /// Size of a pool, and the time that its callers may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// Maximum number of connections that are open at once, in use or not; at least 1.
+    /// Most connections that are open at once, in use or not; at least 1.
     pub max_size: usize,
     /// Time that [`acquire`](ConnectionPool::acquire) waits for a connection to become free; at
     /// least 1 s.
@@ -33,7 +34,7 @@ impl Default for PoolLimits {
     }
 }
 
-/// A limit out of its range.
+/// Error of a limit out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says which range it is")]
 pub enum InvalidPoolLimits {
@@ -43,7 +44,7 @@ pub enum InvalidPoolLimits {
     Timeout,
 }
 
-/// Reason for which a pool gave no connection.
+/// Reason why a pool gave no connection.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum PoolError {
     /// Every connection that the pool may have was in use.
@@ -57,16 +58,18 @@ pub enum PoolError {
     Connection(#[from] ConnectionError),
 }
 
-/// The connections of one configuration, `ConnectionPool` of the connection model. Who waits gets a
-/// connection in the order of waiting, and may stop waiting at any point.
+/// Connections of one configuration: `ConnectionPool` of the connection model. Waiting callers get
+/// a connection in their order, and may stop waiting at any point.
 pub struct ConnectionPool {
     connector: Connector,
     capacity: Arc<Capacity>,
 }
 
 impl ConnectionPool {
+    /// Creates a pool without connections.
+    ///
     /// # Errors
-    /// When a limit is out of its range.
+    /// If a limit is out of its range.
     pub fn new(config: ConnectionConfig, limits: PoolLimits) -> Result<Self, InvalidPoolLimits> {
         if limits.max_size == 0 {
             return Err(InvalidPoolLimits::MaxSize);
@@ -80,10 +83,11 @@ impl ConnectionPool {
 
     /// Takes a connection that answers: one that is idle, or a new one. Dropping it cuts it;
     /// [`release`](Self::release) keeps it for others. A broker that cannot be reached is tried
-    /// again for a while, and half of the time is kept for what the connection is wanted for.
+    /// again for a while, and half of the time is kept for the connection's use.
     ///
     /// # Errors
-    /// [`PoolError::PoolTimeout`] when none became free in time, or why a new one could not be had.
+    /// [`PoolError::PoolTimeout`] if none became free in time, or the reason why no new one could
+    /// be opened.
     pub async fn acquire(&self, deadline: Deadline) -> Result<PooledConnection, PoolError> {
         let started = Instant::now();
         let Some((place, idle)) = self.capacity.enter(deadline).await else {
@@ -95,7 +99,7 @@ impl ConnectionPool {
         if self.capacity.is_closed() {
             return Err(PoolError::Closed);
         }
-        // One is enough for a use; the others wait for their own.
+        // One channel is enough for a use; other callers wait for their own.
         if let Some(mut idle) = idle
             && idle.answers(deadline).await
         {
@@ -112,12 +116,13 @@ impl ConnectionPool {
         Ok(pooled)
     }
 
-    /// Gives a connection back, for others to use. Its channel ends with all that was open on it.
+    /// Gives a connection back, for others to use. Its channel ends with everything that was open
+    /// on it.
     pub async fn release(&self, connection: PooledConnection) {
         connection.release(Deadline::after(RESET)).await;
     }
 
-    /// Closes the connections that are idle, and those in use as they come back. Nobody gets one
+    /// Closes the connections that are idle, and those in use as they come back. No caller gets one
     /// any more.
     pub async fn close(&self) {
         for idle in self.capacity.close() {
@@ -125,7 +130,7 @@ impl ConnectionPool {
         }
     }
 
-    /// The counts at this moment.
+    /// Returns the counts at this moment.
     pub fn get_stats(&self) -> PoolStats {
         self.capacity.stats()
     }

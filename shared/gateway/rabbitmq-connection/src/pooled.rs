@@ -10,8 +10,8 @@ use rabbitmq::{ConnectionError, HealthStatus};
 
 use crate::capacity::Place;
 
-/// A connection with a channel, `PooledConnection` of the connection model. Dropping one that is in
-/// use cuts it, so whatever was open on it ends;
+/// A connection with a channel: `PooledConnection` of the connection model. Dropping one that is in
+/// use cuts it, so everything that was open on it ends;
 /// [`ConnectionPool::release`](crate::ConnectionPool::release) keeps it.
 pub struct PooledConnection {
     // In this order: the connection ends before its place becomes free.
@@ -24,18 +24,18 @@ pub struct PooledConnection {
 }
 
 impl PooledConnection {
-    /// A connection in use, which has just answered with `health`.
+    /// Makes a connection in use, which has just answered with `health`.
     pub(crate) fn new(connection: Connection, channel: Channel, health: HealthStatus, place: Place) -> Self {
         let now = Timestamp::now();
         Self { connection, channel, created_at: now, last_used: now, health, place: Some(place) }
     }
 
-    /// A channel of the connection's user, with nothing open on it at first.
+    /// Channel for the connection's user, with nothing open on it at first.
     pub fn channel(&self) -> &Channel {
         &self.channel
     }
 
-    /// Whether it was acquired and not released.
+    /// True if the connection was acquired and not released.
     pub fn in_use(&self) -> bool {
         self.place.is_some()
     }
@@ -51,21 +51,21 @@ impl PooledConnection {
     }
 
     /// Returns the result of the connection's last check: the broker opens a channel for each use,
-    /// and the check looks at how soon it did.
+    /// and the check measures how soon it did.
     pub fn health_status(&self) -> &HealthStatus {
         &self.health
     }
 
-    /// Asks the broker for an answer, and says whether it came.
+    /// Asks the broker for an answer; true if it came.
     pub async fn check_health(&mut self, deadline: Deadline) -> bool {
         self.health = self.connection.check_health(deadline).await;
         self.health.is_healthy()
     }
 
-    /// Ends the channel with all that was open on it, and opens another one.
+    /// Ends the channel with everything that was open on it, and opens another one.
     ///
     /// # Errors
-    /// When the broker did not answer; the connection is of no use any more.
+    /// If the broker did not answer; the connection cannot be used any more.
     pub async fn reset(&mut self, deadline: Deadline) -> Result<(), ConnectionError> {
         self.connection.close_channel(&self.channel, deadline).await?;
         self.channel = self.connection.open_channel(deadline).await?;
@@ -84,7 +84,8 @@ impl PooledConnection {
         self.connection.staleness()
     }
 
-    /// Opens a channel on a connection that was idle, which proves that it lives.
+    /// Opens a channel on a connection that was idle, which proves that it is alive; true if it
+    /// succeeded.
     pub(crate) async fn answers(&mut self, deadline: Deadline) -> bool {
         let Some((channel, health)) = self.connection.reopen(self.staleness(), deadline).await else {
             return false;
@@ -99,7 +100,7 @@ impl PooledConnection {
         self.place = Some(place);
     }
 
-    /// Ends the use and gives the place, which the caller passes on.
+    /// Ends the use and returns the place, which the caller passes on.
     fn mark_available(&mut self) -> Option<Place> {
         self.connection.mark_unused();
         self.last_used = Timestamp::now();

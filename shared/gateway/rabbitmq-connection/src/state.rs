@@ -1,4 +1,4 @@
-//! Where a connection stands.
+//! States of a connection.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionState {
-    /// There is no connection, and nobody wants one.
+    /// There is no connection, and none is wanted.
     Disconnected,
     /// A first connection is being made.
     Connecting,
@@ -31,22 +31,22 @@ pub enum ConnectionState {
     Failed,
 }
 
-/// A change of state that the model does not know.
+/// Error of a change of state that the model does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a connection that is {from} cannot become {to}")]
 pub struct IllegalTransition {
-    /// The state before.
+    /// State before the change.
     pub from: ConnectionState,
-    /// The state that may not follow.
+    /// State that may not follow.
     pub to: ConnectionState,
 }
 
 impl ConnectionState {
-    /// Every state, each once.
+    /// All states, each once.
     pub const ALL: [Self; 5] =
         [Self::Disconnected, Self::Connecting, Self::Connected, Self::Reconnecting, Self::Failed];
 
-    /// The states that may follow this one.
+    /// Returns the states that may follow this one.
     #[must_use]
     pub const fn successors(self) -> &'static [Self] {
         match self {
@@ -58,8 +58,10 @@ impl ConnectionState {
         }
     }
 
+    /// Changes to the state `next`.
+    ///
     /// # Errors
-    /// When `next` may not follow.
+    /// If `next` may not follow.
     pub fn transition_to(self, next: Self) -> Result<Self, IllegalTransition> {
         if self.successors().contains(&next) {
             Ok(next)
@@ -68,7 +70,7 @@ impl ConnectionState {
         }
     }
 
-    /// The model's name for it.
+    /// Returns the state's name in the model.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! PEM material that a configuration names by its files.
+//! PEM files that a configuration names.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::arguments::Faults;
 
-/// A file, and the setting that names it.
+/// A file, with the name of the setting that gives its path.
 pub(crate) type Named = (String, PathBuf);
 
 pub(crate) struct TlsFiles {
@@ -17,8 +17,7 @@ pub(crate) struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// Reads the files where TLS is on, and tells what is wrong with them. Their contents are never
-    /// shown.
+    /// Reads the files if TLS is on, and notes their faults. Their contents are never shown.
     pub(crate) fn read(self, is_on: bool, faults: &mut Faults) -> Option<TlsConfig> {
         if !is_on {
             for (place, _) in [self.authorities, self.certificate, self.key].into_iter().flatten() {
@@ -44,7 +43,7 @@ impl TlsFiles {
         if let (Some(certificate), Some(key)) = (certificate, key) {
             let (certificate, key) = (certificate.expose_secret(), key.expose_secret());
             config.key_store = Some(SecretString::from(format!("{certificate}\n{key}")));
-            // Of authorities that cannot be used it has been told.
+            // Authorities that cannot be used are a fault that was noted before.
             if has_authorities || self.authorities.is_none() {
                 check(self.certificate.as_ref(), &config, faults);
             }
@@ -63,7 +62,8 @@ fn read_file(place: &str, path: &Path, faults: &mut Faults) -> Option<SecretStri
     }
 }
 
-/// Says whether the material can be used, where `named` gave any of it.
+/// True if the material can be used, or if `named` gave none of it; otherwise the fault is noted at
+/// that setting.
 fn check(named: Option<&Named>, config: &TlsConfig, faults: &mut Faults) -> bool {
     let (Some((place, _)), Err(why)) = (named, config.check()) else { return true };
     faults.push(place, format!("cannot be used: {why}"));
