@@ -1,9 +1,9 @@
-//! Uploads that are waited for: an index of the items whose payload the client puts by itself, in
-//! the order of the time at which to look whether it did.
+//! Awaited uploads: an index of the items whose payload the client puts by itself, in the order of
+//! the time at which to check if it did.
 //!
-//! Only items that wait have the index's attributes, so the index is as small as what is under way.
-//! Its key is one of [`SHARDS`], by the batch's id, so that a flood of uploads is not one
-//! partition's.
+//! Only awaited items have the index's attributes, so the index is as small as the number of
+//! uploads in progress. Its key is one of [`SHARDS`], by the batch's id, so that a flood of uploads
+//! is not in one partition.
 
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
@@ -19,27 +19,27 @@ use uuid::Uuid;
 use crate::item::{readable, text, time};
 use crate::{Accepted, AcceptedError, Item};
 
-/// The index.
+/// Name of the index.
 pub const AWAITED_INDEX: &str = "awaited-index";
 
 /// Number of keys of the index.
 pub const SHARDS: u8 = 16;
 
-/// Pages of a shard that one call asks for.
+/// Most pages of a shard that one call reads.
 const PAGES: u8 = 8;
 
-/// An upload that was not heard of when its time was over.
+/// An upload of which no arrival is noted and whose time has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwaitedUpload {
-    /// The tenant, the first part of the item's key.
+    /// Tenant of the batch, the first part of the item's key.
     pub tenant_id: Uuid,
-    /// The batch, the second part of the item's key.
+    /// Id of the batch, the second part of the item's key.
     pub batch_id: Uuid,
     received_at: Timestamp,
     /// Time until which the payload could be put, in the item's own spelling.
     upload_expires_at: Timestamp,
-    /// Time to look whether the payload was put.
+    /// Time at which to check if the payload was put.
     awaited_until: Timestamp,
 }
 
@@ -60,7 +60,7 @@ impl AwaitedUpload {
 /// Result of a claim to send the notification of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// The caller is to send the notification.
+    /// The caller must send the notification.
     Yes,
     /// The notification was sent not long ago.
     Recently,
@@ -68,7 +68,7 @@ pub enum Taken {
     NotAccepted,
 }
 
-/// The index's attributes of an item that waits.
+/// Returns the index's attributes of an awaited item.
 pub(crate) fn attributes(batch_id: Uuid, expires_at: Timestamp) -> [(&'static str, AttributeValue); 2] {
     [
         ("awaited", shard(batch_id.as_bytes().last().copied().unwrap_or_default())),
@@ -81,11 +81,11 @@ fn shard(number: u8) -> AttributeValue {
 }
 
 impl Accepted {
-    /// Uploads that it was time to look for before `before`, the oldest first: up to `limit` of
+    /// Returns uploads that had to be checked before `before`, the oldest first: up to `limit` of
     /// each of the [`SHARDS`].
     ///
     /// # Errors
-    /// When the table does not answer. An item of another form is logged and left out.
+    /// If the table does not respond. A malformed item is logged and left out.
     pub async fn awaited(&self, before: Timestamp, limit: u16) -> Result<Vec<AwaitedUpload>, AcceptedError> {
         let mut awaited = Vec::new();
         for number in 0..SHARDS {
@@ -104,11 +104,11 @@ impl Accepted {
         Ok(awaited)
     }
 
-    /// Marks an upload as never used, and waits for it no longer. Gives whether it was this call
-    /// that did: not where another one was faster, or the upload's time was extended meanwhile.
+    /// Marks an upload as never used, so that it is not awaited any more. True if this call did it;
+    /// false if another one was faster, or the upload's time was extended meanwhile.
     ///
     /// # Errors
-    /// When the table does not answer.
+    /// If the table does not respond.
     pub async fn expire(&self, upload: &AwaitedUpload) -> Result<bool, AcceptedError> {
         let update = self
             .of_awaited(upload)
@@ -118,28 +118,29 @@ impl Accepted {
         Ok(done(update).await? == Taken::Yes)
     }
 
-    /// Waits no longer for an upload that arrived. Repeated, it changes nothing.
+    /// Ends the wait for an upload that arrived. A repeated call changes nothing.
     ///
     /// # Errors
-    /// When the table does not answer.
+    /// If the table does not respond.
     pub async fn arrived(&self, upload: &AwaitedUpload) -> Result<(), AcceptedError> {
         done(received(self.of_awaited(upload))).await.map(drop)
     }
 
-    /// Notes that a batch's payload arrived: from then on no upload is offered for it. Repeated by
-    /// the batch's id, it changes nothing.
+    /// Notes that a batch's payload arrived: from then on no upload is offered for it. A repeated
+    /// call with the batch's id changes nothing.
     ///
     /// # Errors
-    /// When the table does not answer.
+    /// If the table does not respond.
     pub async fn note_arrival(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), AcceptedError> {
         let update = self.update(tenant_id, batch_id).condition_expression("attribute_exists(batchId)");
         done(received(update)).await.map(drop)
     }
 
-    /// Looks for an upload again at `until`: it arrived, but is not worked on yet.
+    /// Schedules another check of an upload at `until`: it arrived, but its batch is not in the
+    /// database yet.
     ///
     /// # Errors
-    /// When the table does not answer.
+    /// If the table does not respond.
     pub async fn look_again(&self, upload: &AwaitedUpload, until: Timestamp) -> Result<(), AcceptedError> {
         let update = self
             .of_awaited(upload)
@@ -148,11 +149,11 @@ impl Accepted {
         done(update).await.map(drop)
     }
 
-    /// Takes it upon the caller to tell of a batch's payload, unless somebody did so after
-    /// `told_before`. By the condition, of many at once one gets it.
+    /// Claims the notification of a batch's payload for the caller, unless one was sent after
+    /// `told_before`. The write is conditional, so of concurrent callers only one gets the claim.
     ///
     /// # Errors
-    /// When the table does not answer.
+    /// If the table does not respond.
     pub async fn take(
         &self,
         tenant_id: Uuid,
@@ -170,10 +171,10 @@ impl Accepted {
         done(update).await
     }
 
-    /// Gives back what was taken and not told.
+    /// Releases the claim of a notification that was not sent.
     ///
     /// # Errors
-    /// When the table does not answer.
+    /// If the table does not respond.
     pub async fn put_back(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), AcceptedError> {
         let update = self
             .update(tenant_id, batch_id)
@@ -191,7 +192,7 @@ impl Accepted {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
     }
 
-    /// A change of an item that still waits as it did when it was read.
+    /// Makes an update on the condition that the item is still awaited as when it was read.
     fn of_awaited(&self, upload: &AwaitedUpload) -> UpdateItemFluentBuilder {
         self.update(upload.tenant_id, upload.batch_id)
             .condition_expression("awaitedUntil = :awaitedUntil AND uploadExpiresAt = :uploadExpiresAt")
@@ -200,8 +201,8 @@ impl Accepted {
     }
 }
 
-/// A shard's first uploads. What cannot be read stays in the index, so the next page is asked where
-/// such items leave no room for others.
+/// Reads a shard's first uploads. Malformed items stay in the index, so the next page is read if
+/// they leave no room for others.
 async fn of_shard(query: QueryFluentBuilder, limit: u16) -> Result<Vec<AwaitedUpload>, AcceptedError> {
     let (mut found, mut from) = (Vec::new(), None);
     for _ in 0..PAGES {
@@ -221,7 +222,7 @@ fn read(item: Item) -> Result<AwaitedUpload, AcceptedError> {
     failure::malformed::from_item(item).map_err(AcceptedError::unreadable)
 }
 
-/// The change of an item whose payload is there.
+/// Completes the update of an item whose payload is there.
 fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
     update
         .update_expression("SET #status = :received REMOVE awaited, awaitedUntil")
@@ -229,7 +230,8 @@ fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
         .expression_attribute_values(":received", text(BatchStatus::Received))
 }
 
-/// Tells whether the condition held, and if not, whether there is an item at all.
+/// Sends an update, and returns whether its condition held, and if not, whether there is an item at
+/// all.
 async fn done(update: UpdateItemFluentBuilder) -> Result<Taken, AcceptedError> {
     let error = match update.send().await {
         Ok(_) => return Ok(Taken::Yes),

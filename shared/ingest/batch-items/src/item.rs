@@ -1,4 +1,4 @@
-//! Batches as items.
+//! Items of batches.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -18,7 +18,7 @@ use crate::{AcceptedError, Item, awaited};
 /// Time for which an item is kept after it was written.
 pub(crate) const KEPT: Duration = Duration::from_secs(30 * 86_400);
 
-/// An item's attributes as they stand in the table.
+/// Attributes of an item as they stand in the table.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {
@@ -43,15 +43,15 @@ struct Stored {
 }
 
 impl Stored {
-    /// Returns the time until which the payload may be put. Nobody may put it any more once it
-    /// arrived: then the item is not waited for, and did not expire either.
+    /// Returns the time until which the payload may be put. It may not be put any more once it
+    /// arrived: then the item is not awaited, and did not expire either.
     fn upload_expires_at(&self) -> Option<Timestamp> {
         let is_open = self.awaited.is_some() || self.status == BatchStatus::Expired;
         self.upload_expires_at.filter(|_| is_open)
     }
 }
 
-/// The item of a batch, written at `now`.
+/// Makes the item of a batch, written at `now`.
 pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
     let AcceptedBatch { metadata, payload_bytes, cnpjs, upload_expires_at } = batch;
     let status =
@@ -100,7 +100,7 @@ fn set(cnpjs: &CnpjAccess) -> Option<AttributeValue> {
     }
 }
 
-/// A dropped object, with the names of its members.
+/// Returns the attribute of a dropped object, with the names of its members.
 fn map(source: &Source) -> AttributeValue {
     let Source { bucket, key, etag, version_id } = source;
     let version_id = version_id.as_ref().map(|id| ("version_id", id));
@@ -131,8 +131,8 @@ pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
     })
 }
 
-/// Reads those of many items that have the right form. The others are logged and left out, so that
-/// one of them does not hide what is beside it.
+/// Reads the well-formed ones of many items. The others are logged and left out, so that a
+/// malformed item does not hide the others.
 pub(crate) fn readable<T>(
     items: Vec<Item>,
     read: impl Fn(Item) -> Result<T, AcceptedError>,
@@ -154,7 +154,8 @@ pub(crate) fn readable<T>(
     })
 }
 
-/// A part of an item's key. A tenant's id and a batch's have 36 characters.
+/// Returns a part of an item's key, at most 36 characters: as many as the ids of tenants and
+/// batches have.
 fn key(item: &Item, name: &str) -> Option<String> {
     Some(item.get(name)?.as_s().ok()?.chars().take(36).collect())
 }
@@ -163,7 +164,7 @@ pub(crate) fn text(value: impl Display) -> AttributeValue {
     AttributeValue::S(value.to_string())
 }
 
-/// ISO 8601 with microseconds always, so that times compare as text.
+/// Writes a time in ISO 8601 with microseconds always, so that times compare as text.
 pub(crate) fn time(time: Timestamp) -> AttributeValue {
     AttributeValue::S(format!("{time:.6}"))
 }

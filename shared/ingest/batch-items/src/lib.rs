@@ -1,9 +1,10 @@
-//! Batch items: what DynamoDB knows of a batch from its acceptance on, so that it can be asked for
-//! before PostgreSQL knows it.
+//! Batch items: DynamoDB's record of a batch from its acceptance on, so that the batch can be read
+//! before PostgreSQL has it.
 //!
-//! One item a batch, by `tenantId` and `batchId`. Ids are UUIDs of version 7, so a tenant's items
-//! are in the order of their receipt. An item is never deleted by us: DynamoDB's TTL removes it 30
-//! days after it was written, when PostgreSQL has long known its batch or nobody ever will.
+//! There is one item a batch, by `tenantId` and `batchId`. Ids are UUIDs of version 7, so a
+//! tenant's items are in the order of their receipt. This code never deletes an item: DynamoDB's
+//! TTL removes it 30 days after it was written, when PostgreSQL has long had its batch, or will
+//! never have it.
 
 mod awaited;
 mod item;
@@ -28,20 +29,20 @@ use uuid::Uuid;
 
 type Item = HashMap<String, AttributeValue>;
 
-/// The table of batch items.
+/// Client of the table of batch items.
 #[derive(Clone, Debug)]
 pub struct Accepted {
     dynamodb: Client,
     table: String,
 }
 
-/// Reason for which an item was not read or written.
+/// Reason why an item was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptedError {
-    /// The table did not answer; whether a write was done is not known.
+    /// The table did not respond; it is unknown whether a write was done.
     #[error("the table of batch items is unavailable")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
-    /// An item has another form.
+    /// The item is malformed.
     #[error("a batch item cannot be read")]
     Unreadable(#[source] Box<dyn Error + Send + Sync>),
 }
@@ -52,10 +53,10 @@ pub enum Stored {
     /// The item has the batch as it was first put, with an upload expiry no earlier than the
     /// batch's.
     Written,
-    /// The item says that the payload arrived, so nobody may put it any more.
+    /// The payload arrived, so it may not be put any more.
     Arrived,
-    /// The item of an upload was removed so long after its request. The batch's fate is known
-    /// elsewhere.
+    /// The item of an upload was removed, because its request was so long ago. The database has the
+    /// batch's outcome.
     Gone,
 }
 
@@ -90,21 +91,21 @@ impl AcceptedError {
 }
 
 impl Accepted {
-    /// `table` must have the index [`AWAITED_INDEX`].
+    /// Creates the client. `table` must have the index [`AWAITED_INDEX`].
     #[must_use]
     pub fn new(dynamodb: Client, table: String) -> Self {
         Self { dynamodb, table }
     }
 
-    /// Writes a batch's item, by tenant and batch, if there is none. One that is there keeps what
-    /// it says, among it what its payload may load: only the time until which it is kept is
-    /// extended, and that of an upload, as long as its payload has not arrived.
+    /// Writes a batch's item, by tenant and batch, if there is none. An existing item keeps its
+    /// content, including the establishments that its payload may load: only the time until which
+    /// it is kept is extended, and that of an upload, as long as its payload has not arrived.
     ///
     /// # Errors
-    /// When the table does not answer.
+    /// If the table does not respond.
     pub async fn put(&self, batch: &AcceptedBatch) -> Result<Stored, AcceptedError> {
         let now = Timestamp::now();
-        // By then TTL may have removed an item that said that the payload arrived.
+        // By then TTL may have removed an item of a payload that arrived.
         let may_be_gone = batch.upload_expires_at.is_some()
             && now.duration_since(batch.metadata.received_at).unsigned_abs() >= item::KEPT;
         if !may_be_gone && self.create(batch, now).await? {
@@ -113,7 +114,7 @@ impl Accepted {
         self.extend(batch, now).await
     }
 
-    /// Returns whether there was no item.
+    /// Creates an item; true if there was none.
     async fn create(&self, batch: &AcceptedBatch, now: Timestamp) -> Result<bool, AcceptedError> {
         let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item::of(batch, now)));
         match put.condition_expression("attribute_not_exists(batchId)").send().await {
@@ -157,10 +158,11 @@ impl Accepted {
         }
     }
 
-    /// Reads a batch, as it was written last; `None` if the viewer is shown none of that id.
+    /// Reads a batch as it was written last; `None` if there is none of that id that the viewer may
+    /// see.
     ///
     /// # Errors
-    /// When the table does not answer, or the item has another form.
+    /// If the table does not respond, or the item is malformed.
     pub async fn get(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Option<AcceptedBatch>, AcceptedError> {
         let get = self
             .dynamodb
@@ -178,7 +180,7 @@ impl Accepted {
 /// Returns the state of the item for which an upload was not offered.
 fn instead(item: Option<Item>) -> Result<Stored, AcceptedError> {
     let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(Stored::Gone) };
-    // A later time stands there where the payload has not arrived.
+    // A later time stands there if the payload has not arrived.
     let is_open = item::read(item)?.upload_expires_at.is_some();
     Ok(if is_open { Stored::Written } else { Stored::Arrived })
 }

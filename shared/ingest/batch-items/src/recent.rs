@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{Accepted, AcceptedError, item};
 
-/// The most items that [`Accepted::recent`] looks at in one call.
+/// Most items that [`Accepted::recent`] reads in one call.
 pub const MAX_PAGE: u16 = 1000;
 
 /// Conditions of the items that are wanted.
@@ -26,22 +26,22 @@ pub struct Wanted {
     pub source_key: Option<SourceKey>,
 }
 
-/// Page of a tenant's items, and how far the search went.
+/// Page of a tenant's items, and the end of the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
-    /// The newest first.
+    /// Batches, the newest first.
     pub batches: Vec<AcceptedBatch>,
-    /// The last batch that was looked at, where older ones may follow. Every wanted batch that is
-    /// not older than it is among `batches`.
+    /// Last batch that was searched, if older ones may follow. Every wanted batch that is not older
+    /// than it is among `batches`.
     pub looked_to: Option<Uuid>,
 }
 
 impl Accepted {
-    /// Looks at up to `limit` (at most [`MAX_PAGE`]) of a tenant's batches, the newest first, and
-    /// gives those that the viewer is shown and that are wanted, with the wanted status at `now`.
+    /// Searches up to `limit` (at most [`MAX_PAGE`]) of a tenant's batches, the newest first, and
+    /// returns those that the viewer may see and that are wanted, with the wanted status at `now`.
     ///
     /// # Errors
-    /// When the table does not answer. An item of another form is logged and left out.
+    /// If the table does not respond. A malformed item is logged and left out.
     pub async fn recent(
         &self,
         viewer: &Viewer,
@@ -83,8 +83,8 @@ impl Accepted {
 }
 
 impl Wanted {
-    /// The oldest and the newest id that is wanted; `None` if there is none between them. As text,
-    /// ids are in the order of their numbers.
+    /// Returns the oldest and the newest id that is wanted; `None` if there is none between them.
+    /// As text, ids are in the order of their numbers.
     fn range(&self) -> Option<(Uuid, Uuid)> {
         let oldest = self.down_to.unwrap_or(Uuid::nil());
         let newest = match self.before {
@@ -108,7 +108,7 @@ impl Wanted {
     }
 }
 
-/// The batch of an item's key.
+/// Returns the batch of an item's key.
 fn batch_of(key: &crate::Item) -> Result<Uuid, AcceptedError> {
     let id = key.get("batchId").and_then(|value| value.as_s().ok());
     id.and_then(|id| id.parse().ok()).ok_or_else(|| AcceptedError::unreadable("its key is not a batch's id"))
