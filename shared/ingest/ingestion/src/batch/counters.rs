@@ -16,7 +16,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// The items processed.
+    /// Number of the items processed.
     #[must_use]
     pub const fn processed(self) -> u64 {
         self.inserted.saturating_add(self.updated).saturating_add(self.unchanged).saturating_add(self.stale)
@@ -32,25 +32,25 @@ impl Changes {
     }
 }
 
-/// The result of writing a chunk: each of its items counts once.
+/// Result of writing a chunk: each of its items counts once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkResult {
     changes: Changes,
     rejected: u64,
 }
 
-/// The parts do not add up: an item was lost or counted twice.
+/// Error of parts that do not add up: an item was lost or counted twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{accounted} items are accounted for, and there are {items}")]
 pub struct Unbalanced {
-    /// Items that there are.
+    /// Number of items.
     pub items: u64,
-    /// Items that were counted.
+    /// Number of items that were counted.
     pub accounted: u64,
 }
 
 impl ChunkResult {
-    /// The result of a chunk of `items` items.
+    /// Makes the result of a chunk of `items` items.
     ///
     /// # Errors
     /// If processed and rejected items are not all of its items. Such a transaction must not
@@ -66,14 +66,14 @@ impl ChunkResult {
         self.changes
     }
 
-    /// Items that the database refused.
+    /// Number of items that the database refused.
     #[must_use]
     pub const fn rejected(self) -> u64 {
         self.rejected
     }
 }
 
-/// A chunk as the batch's counters see it.
+/// State of a chunk for the batch's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkTally {
     /// A chunk that is not written yet.
@@ -85,7 +85,7 @@ pub enum ChunkTally {
 }
 
 impl ChunkTally {
-    /// The state of the chunk.
+    /// Returns the state of the chunk.
     #[must_use]
     pub const fn status(self) -> ChunkStatus {
         match self {
@@ -96,20 +96,21 @@ impl ChunkTally {
     }
 }
 
-/// A batch's counters. They are derived from its chunks and never counted up, so they cannot drift.
+/// Counters of a batch. They are derived from its chunks and never counted up, so they cannot
+/// drift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Number of all items of the payload, those in error included.
     pub parsed: u64,
-    /// Items in error, rejected by the database, or in a chunk that failed.
+    /// Number of items in error, rejected by the database, or in a chunk that failed.
     pub failed: u64,
     /// Outcomes of the items that the database took.
     pub changes: Changes,
 }
 
 impl Counters {
-    /// The counters of a sealed batch: the items of its payload, those in error among them, and its
-    /// chunks.
+    /// Derives the counters of a sealed batch: the items of its payload, those in error among them,
+    /// and its chunks.
     #[must_use]
     pub fn derive(parsed: u64, in_error: u64, chunks: impl IntoIterator<Item = ChunkTally>) -> Self {
         let start = Self { parsed, failed: in_error, changes: Changes::default() };
@@ -124,7 +125,7 @@ impl Counters {
         })
     }
 
-    /// Items processed so far.
+    /// Number of items processed so far.
     #[must_use]
     pub const fn processed(self) -> u64 {
         self.changes.processed()

@@ -7,29 +7,29 @@ use super::BatchStatus;
 #[serde(tag = "state", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "`deactivation` of `ProductBatch` in openapi.yaml describes the states")]
 pub enum Deactivation {
-    /// A delta says nothing about what is not in it.
+    /// The load is a delta, which deactivates no product that it lacks.
     NotApplicable,
     /// The batch has chunks that are not done.
     Pending,
     Done {
         deactivated: u64,
-        /// Reason for which nothing was decided for some of its CNPJs.
+        /// Reason why nothing was decided for some of its CNPJs.
         #[serde(default)]
         left_out: Option<SkipReason>,
     },
     Skipped {
         reason: SkipReason,
     },
-    /// The load would deactivate so many products that someone has to confirm it.
+    /// The load would deactivate so many products that a user has to confirm it.
     Held {
         would_deactivate: u64,
-        /// Deactivated for other CNPJs, before products came for which the guard holds.
+        /// Number of products deactivated for other CNPJs, before the guard held some back.
         #[serde(default)]
         deactivated: u64,
     },
 }
 
-/// Reason for which a full load deactivates nothing, or nothing of some CNPJs.
+/// Reason why a full load deactivates nothing, or nothing of some CNPJs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
@@ -40,9 +40,9 @@ pub enum SkipReason {
     UnreadableKey,
     /// The load had more items in error than are recorded, so not all of their keys are known.
     TooManyErrors,
-    /// More has come since for the load's CNPJs than can be searched.
+    /// More batches have come since for the load's CNPJs than can be searched.
     TooLate,
-    /// The load held no item, which is more likely a mistake than an empty pharmacy.
+    /// The load has no item, which is more likely a mistake than an empty pharmacy.
     EmptyLoad,
     /// The load's payload or some of its chunks failed, or it was never uploaded. Only a replay, or
     /// a chunk that was given up and comes after all, can decide.
@@ -86,8 +86,8 @@ impl Deactivation {
         }
     }
 
-    /// The API's form of it, of a batch in this state. How many were deactivated is among the
-    /// batch's changes. Nothing is pending in a batch that is final.
+    /// Returns the API's form of the deactivation, for a batch in this state. The number of
+    /// deactivated products is among the batch's changes. A final batch has nothing pending.
     #[must_use]
     pub const fn report(self, status: BatchStatus) -> DeactivationReport {
         let (state, would_deactivate, reason) = match self {
@@ -118,7 +118,7 @@ impl Default for DeactivationGuard {
 }
 
 impl DeactivationGuard {
-    /// Tells whether a load that would deactivate `missing` of `active` products has to be
+    /// True if a load that would deactivate `would_deactivate` of `active` products has to be
     /// confirmed first.
     #[must_use]
     pub fn holds(self, active: u64, would_deactivate: u64) -> bool {

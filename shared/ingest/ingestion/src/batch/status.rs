@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The state of a batch.
+/// State of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum BatchStatus {
@@ -20,7 +20,7 @@ pub enum BatchStatus {
     PartialFail,
     /// The payload, or every chunk, failed.
     Failed,
-    /// Nothing was ever uploaded to its URL.
+    /// The payload was never uploaded to the URL.
     Expired,
 }
 
@@ -29,7 +29,7 @@ pub enum BatchStatus {
 pub enum BatchEvent {
     /// The payload was stored.
     PayloadArrived,
-    /// The time in which the payload could be put is over.
+    /// The time in which the payload could be put has ended.
     UploadExpired,
     /// Cutting began, for the first time or again after a run died.
     ChunkingBegan,
@@ -51,18 +51,18 @@ pub struct ChunkCounts {
     pub failed: u64,
 }
 
-/// An event that cannot happen in this state, so the caller's view of the batch is wrong.
+/// Error of an event that cannot happen in this state, so the caller's view of the batch is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a batch that is {status}")]
 pub struct IllegalTransition {
-    /// The state that the batch is in.
+    /// State of the batch.
     pub status: BatchStatus,
     /// Event that cannot happen in that state.
     pub event: BatchEvent,
 }
 
 impl BatchStatus {
-    /// Every state, in the order in which a batch has them.
+    /// All states, in the order in which a batch has them.
     pub const ALL: [Self; 8] = [
         Self::AwaitingUpload,
         Self::Received,
@@ -74,15 +74,15 @@ impl BatchStatus {
         Self::Expired,
     ];
 
-    /// The state after an event. A repeated event leaves the state as it is.
+    /// Returns the state after an event. A repeated event leaves the state as it is.
     ///
     /// # Errors
     /// If the event cannot happen in this state.
     pub const fn after(self, event: BatchEvent) -> Result<Self, IllegalTransition> {
         use BatchEvent as On;
         Ok(match (self, event) {
-            // It was uploaded in time and only the notification came late. What storage took is not
-            // lost.
+            // The payload was uploaded in time and only the notification came late. A payload that
+            // storage took is not lost.
             (Self::AwaitingUpload | Self::Expired, On::PayloadArrived) => Self::Received,
             // Storage notifies of an object at least once, also long after.
             (status, On::PayloadArrived) => status,
@@ -107,14 +107,13 @@ impl BatchStatus {
         })
     }
 
-    /// Tells whether the batch's payload and chunks may expire: only a replay would read them
-    /// again.
+    /// True if the batch's payload and chunks may expire: only a replay would read them again.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::PartialFail | Self::Failed | Self::Expired)
     }
 
-    /// The state as the API and the database write it.
+    /// Returns the state's name in the API and the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -143,7 +142,8 @@ impl ChunkCounts {
         self.pending.saturating_add(self.done).saturating_add(self.failed)
     }
 
-    /// The batch's state by its chunks. No chunk at all, as for an empty array, is complete.
+    /// Returns the batch's state by its chunks. A batch without chunks, as for an empty array, is
+    /// complete.
     const fn batch(self) -> BatchStatus {
         match self {
             Self { pending: 1.., .. } => BatchStatus::Processing,
@@ -154,7 +154,7 @@ impl ChunkCounts {
     }
 }
 
-/// The state of a chunk in its generation.
+/// State of a chunk in its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ChunkStatus {
@@ -178,8 +178,8 @@ pub enum ChunkEvent {
 }
 
 impl ChunkStatus {
-    /// The state after an event; the same state if the event came too late or twice. Every event
-    /// has an outcome in every state, since messages are delivered again and out of order.
+    /// Returns the state after an event; the same state if the event came too late or twice. Every
+    /// event has an outcome in every state, since messages are delivered again and out of order.
     #[must_use]
     pub const fn after(self, event: ChunkEvent) -> Self {
         match (self, event) {
@@ -191,7 +191,7 @@ impl ChunkStatus {
         }
     }
 
-    /// The state as the database writes it.
+    /// Returns the state's name in the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
