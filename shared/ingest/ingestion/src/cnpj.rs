@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Characters of a CNPJ without punctuation.
+/// Number of characters of a CNPJ without punctuation.
 const LENGTH: usize = 14;
 
 /// Weights of the first check digit; the second's are these with a 6 before them.
@@ -21,7 +21,7 @@ const WEIGHTS: [u32; 12] = [5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2];
 #[serde(try_from = "String", into = "String")]
 pub struct Cnpj([u8; LENGTH]);
 
-/// Reason for which a text is not a CNPJ. The error does not show the text, which may be anything.
+/// Reason why a text is not a CNPJ. The error does not show the text, which may be anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum CnpjError {
@@ -31,16 +31,17 @@ pub enum CnpjError {
     Character,
     #[error("the check digits do not match")]
     CheckDigits,
-    /// The check digits are right, but nobody has this CNPJ: programs write it if they know none.
+    /// The check digits are right, but no establishment has this CNPJ: programs write it if they
+    /// know none.
     #[error("a CNPJ of zeros belongs to nobody")]
     Zeros,
-    /// A sign, a point or an exponent makes it the number of something else.
+    /// The number has a sign, a point or an exponent, so it is not a CNPJ.
     #[error("a CNPJ given as a number has up to 14 digits and nothing else")]
     Number,
 }
 
 impl Cnpj {
-    /// The check digits that belong to the first twelve characters, given as their values (ASCII
+    /// Calculates the check digits of the first twelve characters, given as their values (ASCII
     /// less 48).
     fn check_digits(values: impl Iterator<Item = u32> + Clone) -> (u32, u32) {
         let first = digit(values.clone().zip(WEIGHTS));
@@ -48,21 +49,21 @@ impl Cnpj {
         (first, second)
     }
 
-    /// The fourteen characters.
+    /// Returns the fourteen characters.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // Only ASCII gets in.
+        // A CNPJ has ASCII characters only.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// The fourteen characters as bytes.
+    /// Returns the fourteen characters as bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; LENGTH] {
         &self.0
     }
 
-    /// Reads the text of a JSON number, which has lost its leading zeros. The check digits show
-    /// whether anything else was lost.
+    /// Reads the text of a JSON number, which has lost its leading zeros. The check digits show if
+    /// another digit was lost.
     ///
     /// # Errors
     /// If it has anything but digits, or too many of them, or is not a CNPJ.
@@ -101,7 +102,8 @@ fn digit(weighted: impl Iterator<Item = (u32, u32)>) -> u32 {
 impl FromStr for Cnpj {
     type Err = CnpjError;
 
-    /// Accepts the usual punctuation (`12.ABC.345/01DE-35`), lower case, and white space around it.
+    /// Reads a CNPJ with the usual punctuation (`12.ABC.345/01DE-35`), in lower case too, and with
+    /// white space around it.
     fn from_str(text: &str) -> Result<Self, CnpjError> {
         let mut characters = [0_u8; LENGTH];
         let mut places = characters.iter_mut();

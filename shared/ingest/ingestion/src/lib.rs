@@ -1,11 +1,11 @@
-//! The product ingest without its I/O: how a payload becomes items, items become products, and
-//! products become chunks, and the states of a batch on the way.
+//! The product ingest without its I/O: the way from a payload to items, from items to products, and
+//! from products to chunks, and the states of a batch on the way.
 //!
 //! [`split`] finds the items in a payload's bytes. [`product::ItemRules`] reads each into a
-//! [`product::Product`] or says what is wrong with it. [`chunk::Planner`] gathers products into
-//! chunks. [`batch`] has the states and the counters, which must add up, and [`payload`] what is
-//! known of a batch before its payload is read. With the feature `generate`, `generate` makes
-//! catalogues for tests.
+//! [`product::Product`] or returns its error. [`chunk::Planner`] gathers products into chunks.
+//! [`batch`] has the states and the counters, which must add up, and [`payload`] the data of a
+//! batch before its payload is read. With the feature `generate`, `generate` makes catalogues for
+//! tests.
 
 pub mod batch;
 pub mod chunk;

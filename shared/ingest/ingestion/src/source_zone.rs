@@ -2,7 +2,7 @@ use std::str::FromStr;
 
 use jiff::tz::TimeZone;
 
-/// The time zone of the sources' clocks, which no date of a payload names.
+/// Time zone of the sources' clocks, which the dates of a payload do not name.
 ///
 /// UTC stands in for a missing or unknown zone, with which no function starts.
 #[derive(Clone, Debug, PartialEq, Eq)]

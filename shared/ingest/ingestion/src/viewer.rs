@@ -1,4 +1,4 @@
-//! Who looks at batches, and which of them they see.
+//! Viewers of batches, and the batches that they may see.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::cnpj::{Cnpj, CnpjError};
 use crate::payload::AcceptedBatch;
 use crate::product::CnpjAccess;
 
-/// A tenant, and the establishments that its caller is limited to. Every query of batches takes
+/// A tenant, with the establishments to which its caller is limited. Every query of batches takes
 /// one, so no route shows more than its caller may see.
 ///
 /// A limited caller sees a batch if one of these holds:
@@ -22,8 +22,8 @@ pub struct Viewer {
 }
 
 impl Viewer {
-    /// The viewer with an API key's limits: `None` if the key is about all of its tenant's
-    /// establishments.
+    /// Makes the viewer with an API key's limits: `None` if the key is not limited to some of its
+    /// tenant's establishments.
     ///
     /// # Errors
     /// If one of `cnpjs` is not a CNPJ.
@@ -35,25 +35,27 @@ impl Viewer {
         Ok(Self { tenant_id, cnpjs })
     }
 
-    /// A viewer of everything of the tenant, for functions that work for nobody in particular.
+    /// Makes a viewer of all batches of the tenant, for functions that work for no particular
+    /// caller.
     #[must_use]
     pub const fn whole(tenant_id: Uuid) -> Self {
         Self { tenant_id, cnpjs: CnpjAccess::Any }
     }
 
-    /// The tenant whose batches it sees.
+    /// Returns the tenant whose batches the viewer sees.
     #[must_use]
     pub const fn tenant_id(&self) -> Uuid {
         self.tenant_id
     }
 
-    /// The establishments that the viewer may load, and that a batch of its own may contain.
+    /// Returns the establishments that the viewer may load, and that a batch of its own may
+    /// contain.
     #[must_use]
     pub const fn cnpjs(&self) -> &CnpjAccess {
         &self.cnpjs
     }
 
-    /// The establishments as queries take them; `None` for any.
+    /// Returns the establishments in the form of queries; `None` for any.
     #[must_use]
     pub fn limits(&self) -> Option<Vec<&str>> {
         match &self.cnpjs {
@@ -62,7 +64,7 @@ impl Viewer {
         }
     }
 
-    /// Tells whether the viewer sees a batch whose payload was not read yet.
+    /// True if the viewer may see a batch whose payload was not read yet.
     #[must_use]
     pub fn sees(&self, batch: &AcceptedBatch) -> bool {
         let is_within = match (&self.cnpjs, &batch.cnpjs) {

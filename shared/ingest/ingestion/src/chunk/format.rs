@@ -24,7 +24,7 @@ use crate::product::{BatchStamp, EncodedAttributes, KeyHash, ProductKey, RowHash
 const MAGIC: [u8; 4] = *b"IHCK";
 const VERSION: u16 = 2;
 
-/// Reason for which a file is not a chunk that can be written.
+/// Reason why a file is not a chunk that can be written.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ChunkFileError {
@@ -44,7 +44,7 @@ impl From<Malformed> for ChunkFileError {
     }
 }
 
-/// The chunk's file. Equal chunks make equal files.
+/// Encodes a chunk as a file. Equal chunks make equal files.
 ///
 /// # Errors
 /// Only if compression itself fails.
@@ -65,7 +65,7 @@ pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
     out.raw(&count(chunk.rows.len()).to_le_bytes());
     let mut place = 0;
     for row in &chunk.rows {
-        // Rows follow the CNPJs' order.
+        // Rows are in the order of the CNPJs.
         while cnpjs.get(place).is_some_and(|cnpj| *cnpj != row.key.cnpj) {
             place += 1;
         }
@@ -79,7 +79,7 @@ pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
     Ok(file.finish()?)
 }
 
-/// A row up to its attributes, and their length.
+/// Writes a row up to its attributes, and their length.
 fn write_head(out: &mut Writer, cnpj: u32, row: &Row) {
     out.raw(&cnpj.to_le_bytes());
     out.raw(&row.key.shop_id.to_le_bytes());
@@ -94,7 +94,7 @@ fn write_head(out: &mut Writer, cnpj: u32, row: &Row) {
 /// Reads a chunk's file.
 ///
 /// # Errors
-/// If it is not a chunk, or not complete. Then nothing of it may be written.
+/// If it is not a chunk, or not complete. Then no row of it may be written.
 pub fn decode(file: &[u8]) -> Result<Chunk, ChunkFileError> {
     let content = Bytes::from(frame::content(file)?);
     let mut reader = Reader(&content);

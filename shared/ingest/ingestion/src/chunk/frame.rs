@@ -5,10 +5,10 @@ use std::io::{self, BufRead as _, Read};
 
 use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
 
-/// Bytes of a decompressed chunk: several times what planner 1 and its largest item allow.
+/// Most bytes of a decompressed chunk: several times what planner 1 and its largest item allow.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// Reason for which a file is not a frame of a chunk's size.
+/// Reason why a file is not a frame of a chunk's size.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum FrameError {
@@ -20,7 +20,8 @@ pub enum FrameError {
     TrailingContent,
 }
 
-/// Compresses what is written to it, 64 KiB at a time. A checksum over all of it shows damage.
+/// Creates an encoder that compresses the written bytes, 64 KiB at a time. A checksum over all of
+/// it shows damage.
 #[must_use]
 pub fn encoder() -> FrameEncoder<Vec<u8>> {
     let form =
@@ -28,7 +29,7 @@ pub fn encoder() -> FrameEncoder<Vec<u8>> {
     FrameEncoder::with_frame_info(form, Vec::new())
 }
 
-/// The content of a file that [`encoder`] made.
+/// Returns the content of a file that [`encoder`] made.
 ///
 /// # Errors
 /// If the file is not exactly one complete frame, or holds more than a chunk does.
@@ -59,7 +60,7 @@ pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
 /// without content as the end.
 struct CompleteFile<'a> {
     rest: &'a [u8],
-    /// Bytes that the decoder read last, and before that.
+    /// Bytes of the decoder's last read; `before_last` has those of the one before.
     last: &'a [u8],
     before_last: &'a [u8],
 }
@@ -69,8 +70,8 @@ impl<'a> CompleteFile<'a> {
         Self { rest: file, last: &[], before_last: &[] }
     }
 
-    /// Tells whether the decoder came to the end mark and the content's checksum: 4 bytes each (LZ4
-    /// Frame Format Description 1.6, "General Structure of LZ4 Frame format").
+    /// True if the decoder came to the end mark and the content's checksum: 4 bytes each (LZ4 Frame
+    /// Format Description 1.6, "General Structure of LZ4 Frame format").
     fn is_read_to_the_checksum(&self) -> bool {
         self.before_last == [0; 4] && self.last.len() == 4
     }
@@ -107,7 +108,7 @@ mod tests {
         frame.finish().unwrap()
     }
 
-    /// Three blocks, the first two compressed and the last one as it is.
+    /// Makes three blocks, the first two compressed and the last one as it is.
     fn some_content() -> Vec<u8> {
         let mut content = b"some content ".repeat(100_000 / 13);
         content.resize(131_072, b'x');

@@ -1,9 +1,9 @@
-//! Cutting a batch's products into chunks: where the cuts are, what a chunk is called, and what its
-//! file holds.
+//! Cutting a batch's products into chunks: the places of the cuts, the names of the chunks, and the
+//! content of their files.
 //!
 //! A run over a payload may die and start over, or run twice at once. So everything here follows
-//! from the payload and from what the batch's first run pinned, its [`Plan`] and [`Generation`]:
-//! the same cuts, the same ids, and the same bytes.
+//! from the payload and from the [`Plan`] and [`Generation`] that the batch's first run pinned: the
+//! same cuts, the same ids, and the same bytes.
 
 mod event;
 mod format;

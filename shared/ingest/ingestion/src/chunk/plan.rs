@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-/// The rules by which a batch is cut, pinned at its first run.
+/// Rules by which a batch is cut, pinned at its first run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The rules for where a chunk ends.
+    /// Version of the rules for where a chunk ends.
     pub planner: PlannerVersion,
     /// Number of items of a chunk.
     pub items: ChunkItems,
 }
 
-/// A plan that this version does not know, or a number out of its range.
+/// Error of a plan that this version does not know, or of a number out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvalidPlan {
@@ -30,8 +30,8 @@ pub enum InvalidPlan {
 /// older version changes nothing.
 ///
 /// A chunk ends with the last item that the plan allows, or with the one that brings its encoded
-/// attributes to 8 MiB. Since version 2, items of a text that is not JSON are told apart, and dates
-/// that nobody can mean are refused.
+/// attributes to 8 MiB. Since version 2, the items of a text that is not JSON are separated, and
+/// dates that cannot be meant are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct PlannerVersion(u16);
@@ -44,7 +44,7 @@ pub struct ChunkItems(u16);
 impl PlannerVersion {
     const CURRENT: Self = Self(2);
 
-    /// Tells whether this build of the program cuts by this version.
+    /// True if this build of the program cuts by this version.
     #[must_use]
     pub const fn is_current(self) -> bool {
         self.0 == Self::CURRENT.0
@@ -92,16 +92,16 @@ impl From<ChunkItems> for u16 {
     }
 }
 
-/// Counts how often a batch is processed: 1, and one more with each replay.
+/// Number of times that a batch has been processed: 1, and one more with each replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Generation(NonZeroU32);
 
 impl Generation {
-    /// The first one.
+    /// First generation of a batch.
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
-    /// The next one.
+    /// Returns the next generation.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -122,7 +122,7 @@ impl TryFrom<u32> for Generation {
     }
 }
 
-/// A chunk's identity, and the key by which its work is done once.
+/// Identity of a chunk, and the key by which its work is done once.
 ///
 /// A UUID of version 8 (RFC 9562): the first 122 free bits of the SHA-256 of `integrahub.chunk`,
 /// the batch's id, the generation and the index, the numbers as four bytes with the highest first.
@@ -131,7 +131,7 @@ impl TryFrom<u32> for Generation {
 pub struct ChunkId(Uuid);
 
 impl ChunkId {
-    /// The id of a batch's chunk.
+    /// Returns the id of a batch's chunk.
     #[must_use]
     pub fn of(batch_id: Uuid, generation: Generation, index: u32) -> Self {
         let mut hash = Sha256::new();
@@ -144,7 +144,7 @@ impl ChunkId {
         Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
     }
 
-    /// The id as a UUID.
+    /// Returns the id as a UUID.
     #[must_use]
     pub const fn uuid(self) -> Uuid {
         self.0

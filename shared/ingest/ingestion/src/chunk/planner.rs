@@ -11,10 +11,10 @@ use crate::product::{
 /// make a chunk that is too large to handle.
 const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 
-/// Bytes of memory that rows share; larger ones have their own.
+/// Bytes of memory that several rows share; a larger row has its own.
 const ALLOCATED_AT_ONCE: usize = 64 * 1024;
 
-/// Memory that rows are made with, kept from one to the next.
+/// Memory in which rows are made, kept from one to the next.
 #[derive(Debug)]
 struct Memory {
     attributes: Writer,
@@ -25,13 +25,13 @@ struct Memory {
 /// attributes are decoded only if it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The primary key of the row.
+    /// Primary key of the row.
     pub key: ProductKey,
-    /// Identifies the key in the history of loads.
+    /// Hash of the key, which identifies it in the history of loads.
     pub key_hash: KeyHash,
-    /// Says whether the content changed.
+    /// Hash of the content, by which a change is recognized.
     pub row_hash: RowHash,
-    /// Decides which of two items wins.
+    /// Version, which decides which of two items wins.
     pub version: Version,
     /// Attributes of the product: the other columns, encoded.
     pub attributes: EncodedAttributes,
@@ -49,7 +49,7 @@ impl Row {
     }
 }
 
-/// The rows that one transaction writes, in the order of their keys, each key once.
+/// Rows that one transaction writes, in the order of their keys, each key once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     pub(super) batch: BatchStamp,
@@ -60,19 +60,19 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The chunk's id.
+    /// Returns the chunk's id.
     #[must_use]
     pub fn id(&self) -> ChunkId {
         ChunkId::of(self.batch.batch_id(), self.generation, self.index)
     }
 
-    /// The batch that it is part of.
+    /// Returns the batch of the chunk.
     #[must_use]
     pub const fn batch(&self) -> BatchStamp {
         self.batch
     }
 
-    /// The generation that it is written in.
+    /// Returns the generation in which the chunk is written.
     #[must_use]
     pub const fn generation(&self) -> Generation {
         self.generation
@@ -115,7 +115,7 @@ impl Chunk {
         Self { index, ..self }
     }
 
-    /// Returns the chunk's establishments in their order, each once. These are locked.
+    /// Returns the chunk's establishments in their order, each once. The transaction locks them.
     #[must_use]
     pub fn cnpjs(&self) -> Vec<Cnpj> {
         let mut cnpjs: Vec<Cnpj> = self.rows.iter().map(|row| row.key.cnpj).collect();
@@ -137,7 +137,7 @@ pub struct Planner {
 }
 
 impl Planner {
-    /// A planner for one run over a batch's payload.
+    /// Creates a planner for one run over a batch's payload.
     #[must_use]
     pub fn new(plan: Plan, batch: BatchStamp, generation: Generation) -> Self {
         let attributes = Writer(BytesMut::with_capacity(ALLOCATED_AT_ONCE));
@@ -166,7 +166,7 @@ impl Planner {
         rows.sort_unstable_by(|left, right| {
             left.key.cmp(&right.key).then_with(|| right.version.cmp(&left.version))
         });
-        // Of each key the first row stays, which is its latest version.
+        // Of each key only the first row stays, which is its latest version.
         rows.dedup_by(|later, first| later.key == first.key);
         let chunk = Chunk { batch: self.batch, generation: self.generation, index: self.index, items, rows };
         self.index = self.index.saturating_add(1);

@@ -1,5 +1,5 @@
-//! Objects that pipelines drop into S3 in place of a request: what their keys say, what tells one
-//! from another, and the result that is written beside them. No I/O.
+//! Objects that pipelines drop into S3 in place of a request: the contents of their keys, the
+//! identity of their versions, and the result that is written beside them. No I/O.
 
 mod name;
 mod result;

@@ -3,13 +3,13 @@
 use crate::payload::{LoadType, MediaType, encoded_key};
 use uuid::Uuid;
 
-/// The beginning of the keys of dropped objects.
+/// Prefix of the keys of dropped objects.
 pub const PREFIX: &str = "drop/";
-/// The beginning of the keys of their results.
+/// Prefix of the keys of their results.
 pub const RESULTS: &str = "drop-results/";
 
-/// The longest key, percent-encoded. The payload's metadata holds it, and the key of a result is
-/// longer: S3 takes 2 KB of metadata and 1024 bytes of a key.
+/// Most bytes of a key, percent-encoded. The payload's metadata holds it, and the key of a result
+/// is longer: S3 takes 2 KB of metadata and 1024 bytes of a key.
 pub const MAX_ENCODED: usize = 1000;
 
 /// Endings of files that a tool has not finished, and of its markers.
@@ -32,13 +32,13 @@ const UNFINISHED: [&str; 11] = [
 pub struct DropName {
     /// Tenant whose products the object has.
     pub tenant_id: Uuid,
-    /// Load type: what the catalogue says about products that it lacks.
+    /// Load type: the meaning of the catalogue for products that it lacks.
     pub load_type: LoadType,
     /// Form in which the object holds its items. Whether it is gzip is read from its bytes.
     pub media_type: MediaType,
 }
 
-/// Reason for which a key does not name a catalogue.
+/// Reason why a key does not name a catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotADrop {
     /// The key is a folder's marker, another marker, a file that is not finished, or not among the
@@ -48,7 +48,7 @@ pub enum NotADrop {
     Unknown(UnknownKey),
 }
 
-/// A key that somebody may have meant something by.
+/// Error of a key that may be meant as a catalogue's and is not one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UnknownKey {
@@ -66,7 +66,7 @@ impl DropName {
     /// Reads an object's key.
     ///
     /// # Errors
-    /// If the object is left alone, or cannot be understood.
+    /// If the object is ignored, or its key cannot be read.
     pub fn read(key: &str) -> Result<Self, NotADrop> {
         let path = key.strip_prefix(PREFIX).ok_or(NotADrop::Ignored)?;
         let is_folder = path.is_empty() || path.ends_with('/');
@@ -92,40 +92,41 @@ impl DropName {
     }
 }
 
-/// Tells whether an object gets neither tags nor a result. One without bytes does if its name is a
-/// catalogue's: an export that failed, and somebody waits for the answer.
+/// True if an object gets neither tags nor a result. One without bytes gets them if its name is a
+/// catalogue's: an export failed, and its owner waits for a result.
 #[must_use]
 pub fn is_left_alone(key: &str, length: u64) -> bool {
     DropName::read(key) == Err(NotADrop::Ignored) || (length == 0 && media_type(key).is_err())
 }
 
-/// The tenant under whose prefix a key is, whatever else the key says; `None` if it is under none.
+/// Returns the tenant under whose prefix a key is, whatever the rest of the key is; `None` if it is
+/// under none.
 #[must_use]
 pub fn tenant_of(key: &str) -> Option<Uuid> {
     let (tenant, _) = key.strip_prefix(PREFIX)?.split_once('/')?;
     tenant_id(tenant)
 }
 
-/// Policies compare prefixes as text, so a tenant has one spelling.
+/// Reads a tenant's id in its one spelling, since policies compare prefixes as text.
 fn tenant_id(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|id| id.to_string() == text)
 }
 
-/// The key of the result of a dropped object.
+/// Returns the key of the result of a dropped object.
 #[must_use]
 pub fn result_key(key: &str) -> String {
     format!("{RESULTS}{}.json", key.strip_prefix(PREFIX).unwrap_or(key))
 }
 
-/// The key of the items in error of a dropped object.
+/// Returns the key of the items in error of a dropped object.
 #[must_use]
 pub fn errors_key(key: &str) -> String {
     format!("{RESULTS}{}.errors.ndjson", key.strip_prefix(PREFIX).unwrap_or(key))
 }
 
-/// Names with `_` and `.` at the beginning are hidden, as Hadoop and Spark understand them:
-/// `_SUCCESS`, `_temporary/…`, `.part-0.crc`. An empty name within a key is none of them: it comes
-/// of a prefix that ends with a slash and a name that begins with one.
+/// True if a name is hidden: it begins with `_` or `.`, as Hadoop and Spark understand it:
+/// `_SUCCESS`, `_temporary/…`, `.part-0.crc`. An empty name within a key is not hidden: it comes of
+/// a prefix that ends with a slash and a name that begins with one.
 fn is_hidden(segment: &str) -> bool {
     segment.starts_with(['_', '.'])
 }

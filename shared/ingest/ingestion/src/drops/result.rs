@@ -1,4 +1,4 @@
-//! The result of a dropped object, as it is written beside it.
+//! The result that is written beside a dropped object.
 
 use crate::payload::Source;
 use serde::Serialize;
@@ -7,34 +7,36 @@ use uuid::Uuid;
 
 use crate::drops::errors_key;
 
-/// The file of items in error.
+/// Counts of the file of items in error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorsFile {
-    /// Items that it lists.
+    /// Number of items that the file lists.
     pub listed: u64,
-    /// Items in error that it does not list. The API lists more.
+    /// Number of items in error that the file does not list. The API lists more.
     pub omitted: u64,
 }
 
-/// The object became a batch, which is under way.
+/// Makes the result of an object that became a batch, which is in progress.
 #[must_use]
 pub fn received(source: &Source, batch_id: Uuid) -> Value {
     json!({"object": source, "status": "RECEIVED", "batch_id": batch_id})
 }
 
-/// The object was accepted as a batch, and was gone or replaced before it was copied.
+/// Makes the result of an object that was accepted as a batch, and was gone or replaced before it
+/// was copied.
 #[must_use]
 pub fn expired(source: &Source, batch_id: Uuid) -> Value {
     json!({"object": source, "status": "EXPIRED", "batch_id": batch_id})
 }
 
-/// The object became no batch. It stays where it is.
+/// Makes the result of an object that was refused as a batch. It stays where it is.
 #[must_use]
 pub fn refused(source: &Source, reason: &str, detail: &str) -> Value {
     json!({"object": source, "status": "REFUSED", "reason": reason, "detail": detail})
 }
 
-/// The object's batch is final. `batch` is as the API shows it, with its `status`.
+/// Makes the result of an object whose batch is final. `batch` is as the API shows it, with its
+/// `status`.
 #[must_use]
 pub fn final_result(source: &Source, batch_id: Uuid, batch: &impl Serialize, errors: ErrorsFile) -> Value {
     let batch = serde_json::to_value(batch).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What tells one version of a dropped object from another, and what its tags say about it.
+//! The identity of a version of a dropped object, and the state in its tags.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-/// The part of a name that an idempotency key shows.
+/// Most characters of a name that an idempotency key shows.
 const SHOWN: usize = 200;
 
 /// State that the tags of a dropped object name.
@@ -17,13 +17,13 @@ pub enum State<'a> {
     Accepted(Uuid),
     /// The object's batch is final: the bucket's lifecycle expires the object.
     Final(Uuid),
-    /// The object became no batch, for this reason.
+    /// The object was refused as a batch, for this reason.
     Refused(&'a str),
 }
 
-/// The idempotency key of a version: one batch, however often it is announced. Without versions, an
-/// object that is written again has another time or another ETag. Both come from the object itself,
-/// so a notification and a listing lead to the same key.
+/// Returns the idempotency key of a version: one batch, however often it is announced. Without
+/// versions, an object that is written again has another time or another ETag. Both come from the
+/// object itself, so a notification and a listing lead to the same key.
 #[must_use]
 pub fn idempotency_key(source: &Source, modified_at: Timestamp) -> String {
     let Source { bucket, key, etag, version_id } = source;
@@ -41,7 +41,8 @@ pub fn idempotency_key(source: &Source, modified_at: Timestamp) -> String {
     format!("drop:{}:{}", hex::encode(half), name.chars().take(SHOWN).collect::<String>())
 }
 
-/// The id of the event of a refusal: the same however often the version is refused for that reason.
+/// Returns the id of the event of a refusal: the same however often the version is refused for that
+/// reason.
 #[must_use]
 pub fn refusal_id(source: &Source, modified_at: Timestamp, reason: &str) -> Uuid {
     let mut hash = Sha256::new();
@@ -53,22 +54,22 @@ pub fn refusal_id(source: &Source, modified_at: Timestamp, reason: &str) -> Uuid
     uuid::Builder::from_custom_bytes(hash.first_chunk().copied().unwrap_or_default()).into_uuid()
 }
 
-/// Tells whether a batch with this idempotency key may have been made of a dropped object. The
-/// payload's object decides.
+/// True if a batch with this idempotency key may have been made of a dropped object. The metadata
+/// of the payload's object decide.
 #[must_use]
 pub fn may_be_of(idempotency_key: &str) -> bool {
     idempotency_key.starts_with("drop:")
 }
 
-/// Tells whether a batch with this idempotency key was made of the version that a bucket has: of
-/// its id, or of its ETag and the time when it was written.
+/// True if a batch with this idempotency key was made of the version that a bucket has: of its id,
+/// or of its ETag and the time when it was written.
 #[must_use]
 pub fn is_version_of(batch_key: &str, source: &Source, etag: &str, modified_at: Timestamp) -> bool {
     let there = Source { etag: etag.to_owned(), ..source.clone() };
     idempotency_key(&there, modified_at) == batch_key
 }
 
-/// The tags of an object. They name its version by its ETag and the time when it was written,
+/// Makes the tags of an object. They name its version by its ETag and the time when it was written,
 /// because an object that is written again has no tags, and one that is tagged too late has another
 /// version's.
 #[must_use]
@@ -88,10 +89,11 @@ pub fn tags(source: &Source, modified_at: Timestamp, state: State<'_>) -> Vec<(&
     always.into_iter().chain(more).collect()
 }
 
-/// State of an object that was looked at.
+/// State of an object that was read from its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// The object is to become this batch. Its tags are written before the batch has its payload.
+    /// The object was accepted as this batch. Its tags are written before the batch has its
+    /// payload.
     Accepted(Uuid),
     /// The object was refused, or its batch is final.
     Settled,
@@ -109,12 +111,12 @@ pub fn seen(tags: &BTreeMap<String, String>, etag: &str, modified_at: Timestamp)
     }
 }
 
-/// The header of an object and a listing have whole seconds in common.
+/// Writes a time in whole seconds, the common precision of an object's header and a listing.
 fn second(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
-/// Tags have no quotation marks.
+/// Returns an ETag without quotation marks, which tags may not have.
 fn bare(etag: &str) -> &str {
     etag.trim_matches('"')
 }

@@ -29,23 +29,23 @@ pub enum Layout {
     Lines,
 }
 
-/// The settings of a catalogue. Shares are in thousandths of the items.
+/// Settings of a catalogue. Shares are in thousandths of the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Catalogue {
     /// Seed of everything random.
     pub seed: u64,
-    /// Items of the payload, those with a fault included.
+    /// Number of items of the payload, those with a fault included.
     pub items: u32,
-    /// Establishments that the items are spread over.
+    /// Number of establishments over which the items are spread.
     pub establishments: u32,
-    /// Items with a fault, each kind in its turn.
+    /// Share of items with a fault, each kind in its turn.
     pub bad: u32,
-    /// Items that repeat an earlier one's key.
+    /// Share of items that repeat an earlier one's key.
     pub duplicate: u32,
     /// Edition of the catalogue: 0 is the first; in each further one, the share `newer` of the
     /// products has another price and a later date than in the one before.
     pub edition: u32,
-    /// The share of products that change from one edition to the next.
+    /// Share of products that change from one edition to the next.
     pub newer: u32,
 }
 
@@ -56,13 +56,14 @@ impl Default for Catalogue {
 }
 
 impl Catalogue {
-    /// The establishments that its items belong to, some of them with letters in their CNPJ.
+    /// Returns the establishments of the catalogue's items, some of them with letters in their
+    /// CNPJ.
     #[must_use]
     pub fn cnpjs(&self) -> Vec<Cnpj> {
         (0..self.establishments.max(1)).filter_map(|index| self.cnpj(index)).collect()
     }
 
-    /// The whole catalogue.
+    /// Returns the whole catalogue.
     #[must_use]
     pub fn payload(&self, layout: Layout) -> Vec<u8> {
         let mut payload = Vec::new();
@@ -98,7 +99,7 @@ impl Catalogue {
             spoil(&mut members, index);
         }
         let text = write_members(&members, layout);
-        // Broken off, as by a source that died, unless that would spoil another item.
+        // Broken off, as by a source that died, unless that would damage another item.
         if bad && layout == Layout::Lines && index.is_multiple_of(2) {
             return text.get(..text.floor_char_boundary(text.len() / 2)).unwrap_or_default().to_owned();
         }
@@ -126,7 +127,7 @@ impl Catalogue {
         changes
     }
 
-    /// A product's members: first those that have values like a real source's, then the other
+    /// Makes a product's members: first those that have values like a real source's, then the other
     /// members of the list of attributes.
     fn members(&self, number: u32) -> Vec<(&'static str, String)> {
         let mut members = self.special_members(number);
@@ -236,7 +237,7 @@ fn money(cents: u32) -> String {
     format!("{}.{:02}", cents / 100, cents % 100)
 }
 
-/// An EAN-13 of twelve digits and their check digit.
+/// Makes an EAN-13 of twelve digits and their check digit.
 fn ean(digits: &str) -> String {
     let sum: u32 = digits
         .bytes()

@@ -12,12 +12,12 @@ impl Random {
         mix(self.0)
     }
 
-    /// A number below `bound`, which is at least 1.
+    /// Returns a number below `bound`, which is at least 1.
     pub(super) fn below(&mut self, bound: u32) -> u32 {
         u32::try_from(self.next() % u64::from(bound.max(1))).unwrap_or_default()
     }
 
-    /// True for `thousandths` of a thousand.
+    /// True with a probability of `thousandths` in a thousand.
     pub(super) fn share(&mut self, thousandths: u32) -> bool {
         self.below(1000) < thousandths
     }
@@ -28,7 +28,7 @@ impl Random {
         words.get(place).copied().unwrap_or_default()
     }
 
-    /// A digit, or a letter too.
+    /// Returns a digit, or with `letters` a digit or a letter.
     pub(super) fn base_character(&mut self, letters: bool) -> char {
         let radix = if letters { 36 } else { 10 };
         char::from_digit(self.below(radix), radix).unwrap_or('0').to_ascii_uppercase()

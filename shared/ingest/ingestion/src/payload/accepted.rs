@@ -9,17 +9,17 @@ use crate::product::CnpjAccess;
 pub struct AcceptedBatch {
     /// Metadata as the payload's object has it, or will have it.
     pub metadata: PayloadMetadata,
-    /// Bytes of the decoded content, if they were counted.
+    /// Number of bytes of the decoded content, if they were counted.
     pub payload_bytes: Option<u64>,
-    /// Establishments that the API key that brought the batch may load.
+    /// Establishments that the API key of the batch's request may load.
     pub cnpjs: CnpjAccess,
     /// Time until which the client may upload the payload, if it uploads it itself.
     pub upload_expires_at: Option<Timestamp>,
 }
 
 impl AcceptedBatch {
-    /// The state of the batch as far as this tells. A batch whose upload came stays AWAITING_UPLOAD
-    /// here until the notification of its object was handled, and is
+    /// Returns the state of the batch as far as these facts show it. A batch whose upload came
+    /// stays AWAITING_UPLOAD here until the notification of its object was handled, and is
     /// [received](BatchStatus::Received) from then on.
     #[must_use]
     pub fn status(&self, now: Timestamp) -> BatchStatus {

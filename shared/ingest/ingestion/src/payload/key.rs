@@ -5,10 +5,10 @@ use uuid::{Builder, Uuid};
 use super::PayloadMetadata;
 use crate::chunk::Generation;
 
-/// A batch's id: a UUID of version 7 (RFC 9562) whose time is that of the batch's receipt, which is
-/// the first claim's for a request, and whose other bits are a SHA-256 of the tenant, the client's
-/// key, the fingerprint and that time. All attempts of one request get the same id, and no other
-/// request does.
+/// Makes a batch's id: a UUID of version 7 (RFC 9562) whose time is that of the batch's receipt,
+/// which is the first claim's for a request, and whose other bits are a SHA-256 of the tenant, the
+/// client's key, the fingerprint and that time. All attempts of one request get the same id, and no
+/// other request does.
 #[must_use]
 pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, received_at: Timestamp) -> Uuid {
     let milliseconds = u64::try_from(received_at.as_millisecond()).unwrap_or_default();
@@ -25,32 +25,33 @@ pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, recei
     Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid()
 }
 
-/// The object of a chunk. The chunks of a later generation are beside those of an earlier one.
+/// Returns the key of a chunk's object. The chunks of a later generation are beside those of an
+/// earlier one.
 #[must_use]
 pub fn chunk_key(batch_id: Uuid, generation: Generation, index: u32) -> String {
     format!("{}{}/{index:06}", chunk_prefix(batch_id), generation.number())
 }
 
-/// The beginning of the keys of a batch's chunks.
+/// Returns the prefix of the keys of a batch's chunks.
 #[must_use]
 pub fn chunk_prefix(batch_id: Uuid) -> String {
     format!("chunks/{batch_id}/")
 }
 
-/// The object of a batch's items in error, as a run of this generation found them.
+/// Returns the key of a batch's items in error, as a run of this generation found them.
 #[must_use]
 pub fn errors_key(batch_id: Uuid, generation: Generation) -> String {
     format!("{}{}/errors.ndjson.gz", errors_prefix(batch_id), generation.number())
 }
 
-/// The beginning of the keys of the items in error that any generation found.
+/// Returns the prefix of the keys of the items in error that any generation found.
 #[must_use]
 pub fn errors_prefix(batch_id: Uuid) -> String {
     format!("errors/{batch_id}/")
 }
 
-/// The generation under which an object holds that chunk of that batch; `None` if it is another
-/// object.
+/// Returns the generation under which the object `key` holds that chunk of that batch; `None` if it
+/// is another object.
 #[must_use]
 pub fn generation_of_chunk(key: &str, batch_id: Uuid, index: u32) -> Option<Generation> {
     let (generation, _) = key.strip_prefix(&chunk_prefix(batch_id))?.split_once('/')?;
@@ -58,13 +59,14 @@ pub fn generation_of_chunk(key: &str, batch_id: Uuid, index: u32) -> Option<Gene
     (chunk_key(batch_id, generation, index) == key).then_some(generation)
 }
 
-/// The object of a payload: `incoming/yyyy/mm/dd/hh/<batch_id>`, by the hour (UTC) of its receipt.
+/// Returns the key of a payload's object: `incoming/yyyy/mm/dd/hh/<batch_id>`, by the hour (UTC) of
+/// its receipt.
 #[must_use]
 pub fn payload_key(received_at: Timestamp, batch_id: Uuid) -> String {
     format!("{}{batch_id}", payload_prefix(received_at))
 }
 
-/// The object of a batch's payload, by the time that the batch's id has; `None` if it has none.
+/// Returns the key of a batch's payload, by the time in the batch's id; `None` if the id has none.
 #[must_use]
 pub fn payload_key_of(batch_id: Uuid) -> Option<String> {
     let (seconds, _) = batch_id.get_timestamp()?.to_unix();
@@ -72,23 +74,23 @@ pub fn payload_key_of(batch_id: Uuid) -> Option<String> {
     Some(payload_key(received_at, batch_id))
 }
 
-/// The beginning of the keys of all payloads that were received in the hour of that time.
+/// Returns the prefix of the keys of all payloads that were received in the hour of that time.
 #[must_use]
 pub fn payload_prefix(hour: Timestamp) -> String {
     format!("incoming/{}/", hour.strftime("%Y/%m/%d/%H"))
 }
 
-/// The batch whose payload has this key; `None` if it is not a payload's key.
+/// Returns the batch whose payload has this key; `None` if it is not a payload's key.
 #[must_use]
 pub fn batch_of_payload(key: &str) -> Option<Uuid> {
     let (_, name) = key.strip_prefix("incoming/")?.rsplit_once('/')?;
     let batch_id = Uuid::try_parse(name).ok()?;
-    // With the id's canonical spelling, and in the folder of its hour.
+    // The id must have its canonical spelling, and be in the folder of its hour.
     (payload_key_of(batch_id).as_deref() == Some(key)).then_some(batch_id)
 }
 
 impl PayloadMetadata {
-    /// The payload's object, as [`payload_key`] names it.
+    /// Returns the key of the payload's object, as [`payload_key`] makes it.
     #[must_use]
     pub fn key(&self) -> String {
         payload_key(self.received_at, self.batch_id)

@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 pub enum LoadType {
     /// Products that are not in the payload stay as they are.
     Delta,
-    /// Products that are not in the payload are no longer there.
+    /// Products that are not in the payload are no longer in the catalogue.
     Full,
 }
 
-/// A text that is neither `delta` nor `full`.
+/// Error of a text that is neither `delta` nor `full`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be delta or full")]
 pub struct UnknownLoadType;
 
 impl LoadType {
-    /// The type as requests, metadata and the database write it.
+    /// Returns the type's name in requests, metadata and the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -46,21 +46,21 @@ impl fmt::Display for LoadType {
 /// Framing of the items of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MediaType {
-    /// Array of items.
+    /// The payload is one array of items.
     #[serde(rename = "application/json")]
     Json,
-    /// An item a line.
+    /// The payload has an item a line.
     #[serde(rename = "application/x-ndjson")]
     NdJson,
 }
 
-/// A media type that no payload has.
+/// Error of a media type that no payload has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be application/json or application/x-ndjson")]
 pub struct UnknownMediaType;
 
 impl MediaType {
-    /// The type without parameters.
+    /// Returns the type without parameters.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -6,20 +6,20 @@ use uuid::Uuid;
 use super::{LoadType, MediaType, Source};
 use crate::product::PartialPolicy;
 
-/// The metadata of a payload's object, from which alone the batch can be made.
+/// Metadata of a payload's object, from which alone the batch can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PayloadMetadata {
-    /// A UUID of version 7, made at the first claim.
+    /// Id of the batch: a UUID of version 7, made at the first claim.
     pub batch_id: Uuid,
-    /// The tenant of the API key that brought it.
+    /// Tenant of the API key that the batch's request had.
     pub tenant_id: Uuid,
-    /// Load type: what the catalogue says about products that it lacks.
+    /// Load type: the meaning of the catalogue for products that it lacks.
     pub load_type: LoadType,
     /// Form in which the payload holds its items.
     pub media_type: MediaType,
-    /// The client's key, in its canonical spelling.
+    /// Idempotency key of the client, in its canonical spelling.
     pub idempotency_key: String,
-    /// The time of the first claim, which orders batches.
+    /// Time of the first claim, which orders batches.
     pub received_at: Timestamp,
     /// SHA-256 of the decoded content, in hex; `None` for an upload, whose content was not read
     /// yet.
@@ -28,11 +28,11 @@ pub struct PayloadMetadata {
     pub trace_id: String,
     /// Policy for items that lack members.
     pub partial: PartialPolicy,
-    /// The dropped object that it is a copy of; `None` if a request brought it.
+    /// Dropped object of which the payload is a copy; `None` if it came by a request.
     pub source: Option<Source>,
 }
 
-/// An object that is not a payload of this system.
+/// Error of an object that is not a payload of this system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvalidMetadata {
@@ -54,7 +54,7 @@ const TRACE_ID: &str = "trace-id";
 const PARTIAL: &str = "partial-items";
 
 impl PayloadMetadata {
-    /// The metadata as an object carries it, by names without the prefix `x-amz-meta-`.
+    /// Returns the metadata in the form of an object's, by names without the prefix `x-amz-meta-`.
     #[must_use]
     pub fn to_map(&self) -> BTreeMap<String, String> {
         let checksum = self.checksum.as_ref().map(|checksum| (CHECKSUM, checksum.clone()));
@@ -74,10 +74,11 @@ impl PayloadMetadata {
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Reads what [`to_map`](Self::to_map) wrote on an object in `bucket`; other names are ignored.
+    /// Reads the metadata that [`to_map`](Self::to_map) made from an object in `bucket`; other
+    /// names are ignored.
     ///
     /// # Errors
-    /// If a name is missing, or its value has another form.
+    /// If a name is missing, or its value is malformed.
     pub fn from_map(map: &BTreeMap<String, String>, bucket: &str) -> Result<Self, InvalidMetadata> {
         Ok(Self {
             batch_id: parsed(map, BATCH_ID)?,

@@ -1,5 +1,5 @@
-//! A batch as it was accepted: its metadata, where its payload and its chunks are stored, and what
-//! is known of it before its payload is read.
+//! A batch as it was accepted: its metadata, the keys of its payload and its chunks, and the facts
+//! about it before its payload is read.
 //!
 //! All of it follows from the claim on the client's key. So an attempt that takes over a broken one
 //! writes the same object and the same item again.

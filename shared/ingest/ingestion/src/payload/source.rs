@@ -11,10 +11,10 @@ const KEY: &str = "drop-key";
 const ETAG: &str = "drop-etag";
 const VERSION: &str = "drop-version";
 
-/// The version of an object in S3 that a batch was made of, if no request brought it.
+/// Version of an object in S3 that a batch was made of, if it did not come by a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// The bucket that it lies in.
+    /// Bucket of the object.
     pub bucket: String,
     /// Key of the object in the bucket.
     pub key: String,
@@ -33,8 +33,8 @@ impl Source {
         always.into_iter().chain(version)
     }
 
-    /// Reads what [`to_map`](Self::to_map) wrote; `None` if a request brought the payload. Objects
-    /// that were dropped into the payload's own `bucket` had no name for it once.
+    /// Reads the metadata that [`to_map`](Self::to_map) made; `None` if the payload came by a
+    /// request. Objects that were dropped into the payload's own `bucket` had no name for it once.
     pub(super) fn from_map(
         map: &BTreeMap<String, String>,
         bucket: &str,
@@ -50,20 +50,20 @@ impl Source {
     }
 }
 
-/// The key of an object in S3, by which a list of batches is filtered.
+/// Key of an object in S3, by which a list of batches is filtered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceKey(String);
 
-/// A text that no object in S3 can have for its key.
+/// Error of a text that cannot be the key of an object in S3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be an object's key, of 1 to {} bytes", SourceKey::MAX)]
 pub struct InvalidSourceKey;
 
 impl SourceKey {
-    /// The most bytes of a key (Amazon S3 User Guide, "Naming Amazon S3 objects").
+    /// Most bytes of a key (Amazon S3 User Guide, "Naming Amazon S3 objects").
     pub const MAX: usize = 1024;
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -73,14 +73,14 @@ impl SourceKey {
 impl FromStr for SourceKey {
     type Err = InvalidSourceKey;
 
-    /// PostgreSQL's text has no NUL.
+    /// Reads a key. It must have no NUL, which PostgreSQL's text cannot hold.
     fn from_str(text: &str) -> Result<Self, InvalidSourceKey> {
         let is_key = (1..=Self::MAX).contains(&text.len()) && !text.contains('\0');
         is_key.then(|| Self(text.to_owned())).ok_or(InvalidSourceKey)
     }
 }
 
-/// An object's key as a URL's path has it.
+/// Encodes an object's key for a URL's path.
 #[must_use]
 pub fn encoded_key(key: &str) -> String {
     let segment = |segment: &str| form_urlencoded::byte_serialize(segment.as_bytes()).collect::<String>();
@@ -88,7 +88,7 @@ pub fn encoded_key(key: &str) -> String {
     key.split('/').map(segment).collect::<Vec<_>>().join("/").replace('+', "%20")
 }
 
-/// A key that was [encoded](encoded_key).
+/// Decodes a key that was [encoded](encoded_key).
 fn decoded_key(key: &str) -> Option<String> {
     let key = key.replace('+', "%2B");
     form_urlencoded::parse(key.as_bytes()).next().map(|(key, _)| key.into_owned())

@@ -1,8 +1,8 @@
-//! A product's attributes: the one list that everything else is made from.
+//! A product's attributes: the one list from which everything else is made.
 //!
 //! The item parser, the chunk format, the canonical form behind the row hash, the generator and
-//! `catalog`'s COPY and UPDATE all go through this list. Tests hold the columns of the table
-//! `products` and the properties of `Product` in `openapi.yaml` to it.
+//! `catalog`'s COPY and UPDATE all use this list. Tests compare the columns of the table `products`
+//! and the properties of `Product` in `openapi.yaml` with it.
 //!
 //! To add an attribute, append a line to the list, add its column in a migration, and add the
 //! property to `openapi.yaml`.
@@ -29,7 +29,7 @@ pub struct Attribute {
 /// Kind of an attribute's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Kept as it was sent.
+    /// Text, kept as it was sent.
     Text,
     /// Number with four decimal places.
     Price,
@@ -37,9 +37,9 @@ pub enum Kind {
     Decimal,
     /// Integer of 32 bits, with a sign.
     Integer,
-    /// Time to the microsecond; the latest of its members.
+    /// Time to the microsecond. If several members give it, the latest counts.
     Time,
-    /// Every member without a column of its own: a JSON object in canonical form.
+    /// Members without a column of their own, as a JSON object in canonical form.
     Json,
 }
 
@@ -53,7 +53,7 @@ pub enum Group {
     Price,
     /// Quantity of the product.
     Stock,
-    /// The item as a whole: when its source changed it last, in whichever group.
+    /// The item as a whole: the time of its last change at the source, in whichever group.
     Item,
 }
 
@@ -70,7 +70,7 @@ impl Attribute {
         self.kind
     }
 
-    /// Returns the group of attributes that it changes with.
+    /// Returns the group of attributes with which it changes.
     #[must_use]
     pub const fn group(&self) -> Group {
         self.group
@@ -82,14 +82,14 @@ impl Attribute {
         self.column
     }
 
-    /// The members of an item that it is read from, as the source writes their names; none for
-    /// [`Kind::Json`].
+    /// Returns the members of an item from which the attribute is read, as the source writes their
+    /// names; none for [`Kind::Json`].
     pub fn members(&self) -> impl Iterator<Item = &'static str> {
         self.members.iter().map(|field| field.name())
     }
 }
 
-/// Gives the value of each attribute, in the order of the list, by the attribute's kind.
+/// Source of the attributes' values, in the order of the list, with a method for each kind.
 #[allow(missing_docs, reason = "one method for each kind")]
 pub trait AttributeReader<'a> {
     type Error;
@@ -102,7 +102,7 @@ pub trait AttributeReader<'a> {
     fn json(&mut self, attribute: &'static Attribute) -> Result<Option<Cow<'a, str>>, Self::Error>;
 }
 
-/// Takes the value of each attribute, in the order of the list, by the attribute's kind.
+/// Receiver of the attributes' values, in the order of the list, with a method for each kind.
 #[allow(missing_docs, reason = "one method for each kind")]
 pub trait AttributeWriter {
     fn absent(&mut self, attribute: &'static Attribute);
@@ -114,7 +114,7 @@ pub trait AttributeWriter {
     fn json(&mut self, attribute: &'static Attribute, json: &str);
 }
 
-/// The type, reader and writer of each kind.
+/// Expands to the type, the reader or the writer of a kind.
 #[rustfmt::skip]
 macro_rules! of_kind {
     (type Text) => { Cow<'a, str> };
@@ -137,7 +137,7 @@ macro_rules! of_kind {
     (write Json, $writer:expr, $attribute:expr, $value:expr) => { $writer.json($attribute, $value) };
 }
 
-/// Makes [`Attributes`], [`ATTRIBUTES`] and [`Field`]'s variants of the list.
+/// Makes [`Attributes`], [`ATTRIBUTES`] and [`Field`]'s variants from the list.
 macro_rules! attributes {
     ($($number:literal $name:ident: $kind:ident in $group:ident, $column:literal <- $($member:ident)*;)*) => {
         /// Attributes of a product that an item gives beside the key. A member that was not sent,
@@ -148,7 +148,7 @@ macro_rules! attributes {
         }
 
         impl<'a> Attributes<'a> {
-            /// Takes each attribute from `reader`.
+            /// Reads all attributes from `reader`.
             ///
             /// # Errors
             /// The reader's first error.
@@ -156,7 +156,7 @@ macro_rules! attributes {
                 Ok(Self { $($name: of_kind!(read $kind, reader, &list::$name)?,)* })
             }
 
-            /// Hands each attribute to `writer`.
+            /// Writes all attributes to `writer`.
             pub fn write(&self, writer: &mut impl AttributeWriter) {
                 $(match &self.$name {
                     None => writer.absent(&list::$name),
@@ -165,7 +165,7 @@ macro_rules! attributes {
             }
         }
 
-        /// The list.
+        /// List of all attributes.
         pub const ATTRIBUTES: &[Attribute] = &[$(list::$name),*];
 
         #[allow(non_upper_case_globals, reason = "named as the attributes are")]
@@ -193,7 +193,7 @@ macro_rules! attributes {
         }
 
         impl Field {
-            /// The members of the key, then those of the attributes.
+            /// Members of the key, then those of the attributes.
             pub(super) const ALL: &[Self] =
                 &[Self::CNPJ, Self::SHOPID, Self::PRODUCTID, $($(Self::$member,)*)*];
 
@@ -234,7 +234,7 @@ attributes! {
     19 extra: Json in Catalogue, "extra" <- ;
 }
 
-/// Attributes that a chunk file has room for: it says with 32 bits which are present.
+/// Most attributes of a chunk file: 32 bits show which are present.
 const MOST: u8 = 32;
 
 // The numbers ascend, so a new attribute is the last one. An attribute is read from one member; a
@@ -252,8 +252,8 @@ const _: () = {
     }
 };
 
-/// The members of an item that have a column, those of the key first, as the source writes their
-/// names. Items may write them in any case.
+/// Returns the members of an item that have a column, those of the key first, as the source writes
+/// their names. Items may write them in any case.
 pub fn known_members() -> impl Iterator<Item = &'static str> {
     Field::ALL.iter().map(|field| field.name())
 }

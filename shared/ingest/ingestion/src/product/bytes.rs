@@ -1,4 +1,4 @@
-//! Fixed-width little-endian numbers and length-prefixed texts, which chunk files are made of.
+//! Fixed-width little-endian numbers and length-prefixed texts, of which chunk files consist.
 
 use bytes::BytesMut;
 
@@ -6,7 +6,7 @@ use bytes::BytesMut;
 #[derive(Debug, Default)]
 pub(crate) struct Writer(pub(crate) BytesMut);
 
-/// The bytes do not hold the value that was asked for.
+/// Error of bytes that do not hold the requested value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -15,19 +15,19 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Bytes after their length.
+    /// Appends the length of bytes, and then the bytes.
     pub(crate) fn sized(&mut self, bytes: &[u8]) {
         self.length(bytes.len());
         self.raw(bytes);
     }
 
-    /// The length of what follows. Items are capped far below 4 GiB.
+    /// Appends the length of the value that follows. Items are capped far below 4 GiB.
     pub(crate) fn length(&mut self, bytes: usize) {
         self.raw(&u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes());
     }
 }
 
-/// Takes values off a slice's front.
+/// Takes values off the front of a slice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 

@@ -28,7 +28,7 @@ use super::attributes::{Attribute, AttributeWriter, Attributes, Group};
 use super::hash::first_half;
 use super::{Decimal, Price, RowHash};
 
-/// Bytes of a section from which on its hash stands for it.
+/// Length of a section in bytes from which on its hash stands for it.
 const HASHED_FROM: usize = 32;
 /// Byte in place of a section's length: a hash follows. Sections of no bytes are left out.
 const HASHED: u8 = 0;
@@ -41,7 +41,7 @@ pub struct RowHasher {
 }
 
 impl RowHasher {
-    /// The hash of a product's content.
+    /// Returns the hash of a product's content.
     #[must_use]
     pub fn hash(&mut self, attributes: &Attributes<'_>) -> RowHash {
         self.sections.fill(attributes);
@@ -64,10 +64,10 @@ impl RowHasher {
 }
 
 impl Group {
-    /// Groups in the order of their tags.
+    /// All groups in the order of their tags.
     pub(super) const ALL: [Self; 4] = [Self::Catalogue, Self::Price, Self::Stock, Self::Item];
 
-    /// Returns the identity in row hashes, which never changes.
+    /// Returns the group's identity in row hashes, which never changes.
     const fn tag(self) -> u8 {
         match self {
             Self::Catalogue => 1,
@@ -78,7 +78,7 @@ impl Group {
     }
 }
 
-/// The sections of all groups, in the order of [`Group::ALL`].
+/// Sections of all groups, in the order of [`Group::ALL`].
 #[derive(Debug, Default)]
 pub(super) struct Sections(pub(super) [Vec<u8>; Group::ALL.len()]);
 
@@ -141,7 +141,7 @@ fn text(section: &mut Vec<u8>, text: &[u8]) {
 /// Appends a number in its zigzag form, in which small numbers are short whatever their sign.
 fn number(section: &mut Vec<u8>, number: i128) {
     let mut rest = ((number << 1) ^ (number >> 127)).cast_unsigned();
-    // Nearly all numbers take the short way at once.
+    // Nearly all numbers fit into 64 bits at once.
     let short = loop {
         match u64::try_from(rest) {
             Ok(short) => break short,
@@ -163,7 +163,7 @@ fn varint(section: &mut Vec<u8>, mut rest: u64) {
     section.push(low(rest.into()));
 }
 
-/// The highest bit of a byte.
+/// Highest bit of a byte: more bytes follow.
 const MORE: u8 = 0x80;
 
 fn low(number: u128) -> u8 {

@@ -4,8 +4,9 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit, Zoned};
 
-/// The year 1981. Databases and clocks that have no date write the zero of theirs: 1899 (Delphi,
-/// Excel), 1900 (SQL Server), 1970 (Unix) or 1980 (DOS). None of a product's dates is that old.
+/// Earliest date that is accepted: the beginning of 1981. Databases and clocks that have no date
+/// write the zero of theirs: 1899 (Delphi, Excel), 1900 (SQL Server), 1970 (Unix) or 1980 (DOS).
+/// None of a product's dates is that old.
 const EARLIEST: Timestamp = Timestamp::constant(347_155_200, 0);
 
 /// Instant of a day that a date without a time means.
@@ -17,10 +18,10 @@ pub(crate) enum Day {
     End,
 }
 
-/// Reason for which a text is no date of an item.
+/// Reason why a text is not a date of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DateError {
-    /// The text does not have four digits of a year, or has another form.
+    /// The text does not have four digits of a year, or is not in a known form.
     #[error(
         "it is no date of a known form: write 2026-11-21 10:30:00, 2026-11-21 or 21/11/2026 10:30, or with \
          its offset 2026-11-21T10:30:00-03:00"
@@ -29,7 +30,7 @@ pub(crate) enum DateError {
     /// The date's zone is unknown, or has another offset then.
     #[error("its time zone is not known, or its offset is not the zone's")]
     Zone,
-    /// The text stands for no date at all.
+    /// The text stands for a date that is not set.
     #[error("it is before 1981, which dates mean that are not set; leave it empty if there is none")]
     TooEarly,
 }
@@ -52,7 +53,7 @@ pub(crate) fn parse(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, 
     to_microseconds(instant).ok_or(DateError::Form)
 }
 
-/// Reads all forms but the plain ones.
+/// Reads all forms except the plain ones.
 fn in_any_form(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, DateError> {
     // The name of a zone has slashes, too.
     let has_zone = text.contains('[');
@@ -114,7 +115,7 @@ fn brazilian(text: &str, day: Day) -> Option<DateTime> {
     Some(date.to_datetime(format!("{hour:02}:{rest}").parse().ok()?))
 }
 
-/// Reads a number of so many digits, without a sign or blanks.
+/// Reads a number of `count` digits, without a sign or blanks.
 fn digits(text: &str, count: std::ops::RangeInclusive<usize>) -> Option<i16> {
     let is_number = count.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
 
     fn brasilia() -> TimeZone {
-        // As São Paulo was until 2019, summer time included.
+        // São Paulo's time zone as it was until 2019, summer time included.
         TimeZone::posix("BRT3BRST,M11.1.0/0,M2.3.0/0").unwrap()
     }
 
@@ -250,7 +251,7 @@ mod tests {
             ("2026-06-21T10:30:00-99:00", Form),
             ("2026-06-21T", Form),
             ("9999-12-31", Form),
-            // Years that have not four digits.
+            // Years that do not have four digits.
             ("24/11/26", Form),
             ("24/11/26 10:00:00", Form),
             ("24/11/26 10:00", Form),
@@ -282,7 +283,7 @@ mod tests {
             ("2026-11-20T10:00:00[Mars/Phobos]", Zone),
             ("2026-11-20T10:00:00-03:00[Mars/Phobos]", Zone),
             ("2026-11-20T10:00:00[u-ca=hebrew]", Zone),
-            // What stands for no date.
+            // Texts that stand for no date.
             ("30/12/1899 00:00:00", TooEarly),
             ("30/12/1899", TooEarly),
             ("1899-12-30T00:00:00", TooEarly),

@@ -4,12 +4,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Digits of the largest number, before and after the point together: an `i128` holds all of them.
+/// Most digits of a number, before and after the point together: an `i128` holds all of them.
 const MAX_DIGITS: usize = 38;
 
 /// Decimal places of a price, as its column has them.
 const PRICE_PLACES: u32 = 4;
-/// A price has at most ten digits before the point: `numeric(14,4)`.
+/// Upper limit of a price in ten-thousandths: it has at most ten digits before the point,
+/// `numeric(14,4)`.
 const PRICE_LIMIT: i128 = 100_000_000_000_000;
 
 /// A decimal number of up to 38 digits, `units / 10^places`.
@@ -22,13 +23,13 @@ pub struct Decimal {
     places: u8,
 }
 
-/// Reason for which a text is not a number that can be stored.
+/// Reason why a text is not a number that can be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum DecimalError {
     #[error("not a number; a point separates the fraction, and nothing separates thousands")]
     Syntax,
-    /// `1,234` may be a little more than one, or more than a thousand.
+    /// The number has a comma: `1,234` may be a little more than one, or more than a thousand.
     #[error("a number has no comma, since 1,234 may mean two numbers: write 6.50 for 6,50")]
     Comma,
     #[error("the number has more than 38 digits")]
@@ -38,7 +39,7 @@ pub enum DecimalError {
 }
 
 impl Decimal {
-    /// The number without its point.
+    /// Returns the number without its point.
     #[must_use]
     pub const fn units(self) -> i128 {
         self.units
@@ -50,13 +51,13 @@ impl Decimal {
         self.places
     }
 
-    /// The number `units / 10^places`; `None` if it has more than 38 places.
+    /// Makes the number `units / 10^places`; `None` if it has more than 38 places.
     #[must_use]
     pub fn new(units: i128, places: u8) -> Option<Self> {
         (usize::from(places) <= MAX_DIGITS).then(|| Self { units, places }.normal())
     }
 
-    /// The number as an integer, if it is one.
+    /// Returns the number as an integer, if it is one.
     #[must_use]
     pub const fn integer(self) -> Option<i128> {
         if self.places == 0 { Some(self.units) } else { None }
@@ -71,7 +72,7 @@ impl Decimal {
     }
 }
 
-/// The parts of a number's text: JSON's form, and besides a plus sign and zeros in front.
+/// Parts of a number's text: JSON's form, and besides a plus sign and zeros in front.
 struct Parts<'a> {
     negative: bool,
     whole: &'a str,
@@ -143,7 +144,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// `units`, which has `digits` digits, with zeros appended.
+/// Appends zeros to `units`, which has `digits` digits.
 fn shifted(units: i128, digits: usize, zeros: u64) -> Result<Decimal, DecimalError> {
     let zeros = u32::try_from(zeros).map_err(|_| DecimalError::TooManyDigits)?;
     let length = u64::try_from(digits).unwrap_or(u64::MAX).saturating_add(u64::from(zeros));
@@ -154,8 +155,8 @@ fn shifted(units: i128, digits: usize, zeros: u64) -> Result<Decimal, DecimalErr
     units.checked_mul(factor).map(|units| Decimal { units, places: 0 }).ok_or(DecimalError::TooManyDigits)
 }
 
-/// Reads what nearly all numbers are: few digits, perhaps a point, no exponent. `None` says only
-/// that the number is not one of these.
+/// Reads a number of the usual form: few digits, perhaps a point, no exponent. `None` means only
+/// that the number is not of this form.
 fn short(text: &str) -> Option<Decimal> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -191,7 +192,7 @@ fn signed(length: usize) -> i64 {
 impl FromStr for Decimal {
     type Err = DecimalError;
 
-    /// Takes JSON's numbers, exponents included. A comma is refused, since `1,234` may mean two
+    /// Reads JSON's numbers, exponents included. A comma is refused, since `1,234` may mean two
     /// numbers.
     fn from_str(text: &str) -> Result<Self, DecimalError> {
         match short(text) {
@@ -216,18 +217,18 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// A price in ten-thousandths, within `numeric(14,4)`.
+/// Price in ten-thousandths, within `numeric(14,4)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Price(i64);
 
 impl Price {
-    /// The price in ten-thousandths.
+    /// Returns the price in ten-thousandths.
     #[must_use]
     pub const fn ten_thousandths(self) -> i64 {
         self.0
     }
 
-    /// The price of this many ten-thousandths.
+    /// Makes the price of this many ten-thousandths.
     ///
     /// # Errors
     /// If it does not fit the column.

@@ -1,8 +1,8 @@
-//! Attributes as chunk files carry them.
+//! The encoding of attributes in chunk files.
 //!
-//! A set of 32 bits says which attributes are present, each by its number; their values follow in
-//! the order of the list. Chunks that are under way outlive a deployment, so a change of this form
-//! is a new version of the chunk's format.
+//! A set of 32 bits shows which attributes are present, each by its number; their values follow in
+//! the order of the list. Chunks in transit outlive a deployment, so a change of this form is a new
+//! version of the chunk's format.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,12 @@ use super::attributes::{Attribute, AttributeReader, AttributeWriter};
 use super::bytes::{Malformed, Reader, Writer};
 use super::{Attributes, Decimal, Price};
 
-/// Attributes as bytes, which are read only when they are written to the database. Those of a chunk
-/// share its memory.
+/// Encoded attributes, which are decoded only when they are written to the database. Those of a
+/// chunk share its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedAttributes(pub(crate) Bytes);
 
-/// Error for bytes that are no attributes.
+/// Error of bytes that are not encoded attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the encoded attributes are damaged")]
 pub struct EncodingError;
@@ -30,13 +30,13 @@ impl From<Malformed> for EncodingError {
 }
 
 impl EncodedAttributes {
-    /// Bytes that it occupies.
+    /// Returns the number of encoded bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.0.len()
     }
 
-    /// The attributes again, whose texts are those of these bytes.
+    /// Decodes the attributes. Their texts are borrowed from these bytes.
     ///
     /// # Errors
     /// If these are not bytes that [`Attributes::encode`] made.
@@ -49,14 +49,14 @@ impl EncodedAttributes {
 }
 
 impl Attributes<'_> {
-    /// The attributes as bytes.
+    /// Encodes the attributes.
     #[must_use]
     pub fn encode(&self) -> EncodedAttributes {
         self.encode_in(&mut Writer::default())
     }
 
-    /// Encodes the attributes in the free part of `memory`, so that many items' are allocated at
-    /// once.
+    /// Encodes the attributes in the free part of `memory`, so that memory is allocated for many
+    /// items at once.
     pub(crate) fn encode_in(&self, memory: &mut Writer) -> EncodedAttributes {
         memory.0.clear();
         memory.raw(&[0; 4]);
@@ -77,14 +77,14 @@ impl Attribute {
     }
 }
 
-/// Writes one attribute after the other.
+/// Writer that encodes one attribute after the other.
 struct Sheet<'a> {
     present: u32,
     out: &'a mut Writer,
 }
 
 impl Sheet<'_> {
-    /// Notes that an attribute is present, and says where to write its value.
+    /// Marks an attribute as present, and returns the writer for its value.
     const fn of(&mut self, attribute: &Attribute) -> &mut Writer {
         self.present |= attribute.bit();
         self.out
@@ -121,7 +121,7 @@ impl AttributeWriter for Sheet<'_> {
     }
 }
 
-/// Reads one attribute after the other.
+/// Reader that decodes one attribute after the other.
 struct Values<'a> {
     /// Bits of the attributes that were not read yet.
     present: u32,

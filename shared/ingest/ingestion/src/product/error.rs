@@ -6,8 +6,8 @@ use super::ProductKey;
 use crate::Cnpj;
 use crate::split::error_place;
 
-/// Reason for which one item did not become a product, as the batch's error report shows it. It
-/// shows the item's key, and of other values a CNPJ or a date that is none.
+/// Reason why one item did not become a product, as the batch's error report shows it. It shows the
+/// item's key, and of other values only a CNPJ or a date that is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("item {item_index} at byte {byte_offset}: {detail}")]
 #[expect(missing_docs, reason = "`ItemError` in openapi.yaml describes each member")]
@@ -15,8 +15,7 @@ pub struct ItemError {
     pub item_index: u64,
     pub byte_offset: u64,
     pub code: ItemErrorCode,
-    /// The member at fault: its name as the source writes it, or as it was sent if it has no
-    /// column.
+    /// Name of the member at fault as the source writes it, or as it was sent if it has no column.
     pub field: Option<Cow<'static, str>>,
     pub detail: Cow<'static, str>,
     pub key: PartialKey,
@@ -38,7 +37,7 @@ pub enum ItemErrorCode {
     RejectedByDatabase,
 }
 
-/// A key as far as it could be read.
+/// Key of an item, as far as it could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the members of `ProductKey`")]
 pub struct PartialKey {
@@ -51,7 +50,7 @@ pub struct PartialKey {
 }
 
 impl PartialKey {
-    /// The key, if all of it could be read.
+    /// Returns the key, if all of it could be read.
     #[must_use]
     pub fn complete(&self) -> Option<ProductKey> {
         Some(ProductKey { cnpj: self.cnpj?, shop_id: self.shop_id?, product_id: self.product_id.clone()? })
@@ -59,15 +58,15 @@ impl PartialKey {
 }
 
 impl ItemError {
-    /// The key of the one product that the item is about, which counts as contained in its batch
+    /// Returns the key of the one product of the item, which counts as contained in its batch
     /// although the item is in error. A text that is not JSON may hold other products beside the
-    /// one whose key it begins with, so it has none.
+    /// one whose key it begins with, so it has no such key.
     #[must_use]
     pub fn settled_key(&self) -> Option<ProductKey> {
         if self.code == ItemErrorCode::MalformedJson { None } else { self.key.complete() }
     }
 
-    /// The error of an item that the splitter skipped.
+    /// Makes the error of an item that the splitter skipped because it is too large.
     #[must_use]
     pub fn too_large(item_index: u64, byte_offset: u64, length: u64, limit: usize) -> Self {
         Self {
@@ -88,8 +87,8 @@ pub(super) fn without_place(error: &serde_json::Error) -> String {
     text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
-/// Detail of an error, behind the value that is wrong if it is as short and plain as it should be.
-/// Else it may be anything.
+/// Makes the detail of an error: the wrong value, if it is as short and plain as a right one, and
+/// the detail behind it. Another value may be anything, and is left out.
 pub(super) fn of_value(value: &str, detail: &str) -> String {
     const LONGEST: usize = 40;
     let value = value.trim();
@@ -110,14 +109,14 @@ impl Fault {
         Self { code: ItemErrorCode::FieldInvalid, field: Some(field.into()), detail: detail.into() }
     }
 
-    /// The fault of a text that is an item and was taken for none.
+    /// Makes the fault of a text that stands in the place of an item but is not JSON.
     pub(super) const fn not_json() -> Self {
         let detail = Cow::Borrowed("it is not JSON");
         Self { code: ItemErrorCode::MalformedJson, field: None, detail }
     }
 
-    /// The fault of an item's text. `serde_json` counts lines within the item, which nobody could
-    /// find in a payload, so the fault counts bytes.
+    /// Makes the fault of an item's text. `serde_json` counts lines within the item, which cannot
+    /// be found in a payload, so the fault counts bytes.
     pub(super) fn malformed(text: &[u8], error: &serde_json::Error) -> Self {
         let place = error_place(text, error).saturating_sub(1);
         let detail = format!("{} at byte {place} of the item", without_place(error));

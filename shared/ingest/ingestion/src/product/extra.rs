@@ -1,5 +1,5 @@
-//! The members that have no column, in one form whatever their spelling and order, so that equal
-//! content has equal bytes.
+//! Members that have no column, in one form for any spelling and order, so that equal content has
+//! equal bytes.
 
 use std::borrow::Cow;
 
@@ -11,16 +11,16 @@ use super::members;
 use super::scalar::Scalar;
 use super::scan::{Json, special};
 
-/// Levels of arrays and objects below a member.
+/// Most levels of arrays and objects below a member.
 const MAX_DEPTH: usize = 32;
-/// Bytes of a number that is too long for a [`Decimal`] and is kept as it was spelled.
+/// Most bytes of a number that is too long for a [`Decimal`] and is kept as it was spelled.
 const MAX_NUMBER: usize = 200;
-/// Bytes that nearly all of these objects fit into.
+/// Number of bytes that is enough for nearly all of these objects.
 const USUAL_LENGTH: usize = 128;
-/// Bytes of a member's name in an error.
+/// Most bytes of a member's name in an error.
 const MAX_NAME: usize = 100;
 
-/// The object of these members; `None` if there are none.
+/// Makes the object of these members; `None` if there are none.
 pub(super) fn object(members: Vec<(Cow<'_, str>, Json<'_>)>) -> Result<Option<String>, Fault> {
     if members.is_empty() {
         return Ok(None);
@@ -30,14 +30,14 @@ pub(super) fn object(members: Vec<(Cow<'_, str>, Json<'_>)>) -> Result<Option<St
     Ok(Some(json))
 }
 
-/// Writes an object. `top` is the item's member that it is in, which errors name.
+/// Writes an object. `top` is the item's member that contains it, which errors name.
 fn write_object(
     mut members: Vec<(Cow<'_, str>, Json<'_>)>,
     depth: usize,
     top: Option<&str>,
     json: &mut String,
 ) -> Result<(), Fault> {
-    // A stable sort, so that of a repeated name the same one is at fault.
+    // The sort is stable, so that of a repeated name the same member is always at fault.
     members.sort_by(|(left, _), (right, _)| left.cmp(right));
     let mut last: Option<&str> = None;
     json.push('{');
@@ -110,8 +110,8 @@ fn write_text(top: &str, text: &str, json: &mut String) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A number in its one form, or as it was spelled if it is too long for that; `None` if `jsonb`
-/// might not hold it.
+/// Returns a number in its one form, or as it was spelled if it is too long for that; `None` if
+/// `jsonb` might not hold it.
 fn plain(number: &str) -> Option<Cow<'_, str>> {
     if let Ok(decimal) = number.parse::<Decimal>() {
         return Some(Cow::Owned(decimal.to_string()));
@@ -125,7 +125,7 @@ fn fault(name: &str, detail: impl Into<Cow<'static, str>>) -> Fault {
     Fault::invalid(shown(name), detail)
 }
 
-/// A name as an error shows it. A NUL must not reach the error report's table either.
+/// Returns a name for an error. A NUL must not reach the error report's table either.
 fn shown(name: &str) -> String {
     let end = name.floor_char_boundary(MAX_NAME);
     name.get(..end).unwrap_or_default().replace('\0', "\u{fffd}")

@@ -1,8 +1,9 @@
-//! Finds the field of a member's name.
+//! Lookup of a member's field by its name.
 
 pub(super) use super::attributes::Field;
 
-/// Slots of the table of names. It stays mostly empty, so a search ends after a step or two.
+/// Number of slots of the table of names. It stays mostly empty, so a search ends after a step or
+/// two.
 const SLOTS: usize = 64;
 const _: () = assert!(Field::COUNT < SLOTS / 2);
 
@@ -42,7 +43,7 @@ impl Field {
         self as usize
     }
 
-    /// The field of a member's name in any case: the source writes `PRICEPROMO`, others
+    /// Finds the field of a member's name in any case: the source writes `PRICEPROMO`, others
     /// `pricepromo` or `pricePromo`.
     pub(super) fn of(name: &str) -> Option<Self> {
         let mut at = slot(name)?;

@@ -4,18 +4,18 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Attributes, ProductKey, RowHasher};
 
-/// Identifies a product's key in little space: 16 bytes of a SHA-256. It stands for the key where
-/// chunks say which products they contained.
+/// Hash of a product's key: 16 bytes of a SHA-256. It stands for the key in the list of products
+/// that a chunk contained.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(pub [u8; 16]);
 
-/// Identifies a product's content: 16 bytes of a SHA-256 over the typed attributes, so neither
+/// Hash of a product's content: 16 bytes of a SHA-256 over the typed attributes, so neither
 /// spelling nor order matters. [`RowHasher`] makes many of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowHash(pub [u8; 16]);
 
 impl KeyHash {
-    /// The hash of a key. Stored with chunks, so it never changes.
+    /// Calculates the hash of a key. It is stored with chunks, so it never changes.
     #[must_use]
     pub fn of(key: &ProductKey) -> Self {
         let mut hash = Sha256::new();
@@ -27,7 +27,8 @@ impl KeyHash {
 }
 
 impl RowHash {
-    /// The hash of a product's content. Stored with products: `canonical.rs` says over what.
+    /// Calculates the hash of a product's content. It is stored with products: `canonical.rs`
+    /// describes its input.
     #[must_use]
     pub fn of(attributes: &Attributes<'_>) -> Self {
         RowHasher::default().hash(attributes)

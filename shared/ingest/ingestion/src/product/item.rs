@@ -1,4 +1,4 @@
-//! Reads an item into a product.
+//! Reading an item into a product.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use super::scalar::Scalar;
 use super::{Attributes, Decimal, ItemError, ItemErrorCode, PartialKey, Price, Product, ProductKey, extra};
 use crate::Cnpj;
 
-/// Bytes of a product id. PostgreSQL's index would hold more, but no catalogue has such ids.
+/// Most bytes of a product id. PostgreSQL's index would hold more, but no catalogue has such ids.
 pub const MAX_PRODUCT_ID: usize = 200;
 
 /// Place where an item was found.
@@ -47,19 +47,19 @@ impl CnpjAccess {
     }
 }
 
-/// The rules for the items of one batch.
+/// Rules for the items of one batch.
 ///
 /// An item fails at its first fault: its syntax, then its key, then whether the tenant may load
 /// that CNPJ, then the other members. Neither the order of members nor the case of their names
-/// matters. A member that is given twice, even in two spellings, is a fault, since nothing says
-/// which was meant.
+/// matters. A member that is given twice, even in two spellings, is a fault, since it is unknown
+/// which one was meant.
 #[derive(Clone, Debug)]
 pub struct ItemRules {
-    /// The time zone of the source's dates.
+    /// Time zone of the source's dates.
     pub zone: TimeZone,
     /// Establishments that the batch may load; items of others are in error.
     pub cnpjs: CnpjAccess,
-    /// Whether items may lack members.
+    /// Policy for items that lack members.
     pub partial: PartialPolicy,
 }
 
@@ -80,7 +80,7 @@ impl ItemRules {
         })
     }
 
-    /// The error of a text that is not JSON, with the key that it begins with.
+    /// Makes the error of a text that is not JSON, with the key that it begins with.
     #[must_use]
     pub fn broken(&self, place: ItemPlace, text: &[u8]) -> ItemError {
         let mut members = Members::default();
@@ -120,14 +120,14 @@ impl ItemRules {
     }
 }
 
-/// Reads the attributes of one item.
+/// Reader of the attributes of one item.
 struct ItemAttributes<'r, 'a> {
     members: &'r mut Members<'a>,
     zone: &'r TimeZone,
 }
 
 impl<'a> ItemAttributes<'_, 'a> {
-    /// Reads the one member that an attribute has, unless it is a time.
+    /// Reads an attribute that has one member, as all have except times.
     fn of<T>(
         &self,
         attribute: &Attribute,
@@ -157,7 +157,7 @@ impl<'a> AttributeReader<'a> for ItemAttributes<'_, 'a> {
     }
 
     fn time(&mut self, attribute: &'static Attribute) -> Result<Option<Timestamp>, Fault> {
-        // A creation is not compared with anything, and a change is with those of its day.
+        // The time of a creation is not compared; the time of a change is, with those of its day.
         let day = if attribute.group() == Group::Item { Day::End } else { Day::Begin };
         attribute
             .members
@@ -178,7 +178,8 @@ fn must_be_object(item: &[u8]) -> Result<(), Fault> {
     Err(Fault { code: ItemErrorCode::NotAnObject, field: None, detail: "an item must be an object".into() })
 }
 
-/// An item replaces its whole product, so each member that it lacks would clear a column.
+/// Refuses an item that lacks members: it replaces its whole product, so each member that it lacks
+/// would clear a column.
 fn must_be_whole(members: MemberSet) -> Result<(), Fault> {
     let lacking: Vec<&'static str> = members.lacking().map(Field::name).collect();
     let Some(first) = lacking.first().copied() else { return Ok(()) };
@@ -194,8 +195,8 @@ fn required(field: Field) -> Fault {
     Fault { code: ItemErrorCode::FieldRequired, field: Some(field.name().into()), detail: detail.into() }
 }
 
-/// A CNPJ may come as a number. A number's text is never read as a CNPJ's text, which may hold
-/// points and letters.
+/// Reads the CNPJ, which may come as a number. A number's text is never read as a CNPJ's text,
+/// which may hold points and letters.
 fn cnpj(members: &Members<'_>) -> Result<Cnpj, Fault> {
     let (sent, parsed) = match members.scalar(Field::CNPJ)? {
         Scalar::Null => return Err(required(Field::CNPJ)),

@@ -9,7 +9,7 @@ use super::MemberSet;
 use super::field::Field;
 use super::scan::{self, Json};
 
-/// The members of one item by name, not yet read. Members before a syntax error stay.
+/// Members of one item by name, not yet parsed. Members before a syntax error stay.
 #[derive(Debug, Default)]
 pub(super) struct Members<'a> {
     known: [Option<Json<'a>>; Field::COUNT],
@@ -20,7 +20,7 @@ pub(super) struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// Reads one object, which must be all that `item` holds.
+    /// Reads one object, which must be the only content of `item`.
     pub(super) fn read(&mut self, item: &'a [u8]) -> Result<(), serde_json::Error> {
         if let Ok(text) = simdutf8::basic::from_utf8(item)
             && scan::object(text, |name, value| self.add(Cow::Borrowed(name), value)).is_some()
@@ -31,7 +31,10 @@ impl<'a> Members<'a> {
         self.read_any(item)
     }
 
-    /// Reads all that JSON allows, and returns an error for the rest.
+    /// Reads an object in any form that JSON allows.
+    ///
+    /// # Errors
+    /// If it is not JSON.
     fn read_any(&mut self, item: &'a [u8]) -> Result<(), serde_json::Error> {
         let mut json = serde_json::Deserializer::from_slice(item);
         json.deserialize_map(Each(|name, value| self.add(name, Json::Any(value))))?;
@@ -45,7 +48,7 @@ impl<'a> Members<'a> {
         self.known.get(field.place()).copied().flatten()
     }
 
-    /// The first field that was given more than once.
+    /// Returns the first field that was given more than once.
     pub(super) fn repeated(&self) -> Option<Field> {
         self.repeated.first().copied()
     }
@@ -64,7 +67,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The members of a nested object, in the order in which they were sent.
+/// Returns the members of a nested object, in the order in which they were sent.
 pub(super) fn of_object(json: &str) -> Result<Vec<(Cow<'_, str>, Json<'_>)>, serde_json::Error> {
     let mut members = Vec::new();
     let mut reader = serde_json::Deserializer::from_str(json);
@@ -73,7 +76,7 @@ pub(super) fn of_object(json: &str) -> Result<Vec<(Cow<'_, str>, Json<'_>)>, ser
     Ok(members)
 }
 
-/// Passes each member of an object on.
+/// Visitor that passes on each member of an object.
 struct Each<F>(F);
 
 impl<'de, F: FnMut(Cow<'de, str>, &'de str)> Visitor<'de> for Each<F> {
@@ -92,7 +95,7 @@ impl<'de, F: FnMut(Cow<'de, str>, &'de str)> Visitor<'de> for Each<F> {
     }
 }
 
-/// A member's name, borrowed if it has no escapes.
+/// Seed for a member's name, which is borrowed if it has no escapes.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {

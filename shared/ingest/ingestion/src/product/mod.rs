@@ -36,9 +36,9 @@ pub(crate) use date::to_microseconds;
 /// Identity of a product: the primary key of its row, ordered as rows are written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProductKey {
-    /// The establishment.
+    /// CNPJ of the establishment.
     pub cnpj: Cnpj,
-    /// The shop within the establishment.
+    /// Number of the shop within the establishment.
     pub shop_id: i32,
     /// Id of the product as text: `25901` and `"25901"` are the same.
     pub product_id: String,
@@ -47,11 +47,11 @@ pub struct ProductKey {
 /// Product of one valid item. Texts without escapes are those of the item's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product<'a> {
-    /// The primary key of its row.
+    /// Primary key of the product's row.
     pub key: ProductKey,
     /// Attributes of the product: the other columns.
     pub attributes: Attributes<'a>,
-    /// The members that the item has, whatever their values.
+    /// Members that the item has, whatever their values.
     pub members: MemberSet,
 }
 

@@ -14,20 +14,21 @@ use super::field::Field;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartialPolicy {
-    /// The item is in error, so nothing is cleared.
+    /// The item is in error, so no column is cleared.
     Refuse,
-    /// The item clears what it lacks. If others of its payload have those members, it is counted.
+    /// The item clears the columns of the members that it lacks. If others of its payload have
+    /// those members, it is counted.
     #[default]
     Warn,
 }
 
-/// A policy that is not known.
+/// Error of a text that is not a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be refuse or warn")]
 pub struct UnknownPartialPolicy;
 
 impl PartialPolicy {
-    /// The policy as headers, parameters and metadata have it.
+    /// Returns the policy's name in headers, parameters and metadata.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -54,7 +55,7 @@ impl fmt::Display for PartialPolicy {
     }
 }
 
-/// The members of an item that have a column, whatever their values. Those of the key do not count,
+/// Members of an item that have a column, whatever their values. Those of the key do not count,
 /// since every item has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberSet(u32);
@@ -69,7 +70,7 @@ impl MemberSet {
         }
     }
 
-    /// The fields with a column that are not in it.
+    /// Returns the fields with a column that are not in the set.
     pub(super) fn lacking(self) -> impl Iterator<Item = Field> {
         let complete = Field::ALL.iter().fold(Self::default(), |all, field| all.with(*field));
         let lacks = move |field: &Field| complete.0 & !self.0 & 1 << field.place() != 0;
@@ -81,7 +82,7 @@ impl MemberSet {
     }
 }
 
-/// Counts the items that lack a member which another item of the payload has, in one pass.
+/// Count of the items that lack a member which another item of the payload has, made in one pass.
 ///
 /// It counts the items that have every member seen so far. If an item brings a new one, none of
 /// those before it has every member any more.
@@ -106,7 +107,7 @@ impl PartialItems {
         }
     }
 
-    /// Counts the items that lack members that others have.
+    /// Returns the number of items that lack members that others have.
     #[must_use]
     pub const fn count(self) -> u64 {
         self.items.saturating_sub(self.complete)

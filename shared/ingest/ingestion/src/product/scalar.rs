@@ -22,7 +22,10 @@ pub(super) enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// The value that `json` spells, or what is wrong with its text.
+    /// Reads the value from its JSON text.
+    ///
+    /// # Errors
+    /// With the fault of the text.
     pub(super) fn of(json: Json<'a>) -> Result<Self, &'static str> {
         let json = match json {
             Json::Plain(text) => return Ok(Self::Text(Cow::Borrowed(text))),
@@ -54,7 +57,7 @@ impl<'a> Members<'a> {
         Scalar::of(json).map_err(|detail| Fault::invalid(field.name(), detail))
     }
 
-    /// A text as it was sent. A number becomes a text in its plain form.
+    /// Reads a text as it was sent. A number becomes a text in its plain form.
     pub(super) fn text(&self, field: Field) -> Result<Option<Cow<'a, str>>, Fault> {
         match self.scalar(field)? {
             Scalar::Null => Ok(None),
@@ -64,7 +67,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// A number, which may be in a string; an empty string is absent.
+    /// Reads a number, which may be in a string; an empty string is absent.
     pub(super) fn decimal(&self, field: Field) -> Result<Option<Decimal>, Fault> {
         match self.scalar(field)? {
             Scalar::Null => Ok(None),

@@ -1,8 +1,8 @@
 //! Finds the members of an object in one pass, if the object is like nearly all: names without
 //! escapes, numbers without exponents.
 //!
-//! It accepts only what it is sure of. Everything else, valid or not, is left to serde_json, which
-//! also says what is wrong. So this decides nothing but speed.
+//! It accepts only objects of this kind. All others, valid or not, are left to serde_json, which
+//! also reports the faults. So this code changes the speed alone.
 
 use serde::de::IgnoredAny;
 
@@ -156,8 +156,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The place of the first byte that does not stand for itself in a string: a quotation mark, a
-/// backslash or a control character.
+/// Returns the place of the first byte that does not stand for itself in a string: a quotation
+/// mark, a backslash or a control character.
 pub(super) fn special(bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<{ Word::LENGTH }>();
     for (index, word) in words.iter().enumerate() {

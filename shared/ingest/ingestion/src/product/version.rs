@@ -3,7 +3,7 @@ use uuid::Uuid;
 
 use super::to_microseconds;
 
-/// The part of a version that all items of a batch share.
+/// Part of a version that all items of a batch share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchStamp {
     received_at: Timestamp,
@@ -11,7 +11,7 @@ pub struct BatchStamp {
 }
 
 impl BatchStamp {
-    /// The stamp of a batch; its time is cut to the microseconds that PostgreSQL keeps.
+    /// Makes the stamp of a batch; its time is cut to the microseconds that PostgreSQL keeps.
     #[must_use]
     pub fn new(received_at: Timestamp, batch_id: Uuid) -> Self {
         Self { received_at: to_microseconds(received_at).unwrap_or(received_at), batch_id }
@@ -23,14 +23,14 @@ impl BatchStamp {
         self.received_at
     }
 
-    /// The batch's id.
+    /// Returns the batch's id.
     #[must_use]
     pub const fn batch_id(&self) -> Uuid {
         self.batch_id
     }
 }
 
-/// The place of an item in the one order that decides which version of a product wins: the greatest
+/// Place of an item in the one order that decides which version of a product wins: the greatest
 /// does, whatever arrives first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
@@ -41,8 +41,8 @@ pub struct Version {
 }
 
 impl Version {
-    /// The version of a batch's item. The source's date counts up to the time of receipt, so that a
-    /// clock that is ahead does not block later updates. Without a date, the time of receipt
+    /// Makes the version of a batch's item. The source's date counts up to the time of receipt, so
+    /// that a clock that is ahead does not block later updates. Without a date, the time of receipt
     /// counts.
     #[must_use]
     pub fn new(source_updated_at: Option<Timestamp>, batch: BatchStamp, item_index: u64) -> Self {
@@ -51,19 +51,19 @@ impl Version {
         Self { effective_at, batch, item_index }
     }
 
-    /// The earlier of the source's date and the time of receipt.
+    /// Returns the earlier of the source's date and the time of receipt.
     #[must_use]
     pub const fn effective_at(&self) -> Timestamp {
         self.effective_at
     }
 
-    /// The batch that brought it.
+    /// Returns the batch of the item.
     #[must_use]
     pub const fn batch(&self) -> BatchStamp {
         self.batch
     }
 
-    /// The item's place in its batch.
+    /// Returns the item's place in its batch.
     #[must_use]
     pub const fn item_index(&self) -> u64 {
         self.item_index

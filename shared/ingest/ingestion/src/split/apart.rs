@@ -1,10 +1,10 @@
-//! Tells the items of a text apart that is not JSON as a whole: an item with a stray quotation mark
+//! Separates the items of a text that is not JSON as a whole: an item with a stray quotation mark
 //! and its neighbours, objects of one line, lines that end with a carriage return.
 //!
-//! A part begins where an object can only be an item: behind another object or a comma, or first
-//! on its line, and outside brackets. In JSON, an object behind a comma or another object is always
-//! in an array. A part is sound if it is JSON and another part, or the end, follows it. Otherwise
-//! nobody knows what belongs to it: the part is broken, up to where the next one begins.
+//! A part begins where an object can only be an item: behind another object or a comma, or first on
+//! its line, and outside brackets. In JSON, an object behind a comma or another object is always in
+//! an array. A part is sound if it is JSON and another part, or the end, follows it. Otherwise the
+//! end of its item is unknown: the part is broken, up to where the next one begins.
 
 use std::ops::Range;
 
@@ -12,8 +12,8 @@ use serde::de::IgnoredAny;
 
 use super::{Format, is_white};
 
-/// Number of times that a text may be read. Without this bound, parts that are all broken by one
-/// far mistake would each be read up to it.
+/// Most times that a text may be read. Without this bound, parts that are all broken by one far
+/// mistake would each be read up to it.
 const READINGS: usize = 8;
 
 /// Part of a text.
@@ -45,7 +45,7 @@ impl Part {
     }
 }
 
-/// The parts of a text in their order; at least one, and none is empty unless the text is.
+/// Returns the parts of a text in their order; at least one, and none is empty unless the text is.
 pub(super) fn parts(text: &[u8], format: Format) -> Vec<Part> {
     let Some(mut start) = text.iter().position(|byte| !is_separator(*byte)) else {
         return vec![Part { place: 0..text.len(), state: PartState::Broken }];
@@ -83,17 +83,17 @@ pub(super) fn parts(text: &[u8], format: Format) -> Vec<Part> {
     parts
 }
 
-/// Tells whether the brackets of a text balance, strings or not.
+/// True if the brackets of a text balance, those within strings included.
 pub(super) fn is_outside_brackets(text: &[u8]) -> bool {
     text.iter().fold(0, |depth, byte| depth_behind(depth, *byte)) == 0
 }
 
 enum Read {
     Not,
-    /// The first value has this many bytes.
+    /// The first value is complete, and has this many bytes.
     Complete(usize),
     Unfinished,
-    /// The text is not JSON, as this many bytes show.
+    /// The text is not JSON, as its first bytes show, of which this is the number.
     Broken(usize),
 }
 
@@ -124,7 +124,7 @@ enum Behind {
     Other,
 }
 
-/// Returns what follows a value, behind white space and commas.
+/// Returns the kind of text behind a value, after white space and commas.
 fn behind(text: &[u8], end: usize, format: Format) -> Behind {
     let after = text.get(end..).unwrap_or_default();
     let Some(gap) = after.iter().position(|byte| !is_separator(*byte)) else { return Behind::End };
@@ -148,7 +148,7 @@ fn next_item(text: &[u8], format: Format) -> Option<usize> {
                 is_behind_an_item || (is_first_on_line && !matches!(before, None | Some(b':' | b'[')))
             }
             b',' => false,
-            // Whatever follows a line that ends with a carriage return.
+            // The text behind a line that ends with a carriage return.
             _ => format == Format::Lines && is_first_on_line && is_behind_an_item,
         };
         if depth == 0 && begins {
@@ -160,7 +160,7 @@ fn next_item(text: &[u8], format: Format) -> Option<usize> {
     None
 }
 
-/// Tells whether the object that begins there has a member.
+/// True if the object that begins there has a member.
 fn names_a_member(text: &[u8], at: usize) -> bool {
     let inner = text.get(at.saturating_add(1)..).unwrap_or_default();
     inner.iter().find(|byte| !is_white(**byte)) == Some(&b'"')

@@ -65,8 +65,8 @@ impl ArraySplitter {
         Ok(())
     }
 
-    /// Looks for other items in the first bytes of an open item beyond the limit. If there are any,
-    /// takes these bytes and returns the rest.
+    /// Searches for other items in the first bytes of an open item beyond the limit. If there are
+    /// any, takes these bytes and returns the rest.
     fn tell_apart<'w>(
         &mut self,
         end: Option<usize>,
@@ -83,7 +83,7 @@ impl ArraySplitter {
         Ok(Some(after))
     }
 
-    /// Bytes of memory that the open item occupies.
+    /// Returns the bytes of memory that the open item occupies.
     #[cfg(test)]
     pub(super) const fn held(&self) -> usize {
         self.open.capacity()
@@ -99,7 +99,8 @@ impl ArraySplitter {
         Err(PayloadError { fault, offset: at })
     }
 
-    /// Takes the byte between items that `rest` begins with, and returns where the scan continues.
+    /// Handles the byte between items that `rest` begins with, and returns where the scan
+    /// continues.
     fn step<'w>(&mut self, at: u64, byte: u8, rest: &'w [u8]) -> Result<&'w [u8], PayloadError> {
         let fault = |fault| Err(PayloadError { fault, offset: at });
         self.state = match (self.state, byte) {

@@ -1,7 +1,7 @@
-/// The places of the bytes that matter in 64 bytes: bit `i` is for byte `i`.
+/// Places of the bytes that matter in 64 bytes: bit `i` is for byte `i`.
 pub(super) struct Block {
     quotes: u64,
-    /// Opening and closing, within strings as well.
+    /// Opening and closing brackets, within strings as well.
     pub(super) brackets: u64,
 }
 
@@ -21,7 +21,7 @@ impl Block {
     }
 
     /// Marks the bytes within strings: each opening quotation mark and all up to the closing one,
-    /// which is outside. `inside` says whether the block begins within a string.
+    /// which is outside. `inside` is true if the block begins within a string.
     pub(super) const fn inside_strings(&self, inside: bool) -> u64 {
         // Each bit becomes the parity of the quotation marks up to it.
         let mut parity = self.quotes;

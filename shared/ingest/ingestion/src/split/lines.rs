@@ -3,7 +3,7 @@ use memchr::memchr;
 use super::open_item::OpenItem;
 use super::{PayloadError, PayloadFault, Sink, is_white, length};
 
-/// NDJSON, framed on line feeds. What else ends lines is found where a line is not JSON.
+/// Splitter of NDJSON, framed on line feeds. Other ends of lines are found if a line is not JSON.
 #[derive(Debug)]
 pub(super) struct LineSplitter {
     open: OpenItem,
@@ -21,7 +21,7 @@ impl LineSplitter {
             let (line, after) = rest.split_at(feed);
             if let Some(part) = self.part(at, line) {
                 let rest = self.fill(part, sink);
-                // A line is whole, so nothing of it continues.
+                // The line is complete, so no part of it continues.
                 let _ = self.open.end(rest, sink);
             }
             rest = after.get(1..).unwrap_or_default();
@@ -33,8 +33,8 @@ impl LineSplitter {
         }
     }
 
-    /// Holds the beginning of `part` where the line is beyond the limit, as long as it can be told
-    /// apart. Returns the rest.
+    /// Holds the beginning of `part` if the line is beyond the limit, as long as its items can be
+    /// separated. Returns the rest.
     fn fill<'w>(&mut self, mut part: &'w [u8], sink: &mut impl Sink) -> &'w [u8] {
         while let Some((beginning, rest)) = self.open.room().and_then(|room| part.split_at_checked(room))
             && !rest.is_empty()
@@ -56,7 +56,7 @@ impl LineSplitter {
         Ok(())
     }
 
-    /// The part of `line` that belongs to an item; empty if the line is blank so far.
+    /// Returns the part of `line` that belongs to an item; empty if the line is blank so far.
     fn part<'w>(&mut self, at: u64, line: &'w [u8]) -> Option<&'w [u8]> {
         if !self.open.is_empty() {
             return Some(line);

@@ -43,17 +43,17 @@ use open_item::OpenItem;
 pub(crate) use apart::error_place;
 pub(crate) use value::Value;
 
-/// The default limit of an item's bytes: many times what a product has.
+/// Default limit of an item's bytes: many times what a product has.
 pub const ITEM_LIMIT: usize = 256 * 1024;
 
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// Form in which a payload holds its items; the request's media type says which.
+/// Form in which a payload holds its items, as the request's media type names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `application/json`: one array.
     Array,
-    /// `application/x-ndjson`: an item a line. A broken line spoils no other. Lines may end with a
+    /// `application/x-ndjson`: an item a line. A broken line damages no other. Lines may end with a
     /// carriage return alone, and several objects may share one.
     Lines,
 }
@@ -67,10 +67,10 @@ pub enum Piece<'a> {
         index: u64,
         /// Offset of the item's first byte in the decoded payload.
         offset: u64,
-        /// The item without white space around it.
+        /// Bytes of the item without white space around it.
         bytes: &'a [u8],
     },
-    /// A text that is not JSON. It may hold several items, of which none could be told apart.
+    /// A text that is not JSON. It may hold several items that could not be separated.
     #[expect(missing_docs, reason = "the same as of an item")]
     Broken { index: u64, offset: u64, bytes: &'a [u8] },
     /// An item beyond the limit, of which only the beginning was held.
@@ -78,25 +78,25 @@ pub enum Piece<'a> {
     TooLarge { index: u64, offset: u64, length: u64, beginning: &'a [u8] },
 }
 
-/// Takes the pieces of a payload. It refuses a [`Piece::Item`] that is not JSON. Then the splitter
-/// passes on what it can tell apart in its bytes, and as [`Piece::Broken`] what it cannot. It asks
-/// about no other piece.
+/// Receiver of the pieces of a payload. It refuses a [`Piece::Item`] that is not JSON. Then the
+/// splitter passes on the items that it can separate in its bytes, and the rest as
+/// [`Piece::Broken`]. The result for any other piece is ignored.
 pub trait Sink: FnMut(Piece<'_>) -> Result<(), NotJson> {}
 
 impl<F: FnMut(Piece<'_>) -> Result<(), NotJson>> Sink for F {}
 
-/// Tells whether a text begins as an object does in JSON: with a member, or with its end.
+/// True if a text begins as an object does in JSON: with a member, or with its end.
 #[must_use]
 pub fn begins_an_object(text: &[u8]) -> bool {
     let mut significant = text.iter().filter(|byte| !is_white(**byte));
     significant.next() == Some(&b'{') && matches!(significant.next(), Some(b'"' | b'}'))
 }
 
-/// The item is not JSON.
+/// Error of an item that is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotJson;
 
-/// Reason for which no further item can be found.
+/// Reason why no further item can be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} at byte {offset}")]
 pub struct PayloadError {
@@ -151,7 +151,7 @@ enum Mark {
 }
 
 impl Splitter {
-    /// A splitter for one payload whose items have at most `item_limit` bytes each.
+    /// Creates a splitter for one payload whose items have at most `item_limit` bytes each.
     #[must_use]
     pub fn new(format: Format, item_limit: usize) -> Self {
         let open = OpenItem::new(format, item_limit);
@@ -176,7 +176,7 @@ impl Splitter {
     /// Ends the payload.
     ///
     /// # Errors
-    /// If it breaks off, or held nothing.
+    /// If it breaks off, or is empty.
     pub fn finish(mut self, sink: &mut impl Sink) -> Result<(), PayloadError> {
         self.check()?;
         if let Mark::Seen(seen) = self.mark
@@ -197,7 +197,7 @@ impl Splitter {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// The window without a byte order mark at the payload's start.
+    /// Returns the window without a byte order mark at the payload's start.
     fn after_mark<'w>(&mut self, window: &'w [u8], sink: &mut impl Sink) -> Result<&'w [u8], PayloadError> {
         let Mark::Seen(seen) = self.mark else { return Ok(window) };
         let expected = BYTE_ORDER_MARK.get(seen..).unwrap_or_default();
@@ -211,7 +211,7 @@ impl Splitter {
             self.mark = Mark::Seen(seen + same);
             return Ok(&[]);
         }
-        // It was no mark: the bytes that were held back are content.
+        // The bytes that were held back are not a mark, but content.
         self.mark = Mark::Past;
         self.feed_inner(BYTE_ORDER_MARK.get(..seen).unwrap_or_default(), sink)?;
         Ok(window)
@@ -232,12 +232,12 @@ impl Splitter {
     }
 }
 
-/// A slice's length as an offset's type.
+/// Returns a slice's length as an offset's type.
 fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// Tells whether JSON calls a byte white space.
+/// True for a byte that is white space in JSON.
 const fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }

@@ -1,8 +1,8 @@
 use super::apart::{Part, PartState, is_outside_brackets, parts};
 use super::{Format, Piece, Sink, is_white, length};
 
-/// The item that is being read: its bytes from earlier windows, or its first ones and its length
-/// once it is beyond the limit.
+/// Item that is being read: its bytes from earlier windows, or its first ones and its length once
+/// it is beyond the limit.
 #[derive(Debug)]
 pub(super) struct OpenItem {
     format: Format,
@@ -10,7 +10,7 @@ pub(super) struct OpenItem {
     index: u64,
     offset: u64,
     held: Vec<u8>,
-    /// Bytes so far of an item beyond the limit.
+    /// Number of bytes so far of an item beyond the limit.
     beyond: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ impl OpenItem {
         self.held.is_empty() && self.beyond.is_none()
     }
 
-    /// Returns the number of items that were ended.
+    /// Returns the number of items that have ended.
     pub(super) const fn ended(&self) -> u64 {
         self.index
     }
@@ -43,7 +43,8 @@ impl OpenItem {
         if self.beyond.is_some() { None } else { Some(self.limit.saturating_sub(self.held.len())) }
     }
 
-    /// Keeps the end of a window that belongs to the item. What does not fit is not held.
+    /// Keeps the end of a window that belongs to the item. Bytes beyond the limit are counted and
+    /// not held.
     pub(super) fn extend(&mut self, part: &[u8]) {
         if let Some(beyond) = &mut self.beyond {
             *beyond = beyond.saturating_add(length(part));
@@ -56,9 +57,9 @@ impl OpenItem {
         self.held.extend_from_slice(part.get(..room).unwrap_or(part));
     }
 
-    /// Looks for other items in the first bytes of an item beyond the limit: those that are held,
-    /// and `part` up to the limit. If there are any, passes on all parts but the last one, and
-    /// returns that one's place and bytes. It may continue behind the limit.
+    /// Searches for other items in the first bytes of an item beyond the limit: those that are
+    /// held, and `part` up to the limit. If there are any, passes on all parts but the last one,
+    /// and returns that one's place and bytes. It may continue behind the limit.
     pub(super) fn told_apart(&mut self, part: &[u8], sink: &mut impl Sink) -> Option<(u64, Vec<u8>)> {
         let mut text = std::mem::take(&mut self.held);
         let held = text.len();
@@ -74,7 +75,7 @@ impl OpenItem {
         Some(last.of(offset, &text))
     }
 
-    /// Holds a part that was told apart as the item's beginning.
+    /// Holds a part that was separated as the item's beginning.
     pub(super) fn hold(&mut self, offset: u64, bytes: Vec<u8>) {
         self.offset = offset;
         self.held = bytes;

@@ -3,7 +3,7 @@ use memchr::{memchr2, memchr3};
 use super::block::Block;
 use super::is_white;
 
-/// Finds where a JSON value ends, across windows.
+/// Scan for the end of a JSON value, across windows.
 ///
 /// An object ends where its braces balance outside strings, whatever its brackets do, and an array
 /// where its brackets balance. For JSON that is the same, and in other text more mistakes stay
@@ -22,7 +22,7 @@ pub(crate) enum Value {
     Bare,
 }
 
-/// Whether the scan is within a string.
+/// State of the scan within or outside a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Text {
     Outside,
@@ -32,7 +32,8 @@ pub(crate) enum Text {
 }
 
 impl Value {
-    /// The value that begins with `byte`, which is also the first byte that the scan takes.
+    /// Begins the scan of a value that begins with `byte`, which is also the first byte that the
+    /// scan takes.
     pub(crate) const fn beginning_with(byte: u8) -> Self {
         match byte {
             b'{' => Self::Nested { open: b'{', close: b'}', depth: 0, text: Text::Outside },
@@ -42,8 +43,8 @@ impl Value {
         }
     }
 
-    /// The number of bytes of `window` up to the value's end; `None` if it continues after the
-    /// window.
+    /// Returns the number of bytes of `window` up to the value's end; `None` if it continues after
+    /// the window.
     pub(crate) fn end_in(&mut self, window: &[u8]) -> Option<usize> {
         match self {
             Self::Nested { open, close, depth, text } => nested_end(*open, *close, depth, text, window),
@@ -106,7 +107,7 @@ fn end_in_blocks(
     None
 }
 
-/// The number of bytes up to and including the string's closing quotation mark.
+/// Returns the number of bytes up to and including the string's closing quotation mark.
 fn text_end(text: &mut Text, window: &[u8]) -> Option<usize> {
     let mut at = 0;
     if *text != Text::Inside {

@@ -5,7 +5,7 @@ use super::*;
 
 const KEY: &str = r#""CNPJ":"11.222.333/0001-81","SHOPID":3,"PRODUCTID":"25901""#;
 
-/// An item with the usual key and these members.
+/// Makes an item with the usual key and these members.
 fn with(members: &str) -> String {
     format!("{{{KEY},{members}}}")
 }
@@ -250,7 +250,7 @@ fn an_error_carries_the_key_as_far_as_it_could_be_read() {
     let key = |item: &str| parse(item.as_bytes()).unwrap_err().key;
     let whole = key(&with(r#""PRICE":"x""#)).complete().unwrap();
     assert_eq!(whole, parse(format!("{{{KEY}}}").as_bytes()).unwrap().key);
-    // Broken off after the key: it is named, and settles nothing.
+    // Broken off after the key: the error has the key, but it does not count as settled.
     let broken = with(r#""PRICE":"#);
     let error = parse(broken.as_bytes()).unwrap_err();
     assert_eq!((error.key.complete().as_ref(), error.settled_key()), (Some(&whole), None));
@@ -260,7 +260,7 @@ fn an_error_carries_the_key_as_far_as_it_could_be_read() {
     let part = key(r#"{"CNPJ":"1","SHOPID":"5","PRODUCTID":9}"#);
     assert_eq!(part, PartialKey { cnpj: None, shop_id: Some(5), product_id: Some("9".to_owned()) });
     assert_eq!(part.complete(), None);
-    // Given twice, no value is the key's.
+    // A member that is given twice gives no value to the key.
     assert_eq!(key(&with(r#""SHOPID":4"#)).shop_id, None);
     assert_eq!(key(&with(r#""SHOPID":4,"shopid":5"#)).shop_id, None);
 }

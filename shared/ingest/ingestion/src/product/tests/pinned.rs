@@ -19,7 +19,7 @@ fn second(second: i64) -> Option<Timestamp> {
     Some(Timestamp::from_second(second).unwrap())
 }
 
-/// A product with everything that the first release knew.
+/// A product with all attributes of the first release.
 #[allow(clippy::needless_update, reason = "later attributes stay absent")]
 fn full() -> Attributes<'static> {
     Attributes {

@@ -142,7 +142,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_are_no_attributes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(attributes) = EncodedAttributes(bytes.into()).decode() {
-            // Nothing but flags that say that there is nothing.
+            // Nothing but flags for absent attributes.
             let _ = attributes.encode();
         }
     }

@@ -1,5 +1,5 @@
-//! Valid items beside mistakes: each is found, or is within a piece that says that it may hold
-//! others, or the payload fails. None is lost without a word.
+//! Valid items beside mistakes: each is found, or is within a piece that is marked as perhaps
+//! holding others, or the payload fails. None is lost silently.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::*;
 
 const LIMIT: usize = 2000;
 
-/// An item without anything that a mistake could confuse.
+/// Makes an item without any character that a mistake could confuse.
 fn plain(id: usize) -> String {
     format!(r#"{{"PRODUCTID":"{id}","TITLE":"AGULHA {id}","PRICE":"1.50"}}"#)
 }
@@ -83,7 +83,7 @@ impl Join {
     }
 }
 
-/// The payload with its mistakes, and the valid items in it by their offsets.
+/// Makes the payload with its mistakes, and the valid items in it by their offsets.
 fn with_mistakes(
     join: Join,
     items: &[String],
@@ -118,7 +118,7 @@ fn contains(found: &[Found], at: usize, item: &str) -> bool {
     })
 }
 
-/// Tells whether pieces that are not JSON, or were too large to be read, cover the item.
+/// True if pieces that are not JSON, or were too large to be read, cover the item.
 fn is_covered(found: &[Found], at: usize, item: &str) -> bool {
     let places: Vec<Range<usize>> = found
         .iter()
@@ -145,7 +145,7 @@ fn a_mistake_costs_no_item_but_its_own() {
                 let mistakes: Vec<_> = at.iter().map(|at| (*at, mistake)).collect();
                 let (format, payload, valid) = with_mistakes(join, &items, &mistakes);
                 let (found, result) = every_way(split_json, format, LIMIT, payload.as_bytes());
-                // Where an item breaks off, nobody can tell where the next one of its line begins.
+                // If an item breaks off, the beginning of the next one of its line is unknown.
                 let hides_the_next = matches!(mistake, Mistake::CutOff | Mistake::MovedBrace)
                     && matches!(join, Join::Lines(_));
                 if result.is_err() {

@@ -24,7 +24,7 @@ impl From<Piece<'_>> for Found {
 
 type Outcome = (Vec<Found>, Result<(), PayloadError>);
 
-/// Takes every item, JSON or not.
+/// Splits with a sink that takes every item, JSON or not.
 fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     let mut found = Vec::new();
     let result = feed(format, limit, windows, &mut |piece: Piece<'_>| {
@@ -34,7 +34,7 @@ fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     (found, result)
 }
 
-/// Takes the items that are JSON, as the chunker does.
+/// Splits with a sink that takes the items that are JSON, as the chunker does.
 fn split_json(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     let mut found = Vec::new();
     let result = feed(format, limit, windows, &mut |piece: Piece<'_>| {
@@ -55,8 +55,8 @@ fn feed(format: Format, limit: usize, windows: &[&[u8]], sink: &mut impl Sink) -
 
 type Split = fn(Format, usize, &[&[u8]]) -> Outcome;
 
-/// Splits at once and by windows of every size up to three of the scanner's blocks, beyond which
-/// nothing new happens; it must make no difference.
+/// Splits at once and by windows of every size up to three of the scanner's blocks, beyond which no
+/// new case occurs; the results must be equal.
 fn every_way(split: Split, format: Format, limit: usize, payload: &[u8]) -> Outcome {
     let at_once = split(format, limit, &[payload]);
     for size in 1..=payload.len().min(200) {
@@ -256,7 +256,7 @@ fn an_item_beyond_the_limit_comes_with_as_many_of_its_first_bytes() {
     }
 }
 
-/// The array may seem to end where only the bytes end that are held.
+/// The array may seem to end at the end of the held bytes, but does not end there.
 #[test]
 fn an_item_beyond_the_limit_ends_no_array() {
     let payload = format!("[{{\"a\":\"1\"x \"}}]{}", "y".repeat(20));
@@ -356,8 +356,8 @@ proptest! {
             prop_assert_eq!(texts(&found), items.iter().map(|item| item.get().to_owned()).collect::<Vec<_>>());
         }
         if result.is_ok() {
-            // The other way round: what was split well and whose items are JSON is an array as a
-            // whole.
+            // Conversely: a payload that was split without an error and whose items are JSON is an
+            // array as a whole.
             let items_valid = found.iter().all(|found| match found {
                 Found::Item(_, _, bytes) => serde_json::from_slice::<&RawValue>(bytes).is_ok(),
                 Found::Broken(..) | Found::TooLarge(..) => false,
