@@ -1,4 +1,5 @@
-//! Stored payloads: from a notification to the object and its batch, and back to a notification.
+//! Stored payloads: the way from a notification to the object and its batch, and back to a
+//! notification.
 
 pub mod retention;
 
@@ -9,16 +10,16 @@ use ingestion::payload::{AcceptedBatch, InvalidMetadata, PayloadMetadata};
 use objects::{Head, ObjectError, Objects};
 use transport::{AnnounceError, PayloadNotice, PayloadsReceived};
 
-/// A payload that lies where its own metadata say.
+/// A payload whose object has the key that its own metadata give.
 #[derive(Debug)]
 pub struct Payload {
-    /// The object's metadata as S3 has it.
+    /// Metadata of the object as S3 has them.
     pub head: Head,
     /// Metadata of the payload, read from the object's.
     pub metadata: PayloadMetadata,
 }
 
-/// Reason for which a payload cannot be opened.
+/// Reason why a payload cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum PayloadError {
@@ -44,7 +45,7 @@ impl Retryable for PayloadError {
     }
 }
 
-/// Reason for which no notification of a payload was sent.
+/// Reason why no notification of a payload was sent.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NotifyError {
@@ -67,7 +68,7 @@ impl Retryable for NotifyError {
 /// Records tenant, batch and trace in the current span.
 ///
 /// # Errors
-/// If the object is not there, is not a payload of this bucket, or a store does not answer.
+/// If the object is not there, is not a payload of this bucket, or a store does not respond.
 pub async fn open_accepted(
     objects: &Objects,
     accepted: &Accepted,
@@ -85,7 +86,7 @@ pub async fn open_accepted(
 /// Opens the payload at a key of the bucket. Records tenant, batch and trace in the current span.
 ///
 /// # Errors
-/// If the object is not there, is not a payload, or storage does not answer.
+/// If the object is not there, is not a payload, or storage does not respond.
 pub async fn open(objects: &Objects, key: &str) -> Result<Payload, PayloadError> {
     let head = objects.head(key).await?;
     let metadata = PayloadMetadata::from_map(&head.metadata, objects.bucket())?;
@@ -100,8 +101,8 @@ pub async fn open(objects: &Objects, key: &str) -> Result<Payload, PayloadError>
     }
 }
 
-/// Sends the notification of a payload again, by the payload's URI. The batch goes on from where it
-/// stopped; one notification too many does no harm.
+/// Sends the notification of a payload again, by the payload's URI. The batch continues from where
+/// it stopped; one notification too many does no harm.
 ///
 /// # Errors
 /// If the URI is not of this bucket, or SQS does not take the message.

@@ -1,4 +1,4 @@
-//! Chunks, announced over the transport of the deployment.
+//! Announcing chunks over the transport of the deployment.
 
 use std::str::FromStr;
 
@@ -71,7 +71,7 @@ impl FromStr for Kind {
 }
 
 impl ChunkAnnouncer {
-    /// Connects to nothing yet.
+    /// Creates the announcer, without a connection yet.
     #[must_use]
     pub fn new(transport: ChunkTransport, sdk: &Sdk, sqs: aws_sdk_sqs::Client) -> Self {
         match transport {

@@ -7,19 +7,19 @@ use uuid::Uuid;
 /// A chunk that is ready to be written, in the envelope of all events.
 pub type ChunkEvent = Event<ChunkReady>;
 
-/// The attributes that a batch gives the events of its chunks.
+/// Attributes of a batch for the events of its chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The batch's tenant.
+    /// Tenant of the batch.
     pub tenant_id: Uuid,
-    /// The key of the client's request.
+    /// Idempotency key of the client's request.
     pub idempotency_key: String,
     /// Trace id of the request that created the batch.
     pub trace_id: String,
 }
 
-/// The event of a chunk, published at `now`. Announced again, the same chunk has the same key and
-/// another id.
+/// Makes the event of a chunk, published at `now`. If the same chunk is announced again, the event
+/// has the same key and another id.
 ///
 /// # Errors
 /// If the origin has values that the envelope does not allow.

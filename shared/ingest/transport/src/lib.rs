@@ -1,5 +1,5 @@
-//! The ingest's messages: the notification of a stored payload, the event of a chunk that is ready,
-//! and the queues and the topic that they are sent to.
+//! Messages of the ingest: the notification of a stored payload, the event of a chunk that is
+//! ready, and the queues and the topic to which they are sent.
 
 mod announcer;
 mod event;

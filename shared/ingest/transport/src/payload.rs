@@ -1,5 +1,5 @@
-//! The notification that a payload was stored: as S3 sends it, and sent again by us in the same
-//! form.
+//! The notification that a payload was stored: as S3 sends it, and in the same form when this
+//! system sends it again.
 
 use aws_lambda_events::s3::{S3Event, S3EventRecord};
 use aws_sdk_sqs::Client;
@@ -11,25 +11,25 @@ use url::form_urlencoded;
 
 use crate::AnnounceError;
 
-/// The object that a notification names.
+/// Object that a notification names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PayloadNotice {
-    /// The bucket that sent the notification.
+    /// Bucket that sent the notification.
     pub bucket: String,
-    /// The object's key, decoded.
+    /// Key of the object, decoded.
     pub key: String,
 }
 
 /// Version of an object that a notification names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionNotice {
-    /// The object.
+    /// Bucket and key of the object.
     pub object: PayloadNotice,
     /// Version id, if the bucket keeps versions.
     pub version_id: Option<String>,
 }
 
-/// A message that is not a notification of S3.
+/// Error of a message that is not a notification of S3.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UnknownNotice {
@@ -47,15 +47,15 @@ impl Retryable for UnknownNotice {
     }
 }
 
-/// The message that S3 sends when notifications are set up.
+/// Message that S3 sends when notifications are set up.
 #[derive(Deserialize)]
 struct TestEvent {
     #[serde(rename = "Event")]
     event: String,
 }
 
-/// The objects that an S3 event says were created: none for a test event, or an event of another
-/// kind.
+/// Reads the objects that an S3 event reports as created: none for a test event, or an event of
+/// another kind.
 ///
 /// # Errors
 /// If it is not an S3 event.
@@ -63,7 +63,7 @@ pub fn read_payload_notices(event: Value) -> Result<Vec<PayloadNotice>, UnknownN
     Ok(read_version_notices(event)?.into_iter().map(|notice| notice.object).collect())
 }
 
-/// Reads notifications with the versions, for objects that others may replace.
+/// Reads notifications with the versions, for objects that other programs may replace.
 ///
 /// # Errors
 /// If it is not an S3 event.
@@ -93,7 +93,7 @@ fn notice(record: S3EventRecord) -> Result<VersionNotice, UnknownNotice> {
     Ok(VersionNotice { object, version_id: record.s3.object.version_id.filter(|id| id != "null") })
 }
 
-/// The queue of payloads that were stored.
+/// Queue of payloads that were stored.
 #[derive(Clone, Debug)]
 pub struct PayloadsReceived {
     client: Client,
@@ -101,7 +101,7 @@ pub struct PayloadsReceived {
 }
 
 impl PayloadsReceived {
-    /// The queue that S3 notifies, too.
+    /// Makes the client of a queue, which S3 notifies, too.
     #[must_use]
     pub const fn new(client: Client, queue_url: String) -> Self {
         Self { client, queue_url }

@@ -1,15 +1,15 @@
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
 
-/// A queue that does not answer.
+/// Error of a queue that does not respond.
 #[derive(Debug, thiserror::Error)]
 #[error("the queue does not answer")]
 pub struct QueueAway(#[source] Box<aws_sdk_sqs::Error>);
 
-/// Asks a queue for its ARN, to see whether it answers.
+/// Asks a queue for its ARN, to check that it responds.
 ///
 /// # Errors
-/// If it does not.
+/// If it does not respond.
 pub async fn probe(client: &Client, queue_url: &str) -> Result<(), QueueAway> {
     let asked =
         client.get_queue_attributes().queue_url(queue_url).attribute_names(QueueAttributeName::QueueArn);

@@ -14,20 +14,20 @@ use crate::{ChunkEvent, Origin, chunk_event, read_chunk_event, text};
 /// Messages that SQS takes in one call.
 const AT_ONCE: usize = 10;
 
-/// Number of times that messages are sent that SQS rejects while it takes others of the same call.
+/// Most times that messages are sent that SQS rejects while it takes others of the same call.
 const ATTEMPTS: u32 = 4;
-/// Message groups of one tenant.
+/// Number of message groups of one tenant.
 const GROUPS: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The queue of chunks that are ready to be written.
+/// Queue of chunks that are ready to be written.
 #[derive(Clone, Debug)]
 pub struct ChunksReady {
     client: Client,
     queue_url: String,
 }
 
-/// Reason for which a message was not sent. Of several messages, some may have been: sending those
+/// Reason why a message was not sent. Of several messages, some may have been sent: sending those
 /// again does no harm.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
@@ -56,7 +56,7 @@ impl Retryable for AnnounceError {
 }
 
 impl ChunksReady {
-    /// A standard SQS queue: message groups make it a fair one.
+    /// Makes the client of a standard SQS queue: message groups make it a fair one.
     #[must_use]
     pub const fn new(client: Client, queue_url: String) -> Self {
         Self { client, queue_url }
@@ -98,9 +98,9 @@ impl ChunksReady {
         self.send(vec![entry(0, event, pause)?]).await
     }
 
-    /// Sends what a record of another transport held, as a message that is delivered after `pause`,
-    /// with attributes. The value may have any form: see [`text`]. Sent twice, it is
-    /// there twice.
+    /// Sends the value of another transport's record, as a message that is delivered after `pause`,
+    /// with attributes. The value may have any form: see [`text`]. A repeated call sends a second
+    /// copy.
     ///
     /// # Errors
     /// If SQS does not take it.
@@ -165,15 +165,15 @@ fn refused(error: BuildError) -> AnnounceError {
     AnnounceError::Queue(Box::new(error.into()))
 }
 
-/// A pause in seconds, rounded up, as a visibility timeout is; `None` is the queue's own.
+/// Converts a pause to seconds, rounded up, as a visibility timeout is; `None` is the queue's own.
 fn delay(pause: Duration) -> Option<i32> {
     let seconds = i32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
     (seconds > 0).then_some(seconds)
 }
 
-/// The message group of an establishment's chunks. SQS gives groups with much in flight less of the
-/// consumers. A tenant has a bounded number of groups, so the share of a tenant does not grow with
-/// its establishments.
+/// Returns the message group of an establishment's chunks. SQS gives groups with much in flight
+/// less of the consumers. A tenant has a bounded number of groups, so the share of a tenant does
+/// not grow with its establishments.
 fn group(tenant: &str, cnpj: &Cnpj) -> String {
     let sum: u32 = cnpj.as_bytes().iter().copied().map(u32::from).sum();
     format!("{tenant}-{}", sum % GROUPS)

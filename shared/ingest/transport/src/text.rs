@@ -2,21 +2,23 @@
 
 use std::borrow::Cow;
 
-/// Characters of an attribute: it counts to the message's size.
+/// Most characters of an attribute: it counts to the message's size.
 const LONGEST_ATTRIBUTE: usize = 300;
 
-/// Bytes of a body: with its attributes a message stays below the 256 KiB that every queue accepts.
+/// Most bytes of a body: with its attributes a message stays below the 256 KiB that every queue
+/// accepts.
 const LONGEST_BODY: usize = 250_000;
 
-/// The text's beginning as the value of an attribute, without control characters.
+/// Returns the text's beginning as the value of an attribute, without control characters.
 #[must_use]
 pub fn attribute(text: &str) -> String {
     let is_fit = |character: &char| !character.is_control() && is_accepted(*character);
     text.chars().filter(is_fit).take(LONGEST_ATTRIBUTE).collect()
 }
 
-/// A value of any form as the body of a message. What is no text, or not accepted, becomes
-/// `\u{fffd}`; a value that is too long is cut, and one that is missing or empty is named.
+/// Converts a value of any form to the body of a message. Bytes that are not text, or are not
+/// accepted, become `\u{fffd}`; a value that is too long is cut, and a missing or empty value
+/// becomes a text that says so.
 pub(crate) fn body(value: Option<&[u8]>) -> Cow<'_, str> {
     let Some(value) = value else { return "(the record has no value, or one that cannot be read)".into() };
     if value.is_empty() {
@@ -38,7 +40,7 @@ pub(crate) fn body(value: Option<&[u8]>) -> Cow<'_, str> {
     format!("{kept}\n(cut: the record has {} bytes)", value.len()).into()
 }
 
-/// The characters of XML 1.0, which are those that SQS accepts.
+/// True for a character of XML 1.0, all of which SQS accepts.
 const fn is_accepted(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }

@@ -10,20 +10,20 @@ use objects::{ObjectError, Objects};
 use crate::retention::RetentionError;
 use crate::retention::results::{About, Found, found, replace, unless_replaced};
 
-/// Bytes of the file of items in error. The functions that write it have little memory.
+/// Most bytes of the file of items in error. The functions that write it have little memory.
 const MAX_ERRORS: usize = 8_000_000;
 /// Items in error that are read at once.
 const PAGE: u32 = 1000;
 
-/// The items in error, a line each, as the API has them.
+/// Items in error, a line each, in the API's form.
 struct Errors {
     lines: Vec<u8>,
     file: ErrorsFile,
 }
 
-/// Writes the result of a batch that was made of a dropped object, and lets the object expire. Does
-/// nothing for any other batch. Idempotent by the batch: repeated, it writes the batch as it is by
-/// then.
+/// Writes the result of a batch that was made of a dropped object, and tags the object so that it
+/// expires. Does nothing for any other batch. Idempotent by the batch: a repeated call writes the
+/// batch's present state.
 pub(crate) async fn publish(
     database: &Database,
     objects: &Objects,
@@ -36,7 +36,7 @@ pub(crate) async fn publish(
     let payload = keys.find(|key| batch_of_payload(key) == Some(batch.batch_id));
     let Some(payload) = payload else { return Ok(()) };
     let head = match objects.head(payload).await {
-        // It expired, and its result was written then.
+        // The payload expired, and the result was written before.
         Err(ObjectError::Missing { .. }) => return Ok(()),
         head => head?,
     };
@@ -50,9 +50,9 @@ pub(crate) async fn publish(
     expire(objects, &about).await
 }
 
-/// A later version has its first result before its batch can have items in error. So the items in
-/// error that are there are looked at first: if they are a later version's, its result is there
-/// too.
+/// Writes the final result. A later version has its first result before its batch can have items in
+/// error. So the file of items in error is read first: if it is a later version's, its result is
+/// there too.
 async fn write_final(
     database: &Database,
     objects: &Objects,
@@ -62,7 +62,7 @@ async fn write_final(
     let errors_key = errors_key(&about.source.key);
     let errors_there = objects.etag(&errors_key).await?;
     let found = found(objects, about.source).await?;
-    // Without a final batch, a replay has begun. Its end writes the result.
+    // If the batch is not final, a replay has begun. Its end writes the result.
     let batch = database.batch(viewer, about.batch_id).await?.filter(|batch| batch.status.is_final());
     let Some(batch) = batch else { return Ok(()) };
     if is_of_a_later_version(objects, about, &found).await? {
@@ -76,14 +76,14 @@ async fn write_final(
     Ok(replace(objects, about.source, found, &result).await?)
 }
 
-/// Tells whether the result that is there is about a later version of the object, which was taken
-/// or refused.
+/// True if the existing result is about a later version of the object, which was accepted or
+/// refused.
 async fn is_of_a_later_version(
     objects: &Objects,
     about: &About<'_>,
     found: &Found,
 ) -> Result<bool, ObjectError> {
-    // Whatever else somebody put there is replaced.
+    // Any other object in the result's place is replaced.
     let Some(written) = &found.written else { return Ok(false) };
     // Ids of batches are in the order of their receipt.
     if let Some(other) = written.batch_id {
@@ -118,8 +118,8 @@ async fn errors_of(
     Ok(Errors { lines, file: ErrorsFile { listed, omitted: batch.items_failed.saturating_sub(listed) } })
 }
 
-/// Lets the object expire, unless it was written again: then it is another batch's, also with the
-/// same bytes.
+/// Tags the object so that it expires, unless it was written again: then it is another batch's,
+/// also with the same bytes.
 async fn expire(objects: &Objects, about: &About<'_>) -> Result<(), RetentionError> {
     let Some(modified_at) = written_at(objects, about).await? else { return Ok(()) };
     let tags = ingestion::drops::tags(about.source, modified_at, State::Final(about.batch_id));

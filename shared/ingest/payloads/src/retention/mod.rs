@@ -1,16 +1,16 @@
-//! Which objects of a batch may expire: the bucket's lifecycle removes those with the tag
-//! `state=final`. The objects of a final batch have it, and those of a batch under way must not.
+//! The tag by which objects of a batch expire: the bucket's lifecycle removes those with the tag
+//! `state=final`. The objects of a final batch have it, and those of a batch in progress must not.
 //!
 //! A batch may be replayed while its objects are being tagged, and S3 has no conditional tagging.
 //! So each side acts after the state changed, and then checks the state again:
 //!
 //! - a replay begins its generation first, and removes the tags before the chunks are announced;
-//! - [`release`] tags first, and then asks whether the batch is still final in the generation that
-//!   it saw. If not, it removes its tags again.
+//! - [`release`] tags first, and then checks if the batch is still final in the generation that it
+//!   saw. If not, it removes its tags again.
 //!
 //! One of the two checks after the last write, so no object of a batch under replay keeps the tag.
-//! There is one exception: a function that dies between its tags and its question leaves them until
-//! the chunks are announced again. A batch that was given up goes on in its first generation; the
+//! There is one exception: a function that dies between its tags and its check leaves them until
+//! the chunks are announced again. A batch that was given up continues in its first generation; the
 //! same is then done for its payload.
 //!
 //! Before that, a batch that was made of a dropped object gets its result beside the object, and
@@ -30,11 +30,11 @@ use ingestion::batch::BatchStatus;
 use objects::{ObjectError, Objects};
 use uuid::Uuid;
 
-/// Number of times that a batch may be replayed and become final again while its objects are being
+/// Most times that a batch may be replayed and become final again while its objects are being
 /// tagged, and that another function may write a result that this one is about to write.
 const MAX_ROUNDS: u8 = 4;
 
-/// Reason for which it is not known which objects of a batch may expire. At worst they are kept.
+/// Reason why it is unknown which objects of a batch may expire. At worst they are kept.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum RetentionError {
@@ -62,8 +62,8 @@ pub async fn finish(database: &Database, objects: &Objects, batch_id: Uuid, stat
     release(database, objects, batch_id).await;
 }
 
-/// Lets the objects of a final batch expire, and does nothing for a batch under way. Idempotent. A
-/// failure costs storage and nothing else, so it is only logged.
+/// Tags the objects of a final batch so that they expire, and does nothing for a batch in progress.
+/// Idempotent. A failure costs storage and nothing else, so it is only logged.
 pub async fn release(database: &Database, objects: &Objects, batch_id: Uuid) {
     if let Err(error) = try_release(database, objects, batch_id).await {
         let error: &dyn std::error::Error = &error;
@@ -77,7 +77,7 @@ pub async fn release(database: &Database, objects: &Objects, batch_id: Uuid) {
     }
 }
 
-/// Lets the objects of a final batch expire, for a caller that can try again later.
+/// Tags the objects of a final batch so that they expire, for a caller that can try again later.
 ///
 /// # Errors
 /// If the database or storage fail; then some objects may lack the tag.
@@ -95,7 +95,7 @@ pub async fn try_release(
     Err(RetentionError::Unsettled)
 }
 
-/// Whether a batch is still as it was seen.
+/// State of a batch, compared with the one that was seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// The batch is final in the same generation.

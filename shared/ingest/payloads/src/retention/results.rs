@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::retention::{MAX_ROUNDS, RetentionError};
 
-/// Bytes of a result that is read: more than any has.
+/// Most bytes of a result that is read: more than any has.
 const MAX_RESULT: usize = 1_000_000;
 
 /// A batch, and the dropped object that it was made of.
@@ -25,9 +25,9 @@ pub(crate) struct About<'a> {
 /// Object at the place of a result.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// `None` if nothing is there.
+    /// ETag of the object; `None` if there is no object.
     etag: Option<String>,
-    /// `None` if nothing is there, or something else than a result.
+    /// Result in the object; `None` if there is no object, or it is not a result.
     pub(crate) written: Option<Written>,
 }
 
@@ -53,8 +53,8 @@ struct Object {
 }
 
 impl Written {
-    /// Tells whether the result names this version. Without version ids, the same bytes written
-    /// again have the same name.
+    /// True if the result names this version. Without version ids, the same bytes written again
+    /// have the same name.
     pub(crate) fn is_about(&self, source: &Source) -> bool {
         self.object.etag == source.etag && self.object.version_id == source.version_id
     }
@@ -86,8 +86,9 @@ pub(crate) async fn replace(
         .await
 }
 
-/// Writes that a batch expired, because its object was never copied. Does nothing for a batch that
-/// was not made of a dropped object, and leaves every result but the batch's first one. Idempotent.
+/// Writes the result of a batch that expired, because its object was never copied. Does nothing for
+/// a batch that was not made of a dropped object, and leaves every result but the batch's first
+/// one. Idempotent.
 ///
 /// # Errors
 /// If storage fails.
@@ -101,7 +102,8 @@ pub async fn note_expired(objects: &Objects, batch: &PayloadMetadata) -> Result<
     .await
 }
 
-/// Takes [`note_expired`] back for a batch whose object is being copied after all. Idempotent.
+/// Replaces the result of [`note_expired`] for a batch whose object is being copied after all.
+/// Idempotent.
 ///
 /// # Errors
 /// If storage fails.
@@ -127,7 +129,7 @@ async fn turn(
     .await
 }
 
-/// Writes, and once more with what is there by then if something else was written meanwhile.
+/// Writes, and writes again after a new read if another function wrote meanwhile.
 pub(crate) async fn unless_replaced(
     write: impl AsyncFn() -> Result<(), RetentionError>,
 ) -> Result<(), RetentionError> {
