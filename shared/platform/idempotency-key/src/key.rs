@@ -18,8 +18,8 @@ pub enum KeyForm {
 }
 
 impl KeyForm {
-    /// The longest value of the header, quotation marks, escapes and parameters included. The
-    /// response repeats it.
+    /// Longest value of the header, quotation marks, escapes and parameters included. The response
+    /// repeats it.
     const fn max_length(self) -> usize {
         match self {
             Self::Uuid => 255,
@@ -27,7 +27,7 @@ impl KeyForm {
         }
     }
 
-    /// The one spelling of a key.
+    /// Returns the one spelling of a key.
     fn canonical(self, key: String) -> Result<String, MalformedKey> {
         match (uuid(&key), self) {
             (Some(uuid), _) => Ok(uuid.hyphenated().to_string()),
@@ -46,14 +46,14 @@ impl fmt::Display for KeyForm {
     }
 }
 
-/// A key in its one spelling, and as the client sent it.
+/// A key in its one spelling, with the header's value as the client sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
     canonical: String,
     as_sent: String,
 }
 
-/// A value that is not a key of that form.
+/// Error of a value that is not a key of that form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct MalformedKey(pub KeyForm);
 
@@ -67,7 +67,7 @@ impl fmt::Display for MalformedKey {
     }
 }
 
-/// Reason for which a request has no key.
+/// Reason why a request has no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum KeyError {
@@ -78,13 +78,15 @@ pub enum KeyError {
 }
 
 impl IdempotencyKey {
-    /// The header's name.
+    /// Name of the header.
     pub const HEADER: &str = "idempotency-key";
-    /// The longest key of the form [`KeyForm::Text`].
+    /// Longest key of the form [`KeyForm::Text`].
     pub const MAX_TEXT: usize = 255;
 
+    /// Reads the key of a request.
+    ///
     /// # Errors
-    /// When the header is absent, there twice, or not a key of that form.
+    /// If the header is absent, there twice, or not a key of that form.
     pub fn of(headers: &HeaderMap, form: KeyForm) -> Result<Self, KeyError> {
         let mut values = headers.get_all(Self::HEADER).iter();
         let value = values.next().ok_or(KeyError::Missing(form))?;
@@ -99,7 +101,7 @@ impl IdempotencyKey {
     /// parameters.
     ///
     /// # Errors
-    /// When it is neither.
+    /// If it is neither.
     pub fn parse(value: &str, form: KeyForm) -> Result<Self, MalformedKey> {
         let value = value.trim_matches([' ', '\t']);
         if value.len() > form.max_length() {
@@ -112,7 +114,7 @@ impl IdempotencyKey {
                 _ => return Err(MalformedKey(form)),
             }
         } else if form == KeyForm::Text && value.contains(',') {
-            // So a front joins two headers.
+            // A front joins two headers in this way.
             return Err(MalformedKey(form));
         } else {
             value.to_owned()
@@ -123,7 +125,7 @@ impl IdempotencyKey {
     /// Reads a key in its one spelling, as records and events have it.
     ///
     /// # Errors
-    /// When it is not a key of that form, or in another spelling.
+    /// If it is not a key of that form, or in another spelling.
     pub fn parse_canonical(key: &str, form: KeyForm) -> Result<Self, MalformedKey> {
         let canonical = form.canonical(key.to_owned())?;
         if canonical != key {
@@ -132,13 +134,13 @@ impl IdempotencyKey {
         Ok(Self { as_sent: canonical.clone(), canonical })
     }
 
-    /// The spelling under which records are kept; a UUID in lower case.
+    /// Returns the spelling under which records are kept; a UUID in lower case.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.canonical
     }
 
-    /// The header's value, as the response carries it.
+    /// Returns the header's value, as the response carries it.
     #[must_use]
     pub fn as_sent(&self) -> &str {
         &self.as_sent
@@ -166,13 +168,13 @@ fn is_visible(key: &str) -> bool {
 pub struct ExpiryBounds {
     /// Time for which a record is kept if the client does not ask.
     pub default: Duration,
-    /// The shortest that a client may ask for.
+    /// Shortest time that a client may ask for.
     pub min: Duration,
-    /// The longest.
+    /// Longest time that a client may ask for.
     pub max: Duration,
 }
 
-/// A retention that no client may ask for.
+/// Error of a retention that no client may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a number of seconds from {min} to {max}")]
 pub struct ExpiryError {
@@ -181,13 +183,13 @@ pub struct ExpiryError {
 }
 
 impl ExpiryBounds {
-    /// The header's name.
+    /// Name of the header.
     pub const HEADER: &str = "idempotency-expiry-seconds";
 
-    /// The retention that a request asks for.
+    /// Returns the retention that a request asks for.
     ///
     /// # Errors
-    /// When the header is there and not a number within the bounds.
+    /// If the header is there and not a number within the bounds.
     pub fn of(&self, headers: &HeaderMap) -> Result<Duration, ExpiryError> {
         let out_of_range = ExpiryError { min: self.min.as_secs(), max: self.max.as_secs() };
         let mut values = headers.get_all(Self::HEADER).iter();

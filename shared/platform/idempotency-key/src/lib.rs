@@ -1,5 +1,5 @@
-//! What tells one request from another: the key that its client gave it, and a fingerprint of its
-//! body. Without a store, so that envelopes and parsers can use it.
+//! Identity of a request: the key that its client gave it, and a fingerprint of its body. Without a
+//! store, so that envelopes and parsers can use it.
 
 mod fingerprint;
 mod key;

@@ -1,5 +1,5 @@
-//! Parts of a response that no function can send: objects of their own in the results' bucket,
-//! which can be had as long as the record of their response lives.
+//! Attachments: parts of a response that no function can send. They are objects of their own in the
+//! results' bucket, and available as long as the record of their response lives.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use crate::operation::OperationType;
 use crate::protocol::{Record, Status};
 use crate::results::life;
 
-/// Names an attachment among those of a tenant's operation: the key of the request, the token of
+/// Id of an attachment among those of a tenant's operation: the key of the request, the token of
 /// the execution that made it, and the days that its object has to live. Responses repeat it, so it
 /// has one spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,33 +25,35 @@ pub struct AttachmentId {
     days: u64,
 }
 
-/// A text that names no attachment.
+/// Error of a text that is not the id of an attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("is not the name of something that was stored")]
 pub struct MalformedAttachmentId;
 
 impl AttachmentId {
-    /// Returns the id of the one thing at most that `execution` attaches to its response.
+    /// Makes the id of the attachment of `execution`, which attaches one object at most to its
+    /// response.
     pub(crate) fn of(execution: &Execution) -> Result<Self, StoreError> {
         let owner = Uuid::try_parse(&execution.owner).map_err(StoreError::unreadable)?;
         let key = execution.idempotency_key.clone();
         Ok(Self { key, owner, days: life(execution.retention()) })
     }
 
-    /// Returns the key of the record whose response the attachment belongs to.
+    /// Returns the key of the record to whose response the attachment belongs.
     pub(crate) fn pk(&self, operation: OperationType, tenant: &str) -> String {
         operation.pk(tenant, &self.key, "")
     }
 
-    /// Begins as the name of the response's own object would. The tenant is the caller's, whatever
-    /// an id says: nobody reaches what another tenant stored.
+    /// Returns the key of the object. It begins as the key of the response's own object would. The
+    /// tenant is the caller's, whatever the id contains: no caller can read another tenant's
+    /// objects.
     pub(crate) fn object_key(&self, operation: &str, tenant: &str) -> String {
         let Self { key, owner, days } = self;
         format!("results/{days}d/{operation}/{tenant}/{key}/{owner}.attachment")
     }
 
-    /// Tells whether the attachment belongs to the response of `record`, which holds it now. A
-    /// record begins anew after it has expired: what was attached before is not its own.
+    /// True if the attachment belongs to the response that `record` holds now. A record begins anew
+    /// after it has expired: earlier attachments are not its own.
     pub(crate) fn is_of(&self, record: &Record, now: Timestamp) -> bool {
         let is_answered = match record.status {
             Status::Prepared | Status::Completed => true,
@@ -60,7 +62,7 @@ impl AttachmentId {
         is_answered && record.expires_at > now && self.made_before().is_some_and(|at| at >= record.created_at)
     }
 
-    /// The latest moment at which its execution can have been claimed, by any clock.
+    /// Returns the latest moment at which its execution can have been claimed, by any clock.
     fn made_before(&self) -> Option<Timestamp> {
         let (seconds, nanoseconds) = self.owner.get_timestamp()?.to_unix();
         let claimed = Duration::new(seconds, nanoseconds).checked_add(Execution::SKEW)?;
@@ -101,7 +103,7 @@ mod tests {
         text.parse()
     }
 
-    /// Made by an execution of second 1,000.
+    /// Makes the id of an attachment of an execution of second 1,000.
     fn made() -> AttachmentId {
         let time = uuid::Timestamp::from_unix(uuid::NoContext, 1_000, 0);
         AttachmentId { key: KEY.to_owned(), owner: Uuid::new_v7(time), days: 2 }

@@ -12,24 +12,26 @@ pub enum AuditEvent {
     Claimed,
     /// An execution that failed or outlived its lease is repeated or resumed.
     TakenOver,
-    /// An execution that was prepared and outlived its lease is answered with what it had stored.
+    /// An execution that was prepared and outlived its lease: the stored response is returned, with
+    /// its effect in doubt.
     AnsweredInDoubt,
-    /// Answered with what was recorded.
+    /// The recorded response was returned.
     Replayed,
-    /// Refused: the key was used with another body, or by a caller with other rights.
+    /// The request was refused: the key was used with another body, or by a caller with other
+    /// rights.
     Conflict,
-    /// Refused: keys were used with other bodies or rights too often.
+    /// The request was refused: keys were used with other bodies or rights too often.
     ReusedTooOften,
-    /// Refused: the request is being executed.
+    /// The request was refused: the same one is being executed.
     InProgress,
     /// A write came too late: the record belongs to another execution by now, and was not changed.
     Fenced,
-    /// A record has another form, or a stored response is missing or altered.
+    /// A record is malformed, or a stored response is missing or altered.
     Unreadable,
 }
 
 impl AuditEvent {
-    /// The name in logs.
+    /// Returns the event's name in logs.
     #[must_use]
     pub const fn event_type(self) -> &'static str {
         match self {
@@ -45,7 +47,7 @@ impl AuditEvent {
         }
     }
 
-    /// Tells whether somebody should look at the event.
+    /// True if an operator should investigate the event.
     #[must_use]
     pub const fn is_alarming(self) -> bool {
         matches!(self, Self::Conflict | Self::ReusedTooOften | Self::Fenced | Self::Unreadable)
@@ -57,17 +59,17 @@ impl AuditEvent {
 pub struct AuditEntry<'a> {
     /// Event that is reported.
     pub event: AuditEvent,
-    /// Kind of the work.
+    /// Type of the work.
     pub operation: &'a str,
     /// Tenant of the request.
     pub tenant: &'a str,
-    /// The request's key, in its one spelling.
+    /// Idempotency key of the request, in its one spelling.
     pub idempotency_key: &'a str,
     /// Target of the work.
     pub target: &'a str,
-    /// The request's own trace id, not that of the execution that it met.
+    /// Trace id of the request itself, not that of the execution that it met.
     pub trace_id: &'a str,
-    /// The execution's number, if there is one.
+    /// Number of the execution, if there is one.
     pub attempt: Option<u32>,
 }
 
@@ -125,7 +127,7 @@ impl<'a> AuditEntry<'a> {
 
 /// Receives every event of records.
 pub trait Audit: Debug + Send + Sync {
-    /// Receives an entry. It is called on the request's way, so it must neither block nor fail.
+    /// Receives an entry. It is called while a request waits, so it must neither block nor fail.
     fn note(&self, entry: &AuditEntry<'_>);
 }
 

@@ -1,13 +1,13 @@
-//! What happens to records, in the log and as metrics.
+//! Events of records, in the log and as metrics.
 
 use crate::{Audit, AuditEntry, AuditEvent};
 use runtime::metrics;
 use serde_json::{Map, Value};
 
-/// Logs and counts for a function.
+/// Audit that logs and counts for a function.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditTrail {
-    /// The function's name, as metrics show it.
+    /// Name of the function in metrics.
     pub service: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a claim asks for, and the answers that there are.
+//! Claims, and their possible results.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use crate::operation::OperationType;
 /// A request for the right to execute.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest<'a> {
-    /// Kind of the work; keys of different kinds meet only if one was made with the keys of the
+    /// Type of the work; keys of different types meet only if one was made with the keys of the
     /// other ([`with_keys_of`](OperationType::with_keys_of)).
     pub operation: OperationType,
     /// Tenant of the request; keys of different tenants never meet. Without `#`.
     pub tenant: &'a str,
-    /// The client's key.
+    /// Idempotency key of the client.
     pub key: &'a IdempotencyKey,
-    /// Fingerprint that tells the request from another under the key.
+    /// Fingerprint, which distinguishes the request from another under the key.
     pub fingerprint: &'a Fingerprint,
-    /// Fingerprint of the caller's rights, if the work depends on them. A record without any
-    /// answers every caller of the tenant.
+    /// Fingerprint of the caller's rights, if the work depends on them. A record without any is
+    /// returned to every caller of the tenant.
     pub rights: Option<&'a Fingerprint>,
-    /// Queue that the work is done to, `<queueManager>:<queue>`, by which the index finds the
-    /// record; empty if there is none. It is part of the record's key if the operation has keys
-    /// [per target](OperationType::per_target).
+    /// Queue of the work, `<queueManager>:<queue>`, by which the index finds the record; empty if
+    /// there is none. It is part of the record's key if the operation has keys [per
+    /// target](OperationType::per_target).
     pub target: &'a str,
     /// Trace id for logs and the record.
     pub trace_id: &'a str,
@@ -40,17 +40,17 @@ impl ClaimRequest<'_> {
     }
 }
 
-/// The answer to a claim.
+/// Result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the variants' descriptions name their fields")]
 pub enum Claimed {
-    /// The caller executes.
+    /// The caller must execute the work.
     Execute(Execution),
     /// The work was done before, at `completed_at`, with this response.
     Replay { response: Reply, completed_at: Timestamp },
-    /// The work was prepared by an execution whose lease is over: the response is stored, whether
-    /// the side effect was made final is not known, and the response says so. The caller answers
-    /// with it and [completes](crate::Store::finish) the execution.
+    /// The work was prepared by an execution whose lease has passed: the response is stored, it is
+    /// unknown whether the side effect was made final, and the response shows that. The caller
+    /// returns it and [completes](crate::Store::finish) the execution.
     InDoubt { execution: Execution, response: Reply },
     /// The key was used with another body.
     Conflict,

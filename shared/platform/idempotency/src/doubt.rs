@@ -1,7 +1,7 @@
-//! What a change of a record says about messages of which nobody knows whether they were put or
-//! removed.
+//! Doubts: messages of which it is unknown whether they were put or removed, as changes of a record
+//! show them.
 //!
-//! Whoever reads the table's stream sees each change, as it was before and after.
+//! A reader of the table's stream sees each change, with the record before and after it.
 
 use std::collections::HashMap;
 
@@ -18,50 +18,51 @@ use crate::protocol::Status;
 /// Cause of a doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The broker's answer to what would have made the work final never came, or did not tell.
+    /// The broker's answer to the request that would have made the work final never came, or was
+    /// unclear.
     Broker,
-    /// The attempt ended without a word: it crashed, or ran out of time.
+    /// The attempt ended without a report: it crashed, or ran out of time.
     Interrupted,
 }
 
-/// Work whose outcome is not known.
+/// Work whose outcome is unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
     /// Id of the doubt, the same however often the change is read.
     pub id: Uuid,
-    /// Kind of the work.
+    /// Type of the work.
     pub operation: String,
     /// Tenant of the request.
     pub tenant: String,
-    /// The request's key, in its one spelling.
+    /// Idempotency key of the request, in its one spelling.
     pub idempotency_key: String,
     /// Target of the work.
     pub target: String,
     /// Trace id of the request that made the attempt.
     pub trace_id: String,
-    /// The attempt's number, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
     /// Cause of the doubt.
     pub cause: Cause,
     /// Units that are known to be done.
     pub done: u64,
-    /// Units after those that this attempt may have done, at most; `None` if nobody knows how many.
+    /// Most units after those that this attempt may have done; `None` if the number is unknown.
     pub in_doubt: Option<u64>,
     /// Time at which the doubt was noticed.
     pub noticed_at: Timestamp,
 }
 
-/// Kinds of work whose outcome can be in doubt.
+/// Types of work whose outcome can be in doubt.
 #[derive(Clone, Copy, Debug)]
 pub struct Doubtful<'a> {
-    /// Work that does units one after the other, and notes how far it came.
+    /// Types of work that does units one after the other, and records its progress.
     pub resumable: &'a [OperationType],
-    /// Work whose effect becomes final at one moment, after its response was prepared. An attempt
-    /// that ends before has no effect.
+    /// Types of work whose effect becomes final at one moment, after its response was prepared. An
+    /// attempt that ends before has no effect.
     pub prepared: &'a [OperationType],
 }
 
-/// Attributes of an item that `doubt` reads. The table has items of other forms too.
+/// Attributes of an item that `doubt` reads. The table has items of other kinds too.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Image {
@@ -87,8 +88,8 @@ struct Image {
 }
 
 impl Doubtful<'_> {
-    /// The doubt that a change of the table brings; `None` if it brings none. An item that is no
-    /// record of such work changes nothing here.
+    /// Returns the doubt that a change of the table shows; `None` if it shows none. An item that is
+    /// not a record of such work is ignored.
     ///
     /// - An attempt **failed** with units that it put in doubt itself.
     /// - A prepared response's effect was [noted](crate::Store::note_doubt) to be in doubt.
@@ -97,7 +98,7 @@ impl Doubtful<'_> {
     ///   deleted it, or its key was claimed again before that.
     ///
     /// # Errors
-    /// If a record of such work has another form.
+    /// If a record of such work is malformed.
     pub fn doubt(
         &self,
         old: Option<HashMap<String, AttributeValue>>,
@@ -133,7 +134,7 @@ impl Doubtful<'_> {
         operation.is_some_and(|name| is_among(self.resumable, name) || is_among(self.prepared, name))
     }
 
-    /// Tells whether an attempt that ends here leaves a doubt that nobody was told of.
+    /// True if an attempt that ends here leaves a doubt that was not published yet.
     fn is_open(&self, image: &Image) -> bool {
         match image.status {
             Status::InProgress => is_among(self.resumable, &image.operation_type),
@@ -164,8 +165,8 @@ impl Image {
         }
     }
 
-    /// An attempt ends in doubt once. A key that expired may be claimed again, and its attempts
-    /// count from 1 then.
+    /// Returns the id of the doubt. An attempt ends in doubt once. A key that expired may be
+    /// claimed again, and its attempts count from 1 then.
     fn id(&self) -> Uuid {
         let mut hash = Sha256::new();
         hash.update(b"integrahub.message.in_doubt");

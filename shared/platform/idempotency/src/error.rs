@@ -1,4 +1,4 @@
-//! Why the store did not do what was asked.
+//! Errors of the store.
 
 use std::error::Error;
 
@@ -10,19 +10,19 @@ type Cause = Box<dyn Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum StoreError {
-    /// The table or the bucket did not answer; whether a write was done is not known.
+    /// The table or the bucket did not respond; it is unknown whether a write was done.
     #[error("the idempotency store is unavailable")]
     Unavailable(#[source] Cause),
-    /// A record or a stored response is missing, altered or of another form. The work was done and
-    /// must not be done again.
+    /// A record or a stored response is missing, altered or malformed. The work was done and must
+    /// not be done again.
     #[error("what was stored cannot be read")]
     Unreadable(#[source] Cause),
-    /// A response that no record can hold, and there is no bucket for it; or one of more than 8
+    /// The response is too large for a record, and there is no bucket for it; or it has more than 8
     /// MiB. Nothing was stored.
     #[error("a response of {bytes} bytes cannot be stored")]
     TooLarge { bytes: usize },
-    /// A response that could not say of its effect that it is in doubt. It is neither stored nor
-    /// answered.
+    /// The response has no place for the label that marks its effect as in doubt. It is neither
+    /// stored nor returned.
     #[error("a response cannot be labelled")]
     Unlabelled(#[source] Cause),
 }

@@ -1,4 +1,4 @@
-//! The right to execute, as it travels to the one who does.
+//! The right to execute, as it travels to the function that does the work.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ pub struct Execution {
     pub(crate) pk: String,
     pub(crate) owner: String,
     pub(crate) attempt: u32,
-    /// Epoch milliseconds. Work that has not started by then must not start. The worker's clock
-    /// decides, which may be ahead of the claim's by [`Self::SKEW`].
+    /// Latest time for the work to start, in epoch milliseconds. The worker's clock decides, which
+    /// may be ahead of the claim's by [`Self::SKEW`].
     pub start_before: i64,
     pub(crate) retention_seconds: u64,
-    /// Kind of the work.
+    /// Type of the work.
     pub operation: String,
     /// Tenant of the request.
     pub tenant: String,
-    /// The client's key, in its one spelling.
+    /// Idempotency key of the client, in its one spelling.
     pub idempotency_key: String,
     /// Target of the work.
     pub target: String,
@@ -45,11 +45,11 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// The time between a claim and the last moment at which its work may start.
+    /// Time between a claim and the last moment at which its work may start.
     pub const START_WITHIN: Duration = Duration::from_secs(3);
-    /// The longest that work may take, which is the time-out of the function that does it.
+    /// Longest time that work may take, which is the time-out of the function that does it.
     pub const WORK: Duration = Duration::from_secs(24);
-    /// Difference that clocks may have.
+    /// Largest difference that clocks may have.
     pub const SKEW: Duration = Duration::from_secs(5);
 
     /// Returns the time for which a claim keeps others out: nothing that starts in time outlives
@@ -73,7 +73,7 @@ impl Execution {
         Self::START_WITHIN.saturating_add(Self::SKEW)
     }
 
-    /// The execution that a record grants to the claim that wrote it last.
+    /// Makes the execution that a record grants to the claim that wrote it last.
     pub(crate) fn granted(request: &ClaimRequest<'_>, record: &Record) -> Self {
         Self {
             pk: request.pk(),
@@ -94,7 +94,7 @@ impl Execution {
         }
     }
 
-    /// The execution as it begins at `place`, and whether it moved there.
+    /// Returns the execution as it begins at `place`, and true if it moved there.
     pub(crate) fn at(&self, place: Place) -> (Self, bool) {
         let Arrival { progress, whereabouts, has_moved } = self.whereabouts.arrive(self.progress, place);
         (Self { progress, whereabouts, ..self.clone() }, has_moved)
@@ -112,7 +112,7 @@ impl Execution {
         self.attempt.saturating_sub(1)
     }
 
-    /// Tells whether it is too late for the work to start.
+    /// True if it is too late for the work to start.
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now.as_millisecond() > self.start_before
@@ -130,17 +130,17 @@ impl Execution {
 /// Outcome of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Retries are answered with this response.
+    /// The work was done: retries get this response.
     Completed(Reply),
-    /// Retries are answered with the response that was [prepared](crate::Store::prepare).
+    /// The work was done: retries get the response that was [prepared](crate::Store::prepare).
     AsPrepared,
-    /// Retries run again, from where this execution got to.
+    /// The work failed: retries run again, from the progress of this execution.
     Failed {
         /// Description of the failure, for people.
         error: String,
         /// Progress from which retries run.
         progress: Progress,
-        /// Units that this attempt left in doubt itself, at most. `progress` counts them too, with
+        /// Most units that this attempt left in doubt itself. `progress` counts them too, with
         /// those of earlier attempts.
         in_doubt: u64,
     },
@@ -154,7 +154,7 @@ mod tests {
     use crate::protocol::Transition;
     use crate::{IdempotencyKey, KeyForm, OperationType};
 
-    /// Claimed at second 100, by the claim's clock.
+    /// Makes an execution that was claimed at second 100, by the claim's clock.
     fn execution(retention: Duration) -> (Execution, Record) {
         let fingerprint = Fingerprint::of(&json!({})).unwrap();
         let now = Timestamp::from_second(100).unwrap();

@@ -42,11 +42,11 @@
 //!   at another place than the last attempt's it begins again.
 //! - Work whose effect becomes final at one moment [prepares](Store::prepare): the response is
 //!   stored first, so that a crash after the effect cannot lose it. It is stored with room for its
-//!   [label](Prepared), which says after such a crash that the effect is in doubt.
-//! - Whoever reads the table's stream finds work whose outcome is not known: [`Doubtful`].
-//! - A response that no record can hold is kept in S3, and is stored before the record says so.
+//!   [label](Prepared), which marks the effect as in doubt after such a crash.
+//! - A reader of the table's stream finds work whose outcome is unknown: [`Doubtful`].
+//! - A response that no record can hold is kept in S3, and is stored before the record names it.
 //! - A part of a response that no function can send is [attached](Store::attach) to its record: it
-//!   is an object of its own, which can be had as long as the record lives.
+//!   is an object of its own, which is available as long as the record lives.
 //! - [`protocol`] is all of it without the store; a model checker goes through its states in the
 //!   tests.
 //!

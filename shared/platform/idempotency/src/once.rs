@@ -1,4 +1,4 @@
-//! Work without an answer that is done once, as for a message that may be delivered several times.
+//! Work without a response that is done once, as for a message that may be delivered several times.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub enum Delivery {
     Duplicate,
 }
 
-/// Reason for which a delivery is not acknowledged.
+/// Reason why a delivery is not acknowledged.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum OnceError<E> {

@@ -1,20 +1,19 @@
-//! What kind of work a record is for. The kinds themselves are named by the programs that do the
-//! work.
+//! Types of work. The programs that do the work name the types.
 
 use std::fmt;
 
-/// A kind of work. Its name is stored with each record, and begins the record's key.
+/// Type of work. Its name is stored with each record, and begins the record's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationType {
     name: &'static str,
-    /// The name that begins the keys.
+    /// Name that begins the keys.
     key_space: &'static str,
     has_keys_per_target: bool,
 }
 
 impl OperationType {
-    /// A kind of work whose keys never meet those of another kind. The name has 1 to 32 upper-case
-    /// letters and underscores; a constant with another name does not compile.
+    /// Makes a type of work whose keys never meet those of another type. The name has 1 to 32
+    /// upper-case letters and underscores; a constant with another name does not compile.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
         assert!(
@@ -24,27 +23,28 @@ impl OperationType {
         Self { name, key_space: name, has_keys_per_target: false }
     }
 
-    /// Puts this kind of work under the keys of another: a key that was used for one of them was
+    /// Puts this type of work under the keys of another: a key that was used for one of them was
     /// used for both.
     #[must_use]
     pub const fn with_keys_of(self, other: Self) -> Self {
         Self { key_space: other.key_space, ..self }
     }
 
-    /// Gives this kind of work keys of its own for each target, as an event is handled once by each
+    /// Gives this type of work keys of its own for each target, as an event is handled once by each
     /// of its handlers.
     #[must_use]
     pub const fn per_target(self) -> Self {
         Self { has_keys_per_target: true, ..self }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.name
     }
 
-    /// The key of a record. A client's key may hold `#`, which parts the members, and is escaped.
+    /// Returns the key of a record. A client's key may hold `#`, which separates the parts, and is
+    /// escaped.
     pub(crate) fn pk(self, tenant: &str, key: &str, target: &str) -> String {
         let Self { key_space, has_keys_per_target, .. } = self;
         let key = key.replace('%', "%25").replace('#', "%23");
@@ -62,7 +62,7 @@ impl fmt::Display for OperationType {
     }
 }
 
-/// `#` stays out of names, since it parts the members of a key.
+/// True if a name is allowed. It has no `#`, which separates the parts of a key.
 const fn is_name(mut name: &[u8]) -> bool {
     if name.len() > 32 {
         return false;

@@ -7,14 +7,14 @@ use crate::error::StoreError;
 
 /// Beginning of a prepared response's body.
 const CERTAIN: &str = r#"{"deliveryInDoubt":false,"#;
-/// Beginning of the body once nobody can tell any more whether its effect became final.
+/// Beginning of the body once it is unknown whether its effect became final.
 const IN_DOUBT: &str = r#"{"deliveryInDoubt":true,"#;
 
 /// A response that can be labelled: its body is a JSON object whose first member is
 /// `deliveryInDoubt`.
 ///
 /// The label is replaced in place, at the beginning of the body. The rest of the body is never
-/// read, so nothing in it can take the label away or change with it.
+/// read, so no text in it can remove the label or change with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared(Reply);
 
@@ -27,7 +27,8 @@ struct Labelled<'a, T> {
 }
 
 impl Prepared {
-    /// A JSON response with the label before `members`, which are those of a struct or of a map.
+    /// Makes a JSON response with the label before `members`, which are those of a struct or of a
+    /// map.
     ///
     /// # Errors
     /// [`StoreError::Unlabelled`] if `members` are none, or are not an object's.
@@ -38,7 +39,7 @@ impl Prepared {
         Self::stored(Reply { status, headers, body })
     }
 
-    /// A response as it was stored.
+    /// Takes a response as it was stored.
     ///
     /// # Errors
     /// [`StoreError::Unlabelled`] if its body does not begin with the label.
@@ -50,19 +51,19 @@ impl Prepared {
         }
     }
 
-    /// The response as it is answered where its effect became final.
+    /// Returns the response whose effect became final.
     #[must_use]
     pub fn response(&self) -> &Reply {
         &self.0
     }
 
-    /// Returns the response as it is answered where its effect became final, by value.
+    /// Returns the response whose effect became final, by value.
     #[must_use]
     pub fn into_response(self) -> Reply {
         self.0
     }
 
-    /// The response with its label set: its effect may have become final, or not.
+    /// Returns the response with its label set: its effect may have become final, or not.
     #[must_use]
     pub fn in_doubt(self) -> Reply {
         let Self(mut response) = self;

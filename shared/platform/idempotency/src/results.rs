@@ -21,30 +21,31 @@ use crate::error::StoreError;
 use crate::execution::Execution;
 use crate::protocol::{Body, StoredResponse};
 
-/// Shorter bodies are stored uncompressed, so that people can read them in the table.
+/// Length in bytes up to which a body is stored uncompressed, so that people can read it in the
+/// table.
 const PLAIN: usize = 4 * 1024;
-/// A record is written again as a whole, and each KB of it is paid for. From some 5 KB on an object
-/// is cheaper.
+/// Most bytes of a body in a record, if there is a bucket. A record is written again as a whole,
+/// and each KB of it is paid for. From some 5 KB on an object is cheaper.
 const IN_RECORD: usize = 8 * 1024;
-/// Bytes that fit into one item (400 KB) beside the record's other attributes, if there is no
-/// bucket.
+/// Most bytes of a body in a record, if there is no bucket: they fit into one item (400 KB) beside
+/// the other attributes.
 const IN_ITEM: usize = 350_000;
-/// Bytes of a body: more than any response that a function can send. What inflates to more was
-/// altered.
+/// Most bytes of a body: more than any response that a function can send. A stored body that
+/// inflates to more was altered.
 const MAX_BODY: u64 = 8 * 1024 * 1024;
 
-/// The media type of attachments, whatever they are.
+/// Media type of all attachments.
 const BYTES: &str = "application/octet-stream";
-/// The SDK adds this header to every request that a function makes. A signed request is the
-/// client's.
+/// Header that the SDK adds to every request that a function makes. It is removed from a signed
+/// request, which is the client's.
 const TRACE: &str = "x-amzn-trace-id";
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// The lives for which the bucket has a rule, in days: objects under `results/<days>d/` are gone
+/// Lives for which the bucket has a rule, in days: objects under `results/<days>d/` are deleted
 /// after them.
 const LIVES: [u64; 4] = [1, 2, 8, 32];
 
-/// The bucket for bodies that no record can hold.
+/// Bucket for bodies that are too large for a record.
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
     s3: Client,
@@ -81,7 +82,7 @@ impl Bucket {
         put.send().await.map(drop).map_err(StoreError::unavailable)
     }
 
-    /// Signs the reading of an attachment for so long; `None` if there is no such object.
+    /// Signs the reading of an attachment for a limited time; `None` if there is no such object.
     pub(crate) async fn sign_attachment(
         &self,
         key: &str,
@@ -138,7 +139,7 @@ pub(crate) async fn store(
     match bucket {
         Some(bucket) if gzip.len() > IN_RECORD => match bucket.put(execution, gzip.clone()).await {
             Ok(key) => Ok(stored(Body::Object(key))),
-            // Dearer, and better than an effect without a response.
+            // It costs more, but is better than an effect without a response.
             Err(_) if gzip.len() <= IN_ITEM => Ok(stored(Body::Gzip(gzip))),
             Err(error) => Err(error),
         },
@@ -147,7 +148,7 @@ pub(crate) async fn store(
     }
 }
 
-/// Reads a stored response and makes sure that it is the one that was stored.
+/// Reads a stored response, and checks that it is the one that was stored.
 pub(crate) async fn load(bucket: Option<&Bucket>, stored: &StoredResponse) -> Result<Reply, StoreError> {
     let body = match &stored.body {
         Body::Text(text) => text.clone().into_bytes(),
@@ -186,15 +187,16 @@ fn inflate(gzip: &[u8]) -> Result<Vec<u8>, StoreError> {
     }
 }
 
-/// Names the class of its life, then what a person would look for, then the execution.
+/// Returns the key of a body's object: the class of its life, then the parts that a person would
+/// search for, then the execution.
 fn object_key(execution: &Execution) -> String {
     let Execution { operation, tenant, idempotency_key, owner, .. } = execution;
     let days = life(execution.retention());
     format!("results/{days}d/{operation}/{tenant}/{idempotency_key}/{owner}.gz")
 }
 
-/// The shortest life that covers the retention, which counts from the end of an execution that the
-/// object precedes.
+/// Returns the shortest life in days that covers the retention, which counts from the end of an
+/// execution that the object precedes.
 pub(crate) fn life(retention: Duration) -> u64 {
     let needed = (retention + Execution::lease()).as_secs().div_ceil(DAY.as_secs());
     LIVES.into_iter().find(|days| *days >= needed).unwrap_or(needed)

@@ -1,5 +1,4 @@
-//! Keys that come with other bodies, counted so that somebody who tries them out does not go on for
-//! ever.
+//! Limits on keys that come with other bodies, so that a caller who tries out keys is stopped.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -16,9 +15,9 @@ use crate::error::StoreError;
 /// Limits to the conflicts in a window of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReuseLimits {
-    /// Conflicts of one tenant under one key.
+    /// Most conflicts of one tenant under one key.
     pub per_key: u64,
-    /// Conflicts of one tenant under all of its keys.
+    /// Most conflicts of one tenant under all of its keys.
     pub per_tenant: u64,
     /// Length of a window in whole seconds; windows begin at multiples of it.
     pub window: Duration,
@@ -44,7 +43,7 @@ impl ReuseCounter {
         Self { limits, over: Mutex::default() }
     }
 
-    /// Counts a conflict. Returns how long to refuse if there were too many.
+    /// Counts a conflict. Returns the time for which to refuse if there were too many.
     pub(crate) async fn count(
         &self,
         dynamodb: &Client,
@@ -97,7 +96,7 @@ async fn increment(dynamodb: &Client, table: &str, pk: &str, end: i64) -> Result
         .ok_or_else(|| StoreError::unreadable("a counter has no count"))
 }
 
-/// Epoch seconds.
+/// Returns the end of the present window in epoch seconds.
 fn window_end(now: Timestamp, window: Duration) -> i64 {
     let window = i64::try_from(window.as_secs()).unwrap_or(i64::MAX).max(1);
     now.as_second().div_euclid(window).saturating_add(1).saturating_mul(window)

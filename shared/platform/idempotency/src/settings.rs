@@ -8,8 +8,8 @@ use runtime::{Environment, Sdk};
 
 use crate::audit_trail::AuditTrail;
 
-/// Reads the limits to the reuse of keys: `KEY_REUSE_LIMIT` and `KEY_REUSE_LIMIT_PER_TENANT`, a
-/// minute.
+/// Reads the limits to the reuse of keys: `KEY_REUSE_LIMIT` and `KEY_REUSE_LIMIT_PER_TENANT`,
+/// conflicts a minute.
 pub fn reuse_limits<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ReuseLimits {
     let defaults = ReuseLimits::default();
     ReuseLimits {
@@ -20,8 +20,8 @@ pub fn reuse_limits<F: Fn(&str) -> Option<String>>(environment: &mut Environment
 }
 
 /// Reads the bounds of the time for which records are kept: `IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS`,
-/// `…_MIN_…` and `…_MAX_…`. Bounds that contradict themselves are refused with everything else that
-/// is wrong.
+/// `…_MIN_…` and `…_MAX_…`. Bounds that contradict themselves are refused with all other faults of
+/// the environment.
 pub fn expiry_bounds<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ExpiryBounds {
     let mut seconds = |name| Duration::from_secs(environment.required(name));
     let bounds = ExpiryBounds {
@@ -38,7 +38,8 @@ pub fn expiry_bounds<F: Fn(&str) -> Option<String>>(environment: &mut Environmen
     bounds
 }
 
-/// The store of a function's records; without a bucket, results are only as large as a record.
+/// Makes the store of a function's records; without a bucket, results are only as large as a
+/// record.
 #[must_use]
 pub fn records(
     sdk: &Sdk,

@@ -1,4 +1,4 @@
-//! The table of records, and the bucket of what no record can hold.
+//! The table of records, and the bucket of bodies that are too large for a record.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,13 +21,13 @@ use crate::protocol::{Decision, Place, Progress, Record, Status, Transition, dec
 use crate::results::{self, Bucket};
 use crate::reuse::{ReuseCounter, ReuseLimits};
 
-/// Number of times that a claim reads again after a lost race before the answer is "in progress".
+/// Number of times that a claim reads again after a lost race before its result is "in progress".
 const RACES: usize = 3;
 
-/// Whether a write found its record still its own.
+/// Result of a write under an execution's token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// The record says so now.
+    /// The record was written.
     Applied,
     /// Another execution owns the record by now; nothing was written.
     Fenced,
@@ -44,41 +44,44 @@ pub struct Store {
 }
 
 impl Store {
-    /// Keeps records in `table`, and responses only as far as a record can hold them.
+    /// Makes a store that keeps records in `table`, and responses only as far as a record can hold
+    /// them.
     #[must_use]
     pub fn new(dynamodb: Client, table: String) -> Self {
         let reuse = Arc::new(ReuseCounter::new(ReuseLimits::default()));
         Self { dynamodb, table, bucket: None, reuse, audit: Arc::new(Log) }
     }
 
-    /// Keeps what no record can hold under `results/` of `bucket`, in the classes of life that its
-    /// rules must have: `results/1d/`, `2d`, `8d` and `32d`.
+    /// Sets the bucket for bodies that are too large for a record. They are under `results/` of
+    /// `bucket`, in the classes of life that its rules must have: `results/1d/`, `2d`, `8d` and
+    /// `32d`.
     #[must_use]
     pub fn with_bucket(self, s3: aws_sdk_s3::Client, bucket: String) -> Self {
         Self { bucket: Some(Bucket::new(s3, bucket)), ..self }
     }
 
-    /// Refuses keys that are used with other bodies by these limits, instead of the default ones.
+    /// Sets the limits by which keys that are used with other bodies are refused, instead of the
+    /// default ones.
     #[must_use]
     pub fn with_reuse_limits(self, limits: ReuseLimits) -> Self {
         Self { reuse: Arc::new(ReuseCounter::new(limits)), ..self }
     }
 
-    /// Tells `audit` of everything, instead of the log.
+    /// Sets the receiver of all events, instead of the log.
     #[must_use]
     pub fn with_audit(self, audit: Arc<dyn Audit>) -> Self {
         Self { audit, ..self }
     }
 
-    /// Claims the right to execute, by `<operation>#<tenant>#<key>` (of an event, with its handler
-    /// behind): one put that reads nothing. Where its condition fails, the record that comes back
-    /// decides; a takeover is a second write, on the condition that the record is still what was
-    /// seen.
+    /// Claims the right to execute, by `<operation>#<tenant>#<key>` (for an event, with its handler
+    /// behind): one put that reads nothing. If its condition fails, the record that comes back
+    /// decides; a takeover is a second write, on the condition that the record is still the one
+    /// that was seen.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when the store cannot be reached; nothing may be executed then.
-    /// [`StoreError::Unreadable`] when it was executed before and its response cannot be read, and
-    /// [`StoreError::Unlabelled`] when that response is in doubt and cannot say so.
+    /// [`StoreError::Unavailable`] if the store cannot be reached; nothing may be executed then.
+    /// [`StoreError::Unreadable`] if it was executed before and its response cannot be read, and
+    /// [`StoreError::Unlabelled`] if that response is in doubt and has no place for the label.
     pub async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claimed, StoreError> {
         let owner = Uuid::now_v7().to_string();
         let claim = Transition::Claim {
@@ -128,7 +131,7 @@ impl Store {
         written
     }
 
-    /// The record is the request's own by now.
+    /// Returns the result of a claim whose request has the record by now.
     async fn granted(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Claimed, StoreError> {
         let execution = Execution::granted(request, record);
         let event = match (record.status, record.attempt) {
@@ -167,7 +170,7 @@ impl Store {
         self.audit.note(&AuditEntry::of_request(AuditEvent::Unreadable, request));
     }
 
-    /// A conflict is answered as one even if it cannot be counted.
+    /// Counts a conflict. The result is a conflict even if it cannot be counted.
     async fn conflict(&self, request: &ClaimRequest<'_>, conflict: Claimed) -> Claimed {
         let counted = self.reuse.count(&self.dynamodb, &self.table, request, now()).await;
         let too_often = counted.unwrap_or_else(|error| {
@@ -193,13 +196,13 @@ impl Store {
         Claimed::InProgress { retry_after }
     }
 
-    /// Takes an execution to the place where it will work, before it does anything there. If
-    /// earlier attempts did something at another place, it begins again at this one, and the record
-    /// says so when this returns; that takes one write, and nothing else does. `None` if another
-    /// execution owns the record by now.
+    /// Takes an execution to the place where it will work, before it does any unit there. If
+    /// earlier attempts did units at another place, it begins again at this one, and the record has
+    /// that when this returns; only that case takes a write. `None` if another execution owns the
+    /// record by now.
     ///
     /// # Errors
-    /// When the store cannot be reached; nothing may be done at the place then.
+    /// If the store cannot be reached; nothing may be done at the place then.
     pub async fn arrive(&self, execution: &Execution, place: Place) -> Result<Option<Execution>, StoreError> {
         let (arrived, has_moved) = execution.at(place);
         if !has_moved {
@@ -213,12 +216,12 @@ impl Store {
         })
     }
 
-    /// Notes how far the work is, on the condition that the record is in progress under the
-    /// execution's owner and attempt, and that it does not know of more.
+    /// Notes the progress of the work, on the condition that the record is in progress under the
+    /// execution's owner and attempt, and has no further progress already.
     ///
     /// # Errors
-    /// When the store cannot be reached. The work may go on: what is not noted is in doubt after a
-    /// crash.
+    /// If the store cannot be reached. The work may go on: units that are not noted are in doubt
+    /// after a crash.
     pub async fn checkpoint(
         &self,
         execution: &Execution,
@@ -235,11 +238,11 @@ impl Store {
     }
 
     /// Stores the response before the side effect is made final, on the condition that the record
-    /// is still in progress under the execution's owner and attempt. A body that no record can hold
-    /// is in the bucket before.
+    /// is still in progress under the execution's owner and attempt. A body that is too large for a
+    /// record is in the bucket before.
     ///
     /// # Errors
-    /// When the store cannot be reached; whether the response was stored is not known then, and the
+    /// If the store cannot be reached; it is then unknown whether the response was stored, and the
     /// side effect must not be made final.
     pub async fn prepare(
         &self,
@@ -251,12 +254,12 @@ impl Store {
         self.settle(execution, &prepare, Detail::None).await
     }
 
-    /// Stores a part of the execution's response that no function can send, within `time`. It can
-    /// be had once the response that names it is stored, and as long as that is replayed. An
+    /// Stores a part of the execution's response that no function can send, within `time`. It is
+    /// available once the response that names it is stored, and as long as that is replayed. An
     /// execution has one. If it ends in another way, the object is deleted with those of its age.
     ///
     /// # Errors
-    /// When the bucket cannot be reached, or there is none. The side effect must not be made final
+    /// If the bucket cannot be reached, or there is none. The side effect must not be made final
     /// then.
     pub async fn attach(
         &self,
@@ -272,11 +275,11 @@ impl Store {
         Ok(id)
     }
 
-    /// A URL at which what `id` names can be read for the time of `valid`; `None` if `tenant` has
-    /// no such thing, or not any more.
+    /// Returns a URL at which the attachment `id` can be read for the time of `valid`; `None` if
+    /// `tenant` has no such attachment, or not any more.
     ///
     /// # Errors
-    /// When the store cannot be reached, and [`StoreError::Unreadable`] when the record's response
+    /// If the store cannot be reached, and [`StoreError::Unreadable`] if the record's response
     /// names an object that is missing.
     pub async fn attachment_url(
         &self,
@@ -295,8 +298,8 @@ impl Store {
         Ok(signed)
     }
 
-    /// Tells whether the response of a record names an attachment, at the end of a path. An id that
-    /// somebody altered can have the key of a record and still be that of nothing.
+    /// True if the response of a record names an attachment, at the end of a path. An id that was
+    /// altered can have the key of a record and still belong to no attachment.
     async fn names(&self, record: &Record, id: &AttachmentId) -> Result<bool, StoreError> {
         let Some(stored) = &record.response else { return Ok(false) };
         let response = results::load(self.bucket.as_ref(), stored).await?;
@@ -304,10 +307,10 @@ impl Store {
     }
 
     /// Ends the execution, on the condition that the record is in progress or prepared under its
-    /// owner and attempt. From then on the retention counts.
+    /// owner and attempt. The retention counts from then on.
     ///
     /// # Errors
-    /// When the store cannot be reached; the record is then left to its lease.
+    /// If the store cannot be reached; the record is then left to its lease.
     pub async fn finish(&self, execution: &Execution, outcome: &Outcome) -> Result<WriteOutcome, StoreError> {
         let (token, retention) = (execution.token(), execution.retention());
         let response = match outcome {
@@ -331,19 +334,20 @@ impl Store {
         self.settle(execution, &transition, detail).await
     }
 
-    /// Notes that the effect of a prepared response may have become final, or not. The record is
-    /// as it was for everybody else; readers of the table's stream learn of it at once
+    /// Notes that the effect of a prepared response may have become final, or not. Other readers
+    /// see the record unchanged; readers of the table's stream learn of the doubt at once
     /// ([`Doubtful`](crate::Doubtful)).
     ///
     /// # Errors
-    /// When the store cannot be reached. They learn of it then once the record is taken over.
+    /// If the store cannot be reached. The stream then shows the doubt once the record is taken
+    /// over.
     pub async fn note_doubt(&self, execution: &Execution) -> Result<WriteOutcome, StoreError> {
         let token = execution.token();
         let noted = dynamodb::note_doubt(&self.dynamodb, &self.table, &execution.pk, &token, now());
         Ok(if noted.await? { WriteOutcome::Applied } else { WriteOutcome::Fenced })
     }
 
-    /// [Finishes](Self::finish) an execution. `None` if the record could not be written:
+    /// Ends an execution by [`finish`](Self::finish). `None` if the record could not be written:
     /// its lease will expire, and the work stays done.
     pub async fn end(&self, execution: &Execution, outcome: &Outcome) -> Option<WriteOutcome> {
         let finished = self.finish(execution, outcome).await;
@@ -361,8 +365,8 @@ impl Store {
             .ok()
     }
 
-    /// Sends a write of the execution's own. One that finds itself already done lost only its
-    /// answer.
+    /// Sends a write of the execution's own. A write that is found to be done already lost only its
+    /// response.
     async fn settle(
         &self,
         execution: &Execution,
@@ -382,15 +386,15 @@ impl Store {
     /// Reads a record that need not exist.
     ///
     /// # Errors
-    /// When the store cannot be reached.
+    /// If the store cannot be reached.
     pub async fn probe(&self) -> Result<(), StoreError> {
         let probe = self.dynamodb.get_item().table_name(&self.table).key("pk", text("PROBE#"));
         probe.send().await.map(|_| ()).map_err(StoreError::unavailable)
     }
 }
 
-/// Records keep milliseconds; what derives from a time must not see more of it the first time than
-/// later.
+/// Returns the time in whole milliseconds, as records keep it: a value that is derived from a time
+/// must be the same the first time and later.
 fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)

@@ -1,4 +1,4 @@
-//! What tells one request under a key from another.
+//! Fingerprints, which distinguish requests under one key.
 
 use std::fmt;
 
@@ -6,20 +6,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The largest integer up to which every integer is a double of its own (RFC 7493, section 2.2).
+/// Largest integer up to which every integer is a double of its own (RFC 7493, section 2.2).
 const MAX_INTEGER: u64 = 9_007_199_254_740_991;
 
-/// The SHA-256, in hex, of the canonical form (RFC 8785) of a body as it was sent: order of
-/// members, white space, escapes and spelling of numbers do not matter (`16.0` is the integer 16);
-/// values, the order of items and the code points of text do, and `null` is not absence.
+/// SHA-256, in hex, of the canonical form (RFC 8785) of a body as it was sent: order of members,
+/// white space, escapes and spelling of numbers do not matter (`16.0` is the integer 16); values,
+/// the order of items and the code points of text do, and `null` differs from absence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
 
-/// Reason for which a body has no fingerprint.
+/// Reason why a body has no fingerprint.
 #[derive(Debug, thiserror::Error)]
 pub enum NoFingerprint {
-    /// Beyond that, different integers have one canonical form, since its numbers are doubles.
+    /// The body has an integer beyond ±(2^53-1). Beyond that, different integers have one canonical
+    /// form, since its numbers are doubles.
     #[error("the integer {0} is beyond ±9007199254740991 (2^53-1)")]
     IntegerTooLarge(serde_json::Number),
     /// The canonical form could not be written.
@@ -28,9 +29,9 @@ pub enum NoFingerprint {
 }
 
 impl Fingerprint {
-    /// Takes the fingerprint of a body that was parsed strictly: of two members of one name a
-    /// [`Value`] holds but the last, and integers beyond `u64` it holds as doubles, so a parser has
-    /// to refuse both before.
+    /// Calculates the fingerprint of a body that was parsed strictly: of two members of one name a
+    /// [`Value`] holds only the last, and integers beyond `u64` it holds as doubles, so a parser
+    /// has to refuse both before.
     ///
     /// # Errors
     /// [`NoFingerprint::IntegerTooLarge`] for an integer beyond ±(2^53-1).
@@ -38,7 +39,7 @@ impl Fingerprint {
         canonical(body).map(|canonical| Self(hex::encode(Sha256::digest(canonical))))
     }
 
-    /// Lower-case hex, 64 characters.
+    /// Returns the fingerprint in lower-case hex, 64 characters.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -51,7 +52,7 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// The canonical form (RFC 8785), in UTF-8.
+/// Writes the canonical form (RFC 8785), in UTF-8.
 fn canonical(body: &Value) -> Result<Vec<u8>, NoFingerprint> {
     refuse_large_integers(body)?;
     serde_json_canonicalizer::to_vec(body).map_err(NoFingerprint::NotCanonical)

@@ -1,4 +1,4 @@
-//! Transitions as updates with a condition.
+//! Transitions as conditional updates.
 
 use std::collections::HashMap;
 
@@ -20,8 +20,8 @@ pub(super) struct Expression {
 }
 
 impl Expression {
-    /// Sets an attribute; its name and value get placeholders, since some names are words of
-    /// DynamoDB's own.
+    /// Sets an attribute; its name and value get placeholders, since some names are reserved words
+    /// of DynamoDB.
     fn set(&mut self, name: &'static str, value: AttributeValue) {
         self.set.push(format!("#{name} = :{name}"));
         self.place(name, value);
@@ -42,7 +42,7 @@ impl Expression {
         self.remove.push(name);
     }
 
-    /// Demands what the values say.
+    /// Adds a condition on the values.
     fn on(
         &mut self,
         condition: &'static str,
@@ -158,7 +158,7 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
     to
 }
 
-/// The note beside a prepared record that its effect is in doubt.
+/// Makes the update that notes, beside a prepared record, that its effect is in doubt.
 pub(super) fn doubt_noted(token: &Token, now: Timestamp) -> Expression {
     let mut to = Expression::default();
     to.set("doubtNotedAt", iso(now));

@@ -10,7 +10,7 @@ use super::Item;
 use crate::error::StoreError;
 use crate::protocol::{Body, LeftBehind, Place, Progress, Record, Status, StoredResponse, Whereabouts};
 
-/// A record's scalars as they stand in the table.
+/// Scalars of a record as they stand in the table.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {

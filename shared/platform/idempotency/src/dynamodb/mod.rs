@@ -33,7 +33,7 @@ pub(crate) enum Detail<'a> {
     None,
 }
 
-/// Sends a transition. Where its condition fails, the record that stood in its way comes back.
+/// Sends a transition. If its condition fails, the record that prevented it comes back.
 pub(crate) async fn write(
     dynamodb: &Client,
     table: &str,
@@ -73,8 +73,8 @@ pub(crate) async fn read(dynamodb: &Client, table: &str, pk: &str) -> Result<Opt
     item.map(record).transpose()
 }
 
-/// Notes beside a prepared record that its effect is in doubt. The protocol does not look at it.
-/// Returns whether the record was still the token's.
+/// Notes beside a prepared record that its effect is in doubt. The protocol ignores the note. True
+/// if the record was still the token's.
 pub(crate) async fn note_doubt(
     dynamodb: &Client,
     table: &str,
@@ -114,7 +114,8 @@ async fn put(
         ("owner".to_owned(), text(&record.owner)),
         ("attempt".to_owned(), number(record.attempt)),
         ("leaseExpiresAt".to_owned(), number(record.lease_expires_at)),
-        // By it, a filter of the table's stream knows a claim over an expired record.
+        // By this attribute, a filter of the table's stream recognizes a claim over an expired
+        // record.
         ("checkpoint".to_owned(), number(record.progress.done)),
         ("possibleDuplicates".to_owned(), number(record.progress.repeated)),
         ("createdAt".to_owned(), iso(record.created_at)),
@@ -168,12 +169,12 @@ pub(crate) fn number(value: impl Display) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 
-/// ISO 8601 with milliseconds always, so that times compare as text.
+/// Writes a time in ISO 8601 with milliseconds always, so that times compare as text.
 fn iso(time: Timestamp) -> AttributeValue {
     AttributeValue::S(format!("{time:.3}"))
 }
 
-/// DynamoDB's TTL, in whole seconds, never before the expiry.
+/// Returns the value for DynamoDB's TTL, in whole seconds, never before the expiry.
 pub(crate) fn ttl(expires_at: Timestamp) -> AttributeValue {
     number(expires_at.as_second() + 1)
 }

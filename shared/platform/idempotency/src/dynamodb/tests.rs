@@ -1,4 +1,4 @@
-//! The table does what the protocol says, whatever it holds and whatever is written.
+//! The table follows the protocol, whatever it holds and whatever is written.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn progress() -> impl Strategy<Value = Progress> {
     })
 }
 
-/// Generates the progress that a takeover saw, which the record has or not.
+/// Generates the progress that a takeover saw, whether the record has it or not.
 fn progress_seen() -> impl Strategy<Value = Progress> {
     (0..3u64, prop_oneof![0..5u64, Just(u64::MAX)], 0..2u64).prop_map(|(done, in_doubt, repeated)| Progress {
         done,
@@ -135,8 +135,8 @@ async fn table() -> (Client, String) {
     (dynamodb, name)
 }
 
-/// Writes one after the other; after each, the table's record is the protocol's, and what was
-/// refused was refused by both.
+/// Writes one after the other; after each, the table's record is the protocol's, and a refused
+/// write was refused by both.
 async fn compare(dynamodb: &Client, table: &str, transitions: Vec<Transition>) -> Result<(), TestCaseError> {
     let pk = uuid::Uuid::new_v4().to_string();
     let mut expected: Option<Record> = None;

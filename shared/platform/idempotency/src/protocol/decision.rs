@@ -1,4 +1,4 @@
-//! What follows for a claim from the record in its way.
+//! The result of a claim that meets a record.
 
 use std::time::Duration;
 
@@ -7,16 +7,16 @@ use jiff::Timestamp;
 use super::record::{Record, Status};
 use super::transition::Transition;
 
-/// The answer that a record gives to a claim.
+/// Result of a claim that met a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// The record is the claim's own: its write was done, and the answer to it was lost.
+    /// The record is the claim's own: its write was done, and the response to it was lost.
     Own,
     /// The key was used with another body.
     Conflict,
-    /// The work was done; the record's response is the answer.
+    /// The work was done; the caller gets the record's response.
     Replay,
-    /// The request is being executed, or was within the lease.
+    /// The request is being executed, or its execution died within the lease.
     #[expect(missing_docs, reason = "what is left of the lease")]
     InProgress { retry_after: Duration },
     /// The record's execution ended without a result: this write takes it over.
@@ -25,7 +25,7 @@ pub enum Decision {
 
 /// Decides for a claim by `owner` of a request with the fingerprint `request_hash` that met
 /// `record`, at `now` by the claim's clock. Another body is a conflict whatever the state; it
-/// outranks every other answer.
+/// outranks every other result.
 #[must_use]
 pub fn decide(
     record: &Record,
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    /// Even without a response that could be read: what was done is not done again.
+    /// Finished work is not done again, even if its response cannot be read.
     #[test]
     fn what_was_done_is_replayed_whatever_the_lease_says() {
         for lease in [0, i64::MAX] {

@@ -1,9 +1,9 @@
-//! The protocol without its store: what a record is, which writes there are, and what a claim's
-//! loser does.
+//! The protocol without its store: the attributes of a record, the possible writes, and the
+//! decision of a claim that lost.
 //!
-//! Nothing here does I/O or looks at a clock, so that the code that runs and the model that checks
-//! it (`model`) are the same. [`Transition::apply`] is what a conditional write of the store
-//! must do; the store's tests compare the two.
+//! Nothing here does I/O or reads a clock, so that the code that runs and the model that checks it
+//! (`model`) are the same. [`Transition::apply`] is the specification of the store's conditional
+//! writes; the store's tests compare the two.
 
 mod decision;
 mod place;

@@ -1,13 +1,13 @@
-//! Where the effect of work lies that can be resumed.
+//! Places at which resumable work has its effect.
 
 use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
 
-/// Number of places left behind that are told apart; the units left at others are added up.
+/// Most places left behind that are distinguished; the units left at others are added up.
 const MAX_LEFT: usize = 8;
 
-/// Place where units of work are done: an attempt goes on after an earlier one only at the same
+/// Place where units of work are done: an attempt continues after an earlier one only at the same
 /// place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,11 +22,11 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftBehind {
-    /// The place's name. `None` if nobody noted it, or for several places.
+    /// Name of the place. `None` if it was not noted, or for several places.
     pub name: Option<String>,
     /// Number of units done at the place.
     pub done: u64,
-    /// Number of further units that may have been done at the place, at most.
+    /// Most further units that may have been done at the place.
     pub in_doubt: u64,
 }
 
@@ -37,31 +37,31 @@ pub struct Whereabouts {
     /// Place of the units that the progress counts as done or in doubt; `None` until an attempt
     /// noted it.
     pub place: Option<Place>,
-    /// Oldest first, one entry for each name.
+    /// Units left at other places, the oldest first, one entry for each name.
     pub left_behind: Vec<LeftBehind>,
 }
 
 /// Start of an attempt at its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Progress that the attempt begins with: an earlier attempt's, if it continues at the same
+    /// Progress with which the attempt begins: an earlier attempt's, if it continues at the same
     /// place.
     pub progress: Progress,
     /// Places that the record names from then on.
     pub whereabouts: Whereabouts,
-    /// Whether the attempt begins again at another place. The record must say so before anything is
-    /// done there, or a crash would make the next attempt believe the old place.
+    /// True if the attempt begins again at another place. The record must have it before any unit
+    /// is done there, or a crash would make the next attempt believe the old place.
     pub has_moved: bool,
 }
 
 impl Whereabouts {
-    /// An attempt goes on where the last one was, with the progress that was made there. At any
-    /// other place it begins again: what was done or in doubt elsewhere is left behind there, and
-    /// counted as units that may be done twice.
+    /// Decides where an attempt begins. It continues where the last one was, with the progress that
+    /// was made there. At any other place it begins again: units that were done or in doubt
+    /// elsewhere are left behind there, and counted as units that may be done twice.
     ///
-    /// Without a place that was noted, nothing can be continued. Where nothing is known to be done
-    /// either, the attempt begins with the first unit anyway. What is in doubt then may lie
-    /// anywhere, so it is counted as repeated and not as in doubt at the place of this attempt.
+    /// Without a place that was noted, nothing can be continued. If no unit is known to be done
+    /// either, the attempt begins with the first unit anyway. Units in doubt may then lie anywhere,
+    /// so they are counted as repeated and not as in doubt at the place of this attempt.
     #[must_use]
     pub fn arrive(&self, progress: Progress, place: Place) -> Arrival {
         let is_here = self.place.as_ref().is_some_and(|known| known.id == place.id);
@@ -78,9 +78,9 @@ impl Whereabouts {
         }
     }
 
-    /// Returns the places to record after an attempt that ended with `progress`. A place where
-    /// nothing is done or in doubt is not noted: the next attempt may begin anywhere, and if it
-    /// ends without a word, its doubt must not be told of this place.
+    /// Returns the places to record after an attempt that ended with `progress`. A place where no
+    /// unit is done or in doubt is not noted: the next attempt may begin anywhere, and if it ends
+    /// without a report, its doubt must not be reported of this place.
     #[must_use]
     pub fn after(&self, progress: Progress) -> Self {
         let Progress { done, in_doubt, .. } = progress;
@@ -88,8 +88,8 @@ impl Whereabouts {
         Self { place, left_behind: self.left_behind.clone() }
     }
 
-    /// Returns all that attempts did until now, with `progress` at the last place: as an attempt
-    /// sees it that is at none of these places, or has not come to any.
+    /// Returns all units that attempts did until now, with `progress` at the last place: the view
+    /// of an attempt that is at none of these places, or has not arrived at any.
     #[must_use]
     pub fn left_by(&self, progress: Progress) -> Vec<LeftBehind> {
         let mut left_behind = self.left_behind.clone();
@@ -174,7 +174,8 @@ mod tests {
         assert_eq!((again.progress, again.whereabouts, again.has_moved), (begun, at("a"), false));
     }
 
-    /// Failed with this progress at its place; what a later attempt says that reaches none.
+    /// Returns the units that a later attempt reports which reaches no place, after one that failed
+    /// with this progress.
     fn told_after(failed: &Arrival, progress: Progress) -> Vec<LeftBehind> {
         let noted = failed.whereabouts.after(progress);
         noted.left_by(Progress { in_doubt: u64::MAX, ..progress })
@@ -195,8 +196,7 @@ mod tests {
         let moved = at("a").arrive(Progress { done: 5, in_doubt: 1, repeated: 0 }, place("b"));
         let unknown = LeftBehind { name: None, done: 0, in_doubt: u64::MAX };
         assert_eq!(told_after(&moved, moved.progress), [left("a", 5, 1), unknown]);
-        // Where it crashed instead, the record names the place and nobody knows what was done
-        // there.
+        // If it crashed instead, the record names the place, and the units done there are unknown.
         let crashed = moved.whereabouts.left_by(Progress { in_doubt: u64::MAX, ..moved.progress });
         assert_eq!(crashed, [left("a", 5, 1), left("b", 0, u64::MAX)]);
     }

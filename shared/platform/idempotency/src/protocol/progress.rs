@@ -1,31 +1,31 @@
-//! How far work is that can be resumed.
+//! Progress of resumable work.
 
 use serde::{Deserialize, Serialize};
 
-/// Units of work, in their order: messages of a batch, for example.
+/// Counts of units of work, in their order: messages of a batch, for example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
     /// Number of units, from the first, that are known to be done.
     pub done: u64,
-    /// Number of units after the done ones that may have been done as well, at most.
+    /// Most units after the done ones that may have been done as well.
     pub in_doubt: u64,
-    /// Number of the done units that may have been done more than once, at most.
+    /// Most of the done units that may have been done more than once.
     pub repeated: u64,
 }
 
-/// Units of which some were counted, and others perhaps not.
+/// A count of units, and whether there may be others that were not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     /// Number of units that were counted.
     pub counted: u64,
-    /// Whether there are no others.
+    /// True if all units were counted.
     pub is_whole: bool,
 }
 
 impl Tally {
-    /// The number that stands for units that nobody counted. Those that were counted beside them
-    /// come on top; an attempt that ends without a word has `u64::MAX` in doubt.
+    /// Number that stands for units that were not counted. Counted units beside them are added to
+    /// it; an attempt that ends without a report has `u64::MAX` in doubt.
     const UNCOUNTED: u64 = u64::MAX / 2;
 
     /// Reads a number of a [`Progress`].
@@ -49,7 +49,7 @@ impl Tally {
 }
 
 impl Progress {
-    /// The units that are in doubt, or may have been done more than once.
+    /// Returns the units that are in doubt, or may have been done more than once.
     #[must_use]
     pub fn in_doubt_or_repeated(self) -> Tally {
         Tally::of(self.in_doubt).and(self.repeated)
@@ -87,7 +87,7 @@ impl Progress {
         Self { repeated: self.repeated.saturating_add(count), ..self }
     }
 
-    /// Returns the progress with which an attempt does everything once more: all that was done or
+    /// Returns the progress with which an attempt does all units once more: all that were done or
     /// in doubt may be done twice by then.
     #[must_use]
     pub(crate) fn begun_again(self) -> Self {
@@ -113,9 +113,9 @@ mod tests {
         assert_eq!(before.found(13, 20), Progress { done: 13, in_doubt: 2, repeated: 0 });
         assert_eq!(before.found(10, 20), before);
         assert_eq!(before.found(9, 20), before);
-        // What is done now was in doubt as well.
+        // Units that are done now were in doubt as well.
         assert_eq!(before.found(13, 20).advanced(20, 0), Progress { done: 20, in_doubt: 0, repeated: 2 });
-        // After an attempt whose place nobody noted.
+        // After an attempt whose place was not noted.
         let begun_again = Progress { in_doubt: u64::MAX, ..Progress::default() }.begun_again();
         assert_eq!(begun_again.found(13, 20), Progress { done: 13, in_doubt: 0, repeated: 7 });
     }
@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn what_is_counted_beside_what_nobody_counted_is_not_lost() {
         let uncounted = |counted| Tally { counted, is_whole: false };
-        // As an earlier version noted it, as an attempt that ended without a word left it, and
-        // after it was moved once more.
+        // Progress of an earlier version, of an attempt that ended without a report, and of one
+        // that was moved once more.
         for begun in [
             Progress { repeated: u64::MAX, ..Progress::default() },
             Progress { in_doubt: u64::MAX, ..Progress::default() },

@@ -1,4 +1,4 @@
-//! The record's attributes, as far as the protocol looks at them.
+//! The record's attributes that the protocol uses.
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ pub enum Status {
     /// An execution has the lease, or had it when it died.
     InProgress,
     /// The response is stored and the side effect is about to be made final; from here on a retry
-    /// answers with what is stored.
+    /// gets the stored response.
     Prepared,
     /// The response is final, and is replayed.
     Completed,
-    /// Nothing happened, or only what the checkpoint says; a retry runs again.
+    /// The work was not done, or only up to the checkpoint; a retry runs again.
     Failed,
 }
 
 impl Status {
-    /// Every state, each once.
+    /// All states, each once.
     pub const ALL: [Self; 4] = [Self::InProgress, Self::Prepared, Self::Completed, Self::Failed];
 
-    /// The state as the table has it.
+    /// Returns the state's name in the table.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Status {
         }
     }
 
-    /// Tells whether an execution may still write.
+    /// True if an execution may still write.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::InProgress | Self::Prepared)
@@ -48,11 +48,12 @@ impl Status {
 /// A response as a record holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoredResponse {
-    /// The HTTP status, or any number that tells outcomes apart.
+    /// HTTP status, or any number that distinguishes outcomes.
     pub status: u16,
-    /// Headers by lower-case name, those of each request, such as a trace id, aside.
+    /// Headers by lower-case name, without those of each request, such as a trace id.
     pub headers: BTreeMap<String, String>,
-    /// `Content-Digest` (RFC 9530) of the body as it is sent; what is read is checked against it.
+    /// Digest of the body as it is sent, in the form of `Content-Digest` (RFC 9530); the body is
+    /// checked against it after a read.
     pub digest: String,
     /// Body, which is checked against `digest` when it is read.
     pub body: Body,
@@ -69,21 +70,21 @@ pub enum Body {
     Object(String),
 }
 
-/// A record.
+/// Record of one operation, tenant and key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// The fingerprint of the request that made it.
+    /// Fingerprint of the request that made the record.
     pub request_hash: String,
     /// Fingerprint of the rights of the caller that made the record. `None` if the work does not
     /// depend on them, or if the record was made before records had them.
     pub rights: Option<String>,
     /// Status of the execution.
     pub status: Status,
-    /// A token of the execution that wrote last, fresh for each.
+    /// Token of the execution that wrote last, fresh for each.
     pub owner: String,
-    /// 1 for the claim, and one more with each takeover.
+    /// Number of the attempt: 1 for the claim, and one more with each takeover.
     pub attempt: u32,
-    /// Epoch milliseconds; 0 once the execution ended.
+    /// End of the lease in epoch milliseconds; 0 once the execution ended.
     pub lease_expires_at: i64,
     /// Time at which the key was first claimed. A takeover keeps it.
     pub created_at: Timestamp,
@@ -100,23 +101,21 @@ pub struct Record {
 }
 
 impl Record {
-    /// Tells whether a new claim may replace the record: its retention is over, and so is its
-    /// lease.
+    /// True if a new claim may replace the record: both its retention and its lease have passed.
     #[must_use]
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now && self.lease_expires_at <= now.as_millisecond()
     }
 
-    /// Tells whether the record answers a caller with these rights. A record that does not say
-    /// whose it is answers every caller, so that no retry of an earlier version's request is
-    /// refused.
+    /// True if a caller with these rights gets the record's response. A record without rights is
+    /// for every caller, so that no retry of an earlier version's request is refused.
     #[must_use]
     pub fn answers(&self, rights: Option<&str>) -> bool {
         self.rights.is_none() || self.rights.as_deref() == rights
     }
 
     /// Returns the progress with which the next attempt begins. If the last one ended without a
-    /// word, it may have done anything beyond its checkpoint.
+    /// report, it may have done any units beyond its checkpoint.
     #[must_use]
     pub fn left_behind(&self) -> Progress {
         match self.status {

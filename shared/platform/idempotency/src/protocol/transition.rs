@@ -1,4 +1,4 @@
-//! The writes, each with its condition.
+//! Writes of a record, each with its condition.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::progress::Progress;
 use super::record::{Record, Status, StoredResponse};
 use crate::execution::Execution;
 
-/// Token that tells one execution from every other: later writes are made under it, and on no
-/// other's record.
+/// Token that distinguishes one execution from every other: later writes are made under it, and on
+/// no other's record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
-    /// Fresh for each execution.
+    /// Owner: a fresh id for each execution.
     pub owner: String,
-    /// The attempt's number, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
 }
 
@@ -23,13 +23,13 @@ pub struct Token {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the fields are what the write sets, or expects to find")]
 pub enum Transition {
-    /// Makes a record if there is none, or if the retention and the lease of the one there are both
-    /// over.
+    /// Makes a record if there is none, or if both the retention and the lease of the existing one
+    /// have passed.
     Claim { request_hash: String, owner: String, now: Timestamp, retention: Duration },
     /// Takes over the record whose token, status and progress are still those that were seen: a
-    /// note that came in between may count what could be there twice. Keeps the creation time, and
-    /// a prepared record's status and response. Writes progress and place together as they were
-    /// seen, so that the progress of one place is never under the name of another.
+    /// note that came in between may count units that could be there twice. Keeps the creation
+    /// time, and a prepared record's status and response. Writes progress and place together as
+    /// they were seen, so that the progress of one place is never under the name of another.
     TakeOver {
         seen: Token,
         seen_status: Status,
@@ -39,20 +39,21 @@ pub enum Transition {
         progress: Progress,
         whereabouts: Whereabouts,
     },
-    /// Notes progress, while in progress; never backwards, but at another place than the record's.
+    /// Notes progress, while in progress; never backwards, except at another place than the
+    /// record's.
     Checkpoint { token: Token, progress: Progress, whereabouts: Whereabouts, now: Timestamp },
     /// Stores the response before the side effect is made final, while in progress.
     Prepare { token: Token, response: StoredResponse, now: Timestamp },
-    /// Ends the execution with a response; without one, that of a prepared record stays. From then
-    /// on the retention counts.
+    /// Ends the execution with a response; without one, that of a prepared record stays. The
+    /// retention counts from then on.
     Complete { token: Token, response: Option<StoredResponse>, now: Timestamp, retention: Duration },
     /// Ends the execution so that a retry runs again; a response that was prepared is dropped.
-    /// Notes the place only where something is done or in doubt: see [`Whereabouts::after`].
+    /// Notes the place only if units are done or in doubt there: see [`Whereabouts::after`].
     Fail { token: Token, progress: Progress, whereabouts: Whereabouts, now: Timestamp, retention: Duration },
 }
 
 impl Transition {
-    /// The takeover that follows from a record.
+    /// Makes the takeover that follows from a record.
     #[must_use]
     pub fn take_over(record: &Record, owner: &str, now: Timestamp, retention: Duration) -> Self {
         Self::TakeOver {
@@ -66,7 +67,7 @@ impl Transition {
         }
     }
 
-    /// Tells whether the write's condition holds.
+    /// True if the write's condition holds.
     #[must_use]
     pub fn permits(&self, current: Option<&Record>) -> bool {
         let Some(record) = current else { return matches!(self, Self::Claim { .. }) };
@@ -92,7 +93,7 @@ impl Transition {
         }
     }
 
-    /// The record after the write, if its condition holds.
+    /// Returns the record after the write, if its condition holds.
     #[must_use]
     pub fn apply(&self, current: Option<&Record>) -> Option<Record> {
         self.permits(current).then_some(())?;
@@ -157,8 +158,8 @@ impl Transition {
         }
     }
 
-    /// Tells whether a record that refuses this write shows that it was done before: then only its
-    /// answer was lost.
+    /// True if a record that refuses this write shows that it was done before: then only the
+    /// response to it was lost.
     #[must_use]
     pub fn is_done_in(&self, found: &Record) -> bool {
         let is_of = |token: &Token| found.owner == token.owner && found.attempt == token.attempt;
@@ -200,7 +201,7 @@ fn claimed(request_hash: &str, owner: &str, now: Timestamp, retention: Duration)
     }
 }
 
-/// Epoch milliseconds.
+/// Returns the end of a lease in epoch milliseconds.
 pub(crate) fn lease_end(now: Timestamp) -> i64 {
     (now + Execution::lease()).as_millisecond()
 }

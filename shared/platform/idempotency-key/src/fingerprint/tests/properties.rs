@@ -1,5 +1,4 @@
-//! Whatever way a body is written, it has one fingerprint; whatever is changed in it, it has
-//! another.
+//! However a body is written, it has one fingerprint; with any change in it, it has another.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +21,8 @@ fn number() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Among them what sorts in another order by UTF-16 than by UTF-8, what must be escaped, and what
-/// looks alike.
+/// Generates texts. Among them are texts that sort in another order by UTF-16 than by UTF-8, that
+/// must be escaped, and that look alike.
 fn text() -> impl Strategy<Value = String> {
     let character = prop_oneof![
         4 => any::<char>(),
@@ -56,7 +55,7 @@ fn body() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Tells whether two values are the same to whoever reads JSON: numbers are doubles.
+/// True if two values are the same to every reader of JSON: numbers are doubles.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),
@@ -71,7 +70,7 @@ fn same(one: &Value, other: &Value) -> bool {
     }
 }
 
-/// Changes one thing.
+/// Changes one part of a value.
 fn changed(value: &Value, choices: &mut Choices) -> Value {
     let deeper = choices.of(3) > 0;
     match value {
@@ -96,7 +95,7 @@ fn changed(value: &Value, choices: &mut Choices) -> Value {
     }
 }
 
-/// Among the other numbers are the next ones.
+/// Changes a number, sometimes to a neighbouring double.
 fn changed_number(number: f64, choices: &mut Choices) -> Value {
     let neighbour = if number >= f64::MAX { number.next_down() } else { number.next_up() };
     match choices.of(4) {
@@ -140,7 +139,7 @@ fn changed_members(members: &Map<String, Value>, choices: &mut Choices) -> Value
             members.insert(new, value);
         }
         (2, _) => return json!([members]),
-        // A member that is null is not one that is absent.
+        // A null member differs from an absent one.
         _ => drop(members.insert(new, Value::Null)),
     }
     Value::Object(members)

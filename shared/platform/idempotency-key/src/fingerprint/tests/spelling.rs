@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Choices, used in a circle. The shorter and smaller they are, the plainer is what they lead to,
-/// so that a failure shrinks to a plain text.
+/// Choices, used in a circle. The shorter and smaller they are, the plainer is the text that they
+/// lead to, so that a failure shrinks to a plain text.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
     left: Vec<u8>,
@@ -18,7 +18,7 @@ impl Choices {
         prop::collection::vec(any::<u8>(), 1..64).prop_map(|left| Self { left, next: 0 })
     }
 
-    /// A number below `options`, which are at most 256; the first where there is no choice.
+    /// Returns a number below `options`, which are at most 256; the first if there is no choice.
     pub(super) fn of(&mut self, options: usize) -> usize {
         let choice = self.left[self.next % self.left.len()];
         self.next += 1;
@@ -118,7 +118,7 @@ pub(super) fn spell_number(number: f64, choices: &mut Choices) -> String {
     if number == 0.0 {
         return choices.from(&["0", "-0", "0.0", "-0.000", "0e7", "0E-3", "-0.0e+00"]).to_owned();
     }
-    // Seventeen digits tell every double from its neighbours, and so do more.
+    // Seventeen digits distinguish every double from its neighbours, and so do more.
     let scientific = match choices.of(4) {
         0 => format!("{:.*e}", 16 + choices.of(24), number.abs()),
         _ => format!("{:e}", number.abs()),
