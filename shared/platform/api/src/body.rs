@@ -9,18 +9,18 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use crate::problem::Problem;
 use crate::reason::Reason;
 
-/// The largest JSON body that carries messages, decoded: 4 MB.
+/// Largest JSON body that carries messages, decoded: 4 MB.
 pub const MAX_JSON: usize = 4 * 1024 * 1024;
-/// The largest JSON body of every other operation, decoded. All of its members at their bounds and
-/// fully escaped fit, and what a small function spends on it stays small.
+/// Largest JSON body of every other operation, decoded. All of its members at their bounds and
+/// fully escaped fit, and the memory that a small function spends on it stays small.
 pub const MAX_COMMAND: usize = 64 * 1024;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// First bytes of a gzip body that something on the way took for UTF-8.
+/// First bytes of a gzip body that a proxy on the way took for UTF-8.
 const MANGLED_GZIP: [u8; 4] = [0x1f, 0xef, 0xbf, 0xbd];
 
-/// Compression of a body, by its first bytes, whatever its headers say: fronts differ in whether
-/// they inflate a body, and in whether their headers say so.
+/// Compression of a body, by its first bytes, whatever its headers claim: fronts differ in whether
+/// they inflate a body, and in whether their headers show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// The body is sent as it is.
@@ -30,6 +30,8 @@ pub enum Compression {
 }
 
 impl Compression {
+    /// Recognizes the compression of a body.
+    ///
     /// # Errors
     /// `CONTENT_CORRUPT` if the body was a gzip once.
     pub fn of(body: &[u8]) -> Result<Self, Problem> {
@@ -63,10 +65,11 @@ pub fn json(headers: &HeaderMap, body: &[u8], limit: usize) -> Result<Vec<u8>, P
     Ok(body.to_vec())
 }
 
-/// The body's media type, as `known` reads it from its name without parameters. `None` if `known`
-/// does not know it, or if the charset is not UTF-8.
+/// Returns the body's media type, as `known` reads it from its name without parameters. `None` if
+/// `known` does not know it, or if the charset is not UTF-8.
 ///
-/// Not by the crate `mime`, which refuses the white space before `;` that RFC 9110 (5.6.6) allows.
+/// The crate `mime` is not used, because it refuses the white space before `;` that RFC 9110
+/// (5.6.6) allows.
 pub fn media_type<T>(headers: &HeaderMap, known: impl FnOnce(&str) -> Option<T>) -> Option<T> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (essence, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
@@ -80,8 +83,8 @@ pub fn media_type<T>(headers: &HeaderMap, known: impl FnOnce(&str) -> Option<T>)
     known(essence.trim())
 }
 
-/// Tells whether a media type is that of a gzip, in which JSON is expected. API Gateway forwards
-/// bodies of other types than JSON and text unchanged; it may alter a gzip that is labelled
+/// True if a media type is that of a gzip, in which JSON is expected. API Gateway forwards bodies
+/// of other types than JSON and text unchanged; it may alter a gzip that is labelled
 /// `application/json`.
 #[must_use]
 pub fn is_gzip(essence: &str) -> bool {

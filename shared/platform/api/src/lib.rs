@@ -1,5 +1,5 @@
-//! The words of the HTTP contract: strict JSON, problem details with their codes, routes, trace ids
-//! and finished responses.
+//! Types of the HTTP contract: strict JSON, problem details with their codes, routes, trace ids and
+//! finished responses.
 
 pub mod body;
 pub mod json;

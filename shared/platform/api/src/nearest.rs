@@ -1,10 +1,10 @@
-//! The name that somebody probably meant.
+//! Search for the name that a caller probably meant.
 
 /// Longest name that is compared with others: the cost is the product of both lengths.
 const LONGEST: usize = 64;
 
-/// The known name that `name` is a slip of the keyboard away from: other capitals or separators, or
-/// one or two letters that are wrong, missing, too many or exchanged.
+/// Returns the known name from which `name` differs by a slip of the keyboard: other capitals or
+/// separators, or one or two letters that are wrong, missing, too many or exchanged.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.is_empty() || name.len() > LONGEST {
@@ -29,7 +29,7 @@ fn letters(name: &str) -> Vec<char> {
         .collect()
 }
 
-/// The number of letters to change, add, remove or exchange with the next one (optimal string
+/// Counts the letters to change, add, remove or exchange with the next one (optimal string
 /// alignment).
 fn distance(left: &[char], right: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::reason::Reason;
 use crate::trace::TraceId;
 
-/// The largest body of a problem, in bytes.
+/// Largest body of a problem, in bytes.
 pub const MAX_BODY: usize = 4096;
 
 /// Shares of a body's bytes, as JSON carries them. The reason's members and the trace id take less
@@ -21,7 +21,7 @@ mod budget {
     pub(super) const DETAIL: usize = 600;
     /// Bytes of a pointer.
     pub(super) const NAME: usize = 240;
-    /// The detail of one fault.
+    /// Bytes of the detail of one fault.
     pub(super) const FAULT: usize = 400;
     /// Bytes of all faults.
     pub(super) const LIST: usize = 1000;
@@ -32,7 +32,7 @@ mod budget {
 /// Fault of one member of a body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// A JSON Pointer (RFC 6901); empty for the whole body.
+    /// JSON Pointer (RFC 6901) to the member; empty for the whole body.
     pub pointer: String,
     /// Description of the fault; never the value itself.
     pub detail: String,
@@ -46,26 +46,26 @@ impl Fault {
 }
 
 /// A refusal or a failure. `detail` is written for the caller: no stack, no secret, no table name,
-/// nothing of the body, and no other system's words. What the operator needs beyond it is its
+/// no text of the body, and no text of another system. Further facts for the operator are its
 /// [source](std::error::Error::source), which is logged and never sent.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Decides status, code and title.
+    /// Reason, which decides status, code and title.
     pub reason: Reason,
     /// Description of this case, and of the caller's next step.
     pub detail: String,
-    /// The members of the body that are at fault. Too many are cut to the first that fit.
+    /// Members of the body that are at fault. Too many are cut to the first that fit.
     pub faults: Vec<Fault>,
-    /// Seconds.
+    /// Seconds of the header `Retry-After`.
     pub retry_after: Option<u32>,
-    /// Further members, such as what a broker said, or the ids of messages in doubt.
+    /// Further members, such as a broker's reply, or the ids of messages in doubt.
     pub extensions: Map<String, Value>,
     /// Further response headers, such as `allow`.
     pub headers: Vec<(&'static str, String)>,
     cause: Option<Arc<dyn Error + Send + Sync>>,
 }
 
-/// Problems are the same if a client sees the same.
+/// Compares two problems as a client sees them: the causes do not count.
 impl PartialEq for Problem {
     fn eq(&self, other: &Self) -> bool {
         let Self { reason, detail, faults, retry_after, extensions, headers, cause: _ } = self;
@@ -75,7 +75,7 @@ impl PartialEq for Problem {
 }
 
 impl Problem {
-    /// A problem with the reason's own `Retry-After`, and nothing else.
+    /// Makes a problem that has the reason's own `Retry-After`, and nothing else.
     pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
         Self {
             reason,
@@ -88,7 +88,7 @@ impl Problem {
         }
     }
 
-    /// A body that does not fit, with the members at fault.
+    /// Makes the problem of a body that does not fit, with the members at fault.
     #[must_use]
     pub fn faulty(reason: Reason, faults: Vec<Fault>) -> Self {
         let first = match faults.first() {
@@ -103,7 +103,7 @@ impl Problem {
         Self { faults, ..Self::new(reason, detail) }
     }
 
-    /// A body whose member at `pointer` is at fault.
+    /// Makes the problem of a body whose member at `pointer` is at fault.
     pub fn violation(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::faulty(Reason::SchemaViolation, vec![Fault { pointer: pointer.into(), detail: detail.into() }])
     }
@@ -115,7 +115,7 @@ impl Problem {
         self
     }
 
-    /// Adds the error that led here, for the log.
+    /// Adds the cause, for the log.
     #[must_use]
     pub fn caused_by(mut self, cause: Option<Arc<dyn Error + Send + Sync>>) -> Self {
         self.cause = cause;
@@ -137,9 +137,8 @@ impl Problem {
         self
     }
 
-    /// The response, without the headers that every response has. Its body has at most
-    /// [`MAX_BODY`] bytes, whatever the request was: texts and lists that would exceed it
-    /// are cut.
+    /// Makes the response, without the headers that every response has. Its body has at most
+    /// [`MAX_BODY`] bytes, whatever the request was: texts and lists that would exceed it are cut.
     #[must_use]
     pub fn to_reply(&self, trace_id: &TraceId) -> Reply {
         let urn = self.reason.as_str().to_ascii_lowercase().replace('_', "-");
@@ -182,8 +181,8 @@ impl Error for Problem {
     }
 }
 
-/// The start of `text` that takes at most `max` bytes within a JSON string, ending in `…` where
-/// something is missing.
+/// Returns the start of `text` that takes at most `max` bytes within a JSON string, ending in `…`
+/// if something is missing.
 #[must_use]
 pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     let mut taken = 0_usize;
@@ -217,8 +216,8 @@ fn fitting(items: impl Iterator<Item = Value>, max: usize) -> Vec<Value> {
         .collect()
 }
 
-/// The extensions within their budget: of a list as many items as fit, of anything else all or
-/// nothing.
+/// Returns the extensions within their budget: of a list as many items as fit, of anything else all
+/// or nothing.
 fn bounded_extensions(extensions: &Map<String, Value>) -> Vec<(String, Value)> {
     let mut left = budget::EXTENSIONS;
     let mut kept = Vec::new();
@@ -248,7 +247,7 @@ mod tests {
 
     use super::*;
 
-    /// The trace id that takes most.
+    /// Makes the longest trace id.
     fn trace_id() -> TraceId {
         let mut headers = HeaderMap::new();
         headers.insert(TraceId::HEADER, HeaderValue::from_str(&"\"".repeat(128)).unwrap());

@@ -1,4 +1,4 @@
-//! Whether what requests depend on answers.
+//! Readiness of the stores and functions that requests depend on.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// Time that a dependency may take to answer before it counts as away.
+/// Time that a dependency may take to respond before it counts as unreachable.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time for a dependency that asks dependencies of its own: longer, so that it can say which of
-/// them is away.
+/// Time for a dependency that checks dependencies of its own: longer, so that it can report which
+/// of them is unreachable.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(4);
 
 /// Dependency, as the contract shows it. Tables, buckets and functions stay unnamed.
@@ -18,13 +18,13 @@ const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(4);
 pub struct Dependency {
     /// Name as `Readiness` of the contract lists it.
     pub name: Cow<'static, str>,
-    /// Whether it answered in time and without an error.
+    /// True if it responded in time and without an error.
     pub ok: bool,
-    /// Milliseconds until the answer, rounded to a tenth.
+    /// Milliseconds until the response, rounded to a tenth.
     pub latency_ms: f64,
 }
 
-/// The dependencies of one function.
+/// Dependencies of one function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dependencies {
     /// Dependencies in the order in which they are shown.
@@ -32,7 +32,8 @@ pub struct Dependencies {
 }
 
 impl Dependency {
-    /// Waits for what `probe` says, but not for long. Why a dependency is away is for the log only.
+    /// Runs `probe`, for a limited time. The reason why a dependency is unreachable goes to the log
+    /// only.
     pub async fn check<E: Into<Box<dyn Error + Send + Sync>>>(
         name: &'static str,
         probe: impl Future<Output = Result<(), E>>,
@@ -40,7 +41,7 @@ impl Dependency {
         Self::within(PATIENCE, name, probe).await
     }
 
-    /// Waits for a dependency that [checks](Self::check) others before it answers.
+    /// Checks a dependency that [checks](Self::check) others before it responds.
     pub async fn check_with_others<E: Into<Box<dyn Error + Send + Sync>>>(
         name: &'static str,
         probe: impl Future<Output = Result<(), E>>,

@@ -1,43 +1,43 @@
-//! The error codes of the contract.
+//! Error codes of the contract.
 
 use serde::{Serialize, Serializer};
 
 /// Declares every reason once, with its status and code.
 macro_rules! reasons {
     ($($status:literal $code:literal { $($variant:ident = $name:literal, $title:literal;)* })*) => {
-        /// Reason for which a request was refused or failed, as clients see it. The reason decides
-        /// status and code.
+        /// Reason why a request was refused or failed, as clients see it. The reason decides status
+        /// and code.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Reason {
             $($(#[doc = $title] $variant,)*)*
         }
 
         impl Reason {
-            /// Every reason, in the order of the contract.
+            /// All reasons, in the order of the contract.
             pub const ALL: &[Self] = &[$($(Self::$variant,)*)*];
 
-            /// The HTTP status.
+            /// HTTP status of the reason.
             pub const fn status(self) -> u16 {
                 match self {
                     $($(Self::$variant)|* => $status,)*
                 }
             }
 
-            /// The class of the reason, `code` of a problem.
+            /// Class of the reason: `code` of a problem.
             pub const fn code(self) -> &'static str {
                 match self {
                     $($(Self::$variant)|* => $code,)*
                 }
             }
 
-            /// The name, `reason` of a problem.
+            /// Name of the reason: `reason` of a problem.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $($(Self::$variant => $name,)*)*
                 }
             }
 
-            /// A short sentence that is the same for every occurrence (RFC 9457, section 3.1.4).
+            /// Short sentence that is the same for every occurrence (RFC 9457, section 3.1.4).
             pub const fn title(self) -> &'static str {
                 match self {
                     $($(Self::$variant => $title,)*)*
@@ -129,11 +129,12 @@ reasons! {
 }
 
 impl Reason {
-    /// The seconds after which a client should try again, if the contract promises the header.
+    /// Returns the seconds after which a client should try again, if the contract promises the
+    /// header.
     #[must_use]
     pub const fn default_retry_after(self) -> Option<u32> {
         match self.status() {
-            // A retry with the same key goes on where the work may have ended.
+            // A retry with the same key continues where the work may have ended.
             _ if matches!(self, Self::OutcomeInDoubt) => Some(1),
             429 => Some(60),
             503 => Some(1),

@@ -1,4 +1,4 @@
-//! A finished response, as a handler makes it, a record keeps it and a replay sends it again.
+//! A finished response: a handler makes it, a record keeps it and a replay sends it again.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Status, headers (lower-case names) and a body of text.
+/// Response of status, headers (lower-case names) and a body of text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The HTTP status, or any number that tells outcomes apart.
+    /// HTTP status, or any number that distinguishes outcomes.
     pub status: u16,
-    /// By name.
+    /// Headers by lower-case name.
     pub headers: BTreeMap<String, String>,
-    /// The text, as it is sent.
+    /// Body as it is sent.
     pub body: String,
 }
 
 impl Reply {
-    /// A response of any media type.
+    /// Makes a response of any media type.
     #[must_use]
     pub fn new(status: u16, content_type: &str, body: String) -> Self {
         let headers = BTreeMap::from([("content-type".to_owned(), content_type.to_owned())]);
         Self { status, headers, body }
     }
 
-    /// A JSON response.
+    /// Makes a JSON response.
     #[must_use]
     pub fn json(status: u16, body: &serde_json::Value) -> Self {
         Self::new(status, "application/json", body.to_string())
@@ -37,14 +37,14 @@ impl Reply {
         self.headers.insert(name.to_owned(), value.into());
     }
 
-    /// The value of `Content-Digest` for the body (RFC 9530).
+    /// Returns the value of `Content-Digest` for the body (RFC 9530).
     #[must_use]
     pub fn content_digest(&self) -> String {
         content_digest(self.body.as_bytes())
     }
 }
 
-/// The value of `Content-Digest` for a body (RFC 9530).
+/// Returns the value of `Content-Digest` for a body (RFC 9530).
 #[must_use]
 pub fn content_digest(body: &[u8]) -> String {
     format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(body)))

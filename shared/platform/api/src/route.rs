@@ -1,4 +1,4 @@
-//! A method and a path.
+//! Routes: a method and a path.
 
 /// Route of a function. API Gateway routes by the template; a function checks again, because it can
 /// be invoked directly.
@@ -11,21 +11,22 @@ pub struct Route {
 }
 
 impl Route {
-    /// `POST` and a path.
+    /// Makes the route of `POST` and a path.
     #[must_use]
     pub const fn post(path: &'static str) -> Self {
         Self { method: "POST", path }
     }
 
-    /// `GET` and a path.
+    /// Makes the route of `GET` and a path.
     #[must_use]
     pub const fn get(path: &'static str) -> Self {
         Self { method: "GET", path }
     }
 }
 
-/// The segment of `path` that a template's `{name}` stands for: empty if the template has none, and
-/// `None` if the path is not one of the template's. A segment that is empty stands for no name.
+/// Returns the segment of `path` that a template's `{name}` stands for: empty if the template has
+/// none, and `None` if the path does not match the template. An empty segment does not match a
+/// name.
 ///
 /// Templates have one name at most, and a function knows a dozen. A router such as `matchit` is
 /// built at every start, can fail at it, and takes more lines than this.

@@ -1,4 +1,4 @@
-//! The id that ties a request, its log lines and its answer together.
+//! The id that links a request, its log lines and its response.
 
 use std::fmt;
 
@@ -6,17 +6,16 @@ use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The value of `X-Trace-Id`: the request's, if it is 1 to 128 visible ASCII characters, or a
-/// new UUID.
+/// Value of `X-Trace-Id`: the request's, if it is 1 to 128 visible ASCII characters, or a new UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TraceId(String);
 
 impl TraceId {
-    /// The header of requests and responses.
+    /// Name of the header in requests and responses.
     pub const HEADER: &str = "x-trace-id";
 
-    /// The request's own id if it has the form, or else a new one.
+    /// Returns the request's own id if it has the form, or else a new one.
     pub fn of(headers: &HeaderMap) -> Self {
         headers
             .get(Self::HEADER)
@@ -25,13 +24,13 @@ impl TraceId {
             .map_or_else(Self::new, |id| Self(id.to_owned()))
     }
 
-    /// A UUID of version 7.
+    /// Makes a new id: a UUID of version 7.
     #[must_use]
     pub fn new() -> Self {
         Self(Uuid::now_v7().to_string())
     }
 
-    /// 1 to 128 visible ASCII characters.
+    /// Returns the id: 1 to 128 visible ASCII characters.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! What every HTTP endpoint does around its own work: the trace, the log line and the metric of a
+//! The wrapper of every HTTP endpoint's own work: the trace, the log line and the metric of a
 //! request ([`serve()`]); and for work that must be done once, the claim before it, the end of its
 //! record after it, and the replay instead of it ([`once()`]).
 

@@ -19,7 +19,7 @@ pub enum Done {
     Recorded(Reply),
 }
 
-/// Reason for which work was not done, or may not have been.
+/// Reason why work was not done, or may not have been.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotDone {
     /// The work certainly was not done: a retry with the same key does it at once.
@@ -28,17 +28,17 @@ pub enum NotDone {
     InDoubt(Problem),
 }
 
-/// A problem that `?` returns: the work was not done.
+/// Converts a problem that `?` returns: the work was not done.
 impl From<Problem> for NotDone {
     fn from(problem: Problem) -> Self {
         Self::Failed(problem)
     }
 }
 
-/// Does `work` once for a key and a request, and answers every retry from the record.
+/// Does `work` once for a key and a request, and responds to every retry from the record.
 ///
-/// The reply is given even if its record cannot be written. The record's lease then expires, and a
-/// retry does the work again. So the work must have the same result when it is repeated.
+/// The reply is returned even if its record cannot be written. The record's lease then expires, and
+/// a retry does the work again. So the work must have the same result when it is repeated.
 ///
 /// # Errors
 /// The problem of `work`, 409 and 429 for a key that is in use or was used for another request, and
@@ -72,7 +72,7 @@ pub async fn once(
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
 enum Granted {
     Execution(Execution),
-    /// Answered from the record; nothing is executed.
+    /// The response comes from the record; nothing is executed.
     Answer(Reply),
 }
 
@@ -106,7 +106,7 @@ async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, P
     }
 }
 
-/// The stored reply, marked as a replay of what was first done at `completed_at`.
+/// Marks the stored reply as a replay of work that was first done at `completed_at`.
 fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {
     reply.set_header("idempotent-replay", "true");
     if let Ok(date) = DateTimePrinter::new().timestamp_to_rfc9110_string(&completed_at) {

@@ -1,4 +1,4 @@
-//! One request, from its trace id to its metric.
+//! The way of one request, from its trace id to its metric.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,18 @@ use runtime::metrics;
 use serde_json::{Map, Value};
 use tracing::Instrument as _;
 
-/// Whether requests carry an `Idempotency-Key`.
+/// Rule for the `Idempotency-Key` of a route's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keyed {
-    /// Every answer repeats the key, which has that form, and has a digest of its content.
+    /// Each request needs a key of that form. Every response repeats the key, and has a digest of
+    /// its content.
     Yes(KeyForm),
     /// A key is ignored, and nothing is recorded.
     No,
 }
 
-/// Answers a request by `answer`, in a span with its trace id and route. The span has the fields
-/// `tenant`, `mq_target` and `batch_id`, which `answer` fills when it knows them.
+/// Responds to a request by `answer`, in a span with its trace id and route. The span has the
+/// fields `tenant`, `mq_target` and `batch_id`, which `answer` fills when it knows them.
 pub async fn serve(
     service: &str,
     route: &str,
@@ -54,7 +55,7 @@ pub async fn serve(
     .await
 }
 
-/// Logs and counts a request once it is answered.
+/// Logs and counts a request after its response is made.
 fn account(service: &str, answer: &Result<Reply, Problem>, took: Duration) {
     let (status, reason) = match answer {
         Ok(reply) => (reply.status, None),
@@ -69,10 +70,11 @@ fn account(service: &str, answer: &Result<Reply, Problem>, took: Duration) {
     metrics::count(service, &[metrics::REQUESTS], properties);
 }
 
-/// API Gateway routes by the template; a function that is invoked directly routes here.
+/// Checks method and path. API Gateway routes by the template; a function that is invoked directly
+/// routes here.
 ///
 /// # Errors
-/// 404 and 405.
+/// 404 for another path, and 405 for another method.
 pub fn check_route(route: Route, request: &Request) -> Result<(), Problem> {
     if request.uri().path() != route.path {
         return Err(Problem::new(Reason::RouteNotFound, "there is nothing at this path"));
@@ -83,7 +85,7 @@ pub fn check_route(route: Route, request: &Request) -> Result<(), Problem> {
 /// Checks the method alone, for a path that was matched already.
 ///
 /// # Errors
-/// 405.
+/// 405 for another method.
 pub fn check_method(route: Route, request: &Request) -> Result<(), Problem> {
     if request.method() != route.method {
         let detail = format!("this path takes {} only", route.method);

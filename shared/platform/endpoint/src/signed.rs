@@ -1,6 +1,6 @@
-//! Answers that lead to a signed URL.
+//! Responses that lead to a signed URL.
 //!
-//! Such an answer is made anew for each request, after all checks: a signature ends with the
+//! Such a response is made anew for each request, after all checks: a signature ends with the
 //! credentials of the function that made it.
 
 use std::time::Duration;
@@ -12,11 +12,11 @@ use serde_json::{Map, Value};
 /// Time for which a signed URL can be used: a download has to begin by then.
 pub const SIGNED_FOR: Duration = Duration::from_secs(300);
 
-/// A 303 that leads to a URL which was just signed for [`SIGNED_FOR`]. The body names the URL, and
-/// in the member `expires_at` when it ends.
+/// Makes a 303 that leads to a URL which was just signed for [`SIGNED_FOR`]. The body has the URL,
+/// and in the member named by `expires_at` the time of its end.
 #[must_use]
 pub fn see_signed(url: String, expires_at: &str) -> Reply {
-    // Signatures know no more of a time than its seconds.
+    // Signatures have whole seconds only.
     let signed_by = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
     let ends = (signed_by + SIGNED_FOR).to_string();
     let body = Map::from_iter([
@@ -25,7 +25,7 @@ pub fn see_signed(url: String, expires_at: &str) -> Reply {
     ]);
     let mut reply = Reply::json(303, &Value::Object(body));
     reply.set_header("location", url);
-    // The signature is for this caller, and for now.
+    // The signature is for this caller and for a short time only.
     reply.set_header("cache-control", "no-store");
     reply
 }

@@ -1,4 +1,4 @@
-//! From a parsed body to the form that an operation takes.
+//! Reading the form of an operation from a parsed body.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -10,14 +10,14 @@ use crate::nearest::nearest;
 use crate::problem::{Fault, Problem};
 use crate::reason::Reason;
 
-/// The most faults that one answer looks for: each costs one more reading of the body.
+/// Most faults that one response reports: each costs one more reading of the body.
 const MAX_FAULTS: usize = 8;
 
 /// Reads a type from a parsed body.
 ///
 /// # Errors
 /// `SCHEMA_VIOLATION` with a pointer to each member at fault, up to the first 8; an unknown
-/// member's pointer names it. A required member that is missing is the last one that is found.
+/// member's pointer names it. A required member that is missing is found last.
 pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
     let mut faults: Vec<Fault> = Vec::new();
     while faults.len() < MAX_FAULTS {
@@ -39,15 +39,15 @@ pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
     Err(Problem::faulty(Reason::SchemaViolation, faults))
 }
 
-/// Fault that one reading has found, and its place.
+/// Fault that one reading has found, with its place.
 struct Found {
     fault: Fault,
-    /// The way to the member.
+    /// Path to the member.
     path: Vec<Place>,
     kind: Kind,
 }
 
-/// A step on the way to a member, apart from the error that names it.
+/// Step on the path to a member, apart from the error that names it.
 enum Place {
     Member(String),
     Item(usize),
@@ -59,7 +59,7 @@ enum Kind {
     Unknown,
     /// The object lacks a member.
     Missing,
-    /// The value is not one that the member takes.
+    /// The value does not fit the member.
     Unfit,
 }
 
@@ -94,7 +94,7 @@ impl Found {
         Self { fault: Fault { pointer, detail }, path, kind }
     }
 
-    /// Tells whether the fault is only what [`mend`](Self::mend) made of one that is known already.
+    /// True if the fault is only a consequence of [`mend`](Self::mend) for a known fault.
     fn follows_from(&self, known: &Fault) -> bool {
         let is_within = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -103,8 +103,8 @@ impl Found {
         self.kind != Kind::Missing && (is_within(here, there) || is_within(there, here))
     }
 
-    /// Lets the next reading pass this member: an unknown one is removed, and another one is null,
-    /// which is as good as absent. Says whether that was possible.
+    /// Changes the value so that the next reading passes this member: an unknown one is removed,
+    /// and another one becomes null, which counts as absent. True if that was possible.
     fn mend(&self, value: &mut Value) -> bool {
         let (Some((last, above)), true) = (self.path.split_last(), self.kind != Kind::Missing) else {
             return false;
@@ -136,7 +136,7 @@ fn unknown(name: &str, message: &str) -> String {
     }
 }
 
-/// Says in a caller's words what serde found, and repeats nothing of the body.
+/// Describes serde's finding for the caller, without a value of the body.
 fn plain(message: &str) -> String {
     if let Some(field) = message.strip_prefix("missing field `").and_then(|field| field.strip_suffix('`')) {
         return format!("the member `{field}` is required");
@@ -156,7 +156,7 @@ fn plain(message: &str) -> String {
     }
 }
 
-/// The type of what serde found instead, without its value.
+/// Returns the type that serde found instead, without its value.
 fn found_type(found: &str) -> Option<&'static str> {
     let types = [
         ("string", "a string"),
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(pointers(value), ["/items/0/a", "/items/1/b", "/items/1"]);
         let value = json!({"itmes": [], "items": [{"size": 1, "a": 1}], "more": true});
         assert_eq!(pointers(value), ["/items/0/a", "/itmes", "/more"]);
-        // A required member that has another type is no missing one.
+        // A required member of another type is not reported as missing.
         let value = json!({"items": [{"size": "a", "b": 1}]});
         assert_eq!(pointers(value), ["/items/0/b", "/items/0/size"]);
         // Null is no array either, so nothing behind it can be read.

@@ -1,11 +1,11 @@
-//! Strict JSON: what two readers could understand differently is refused.
+//! Strict JSON: a text that two readers could understand differently is refused.
 //!
 //! UTF-8, no duplicate members, no lone surrogates, no trailing text, integer literals within
 //! ±(2^53-1), names of at most 1 KiB and at most 64 levels deep. Beyond 2^53 different integers
 //! have one canonical form (RFC 8785), and of two members with one name every parser keeps another.
 //!
 //! The cost of parsing and reading is linear in the body's length, whatever its shape; the test
-//! `linear` holds that.
+//! `linear` checks that.
 
 mod form;
 mod objects;
@@ -22,7 +22,7 @@ use crate::reason::Reason;
 /// Parses a body.
 ///
 /// # Errors
-/// A [`Problem`] that says what is wrong and where: `MALFORMED_JSON`, `DUPLICATE_MEMBER`,
+/// A [`Problem`] with the fault and its place: `MALFORMED_JSON`, `DUPLICATE_MEMBER`,
 /// `NUMBER_OUT_OF_RANGE`, or `SCHEMA_VIOLATION` for a name that is too long or too many arrays and
 /// objects.
 pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
@@ -36,7 +36,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
         return Err(refusal);
     }
     let value = parsed.map_err(|error| explain(&error))?;
-    // Only literals beyond 64 bits are left to look for, and only they come as such doubles.
+    // Only literals beyond 64 bits are left to search for, and only they come as such doubles.
     let offset = if findings.has_large_double.get() { integer_out_of_range(text) } else { None };
     match offset {
         None => Ok(value),
@@ -47,7 +47,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     }
 }
 
-/// A fault of the whole body.
+/// Makes the problem of a fault of the whole body.
 fn whole(reason: Reason, detail: String) -> Problem {
     Problem::faulty(reason, vec![Fault { pointer: String::new(), detail }])
 }
@@ -56,7 +56,7 @@ fn malformed(detail: String) -> Problem {
     whole(Reason::MalformedJson, detail)
 }
 
-/// Explains a refusal by the parser itself. Its messages repeat nothing of the text.
+/// Makes the problem of a refusal by the parser itself. Its messages contain nothing of the text.
 fn explain(error: &serde_json::Error) -> Problem {
     let message = error.to_string();
     if error.is_eof() && error.line() == 1 && error.column() == 0 {
@@ -70,7 +70,7 @@ fn explain(error: &serde_json::Error) -> Problem {
     malformed(message)
 }
 
-/// The offset of the first integer literal beyond ±(2^53-1) in `text`, which is valid JSON.
+/// Returns the offset of the first integer literal beyond ±(2^53-1) in `text`, which is valid JSON.
 fn integer_out_of_range(text: &str) -> Option<usize> {
     let mut in_string = false;
     let mut escaped = false;

@@ -1,4 +1,4 @@
-//! Reading objects from objects alone. A derived `Deserialize` also takes a struct from an array,
+//! Reading structs from objects alone. A derived `Deserialize` also takes a struct from an array,
 //! by the order of its fields, which no contract describes and any new field would change.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
@@ -61,7 +61,7 @@ impl<'de> Deserializer<'de> for Objects<'de> {
         self.deserialize_any(visitor)
     }
 
-    /// Variants of requests have names alone.
+    /// Reads a variant. Variants of requests have names alone.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         name: &'static str,

@@ -1,10 +1,10 @@
-//! Where in a document something is, as a JSON Pointer (RFC 6901).
+//! Places in a document, as JSON Pointers (RFC 6901).
 
-/// The longest pointer that an answer names, in bytes; what is longer is cut.
+/// Longest pointer of a response, in bytes; a longer one is cut.
 const MAX_BYTES: usize = 200;
 
-/// The way from the document's root to a value. Each step lives on the stack of the reader that
-/// takes it and borrows the step before, so that a step costs nothing until an error is made.
+/// Path from the document's root to a value. Each step lives on the stack of the reader that takes
+/// it and borrows the step before, so that a step costs nothing until an error is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path<'a> {
     parent: Option<&'a Path<'a>>,

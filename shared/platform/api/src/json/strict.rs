@@ -1,4 +1,4 @@
-//! Builds a [`Value`] and refuses what [`Value`]'s own reader lets pass.
+//! Builds a [`Value`] and refuses texts that [`Value`]'s own reader accepts.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -10,16 +10,16 @@ use super::pointer::{Path, Step};
 use crate::problem::{Fault, Problem};
 use crate::reason::Reason;
 
-/// Depth to which arrays and objects may be nested.
+/// Most levels of arrays and objects.
 pub(super) const MAX_DEPTH: usize = 64;
-/// The longest name of a member, in bytes. No member of any request has a longer one.
+/// Longest name of a member, in bytes. No member of any request has a longer one.
 pub(super) const MAX_NAME: usize = 1024;
-/// Number of arrays and objects that a document may hold. The smallest object takes six bytes of
-/// text and 640 of memory; a hundred thousand messages with headers of their own take 200,000.
+/// Most arrays and objects of a document. The smallest object takes six bytes of text and 640 of
+/// memory; a hundred thousand messages with headers of their own take 200,000.
 pub(super) const MAX_NESTS: usize = 250_000;
 /// Largest integer up to which each is a double of its own (RFC 7493, section 2.2).
 pub(super) const MAX_INTEGER: u64 = 9_007_199_254_740_991;
-/// Double from which on an integer literal comes as a double: 2^63.
+/// Double from which on the parser returns an integer literal as a double: 2^63.
 const COMES_AS_DOUBLE: f64 = 9_223_372_036_854_775_808.0;
 
 /// Findings of one parse, beside the value.
@@ -27,17 +27,17 @@ const COMES_AS_DOUBLE: f64 = 9_223_372_036_854_775_808.0;
 pub(super) struct Findings {
     /// Problem for which the document is refused. The parser's own errors carry text only.
     pub(super) refusal: RefCell<Option<Problem>>,
-    /// The number of arrays and objects up to now.
+    /// Number of arrays and objects so far.
     nests: Cell<usize>,
-    /// Whether there is a number so large that it may have been written as an integer.
+    /// True if there is a number so large that it may have been written as an integer.
     pub(super) has_large_double: Cell<bool>,
 }
 
-/// Reads the value at `path`.
+/// Reader of the value at `path`.
 #[derive(Clone, Copy)]
 pub(super) struct Strict<'a> {
     path: &'a Path<'a>,
-    /// The number of arrays and objects around the value.
+    /// Number of arrays and objects around the value.
     depth: usize,
     findings: &'a Findings,
 }
@@ -53,7 +53,7 @@ impl<'a> Strict<'a> {
         E::custom("refused")
     }
 
-    /// The reader of what is directly inside an array or an object.
+    /// Returns the reader of the values directly inside an array or an object.
     fn inside<'b, E: Error>(&'b self) -> Result<Inside<'b>, E> {
         if self.depth >= MAX_DEPTH {
             let detail = format!("nested deeper than {MAX_DEPTH} levels");
@@ -119,7 +119,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
         self.integer(value, value)
     }
 
-    /// `16.0` is the integer 16.
+    /// Takes `16.0` as the integer 16.
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
         if value.abs() >= COMES_AS_DOUBLE {
             self.findings.has_large_double.set(true);
