@@ -6,7 +6,7 @@ use crate::{Head, ObjectError, Objects};
 /// Number of times that a body that breaks off is resumed without a byte having come in between.
 const MAX_RESUMES: u32 = 4;
 
-/// The bytes of one object. If the answer breaks off, the rest is requested, on the condition that
+/// Bytes of one object. If the response breaks off, the rest is requested, on the condition that
 /// the object is still the same.
 #[derive(Debug)]
 pub struct ObjectBody {
@@ -25,7 +25,7 @@ impl ObjectBody {
         Self { objects, key: key.to_owned(), etag, length, read: 0, stream: None, resumes: 0 }
     }
 
-    /// The next bytes; `None` after the last.
+    /// Returns the next bytes; `None` after the last.
     ///
     /// # Errors
     /// If the object was replaced, is gone, or its body breaks off too often.
@@ -46,7 +46,7 @@ impl ObjectBody {
                 None => self.broke_off("the answer ended before the object did")?,
             }
         }
-        // If S3 gave a checksum, the stream compares it after the last byte.
+        // If S3 sent a checksum, the stream compares it after the last byte.
         match self.stream.take() {
             Some(mut stream) => match stream.next().await {
                 Some(Err(error)) => Err(ObjectError::broken(&self.key, error)),

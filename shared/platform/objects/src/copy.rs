@@ -1,4 +1,4 @@
-//! Objects that others put, and copies of them.
+//! Objects that other programs put, and copies of them.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use crate::list::timestamp;
 use crate::{ObjectError, Objects};
 
-/// Version of an object that others may replace at any time.
+/// Version of an object that other programs may replace at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// Version id, if the bucket keeps versions.
     pub id: Option<String>,
-    /// Tells one version of the object from another.
+    /// ETag, which distinguishes the versions of the object.
     pub etag: String,
-    /// Bytes of the object as it is stored.
+    /// Length of the object as it is stored, in bytes.
     pub length: u64,
     /// Time at which the object was put, in whole seconds.
     pub modified_at: Timestamp,
@@ -24,32 +24,33 @@ pub struct Version {
 /// Properties of a copy beside its bytes. It has no tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyOf<'a> {
-    /// The bucket of the object that is copied.
+    /// Bucket of the object that is copied.
     pub bucket: &'a str,
     /// Key of the object that is copied, percent-encoded.
     pub encoded_key: &'a str,
-    /// The version that is copied, and no other.
+    /// Version that is copied; no other version is.
     pub version: &'a Version,
-    /// The copy's key in this bucket.
+    /// Key of the copy in this bucket.
     pub key: &'a str,
-    /// The media type of the content.
+    /// Media type of the content.
     pub content_type: &'a str,
     /// Metadata by names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl Objects {
-    /// Reads what an object is; the newest version, or one of a bucket that keeps versions.
+    /// Reads the properties of an object: of the newest version, or of the version `id` of a bucket
+    /// that keeps versions.
     ///
     /// # Errors
-    /// If it does not exist, or S3 does not answer.
+    /// If it does not exist, or S3 does not respond.
     pub async fn version(&self, key: &str, id: Option<&str>) -> Result<Version, ObjectError> {
         let request = self.client.head_object().bucket(&self.bucket).key(key);
         let request = request.set_version_id(id.map(str::to_owned));
         let head = request.send().await.map_err(|error| ObjectError::of(key, error))?;
         let modified_at = head.last_modified.and_then(timestamp);
         Ok(Version {
-            // A bucket that does not keep versions yet calls the only one "null".
+            // A bucket that does not keep versions yet names the only one "null".
             id: head.version_id.filter(|id| id != "null"),
             etag: head.e_tag.unwrap_or_default(),
             length: head.content_length.and_then(|length| length.try_into().ok()).unwrap_or_default(),
@@ -57,10 +58,11 @@ impl Objects {
         })
     }
 
-    /// The ETag of the object that is there, for [`put_over`](Self::put_over); `None` if none is.
+    /// Returns the ETag of the existing object, for [`put_over`](Self::put_over); `None` if there
+    /// is none.
     ///
     /// # Errors
-    /// If S3 does not answer.
+    /// If S3 does not respond.
     pub async fn etag(&self, key: &str) -> Result<Option<String>, ObjectError> {
         match self.version(key, None).await {
             Ok(version) => Ok(Some(version.etag)),
@@ -69,11 +71,12 @@ impl Objects {
         }
     }
 
-    /// Copies an object into this bucket, without reading it. Repeated, it makes the same object.
+    /// Copies an object into this bucket, without reading it. A repeated call makes the same
+    /// object.
     ///
     /// # Errors
     /// [`ObjectError::Replaced`] if the object has another version by now, and otherwise if it is
-    /// gone, larger than 5 GB, or S3 does not answer in time; then it may have been copied.
+    /// gone, larger than 5 GB, or S3 does not respond in time; then it may have been copied.
     pub async fn copy(&self, copy: CopyOf<'_>) -> Result<(), ObjectError> {
         let CopyOf { bucket, encoded_key, version, key, content_type, metadata } = copy;
         let of_version = version.id.as_ref().map(|id| format!("?versionId={id}")).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Objects that get the bytes that they are named for, by us or by a client with a signed request.
+//! Objects that get exactly the bytes that they are named for, from this system or from a client
+//! with a signed request.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use jiff::Timestamp;
 
 use crate::{ObjectError, Objects};
 
-/// The SDK adds this header to every request that a function makes. A signed request is the
-/// client's.
+/// Header that the SDK adds to every request that a function makes. It is removed from a signed
+/// request, which is the client's.
 const TRACE: &str = "x-amzn-trace-id";
 
 /// Properties of an object beside its bytes.
@@ -22,9 +23,9 @@ const TRACE: &str = "x-amzn-trace-id";
 pub struct NewObject {
     /// Key of the object in the bucket.
     pub key: String,
-    /// The media type of the content.
+    /// Media type of the content.
     pub content_type: &'static str,
-    /// `gzip`, if the bytes are.
+    /// Encoding of the bytes: `gzip`, if they are.
     pub content_encoding: Option<&'static str>,
     /// Metadata by names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
@@ -35,9 +36,9 @@ pub struct NewObject {
 /// Request with which a client puts its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedPut {
-    /// URL to send the `PUT` to; it holds the signature.
+    /// URL of the `PUT`; it holds the signature.
     pub url: String,
-    /// Headers to send; all of them are signed, so that nothing else can be put.
+    /// Headers to send; all of them are signed, so that no other object can be put.
     pub headers: BTreeMap<String, String>,
 }
 
@@ -45,7 +46,7 @@ impl Objects {
     /// Creates an object. If one is there already under its key, that one stays.
     ///
     /// # Errors
-    /// If S3 rejects it or does not answer; then it may have been created.
+    /// If S3 rejects it or does not respond; then it may have been created.
     pub async fn create(&self, object: &NewObject, bytes: Vec<u8>) -> Result<(), ObjectError> {
         let put = self.put_new(object).body(ByteStream::from(bytes));
         match put.send().await.map_err(|error| ObjectError::of(&object.key, error)) {
@@ -55,7 +56,7 @@ impl Objects {
         }
     }
 
-    /// Writes an object in place of the one with that ETag, or where there is none yet.
+    /// Writes an object in place of the one with that ETag, or as a new one if there is none yet.
     ///
     /// # Errors
     /// [`ObjectError::Replaced`] if there is another one by now, and otherwise if S3 does not take
@@ -88,8 +89,8 @@ impl Objects {
         sign(put, &object.key, now, expires_in).await
     }
 
-    /// Signs the same for an object that may be there already: it is written again, and lives from
-    /// then on. Its key has to follow from its bytes.
+    /// Signs the writing of an object that may be there already: it is written again, and its life
+    /// begins anew. Its key has to follow from its bytes.
     ///
     /// # Errors
     /// As for [`sign_create`](Self::sign_create).
@@ -120,7 +121,7 @@ impl Objects {
     }
 }
 
-/// Removes what the SDK adds for the function from a request that a client is to make.
+/// Removes the SDK's header for the function from a request that a client makes.
 pub(crate) fn without_trace(request: &mut HttpRequest) {
     drop(request.headers_mut().remove(TRACE));
 }

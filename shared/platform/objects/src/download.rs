@@ -8,11 +8,12 @@ use crate::create::without_trace;
 use crate::{ObjectError, Objects};
 
 impl Objects {
-    /// Signs the reading of an object for so long, as a download under this name; `None` if it is
-    /// not there.
+    /// Signs the reading of an object for a limited time, as a download under this name; `None` if
+    /// it is not there.
     ///
     /// # Errors
-    /// If S3 does not answer, there are no credentials, or `valid` is more than S3 allows (a week).
+    /// If S3 does not respond, there are no credentials, or `valid` is more than S3 allows (a
+    /// week).
     pub async fn sign_get(
         &self,
         key: &str,

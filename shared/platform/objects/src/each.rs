@@ -4,11 +4,11 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::{ObjectError, Objects};
 
-/// Requests at once.
+/// Most requests at the same time.
 const AT_ONCE: usize = 16;
 
 impl Objects {
-    /// Does the same for each object, and returns all results once all are there.
+    /// Sends the same request for each object, and returns all results once all are there.
     pub(crate) async fn each<T, F>(
         &self,
         names: Vec<String>,

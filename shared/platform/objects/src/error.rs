@@ -4,20 +4,21 @@ use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::SdkError;
 use failure::{Retry, Retryable};
 
-/// Reason for which an object was not read, written or tagged.
+/// Reason why an object was not read, written or tagged.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ObjectError {
     #[error("object {key} does not exist")]
     Missing { key: String },
-    /// The object may also not exist: S3 says so only to those who may list the bucket.
+    /// Access is denied, or the object does not exist: S3 reports a missing object only to callers
+    /// that may list the bucket.
     #[error("access to object {key} is denied")]
     Denied {
         key: String,
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The object there now is not the one whose beginning was read.
+    /// The existing object is not the one whose beginning was read.
     #[error("object {key} was replaced while it was being read")]
     Replaced { key: String },
     #[error("object {key} is larger than {limit} bytes")]

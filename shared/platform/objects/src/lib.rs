@@ -26,7 +26,7 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
 
-/// The bucket.
+/// Client of one bucket.
 #[derive(Clone, Debug)]
 pub struct Objects {
     client: Client,
@@ -38,47 +38,47 @@ pub struct Objects {
 pub struct Head {
     /// Metadata by names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
-    /// Tells one version of the object from another.
+    /// ETag, which distinguishes the versions of the object.
     pub etag: String,
-    /// Bytes of the object as it is stored.
+    /// Length of the object as it is stored, in bytes.
     pub length: u64,
 }
 
 impl Objects {
-    /// The bucket of this name, seen through `client`.
+    /// Makes the client of the bucket of this name.
     #[must_use]
     pub const fn new(client: Client, bucket: String) -> Self {
         Self { client, bucket }
     }
 
-    /// Returns another bucket, seen through the same client.
+    /// Returns the client of another bucket, through the same SDK client.
     #[must_use]
     pub fn in_bucket(&self, bucket: &str) -> Self {
         Self { client: self.client.clone(), bucket: bucket.to_owned() }
     }
 
-    /// The bucket's name.
+    /// Returns the bucket's name.
     #[must_use]
     pub fn bucket(&self) -> &str {
         &self.bucket
     }
 
-    /// An object's URI, as batches and events name it.
+    /// Returns an object's URI, as batches and events name it.
     #[must_use]
     pub fn uri(&self, key: &str) -> String {
         uri_of(&self.bucket, key)
     }
 
-    /// The key of a URI; `None` if it is of another bucket.
+    /// Returns the key in a URI; `None` if it is of another bucket.
     #[must_use]
     pub fn key<'a>(&self, uri: &'a str) -> Option<&'a str> {
         uri::key_in(&self.bucket, uri)
     }
 
-    /// Asks whether the bucket exists.
+    /// Checks that the bucket exists.
     ///
     /// # Errors
-    /// If it does not, or S3 does not answer.
+    /// If it does not, or S3 does not respond.
     pub async fn probe(&self) -> Result<(), ObjectError> {
         let answer = self.client.head_bucket().bucket(&self.bucket).send().await;
         answer.map(drop).map_err(|error| ObjectError::of("", error))
@@ -87,7 +87,7 @@ impl Objects {
     /// Reads an object's metadata.
     ///
     /// # Errors
-    /// If it does not exist, or S3 does not answer.
+    /// If it does not exist, or S3 does not respond.
     pub async fn head(&self, key: &str) -> Result<Head, ObjectError> {
         let request = self.client.head_object().bucket(&self.bucket).key(key);
         let head = request.send().await.map_err(|error| ObjectError::of(key, error))?;
@@ -98,10 +98,10 @@ impl Objects {
         })
     }
 
-    /// The keys of those objects that exist.
+    /// Returns the keys of those objects that exist.
     ///
     /// # Errors
-    /// If S3 does not answer.
+    /// If S3 does not respond.
     pub async fn there(&self, keys: Vec<String>) -> Result<HashSet<String>, ObjectError> {
         let asked = self.each(keys, async |objects, key| match objects.head(&key).await {
             Ok(_) => Ok(Some(key)),
@@ -111,7 +111,7 @@ impl Objects {
         asked.await.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// An object's bytes as they come. No request is made before the first call of
+    /// Returns an object's bytes as they come. No request is made before the first call of
     /// [`next`](ObjectBody::next).
     #[must_use]
     pub fn body(&self, key: &str, head: &Head) -> ObjectBody {
@@ -126,8 +126,8 @@ impl Objects {
         self.get_to_replace(key, limit).await.map(|(bytes, _)| bytes)
     }
 
-    /// Reads an object with its ETag, so that [`put_over`](Self::put_over) replaces what was read
-    /// and nothing else.
+    /// Reads an object with its ETag, so that [`put_over`](Self::put_over) replaces only the object
+    /// that was read.
     ///
     /// # Errors
     /// As for [`get`](Self::get).
@@ -138,8 +138,8 @@ impl Objects {
         Ok((bytes, object.e_tag.unwrap_or_default()))
     }
 
-    /// Reads a version of an object, or the latest one, with what tells it from others: its version
-    /// where the bucket keeps versions, and its ETag where it does not.
+    /// Reads a version of an object, or the latest one, with the name of the version: its id if the
+    /// bucket keeps versions, and else its ETag.
     ///
     /// # Errors
     /// As for [`get`](Self::get).
@@ -153,12 +153,12 @@ impl Objects {
         let request = request.set_version_id(version.map(str::to_owned));
         let mut object = request.send().await.map_err(|error| ObjectError::of(key, error))?;
         let bytes = whole(&mut object, key, limit).await?;
-        // Objects that were written before the bucket kept versions have this one in common.
+        // Objects that were written before the bucket kept versions all have this one.
         let version = object.version_id.filter(|version| version != "null");
         Ok((bytes, version.or(object.e_tag).unwrap_or_default()))
     }
 
-    /// Writes an object of that media type. Repeated with the same bytes, it changes nothing.
+    /// Writes an object of that media type. A repeated call with the same bytes changes nothing.
     ///
     /// # Errors
     /// If S3 does not take it.
@@ -168,7 +168,7 @@ impl Objects {
         request.body(body).send().await.map(drop).map_err(|error| ObjectError::of(key, error))
     }
 
-    /// Writes an object. Repeated with the same bytes, it changes nothing.
+    /// Writes an object. A repeated call with the same bytes changes nothing.
     ///
     /// # Errors
     /// If S3 does not take it.
@@ -179,7 +179,7 @@ impl Objects {
     }
 }
 
-/// The body of an object, of at most `limit` bytes.
+/// Reads the body of an object, of at most `limit` bytes.
 async fn whole(object: &mut GetObjectOutput, key: &str, limit: usize) -> Result<Vec<u8>, ObjectError> {
     let too_large = || ObjectError::TooLarge { key: key.to_owned(), limit };
     let length = object.content_length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default();

@@ -14,9 +14,9 @@ pub struct Listed {
     pub key: String,
     /// Time at which the object was put.
     pub modified_at: Timestamp,
-    /// Tells one version of the object from another.
+    /// ETag, which distinguishes the versions of the object.
     pub etag: String,
-    /// Bytes of the object as it is stored.
+    /// Length of the object as it is stored, in bytes.
     pub length: u64,
 }
 
@@ -25,7 +25,7 @@ pub struct Listed {
 pub struct Page {
     /// Objects in the order of their keys.
     pub objects: Vec<Listed>,
-    /// The continuation token of the next page, if there is one.
+    /// Continuation token of the next page, if there is one.
     pub next: Option<String>,
 }
 
@@ -34,16 +34,16 @@ impl Objects {
     /// page before.
     ///
     /// # Errors
-    /// If S3 does not answer.
+    /// If S3 does not respond.
     pub async fn list(&self, prefix: &str, from: Option<String>) -> Result<Page, ObjectError> {
         self.list_after(prefix, None, from).await
     }
 
-    /// Lists objects from the first key after `after` on, which need not be there. On further pages
+    /// Lists objects from the first key after `after` on, which need not exist. On further pages
     /// the continuation token counts.
     ///
     /// # Errors
-    /// If S3 does not answer.
+    /// If S3 does not respond.
     pub async fn list_after(
         &self,
         prefix: &str,
@@ -63,7 +63,7 @@ impl Objects {
     }
 }
 
-/// S3 leaves neither member out.
+/// Reads an object of a listing. S3 leaves neither key nor time out.
 fn listed(object: Object, is_encoded: bool) -> Option<Listed> {
     let key = object.key?;
     Some(Listed {
@@ -74,7 +74,7 @@ fn listed(object: Object, is_encoded: bool) -> Option<Listed> {
     })
 }
 
-/// A key as S3 encodes it in a listing, where a plus sign is a space.
+/// Decodes a key of a listing, where a plus sign is a space.
 fn decoded(key: &str) -> Option<String> {
     let key = key.replace('+', " ");
     percent_decode_str(&key).decode_utf8().ok().map(Cow::into_owned)

@@ -5,13 +5,13 @@ use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPa
 
 use crate::{ObjectError, Objects};
 
-/// The fewest bytes of a part that is not the last one: 5 MiB (Amazon S3 User Guide, "Amazon S3
+/// Fewest bytes of a part that is not the last one: 5 MiB (Amazon S3 User Guide, "Amazon S3
 /// multipart upload limits").
 pub const PART: usize = 5 * 1024 * 1024;
 
 /// An object that is being written. It exists once it is [finished](Self::finish), and then as a
-/// whole: a writer that dies before leaves what was there. The bucket's lifecycle removes the parts
-/// that it left.
+/// whole: a writer that dies before leaves the earlier object unchanged. The bucket's lifecycle
+/// removes the parts that it left.
 #[derive(Debug)]
 pub struct ObjectInParts {
     objects: Objects,
@@ -29,8 +29,8 @@ struct Upload {
 }
 
 impl Objects {
-    /// An object to be written part by part, in place of one that may be there. No request is made
-    /// before its first part.
+    /// Begins an object that is written part by part, in place of one that may be there. No request
+    /// is made before its first part.
     #[must_use]
     pub fn in_parts(
         &self,
@@ -60,13 +60,13 @@ impl ObjectInParts {
             let part = CompletedPart::builder().part_number(number).set_e_tag(taken.e_tag);
             upload.parts.push(part.set_checksum_crc32(taken.checksum_crc32).build());
         });
-        // Also after a failure, or it could not be given up.
+        // Also after a failure, or the upload could not be abandoned.
         self.upload = Some(upload);
         sent.map_err(|error| ObjectError::of(&self.key, error))
     }
 
-    /// Writes the last part, of any size, and with it the object. Repeated by another writer with
-    /// the same parts, it makes the same object.
+    /// Writes the last part, of any size, and with it the object. Another writer with the same
+    /// parts makes the same object.
     ///
     /// # Errors
     /// If S3 does not take it; then it may have been written.
@@ -87,10 +87,10 @@ impl ObjectInParts {
         completed.map(drop).map_err(|error| ObjectError::of(&self.key, error))
     }
 
-    /// Gives the object up.
+    /// Abandons the object, and removes its parts.
     ///
     /// # Errors
-    /// If S3 does not answer. Then its lifecycle removes the parts.
+    /// If S3 does not respond. Then the bucket's lifecycle removes the parts.
     pub async fn abandon(self) -> Result<(), ObjectError> {
         let Some(Upload { id, .. }) = self.upload else { return Ok(()) };
         let Objects { client, bucket } = &self.objects;
@@ -101,7 +101,8 @@ impl ObjectInParts {
     async fn begin(&self) -> Result<Upload, ObjectError> {
         let Objects { client, bucket } = &self.objects;
         let request = client.create_multipart_upload().bucket(bucket).key(&self.key);
-        // The SDK sends it with each part, and S3 refuses it there unless the upload names it.
+        // The SDK sends a checksum with each part, and S3 refuses it there unless the upload names
+        // it.
         let request = request.checksum_algorithm(ChecksumAlgorithm::Crc32);
         let request = request.content_type(self.content_type);
         let request = request.set_content_encoding(self.content_encoding.map(str::to_owned));

@@ -1,5 +1,5 @@
 //! Tags: `state=final`, by which the bucket's lifecycle expires an object, and those of objects
-//! that others put.
+//! that other programs put.
 
 use std::collections::BTreeMap;
 
@@ -21,16 +21,16 @@ impl Objects {
     /// stays gone.
     ///
     /// # Errors
-    /// The first one, after all were tried: then it is not known which objects expire.
+    /// The first one, after all were tried: then it is unknown which objects expire.
     pub async fn untag_final(&self, uris: Vec<String>) -> Result<(), ObjectError> {
         let untagged = self.each(uris, async |objects, uri| objects.untag(&uri).await).await;
         untagged.into_iter().collect()
     }
 
-    /// Gives one version of an object these tags, in place of all others. Idempotent.
+    /// Sets the tags of one version of an object, in place of all others. Idempotent.
     ///
     /// # Errors
-    /// If it is gone, or S3 does not answer.
+    /// If it is gone, or S3 does not respond.
     pub async fn tag_as(
         &self,
         key: &str,
@@ -46,10 +46,10 @@ impl Objects {
         tagged.map(drop).map_err(|error| ObjectError::of(key, error))
     }
 
-    /// An object's tags.
+    /// Returns an object's tags.
     ///
     /// # Errors
-    /// If it is gone, or S3 does not answer.
+    /// If it is gone, or S3 does not respond.
     pub async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>, ObjectError> {
         let request = self.client.get_object_tagging().bucket(&self.bucket).key(key);
         let found = request.send().await.map_err(|error| ObjectError::of(key, error))?;

@@ -1,10 +1,10 @@
-/// The URI of an object.
+/// Returns the URI of an object.
 #[must_use]
 pub fn uri_of(bucket: &str, key: &str) -> String {
     format!("s3://{bucket}/{key}")
 }
 
-/// The key of a URI in that bucket.
+/// Returns the key in a URI of that bucket; `None` for another one.
 pub(crate) fn key_in<'a>(bucket: &str, uri: &'a str) -> Option<&'a str> {
     let (found, key) = uri.strip_prefix("s3://")?.split_once('/')?;
     (found == bucket && !key.is_empty()).then_some(key)

@@ -31,7 +31,7 @@ impl Envelope<fn() -> std::io::Stdout> {
 }
 
 impl<W> Envelope<W> {
-    /// `make_writer` is called for every line.
+    /// Makes a layer that writes to `make_writer`'s writers; it is called for every line.
     pub fn to(make_writer: W) -> Self {
         Self { make_writer }
     }
@@ -43,7 +43,7 @@ impl<W> Debug for Envelope<W> {
     }
 }
 
-/// The fields of a span, kept with it.
+/// Fields of a span, kept with it.
 struct Fields(Map<String, Value>);
 
 impl<S, W, O> Layer<S> for Envelope<W>
@@ -88,13 +88,13 @@ where
             "context": fields,
             "correlation_id": correlation_id,
         });
-        // A log that cannot be written must not end the work it tells of.
+        // A log that cannot be written must not end the work that it is about.
         let _ = writeln!((self.make_writer)(), "{line}");
     }
 }
 
-/// An error with its causes. Some libraries repeat the cause in the error's own text; it is there
-/// once then.
+/// Returns the texts of an error and its causes. Some libraries repeat the cause in the error's own
+/// text; it is there once then.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut chain = error.to_string();
     let mut source = error.source();

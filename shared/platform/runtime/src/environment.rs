@@ -1,4 +1,4 @@
-//! A function's configuration, read once at start; everything that is missing or wrong is reported
+//! A function's configuration, read once at start; all missing and wrong variables are reported
 //! together.
 
 use std::fmt::Display;
@@ -19,13 +19,13 @@ pub struct Environment<F> {
     wrong: Vec<String>,
 }
 
-/// Variables that are missing or wrong, one sentence each.
+/// Error of variables that are missing or wrong, one sentence each.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the environment is not complete: {}", .0.join("; "))]
 pub struct EnvironmentError(Vec<String>);
 
 impl Environment<fn(&str) -> Option<String>> {
-    /// The process's own.
+    /// Reads the process's own environment.
     #[must_use]
     pub fn of_process() -> Self {
         Self::of(|name| std::env::var(name).ok())
@@ -33,13 +33,13 @@ impl Environment<fn(&str) -> Option<String>> {
 }
 
 impl<F: Fn(&str) -> Option<String>> Environment<F> {
-    /// Variables that `lookup` finds by name, so that tests need no process of their own.
+    /// Reads variables that `lookup` finds by name, so that tests need no process of their own.
     pub fn of(lookup: F) -> Self {
         Self { lookup, wrong: Vec::new() }
     }
 
-    /// A variable that must be there; its type's default stands in until [`check`](Self::check)
-    /// refuses it.
+    /// Reads a variable that must be there; its type's default stands in until
+    /// [`check`](Self::check) refuses it.
     pub fn required<T: FromStr<Err: Display> + Default>(&mut self, name: &str) -> T {
         match (self.lookup)(name).filter(|value| !value.is_empty()) {
             Some(value) => self.parse(name, &value).unwrap_or_default(),
@@ -50,7 +50,7 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
         }
     }
 
-    /// A variable that may be absent or empty.
+    /// Reads a variable that may be absent or empty; then `default` counts.
     pub fn optional<T: FromStr<Err: Display>>(&mut self, name: &str, default: T) -> T {
         match (self.lookup)(name).filter(|value| !value.is_empty()) {
             Some(value) => self.parse(name, &value).unwrap_or(default),
@@ -62,13 +62,15 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
         value.parse().map_err(|error| self.wrong.push(format!("{name}: {error}"))).ok()
     }
 
-    /// Adds what is wrong with variables that were read one by one.
+    /// Adds a fault of variables that were read one by one.
     pub fn refuse(&mut self, fault: impl Into<String>) {
         self.wrong.push(fault.into());
     }
 
+    /// Ends the reading.
+    ///
     /// # Errors
-    /// When anything that was read is missing or wrong; it names all of it.
+    /// If any variable is missing or wrong; the error names all of them.
     pub fn check(self) -> Result<(), EnvironmentError> {
         if self.wrong.is_empty() { Ok(()) } else { Err(EnvironmentError(self.wrong)) }
     }

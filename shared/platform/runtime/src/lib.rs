@@ -1,5 +1,5 @@
-//! A function's start and what surrounds it: its environment, the clients of AWS, the log's
-//! envelope, metrics, and what is logged of an invocation that fails or panics.
+//! A function's start and its surroundings: its environment, the clients of AWS, the log's
+//! envelope, metrics, and the log lines of an invocation that fails or panics.
 
 mod envelope;
 mod environment;

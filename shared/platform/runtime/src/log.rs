@@ -6,7 +6,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Registry};
 
-/// Libraries whose own events say nothing that ours do not, unless something is wrong. `lapin` is
+/// Log levels of libraries whose own events repeat ours, unless something is wrong. `lapin` is
 /// silent: it logs returned messages with their bodies.
 ///
 /// `aws_` are all crates of the SDK. `lambda_runtime::layers::panic` logs the debug form of an

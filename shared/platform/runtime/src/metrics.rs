@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 const NAMESPACE: &str = "IntegraHub";
-/// The deployment that this function belongs to.
+/// Name of the deployment that this function belongs to.
 static STACK: LazyLock<String> =
     LazyLock::new(|| std::env::var("STACK_NAME").unwrap_or_else(|_| "local".to_owned()));
 
 // Names of metrics. Each is a count, unless its description has a unit.
 
-/// Requests to an HTTP endpoint, whatever the answer.
+/// Requests to an HTTP endpoint, whatever the response.
 pub const REQUESTS: &str = "Requests";
 /// New records: requests that were executed for the first time.
 pub const IDEMPOTENCY_CLAIMS: &str = "IdempotencyClaims";
@@ -32,11 +32,11 @@ pub const IDEMPOTENCY_KEY_REUSE_ABUSE: &str = "IdempotencyKeyReuseAbuse";
 pub const IDEMPOTENCY_IN_PROGRESS: &str = "IdempotencyInProgress";
 /// Executions that failed or outlived their lease, and were repeated or resumed.
 pub const IDEMPOTENCY_TAKEOVERS: &str = "IdempotencyTakeovers";
-/// Answers of an execution that died between storing its result and saying that it was done.
+/// Responses of an execution that died between storing its result and recording that it was done.
 pub const IDEMPOTENCY_IN_DOUBT: &str = "IdempotencyInDoubt";
 /// Writes that came too late and changed nothing.
 pub const IDEMPOTENCY_FENCED: &str = "IdempotencyFenced";
-/// Records of another form, and results that are missing or altered.
+/// Malformed records, and results that are missing or altered.
 pub const IDEMPOTENCY_UNREADABLE: &str = "IdempotencyUnreadable";
 
 /// Objects that were dropped into S3 and became a batch.
@@ -48,7 +48,7 @@ pub const DROPS_FOUND: &str = "DropsFound";
 
 /// Payloads that were cut into chunks.
 pub const PAYLOADS_CUT: &str = "PayloadsCut";
-/// Payloads that came to nothing as a whole.
+/// Payloads that failed as a whole.
 pub const PAYLOADS_FAILED: &str = "PayloadsFailed";
 /// Items of payloads, those in error included.
 pub const ITEMS_PARSED: &str = "ItemsParsed";
@@ -76,9 +76,9 @@ pub const BATCHES_REPLAYED: &str = "BatchesReplayed";
 pub const WRITING_TIME: &str = "WritingTime";
 /// Chunks whose processing failed too often.
 pub const CHUNKS_GIVEN_UP: &str = "ChunksGivenUp";
-/// Batches whose payload could not be cut in time, and that failed for it.
+/// Batches that failed because their payload could not be cut in time.
 pub const BATCHES_GIVEN_UP: &str = "BatchesGivenUp";
-/// Messages that nobody could work on.
+/// Messages that no function could handle.
 pub const MESSAGES_UNHANDLED: &str = "MessagesUnhandled";
 
 /// Payloads without a batch, whose notification was sent again.
@@ -87,17 +87,17 @@ pub const OBJECTS_FOUND: &str = "ObjectsFound";
 pub const OBJECTS_FOREIGN: &str = "ObjectsForeign";
 /// Stalled batches whose notification was sent again.
 pub const BATCHES_RESTARTED: &str = "BatchesRestarted";
-/// Batches whose chunks were all done, and that were finalized then.
+/// Batches whose chunks were all done, and that `reconcile` finalized.
 pub const BATCHES_FINALIZED: &str = "BatchesFinalized";
-/// Final batches whose objects were released then.
+/// Final batches whose objects `reconcile` released.
 pub const BATCHES_RELEASED: &str = "BatchesReleased";
-/// Batches that cannot be set going, as of now.
+/// Batches for which a restart does not help, as of now.
 pub const BATCHES_STUCK: &str = "BatchesStuck";
 /// Uploads whose payload never came.
 pub const UPLOADS_EXPIRED: &str = "UploadsExpired";
 /// Uploads whose payload came without a notification.
 pub const UPLOADS_FOUND: &str = "UploadsFound";
-/// Batches under way that were ended since they are older than the history of loads.
+/// Batches that were ended in progress, since they are older than the history of loads.
 pub const BATCHES_TOO_OLD: &str = "BatchesTooOld";
 /// Batches that were deleted because the history does not reach back to them.
 pub const BATCHES_PRUNED: &str = "BatchesPruned";
@@ -105,11 +105,11 @@ pub const BATCHES_PRUNED: &str = "BatchesPruned";
 pub const ROWS_PRUNED: &str = "RowsPruned";
 /// Time that the next batch to delete has been waiting, in minutes.
 pub const PRUNING_BEHIND: &str = "PruningBehindMinutes";
-/// Events that stayed in the outbox, and were published then.
+/// Events that stayed in the outbox, and that `reconcile` published.
 pub const EVENTS_REPUBLISHED: &str = "EventsRepublished";
 /// Time that the oldest event has been waiting to be published, in minutes.
 pub const EVENTS_BEHIND: &str = "EventsBehindMinutes";
-/// Looks that failed.
+/// Checks of `reconcile` that failed.
 pub const RECONCILE_FAILURES: &str = "ReconcileFailures";
 
 /// A metric's value in its unit.
@@ -122,7 +122,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// A duration in whole milliseconds.
+    /// Makes a measure of a duration in whole milliseconds.
     #[must_use]
     pub fn duration(duration: std::time::Duration) -> Self {
         Self::Milliseconds(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
@@ -142,7 +142,7 @@ impl Measure {
     }
 }
 
-/// Writes measures down, with `properties` beside them.
+/// Writes measures as a log line, with `properties` beside them.
 pub fn measure(service: &str, measures: &[(&str, Measure)], properties: Map<String, Value>) {
     let line = line(&STACK, service, measures, properties, Timestamp::now());
     // A metric that cannot be written must not end the work that it measures.

@@ -19,8 +19,8 @@ use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 
-/// A store that does not answer is reported within three seconds (an operation's limit), after up
-/// to three attempts.
+/// Time-outs of a store's operation. A store that does not respond is reported within three seconds
+/// (an operation's limit), after up to three attempts.
 const CONNECT: Duration = Duration::from_millis(700);
 const ATTEMPT: Duration = Duration::from_millis(900);
 const OPERATION: Duration = Duration::from_millis(2_600);
@@ -37,7 +37,8 @@ impl Sdk {
         Self::load(aws_config::defaults(BehaviorVersion::latest())).await
     }
 
-    /// For a stack that the caller runs itself: nothing is read from the environment.
+    /// Makes the configuration for a stack that the caller runs itself: nothing is read from the
+    /// environment.
     pub async fn at(endpoint: &str, region: &str, access_key_id: &str, secret_access_key: &str) -> Self {
         let credentials = Credentials::new(access_key_id, secret_access_key, None, None, "given");
         let loader = aws_config::defaults(BehaviorVersion::latest())
@@ -58,7 +59,7 @@ impl Sdk {
             .with_max_attempts(3)
             .with_initial_backoff(Duration::from_millis(50))
             .with_max_backoff(Duration::from_millis(400));
-        // Answers of a few kilobytes come whole or not at all, and the time-outs bound them.
+        // Responses of a few kilobytes come whole or not at all, and the time-outs bound them.
         let standard = loader
             .http_client(http)
             .timeout_config(timeouts)
@@ -69,15 +70,15 @@ impl Sdk {
         Self { standard }
     }
 
-    /// For stores: three short attempts.
+    /// Returns the configuration for stores: three short attempts.
     #[must_use]
     pub fn standard(&self) -> &SdkConfig {
         &self.standard
     }
 
-    /// For objects of some megabytes: as long in all as a store's operation, but an attempt may
-    /// take all of it. The time-outs end with the headers of an answer; its body is watched for
-    /// standing still.
+    /// Returns the configuration for objects of some megabytes: the same total time as a store's
+    /// operation, but an attempt may take all of it. The time-outs end with the headers of a
+    /// response; its body is monitored for a stall.
     #[must_use]
     pub fn objects(&self) -> SdkConfig {
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(OPERATION).build();
@@ -85,8 +86,8 @@ impl Sdk {
         self.standard.to_builder().timeout_config(timeouts).stalled_stream_protection(watched).build()
     }
 
-    /// For calls that must not be made twice, such as Lambda's Invoke: one attempt, given up after
-    /// `timeout`.
+    /// Returns the configuration for calls that must not be made twice, such as Lambda's Invoke:
+    /// one attempt, given up after `timeout`.
     #[must_use]
     pub fn single_attempt(&self, timeout: Duration) -> SdkConfig {
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(timeout).build();

@@ -1,10 +1,10 @@
 use serde::Serialize;
 
-/// The partial batch response: the messages that are to be delivered again.
+/// Partial batch response: the messages that Lambda must deliver again.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchResponse {
-    /// Empty if every record is done. Records of Kafka are never named: see
+    /// Messages that failed; empty if every record is done. Records of Kafka are never named: see
     /// [`ServeError::Unsettled`](crate::ServeError::Unsettled).
     pub batch_item_failures: Vec<ItemFailure>,
 }
@@ -13,6 +13,6 @@ pub struct BatchResponse {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemFailure {
-    /// The message's id.
+    /// Id of the message.
     pub item_identifier: String,
 }

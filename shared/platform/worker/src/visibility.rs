@@ -1,8 +1,8 @@
-//! When a failed message is delivered again.
+//! Time of the next delivery of a failed message.
 //!
-//! A message that a function returns stays hidden until its visibility timeout is over. The queue's
-//! own timeout is always the same, and long enough for the slowest run. Here the message's timeout
-//! is changed instead, so that it grows with each receive.
+//! A message that a function returns stays hidden until its visibility timeout has passed. The
+//! queue's own timeout is always the same, and long enough for the slowest run. Here the message's
+//! timeout is changed instead, so that it grows with each receive.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 /// Factor by which the pause grows with each receive.
 const FACTOR: u64 = 5;
 
-/// The longest pause.
+/// Longest pause.
 const LONGEST: Duration = Duration::from_secs(900);
 
 /// Number of receives after which the pause is the longest one, with the default base. A base for
@@ -41,7 +41,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// The receipt of a message as Lambda delivers it; `None` if a needed member is missing.
+    /// Reads the receipt of a message as Lambda delivers it; `None` if a needed member is missing.
     #[must_use]
     pub fn of(message: &SqsMessage) -> Option<Self> {
         let receives = message.attributes.get("ApproximateReceiveCount")?.parse().ok()?;
@@ -56,7 +56,7 @@ impl Receipt {
 }
 
 impl Visibility {
-    /// `base` is about the first pause.
+    /// Makes the settings of a queue. `base` is about the first pause.
     #[must_use]
     pub const fn new(client: Client, queue_url: String, base: Duration) -> Self {
         Self { client, queue_url, base, earlier_receives: 0 }
@@ -69,13 +69,13 @@ impl Visibility {
         Self { earlier_receives, ..self }
     }
 
-    /// Tells whether an event source's ARN is this queue's.
+    /// True if an event source's ARN is this queue's.
     #[must_use]
     pub fn is_of(&self, arn: &str) -> bool {
         self.queue_url.rsplit('/').next() == arn.rsplit(':').next()
     }
 
-    /// A first pause, shortened by chance to no less than half.
+    /// Returns a first pause, shortened by chance to no less than half.
     #[must_use]
     pub fn first_pause(&self) -> Duration {
         shortened(pause(self.base, 1))
@@ -105,7 +105,7 @@ impl Visibility {
     }
 
     async fn set(&self, receipt: &Receipt, pause: Duration) {
-        // Rounded up: a pause is never none.
+        // Rounded up, so that a pause is never zero.
         let seconds = i32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
         let request = self.client.change_message_visibility().queue_url(&self.queue_url);
         let changing = request.receipt_handle(&receipt.handle).visibility_timeout(seconds).send();
@@ -127,7 +127,7 @@ fn shortened(pause: Duration) -> Duration {
     pause.mul_f64(1.0 - fastrand::f64() / 2.0)
 }
 
-/// The pause after this number of receives.
+/// Returns the pause after this number of receives.
 fn pause(base: Duration, receives: u32) -> Duration {
     let factor = FACTOR.saturating_pow(receives.saturating_sub(1));
     let millis = u64::try_from(base.as_millis()).unwrap_or(u64::MAX).saturating_mul(factor);
