@@ -1,4 +1,4 @@
-//! Who calls and what they may do: API keys with their scopes and establishments, the tenants'
+//! Callers and their permissions: API keys with their scopes and establishments, the tenants'
 //! target profiles, and their grants to drop objects into S3. All are kept in one DynamoDB table.
 
 mod caller;

@@ -1,64 +1,64 @@
-//! When work has to be over.
+//! Deadlines of work.
 
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use tokio::time::error::Elapsed;
 
-/// Longer than anything runs, and short enough for every clock to add.
+/// Duration that is longer than any work, and short enough for every clock to add.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The point in time at which an operation has to be over.
+/// Point in time at which an operation has to end.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// A deadline `duration` from now, at most a year.
+    /// Makes a deadline `duration` from now, at most a year.
     #[must_use]
     pub fn after(duration: Duration) -> Self {
         let now = Instant::now();
         Self(now.checked_add(duration.min(FOREVER)).unwrap_or(now))
     }
 
-    /// A deadline at an instant of tokio's clock.
+    /// Makes a deadline at an instant of tokio's clock.
     #[must_use]
     pub const fn at(instant: Instant) -> Self {
         Self(instant)
     }
 
-    /// The deadline for the work of an invocation that is cut off at `ends_at`, with `reserve` kept
-    /// free for its answer. It has passed if less than that is left.
+    /// Makes the deadline for the work of an invocation that is cut off at `ends_at`, with
+    /// `reserve` kept free for its response. It has passed if less than that is left.
     #[must_use]
     pub fn of_invocation(ends_at: SystemTime, reserve: Duration) -> Self {
         let left = ends_at.duration_since(SystemTime::now()).unwrap_or_default();
         Self::after(left.saturating_sub(reserve))
     }
 
-    /// The instant, for tokio's own timers.
+    /// Returns the instant, for tokio's own timers.
     #[must_use]
     pub const fn instant(self) -> Instant {
         self.0
     }
 
-    /// The time that is left; zero once it has passed.
+    /// Returns the time that is left; zero once it has passed.
     #[must_use]
     pub fn remaining(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
 
-    /// Whether no time is left.
+    /// True if no time is left.
     #[must_use]
     pub fn has_passed(self) -> bool {
         self.remaining().is_zero()
     }
 
-    /// The earlier of this deadline and `duration` from now.
+    /// Returns the earlier of this deadline and `duration` from now.
     #[must_use]
     pub fn min(self, duration: Duration) -> Self {
         Self(self.0.min(Self::after(duration).0))
     }
 
-    /// A deadline `duration` before this one.
+    /// Returns a deadline `duration` before this one.
     #[must_use]
     pub fn earlier_by(self, duration: Duration) -> Self {
         Self(self.0.checked_sub(duration).unwrap_or_else(Instant::now))
@@ -67,7 +67,7 @@ impl Deadline {
     /// Runs `future` until the deadline.
     ///
     /// # Errors
-    /// When the deadline passes first; `future` is dropped.
+    /// If the deadline passes first; `future` is dropped.
     pub async fn run<F: Future>(self, future: F) -> Result<F::Output, Elapsed> {
         tokio::time::timeout_at(self.0, future).await
     }

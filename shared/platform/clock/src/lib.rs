@@ -1,9 +1,9 @@
-//! Time in a function that freezes: when work has to be over, how old something is, and what may be
-//! remembered only for a while.
+//! Time in a function that freezes: deadlines of work, ages, and values that may be remembered only
+//! for a while.
 //!
 //! Between invocations a function's machine may be paused. Its monotonic clock may stand still
-//! then, so an age that is measured by [`Instant`] alone comes out too small. Everything that may
-//! be served only for a limited time is measured by a [`Moment`].
+//! then, so an age that is measured by [`Instant`] alone comes out too small. The age of everything
+//! that may be used only for a limited time is measured by a [`Moment`].
 
 mod deadline;
 mod remembered;
@@ -13,8 +13,8 @@ pub use remembered::Remembered;
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// A point in time on two clocks. The monotonic clock may stand still, and the system's clock may
-/// be set; the greater of the two ages counts, so that nothing is taken for younger than it is.
+/// Point in time on two clocks. The monotonic clock may stand still, and the system's clock may be
+/// set; the greater of the two ages counts, so that nothing is taken for younger than it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     monotonic: Instant,
@@ -22,13 +22,13 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Both clocks as they are now.
+    /// Reads both clocks.
     #[must_use]
     pub fn now() -> Self {
         Self { monotonic: Instant::now(), system: SystemTime::now() }
     }
 
-    /// A moment that each clock shows differently, as after a pause.
+    /// Makes a moment that each clock shows differently, as after a pause.
     #[must_use]
     pub const fn on(monotonic: Instant, system: SystemTime) -> Self {
         Self { monotonic, system }

@@ -12,7 +12,7 @@ use crate::Moment;
 /// when it was put.
 ///
 /// Not `moka`: it measures lifetimes by the monotonic clock, which may stand still in a paused
-/// function, so that a revoked key would be accepted for longer. `quick_cache` knows no lifetimes.
+/// function, so that a revoked key would be accepted for longer. `quick_cache` has no lifetimes.
 #[derive(Debug)]
 pub struct Remembered<K, V> {
     lifetime: Duration,
@@ -28,15 +28,15 @@ struct Value<V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
-    /// Forgets a value after `lifetime`, and drops it when the next one is put. Beyond `capacity`
-    /// values it remembers no further one until some are forgotten, so that guessed keys do not
-    /// fill the memory.
+    /// Creates a cache. It forgets a value after `lifetime`, and drops it when the next one is put.
+    /// Beyond `capacity` values it remembers no further one until some are forgotten, so that
+    /// guessed keys do not fill the memory.
     #[must_use]
     pub fn new(lifetime: Duration, capacity: usize) -> Self {
         Self { lifetime, capacity, values: Mutex::default() }
     }
 
-    /// The value of a key, unless its time is over.
+    /// Returns the value of a key, unless its lifetime has passed.
     pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -49,12 +49,12 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
         self.put_weighing(1, key, value);
     }
 
-    /// Remembers a value that takes so much of the capacity.
+    /// Remembers a value that takes `weight` of the capacity.
     pub fn put_weighing(&self, weight: usize, key: K, value: V) {
         self.put_at(weight, key, value, Moment::now());
     }
 
-    /// Forgets a value before its time.
+    /// Forgets a value before the end of its lifetime.
     pub fn forget<Q: Eq + Hash + ?Sized>(&self, key: &Q)
     where
         K: Borrow<Q>,
@@ -90,7 +90,7 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// Two clocks, of which a frozen machine moves one.
+    /// Reads two clocks, of which a frozen machine moves one.
     fn clocks() -> (Instant, SystemTime) {
         (Instant::now(), SystemTime::now())
     }

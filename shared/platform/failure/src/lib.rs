@@ -1,5 +1,5 @@
-//! What an error says: whether trying again helps ([`Retryable`]), and where a document from outside
-//! is wrong ([`Malformed`]).
+//! Properties of errors: whether trying again helps ([`Retryable`]), and the place and kind of a
+//! fault in a document from outside ([`Malformed`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! Reads JSON and items of DynamoDB whose errors are safe to log.
+//! Reads JSON and items of DynamoDB with errors that are safe to log.
 //!
-//! An error of serde quotes what it found: `invalid type: string "hunter2"`. What is read here
-//! comes from queues, tables, secrets and other functions, and an error ends up in a log, with a
-//! chunk or in a message attribute. [`Malformed`] keeps the place and the kind of the fault, in
-//! bounded length, and drops the text.
+//! An error of serde quotes the value that it found: `invalid type: string "hunter2"`. The
+//! documents here come from queues, tables, secrets and other functions, and an error ends up in a
+//! log, with a chunk or in a message attribute. [`Malformed`] keeps the place and the kind of the
+//! fault, in bounded length, and drops the text.
 
 use std::fmt;
 
@@ -12,11 +12,10 @@ use serde::de::{DeserializeOwned, Deserializer};
 use serde_json::Value;
 use serde_json::error::Category;
 
-/// Characters of a path. Names of members come from outside too.
+/// Most characters of a path. Names of members come from outside too.
 const LONGEST_PATH: usize = 200;
 
-/// Place in a document that is not as it must be, and its fault. It repeats no value of the
-/// document.
+/// Fault of a document, with its place. It repeats no value of the document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {fault}")]
 pub struct Malformed {
@@ -24,18 +23,18 @@ pub struct Malformed {
     fault: Fault,
 }
 
-/// A place in a document: names of members and indexes, at most 200 characters.
+/// Place in a document: names of members and indexes, at most 200 characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Path(String);
 
-/// Fault of a document that is not as it must be.
+/// Kind of a document's fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The text is not JSON from here on.
     Syntax {
-        /// The line, from 1.
+        /// Line of the fault, from 1.
         line: usize,
-        /// The column, from 1.
+        /// Column of the fault, from 1.
         column: usize,
     },
     /// The document ends in the middle.
@@ -48,7 +47,7 @@ pub enum Fault {
     UnknownMember,
     /// The value is of another type, such as a text in place of a number.
     Type,
-    /// The value is of the right type and not allowed.
+    /// The value is of the right type but not allowed.
     Value,
 }
 
@@ -73,7 +72,7 @@ impl fmt::Display for Fault {
 }
 
 impl Malformed {
-    /// The place in the document, as `/members/0/name`; `/` for the document itself.
+    /// Returns the place in the document, as `/members/0/name`; `/` for the document itself.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path.0
@@ -119,8 +118,8 @@ impl Path {
 }
 
 impl Fault {
-    /// The kind of a fault by the beginning of serde's message. Two messages name a member of the
-    /// type that is read, never one of the document, so its name is kept.
+    /// Recognizes the kind of a fault by the beginning of serde's message. Two messages name a
+    /// member of the type that is read, never one of the document, so its name is kept.
     fn of_text(message: &str) -> Self {
         let name =
             |rest: &str| rest.chars().take_while(|character| *character != '`').take(LONGEST_PATH).collect();
@@ -141,7 +140,7 @@ impl Fault {
 /// Reads JSON.
 ///
 /// # Errors
-/// If it is not JSON, or another form of it.
+/// If it is not JSON, or does not fit the type.
 pub fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> Result<T, Malformed> {
     let mut parser = serde_json::Deserializer::from_slice(json);
     let read = serde_path_to_error::deserialize(&mut parser)
@@ -156,7 +155,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> Result<T, Malfor
 /// Reads a value.
 ///
 /// # Errors
-/// If the value has another form.
+/// If the value does not fit the type.
 pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, Malformed> {
     serde_path_to_error::deserialize(value).map_err(|error| Malformed::of_json(error.path(), error.inner()))
 }
@@ -164,7 +163,7 @@ pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, Malformed> {
 /// Reads an item of DynamoDB.
 ///
 /// # Errors
-/// If the item has another form.
+/// If the item does not fit the type.
 #[cfg(feature = "dynamodb")]
 pub fn from_item<T: DeserializeOwned>(item: impl Into<serde_dynamo::Item>) -> Result<T, Malformed> {
     let item: serde_dynamo::Item = item.into();
@@ -175,7 +174,7 @@ pub fn from_item<T: DeserializeOwned>(item: impl Into<serde_dynamo::Item>) -> Re
 /// Reads from any source.
 ///
 /// # Errors
-/// If the document has another form.
+/// If the document does not fit the type.
 pub fn read<'de, T, D>(source: D) -> Result<T, Malformed>
 where
     T: Deserialize<'de>,

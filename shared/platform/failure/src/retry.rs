@@ -1,29 +1,29 @@
 //! Whether trying again helps after a failure.
 //!
-//! Each error type answers once, in an exhaustive `match` next to its definition. A function acts
-//! on the answer, and does not look at the variants of other crates' errors.
+//! Each error type decides once, in an exhaustive `match` next to its definition. A function acts
+//! on the result, and does not inspect the variants of other crates' errors.
 
 use std::error::Error;
 
 /// Remedy after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// The same work may succeed later: a store is away, busy or slow.
+    /// The same work may succeed later: a store is unreachable, busy or slow.
     Later,
-    /// The same work may succeed later, and nothing was wrong: others held a lock for too long.
-    /// This need not count as a failed attempt.
+    /// The same work may succeed later, and nothing was wrong: other transactions held a lock for
+    /// too long. This need not count as a failed attempt.
     Contended,
-    /// The invocation's time was over. The same work may succeed in another invocation.
+    /// The invocation's time has run out. The same work may succeed in another invocation.
     OutOfTime,
-    /// The same work succeeds once somebody repairs the deployment or what a store holds. Trying
-    /// again soon does not help, trying again for long does.
+    /// The same work succeeds once a person repairs the deployment or the content of a store.
+    /// Trying again soon does not help, trying again for long does.
     AfterRepair,
-    /// The same work never succeeds: what it is about does not exist or cannot be understood.
+    /// The same work never succeeds: its object does not exist or cannot be read.
     Never,
 }
 
 impl Retry {
-    /// Whether the failure may pass by itself.
+    /// True if the failure may pass by itself.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         match self {
@@ -33,8 +33,8 @@ impl Retry {
     }
 }
 
-/// An error that knows whether trying again helps.
+/// An error from which the use of a retry follows.
 pub trait Retryable: Error {
-    /// Returns what helps after this failure.
+    /// Returns the remedy after this failure.
     fn retry(&self) -> Retry;
 }
