@@ -204,7 +204,7 @@ mod tests {
         "[a-z][a-z0-9-]{0,5}"
     }
 
-    /// Tells whether the pattern covers the text, by trying everything.
+    /// True if the pattern covers the text, by trying all ways to match.
     fn by_trying(pattern: &[char], text: &[char]) -> bool {
         match (pattern, text) {
             ([], _) => text.is_empty(),

@@ -88,7 +88,7 @@ impl DatabaseConfig {
     /// `sslmode=disable`.
     ///
     /// # Errors
-    /// If the URL has another form.
+    /// If the URL is malformed.
     pub fn from_url(text: &str) -> Result<Self, ConfigError> {
         let mut url = Url::parse(text).map_err(|error| ConfigError::Url(Some(error.into())))?;
         let mut mode = TlsMode::default();

@@ -28,8 +28,8 @@
 //! 5. the batch's row.
 //!
 //! Only chunks can have more than 32 establishments. The end of a full load takes them in slices,
-//! and never needs the gate. While a transaction holds an establishment's lock alone, nobody else
-//! writes the establishment's products, so what it looked up stays true until it commits.
+//! and never needs the gate. While a transaction holds an establishment's lock alone, no other
+//! writes the establishment's products, so the rows that it read stay the same until it commits.
 //!
 //! # Connection and time
 //!

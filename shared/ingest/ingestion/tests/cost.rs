@@ -14,9 +14,9 @@ const RULES: ItemRules =
 
 /// The length of a shape at one time.
 const LENGTH: usize = 32 * 1024;
-/// Bytes that may be allocated for each byte of content: for a line of two bytes the error that
-/// says what is wrong with it, which is made again once nothing can be told apart in the line; for
-/// a member of six its place in a list that doubles as it grows.
+/// Bytes that may be allocated for each byte of content: for a line of two bytes its error, which
+/// is made again if the line holds no items that can be separated; for a member of six its place
+/// in a list that doubles as it grows.
 const BYTES_PER_BYTE: u64 = 1024;
 /// Percentage of its share that a longer shape may cost: lists grow in steps.
 const SLACK: u64 = 150;

@@ -81,14 +81,14 @@ pub enum GrantError {
     Unavailable,
     /// The grant's item is malformed; the log has the member at fault. An operator has to correct
     /// it.
-    #[error("the tenant's item DROPS# has another form")]
+    #[error("the tenant's item DROPS# is malformed")]
     Malformed,
 }
 
 /// Reason why an item is neither an API key nor a grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum NoKey {
-    #[error("it has another form")]
+    #[error("it is malformed")]
     Form(#[from] Malformed),
     #[error("it has both cnpjs and allCnpjs")]
     Both,

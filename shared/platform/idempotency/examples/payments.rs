@@ -100,8 +100,7 @@ async fn pay(store: &Store, key: &str, body: &Value, bank: Bank) -> Result<(), F
     Ok(())
 }
 
-/// Pays one order after the other, and notes each, so that whoever takes over does not pay it
-/// again.
+/// Pays one order after the other, and notes each, so that a takeover does not pay it again.
 async fn execute(store: &Store, execution: &Execution, body: &Value, bank: Bank) -> Result<String, Failure> {
     let orders = body["orders"].as_array().map_or(1, |orders| orders.len().try_into().unwrap_or(0));
     let mut progress = execution.progress;

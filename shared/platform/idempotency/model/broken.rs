@@ -12,7 +12,7 @@ pub(crate) enum Guard {
     OwnToken,
     /// A record that ended is not written to any more.
     OpenStatus,
-    /// Nobody takes over before the lease is over.
+    /// A takeover begins only after the lease has passed.
     Lease,
     /// The lease allows for clocks that differ.
     Skew,
@@ -24,7 +24,7 @@ pub(crate) enum Guard {
     KeepPrepared,
     /// A takeover knows the checkpoint.
     KeepCheckpoint,
-    /// After an end without a word, everything beyond the checkpoint is in doubt.
+    /// After an attempt that ends without a report, all units beyond the checkpoint are in doubt.
     KeepDoubt,
     /// Another body under the key is a conflict.
     SameBody,

@@ -74,7 +74,7 @@ impl Scenario {
         self
     }
 
-    /// Tells whether records expire within the time that the checker looks at.
+    /// True if records expire within the time that the checker covers.
     pub(crate) fn expires(&self) -> bool {
         self.retention < 3600
     }

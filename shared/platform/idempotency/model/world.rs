@@ -22,7 +22,7 @@ pub(crate) struct World {
     pub(crate) late: Vec<Transition>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) effect: Effect,
-    /// The places at which something was put, or may have been as far as anybody can tell.
+    /// Places at which a unit was put, or may have been as far as the record shows.
     pub(crate) may_hold: [bool; PLACES],
     pub(crate) crashes_left: u8,
     pub(crate) faults_left: u8,
@@ -45,7 +45,7 @@ pub(crate) struct Worker {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Granted {
     pub(crate) token: Token,
-    /// Time of the claim, by the clock of whoever claimed.
+    /// Time of the claim, by the clock of the process that claimed.
     pub(crate) claimed_at: Timestamp,
     pub(crate) progress: Progress,
     pub(crate) whereabouts: Whereabouts,
@@ -127,7 +127,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Tells whether the effect may be under way.
+    /// True if the effect may be in progress.
     pub(crate) fn is_work(&self) -> bool {
         matches!(
             self,

@@ -27,7 +27,7 @@ pub enum ServeError {
     /// are not done twice: jobs are idempotent.
     #[error("{record} was neither done nor parked")]
     Unsettled { record: String, source: ParkError },
-    #[error("the time was over before {record} began")]
+    #[error("the time ran out before {record} began")]
     OutOfTime { record: String },
 }
 

@@ -102,7 +102,7 @@ impl Verb {
             Self::Connect => &[mq::MQRC_CLUSTER_EXIT_LOAD_ERROR],
             // The earlier settings remain in force, and they are the same.
             Self::Join => &[mq::MQRC_CLUSTER_EXIT_LOAD_ERROR, mq::MQRC_SSL_ALREADY_INITIALIZED],
-            // At the end of a connection, all remaining work is to be backed out.
+            // At the end of a connection, the queue manager must back out all remaining work.
             Self::Disconnect => &[mq::MQRC_BACKED_OUT],
             // The message was put, with the highest possible priority, or without a report that the
             // queue manager does not know.

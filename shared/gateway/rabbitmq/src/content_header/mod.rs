@@ -150,7 +150,7 @@ struct Sorted<'a> {
 
 impl<'a> Sorted<'a> {
     /// Sorts the properties of a payload. `values` is increased by the number of values in the
-    /// table. `None` if the properties cannot be told apart.
+    /// table. `None` if the properties cannot be separated.
     fn of(payload: &'a [u8], place: &Place, values: &mut usize) -> Option<Self> {
         let (prelude, rest) = payload.split_at_checked(PRELUDE)?;
         let (flags, mut rest) = rest.split_first_chunk::<2>()?;

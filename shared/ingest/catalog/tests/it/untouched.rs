@@ -3,7 +3,7 @@ use test_support::postgres::Cluster;
 
 use crate::support::{Item, Load, TestDatabase, config, product};
 
-/// On a server of its own, where nobody else writes.
+/// The test has a server of its own, so that no other test writes there.
 #[tokio::test]
 async fn unchanged_rows_are_neither_moved_nor_logged() {
     let cluster = Cluster::start(&["full_page_writes=off", "autovacuum=off"]).await;

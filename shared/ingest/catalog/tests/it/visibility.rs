@@ -25,7 +25,7 @@ fn sent_by(load: Load, viewer: &Viewer) -> Load {
     load
 }
 
-/// Tells whether each of the queries shows the batch. They have to agree.
+/// True if the queries show the batch. All of them have to agree.
 async fn is_shown(database: &Database, viewer: &Viewer, batch_id: Uuid) -> bool {
     let request = ReplayRequest {
         replay: Replay { scope: ReplayScope::All, confirm_deactivation: true },

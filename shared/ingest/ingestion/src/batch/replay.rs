@@ -8,7 +8,7 @@ use super::{BatchStatus, ChunkCounts, Deactivation};
 pub struct Replay {
     /// Part of the batch that is processed again.
     pub scope: ReplayScope,
-    /// Whether products may be deactivated in spite of their number.
+    /// True if products may be deactivated in spite of their number.
     #[serde(default)]
     pub confirm_deactivation: bool,
 }
@@ -37,20 +37,20 @@ pub enum ReplayWork {
 /// State that decides whether a batch can be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayedBatch {
-    /// The batch's status now.
+    /// Present status of the batch.
     pub status: BatchStatus,
-    /// Whether its payload was read to the end, so that its chunks are known.
+    /// True if the payload was read to the end, so that the chunks are known.
     pub is_sealed: bool,
-    /// The chunks of the last generation.
+    /// Counts of the last generation's chunks.
     pub chunks: ChunkCounts,
-    /// The outcome of the last generation.
+    /// Deactivation of the last generation.
     pub deactivation: Deactivation,
-    /// Whether it was received before the history of loads begins, which its items would have to be
-    /// compared with.
+    /// True if the batch was received before the history of loads begins, with which its items would
+    /// have to be compared.
     pub is_too_old: bool,
 }
 
-/// Reason for which a batch is not replayed.
+/// Reason why a batch is not replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NotReplayable {
@@ -77,7 +77,7 @@ pub enum NotReplayable {
 }
 
 impl Replay {
-    /// The work that it means for a batch.
+    /// Returns the work of this replay for a batch.
     ///
     /// # Errors
     /// If the batch is not final, or there is nothing to do for it.
@@ -111,7 +111,7 @@ impl Replay {
 }
 
 impl ReplayScope {
-    /// The scope as the API and the database write it.
+    /// Returns the scope's name in the API and the database.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -38,7 +38,7 @@ pub struct PayloadMetadata {
 pub enum InvalidMetadata {
     #[error("the object's metadata has no {0}")]
     Missing(&'static str),
-    #[error("the object's metadata has another form of {0}")]
+    #[error("the object's metadata has a malformed {0}")]
     Malformed(&'static str),
 }
 

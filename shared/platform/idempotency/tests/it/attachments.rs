@@ -62,8 +62,8 @@ async fn attempts_do_not_replace_what_others_stored() {
     place.remove().await;
 }
 
-/// Ids of the same record that nobody was given: another execution, claimed at the same time, and
-/// another life.
+/// Makes ids of the same record that were never issued: one of another execution, claimed at the
+/// same time, and one of another life.
 fn altered(id: &AttachmentId) -> [AttachmentId; 2] {
     let text = id.to_string();
     let [key, owner, days] = text.split('.').collect::<Vec<_>>()[..] else { panic!("{text}") };

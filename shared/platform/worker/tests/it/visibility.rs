@@ -16,8 +16,7 @@ fn receipt(receives: u32) -> Receipt {
     Receipt::of(&message).unwrap()
 }
 
-/// Tells whether these pauses are what is left of the longest ones, of which chance takes up to
-/// half.
+/// True if these pauses are the longest ones, each shortened by chance by up to half.
 fn are_shortened(pauses: &[i64], longest: &[i64]) -> bool {
     let is_within = |(pause, longest): (&i64, &i64)| (longest / 2..=*longest).contains(pause);
     pauses.len() == longest.len() && pauses.iter().zip(longest).all(is_within)

@@ -220,7 +220,7 @@ async fn take(test: &TestDatabase, database: &Database, loads: &[Load], step: St
     }
 }
 
-/// A step of somebody who knows no generation but the first one.
+/// Plays a step of a process that knows only the first generation.
 async fn play(database: &Database, loads: &[Load], step: Step) {
     match step {
         Step::Deliver { batch, chunk, .. } => {

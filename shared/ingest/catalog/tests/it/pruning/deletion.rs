@@ -99,7 +99,7 @@ fn nothing_is_deleted_in_the_first_ten_minutes() {
         assert!((86_400..86_460).contains(&behind), "{behind} s behind");
         assert_eq!(database.prune().await.unwrap().batches, 1);
         assert_eq!(database.pruning_behind(day).await.unwrap(), Duration::ZERO);
-        // A history that is to be longer again gets so by and by.
+        // A history whose setting is longer again becomes longer only with time.
         let since = "SELECT extract(epoch FROM kept_since)::bigint FROM batch_history";
         let before = test.number(since).await;
         assert!(!database.advance_history(day * 2).await.unwrap());

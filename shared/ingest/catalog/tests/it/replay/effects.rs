@@ -19,7 +19,7 @@ fn a_held_deactivation_is_carried_out_once_it_is_confirmed() {
         load.run(&database).await;
         assert_eq!(shown(test, &load).await["deactivation"]["state"], "held");
         assert_eq!(refused(&database, &load, ReplayScope::Failed).await, NotReplayable::OnlyHeld);
-        // WriteOutcome again without a word, it is held again.
+        // Replayed again without a confirmation, the deactivation is held again.
         begin(&database, &load, ReplayScope::All).await;
         write(&database, &again(&load.chunks[0], SECOND)).await;
         assert_eq!(shown(test, &load).await["deactivation"]["would_deactivate"], 140);

@@ -238,7 +238,7 @@ fn what_is_under_way_or_has_nothing_to_do_is_refused_with_its_reason() {
         let empty = Load::delta(2);
         empty.run(&database).await;
         assert_eq!(refused(&database, &empty, ReplayScope::All).await, NotReplayable::NoChunks);
-        // Refused, nothing was changed or is to be kept.
+        // A refused replay changes nothing and leaves no record.
         assert_eq!(test.number("SELECT count(*) FROM batch_replays").await, 0);
         assert_eq!(test.number("SELECT max(generation)::bigint FROM batches").await, 1);
         let request = asked(ReplayScope::Failed, false);

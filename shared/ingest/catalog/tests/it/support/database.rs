@@ -137,7 +137,7 @@ impl TestDatabase {
         self.client.batch_execute(sql).await.unwrap();
     }
 
-    /// Gives a chunk up as whoever reads the dead-letter queue does, if it is pending in that
+    /// Gives a chunk up as the reader of the dead-letter queue does, if it is pending in that
     /// generation.
     pub(crate) async fn give_up(&self, chunk: &Chunk) {
         let (batch, chunk) = (chunk.batch().batch_id(), chunk.id());
