@@ -104,7 +104,7 @@ async fn a_body_goes_in_by_reference_and_comes_out_stored_and_goes_in_again(on: 
     site.delete(&queue).await;
 }
 
-/// S3 compares what is uploaded; whoever may write to the bucket can still replace it.
+/// S3 checks the digest of an upload; a program that may write to the bucket can still replace it.
 async fn an_upload_that_was_replaced_is_not_put_however_large_it_is(on: On) {
     let (gateway, site) = (Gateway::new(), Site::start(on).await);
     let queue = site.queue().await;

@@ -164,7 +164,7 @@ async fn a_payload_that_cannot_be_read_is_final_with_its_error_and_a_replay_make
     assert_ne!(delivered[0]["detail"]["id"], last["detail"]["id"]);
 }
 
-/// A produce that fails with messages in doubt, and a consume of which nobody knows whether its
+/// A produce that fails with messages in doubt, and a consume of which it is unknown whether its
 /// messages are removed.
 #[tokio::test]
 async fn requests_in_doubt_are_events_before_anybody_asks_again() {

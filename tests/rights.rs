@@ -1,5 +1,5 @@
-//! With whose rights a catalogue is loaded: those of the API key that sent it first, and nobody is
-//! answered as if they were another's.
+//! The rights with which a catalogue is loaded: those of the API key that sent it first. A caller
+//! with other rights does not get its response.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use end_to_end::{Access, Answer, Ingest, KEY_A, Records, TENANT_A, gzip};

@@ -30,7 +30,7 @@ enum Kind {
     Operator,
     /// No key at all.
     None,
-    /// A key that nobody has.
+    /// A key that does not exist.
     Unknown,
     /// A key whose item is written wrongly: it would be one for everything.
     Malformed,

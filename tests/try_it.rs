@@ -44,8 +44,8 @@ async fn shown(gateway: &Gateway) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A parameter's value before anybody types: its example, the example of its schema, its default,
-/// or the first value of a list of which one has to be chosen.
+/// Returns a parameter's value before a user types: its example, the example of its schema, its
+/// default, or the first value of a list of which one has to be chosen.
 fn prefilled(contract: &Value, parameter: &Value) -> Option<String> {
     let schema = &parameter["schema"];
     let schema = match schema["$ref"].as_str() {

@@ -77,7 +77,7 @@ impl Functions {
         self.put(metadata, b"[]".to_vec()).await;
     }
 
-    /// Seals a batch of these chunks without a payload, so that nobody announces the chunks.
+    /// Seals a batch of these chunks without a payload, so that the chunks are not announced.
     async fn seal_quietly(&self, metadata: &PayloadMetadata, chunks: &[Chunk]) {
         self.begin(metadata).await;
         let sealed = chunks.iter().map(|chunk| SealedChunk {

@@ -41,9 +41,9 @@ pub(crate) enum Fault {
     /// A large result is about to be stored, or was.
     KilledBeforeObject,
     KilledAfterObject,
-    /// The broker has heard, and the record has not.
+    /// The broker has done the work, and the record does not have it yet.
     KilledBeforeCompletion,
-    /// All is done, and nobody was told.
+    /// All is done, and the response was not sent.
     KilledAfterCompletion,
     /// A blow strikes a single request to the store.
     Store(Op, Blow),
@@ -164,7 +164,7 @@ impl Fault {
         [EITHER, own].concat()
     }
 
-    /// Tells whether a try takes seconds. One try of such a fault tells as much as many.
+    /// True if a try takes seconds. One try of such a fault is enough.
     pub(crate) fn takes_seconds(self) -> bool {
         matches!(
             self,

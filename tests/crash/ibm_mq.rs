@@ -266,7 +266,7 @@ async fn everything_ends_well_after_sequences_of_faults() {
     .await;
 }
 
-/// The commit hangs until `mq-access` gives up, and nobody learns whether it happened.
+/// The commit hangs until `mq-access` gives up, and it is unknown whether it happened.
 #[tokio::test]
 async fn a_commit_that_is_never_answered_ends_in_time() {
     let hanging = async |operation: Operation, when: &str, expected: &str| {

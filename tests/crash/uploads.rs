@@ -17,7 +17,7 @@ use crate::stand::{Operation, Stand, answer, http_event};
 const COUNT: usize = 60;
 const PACE: usize = 40;
 
-/// The object of an uploaded body, as whoever may write to the bucket reaches it.
+/// Changes the object of an uploaded body, as a program that may write to the bucket can.
 async fn object(body: &[u8], method: Method, content: Vec<u8>) {
     let (endpoint, bucket) = (variable("AWS_ENDPOINT_URL"), variable("RESULTS_BUCKET"));
     let url = format!("{endpoint}/{bucket}/uploads/{TENANT_A}/{}", digest(body));

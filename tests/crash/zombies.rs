@@ -134,7 +134,7 @@ async fn a_zombie_stops_at_its_next_checkpoint(on: On) {
     end(&mut stand, journey, &winner).await;
 }
 
-/// The messages in a zombie's hand are nobody else's, and go back when it finds that it lost.
+/// The messages in a zombie's hand are its own, and go back when it finds that it lost.
 async fn a_zombie_with_messages_in_hand_puts_them_back(on: On) {
     let (mut stand, mut journey) = begin(on, Operation::Consume, Load::Usual).await;
     let mut held = stand.faults.hold_request(Op::Prepare);
@@ -168,8 +168,8 @@ async fn a_zombie_that_still_commits_removes_what_was_answered(on: On) {
     end(&mut stand, journey, &winner).await;
 }
 
-/// An order that comes when its claim's time to start is over is not executed, whoever has the
-/// record by then.
+/// An order that comes after its claim's time to start is not executed, whichever execution has
+/// the record by then.
 #[tokio::test]
 async fn a_late_order_is_not_executed() {
     let late_order = async |operation| {

@@ -42,7 +42,7 @@ pub(crate) enum Blow {
     DropRequest,
     /// The request is done, and the connection is closed instead of an answer.
     DropAnswer,
-    /// The request never arrives, and nobody is told.
+    /// The request never arrives, and its sender gets no response.
     SwallowRequest,
     /// The request is done, and no answer comes.
     SwallowAnswer,
@@ -244,8 +244,8 @@ async fn suffer(struck: Option<Effect>, forward: impl Future<Output = Response<B
     }
 }
 
-/// Returns an error in the form of AWS's JSON protocols; of one in another form the SDK understands
-/// the status only.
+/// Returns an error in the form of AWS's JSON protocols; in any other form the SDK reads only the
+/// status.
 fn refusal(status: u16) -> Response<Bytes> {
     let kind = match status {
         429 => "TooManyRequestsException",

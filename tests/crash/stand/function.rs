@@ -96,7 +96,7 @@ impl Function {
         }
     }
 
-    /// Ends the processes that are at work, without a word.
+    /// Kills the processes that are at work.
     pub(crate) fn kill(&self) {
         let busy = self.busy();
         assert!(!busy.is_empty(), "nothing of {} is at work", self.0.settings.name);

@@ -53,8 +53,8 @@ const ID: usize = 24;
 pub enum Site {
     /// The stack's own, by an AMQP client.
     RabbitMq(Broker),
-    /// A queue manager that ends with its test, controlled by its socket, and its queues that
-    /// nobody uses.
+    /// A queue manager that ends with its test, controlled by its socket, and its queues that are
+    /// not in use.
     IbmMq(QueueManager, Mutex<Vec<&'static str>>),
 }
 
