@@ -152,7 +152,7 @@ fn secret(path: &Path) -> Result<Secret, Failure> {
 mod tests {
     use super::*;
 
-    /// A directory with these files, which nobody else can read.
+    /// Makes a directory with these files, which no other user can read.
     fn directory(files: &[(&str, &[u8])]) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         for (name, content) in files {

@@ -88,7 +88,7 @@ fn code(status: ExitStatus) -> ExitCode {
     code.map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Asks a process to end when dropped. Killing it outright would leave its own children to nobody.
+/// Asks a process to end when dropped. If it were killed, its own children would be left running.
 #[derive(Debug)]
 struct Terminated(Option<i32>);
 

@@ -1,4 +1,4 @@
-//! Whoever comes next: the events of batches, as a rule of the bus delivered them to a queue.
+//! A receiver of events: the events of batches, as a rule of the bus delivered them to a queue.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -17,7 +17,8 @@ pub(crate) use log::Log;
 pub(crate) use proxy::serve;
 pub(crate) use routes::Routes;
 
-/// Takes the port before anything else is started, so that a taken one costs nobody ten seconds.
+/// Takes the port before anything else is started, so that a port in use fails at once and not
+/// after ten seconds.
 ///
 /// # Errors
 /// The port is in use or not allowed.

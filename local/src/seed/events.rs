@@ -11,7 +11,7 @@ const ACCOUNT: &str = "000000000000";
 /// The bus, the topic and the bus's queue have one name.
 const NAME: &str = "integrahub-events";
 const TOPIC_QUEUE: &str = "integrahub-events-of-the-topic";
-/// Time that a queue that nobody reads keeps an event, in seconds.
+/// Time that a queue without a reader keeps an event, in seconds.
 const RETENTION_SECONDS: &str = "3600";
 
 /// Pattern that every event of this project matches.

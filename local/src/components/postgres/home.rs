@@ -61,7 +61,7 @@ fn reaches(account: Account, directory: &Path) -> Result<bool, Failure> {
         .or_explain(|| format!("find out whether {ACCOUNT} can reach {}", directory.display()))
 }
 
-/// Linked before it is used, so that whoever cleans up finds it.
+/// Makes a directory elsewhere. It is linked before it is used, so that a later cleaning finds it.
 fn elsewhere(own: &Path) -> Result<PathBuf, Failure> {
     let explain = || "create a temporary directory for PostgreSQL".to_owned();
     let directory = tempfile::Builder::new().prefix(PREFIX).tempdir().or_explain(explain)?;
