@@ -3,70 +3,49 @@
 
 use api::Problem;
 use mq::{
-    Base64Bytes, BodyRef, BodyText, CorrelIdMember, CorrelIdMode, ExpiryMs, ExplicitMessage, Group, Headers,
-    IdBytes, MessageType, MqLong, MqProps, OwnProps, Persistence, Priority, Properties, PropertyText,
-    ReplyQueueManager, RoutingKey, Time, or_default,
+    Base64Bytes, BodyRef, BodyText, CorrelIdMember, CorrelIdMode, ExpiryMs, ExplicitMessage, Headers,
+    IdBytes, MqProps, OwnProps, Persistence, Priority, Properties, RoutingKey, or_default,
 };
 use serde::Deserialize;
 
-/// Declares a form with members of its own, and the members that describe a message.
+/// Declares a form with members of its own, and one for each property.
 macro_rules! form {
-    ($(#[$doc:meta])* $name:ident { $($(#[$own_meta:meta])* $own:ident: $own_type:ty,)* }) => {
+    (
+        {$(#[$doc:meta])* $form:ident { $($(#[$own_meta:meta])* $own:ident: $own_type:ty,)* }}
+        $($member:ident $property:ident: $type:ident, $name:literal $short:literal;)*
+    ) => {
         $(#[$doc])*
         #[derive(Debug, Default, Deserialize)]
         #[serde(rename_all = "camelCase", deny_unknown_fields)]
-        pub(crate) struct $name {
+        pub(crate) struct $form {
             $($(#[$own_meta])* $own: $own_type,)*
-            correl_id_base64: Option<IdBytes>,
-            expiry_ms: Option<ExpiryMs>,
-            reply_to: Option<PropertyText>,
-            reply_to_queue_manager: Option<ReplyQueueManager>,
-            message_type: Option<MessageType>,
-            content_type: Option<PropertyText>,
-            content_encoding: Option<PropertyText>,
-            #[serde(rename = "type")]
-            kind: Option<PropertyText>,
-            app_id: Option<PropertyText>,
-            group: Option<Group>,
-            timestamp: Option<Time>,
-            report: Option<MqLong>,
-            feedback: Option<MqLong>,
+            $(#[serde(rename = $name)] $property: Option<mq::$type>,)*
         }
 
-        impl $name {
+        impl $form {
             fn take_properties(&mut self) -> Properties {
-                Properties {
-                    reply_to: self.reply_to.take(),
-                    reply_to_queue_manager: self.reply_to_queue_manager.take(),
-                    message_type: self.message_type.take(),
-                    content_type: self.content_type.take(),
-                    content_encoding: self.content_encoding.take(),
-                    kind: self.kind.take(),
-                    app_id: self.app_id.take(),
-                    group: self.group.take(),
-                    timestamp: self.timestamp.take(),
-                    report: self.report.take(),
-                    feedback: self.feedback.take(),
-                }
+                Properties { $($property: self.$property.take(),)* }
             }
         }
     };
 }
 
-form!(
-    /// Member `mqProps`: properties of every message that does not set its own.
+mq::properties!(form! {
+    /// `mqProps`: what holds for every message that does not say otherwise of itself.
     PropsSpec {
         #[serde(default, deserialize_with = "or_default")]
         persistence: Persistence,
         #[serde(default, deserialize_with = "or_default")]
         priority: Priority,
+        expiry_ms: Option<ExpiryMs>,
         #[serde(default, deserialize_with = "or_default")]
         correl_id_mode: CorrelIdMode,
         fixed_correl_id_base64: Option<IdBytes>,
+        correl_id_base64: Option<IdBytes>,
     }
-);
+});
 
-form!(
+mq::properties!(form! {
     /// A message that the request writes out.
     MessageSpec {
         body_base64: Option<Base64Bytes>,
@@ -76,9 +55,11 @@ form!(
         headers: Headers,
         persistence: Option<Persistence>,
         priority: Option<Priority>,
+        expiry_ms: Option<ExpiryMs>,
+        correl_id_base64: Option<IdBytes>,
         routing_key: Option<RoutingKey>,
     }
-);
+});
 
 impl PropsSpec {
     /// Converts the form to the properties of all messages.
@@ -86,7 +67,7 @@ impl PropsSpec {
     /// # Errors
     /// `SCHEMA_VIOLATION` if the correlation id is given in two ways.
     pub(crate) fn into_props(mut self) -> Result<MqProps, Problem> {
-        let properties = self.take_properties();
+        let properties = Box::new(self.take_properties());
         let member = match self.correl_id_base64 {
             Some(_) => CorrelIdMember::CorrelIdBase64,
             None => CorrelIdMember::default(),
@@ -106,7 +87,7 @@ impl PropsSpec {
             correl_id_mode: mode,
             fixed_correl_id_base64: fixed,
             correl_id_member: member,
-            properties: Box::new(properties),
+            properties,
         })
     }
 }

@@ -6,8 +6,8 @@ use std::mem::offset_of;
 use libmqm_sys::{self as mqi, MQDLH, MQLONG};
 use mq::{Death, Time};
 
-use crate::incoming::put_at;
 use crate::mqi::text_in;
+use crate::properties::put_at;
 use crate::reason::Reason;
 
 /// IBM MQ's format name for a body that begins with a dead-letter header.

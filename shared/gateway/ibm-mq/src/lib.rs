@@ -36,6 +36,7 @@ mod outgoing;
 mod poison;
 mod pools;
 mod produce;
+mod properties;
 mod property_names;
 mod putting;
 mod reason;

@@ -2,9 +2,11 @@
 //! and those that the queue manager refuses.
 
 use libmqm_sys::{self as mqi, MQLONG};
-use mq::{BrokerError, MessageType, Outgoing, OwnProps, Properties};
+use mq::{BrokerError, Member, MessageType, Outgoing, Properties};
 
-use crate::outgoing::{correlation_id, group_id, put_at, to_mq};
+use crate::mqi::descriptor;
+use crate::outgoing::{correlation_id, to_mq};
+use crate::properties::{CARRIERS, Carried};
 
 /// Returns an error for members that IBM MQ can carry in no message, before any is put.
 pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
@@ -13,7 +15,7 @@ pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
         correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
             .map_err(|detail| refused(outgoing.correl_id_pointer(index), detail))?;
         check_properties(&outgoing.props_of(index).properties)
-            .map_err(|Misfit { member, detail }| refused(member.pointer(outgoing, index), detail))?;
+            .map_err(|(blamed, detail)| refused(blamed.pointer(outgoing, index), detail))?;
         for (name, value) in outgoing.headers(index).iter() {
             to_mq(name, value).map_err(|detail| refused(outgoing.header_pointer(index, name), detail))?;
         }
@@ -27,129 +29,56 @@ pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
 /// Adds to an error of the queue manager the pointer to the member of the message at `index` that
 /// it is about, if the reason code shows one.
 pub(crate) fn blame(outgoing: &Outgoing, index: u64, reason: MQLONG, error: BrokerError) -> BrokerError {
-    match Member::of_reason(reason) {
-        Some(member) => error.at(member.pointer(outgoing, index)),
+    match Blamed::of_reason(reason) {
+        Some(blamed) => error.at(blamed.pointer(outgoing, index)),
         None => error,
     }
 }
 
-/// A member of the request that IBM MQ cannot carry, or cannot carry without another member.
-#[derive(Debug, PartialEq, Eq)]
-struct Misfit {
-    member: Member,
-    detail: String,
-}
-
+/// A member of the request that IBM MQ cannot carry, or not without another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Member {
-    ReplyTo,
-    /// A `replyTo` that the `messageType` requires.
+enum Blamed {
+    Member(Member),
+    /// A `replyTo` that `messageType` asks for.
     ReplyToOfRequest,
-    AppId,
-    Group,
-    Timestamp,
-    MessageType,
-    Report,
-    Feedback,
-    ExpiryMs,
-    Priority,
-    Persistence,
 }
 
-impl Member {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::ReplyTo | Self::ReplyToOfRequest => "replyTo",
-            Self::AppId => "appId",
-            Self::Group => "group",
-            Self::Timestamp => "timestamp",
-            Self::MessageType => "messageType",
-            Self::Report => "report",
-            Self::Feedback => "feedback",
-            Self::ExpiryMs => "expiryMs",
-            Self::Priority => "priority",
-            Self::Persistence => "persistence",
-        }
-    }
-
-    /// The member that the reason code of an MQPUT is about.
+impl Blamed {
+    /// What the queue manager means by the reason code of an MQPUT.
     const fn of_reason(reason: MQLONG) -> Option<Self> {
-        Some(match reason {
-            mqi::MQRC_EXPIRY_ERROR => Self::ExpiryMs,
-            mqi::MQRC_FEEDBACK_ERROR => Self::Feedback,
+        Some(Self::Member(match reason {
+            mqi::MQRC_MISSING_REPLY_TO_Q => return Some(Self::ReplyToOfRequest),
+            mqi::MQRC_EXPIRY_ERROR => Member::ExpiryMs,
+            mqi::MQRC_FEEDBACK_ERROR => Member::Feedback,
             mqi::MQRC_GROUP_ID_ERROR | mqi::MQRC_MSG_FLAGS_ERROR | mqi::MQRC_MSG_SEQ_NUMBER_ERROR => {
-                Self::Group
+                Member::Group
             }
-            mqi::MQRC_MISSING_REPLY_TO_Q => Self::ReplyToOfRequest,
-            mqi::MQRC_MSG_TYPE_ERROR => Self::MessageType,
-            mqi::MQRC_PERSISTENCE_ERROR | mqi::MQRC_PERSISTENT_NOT_ALLOWED => Self::Persistence,
-            mqi::MQRC_PRIORITY_ERROR => Self::Priority,
-            mqi::MQRC_REPORT_OPTIONS_ERROR => Self::Report,
+            mqi::MQRC_MSG_TYPE_ERROR => Member::MessageType,
+            mqi::MQRC_PERSISTENCE_ERROR | mqi::MQRC_PERSISTENT_NOT_ALLOWED => Member::Persistence,
+            mqi::MQRC_PRIORITY_ERROR => Member::Priority,
+            mqi::MQRC_REPORT_OPTIONS_ERROR => Member::Report,
             _ => return None,
-        })
+        }))
     }
 
     fn pointer(self, outgoing: &Outgoing, index: u64) -> String {
-        outgoing.pointer(index, self.name(), |own| self.is_in(own))
-    }
-
-    fn is_in(self, own: &OwnProps) -> bool {
-        let properties = &own.properties;
         match self {
-            Self::ReplyTo => properties.reply_to.is_some(),
-            Self::ReplyToOfRequest => properties.reply_to.is_some() || properties.message_type.is_some(),
-            Self::AppId => properties.app_id.is_some(),
-            Self::Group => properties.group.is_some(),
-            Self::Timestamp => properties.timestamp.is_some(),
-            Self::MessageType => properties.message_type.is_some(),
-            Self::Report => properties.report.is_some(),
-            Self::Feedback => properties.feedback.is_some(),
-            Self::ExpiryMs => own.expiry_ms.is_some(),
-            Self::Priority => own.priority.is_some(),
-            Self::Persistence => own.persistence.is_some(),
+            Self::Member(member) => outgoing.pointer(index, member.name(), |own| member.is_in(own)),
+            Self::ReplyToOfRequest => outgoing.pointer(index, Member::ReplyTo.name(), |own| {
+                Member::ReplyTo.is_in(own) || Member::MessageType.is_in(own)
+            }),
         }
     }
 }
 
-fn check_properties(own: &Properties) -> Result<(), Misfit> {
-    let texts = [
-        (Member::ReplyTo, own.reply_to.as_deref(), mqi::MQ_Q_NAME_LENGTH),
-        (Member::AppId, own.app_id.as_deref(), mqi::MQ_PUT_APPL_NAME_LENGTH),
-    ];
+fn check_properties(own: &Properties) -> Result<(), (Blamed, String)> {
     let is_request = own.message_type == Some(MessageType::Request);
     if is_request && own.reply_to.as_deref().is_none_or(|queue| queue.trim().is_empty()) {
-        let detail = "is required if messageType is request: IBM MQ carries no request without it".to_owned();
-        return Err(Misfit { member: Member::ReplyToOfRequest, detail });
+        let detail = "is required if messageType is request: IBM MQ carries no request without it";
+        return Err((Blamed::ReplyToOfRequest, detail.to_owned()));
     }
-    for (member, text, most) in texts {
-        let Some(text) = text else { continue };
-        fixed(text, most).map_err(|detail| Misfit { member, detail })?;
-        if member == Member::ReplyTo && !text.chars().all(mq::is_of_an_ibm_name) {
-            let detail = "must be a queue's name for IBM MQ, of letters, digits and ./_%".to_owned();
-            return Err(Misfit { member, detail });
-        }
-    }
-    let of = |member| move |detail| Misfit { member, detail };
-    own.timestamp.map_or(Ok(()), |at| put_at(at).map(drop)).map_err(of(Member::Timestamp))?;
-    own.group.as_ref().map_or(Ok(()), |group| group_id(group).map(drop)).map_err(of(Member::Group))
-}
-
-/// Returns an error for a text that a field of fixed length would alter: it ends at a NUL, and is
-/// filled with blanks.
-fn fixed(text: &str, most: usize) -> Result<(), String> {
-    if text.is_empty() {
-        return Err("must not be empty for IBM MQ, which has no such text but none".to_owned());
-    }
-    if text.len() > most {
-        return Err(format!("must not have more than {most} bytes for IBM MQ"));
-    }
-    if text.contains('\0') {
-        return Err("must not contain NUL, at which IBM MQ ends it".to_owned());
-    }
-    if text.ends_with(' ') {
-        return Err("must not end with a blank, which IBM MQ takes away".to_owned());
-    }
-    Ok(())
+    let mut put = Carried { descriptor: descriptor(), properties: Vec::new() };
+    CARRIERS.write(own, &mut put).map_err(|uncarried| (Blamed::Member(uncarried.member), uncarried.detail))
 }
 
 #[cfg(test)]
@@ -166,20 +95,29 @@ mod tests {
         let none = Properties::default;
         let request = Properties { message_type: Some(MessageType::Request), ..none() };
         assert_eq!(check_properties(&Properties { reply_to: text("REPLIES"), ..request.clone() }), Ok(()));
-        for (own, member) in [
-            (request.clone(), Member::ReplyToOfRequest),
-            (Properties { reply_to: text("  "), ..request }, Member::ReplyToOfRequest),
-            (Properties { reply_to: text(&"Q".repeat(49)), ..none() }, Member::ReplyTo),
-            (Properties { app_id: text(&"a".repeat(29)), ..none() }, Member::AppId),
-            (Properties { timestamp: Some(Time::from_seconds(u64::MAX)), ..none() }, Member::Timestamp),
+        for (own, blamed) in [
+            (request.clone(), Blamed::ReplyToOfRequest),
+            (Properties { reply_to: text("  "), ..request }, Blamed::ReplyToOfRequest),
+            (Properties { reply_to: text(&"Q".repeat(49)), ..none() }, Blamed::Member(Member::ReplyTo)),
+            (Properties { app_id: text(&"a".repeat(29)), ..none() }, Blamed::Member(Member::AppId)),
+            (
+                Properties { timestamp: Some(Time::from_seconds(u64::MAX)), ..none() },
+                Blamed::Member(Member::Timestamp),
+            ),
             (
                 Properties { group: group(GroupId::Text(String::new().try_into().unwrap())), ..none() },
-                Member::Group,
+                Blamed::Member(Member::Group),
             ),
-            (Properties { group: group(GroupId::Bytes(Base64Bytes(vec![0; 3]))), ..none() }, Member::Group),
-            (Properties { group: group(GroupId::Bytes(Base64Bytes(vec![1; 25]))), ..none() }, Member::Group),
+            (
+                Properties { group: group(GroupId::Bytes(Base64Bytes(vec![0; 3]))), ..none() },
+                Blamed::Member(Member::Group),
+            ),
+            (
+                Properties { group: group(GroupId::Bytes(Base64Bytes(vec![1; 25]))), ..none() },
+                Blamed::Member(Member::Group),
+            ),
         ] {
-            assert_eq!(check_properties(&own).unwrap_err().member, member, "{own:?}");
+            assert_eq!(check_properties(&own).unwrap_err().0, blamed, "{own:?}");
         }
     }
 

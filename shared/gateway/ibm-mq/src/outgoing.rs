@@ -2,25 +2,18 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use libmqm_sys::{self as mqi, MQLONG};
-use mq::{
-    BrokerError, CorrelId, Group, GroupId, HeaderValue, MessageId, Outgoing, OutgoingMessage, Persistence,
-    Properties, Time,
-};
+use mq::{BrokerError, CorrelId, HeaderValue, MessageId, Outgoing, Persistence, Properties};
 
 use crate::mqi::{PropertyValue, descriptor, fill};
-use crate::property_names::{CONTENT_ENCODING, CONTENT_TYPE, TYPE, to_property};
+use crate::properties::{CARRIERS, Carried, stamp};
+use crate::property_names::to_property;
 
 /// IBM MQ's format name for text.
 const TEXT: &str = "MQSTR";
 const UTF_8: MQLONG = 1208;
 
-/// Group id that means "none" to IBM MQ (MQGI_NONE).
-const NO_GROUP: mqi::MQBYTE24 = [0; 24];
-
-/// Message id that means "none" to IBM MQ (MQMI_NONE and MQCI_NONE).
+/// What IBM MQ takes for no id of a message (MQMI_NONE and MQCI_NONE).
 const NO_ID: mqi::MQBYTE24 = [0; 24];
 
 /// A message that is ready to be put.
@@ -34,11 +27,15 @@ pub(crate) struct Prepared {
 /// Prepares the messages of one produce. Messages with the same properties share them.
 pub(crate) struct Preparer<'a> {
     outgoing: &'a Outgoing,
-    context: Context<'a>,
-    shared: Option<Arc<Vec<(String, PropertyValue)>>>,
+    /// `None` if the queue manager says it.
+    context: Option<Context<'a>>,
+    shared: Option<Described>,
 }
 
-/// Identity to write into the messages if they set their context, instead of the queue manager.
+/// Descriptor and properties of a message, but for its ids, its format and its sequence.
+type Described = (mqi::MQMD, Arc<Vec<(String, PropertyValue)>>);
+
+/// Who puts the messages, if not the queue manager says it of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) user: &'a str,
@@ -51,11 +48,12 @@ impl<'a> Preparer<'a> {
     /// # Errors
     /// If IBM MQ cannot carry the messages' headers.
     pub(crate) fn new(outgoing: &'a Outgoing, context: Context<'a>) -> Result<Self, String> {
-        let shared = match outgoing.differs_by_message() {
-            true => None,
-            false => Some(Arc::new(properties(outgoing, 0)?)),
-        };
-        Ok(Self { outgoing, context, shared })
+        let context = sets_context(outgoing).then_some(context);
+        let mut preparer = Self { outgoing, context, shared: None };
+        if !outgoing.differs_by_message() {
+            preparer.shared = Some(preparer.describe(0)?);
+        }
+        Ok(preparer)
     }
 
     /// The message at `index`, or `None` past the end.
@@ -64,30 +62,44 @@ impl<'a> Preparer<'a> {
     /// If IBM MQ cannot carry it.
     pub(crate) fn prepare(&self, index: u64) -> Result<Option<Prepared>, String> {
         let Some(message) = self.outgoing.message(index) else { return Ok(None) };
-        let properties = match &self.shared {
-            Some(shared) => Arc::clone(shared),
-            None => Arc::new(properties(self.outgoing, index)?),
+        let (mut descriptor, properties) = match &self.shared {
+            Some(shared) => shared.clone(),
+            None => self.describe(index)?,
         };
-        let mut descriptor = message_descriptor(self.outgoing, &message)?;
-        if sets_context(self.outgoing) {
-            self.set_context(&mut descriptor, index)?;
+        descriptor.MsgId = message.id.0;
+        descriptor.CorrelId = correlation_id(message.id, &message.correl_id)?;
+        if message.content_type.starts_with("text/") {
+            fill(&mut descriptor.Format, TEXT);
+            descriptor.CodedCharSetId = UTF_8;
         }
         Ok(Some(Prepared { descriptor, properties, sequence: index, body: message.body }))
     }
 
-    /// Sets the user, the application and the time of the put in the descriptor, in place of the
-    /// queue manager.
-    fn set_context(&self, md: &mut mqi::MQMD, index: u64) -> Result<(), String> {
+    fn describe(&self, index: u64) -> Result<Described, String> {
         let props = self.outgoing.props_of(index);
-        let own = &props.properties;
-        fill(&mut md.UserIdentifier, self.context.user);
-        md.PutApplType = mqi::MQAT_DEFAULT;
-        fill(&mut md.PutApplName, own.app_id.as_deref().unwrap_or(self.context.application));
-        let at = own.timestamp.map_or_else(|| Ok(self.outgoing.created_at()), put_at)?;
-        let (date, time) = date_and_time(at);
-        fill(&mut md.PutDate, &date);
-        fill(&mut md.PutTime, &time);
-        Ok(())
+        let mut put = Carried { descriptor: descriptor(), properties: Vec::new() };
+        let md = &mut put.descriptor;
+        md.Persistence = match props.persistence {
+            Persistence::Persistent => mqi::MQPER_PERSISTENT,
+            Persistence::Nonpersistent => mqi::MQPER_NOT_PERSISTENT,
+        };
+        md.Priority = props.priority.get().into();
+        if let Some(expiry) = props.expiry_ms.filter(|expiry| expiry.get() > 0) {
+            md.Expiry = tenths(expiry.get());
+        }
+        if let Some(context) = self.context {
+            fill(&mut md.UserIdentifier, context.user);
+            md.PutApplType = mqi::MQAT_DEFAULT;
+            fill(&mut md.PutApplName, context.application);
+            stamp(md, self.outgoing.created_at());
+        }
+        for (name, value) in self.outgoing.headers(index).iter() {
+            put.properties.push((to_property(name), to_mq(name, value)?));
+        }
+        CARRIERS.write(&props.properties, &mut put).map_err(|uncarried| uncarried.detail)?;
+        let key = PropertyValue::Text(self.outgoing.idempotency_key().to_owned());
+        put.properties.push(("idempotencyKey".to_owned(), key));
+        Ok((put.descriptor, Arc::new(put.properties)))
     }
 }
 
@@ -101,75 +113,12 @@ pub(crate) fn sets_context(outgoing: &Outgoing) -> bool {
     (0..outgoing.count()).any(|index| says(&outgoing.props_of(index).properties))
 }
 
-/// Time that IBM MQ can carry in its digits, or the error for a later one.
-pub(crate) fn put_at(at: Time) -> Result<Timestamp, String> {
-    at.as_timestamp().ok_or_else(|| format!("must not be after {} for IBM MQ", Time::LATEST_TEXT))
-}
-
-fn message_descriptor(outgoing: &Outgoing, message: &OutgoingMessage) -> Result<mqi::MQMD, String> {
-    let props = outgoing.props_of(message.sequence);
-    let mut md = descriptor();
-    md.MsgId = message.id.0;
-    md.CorrelId = correlation_id(message.id, &message.correl_id)?;
-    md.Persistence = match props.persistence {
-        Persistence::Persistent => mqi::MQPER_PERSISTENT,
-        Persistence::Nonpersistent => mqi::MQPER_NOT_PERSISTENT,
-    };
-    md.Priority = props.priority.get().into();
-    if let Some(expiry) = props.expiry_ms.filter(|expiry| expiry.get() > 0) {
-        md.Expiry = tenths(expiry.get());
-    }
-    if message.content_type.starts_with("text/") {
-        fill(&mut md.Format, TEXT);
-        md.CodedCharSetId = UTF_8;
-    }
-    describe(&mut md, &props.properties)?;
-    Ok(md)
-}
-
-fn describe(md: &mut mqi::MQMD, own: &Properties) -> Result<(), String> {
-    if let Some(queue) = &own.reply_to {
-        fill(&mut md.ReplyToQ, queue);
-    }
-    if let Some(queue_manager) = &own.reply_to_queue_manager {
-        fill(&mut md.ReplyToQMgr, queue_manager);
-    }
-    if let Some(kind) = own.message_type {
-        md.MsgType = kind.as_number();
-    }
-    if let Some(report) = own.report {
-        md.Report = report.get();
-    }
-    if let Some(feedback) = own.feedback {
-        md.Feedback = feedback.get();
-    }
-    if let Some(group) = &own.group {
-        md.GroupId = group_id(group)?;
-        md.MsgFlags |= mqi::MQMF_MSG_IN_GROUP;
-        if group.last {
-            md.MsgFlags |= mqi::MQMF_LAST_MSG_IN_GROUP;
-        }
-        if let Some(sequence) = group.sequence {
-            md.MsgSeqNumber = MQLONG::try_from(sequence.get()).unwrap_or(MQLONG::MAX);
-        }
-    }
-    Ok(())
-}
-
-/// Tenths of a second, rounded up, so that no message lives for less than was requested.
+/// Tenths of a second, rounded up, so that no message lives for less than was asked for.
 fn tenths(milliseconds: u32) -> MQLONG {
     MQLONG::try_from(milliseconds.div_ceil(100)).unwrap_or(MQLONG::MAX)
 }
 
-/// Date as `YYYYMMDD` and time as `HHMMSSTH`, in UTC.
-fn date_and_time(at: Timestamp) -> (String, String) {
-    let at = at.to_zoned(TimeZone::UTC);
-    let date = format!("{:04}{:02}{:02}", at.year(), at.month(), at.day());
-    let hundredths = at.subsec_nanosecond() / 10_000_000;
-    (date, format!("{:02}{:02}{:02}{hundredths:02}", at.hour(), at.minute(), at.second()))
-}
-
-/// Correlation id as IBM MQ carries it: 24 bytes, padded with zeros.
+/// A correlation id as IBM MQ carries it: 24 bytes, of which zeros fill the rest.
 pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<mqi::MQBYTE24, String> {
     match correl_id {
         CorrelId::None => Ok([0; 24]),
@@ -182,25 +131,7 @@ pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<mqi:
     }
 }
 
-pub(crate) fn group_id(group: &Group) -> Result<mqi::MQBYTE24, String> {
-    let bytes = match &group.id {
-        GroupId::Text(text) => text.as_bytes(),
-        GroupId::Bytes(bytes) => &bytes.0,
-    };
-    match padded(bytes) {
-        None => Err("IBM MQ carries ids of groups of at most 24 bytes".to_owned()),
-        Some(NO_GROUP) => {
-            Err("to IBM MQ an id of no bytes, or of zeros alone, is none, and it would make one up"
-                .to_owned())
-        }
-        Some(_) if bytes.len() < NO_GROUP.len() && bytes.ends_with(&[0]) => {
-            Err("must not end with NUL, with which IBM MQ fills an id".to_owned())
-        }
-        Some(id) => Ok(id),
-    }
-}
-
-/// Id to select messages by. `pointer` leads to the member of the request, for the error.
+/// An id that messages are selected by, of the member that `pointer` leads to.
 ///
 /// # Errors
 /// If the id has more than 24 bytes, or is all zeros.
@@ -215,34 +146,14 @@ pub(crate) fn selected(bytes: &[u8], pointer: impl Into<String>) -> Result<mqi::
     Err(BrokerError::unsupported_member(pointer, detail))
 }
 
-/// The bytes of an id, padded with zeros. `None` if there are more than 24.
-fn padded(bytes: &[u8]) -> Option<mqi::MQBYTE24> {
+/// The bytes of an id, with zeros up to its length. `None` if they are too many.
+pub(crate) fn padded(bytes: &[u8]) -> Option<mqi::MQBYTE24> {
     let mut id = [0; 24];
     id.get_mut(..bytes.len())?.copy_from_slice(bytes);
     Some(id)
 }
 
-/// Properties of the message, except its sequence.
-fn properties(outgoing: &Outgoing, index: u64) -> Result<Vec<(String, PropertyValue)>, String> {
-    let mut all = Vec::new();
-    for (name, value) in outgoing.headers(index).iter() {
-        all.push((to_property(name), to_mq(name, value)?));
-    }
-    let props = outgoing.props_of(index);
-    let own = &props.properties;
-    let texts =
-        [(CONTENT_TYPE, &own.content_type), (CONTENT_ENCODING, &own.content_encoding), (TYPE, &own.kind)];
-    for (name, text) in texts {
-        if let Some(text) = text {
-            all.push((name.to_owned(), PropertyValue::Text(text.as_str().to_owned())));
-        }
-    }
-    let key = PropertyValue::Text(outgoing.idempotency_key().to_owned());
-    all.push(("idempotencyKey".to_owned(), key));
-    Ok(all)
-}
-
-/// Converts a header's value to a property's.
+/// A header's value as a property's.
 pub(crate) fn to_mq(name: &str, value: &HeaderValue) -> Result<PropertyValue, String> {
     let none = |kind: &str| Err(format!("IBM MQ has no {kind}, and the header `{name}` has such a value"));
     Ok(match value {
@@ -288,12 +199,6 @@ mod tests {
     #[test]
     fn a_message_lives_for_at_least_as_long_as_was_asked_for() {
         assert_eq!([1, 100, 101, u32::MAX].map(tenths), [1, 1, 2, 42_949_673]);
-    }
-
-    #[test]
-    fn times_are_written_to_a_hundredth_of_a_second_in_utc() {
-        let at: Timestamp = "2026-11-22T18:05:09.129+01:00".parse().unwrap();
-        assert_eq!(date_and_time(at), ("20261122".to_owned(), "17050912".to_owned()));
     }
 
     #[test]

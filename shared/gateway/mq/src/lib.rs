@@ -29,9 +29,11 @@ mod origin;
 mod place;
 mod profile;
 mod properties;
+mod property_values;
 mod reach;
 mod report;
 mod secret_ref;
+mod shown;
 mod store_ref;
 mod target;
 mod template;
@@ -55,9 +57,7 @@ pub use header_value::{Decimal, Float32, Float64, HeaderValue};
 pub use headers::{HeaderName, Headers};
 pub use inline::{AllowedTargets, InlineTargets, InlineTargetsError};
 pub use key_repository::Opening;
-pub use message::{
-    BodyAsText, Death, MessageBody, MessageId, ReceivedMessage, StoredBody, Unreadable, WithStoredBody,
-};
+pub use message::{BodyAsText, Death, MessageBody, MessageId, ReceivedMessage, StoredBody, Unreadable};
 pub use moving::{Considered, Destination, MaxMoves, MoveCommand, MoveReport, Stay};
 pub use names::{
     BodyText, CcdtUrl, CertificateLabel, ChannelName, CipherSpec, ProfileName, QueueManagerName, QueueName,
@@ -66,12 +66,14 @@ pub use names::{
 pub use optional::or_default;
 pub use origin::PasswordOrigin;
 pub use profile::Profile;
-pub use properties::{
-    Group, GroupId, GroupSequence, MessageType, MqLong, OwnProps, Properties, PropertyText, ReplyQueueManager,
+pub use properties::{Carrier, Carriers, Member, OwnProps, Properties, Uncarried};
+pub use property_values::{
+    Group, GroupId, GroupSequence, MessageType, MqLong, PropertyText, ReplyQueueManager,
 };
 pub use reach::Reach;
 pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
 pub use secret_ref::SecretRef;
+pub use shown::WithStoredBody;
 pub use store_ref::{ObjectRef, StoreRef};
 pub use target::{AuthSpec, BrokerKind, Endpoint, SslSpec, Target, TargetError, TargetSpec, Tls};
 pub use template::{Template, TemplateError};

@@ -41,6 +41,7 @@ mod pooled;
 mod pools;
 mod produce;
 mod progress;
+mod properties;
 mod publish;
 mod queue_facts;
 mod refusal;

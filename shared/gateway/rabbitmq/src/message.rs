@@ -7,14 +7,15 @@ use lapin::BasicProperties;
 use lapin::message::Delivery;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use mq::{
-    Base64Bytes, CorrelId, Group, GroupId, GroupSequence, HeaderValue, MessageBody, MessageId, MessageType,
-    Outgoing, OutgoingMessage, Persistence, Properties, PropertyText, ReceivedMessage, Time, Unreadable,
+    CorrelId, HeaderValue, MessageBody, MessageId, Outgoing, OutgoingMessage, Persistence, ReceivedMessage,
+    Unreadable,
 };
 
 use crate::content_header;
 use crate::deaths::deaths;
 use crate::header_value::{from_amqp, short, to_amqp};
 use crate::misfit::Misfit;
+use crate::properties::{CARRIERS, Got, Put};
 
 const TRANSIENT: u8 = 1;
 const PERSISTENT: u8 = 2;
@@ -25,32 +26,10 @@ const DELIVERY_COUNT: &str = "x-delivery-count";
 /// Header with the number of times a quorum queue's message was returned, from RabbitMQ 4.3 on.
 const ACQUIRED_COUNT: &str = "x-acquired-count";
 
-/// Headers for properties that AMQP 0-9-1 does not have. They have the names and types under which
-/// JMS knows them, as IBM MQ's and RabbitMQ's own JMS clients use them.
-const GROUP_ID: &str = "JMSXGroupID";
-const GROUP_SEQUENCE: &str = "JMSXGroupSeq";
-const LAST_IN_GROUP: &str = "JMS_IBM_Last_Msg_In_Group";
-const MESSAGE_TYPE: &str = "JMS_IBM_MsgType";
-
-/// Headers by which RabbitMQ routes a message to further queues, for which no permission was
-/// checked.
+/// Headers by which RabbitMQ sends a message to further queues, which nobody has allowed.
 const ROUTING_HEADERS: [&str; 2] = ["CC", "BCC"];
 
-/// RabbitMQ's pseudo-queue for direct replies, which exists as long as its consumer's channel.
-/// RabbitMQ refuses it from a channel without such a consumer.
-const DIRECT_REPLY_TO: &str = "amq.rabbitmq.reply-to";
-
-/// Test of whether a message has a property.
-type IsSet = fn(&Properties) -> bool;
-
-/// Request members for properties that only IBM MQ has.
-const OF_IBM_MQ: [(&str, IsSet); 3] = [
-    ("replyToQueueManager", |properties| properties.reply_to_queue_manager.is_some()),
-    ("report", |properties| properties.report.is_some()),
-    ("feedback", |properties| properties.feedback.is_some()),
-];
-
-/// Converts a correlation id to AMQP.
+/// A correlation id that AMQP can carry.
 ///
 /// # Errors
 /// If it is not UTF-8, or longer than a short string (255 bytes).
@@ -71,17 +50,9 @@ pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), Misfit> {
     let at = (outgoing, index);
     correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
         .map_err(|detail| Misfit::correl_id(at, detail))?;
-    let props = outgoing.props_of(index);
-    for (name, is_set) in OF_IBM_MQ {
-        if is_set(&props.properties) {
-            let detail = format!("RabbitMQ has no property `{name}`");
-            return Err(Misfit::property(at, name, |own| is_set(&own.properties), detail));
-        }
-    }
-    if props.properties.reply_to.as_deref() == Some(DIRECT_REPLY_TO) {
-        let detail = format!("replies to {DIRECT_REPLY_TO} would reach no consumer of the gateway's");
-        return Err(Misfit::property(at, "replyTo", |own| own.properties.reply_to.is_some(), detail));
-    }
+    CARRIERS
+        .write(&outgoing.props_of(index).properties, &mut Put::default())
+        .map_err(|uncarried| Misfit::property(at, uncarried))?;
     if let Some(name) = ROUTING_HEADERS.into_iter().find(|name| outgoing.has_header(index, name)) {
         let detail = format!("the header `{name}` would send the message to further queues on RabbitMQ");
         return Err(Misfit::header(at, name, detail));
@@ -98,88 +69,57 @@ pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), Misfit> {
     Ok(())
 }
 
-/// AMQP properties of an outgoing message.
+/// The properties of an outgoing message. Those that the caller sets take precedence over the
+/// gateway's defaults, and over headers of the same name.
 pub(crate) fn properties(outgoing: &Outgoing, message: &OutgoingMessage) -> Result<BasicProperties, Misfit> {
     let at = (outgoing, message.sequence);
-    let text = |text: &str, member, is_set: IsSet| {
-        short(text).map_err(|detail| Misfit::property(at, member, |own| is_set(&own.properties), detail))
-    };
     let props = outgoing.props_of(message.sequence);
-    let own = &*props.properties;
-    let content_type = own.content_type.as_deref().unwrap_or(message.content_type);
-    let mut properties = BasicProperties::default()
+    let mut amqp = BasicProperties::default()
         .with_message_id(message.id.to_hex().into())
-        .with_content_type(text(content_type, "contentType", |own| own.content_type.is_some())?)
+        .with_content_type(message.content_type.into())
         .with_delivery_mode(match props.persistence {
             Persistence::Persistent => PERSISTENT,
             Persistence::Nonpersistent => TRANSIENT,
-        })
-        .with_headers(headers(outgoing, message.sequence, own)?);
+        });
     if props.priority.get() > 0 {
-        properties = properties.with_priority(props.priority.get());
+        amqp = amqp.with_priority(props.priority.get());
     }
     if let Some(expiry) = props.expiry_ms.filter(|expiry| expiry.get() > 0) {
-        properties = properties.with_expiration(expiry.get().to_string().into());
+        amqp = amqp.with_expiration(expiry.get().to_string().into());
     }
-    let created_at = || u64::try_from(outgoing.created_at().as_second()).ok();
-    if let Some(seconds) = own.timestamp.map(Time::as_seconds).or_else(created_at) {
-        properties = properties.with_timestamp(seconds);
+    if let Ok(seconds) = u64::try_from(outgoing.created_at().as_second()) {
+        amqp = amqp.with_timestamp(seconds);
     }
     let correl_id = correlation_id(message.id, &message.correl_id);
     if let Some(id) = correl_id.map_err(|detail| Misfit::correl_id(at, detail))? {
-        properties = properties.with_correlation_id(id);
+        amqp = amqp.with_correlation_id(id);
     }
-    if let Some(queue) = &own.reply_to {
-        properties = properties.with_reply_to(text(queue, "replyTo", |own| own.reply_to.is_some())?);
-    }
-    if let Some(encoding) = &own.content_encoding {
-        let encoding = text(encoding, "contentEncoding", |own| own.content_encoding.is_some())?;
-        properties = properties.with_content_encoding(encoding);
-    }
-    if let Some(kind) = &own.kind {
-        properties = properties.with_type(text(kind, "type", |own| own.kind.is_some())?);
-    }
-    if let Some(app_id) = &own.app_id {
-        properties = properties.with_app_id(text(app_id, "appId", |own| own.app_id.is_some())?);
-    }
-    Ok(properties)
+    let mut put = Put { amqp, headers: headers(outgoing, message.sequence)? };
+    CARRIERS.write(&props.properties, &mut put).map_err(|uncarried| Misfit::property(at, uncarried))?;
+    let Put { amqp, mut headers } = put;
+    headers.insert("idempotencyKey".into(), AMQPValue::LongString(outgoing.idempotency_key().into()));
+    let sequence = i64::try_from(message.sequence).unwrap_or(i64::MAX);
+    headers.insert("sequence".into(), AMQPValue::LongLongInt(sequence));
+    Ok(amqp.with_headers(headers))
 }
 
-/// Headers of an outgoing message: the caller's, then those for properties that AMQP does not have,
-/// then the gateway's own.
-fn headers(outgoing: &Outgoing, sequence: u64, own: &Properties) -> Result<FieldTable, Misfit> {
+/// The caller's headers.
+fn headers(outgoing: &Outgoing, sequence: u64) -> Result<FieldTable, Misfit> {
     let mut headers = FieldTable::default();
     for (name, value) in outgoing.headers(sequence).iter() {
         let refused = |detail| Misfit::header((outgoing, sequence), name, detail);
         headers.insert(short(name).map_err(refused)?, to_amqp(value).map_err(refused)?);
     }
-    if let Some(message_type) = own.message_type {
-        headers.insert(MESSAGE_TYPE.into(), AMQPValue::LongInt(message_type.as_number()));
-    }
-    if let Some(group) = &own.group {
-        let id = match &group.id {
-            GroupId::Text(text) => AMQPValue::LongString(text.as_str().into()),
-            GroupId::Bytes(bytes) => AMQPValue::ByteArray(bytes.0.as_slice().into()),
-        };
-        headers.insert(GROUP_ID.into(), id);
-        if let Some(sequence) = group.sequence.and_then(|sequence| i32::try_from(sequence.get()).ok()) {
-            headers.insert(GROUP_SEQUENCE.into(), AMQPValue::LongInt(sequence));
-        }
-        if group.last {
-            headers.insert(LAST_IN_GROUP.into(), AMQPValue::Boolean(true));
-        }
-    }
-    headers.insert("idempotencyKey".into(), AMQPValue::LongString(outgoing.idempotency_key().into()));
-    let sequence = i64::try_from(sequence).unwrap_or(i64::MAX);
-    headers.insert("sequence".into(), AMQPValue::LongLongInt(sequence));
     Ok(headers)
 }
 
 /// Converts a delivery from any publisher to the gateway's form.
 pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
     let counted = times_back(&delivery);
-    let own = &delivery.properties;
-    let (headers, mut unreadable) = own.headers().as_ref().map(shown).unwrap_or_default();
+    let (headers, mut unreadable) = delivery.properties.headers().as_ref().map(shown).unwrap_or_default();
+    let mut got = Got { amqp: delivery.properties, headers };
+    let properties = CARRIERS.read(&mut got);
+    let Got { amqp: own, headers } = got;
     let mut id = |text: &Option<ShortString>, name| match text {
         Some(text) => Some(text.as_str().as_bytes().to_vec()),
         None => unreadable.remove(name),
@@ -207,17 +147,7 @@ pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
         delivery_count: counted,
         user_id: own.user_id().as_ref().map(ShortString::to_string),
         cluster_id: own.cluster_id().as_ref().map(ShortString::to_string),
-        properties: Properties {
-            reply_to: property(own.reply_to()),
-            message_type: message_type(&headers),
-            content_type: property(own.content_type()),
-            content_encoding: property(own.content_encoding()),
-            kind: property(own.kind()),
-            app_id: property(own.app_id()),
-            group: group(&headers),
-            timestamp: own.timestamp().map(Time::from_seconds),
-            ..Properties::default()
-        },
+        properties,
         deaths: deaths(&headers),
         unreadable: shown_names(unreadable),
         headers,
@@ -259,39 +189,9 @@ fn shown_names(unreadable: BTreeMap<&'static str, Vec<u8>>) -> Unreadable {
     Unreadable(unreadable.into_iter().map(|(property, bytes)| (name(property), bytes)).collect())
 }
 
-fn property(text: &Option<ShortString>) -> Option<PropertyText> {
-    PropertyText::try_from(text.as_ref()?.to_string()).ok()
-}
-
-/// Reads the message type that [`headers`] writes. Any other value remains a plain header.
-fn message_type(headers: &BTreeMap<String, HeaderValue>) -> Option<MessageType> {
-    match headers.get(MESSAGE_TYPE)? {
-        HeaderValue::Int32(number) => MessageType::from_number(*number),
-        _ => None,
-    }
-}
-
-/// Reads the group that [`headers`] writes. Any other value remains a plain header.
-fn group(headers: &BTreeMap<String, HeaderValue>) -> Option<Group> {
-    let id = match headers.get(GROUP_ID)? {
-        HeaderValue::Text(text) => GroupId::Text(PropertyText::try_from(text.clone()).ok()?),
-        HeaderValue::Bytes(bytes) if bytes.len() <= PropertyText::MAX_BYTES => {
-            GroupId::Bytes(Base64Bytes(bytes.clone()))
-        }
-        _ => return None,
-    };
-    let sequence = match headers.get(GROUP_SEQUENCE) {
-        Some(HeaderValue::Int32(sequence)) => GroupSequence::try_from(i64::from(*sequence)).ok(),
-        _ => None,
-    };
-    let last = headers.get(LAST_IN_GROUP) == Some(&HeaderValue::Boolean(true));
-    Some(Group { id, sequence, last })
-}
-
-/// Number of times a message was returned in a way that counts towards a delivery limit, or `None`
-/// if its queue does not count. Only quorum queues count; from RabbitMQ 4.0 on, only messages that
-/// were returned have the header. On any other message the header comes from its publisher, so the
-/// result is never more than the number of returns.
+/// How often a message went back in a way that counts towards a delivery limit. Quorum queues say
+/// so; from RabbitMQ 4.0 on, only of messages that did. The header of another message is its
+/// publisher's, so a message never counts more failures than returns.
 pub(crate) fn counted_returns(delivery: &Delivery) -> Option<u64> {
     let counted = count(delivery, DELIVERY_COUNT)?;
     Some(count(delivery, ACQUIRED_COUNT).map_or(counted, |times| counted.min(times)))

@@ -1,6 +1,6 @@
 //! Error for a member of a request that RabbitMQ cannot carry.
 
-use mq::{BrokerError, Outgoing, OwnProps};
+use mq::{BrokerError, Outgoing, Uncarried};
 
 /// Description of the problem, and a JSON pointer to the member in the request. The pointer is
 /// missing only if the value may come from a profile.
@@ -11,15 +11,13 @@ pub(crate) struct Misfit {
 }
 
 impl Misfit {
-    /// Error about `member` of the message at `index`. `is_own` decides whether the message itself
-    /// sets the member, or the request's common properties do.
+    /// About a property of the message at `index`.
     pub(crate) fn property(
         (outgoing, index): (&Outgoing, u64),
-        member: &str,
-        is_own: impl FnOnce(&OwnProps) -> bool,
-        detail: impl Into<String>,
+        Uncarried { member, detail }: Uncarried,
     ) -> Self {
-        Self { pointer: Some(outgoing.pointer(index, member, is_own)), detail: detail.into() }
+        let pointer = outgoing.pointer(index, member.name(), |own| member.is_in(own));
+        Self { pointer: Some(pointer), detail }
     }
 
     /// Error about the correlation id of the message at `index`.
@@ -32,16 +30,15 @@ impl Misfit {
         Self { pointer: Some(outgoing.header_pointer(index, name)), detail: detail.into() }
     }
 
-    /// Error about the routing key of the message at `index`. If the key is the target's, it may
-    /// come from a profile, so the error has no pointer.
-    pub(crate) fn routing_key(at: (&Outgoing, u64), detail: impl Into<String>) -> Self {
+    /// About the routing key of the message at `index`. If it is the target's, it may be a
+    /// profile's, and there is nothing to point to.
+    pub(crate) fn routing_key((outgoing, index): (&Outgoing, u64), detail: impl Into<String>) -> Self {
         let mut is_own = false;
-        let own = |own: &OwnProps| {
+        let pointer = outgoing.pointer(index, "routingKey", |own| {
             is_own = own.routing_key.is_some();
             is_own
-        };
-        let misfit = Self::property(at, "routingKey", own, detail);
-        if is_own { misfit } else { Self { pointer: None, ..misfit } }
+        });
+        Self { pointer: is_own.then_some(pointer), detail: detail.into() }
     }
 }
 
@@ -61,7 +58,7 @@ mod tests {
     use jiff::Timestamp;
     use mq::{
         Base64Bytes, ContentSeed, CorrelIdMode, ExplicitMessage, HeaderName, Headers, MqLong, MqProps,
-        ProduceCommand, ProduceSource, Properties, Transaction,
+        OwnProps, ProduceCommand, ProduceSource, Properties, Transaction,
     };
 
     use super::*;

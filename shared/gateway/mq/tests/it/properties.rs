@@ -2,34 +2,26 @@
 
 use jiff::Timestamp;
 use mq::{
-    ContentSeed, ExpiryMs, ExplicitMessage, Group, GroupId, GroupSequence, Headers, IdBytes, MessageType,
-    MqLong, MqProps, Outgoing, OwnProps, Persistence, Priority, ProduceCommand, ProduceSource, Properties,
-    PropertyText, Time, Transaction,
+    ContentSeed, ExpiryMs, ExplicitMessage, Group, GroupId, Headers, IdBytes, MessageType, MqLong, MqProps,
+    Outgoing, OwnProps, Persistence, Priority, ProduceCommand, ProduceSource, Properties, PropertyText, Time,
+    Transaction,
 };
 
 fn text(text: &str) -> Option<PropertyText> {
     Some(PropertyText::try_from(text.to_owned()).unwrap())
 }
 
-/// Every property, with texts that end in `suffix`.
-fn all(suffix: &str) -> Properties {
+/// A property of each kind, with texts that end in `suffix`.
+fn some(suffix: &str) -> Properties {
     let text = |name: &str| text(&format!("{name}{suffix}"));
+    let group = Group { id: GroupId::Text(text("group").unwrap()), sequence: None, last: true };
     Properties {
         reply_to: text("reply"),
-        reply_to_queue_manager: Some("QM".to_owned().try_into().unwrap()),
         message_type: Some(MessageType::Request),
-        content_type: text("content"),
-        content_encoding: text("encoding"),
-        kind: text("kind"),
-        app_id: text("app"),
-        group: Some(Group {
-            id: GroupId::Text(text("group").unwrap()),
-            sequence: Some(GroupSequence::try_from(3).unwrap()),
-            last: true,
-        }),
+        group: Some(group),
         timestamp: Some(Time::from_seconds(1_790_000_000)),
         report: Some(MqLong::try_from(-1).unwrap()),
-        feedback: Some(MqLong::try_from(2).unwrap()),
+        ..Properties::default()
     }
 }
 
@@ -55,7 +47,7 @@ fn what_a_message_says_of_itself_wins_and_the_rest_holds_for_it() {
     let props = MqProps {
         priority: priority(4),
         expiry_ms: Some(ExpiryMs::try_from(60_000).unwrap()),
-        properties: Box::new(all(" of all")),
+        properties: Box::new(some(" of all")),
         ..MqProps::default()
     };
     let own = OwnProps {
@@ -70,16 +62,16 @@ fn what_a_message_says_of_itself_wins_and_the_rest_holds_for_it() {
     let merged = outgoing.props_of(1);
     assert_eq!((merged.persistence, merged.priority), (Persistence::Nonpersistent, priority(0)));
     assert_eq!(merged.expiry_ms, props.expiry_ms);
-    assert_eq!(*merged.properties, Properties { reply_to: text("own"), ..all(" of all") });
+    assert_eq!(*merged.properties, Properties { reply_to: text("own"), ..some(" of all") });
 }
 
 #[test]
-fn every_property_of_a_message_replaces_that_of_all() {
-    let own = OwnProps { properties: all(" own"), ..OwnProps::default() };
-    let props = MqProps { properties: Box::new(all(" of all")), ..MqProps::default() };
-    assert_eq!(*outgoing(props, own).props_of(1).properties, all(" own"));
-    let own = OwnProps { properties: all(" own"), ..OwnProps::default() };
-    assert_eq!(*outgoing(MqProps::default(), own).props_of(1).properties, all(" own"));
+fn the_properties_of_a_message_replace_those_of_all() {
+    let own = OwnProps { properties: some(" own"), ..OwnProps::default() };
+    let props = MqProps { properties: Box::new(some(" of all")), ..MqProps::default() };
+    assert_eq!(*outgoing(props, own).props_of(1).properties, some(" own"));
+    let own = OwnProps { properties: some(" own"), ..OwnProps::default() };
+    assert_eq!(*outgoing(MqProps::default(), own).props_of(1).properties, some(" own"));
 }
 
 #[test]
@@ -91,10 +83,10 @@ fn a_priority_of_any_message_is_noticed() {
 }
 
 #[test]
-fn an_order_carries_every_property_and_nothing_that_is_not_set() {
+fn an_order_carries_properties_and_nothing_that_is_not_set() {
     let bytes = GroupId::Bytes(IdBytes::default());
     let group = Group { id: bytes, sequence: None, last: false };
-    for properties in [all(""), Properties { group: Some(group), ..Properties::default() }] {
+    for properties in [some(""), Properties { group: Some(group), ..Properties::default() }] {
         let own = OwnProps { expiry_ms: Some(ExpiryMs::default()), properties, ..OwnProps::default() };
         let message = ExplicitMessage { own: own.boxed(), ..ExplicitMessage::of_text("a") };
         let sent = serde_json::to_string(&message).unwrap();

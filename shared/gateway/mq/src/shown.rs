@@ -1,0 +1,300 @@
+//! Messages as a response shows them, and the bytes that they take there.
+
+use std::io::{self, Write};
+
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
+use crate::base64_bytes::{self, Base64Bytes};
+use crate::header_value::{HeaderValue, Weight};
+use crate::message::{BodyAsText, ReceivedMessage, StoredBody};
+
+/// Form in which a response shows a body.
+#[derive(Clone, Copy)]
+enum ShownBody<'a> {
+    Base64(&'a str),
+    Stored(&'a StoredBody),
+}
+
+/// Most bytes that a byte of text takes: a control character becomes six, whose backslash is
+/// escaped again. Base64 takes less.
+const LONGEST_CHARACTER: usize = 7;
+
+/// Most bytes that a header's value takes beside those that it weighs: the digits of the largest
+/// decimal or number of 64 bits with a fraction, its type's name, and punctuation.
+const LONGEST_VALUE: usize = 512;
+
+/// Most bytes that all other members take, with the names of all.
+const LONGEST_MEMBERS: usize = 2048;
+
+impl ReceivedMessage {
+    /// Counts the bytes that the message takes in a response: its JSON, escaped once more because
+    /// Lambda carries a response's body as a JSON string.
+    #[must_use]
+    pub fn carried_size(&self) -> usize {
+        carried(base64_bytes::encoded_len(self.body.0.len()), &WithoutBase64(self))
+    }
+
+    /// At least [`carried_size`](Self::carried_size), and known without writing JSON.
+    #[must_use]
+    pub fn carried_at_most(&self) -> usize {
+        if !self.deaths.is_empty() || !self.unreadable.0.is_empty() {
+            // They are rare, and have forms of their own.
+            return self.carried_size();
+        }
+        let text = match &self.text {
+            BodyAsText::IfUtf8 => self.body.0.len(),
+            BodyAsText::Is(text) => text.len(),
+            BodyAsText::Unknown => 0,
+        };
+        let texts = [&self.format, &self.exchange, &self.routing_key, &self.user_id, &self.cluster_id]
+            .map(|text| text.as_ref().map_or(0, String::len));
+        let ids = [&self.msg_id, &self.correl_id].map(|id| id.as_ref().map_or(0, Vec::len));
+        let header = |(name, value): (&String, &HeaderValue)| {
+            value.weigh().plus(Weight { values: 0, bytes: name.len() })
+        };
+        let headers = self.headers.iter().map(header).fold(Weight::default(), Weight::plus);
+        let others = [text, self.properties.text_bytes(), headers.bytes];
+        let bytes = texts.into_iter().chain(ids).chain(others).fold(0, usize::saturating_add);
+        base64_bytes::encoded_len(self.body.0.len())
+            .saturating_add(bytes.saturating_mul(LONGEST_CHARACTER))
+            .saturating_add(headers.values.saturating_mul(LONGEST_VALUE))
+            .saturating_add(LONGEST_MEMBERS)
+    }
+
+    fn body_text(&self) -> Option<&str> {
+        match &self.text {
+            BodyAsText::IfUtf8 => std::str::from_utf8(&self.body.0).ok(),
+            BodyAsText::Is(text) => Some(text),
+            BodyAsText::Unknown => None,
+        }
+    }
+
+    /// The most that [`carried_size`](Self::carried_size) counts for a message whose body has
+    /// `body` bytes: in base64, and as text of control characters, each of which is escaped twice.
+    /// Properties and headers have a megabyte.
+    #[must_use]
+    pub const fn most_carried(body: usize) -> usize {
+        body.saturating_mul(9).saturating_add(1_000_000)
+    }
+
+    /// The message as a response shows it that does not carry its body.
+    #[must_use]
+    pub const fn with_stored_body<'a>(&'a self, body: &'a StoredBody) -> WithStoredBody<'a> {
+        WithStoredBody { message: self, body }
+    }
+
+    fn write<S: Serializer>(&self, serializer: S, body: ShownBody<'_>) -> Result<S::Ok, S::Error> {
+        let mut json = serializer.serialize_map(None)?;
+        json.serialize_entry("msgIdBase64", &self.msg_id.as_deref().map(Base64Bytes::encode))?;
+        json.serialize_entry("correlIdBase64", &self.correl_id.as_deref().map(Base64Bytes::encode))?;
+        match body {
+            ShownBody::Base64(base64) => {
+                json.serialize_entry("bodyBase64", base64)?;
+                if let Some(text) = self.body_text() {
+                    json.serialize_entry("bodyText", text)?;
+                }
+            }
+            ShownBody::Stored(StoredBody { url, size, sha256 }) => {
+                json.serialize_entry("bodyBase64", &None::<&str>)?;
+                json.serialize_entry("bodyUrl", url)?;
+                json.serialize_entry("bodySize", size)?;
+                json.serialize_entry("bodySha256", sha256)?;
+            }
+        }
+        json.serialize_entry("headers", &self.headers)?;
+        json.serialize_entry("persistence", &self.persistence)?;
+        json.serialize_entry("priority", &self.priority)?;
+        json.serialize_entry("expiryMs", &self.expiry_ms)?;
+        json.serialize_entry("backoutCount", &self.backout_count)?;
+        json.serialize_entry("putAt", &self.put_at.map(|at| format!("{at:.3}")))?;
+        json.serialize_entry("format", &self.format)?;
+        self.properties.show(&mut json)?;
+        json.serialize_entry("exchange", &self.exchange)?;
+        json.serialize_entry("routingKey", &self.routing_key)?;
+        json.serialize_entry("userId", &self.user_id)?;
+        json.serialize_entry("redelivered", &self.redelivered)?;
+        json.serialize_entry("deliveryCount", &self.delivery_count)?;
+        json.serialize_entry("deaths", &self.deaths)?;
+        json.serialize_entry("ccsid", &self.ccsid)?;
+        json.serialize_entry("encoding", &self.encoding)?;
+        if let Some(cluster) = &self.cluster_id {
+            json.serialize_entry("clusterId", cluster)?;
+        }
+        if !self.unreadable.0.is_empty() {
+            json.serialize_entry("unreadable", &self.unreadable)?;
+        }
+        json.end()
+    }
+}
+
+impl Serialize for ReceivedMessage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.write(serializer, ShownBody::Base64(&Base64Bytes::encode(&self.body.0)))
+    }
+}
+
+/// A message whose body a response names and does not carry.
+#[derive(Clone, Copy, Debug)]
+pub struct WithStoredBody<'a> {
+    message: &'a ReceivedMessage,
+    body: &'a StoredBody,
+}
+
+impl WithStoredBody<'_> {
+    /// Counts the bytes that the message takes in a response: see
+    /// [`ReceivedMessage::carried_size`].
+    #[must_use]
+    pub fn carried_size(&self) -> usize {
+        carried(0, self)
+    }
+}
+
+impl Serialize for WithStoredBody<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.message.write(serializer, ShownBody::Stored(self.body))
+    }
+}
+
+/// A message without the longest part of its JSON, whose length is known without writing it:
+/// nothing in base64 is escaped.
+struct WithoutBase64<'a>(&'a ReceivedMessage);
+
+impl Serialize for WithoutBase64<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.write(serializer, ShownBody::Base64(""))
+    }
+}
+
+/// Counts the bytes that `shown` takes in a response, and adds `more`.
+fn carried(more: usize, shown: &impl Serialize) -> usize {
+    let mut carried = Carried(more);
+    // Counting does not fail.
+    let _ = serde_json::to_writer(&mut carried, shown);
+    carried.0
+}
+
+/// Counts the bytes of a JSON text as a JSON string carries them.
+struct Carried(usize);
+
+impl Write for Carried {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let escapes = text.iter().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+        self.0 += text.len() + escapes;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::header_value::{Decimal, Float64};
+    use crate::message::{Death, MessageBody};
+    use crate::properties::Properties;
+    use crate::property_values::{Group, GroupId, PropertyText};
+    use crate::time::Time;
+
+    #[test]
+    fn the_longest_forms_of_all_members_are_within_the_bound() {
+        let long = |length| "\u{1}".repeat(length);
+        let headers = [
+            HeaderValue::Float64(Float64::from(f64::MIN)),
+            HeaderValue::Float64(Float64::from(-f64::MIN_POSITIVE)),
+            HeaderValue::Decimal(Decimal { scale: 255, digits: u32::MAX }),
+            HeaderValue::Int64(i64::MIN),
+            HeaderValue::Time(Time::from_seconds(u64::MAX)),
+            HeaderValue::Null,
+            HeaderValue::TextBytes(vec![0xff; 40]),
+            HeaderValue::Text(long(40)),
+            HeaderValue::Array(vec![HeaderValue::UInt8(1); 9]),
+            HeaderValue::Table(BTreeMap::from([(long(9), HeaderValue::Bytes(vec![0; 9]))])),
+            HeaderValue::Table(BTreeMap::from([("time".to_owned(), HeaderValue::Text("noon".to_owned()))])),
+        ];
+        let message = ReceivedMessage {
+            msg_id: Some(vec![0xff; 24]),
+            correl_id: Some(vec![0xff; 255]),
+            body: MessageBody(long(80).into_bytes()),
+            headers: headers
+                .into_iter()
+                .enumerate()
+                .map(|(at, value)| (format!("{at}\u{1}"), value))
+                .collect(),
+            priority: u8::MAX,
+            expiry_ms: Some(u64::MAX),
+            backout_count: u64::MAX,
+            put_at: Some(Timestamp::MAX),
+            format: Some(long(30)),
+            exchange: Some(long(255)),
+            routing_key: Some(long(255)),
+            delivery_count: Some(u64::MAX),
+            user_id: Some(long(255)),
+            cluster_id: Some(long(255)),
+            properties: Properties::longest(),
+            ccsid: Some(i32::MIN),
+            encoding: Some(i32::MIN),
+            ..ReceivedMessage::default()
+        };
+        assert!(message.carried_size() <= message.carried_at_most());
+        // The same without what weighs much, so that only the constant is left.
+        let bare = ReceivedMessage {
+            headers: BTreeMap::new(),
+            body: MessageBody::default(),
+            text: BodyAsText::Unknown,
+            ..message
+        };
+        assert!(bare.carried_size() <= bare.carried_at_most());
+    }
+
+    proptest! {
+        #[test]
+        fn the_carried_size_is_that_of_the_json_escaped_once_more(
+            body in prop_oneof![prop::collection::vec(any::<u8>(), 0..80), "\\PC{0,40}".prop_map(String::into_bytes)],
+            text in "\\PC{0,20}",
+            msg_id in prop::option::of(prop::collection::vec(any::<u8>(), 0..30)),
+            is_full in any::<bool>(),
+        ) {
+            let mut message = ReceivedMessage {
+                msg_id,
+                body: MessageBody(body),
+                headers: BTreeMap::from([(text.clone(), HeaderValue::Text(text.clone()))]),
+                expiry_ms: Some(7),
+                put_at: Some(Timestamp::UNIX_EPOCH),
+                ..ReceivedMessage::default()
+            };
+            if is_full {
+                let name = PropertyText::try_from(text.clone()).ok();
+                let id = GroupId::Bytes(Base64Bytes(text.clone().into_bytes()));
+                message.properties = Properties {
+                    reply_to: name.clone(),
+                    kind: name,
+                    group: Some(Group { id, sequence: None, last: true }),
+                    timestamp: Some(Time::from_seconds(u64::MAX)),
+                    ..Properties::default()
+                };
+                message.deaths = vec![Death { queue: Some(text.clone()), routing_keys: vec![text.clone()], ..Death::default() }];
+                message.cluster_id = Some(text.clone());
+                message.unreadable.0.insert("headers", text.clone().into_bytes());
+                message.text = BodyAsText::Is(text);
+            }
+            let json = serde_json::to_string(&message).unwrap();
+            let escapes = json.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+            prop_assert_eq!(message.carried_size(), json.len() + escapes);
+            prop_assert!(message.carried_size() <= ReceivedMessage::most_carried(message.body.0.len()));
+            prop_assert!(message.carried_size() <= message.carried_at_most());
+            let stored = StoredBody { url: "/messages/bodies/1".to_owned(), size: 80, sha256: "ab".repeat(32) };
+            let stored = message.with_stored_body(&stored);
+            let json = serde_json::to_string(&stored).unwrap();
+            let escapes = json.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+            prop_assert_eq!(stored.carried_size(), json.len() + escapes);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! RabbitMQ's form of each property, in messages to be put and in those that were got.
+//! `docs/messages.md` has the mapping.
+
+use std::collections::BTreeMap;
+
+use lapin::BasicProperties;
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use mq::{
+    Base64Bytes, Carrier, Carriers, Group, GroupId, GroupSequence, HeaderValue, Member, MessageType,
+    PropertyText, Time,
+};
+
+use crate::header_value::short;
+
+/// Properties of a message to be put: those that AMQP has, and the headers beside them.
+#[derive(Default)]
+pub(crate) struct Put {
+    pub(crate) amqp: BasicProperties,
+    pub(crate) headers: FieldTable,
+}
+
+/// Properties of a message that was got.
+pub(crate) struct Got {
+    pub(crate) amqp: BasicProperties,
+    pub(crate) headers: BTreeMap<String, HeaderValue>,
+}
+
+// AMQP 0-9-1 has no properties for these. The headers have the names and types under which JMS
+// knows them, as IBM MQ's and RabbitMQ's own clients for JMS do.
+const GROUP_ID: &str = "JMSXGroupID";
+const GROUP_SEQUENCE: &str = "JMSXGroupSeq";
+const LAST_IN_GROUP: &str = "JMS_IBM_Last_Msg_In_Group";
+const MESSAGE_TYPE: &str = "JMS_IBM_MsgType";
+
+/// The queue of replies that lives as long as its consumer's channel. RabbitMQ refuses it from a
+/// channel without such a consumer.
+const DIRECT_REPLY_TO: &str = "amq.rabbitmq.reply-to";
+
+/// The mapping. A header that is not as it would be written stays a header and nothing else.
+pub(crate) static CARRIERS: Carriers<Put, Got> = Carriers {
+    reply_to: Carrier {
+        write: |queue, put| match queue.as_str() {
+            DIRECT_REPLY_TO => {
+                Err(format!("replies to {DIRECT_REPLY_TO} would reach no consumer of the gateway's"))
+            }
+            queue => put.text(queue, BasicProperties::with_reply_to),
+        },
+        read: |got| text(got.amqp.reply_to()),
+    },
+    reply_to_queue_manager: none(|_, _| lacks(Member::ReplyToQueueManager)),
+    message_type: Carrier {
+        write: |message_type, put| put.header(MESSAGE_TYPE, AMQPValue::LongInt(message_type.as_number())),
+        read: |got| match got.headers.get(MESSAGE_TYPE)? {
+            HeaderValue::Int32(number) => MessageType::from_number(*number),
+            _ => None,
+        },
+    },
+    content_type: Carrier {
+        write: |text, put| put.text(text, BasicProperties::with_content_type),
+        read: |got| text(got.amqp.content_type()),
+    },
+    content_encoding: Carrier {
+        write: |text, put| put.text(text, BasicProperties::with_content_encoding),
+        read: |got| text(got.amqp.content_encoding()),
+    },
+    kind: Carrier {
+        write: |text, put| put.text(text, BasicProperties::with_type),
+        read: |got| text(got.amqp.kind()),
+    },
+    app_id: Carrier {
+        write: |text, put| put.text(text, BasicProperties::with_app_id),
+        read: |got| text(got.amqp.app_id()),
+    },
+    group: Carrier { write: write_group, read: |got| read_group(&got.headers) },
+    timestamp: Carrier {
+        write: |at, put| {
+            put.amqp = std::mem::take(&mut put.amqp).with_timestamp(at.as_seconds());
+            Ok(())
+        },
+        read: |got| got.amqp.timestamp().map(Time::from_seconds),
+    },
+    report: none(|_, _| lacks(Member::Report)),
+    feedback: none(|_, _| lacks(Member::Feedback)),
+};
+
+/// Carrier of a property that IBM MQ alone has.
+const fn none<T>(refuse: fn(&T, &mut Put) -> Result<(), String>) -> Carrier<T, Put, Got> {
+    Carrier { write: refuse, read: |_| None }
+}
+
+fn lacks(member: Member) -> Result<(), String> {
+    Err(format!("RabbitMQ has no property `{}`", member.name()))
+}
+
+impl Put {
+    fn text(
+        &mut self,
+        text: &str,
+        with: fn(BasicProperties, ShortString) -> BasicProperties,
+    ) -> Result<(), String> {
+        self.amqp = with(std::mem::take(&mut self.amqp), short(text)?);
+        Ok(())
+    }
+
+    fn header(&mut self, name: &str, value: AMQPValue) -> Result<(), String> {
+        self.headers.insert(name.into(), value);
+        Ok(())
+    }
+}
+
+fn text(text: &Option<ShortString>) -> Option<PropertyText> {
+    PropertyText::try_from(text.as_ref()?.to_string()).ok()
+}
+
+fn write_group(group: &Group, put: &mut Put) -> Result<(), String> {
+    let id = match &group.id {
+        GroupId::Text(text) => AMQPValue::LongString(text.as_str().into()),
+        GroupId::Bytes(bytes) => AMQPValue::ByteArray(bytes.0.as_slice().into()),
+    };
+    put.header(GROUP_ID, id)?;
+    if let Some(sequence) = group.sequence.and_then(|sequence| i32::try_from(sequence.get()).ok()) {
+        put.header(GROUP_SEQUENCE, AMQPValue::LongInt(sequence))?;
+    }
+    if group.last {
+        put.header(LAST_IN_GROUP, AMQPValue::Boolean(true))?;
+    }
+    Ok(())
+}
+
+fn read_group(headers: &BTreeMap<String, HeaderValue>) -> Option<Group> {
+    let id = match headers.get(GROUP_ID)? {
+        HeaderValue::Text(text) => GroupId::Text(PropertyText::try_from(text.clone()).ok()?),
+        HeaderValue::Bytes(bytes) if bytes.len() <= PropertyText::MAX_BYTES => {
+            GroupId::Bytes(Base64Bytes(bytes.clone()))
+        }
+        _ => return None,
+    };
+    let sequence = match headers.get(GROUP_SEQUENCE) {
+        Some(HeaderValue::Int32(sequence)) => GroupSequence::try_from(i64::from(*sequence)).ok(),
+        _ => None,
+    };
+    let last = headers.get(LAST_IN_GROUP) == Some(&HeaderValue::Boolean(true));
+    Some(Group { id, sequence, last })
+}
