@@ -7,7 +7,7 @@ use idempotency::{Execution, LeftBehind, Prepared, StoreError};
 use jiff::Timestamp;
 use mq::{
     Ack, AckMode, Base64Bytes, ConsumeCommand, Consumed, DepthReport, PoolReport, ProduceReport, QueueName,
-    ReceivedMessage, StoredBody, Target, TestReport, WithStoredBody,
+    ReceivedMessage, ShownMessage, StoredBody, Target, TestReport,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -119,7 +119,7 @@ struct ConsumeAnswer<'a> {
 #[serde(untagged)]
 enum Messages<'a> {
     Whole(&'a [ReceivedMessage]),
-    Stored(Vec<WithStoredBody<'a>>),
+    Stored(Vec<ShownMessage<'a>>),
 }
 
 /// Messages in hand, and the place of the only one's body if no response can carry it.

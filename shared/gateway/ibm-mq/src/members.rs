@@ -14,8 +14,9 @@ pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
         let refused = BrokerError::unsupported_member;
         correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
             .map_err(|detail| refused(outgoing.correl_id_pointer(index), detail))?;
-        check_properties(&outgoing.props_of(index).properties)
-            .map_err(|(blamed, detail)| refused(blamed.pointer(outgoing, index), detail))?;
+        check_properties(&outgoing.props_of(index).properties).map_err(|((member, asked_by), detail)| {
+            refused(outgoing.pointer(index, member, asked_by), detail)
+        })?;
         for (name, value) in outgoing.headers(index).iter() {
             to_mq(name, value).map_err(|detail| refused(outgoing.header_pointer(index, name), detail))?;
         }
@@ -29,56 +30,43 @@ pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
 /// Adds to an error of the queue manager the pointer to the member of the message at `index` that
 /// it is about, if the reason code shows one.
 pub(crate) fn blame(outgoing: &Outgoing, index: u64, reason: MQLONG, error: BrokerError) -> BrokerError {
-    match Blamed::of_reason(reason) {
-        Some(blamed) => error.at(blamed.pointer(outgoing, index)),
+    match blamed(reason) {
+        Some((member, asked_by)) => error.at(outgoing.pointer(index, member, asked_by)),
         None => error,
     }
 }
 
-/// A member of the request that IBM MQ cannot carry, or not without another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Blamed {
-    Member(Member),
-    /// A `replyTo` that `messageType` asks for.
-    ReplyToOfRequest,
-}
+/// A member of the request that IBM MQ cannot carry, and the one that asks for it.
+type Blamed = (Member, Option<Member>);
 
-impl Blamed {
-    /// What the queue manager means by the reason code of an MQPUT.
-    const fn of_reason(reason: MQLONG) -> Option<Self> {
-        Some(Self::Member(match reason {
-            mqi::MQRC_MISSING_REPLY_TO_Q => return Some(Self::ReplyToOfRequest),
-            mqi::MQRC_EXPIRY_ERROR => Member::ExpiryMs,
-            mqi::MQRC_FEEDBACK_ERROR => Member::Feedback,
-            mqi::MQRC_GROUP_ID_ERROR | mqi::MQRC_MSG_FLAGS_ERROR | mqi::MQRC_MSG_SEQ_NUMBER_ERROR => {
-                Member::Group
-            }
-            mqi::MQRC_MSG_TYPE_ERROR => Member::MessageType,
-            mqi::MQRC_PERSISTENCE_ERROR | mqi::MQRC_PERSISTENT_NOT_ALLOWED => Member::Persistence,
-            mqi::MQRC_PRIORITY_ERROR => Member::Priority,
-            mqi::MQRC_REPORT_OPTIONS_ERROR => Member::Report,
-            _ => return None,
-        }))
-    }
+const REPLY_TO_OF_REQUEST: Blamed = (Member::ReplyTo, Some(Member::MessageType));
 
-    fn pointer(self, outgoing: &Outgoing, index: u64) -> String {
-        match self {
-            Self::Member(member) => outgoing.pointer(index, member.name(), |own| member.is_in(own)),
-            Self::ReplyToOfRequest => outgoing.pointer(index, Member::ReplyTo.name(), |own| {
-                Member::ReplyTo.is_in(own) || Member::MessageType.is_in(own)
-            }),
+/// The member that the queue manager means by the reason code of an MQPUT.
+const fn blamed(reason: MQLONG) -> Option<Blamed> {
+    let member = match reason {
+        mqi::MQRC_MISSING_REPLY_TO_Q => return Some(REPLY_TO_OF_REQUEST),
+        mqi::MQRC_EXPIRY_ERROR => Member::ExpiryMs,
+        mqi::MQRC_FEEDBACK_ERROR => Member::Feedback,
+        mqi::MQRC_GROUP_ID_ERROR | mqi::MQRC_MSG_FLAGS_ERROR | mqi::MQRC_MSG_SEQ_NUMBER_ERROR => {
+            Member::Group
         }
-    }
+        mqi::MQRC_MSG_TYPE_ERROR => Member::MessageType,
+        mqi::MQRC_PERSISTENCE_ERROR | mqi::MQRC_PERSISTENT_NOT_ALLOWED => Member::Persistence,
+        mqi::MQRC_PRIORITY_ERROR => Member::Priority,
+        mqi::MQRC_REPORT_OPTIONS_ERROR => Member::Report,
+        _ => return None,
+    };
+    Some((member, None))
 }
 
 fn check_properties(own: &Properties) -> Result<(), (Blamed, String)> {
     let is_request = own.message_type == Some(MessageType::Request);
     if is_request && own.reply_to.as_deref().is_none_or(|queue| queue.trim().is_empty()) {
         let detail = "is required if messageType is request: IBM MQ carries no request without it";
-        return Err((Blamed::ReplyToOfRequest, detail.to_owned()));
+        return Err((REPLY_TO_OF_REQUEST, detail.to_owned()));
     }
     let mut put = Carried { descriptor: descriptor(), properties: Vec::new() };
-    CARRIERS.write(own, &mut put).map_err(|uncarried| (Blamed::Member(uncarried.member), uncarried.detail))
+    CARRIERS.write(own, &mut put).map_err(|uncarried| ((uncarried.member, None), uncarried.detail))
 }
 
 #[cfg(test)]
@@ -96,25 +84,25 @@ mod tests {
         let request = Properties { message_type: Some(MessageType::Request), ..none() };
         assert_eq!(check_properties(&Properties { reply_to: text("REPLIES"), ..request.clone() }), Ok(()));
         for (own, blamed) in [
-            (request.clone(), Blamed::ReplyToOfRequest),
-            (Properties { reply_to: text("  "), ..request }, Blamed::ReplyToOfRequest),
-            (Properties { reply_to: text(&"Q".repeat(49)), ..none() }, Blamed::Member(Member::ReplyTo)),
-            (Properties { app_id: text(&"a".repeat(29)), ..none() }, Blamed::Member(Member::AppId)),
+            (request.clone(), REPLY_TO_OF_REQUEST),
+            (Properties { reply_to: text("  "), ..request }, REPLY_TO_OF_REQUEST),
+            (Properties { reply_to: text(&"Q".repeat(49)), ..none() }, (Member::ReplyTo, None)),
+            (Properties { app_id: text(&"a".repeat(29)), ..none() }, (Member::AppId, None)),
             (
                 Properties { timestamp: Some(Time::from_seconds(u64::MAX)), ..none() },
-                Blamed::Member(Member::Timestamp),
+                (Member::Timestamp, None),
             ),
             (
                 Properties { group: group(GroupId::Text(String::new().try_into().unwrap())), ..none() },
-                Blamed::Member(Member::Group),
+                (Member::Group, None),
             ),
             (
                 Properties { group: group(GroupId::Bytes(Base64Bytes(vec![0; 3]))), ..none() },
-                Blamed::Member(Member::Group),
+                (Member::Group, None),
             ),
             (
                 Properties { group: group(GroupId::Bytes(Base64Bytes(vec![1; 25]))), ..none() },
-                Blamed::Member(Member::Group),
+                (Member::Group, None),
             ),
         ] {
             assert_eq!(check_properties(&own).unwrap_err().0, blamed, "{own:?}");

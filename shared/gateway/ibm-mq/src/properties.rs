@@ -38,6 +38,19 @@ macro_rules! own {
     }};
 }
 
+/// Carrier of a number in a field, where 0 is what every message has.
+macro_rules! number {
+    ($field:ident) => {
+        Carrier {
+            write: |number, put| {
+                put.descriptor.$field = number.get();
+                Ok(())
+            },
+            read: |got| MqLong::try_from(i64::from(got.descriptor.$field)).ok().filter(|set| set.get() != 0),
+        }
+    };
+}
+
 /// The mapping.
 pub(crate) static CARRIERS: Carriers<Carried, Carried> = Carriers {
     reply_to: Carrier {
@@ -83,20 +96,8 @@ pub(crate) static CARRIERS: Carriers<Carried, Carried> = Carriers {
         },
         read: |got| Time::try_from(stamped(&got.descriptor)?).ok(),
     },
-    report: Carrier {
-        write: |number, put| {
-            put.descriptor.Report = number.get();
-            Ok(())
-        },
-        read: |got| set(got.descriptor.Report),
-    },
-    feedback: Carrier {
-        write: |number, put| {
-            put.descriptor.Feedback = number.get();
-            Ok(())
-        },
-        read: |got| set(got.descriptor.Feedback),
-    },
+    report: number!(Report),
+    feedback: number!(Feedback),
 };
 
 /// Fills a field with a text, and refuses one that the field would alter: it ends at a NUL, and
@@ -125,11 +126,6 @@ pub(crate) fn filled(field: &[c_char]) -> Option<String> {
 
 fn text(field: &[c_char]) -> Option<PropertyText> {
     filled(field)?.try_into().ok()
-}
-
-/// A number, unless it is the one that every message has.
-fn set(number: MQLONG) -> Option<MqLong> {
-    MqLong::try_from(i64::from(number)).ok().filter(|number| number.get() != 0)
 }
 
 /// Takes a property of the gateway's own. One of another type is a header.

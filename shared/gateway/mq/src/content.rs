@@ -16,7 +16,7 @@ use crate::exchange::RoutingKey;
 use crate::explicit::ExplicitMessage;
 use crate::headers::Headers;
 use crate::message::MessageId;
-use crate::properties::OwnProps;
+use crate::properties::{Member, OwnProps};
 
 /// Seed of every derived byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,18 +181,24 @@ impl Outgoing {
         own.unwrap_or(of_all).render(&self.seed, index)
     }
 
-    /// Returns a JSON Pointer to the `member` that holds for the message at `index`: in the message
-    /// if `is_own` is true of its own properties, otherwise in the request's properties of all
-    /// messages.
+    /// A JSON Pointer to `member` where the message at `index` has it from: in itself if it has the
+    /// member, or the one that asks for it, otherwise in what the request says of all.
     #[must_use]
-    pub fn pointer(&self, index: u64, member: &str, is_own: impl FnOnce(&OwnProps) -> bool) -> String {
-        match self.own(index).is_some_and(is_own) {
-            true => format!("/messages/{index}/{member}"),
-            false => format!("/mqProps/{member}"),
+    pub fn pointer(&self, index: u64, member: Member, asked_by: Option<Member>) -> String {
+        let name = member.name();
+        match [Some(member), asked_by].into_iter().flatten().any(|member| self.has_own(index, member)) {
+            true => format!("/messages/{index}/{name}"),
+            false => format!("/mqProps/{name}"),
         }
     }
 
-    /// Returns a JSON Pointer to the correlation id of the message at `index`.
+    /// Whether the message at `index` has the member itself.
+    #[must_use]
+    pub fn has_own(&self, index: u64, member: Member) -> bool {
+        self.own(index).is_some_and(|own| member.is_in(own))
+    }
+
+    /// A JSON Pointer to the correlation id of the message at `index`.
     #[must_use]
     pub fn correl_id_pointer(&self, index: u64) -> String {
         match self.explicit(index).is_some_and(|message| message.correl_id.is_some()) {

@@ -4,6 +4,8 @@
 //! letter, and absent members are left out. So an order fits where its request did, however many
 //! messages it has.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
 use crate::base64_bytes::{Base64Bytes, IdBytes};
@@ -39,100 +41,74 @@ impl ExplicitMessage {
     }
 }
 
-#[derive(Serialize)]
-struct Written<'a> {
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form<'a> {
     #[serde(rename = "t", skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
+    text: Option<Cow<'a, str>>,
     #[serde(rename = "b", skip_serializing_if = "Option::is_none")]
-    binary: Option<&'a Base64Bytes>,
+    binary: Option<Cow<'a, Base64Bytes>>,
     #[serde(rename = "r", skip_serializing_if = "Option::is_none")]
-    body_ref: Option<&'a BodyRef>,
-    #[serde(rename = "h", skip_serializing_if = "Headers::is_empty")]
-    headers: &'a Headers,
+    body_ref: Option<Cow<'a, BodyRef>>,
+    #[serde(rename = "h", default, skip_serializing_if = "Headers::is_empty")]
+    headers: Cow<'a, Headers>,
     #[serde(rename = "c", skip_serializing_if = "Option::is_none")]
-    correl_id: Option<&'a IdBytes>,
+    correl_id: Option<Cow<'a, IdBytes>>,
     #[serde(rename = "d", skip_serializing_if = "Option::is_none")]
     persistence: Option<Persistence>,
     #[serde(rename = "y", skip_serializing_if = "Option::is_none")]
     priority: Option<Priority>,
     #[serde(rename = "e", skip_serializing_if = "Option::is_none")]
     expiry_ms: Option<ExpiryMs>,
-    #[serde(rename = "p", skip_serializing_if = "Option::is_none")]
-    properties: Option<&'a Properties>,
+    #[serde(rename = "p", default, skip_serializing_if = "Properties::is_empty")]
+    properties: Cow<'a, Properties>,
     #[serde(rename = "k", skip_serializing_if = "Option::is_none")]
-    routing_key: Option<&'a RoutingKey>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Read {
-    #[serde(rename = "t")]
-    text: Option<String>,
-    #[serde(rename = "b")]
-    binary: Option<Base64Bytes>,
-    #[serde(rename = "r")]
-    body_ref: Option<Box<BodyRef>>,
-    #[serde(rename = "h", default)]
-    headers: Headers,
-    #[serde(rename = "c")]
-    correl_id: Option<IdBytes>,
-    #[serde(rename = "d")]
-    persistence: Option<Persistence>,
-    #[serde(rename = "y")]
-    priority: Option<Priority>,
-    #[serde(rename = "e")]
-    expiry_ms: Option<ExpiryMs>,
-    #[serde(rename = "p", default)]
-    properties: Properties,
-    #[serde(rename = "k")]
-    routing_key: Option<RoutingKey>,
+    routing_key: Option<Cow<'a, RoutingKey>>,
 }
 
 impl Serialize for ExplicitMessage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = self.is_text.then(|| std::str::from_utf8(&self.body.0)).transpose();
         let text = text.map_err(ser::Error::custom)?;
-        let body_ref = self.body_ref.as_deref();
-        let binary = if self.is_text || body_ref.is_some() { None } else { Some(&self.body) };
         let own = self.own.as_deref();
-        let written = Written {
-            text,
-            binary,
-            body_ref,
-            headers: &self.headers,
-            correl_id: self.correl_id.as_ref(),
+        let form = Form {
+            text: text.map(Cow::Borrowed),
+            binary: (!self.is_text && self.body_ref.is_none()).then_some(Cow::Borrowed(&self.body)),
+            body_ref: self.body_ref.as_deref().map(Cow::Borrowed),
+            headers: Cow::Borrowed(&self.headers),
+            correl_id: self.correl_id.as_ref().map(Cow::Borrowed),
             persistence: own.and_then(|own| own.persistence),
             priority: own.and_then(|own| own.priority),
             expiry_ms: own.and_then(|own| own.expiry_ms),
-            properties: own.map(|own| &own.properties).filter(|properties| !properties.is_empty()),
-            routing_key: own.and_then(|own| own.routing_key.as_ref()),
+            properties: own.map(|own| Cow::Borrowed(&own.properties)).unwrap_or_default(),
+            routing_key: own.and_then(|own| own.routing_key.as_ref()).map(Cow::Borrowed),
         };
-        written.serialize(serializer)
+        form.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for ExplicitMessage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let read = Read::deserialize(deserializer)?;
-        let (body, is_text) = match (read.text, read.binary, &read.body_ref) {
-            (Some(text), None, None) => (Base64Bytes(text.into_bytes()), true),
-            (None, Some(bytes), None) => (bytes, false),
+        let form = Form::deserialize(deserializer)?;
+        let (body, is_text) = match (form.text, form.binary, &form.body_ref) {
+            (Some(text), None, None) => (Base64Bytes(text.into_owned().into_bytes()), true),
+            (None, Some(bytes), None) => (bytes.into_owned(), false),
             (None, None, Some(_)) => (Base64Bytes::default(), false),
             _ => return Err(de::Error::custom("a message has one of t, b and r")),
         };
         let own = OwnProps {
-            persistence: read.persistence,
-            priority: read.priority,
-            expiry_ms: read.expiry_ms,
-            properties: read.properties,
-            routing_key: read.routing_key,
+            persistence: form.persistence,
+            priority: form.priority,
+            expiry_ms: form.expiry_ms,
+            properties: form.properties.into_owned(),
+            routing_key: form.routing_key.map(Cow::into_owned),
         };
         Ok(Self {
             body,
             is_text,
-            body_ref: read.body_ref,
-            headers: read.headers,
-            correl_id: read.correl_id,
+            body_ref: form.body_ref.map(|digest| Box::new(digest.into_owned())),
+            headers: form.headers.into_owned(),
+            correl_id: form.correl_id.map(Cow::into_owned),
             own: own.boxed(),
         })
     }

@@ -73,7 +73,7 @@ pub use property_values::{
 pub use reach::Reach;
 pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
 pub use secret_ref::SecretRef;
-pub use shown::WithStoredBody;
+pub use shown::ShownMessage;
 pub use store_ref::{ObjectRef, StoreRef};
 pub use target::{AuthSpec, BrokerKind, Endpoint, SslSpec, Target, TargetError, TargetSpec, Tls};
 pub use template::{Template, TemplateError};

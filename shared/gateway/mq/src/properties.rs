@@ -39,6 +39,31 @@ macro_rules! properties {
     };
 }
 
+/// Makes [`Member`] of names and of fields in [`OwnProps`].
+macro_rules! members {
+    ($($variant:ident $name:literal $($field:ident).+;)*) => {
+        /// Member by which a request describes one message, and most of them all messages.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "docs/messages.md describes each member")]
+        pub enum Member {
+            $($variant,)*
+        }
+
+        impl Member {
+            /// Returns the name that requests give it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// Whether a message has the member itself.
+            pub(crate) const fn is_in(self, own: &OwnProps) -> bool {
+                match self { $(Self::$variant => own.$($field).+.is_some(),)* }
+            }
+        }
+    };
+}
+
 /// Makes [`Properties`], [`Member`] and [`Carriers`] of the table.
 macro_rules! declare {
     ({} $($variant:ident $property:ident: $type:ident, $name:literal $short:literal;)*) => {
@@ -69,50 +94,19 @@ macro_rules! declare {
                 Ok(())
             }
 
-            /// Bytes of the texts and ids of all properties.
-            pub(crate) fn text_bytes(&self) -> usize {
-                0_usize $(.saturating_add(self.$property.as_ref().map_or(0, Value::text_bytes)))*
-            }
-
             /// Every property, with the value that takes most bytes in an answer.
             #[cfg(test)]
             pub(crate) fn longest() -> Self {
-                Self { $($property: Some(Value::longest()),)* }
+                Self { $($property: Some(crate::property_values::longest()),)* }
             }
         }
 
-        /// Member by which a request describes all messages, or one of them.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[expect(missing_docs, reason = "docs/messages.md describes each member")]
-        pub enum Member {
-            Persistence,
-            Priority,
-            ExpiryMs,
-            $($variant,)*
-        }
-
-        impl Member {
-            /// Returns the name that requests give it.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self {
-                    Self::Persistence => "persistence",
-                    Self::Priority => "priority",
-                    Self::ExpiryMs => "expiryMs",
-                    $(Self::$variant => $name,)*
-                }
-            }
-
-            /// Whether a message has the member itself.
-            #[must_use]
-            pub const fn is_in(self, own: &OwnProps) -> bool {
-                match self {
-                    Self::Persistence => own.persistence.is_some(),
-                    Self::Priority => own.priority.is_some(),
-                    Self::ExpiryMs => own.expiry_ms.is_some(),
-                    $(Self::$variant => own.properties.$property.is_some(),)*
-                }
-            }
+        members! {
+            Persistence "persistence" persistence;
+            Priority "priority" priority;
+            ExpiryMs "expiryMs" expiry_ms;
+            RoutingKey "routingKey" routing_key;
+            $($variant $name properties.$property;)*
         }
 
         /// The carriers of one broker, all of which it has to name.

@@ -1,4 +1,4 @@
-//! Types of the values that properties have, and how answers show and count them.
+//! Types of the values that properties have, and how answers show them.
 
 use std::fmt;
 
@@ -34,34 +34,24 @@ bounded!(
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "IBM MQ's names")]
 pub enum MessageType {
-    Datagram,
-    Request,
-    Reply,
-    Report,
+    Datagram = 8,
+    Request = 1,
+    Reply = 2,
+    Report = 4,
 }
 
 impl MessageType {
     /// The number that stands for it at IBM MQ, from `MQMT_REQUEST` on.
     #[must_use]
     pub const fn as_number(self) -> i32 {
-        match self {
-            Self::Request => 1,
-            Self::Reply => 2,
-            Self::Report => 4,
-            Self::Datagram => 8,
-        }
+        self as i32
     }
 
     /// The type that a number of IBM MQ stands for.
     #[must_use]
-    pub const fn from_number(number: i32) -> Option<Self> {
-        match number {
-            1 => Some(Self::Request),
-            2 => Some(Self::Reply),
-            4 => Some(Self::Report),
-            8 => Some(Self::Datagram),
-            _ => None,
-        }
+    pub fn from_number(number: i32) -> Option<Self> {
+        let all = [Self::Datagram, Self::Request, Self::Reply, Self::Report];
+        all.into_iter().find(|known| known.as_number() == number)
     }
 }
 
@@ -125,65 +115,19 @@ impl<'de> Visitor<'de> for GroupIds {
     }
 }
 
-/// Value of a property, as answers show it and count its bytes.
+/// Value of a property, as answers show it.
 pub(crate) trait Value: Serialize {
     /// The form in which answers have the value.
     fn shown(&self) -> impl Serialize {
         self
     }
-
-    /// Bytes of the value's text or id. The bound of a message's size has room for anything else.
-    fn text_bytes(&self) -> usize {
-        0
-    }
-
-    /// The value that takes most bytes in an answer.
-    #[cfg(test)]
-    fn longest() -> Self;
 }
 
-impl Value for MessageType {
-    #[cfg(test)]
-    fn longest() -> Self {
-        Self::Datagram
-    }
-}
-
-impl Value for MqLong {
-    #[cfg(test)]
-    fn longest() -> Self {
-        Self(Self::MIN)
-    }
-}
-
-impl Value for Time {
-    #[cfg(test)]
-    fn longest() -> Self {
-        Self::from_seconds(u64::MAX)
-    }
-}
-
-impl Value for PropertyText {
-    fn text_bytes(&self) -> usize {
-        self.len()
-    }
-
-    #[cfg(test)]
-    fn longest() -> Self {
-        Self("\u{1}".repeat(Self::MAX_BYTES))
-    }
-}
-
-impl Value for ReplyQueueManager {
-    fn text_bytes(&self) -> usize {
-        self.len()
-    }
-
-    #[cfg(test)]
-    fn longest() -> Self {
-        Self("Q".repeat(Self::MAX_BYTES))
-    }
-}
+impl Value for MessageType {}
+impl Value for MqLong {}
+impl Value for PropertyText {}
+impl Value for ReplyQueueManager {}
+impl Value for Time {}
 
 /// A group as answers show it: with every member.
 #[derive(Serialize)]
@@ -198,17 +142,19 @@ impl Value for Group {
         let Self { id, sequence, last } = self;
         ShownGroup { id, sequence: *sequence, last: *last }
     }
+}
 
-    fn text_bytes(&self) -> usize {
-        match &self.id {
-            GroupId::Text(text) => text.len(),
-            GroupId::Bytes(bytes) => bytes.0.len(),
-        }
-    }
-
-    #[cfg(test)]
-    fn longest() -> Self {
-        let id = GroupId::Bytes(crate::Base64Bytes(vec![0xff; 24]));
-        Self { id, sequence: Some(GroupSequence(GroupSequence::MAX)), last: true }
-    }
+/// The value of a type that takes most bytes in an answer.
+#[cfg(test)]
+pub(crate) fn longest<T: serde::de::DeserializeOwned>() -> T {
+    let id = serde_json::json!({"base64": crate::Base64Bytes::encode(&[0xff; 24])});
+    let values: [serde_json::Value; 6] = [
+        "\u{1}".repeat(255).into(),
+        "Q".repeat(48).into(),
+        u64::MAX.to_string().into(),
+        "datagram".into(),
+        i32::MIN.into(),
+        serde_json::json!({"id": id, "sequence": 999_999_999, "last": true}),
+    ];
+    values.into_iter().find_map(|value| serde_json::from_value(value).ok()).unwrap()
 }

@@ -10,7 +10,7 @@ use crate::header_value::{HeaderValue, Weight};
 use crate::message::{BodyAsText, ReceivedMessage, StoredBody};
 
 /// Form in which a response shows a body.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum ShownBody<'a> {
     Base64(&'a str),
     Stored(&'a StoredBody),
@@ -32,10 +32,12 @@ impl ReceivedMessage {
     /// Lambda carries a response's body as a JSON string.
     #[must_use]
     pub fn carried_size(&self) -> usize {
-        carried(base64_bytes::encoded_len(self.body.0.len()), &WithoutBase64(self))
+        // The longest part's length is known without writing it: nothing in base64 is escaped.
+        carried(base64_bytes::encoded_len(self.body.0.len()), &self.shown(ShownBody::Base64("")))
     }
 
-    /// At least [`carried_size`](Self::carried_size), and known without writing JSON.
+    /// At least [`carried_size`](Self::carried_size), and known without writing more JSON than that
+    /// of the properties, whose values orders have in the same form.
     #[must_use]
     pub fn carried_at_most(&self) -> usize {
         if !self.deaths.is_empty() || !self.unreadable.0.is_empty() {
@@ -54,9 +56,9 @@ impl ReceivedMessage {
             value.weigh().plus(Weight { values: 0, bytes: name.len() })
         };
         let headers = self.headers.iter().map(header).fold(Weight::default(), Weight::plus);
-        let others = [text, self.properties.text_bytes(), headers.bytes];
-        let bytes = texts.into_iter().chain(ids).chain(others).fold(0, usize::saturating_add);
-        base64_bytes::encoded_len(self.body.0.len())
+        let bytes = texts.into_iter().chain(ids).chain([text, headers.bytes]);
+        let bytes = bytes.fold(0, usize::saturating_add);
+        carried(base64_bytes::encoded_len(self.body.0.len()), &self.properties)
             .saturating_add(bytes.saturating_mul(LONGEST_CHARACTER))
             .saturating_add(headers.values.saturating_mul(LONGEST_VALUE))
             .saturating_add(LONGEST_MEMBERS)
@@ -80,18 +82,47 @@ impl ReceivedMessage {
 
     /// The message as a response shows it that does not carry its body.
     #[must_use]
-    pub const fn with_stored_body<'a>(&'a self, body: &'a StoredBody) -> WithStoredBody<'a> {
-        WithStoredBody { message: self, body }
+    pub const fn with_stored_body<'a>(&'a self, body: &'a StoredBody) -> ShownMessage<'a> {
+        self.shown(ShownBody::Stored(body))
     }
 
-    fn write<S: Serializer>(&self, serializer: S, body: ShownBody<'_>) -> Result<S::Ok, S::Error> {
+    const fn shown<'a>(&'a self, body: ShownBody<'a>) -> ShownMessage<'a> {
+        ShownMessage { message: self, body }
+    }
+}
+
+impl Serialize for ReceivedMessage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.shown(ShownBody::Base64(&Base64Bytes::encode(&self.body.0))).serialize(serializer)
+    }
+}
+
+/// A message as a response shows it, with its body or with the place of its body.
+#[derive(Clone, Copy, Debug)]
+pub struct ShownMessage<'a> {
+    message: &'a ReceivedMessage,
+    body: ShownBody<'a>,
+}
+
+impl ShownMessage<'_> {
+    /// Counts the bytes that the message takes in a response: see
+    /// [`ReceivedMessage::carried_size`].
+    #[must_use]
+    pub fn carried_size(&self) -> usize {
+        carried(0, self)
+    }
+}
+
+impl Serialize for ShownMessage<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { message, body } = self;
         let mut json = serializer.serialize_map(None)?;
-        json.serialize_entry("msgIdBase64", &self.msg_id.as_deref().map(Base64Bytes::encode))?;
-        json.serialize_entry("correlIdBase64", &self.correl_id.as_deref().map(Base64Bytes::encode))?;
+        json.serialize_entry("msgIdBase64", &message.msg_id.as_deref().map(Base64Bytes::encode))?;
+        json.serialize_entry("correlIdBase64", &message.correl_id.as_deref().map(Base64Bytes::encode))?;
         match body {
             ShownBody::Base64(base64) => {
                 json.serialize_entry("bodyBase64", base64)?;
-                if let Some(text) = self.body_text() {
+                if let Some(text) = message.body_text() {
                     json.serialize_entry("bodyText", text)?;
                 }
             }
@@ -102,67 +133,29 @@ impl ReceivedMessage {
                 json.serialize_entry("bodySha256", sha256)?;
             }
         }
-        json.serialize_entry("headers", &self.headers)?;
-        json.serialize_entry("persistence", &self.persistence)?;
-        json.serialize_entry("priority", &self.priority)?;
-        json.serialize_entry("expiryMs", &self.expiry_ms)?;
-        json.serialize_entry("backoutCount", &self.backout_count)?;
-        json.serialize_entry("putAt", &self.put_at.map(|at| format!("{at:.3}")))?;
-        json.serialize_entry("format", &self.format)?;
-        self.properties.show(&mut json)?;
-        json.serialize_entry("exchange", &self.exchange)?;
-        json.serialize_entry("routingKey", &self.routing_key)?;
-        json.serialize_entry("userId", &self.user_id)?;
-        json.serialize_entry("redelivered", &self.redelivered)?;
-        json.serialize_entry("deliveryCount", &self.delivery_count)?;
-        json.serialize_entry("deaths", &self.deaths)?;
-        json.serialize_entry("ccsid", &self.ccsid)?;
-        json.serialize_entry("encoding", &self.encoding)?;
-        if let Some(cluster) = &self.cluster_id {
+        json.serialize_entry("headers", &message.headers)?;
+        json.serialize_entry("persistence", &message.persistence)?;
+        json.serialize_entry("priority", &message.priority)?;
+        json.serialize_entry("expiryMs", &message.expiry_ms)?;
+        json.serialize_entry("backoutCount", &message.backout_count)?;
+        json.serialize_entry("putAt", &message.put_at.map(|at| format!("{at:.3}")))?;
+        json.serialize_entry("format", &message.format)?;
+        message.properties.show(&mut json)?;
+        json.serialize_entry("exchange", &message.exchange)?;
+        json.serialize_entry("routingKey", &message.routing_key)?;
+        json.serialize_entry("userId", &message.user_id)?;
+        json.serialize_entry("redelivered", &message.redelivered)?;
+        json.serialize_entry("deliveryCount", &message.delivery_count)?;
+        json.serialize_entry("deaths", &message.deaths)?;
+        json.serialize_entry("ccsid", &message.ccsid)?;
+        json.serialize_entry("encoding", &message.encoding)?;
+        if let Some(cluster) = &message.cluster_id {
             json.serialize_entry("clusterId", cluster)?;
         }
-        if !self.unreadable.0.is_empty() {
-            json.serialize_entry("unreadable", &self.unreadable)?;
+        if !message.unreadable.0.is_empty() {
+            json.serialize_entry("unreadable", &message.unreadable)?;
         }
         json.end()
-    }
-}
-
-impl Serialize for ReceivedMessage {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.write(serializer, ShownBody::Base64(&Base64Bytes::encode(&self.body.0)))
-    }
-}
-
-/// A message whose body a response names and does not carry.
-#[derive(Clone, Copy, Debug)]
-pub struct WithStoredBody<'a> {
-    message: &'a ReceivedMessage,
-    body: &'a StoredBody,
-}
-
-impl WithStoredBody<'_> {
-    /// Counts the bytes that the message takes in a response: see
-    /// [`ReceivedMessage::carried_size`].
-    #[must_use]
-    pub fn carried_size(&self) -> usize {
-        carried(0, self)
-    }
-}
-
-impl Serialize for WithStoredBody<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.message.write(serializer, ShownBody::Stored(self.body))
-    }
-}
-
-/// A message without the longest part of its JSON, whose length is known without writing it:
-/// nothing in base64 is escaped.
-struct WithoutBase64<'a>(&'a ReceivedMessage);
-
-impl Serialize for WithoutBase64<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.write(serializer, ShownBody::Base64(""))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Error for a member of a request that RabbitMQ cannot carry.
 
-use mq::{BrokerError, Outgoing, Uncarried};
+use mq::{BrokerError, Member, Outgoing, Uncarried};
 
 /// Description of the problem, and a JSON pointer to the member in the request. The pointer is
 /// missing only if the value may come from a profile.
@@ -16,8 +16,7 @@ impl Misfit {
         (outgoing, index): (&Outgoing, u64),
         Uncarried { member, detail }: Uncarried,
     ) -> Self {
-        let pointer = outgoing.pointer(index, member.name(), |own| member.is_in(own));
-        Self { pointer: Some(pointer), detail }
+        Self { pointer: Some(outgoing.pointer(index, member, None)), detail }
     }
 
     /// Error about the correlation id of the message at `index`.
@@ -33,12 +32,9 @@ impl Misfit {
     /// About the routing key of the message at `index`. If it is the target's, it may be a
     /// profile's, and there is nothing to point to.
     pub(crate) fn routing_key((outgoing, index): (&Outgoing, u64), detail: impl Into<String>) -> Self {
-        let mut is_own = false;
-        let pointer = outgoing.pointer(index, "routingKey", |own| {
-            is_own = own.routing_key.is_some();
-            is_own
-        });
-        Self { pointer: is_own.then_some(pointer), detail: detail.into() }
+        let key = Member::RoutingKey;
+        let pointer = outgoing.has_own(index, key).then(|| outgoing.pointer(index, key, None));
+        Self { pointer, detail: detail.into() }
     }
 }
 

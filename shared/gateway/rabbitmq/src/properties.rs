@@ -36,6 +36,16 @@ const MESSAGE_TYPE: &str = "JMS_IBM_MsgType";
 /// channel without such a consumer.
 const DIRECT_REPLY_TO: &str = "amq.rabbitmq.reply-to";
 
+/// Carrier of a property that IBM MQ alone has.
+macro_rules! none {
+    ($member:ident) => {
+        Carrier {
+            write: |_, _| Err(format!("RabbitMQ has no property `{}`", Member::$member.name())),
+            read: |_| None,
+        }
+    };
+}
+
 /// The mapping. A header that is not as it would be written stays a header and nothing else.
 pub(crate) static CARRIERS: Carriers<Put, Got> = Carriers {
     reply_to: Carrier {
@@ -47,7 +57,7 @@ pub(crate) static CARRIERS: Carriers<Put, Got> = Carriers {
         },
         read: |got| text(got.amqp.reply_to()),
     },
-    reply_to_queue_manager: none(|_, _| lacks(Member::ReplyToQueueManager)),
+    reply_to_queue_manager: none!(ReplyToQueueManager),
     message_type: Carrier {
         write: |message_type, put| put.header(MESSAGE_TYPE, AMQPValue::LongInt(message_type.as_number())),
         read: |got| match got.headers.get(MESSAGE_TYPE)? {
@@ -79,18 +89,9 @@ pub(crate) static CARRIERS: Carriers<Put, Got> = Carriers {
         },
         read: |got| got.amqp.timestamp().map(Time::from_seconds),
     },
-    report: none(|_, _| lacks(Member::Report)),
-    feedback: none(|_, _| lacks(Member::Feedback)),
+    report: none!(Report),
+    feedback: none!(Feedback),
 };
-
-/// Carrier of a property that IBM MQ alone has.
-const fn none<T>(refuse: fn(&T, &mut Put) -> Result<(), String>) -> Carrier<T, Put, Got> {
-    Carrier { write: refuse, read: |_| None }
-}
-
-fn lacks(member: Member) -> Result<(), String> {
-    Err(format!("RabbitMQ has no property `{}`", member.name()))
-}
 
 impl Put {
     fn text(

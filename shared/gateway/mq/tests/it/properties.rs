@@ -66,15 +66,6 @@ fn what_a_message_says_of_itself_wins_and_the_rest_holds_for_it() {
 }
 
 #[test]
-fn the_properties_of_a_message_replace_those_of_all() {
-    let own = OwnProps { properties: some(" own"), ..OwnProps::default() };
-    let props = MqProps { properties: Box::new(some(" of all")), ..MqProps::default() };
-    assert_eq!(*outgoing(props, own).props_of(1).properties, some(" own"));
-    let own = OwnProps { properties: some(" own"), ..OwnProps::default() };
-    assert_eq!(*outgoing(MqProps::default(), own).props_of(1).properties, some(" own"));
-}
-
-#[test]
 fn a_priority_of_any_message_is_noticed() {
     let own =
         |value: i64| OwnProps { priority: Some(Priority::try_from(value).unwrap()), ..OwnProps::default() };
