@@ -143,7 +143,7 @@ async fn what_was_put_under_another_limit_is_replayed() {
         retention: Duration::from_secs(600),
     };
     let Claimed::Execute(execution) = store.claim(&claim).await.unwrap() else { panic!("it was claimed") };
-    store.end(&execution, &Outcome::Completed(Reply::json(201, &done))).await;
+    store.end(&execution, &Outcome::Completed(Reply::json(201, &done))).await.unwrap();
     let replay = gateway.produce(key, &body).await;
     let seen = (replay.status, replay.header("idempotent-replay"), replay.json());
     assert_eq!(seen, (201, Some("true"), done));

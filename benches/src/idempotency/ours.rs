@@ -71,7 +71,7 @@ async fn handle(store: &Store, request: &str, response: &Reply) -> Result<Job, E
     match store.claim(&claim).await.map_err(|error| unexpected(&error))? {
         Claimed::Execute(execution) => {
             let outcome = Outcome::Completed(response.clone());
-            match store.finish(&execution, &outcome).await.map_err(|error| unexpected(&error))? {
+            match store.end(&execution, &outcome).await.map_err(|error| unexpected(&error))? {
                 WriteOutcome::Applied => Ok(Job::New),
                 WriteOutcome::Fenced => Err(Error::Unexpected("an execution was fenced".to_owned())),
             }

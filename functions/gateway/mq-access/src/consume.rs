@@ -114,9 +114,9 @@ impl MqAccess {
         };
         let response = answer(consumed)?;
         let why = match self.store.end(execution, &Outcome::Completed(response.clone())).await {
-            Some(WriteOutcome::Applied) => return Ok(response),
-            Some(WriteOutcome::Fenced) => "another attempt with this key has taken over",
-            None => "the idempotency store did not confirm it",
+            Ok(WriteOutcome::Applied) => return Ok(response),
+            Ok(WriteOutcome::Fenced) => "another attempt with this key has taken over",
+            Err(_) => "the idempotency store did not confirm it",
         };
         let mut consumed = consumed.clone();
         consumed.warnings.push(format!(

@@ -221,8 +221,8 @@ impl MqAccess {
     /// done all the same, but the response is that one's: no replay would ever repeat ours.
     async fn end(&self, execution: &Execution, outcome: &Outcome, reply: Reply) -> Result<Reply, Problem> {
         match self.store.end(execution, outcome).await {
-            Some(WriteOutcome::Fenced) => Err(taken_over()),
-            Some(WriteOutcome::Applied) | None => Ok(reply),
+            Ok(WriteOutcome::Fenced) => Err(taken_over()),
+            Ok(WriteOutcome::Applied) | Err(_) => Ok(reply),
         }
     }
 
@@ -240,7 +240,7 @@ impl MqAccess {
 
     async fn fail_with(&self, execution: &Execution, problem: &Problem, progress: Progress, in_doubt: u64) {
         let outcome = Outcome::Failed { error: problem.to_string(), progress, in_doubt };
-        self.store.end(execution, &outcome).await;
+        let _ = self.store.end(execution, &outcome).await;
     }
 }
 

@@ -52,20 +52,14 @@ pub async fn once(
         Granted::Execution(execution) => execution,
         Granted::Answer(reply) => return Ok(reply),
     };
-    match work(&execution).await {
-        Ok(Done::Record(reply)) => {
-            store.end(&execution, &Outcome::Completed(reply.clone())).await;
-            Ok(reply)
-        }
-        Ok(Done::Recorded(reply)) => Ok(reply),
-        Err(NotDone::Failed(problem)) => {
-            let outcome =
-                Outcome::Failed { error: problem.to_string(), progress: execution.progress, in_doubt: 0 };
-            store.end(&execution, &outcome).await;
-            Err(problem)
-        }
-        Err(NotDone::InDoubt(problem)) => Err(problem),
-    }
+    let (outcome, answer) = match work(&execution).await {
+        Ok(Done::Record(reply)) => (Outcome::Completed(reply.clone()), Ok(reply)),
+        Ok(Done::Recorded(reply)) => return Ok(reply),
+        Err(NotDone::Failed(problem)) => (execution.failed(&problem), Err(problem)),
+        Err(NotDone::InDoubt(problem)) => return Err(problem),
+    };
+    let _ = store.end(&execution, &outcome).await;
+    answer
 }
 
 /// Outcome of a claim.
@@ -85,8 +79,8 @@ async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, P
         Claimed::InDoubt { execution, response } => {
             let outcome = Outcome::Completed(response.clone());
             match store.end(&execution, &outcome).await {
-                Some(WriteOutcome::Fenced) => Err(in_progress(Duration::from_secs(1))),
-                Some(WriteOutcome::Applied) | None => Ok(Granted::Answer(response)),
+                Ok(WriteOutcome::Fenced) => Err(in_progress(Duration::from_secs(1))),
+                Ok(WriteOutcome::Applied) | Err(_) => Ok(Granted::Answer(response)),
             }
         }
         Claimed::Conflict => {

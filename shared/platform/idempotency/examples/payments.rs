@@ -111,7 +111,7 @@ async fn execute(store: &Store, execution: &Execution, body: &Value, bank: Bank)
         if matches!(bank, Bank::DownAfter(paid) if progress.done >= paid) {
             let failed =
                 Outcome::Failed { error: "the bank does not answer".to_owned(), progress, in_doubt: 0 };
-            store.finish(execution, &failed).await?;
+            store.end(execution, &failed).await?;
             return Ok(format!("503 {} of {orders} paid, the rest on a retry", progress.done));
         }
         progress = progress.advanced(progress.done + 1, 0);
@@ -121,7 +121,7 @@ async fn execute(store: &Store, execution: &Execution, body: &Value, bank: Bank)
     let body = json!({"paid": orders, "receipt": Uuid::new_v4()}).to_string();
     let response = Reply { status: 201, body, ..Reply::default() };
     let answer = format!("{} {}", response.status, response.body);
-    store.finish(execution, &Outcome::Completed(response)).await?;
+    store.end(execution, &Outcome::Completed(response)).await?;
     Ok(answer)
 }
 

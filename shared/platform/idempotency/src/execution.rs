@@ -1,5 +1,6 @@
 //! The right to execute, as it travels to the function that does the work.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use api::Reply;
@@ -116,6 +117,12 @@ impl Execution {
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now.as_millisecond() > self.start_before
+    }
+
+    /// Returns the outcome of an execution that did nothing beyond what its record knows.
+    #[must_use]
+    pub fn failed(&self, error: &impl Display) -> Outcome {
+        Outcome::Failed { error: error.to_string(), progress: self.progress, in_doubt: 0 }
     }
 
     pub(crate) fn token(&self) -> Token {

@@ -2,8 +2,8 @@
 //! executed.
 //!
 //! The function that takes a request [claims](Store::claim) its record with one conditional write
-//! that reads nothing. The function that executes the work [finishes](Store::finish) the record
-//! with a second write, under the owner and the attempt of its claim. A slow first execution cannot
+//! that reads nothing. The function that executes the work [ends](Store::end) the record with a
+//! second write, under the owner and the attempt of its claim. A slow first execution cannot
 //! overwrite its successor's result, and a key that was used with another body is always refused.
 //!
 //! ```no_run
@@ -28,7 +28,7 @@
 //! match store.claim(&request).await? {
 //!     Claimed::Execute(execution) => {
 //!         let response = Reply { status: 201, body: "{}".to_owned(), ..Reply::default() };
-//!         store.finish(&execution, &Outcome::Completed(response)).await?;
+//!         store.end(&execution, &Outcome::Completed(response)).await?;
 //!     }
 //!     Claimed::Replay { response, .. } => println!("{}", response.body),
 //!     other => println!("refused: {other:?}"),

@@ -60,18 +60,13 @@ impl Store {
                 return Err(OnceError::Conflict);
             }
         };
-        match work(&execution).await {
-            Ok(()) => {
-                let nothing = Reply { status: 204, ..Reply::default() };
-                self.end(&execution, &Outcome::Completed(nothing)).await;
-                Ok(Delivery::Executed)
-            }
-            Err(error) => {
-                let outcome =
-                    Outcome::Failed { error: error.to_string(), progress: execution.progress, in_doubt: 0 };
-                self.end(&execution, &outcome).await;
-                Err(OnceError::Work(error))
-            }
-        }
+        let done = work(&execution).await;
+        let outcome = match &done {
+            Ok(()) => Outcome::Completed(Reply { status: 204, ..Reply::default() }),
+            Err(error) => execution.failed(error),
+        };
+        // The delivery's result is the work's, whether the record could be written or not.
+        let _ = self.end(&execution, &outcome).await;
+        done.map(|()| Delivery::Executed).map_err(OnceError::Work)
     }
 }

@@ -310,8 +310,21 @@ impl Store {
     /// owner and attempt. The retention counts from then on.
     ///
     /// # Errors
-    /// If the store cannot be reached; the record is then left to its lease.
-    pub async fn finish(&self, execution: &Execution, outcome: &Outcome) -> Result<WriteOutcome, StoreError> {
+    /// When the record could not be written, which the log says: its lease will expire, and the
+    /// work stays done.
+    pub async fn end(&self, execution: &Execution, outcome: &Outcome) -> Result<WriteOutcome, StoreError> {
+        self.write_end(execution, outcome).await.inspect_err(|error| {
+            let error: &dyn std::error::Error = error;
+            tracing::error!(
+                event_type = "idempotency.unavailable",
+                trace_id = execution.trace_id,
+                error,
+                "cannot finish the idempotency record; its lease will expire"
+            );
+        })
+    }
+
+    async fn write_end(&self, execution: &Execution, outcome: &Outcome) -> Result<WriteOutcome, StoreError> {
         let (token, retention) = (execution.token(), execution.retention());
         let response = match outcome {
             Outcome::Completed(response) => {
@@ -347,26 +360,8 @@ impl Store {
         Ok(if noted.await? { WriteOutcome::Applied } else { WriteOutcome::Fenced })
     }
 
-    /// Ends an execution by [`finish`](Self::finish). `None` if the record could not be written:
-    /// its lease will expire, and the work stays done.
-    pub async fn end(&self, execution: &Execution, outcome: &Outcome) -> Option<WriteOutcome> {
-        let finished = self.finish(execution, outcome).await;
-        finished
-            .inspect_err(|error| {
-                let error: &dyn std::error::Error = error;
-                tracing::error!(
-                    event_type = "idempotency.unavailable",
-                    trace_id = execution.trace_id,
-                    error,
-                    "cannot finish the idempotency record of request {}; its lease will expire: {error}",
-                    execution.trace_id
-                );
-            })
-            .ok()
-    }
-
-    /// Sends a write of the execution's own. A write that is found to be done already lost only its
-    /// response.
+    /// Sends a write of the execution's own. One that finds itself already done lost only its
+    /// answer.
     async fn settle(
         &self,
         execution: &Execution,

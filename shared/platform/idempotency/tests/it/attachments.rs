@@ -30,7 +30,7 @@ async fn it_can_be_had_from_the_stored_response_on_and_by_its_tenant_alone() {
     assert_eq!(url(&place, "tenant", &id).await, None, "no response names it yet");
     place.store.prepare(&execution, &prepared("done")).await.unwrap();
     assert!(url(&place, "tenant", &id).await.is_some());
-    place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap();
+    place.store.end(&execution, &Outcome::AsPrepared).await.unwrap();
     let signed = url(&place, "tenant", &id.to_string().parse().unwrap()).await.unwrap();
     assert!(signed.contains("X-Amz-Expires=5&"), "{signed}");
     assert_eq!(url(&place, "another", &id).await, None);

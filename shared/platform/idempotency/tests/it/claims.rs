@@ -20,7 +20,7 @@ async fn what_is_done_is_replayed_and_another_body_is_refused_in_every_state() {
     assert!(matches!(place.store.claim(&asked.request()).await.unwrap(), Claimed::InProgress { .. }));
     place.store.prepare(&execution, &prepared("done")).await.unwrap();
     assert_eq!(place.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
-    place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap();
+    place.store.end(&execution, &Outcome::AsPrepared).await.unwrap();
     assert_eq!(place.replayed(&asked).await, prepared("done").into_response());
     assert_eq!(place.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
     let expected = [
@@ -57,7 +57,7 @@ async fn a_caller_with_other_rights_is_refused_in_every_state() {
     refuses_others().await;
     place.store.prepare(&execution, &prepared("done")).await.unwrap();
     refuses_others().await;
-    place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap();
+    place.store.end(&execution, &Outcome::AsPrepared).await.unwrap();
     refuses_others().await;
     assert!(matches!(place.store.claim(&with(Some(&mine))).await.unwrap(), Claimed::Replay { .. }));
     place.remove().await;
@@ -72,7 +72,7 @@ async fn a_takeover_keeps_whose_record_it_is() {
     let claimed = async |rights| place.store.claim(&with(rights)).await.unwrap();
     let Claimed::Execute(first) = claimed(Some(&mine)).await else { panic!() };
     let failed = Outcome::Failed { error: String::new(), progress: Progress::default(), in_doubt: 0 };
-    place.store.finish(&first, &failed).await.unwrap();
+    place.store.end(&first, &failed).await.unwrap();
     assert_eq!(claimed(Some(&others)).await, Claimed::OtherRights);
     assert!(matches!(claimed(Some(&mine)).await, Claimed::Execute(second) if second.earlier_attempts() == 1));
     assert_eq!(claimed(Some(&others)).await, Claimed::OtherRights);
@@ -84,7 +84,7 @@ async fn a_record_that_names_no_rights_answers_every_caller() {
     let place = Place::make().await;
     let asked = Asked::new(&json!({}));
     let execution = place.execution(&asked).await;
-    place.store.finish(&execution, &Outcome::Completed(response("done"))).await.unwrap();
+    place.store.end(&execution, &Outcome::Completed(response("done"))).await.unwrap();
     let rights = Fingerprint::of(&json!("mine")).unwrap();
     for rights in [None, Some(&rights)] {
         let claimed = place.store.claim(&ClaimRequest { rights, ..asked.request() }).await.unwrap();
@@ -108,11 +108,11 @@ async fn an_execution_that_was_taken_over_writes_nothing_more() {
     let failed = Outcome::Failed { error: "late".to_owned(), progress: late, in_doubt: 0 };
     assert_eq!(place.store.checkpoint(&first, late).await.unwrap(), WriteOutcome::Fenced);
     assert_eq!(place.store.prepare(&first, &prepared("late")).await.unwrap(), WriteOutcome::Fenced);
-    assert_eq!(place.store.finish(&first, &failed).await.unwrap(), WriteOutcome::Fenced);
+    assert_eq!(place.store.end(&first, &failed).await.unwrap(), WriteOutcome::Fenced);
     let done = Outcome::Completed(response("late"));
-    assert_eq!(place.store.finish(&first, &done).await.unwrap(), WriteOutcome::Fenced);
+    assert_eq!(place.store.end(&first, &done).await.unwrap(), WriteOutcome::Fenced);
     let done = Outcome::Completed(response("in time"));
-    assert_eq!(place.store.finish(&second, &done).await.unwrap(), WriteOutcome::Applied);
+    assert_eq!(place.store.end(&second, &done).await.unwrap(), WriteOutcome::Applied);
     assert_eq!(place.replayed(&asked).await, response("in time"));
     let heard = place.heard();
     assert_eq!(heard.iter().filter(|event| **event == AuditEvent::Fenced).count(), 4, "{heard:?}");
@@ -144,10 +144,7 @@ async fn a_write_that_is_sent_twice_is_one_write() {
         assert_eq!(place.store.prepare(&execution, &prepared("done")).await.unwrap(), WriteOutcome::Applied);
     }
     for _ in 0..2 {
-        assert_eq!(
-            place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap(),
-            WriteOutcome::Applied
-        );
+        assert_eq!(place.store.end(&execution, &Outcome::AsPrepared).await.unwrap(), WriteOutcome::Applied);
     }
     place.remove().await;
 }
@@ -160,7 +157,7 @@ async fn a_failure_keeps_the_checkpoint_and_what_is_in_doubt() {
     let progress = Progress { done: 4, in_doubt: 2, repeated: 1 };
     place
         .store
-        .finish(&first, &Outcome::Failed { error: "cut".to_owned(), progress, in_doubt: 2 })
+        .end(&first, &Outcome::Failed { error: "cut".to_owned(), progress, in_doubt: 2 })
         .await
         .unwrap();
     assert_eq!(place.execution(&asked).await.progress, progress);
@@ -179,8 +176,8 @@ async fn a_prepared_response_is_answered_after_its_lease_and_not_executed() {
         panic!("not in doubt");
     };
     assert_eq!(stored.body, r#"{"deliveryInDoubt":true,"text":"stored"}"#);
-    place.store.finish(&execution, &Outcome::Completed(response("in doubt"))).await.unwrap();
-    assert_eq!(place.store.finish(&first, &Outcome::AsPrepared).await.unwrap(), WriteOutcome::Fenced);
+    place.store.end(&execution, &Outcome::Completed(response("in doubt"))).await.unwrap();
+    assert_eq!(place.store.end(&first, &Outcome::AsPrepared).await.unwrap(), WriteOutcome::Fenced);
     assert_eq!(place.replayed(&asked).await, response("in doubt"));
     place.remove().await;
 }
@@ -193,7 +190,7 @@ async fn a_prepared_response_without_a_label_is_an_error_and_stays_as_it_is() {
     let asked = Asked::new(&json!({}));
     let execution = place.execution(&asked).await;
     let done = Outcome::Completed(response(r#"{"text":"stored","deliveryInDoubt":false}"#));
-    place.store.finish(&execution, &done).await.unwrap();
+    place.store.end(&execution, &done).await.unwrap();
     for _ in 0..2 {
         place.set(&asked, "status", AttributeValue::S("PREPARED".to_owned())).await;
         place.end_lease(&asked).await;
@@ -214,7 +211,7 @@ async fn a_record_that_is_kept_for_a_second_does_not_expire_before_its_lease() {
     let first = place.execution(&asked).await;
     does_not_expire_in_its_lease(&place, &asked).await;
     let failed = Outcome::Failed { error: String::new(), progress: Progress::default(), in_doubt: 0 };
-    place.store.finish(&first, &failed).await.unwrap();
+    place.store.end(&first, &failed).await.unwrap();
     place.execution(&asked).await;
     does_not_expire_in_its_lease(&place, &asked).await;
     place.remove().await;

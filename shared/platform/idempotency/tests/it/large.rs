@@ -24,7 +24,7 @@ fn noise(bytes: usize) -> String {
 async fn done(place: &Place, asked: &Asked, prepared: &Prepared) {
     let execution = place.execution(asked).await;
     place.store.prepare(&execution, prepared).await.unwrap();
-    place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap();
+    place.store.end(&execution, &Outcome::AsPrepared).await.unwrap();
 }
 
 #[tokio::test]
@@ -102,10 +102,10 @@ async fn a_response_that_could_not_be_read_again_is_not_stored() {
     let execution = place.execution(&asked).await;
     let most = 8 * 1024 * 1024;
     let too_large = Outcome::Completed(response("a".repeat(most + 1)));
-    let error = place.store.finish(&execution, &too_large).await.unwrap_err();
+    let error = place.store.end(&execution, &too_large).await.unwrap_err();
     assert!(matches!(error, StoreError::TooLarge { bytes } if bytes == most + 1), "{error}");
     let done = Outcome::Completed(response("a".repeat(most)));
-    assert_eq!(place.store.finish(&execution, &done).await.unwrap(), WriteOutcome::Applied);
+    assert_eq!(place.store.end(&execution, &done).await.unwrap(), WriteOutcome::Applied);
     assert_eq!(place.replayed(&asked).await.body.len(), most);
     place.remove().await;
 }
