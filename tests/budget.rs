@@ -79,7 +79,7 @@ async fn execute(
         return throttled;
     };
     let order: Value = serde_json::from_slice(request.body()).unwrap();
-    if order["work"].get("browse").is_some() {
+    if order["work"]["read"]["read"].get("browse").is_some() {
         let now = browsing.now.fetch_add(1, Ordering::SeqCst) + 1;
         browsing.peak.fetch_max(now, Ordering::SeqCst);
         wait.wait_for(|go| *go).await.unwrap();

@@ -1,8 +1,7 @@
 //! Whatever the contract lets in fits into one invocation of `mq-access`: an order takes no more
 //! bytes than its request did, but for its target and the right to execute it.
 
-use front::PlannedWork;
-
+use front::Action;
 use orders::{Work, WorkOrder};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -23,13 +22,10 @@ fn sample() -> WorkOrder {
 /// The order of a produce with this body, as it would be sent.
 fn order(body: &[u8]) -> WorkOrder {
     let WorkOrder { trace_id, tenant, work } = sample();
-    let Work::Produce { target, execution, .. } = work else { panic!("a produce") };
+    let Work::Change { target, execution, .. } = work else { panic!("a produce") };
     let [produce, ..] = OPERATIONS;
-    let work = match (produce.plan)(body).unwrap().work {
-        PlannedWork::Change(_, work) => work(target, execution),
-        PlannedWork::Read(_) => panic!("a produce changes something"),
-    };
-    WorkOrder { trace_id, tenant, work }
+    let Action::Change(_, change) = (produce.plan)(body).unwrap().action else { panic!("a change") };
+    WorkOrder { trace_id, tenant, work: Work::Change { target, execution, change } }
 }
 
 /// The number of bytes of the order of `body`, which arrives as it was sent.

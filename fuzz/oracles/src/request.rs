@@ -8,7 +8,7 @@ use api::json;
 use connection_test::ConnectionTestRequest;
 use consume::ConsumeRequest;
 use depth::DepthRequest;
-use front::{Operation, Plan, PlannedWork};
+use front::{Action, Operation, Plan};
 use move_messages::MoveRequest;
 use mq::{InlineTargets, Profile, Target};
 use orders::{Work, WorkOrder, from_target};
@@ -60,12 +60,12 @@ fn check_plan(plan: Plan, body: usize) {
         Ok(target) => target,
         Err(error) => return is_the_callers(&from_target(&error)),
     };
-    let WorkOrder { trace_id, tenant, work: Work::Produce { execution, .. } } = SAMPLE.clone() else {
+    let WorkOrder { trace_id, tenant, work: Work::Change { execution, .. } } = SAMPLE.clone() else {
         unreachable!("the sample is a produce")
     };
-    let work = match plan.work {
-        PlannedWork::Read(work) => work(target),
-        PlannedWork::Change(_, work) => work(target, execution),
+    let work = match plan.action {
+        Action::Read(read) => Work::Read { target, read },
+        Action::Change(_, change) => Work::Change { target, execution, change },
     };
     let order = WorkOrder { trace_id, tenant, work };
     let sent = serde_json::to_vec(&order).expect("every order can be written");

@@ -4,7 +4,7 @@
 use access::Scope;
 use api::{Problem, Route};
 use front::{KeyRule, Operation, Plan, QueueRule, TargetRequest};
-use orders::Work;
+use orders::Read;
 use serde::Deserialize;
 
 /// The body of a request. Without a queue, the last step is skipped.
@@ -19,6 +19,6 @@ impl Operation for ConnectionTestRequest {
     const QUEUE: QueueRule = QueueRule::Optional;
 
     fn plan(self) -> Result<Plan, Problem> {
-        Ok(Plan::read(self.0.into_named()?, |target| Work::Test { target }))
+        Ok(Plan::read(self.0.into_named()?, Read::Test))
     }
 }

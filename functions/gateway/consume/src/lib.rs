@@ -10,7 +10,7 @@ use mq::{
     Ack, AckMode, BackoutRule, ConsumeCommand, Large, MaxMessages, ProfileName, Selector, TargetSpec, TxSize,
     WaitSeconds, or_default,
 };
-use orders::{STORED_BODY, Work};
+use orders::{Change, Read, STORED_BODY};
 use serde::Deserialize;
 
 /// Type of a consume in idempotency records.
@@ -88,13 +88,8 @@ impl Operation for ConsumeRequest {
         };
         let named = NamedTarget::in_members(self.target_ref, self.target);
         Ok(match mode {
-            AckMode::Browse => Plan::read(named, |target| Work::Browse { target, command }),
-            AckMode::Take(_) => Plan::change(named, CONSUME, move |target, execution| Work::Consume {
-                target,
-                command,
-                large,
-                execution,
-            }),
+            AckMode::Browse => Plan::read(named, Read::Browse(command)),
+            AckMode::Take(_) => Plan::change(named, CONSUME, Change::Consume { command, large }),
         })
     }
 }
@@ -126,13 +121,25 @@ mod tests {
 
     #[test]
     fn a_browse_is_a_read_and_everything_else_a_change() {
-        assert_eq!(plan(json!({"targetRef": "local", "browseOnly": true})).unwrap().scope, Scope::MqRead);
-        for body in [
-            json!({"targetRef": "local"}),
-            json!({"targetRef": "local", "ack": "rollback", "large": "store"}),
-            json!({"targetRef": "local", "large": "refuse", "ack": "none"}),
+        let command = |mode| ConsumeCommand {
+            max_messages: MaxMessages::default(),
+            wait_seconds: WaitSeconds::default(),
+            mode,
+            selector: Selector::default(),
+            convert: false,
+            backout: BackoutRule::default(),
+            warnings: Vec::new(),
+        };
+        let named = NamedTarget::in_members(Some("local".to_owned().try_into().unwrap()), None);
+        let browse = plan(json!({"targetRef": "local", "browseOnly": true})).unwrap();
+        assert_eq!(browse, Plan::read(named.clone(), Read::Browse(command(AckMode::Browse))));
+        for (body, ack, large) in [
+            (json!({"targetRef": "local"}), Ack::Commit, Large::Refuse),
+            (json!({"targetRef": "local", "ack": "rollback", "large": "store"}), Ack::Rollback, Large::Store),
+            (json!({"targetRef": "local", "large": "refuse", "ack": "none"}), Ack::None, Large::Refuse),
         ] {
-            assert_eq!(plan(body).unwrap().scope, Scope::MqWrite);
+            let consume = Change::Consume { command: command(AckMode::Take(ack)), large };
+            assert_eq!(plan(body).unwrap(), Plan::change(named.clone(), CONSUME, consume));
         }
     }
 

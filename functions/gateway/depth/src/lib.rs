@@ -4,7 +4,7 @@
 use access::Scope;
 use api::{Problem, Route};
 use front::{KeyRule, Operation, Plan, QueueRule, TargetRequest};
-use orders::Work;
+use orders::Read;
 use serde::Deserialize;
 
 /// The body of a request.
@@ -19,6 +19,6 @@ impl Operation for DepthRequest {
     const QUEUE: QueueRule = QueueRule::Required;
 
     fn plan(self) -> Result<Plan, Problem> {
-        Ok(Plan::read(self.0.into_named()?, |target| Work::Depth { target }))
+        Ok(Plan::read(self.0.into_named()?, Read::Depth))
     }
 }

@@ -8,7 +8,7 @@ use api::{Problem, Route};
 use front::{Further, KeyRule, NamedTarget, Operation, Plan, QueueRule, TargetPlace};
 use idempotency::OperationType;
 use mq::{Destination, IdBytes, List, MaxMoves, MoveCommand, ProfileName, TargetSpec, or_default};
-use orders::Work;
+use orders::{Change, Read};
 use serde::Deserialize;
 
 use crate::destination::To;
@@ -65,9 +65,9 @@ impl Operation for MoveRequest {
             Destination::Origin => Further::Any,
         };
         let plan = if self.dry_run {
-            Plan::read(named, |target| Work::PreviewMove { target, command })
+            Plan::read(named, Read::PreviewMove(command))
         } else {
-            Plan::change(named, MOVE, |target, execution| Work::Move { target, command, execution })
+            Plan::change(named, MOVE, Change::Move(command))
         };
         Ok(plan.reaching(further))
     }
@@ -85,12 +85,19 @@ mod tests {
 
     #[test]
     fn a_dry_run_is_a_read_and_everything_else_a_change() {
-        let from = json!({"targetRef": "local", "target": {"queue": "ORDERS.DLQ"}});
+        let from = json!({"targetRef": "local"});
+        let named = NamedTarget {
+            place: TargetPlace::From,
+            ..NamedTarget::in_members(Some("local".to_owned().try_into().unwrap()), None)
+        };
+        let command = |to| MoveCommand { to, max: MaxMoves::default(), msg_ids: None };
         let dry = plan(json!({"from": from, "to": "origin", "dryRun": true})).unwrap();
-        assert_eq!((dry.scope, dry.further), (Scope::MqRead, Further::Any));
-        let queue = plan(json!({"from": from, "to": {"queue": "ORDERS"}})).unwrap();
+        let preview = Read::PreviewMove(command(Destination::Origin));
+        assert_eq!(dry, Plan::read(named.clone(), preview).reaching(Further::Any));
+        let to_queue = plan(json!({"from": from, "to": {"queue": "ORDERS"}})).unwrap();
         let orders = mq::QueueName::try_from("ORDERS".to_owned()).unwrap();
-        assert_eq!((queue.scope, queue.further), (Scope::MqWrite, Further::Queue(orders)));
+        let change = Change::Move(command(Destination::Queue(orders.clone())));
+        assert_eq!(to_queue, Plan::change(named, MOVE, change).reaching(Further::Queue(orders)));
     }
 
     #[test]

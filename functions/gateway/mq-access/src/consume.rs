@@ -31,14 +31,14 @@ impl MqAccess {
     /// between leaves an object that no response names.
     pub(crate) async fn consume(
         &self,
-        target: Target,
+        target: &Target,
         (command, large): (&ConsumeCommand, Large),
         execution: &Execution,
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
-        let (ready, unit) = match self.fetched(target, command, large, deadline).await {
-            Ok(fetched) => fetched,
+        let unit = match self.fetched(target, command, large, deadline).await {
+            Ok(unit) => unit,
             Err(problem) => {
                 self.fail(execution, &problem).await;
                 return Err(problem);
@@ -46,7 +46,7 @@ impl MqAccess {
         };
         let settlement = match command.mode {
             AckMode::Take(Ack::None) => {
-                return self.removed(&ready.target, command, unit.consumed(), execution, started).await;
+                return self.removed(target, command, unit.consumed(), execution, started).await;
             }
             AckMode::Take(Ack::Commit) => Settlement::Removed,
             AckMode::Take(Ack::Rollback) | AckMode::Browse => Settlement::PutBack,
@@ -54,7 +54,7 @@ impl MqAccess {
         let prepared = match self.stored_body(execution, unit.consumed(), large, deadline).await {
             Ok(stored) => {
                 let in_hand = InHand { consumed: unit.consumed(), stored: stored.as_ref() };
-                let prepared = answer::consumed(&ready.target, command, in_hand, started.elapsed());
+                let prepared = answer::consumed(target, command, in_hand, started.elapsed());
                 self.prepare(execution, prepared, deadline).await
             }
             Err(problem) => Err(problem),
@@ -149,33 +149,33 @@ impl MqAccess {
     /// Reads messages and leaves them on the queue; nothing is recorded.
     pub(crate) async fn browse(
         &self,
-        target: Target,
+        target: &Target,
         command: &ConsumeCommand,
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
-        let (ready, unit) = self.fetched(target, command, Large::Refuse, deadline).await?;
+        let unit = self.fetched(target, command, Large::Refuse, deadline).await?;
         let in_hand = InHand { consumed: unit.consumed(), stored: None };
-        let shown = answer::consumed(&ready.target, command, in_hand, started.elapsed());
+        let shown = answer::consumed(target, command, in_hand, started.elapsed());
         unit.rollback(deadline).await.map_err(|error| from_broker(&error))?;
         shown.map(Prepared::into_response).map_err(|error| unstored(&error))
     }
 
     async fn fetched(
         &self,
-        target: Target,
+        target: &Target,
         command: &ConsumeCommand,
         large: Large,
         deadline: Deadline,
-    ) -> Result<(Ready<'_>, Box<dyn UnitOfWork>), Problem> {
+    ) -> Result<Box<dyn UnitOfWork>, Problem> {
         let ready = self.ready(target, deadline).await?;
         let queue = ready.queue()?;
-        let command = &ConsumeCommand { backout: ready.target.backout, ..command.clone() };
+        let command = &ConsumeCommand { backout: target.backout, ..command.clone() };
         let mut unit = fetch(&ready, &ready.access, queue, command, large).await;
         if let Some(access) = self.renewed_login(&ready, unit.as_ref().err()).await {
             unit = fetch(&ready, &access, queue, command, large).await;
         }
-        unit.map(|unit| (ready, unit)).map_err(|error| from_broker(&error))
+        unit.map_err(|error| from_broker(&error))
     }
 }
 

@@ -27,12 +27,11 @@ use std::time::{Duration, SystemTime};
 
 use api::{Problem, Reason, Reply};
 use broker::{Broker, Deadline};
-use futures_util::future::BoxFuture;
 use idempotency::{Execution, Outcome, Progress, Store, WriteOutcome, in_progress};
 use jiff::Timestamp;
 use mq::{Access, BrokerError, QueueName, Target};
 use objects::Objects;
-use orders::{Work, WorkOrder, from_broker};
+use orders::{Change, Read, Work, WorkOrder, from_broker};
 use tracing::Instrument as _;
 
 use crate::pool_users::PoolUsers;
@@ -79,12 +78,12 @@ pub struct MqAccess {
 struct Ready<'a> {
     broker: &'a dyn Broker,
     access: Access,
-    target: Target,
+    target: &'a Target,
     deadline: Deadline,
 }
 
-impl Ready<'_> {
-    fn queue(&self) -> Result<&QueueName, Problem> {
+impl<'a> Ready<'a> {
+    fn queue(&self) -> Result<&'a QueueName, Problem> {
         self.target.queue.as_ref().ok_or_else(|| Problem::violation("/target/queue", "is required"))
     }
 }
@@ -104,19 +103,12 @@ impl MqAccess {
     pub async fn handle(&self, order: WorkOrder, ends_at: SystemTime) -> Reply {
         self.brokers.end_stale();
         let deadline = Deadline::of_invocation(ends_at, TO_RECORD);
-        let span = tracing::error_span!("order", correlation_id = %order.trace_id, tenant = order.tenant);
-        if let Some(target) = order.work.target() {
-            self.pool_users.note(&order.tenant, &target.endpoint);
-        }
-        let target = order.work.target().cloned();
-        let answer = self.answer(&order.tenant, order.work, deadline).instrument(span.clone()).await;
+        let WorkOrder { trace_id, tenant, work } = order;
+        let span = tracing::error_span!("order", correlation_id = %trace_id, tenant);
+        let answer = self.answer(&tenant, work, deadline).instrument(span.clone()).await;
         self.brokers.settle(deadline.min(TO_CLOSE)).instrument(span.clone()).await;
         answer.unwrap_or_else(|problem| {
             let _entered = span.enter();
-            let problem = match &target {
-                Some(target) => explained::problem(problem, target),
-                None => problem,
-            };
             tracing::warn!(
                 event_type = "order.failed",
                 reason = problem.reason.as_str(),
@@ -126,53 +118,61 @@ impl MqAccess {
                 order.trace_id,
                 problem.reason.as_str()
             );
-            problem.to_reply(&order.trace_id)
+            problem.to_reply(&trace_id)
         })
     }
 
-    /// Does the work of an order. Boxed: each kind of work is a deep nest of futures of its own.
-    fn answer(&self, tenant: &str, work: Work, deadline: Deadline) -> BoxFuture<'_, Result<Reply, Problem>> {
-        match work {
-            Work::Produce { target, command, execution } => Box::pin(async move {
-                self.executed(&execution, self.produce(target, command, &execution, deadline)).await
-            }),
-            Work::Consume { target, command, large, execution } => Box::pin(async move {
-                self.executed(&execution, self.consume(target, (&command, large), &execution, deadline)).await
-            }),
-            Work::Browse { target, command } => {
-                Box::pin(async move { self.browse(target, &command, deadline).await })
+    async fn answer(&self, tenant: &str, work: Work, deadline: Deadline) -> Result<Reply, Problem> {
+        let (target, answer) = match work {
+            Work::Change { target, execution, change } => {
+                self.pool_users.note(tenant, &target.endpoint);
+                let answer = self.change(&target, &execution, change, deadline).await;
+                (target, answer)
             }
-            Work::Move { target, command, execution } => Box::pin(async move {
-                self.executed(&execution, self.relocate(target, &command, &execution, deadline)).await
-            }),
-            Work::PreviewMove { target, command } => {
-                Box::pin(async move { self.preview_move(target, &command, deadline).await })
+            Work::Read { target, read } => {
+                self.pool_users.note(tenant, &target.endpoint);
+                let answer = self.read(&target, read, deadline).await;
+                (target, answer)
             }
-            Work::Depth { target } => Box::pin(self.depth(target, deadline)),
-            Work::Test { target } => Box::pin(async move { Ok(self.test(&target, deadline).await) }),
-            Work::Pools => {
-                let pools = answer::pools(&self.pool_users.of(tenant, self.brokers.pools()));
-                Box::pin(async { Ok(pools) })
-            }
-        }
+            Work::Pools => return Ok(answer::pools(&self.pool_users.of(tenant, self.brokers.pools()))),
+        };
+        answer.map_err(|problem| explained::problem(problem, &target))
     }
 
-    /// Does work under its execution, unless the order comes too late to start.
-    async fn executed(
+    /// Does work under its execution, unless it comes too late to start. Boxed, as in
+    /// [`Self::read`]: each kind of work is a deep nest of futures of its own.
+    async fn change(
         &self,
+        target: &Target,
         execution: &Execution,
-        work: impl Future<Output = Result<Reply, Problem>>,
+        change: Change,
+        deadline: Deadline,
     ) -> Result<Reply, Problem> {
-        if !execution.is_stale(Timestamp::now()) {
-            return work.await;
+        if execution.is_stale(Timestamp::now()) {
+            let detail = "the work was handed over too late to start; nothing was done";
+            let problem = Problem::new(Reason::Busy, detail);
+            self.fail(execution, &problem).await;
+            return Err(problem);
         }
-        let detail = "the work was handed over too late to start; nothing was done";
-        let problem = Problem::new(Reason::Busy, detail);
-        self.fail(execution, &problem).await;
-        Err(problem)
+        match change {
+            Change::Produce(command) => Box::pin(self.produce(target, command, execution, deadline)).await,
+            Change::Consume { command, large } => {
+                Box::pin(self.consume(target, (&command, large), execution, deadline)).await
+            }
+            Change::Move(command) => Box::pin(self.relocate(target, &command, execution, deadline)).await,
+        }
     }
 
-    async fn depth(&self, target: Target, deadline: Deadline) -> Result<Reply, Problem> {
+    async fn read(&self, target: &Target, read: Read, deadline: Deadline) -> Result<Reply, Problem> {
+        match read {
+            Read::Browse(command) => Box::pin(self.browse(target, &command, deadline)).await,
+            Read::PreviewMove(command) => Box::pin(self.preview_move(target, &command, deadline)).await,
+            Read::Depth => Box::pin(self.depth(target, deadline)).await,
+            Read::Test => Ok(Box::pin(self.test(target, deadline)).await),
+        }
+    }
+
+    async fn depth(&self, target: &Target, deadline: Deadline) -> Result<Reply, Problem> {
         let ready = self.ready(target, deadline).await?;
         let queue = ready.queue()?;
         let mut report = ready.broker.depth(&ready.access, queue, deadline).await;
@@ -180,7 +180,7 @@ impl MqAccess {
             report = ready.broker.depth(&access, queue, deadline).await;
         }
         let report = report.map_err(|error| from_broker(&error))?;
-        Ok(answer::depth(&ready.target, queue, &report, Timestamp::now()))
+        Ok(answer::depth(target, queue, &report, Timestamp::now()))
     }
 
     /// Tests a target. A secret that cannot be read is a result of the test, as a wrong password
@@ -202,9 +202,9 @@ impl MqAccess {
     }
 
     /// Reads the target's secrets and finds its broker.
-    async fn ready(&self, target: Target, deadline: Deadline) -> Result<Ready<'_>, Problem> {
+    async fn ready<'a>(&'a self, target: &'a Target, deadline: Deadline) -> Result<Ready<'a>, Problem> {
         let broker = self.brokers.of(target.endpoint.broker);
-        let access = self.secrets.access(&target, deadline).await?;
+        let access = self.secrets.access(target, deadline).await?;
         Ok(Ready { broker, access, target, deadline })
     }
 
@@ -214,7 +214,7 @@ impl MqAccess {
         if !error.is_some_and(|error| ready.broker.is_about_secrets(error)) {
             return None;
         }
-        self.secrets.renewed(&ready.target, &ready.access, ready.deadline).await
+        self.secrets.renewed(ready.target, &ready.access, ready.deadline).await
     }
 
     /// Ends an execution with its reply. If another execution has the record by now, the work is

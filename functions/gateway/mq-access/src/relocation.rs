@@ -6,14 +6,14 @@ use std::time::Duration;
 use api::{Problem, Reply};
 use broker::{Deadline, Relocation};
 use idempotency::{Execution, LeftBehind, Outcome, Progress, StoreError, Tally, WriteOutcome, from_store};
-use mq::{BrokerError, Considered, MoveCommand, MoveFailure, MoveReport, QueueName, Target};
+use mq::{BrokerError, Considered, MoveCommand, MoveFailure, MoveReport, Target};
 use orders::{from_broker, from_move};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::produce::with_elsewhere;
-use crate::{MqAccess, Ready, answer, taken_over};
+use crate::{MqAccess, answer, taken_over};
 
 /// Reason why a move ended early.
 enum Stopped {
@@ -41,21 +41,25 @@ impl MqAccess {
     /// recorded before it leaves the old place.
     pub(crate) async fn relocate(
         &self,
-        target: Target,
+        target: &Target,
         command: &MoveCommand,
         execution: &Execution,
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
-        let (ready, queue) = match self.ready_with_queue(target, deadline).await {
+        let prepared = async {
+            let ready = self.ready(target, deadline).await?;
+            let queue = ready.queue()?;
+            Ok::<_, Problem>((ready, queue))
+        };
+        let (ready, queue) = match prepared.await {
             Ok(ready) => ready,
             Err(problem) => {
                 self.fail(execution, &problem).await;
                 return Err(problem);
             }
         };
-        let queue = &queue;
-        let (access, reach) = (&ready.access, &ready.target.reach);
+        let (access, reach) = (&ready.access, &target.reach);
         let mut connect = ready.broker.connect_to_move(access, queue, command, reach, ready.deadline).await;
         let renewed = self.renewed_login(&ready, connect.as_ref().err()).await;
         if let Some(access) = &renewed {
@@ -65,7 +69,7 @@ impl MqAccess {
             Ok(moving) => moving,
             Err(error) => return Err(self.did_not_begin(execution, error, command).await),
         };
-        let execution = &self.arrived(&ready.target, execution, moving.cluster()).await?;
+        let execution = &self.arrived(target, execution, moving.cluster()).await?;
         match self.move_all(&mut *moving, command, execution, ready.deadline).await {
             Ok(moved) => {
                 let (most_in_doubt, left_somewhere) = (moving.most_in_doubt(), moving.left_somewhere());
@@ -77,7 +81,7 @@ impl MqAccess {
                     possible_duplicates: possible_duplicates.saturating_add(left_somewhere),
                     possibly_moved: possibly_moved(execution, most_in_doubt, max(command)),
                 };
-                let reply = answered(&ready.target, command, Some(&done), &report, started.elapsed());
+                let reply = answered(target, command, Some(&done), &report, started.elapsed());
                 self.end(execution, &Outcome::Completed(reply.clone()), reply).await
             }
             Err(Stopped::TakenOver) => Err(taken_over()),
@@ -109,32 +113,22 @@ impl MqAccess {
         }
     }
 
-    async fn ready_with_queue(
-        &self,
-        target: Target,
-        deadline: Deadline,
-    ) -> Result<(Ready<'_>, QueueName), Problem> {
-        let ready = self.ready(target, deadline).await?;
-        let queue = ready.queue()?.clone();
-        Ok((ready, queue))
-    }
-
-    /// Lists the messages that a move would take, and moves none.
+    /// Says what a move would do.
     pub(crate) async fn preview_move(
         &self,
-        target: Target,
+        target: &Target,
         command: &MoveCommand,
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
         let ready = self.ready(target, deadline).await?;
-        let (access, queue, reach) = (&ready.access, ready.queue()?, &ready.target.reach);
+        let (access, queue, reach) = (&ready.access, ready.queue()?, &target.reach);
         let mut report = ready.broker.preview_move(access, queue, command, reach, ready.deadline).await;
         if let Some(access) = &self.renewed_login(&ready, report.as_ref().err()).await {
             report = ready.broker.preview_move(access, queue, command, reach, ready.deadline).await;
         }
         let report = report.map_err(|error| from_broker(&error))?;
-        Ok(answered(&ready.target, command, None, &report, started.elapsed()))
+        Ok(answered(target, command, None, &report, started.elapsed()))
     }
 
     /// Moves messages until none is left to move, and returns how many were moved in all.

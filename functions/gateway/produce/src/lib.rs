@@ -12,7 +12,7 @@ use front::{Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule, TIME_BUDG
 use idempotency::OperationType;
 use lambda_http::{Body, Request, Response};
 use mq::{ExplicitMessage, ProduceCommand, ProduceSource, RoutingKey};
-use orders::Work;
+use orders::Change;
 
 pub use request::ProduceRequest;
 
@@ -40,9 +40,7 @@ impl Operation for ProduceRequest {
         check_time_budget(&command)?;
         let named = NamedTarget::in_members(target_ref, target)
             .with_routing_keys(routing_keys(&command), all_have_routing_keys(&command));
-        let bytes = command.bytes();
-        let work = |target, execution| Work::Produce { target, command, execution };
-        Ok(Plan::change(named, PRODUCE, work).putting(bytes))
+        Ok(Plan::change(named, PRODUCE, Change::Produce(command)))
     }
 }
 

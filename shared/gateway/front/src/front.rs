@@ -11,12 +11,12 @@ use idempotency::{ClaimRequest, Fingerprint, IdempotencyKey, KeyError, KeyForm};
 use lambda_http::{Body, Request, Response};
 use mq::InlineTargets;
 use objects::Objects;
+use orders::{Work, WorkOrder};
 
 use crate::idempotent::{Idempotency, outcome};
 use crate::mq_access::MqAccess;
-use crate::operation::{KeyRule, Operation, Plan, PlannedWork};
+use crate::operation::{Action, KeyRule, Operation, Plan};
 use crate::target::{self, Queues};
-use orders::WorkOrder;
 
 /// The HTTP side of the gateway: its clients and settings, all injected.
 #[derive(Debug)]
@@ -71,9 +71,9 @@ impl Gateway {
         let target_name = target.to_string();
         tracing::Span::current().record("mq_target", &target_name);
         let order = |work| WorkOrder { trace_id: trace_id.clone(), tenant: principal.tenant.clone(), work };
-        let (operation, work) = match plan.work {
-            PlannedWork::Read(work) => return self.read(&order(work(target))).await,
-            PlannedWork::Change(operation, work) => (operation, work),
+        let (operation, change) = match plan.action {
+            Action::Read(read) => return self.read(&order(Work::Read { target, read })).await,
+            Action::Change(operation, change) => (operation, change),
         };
         let (Some(idempotency), Some(key)) = (&self.idempotency, &key) else {
             return Err(from_key(KeyError::Missing(KeyForm::Uuid)));
@@ -91,9 +91,9 @@ impl Gateway {
         endpoint::once(&idempotency.store, &claim, async |execution| {
             // Work that was done or begun under another limit is replayed or continued.
             if execution.whereabouts.left_by(execution.progress).is_empty() {
-                check_volume(plan.bytes, self.max_produce_bytes)?;
+                check_volume(change.bytes(), self.max_produce_bytes)?;
             }
-            let order = order(work(target, execution.clone()));
+            let order = order(Work::Change { target, execution: execution.clone(), change });
             outcome(self.mq_access.execute(&order).await, execution)
         })
         .await
@@ -111,8 +111,8 @@ impl Gateway {
         let fingerprint = Fingerprint::of(&value)
             .map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))?;
         let plan = json::read::<O>(value)?.plan()?;
-        principal.require_any(&[plan.scope])?;
-        if matches!(plan.work, PlannedWork::Change(..)) && key.is_none() {
+        principal.require_any(&[plan.scope()])?;
+        if matches!(plan.action, Action::Change(..)) && key.is_none() {
             return Err(from_key(KeyError::Missing(KeyForm::Uuid)));
         }
         Ok(Checked { principal, key, retention, fingerprint, plan })

@@ -16,7 +16,7 @@ pub use budget::{Budget, NoLease};
 pub use front::Gateway;
 pub use idempotent::Idempotency;
 pub use mq_access::{MqAccess, NotAnswered};
-pub use operation::{Further, KeyRule, Operation, Plan, PlannedWork, QueueRule, TIME_BUDGET};
+pub use operation::{Action, Further, KeyRule, Operation, Plan, QueueRule, TIME_BUDGET};
 pub use settings::Records;
 pub use target_request::{NamedTarget, TargetPlace, TargetRequest};
 pub use uploaded_body::UPLOADED_BODY;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use access::Scope;
 use api::{Problem, Route};
-use idempotency::{Execution, OperationType};
-use mq::{QueueName, Target};
+use idempotency::OperationType;
+use mq::QueueName;
+use orders::{Change, Read};
 use serde::de::DeserializeOwned;
 
 use crate::target_request::NamedTarget;
-use orders::Work;
 
 /// Time that the broker's part of one request may take: the time-out of `mq-access` less the time
 /// for connecting and for recording the outcome.
@@ -70,49 +70,38 @@ pub enum Further {
     Any,
 }
 
-/// Work that a request asks for, without its target, which is resolved next.
+/// Work that a request asks for, before its target is resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Target as the request names it.
     pub named: NamedTarget,
-    /// Scope that the caller's key needs for this request.
-    pub scope: Scope,
     /// Queues that the work reaches beside the target's.
     pub further: Further,
-    /// Most bytes that the work makes of the request.
-    pub bytes: u64,
     /// The work itself.
-    pub work: PlannedWork,
+    pub action: Action,
 }
 
-/// Work that waits for its target and, if it changes something, for the right to execute it.
-pub enum PlannedWork {
+/// Work without its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
+pub enum Action {
     /// Work that changes nothing, so it is neither claimed nor recorded.
-    Read(Box<dyn FnOnce(Target) -> Work + Send>),
-    /// Work that is done once for each key.
-    Change(OperationType, Box<dyn FnOnce(Target, Execution) -> Work + Send>),
+    Read(Read),
+    /// Work that is done once for each key, and its kind, as records name it.
+    Change(OperationType, Change),
 }
 
 impl Plan {
-    /// Makes the plan of a read, which needs the scope `mq:read`.
-    pub fn read(named: NamedTarget, work: impl FnOnce(Target) -> Work + Send + 'static) -> Self {
-        let work = PlannedWork::Read(Box::new(work));
-        Self { named, scope: Scope::MqRead, further: Further::None, bytes: 0, work }
-    }
-
-    /// Makes the plan of a change, which needs the scope `mq:write`.
-    pub fn change(
-        named: NamedTarget,
-        operation: OperationType,
-        work: impl FnOnce(Target, Execution) -> Work + Send + 'static,
-    ) -> Self {
-        let work = PlannedWork::Change(operation, Box::new(work));
-        Self { named, scope: Scope::MqWrite, further: Further::None, bytes: 0, work }
-    }
-
-    /// Sets the most bytes that the broker gets from the work.
+    /// A read.
     #[must_use]
-    pub fn putting(self, bytes: u64) -> Self {
-        Self { bytes, ..self }
+    pub fn read(named: NamedTarget, read: Read) -> Self {
+        Self { named, further: Further::None, action: Action::Read(read) }
+    }
+
+    /// A change.
+    #[must_use]
+    pub fn change(named: NamedTarget, operation: OperationType, change: Change) -> Self {
+        Self { named, further: Further::None, action: Action::Change(operation, change) }
     }
 
     /// Adds the further queues that the work reaches.
@@ -120,19 +109,13 @@ impl Plan {
     pub fn reaching(self, further: Further) -> Self {
         Self { further, ..self }
     }
-}
 
-impl std::fmt::Debug for PlannedWork {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Read(_) => "Read",
-            Self::Change(..) => "Change",
-        })
-    }
-}
-
-impl std::fmt::Debug for Plan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plan").field("scope", &self.scope).field("work", &self.work).finish_non_exhaustive()
+    /// Returns the scope that the caller's key needs for this request.
+    #[must_use]
+    pub const fn scope(&self) -> Scope {
+        match self.action {
+            Action::Read(_) => Scope::MqRead,
+            Action::Change(..) => Scope::MqWrite,
+        }
     }
 }

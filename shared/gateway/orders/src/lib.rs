@@ -4,9 +4,10 @@
 #![forbid(unsafe_code)]
 
 mod bodies;
+mod former;
 mod problems;
 mod work;
 
 pub use bodies::{STORED_BODY, stored_body_url, uploaded_body_key};
 pub use problems::{from_broker, from_move, from_produce, from_target};
-pub use work::{Work, WorkOrder};
+pub use work::{Change, Read, Work, WorkOrder};

@@ -1,4 +1,4 @@
-//! Work orders of the HTTP functions to `mq-access`. It responds with the finished
+//! Work that the HTTP functions ask of `mq-access`. It answers with the finished
 //! [`Reply`](api::Reply).
 
 use api::TraceId;
@@ -6,7 +6,9 @@ use idempotency::Execution;
 use mq::{ConsumeCommand, Large, MoveCommand, ProduceCommand, Target};
 use serde::{Deserialize, Serialize};
 
-/// Order for the function that speaks to brokers.
+use crate::former::Received;
+
+/// Work for the function that speaks to brokers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkOrder {
@@ -18,61 +20,48 @@ pub struct WorkOrder {
     pub work: Work,
 }
 
-/// Work of an order. Work that changes something carries the right to execute it.
+/// Work with all that it needs: its target and, if it changes something, the right to execute it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "one variant for each operation, with what its name says")]
+#[serde(rename_all = "camelCase", from = "Received")]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
+#[expect(missing_docs, reason = "members are named as their types")]
 pub enum Work {
-    Produce {
-        target: Target,
-        command: ProduceCommand,
-        execution: Execution,
-    },
-    Consume {
-        target: Target,
-        command: ConsumeCommand,
-        /// Treatment of a message that no response can carry. It is absent in orders of an earlier
-        /// version, which could only refuse one.
-        #[serde(default)]
-        large: Large,
-        execution: Execution,
-    },
-    Browse {
-        target: Target,
-        command: ConsumeCommand,
-    },
-    Move {
-        target: Target,
-        command: MoveCommand,
-        execution: Execution,
-    },
-    PreviewMove {
-        target: Target,
-        command: MoveCommand,
-    },
-    Depth {
-        target: Target,
-    },
-    Test {
-        target: Target,
-    },
-    /// Lists the connections that the environment that responds holds for the tenant.
+    /// Work that is done once for each key.
+    Change { target: Target, execution: Execution, change: Change },
+    /// Work that changes nothing.
+    Read { target: Target, read: Read },
+    /// The connections that the answering environment holds for the tenant.
     Pools,
 }
 
-impl Work {
-    /// Returns the target of the work; `None` if it is about the function itself.
+/// A change of what is on queues.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "one variant for each operation, with what its name says")]
+pub enum Change {
+    Produce(ProduceCommand),
+    Consume { command: ConsumeCommand, large: Large },
+    Move(MoveCommand),
+}
+
+/// A look at a queue or at a broker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "one variant for each operation, with what its name says")]
+pub enum Read {
+    Browse(ConsumeCommand),
+    PreviewMove(MoveCommand),
+    Depth,
+    Test,
+}
+
+impl Change {
+    /// Returns the most bytes that the change puts on queues beside those that are there.
     #[must_use]
-    pub const fn target(&self) -> Option<&Target> {
+    pub fn bytes(&self) -> u64 {
         match self {
-            Self::Produce { target, .. }
-            | Self::Consume { target, .. }
-            | Self::Browse { target, .. }
-            | Self::Move { target, .. }
-            | Self::PreviewMove { target, .. }
-            | Self::Depth { target }
-            | Self::Test { target } => Some(target),
-            Self::Pools => None,
+            Self::Produce(command) => command.bytes(),
+            Self::Consume { .. } | Self::Move(_) => 0,
         }
     }
 }

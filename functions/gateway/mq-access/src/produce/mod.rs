@@ -24,7 +24,7 @@ impl MqAccess {
     /// place.
     pub(crate) async fn produce(
         &self,
-        target: Target,
+        target: &Target,
         command: ProduceCommand,
         execution: &Execution,
         deadline: Deadline,
@@ -54,7 +54,7 @@ impl MqAccess {
             Ok(connected) => connected,
             Err(error) => return Err(self.not_connected(execution, error, count).await),
         };
-        let arrived = self.arrived(&ready.target, execution, connected.cluster()).await?;
+        let arrived = self.arrived(target, execution, connected.cluster()).await?;
         let execution = &self.found(connected.as_mut(), (execution, arrived), count, ready.deadline).await?;
         let from = execution.progress.done;
         let confirmed = watch::Sender::new(from);
@@ -67,7 +67,7 @@ impl MqAccess {
         match produced {
             Ok(report) => {
                 let produced = Produced { warnings: &warnings, report: &report, execution, count };
-                let reply = answer::produced(&ready.target, &produced, started.elapsed());
+                let reply = answer::produced(target, &produced, started.elapsed());
                 self.end(execution, &Outcome::Completed(reply.clone()), reply).await
             }
             Err(failure) => Err(self.not_put(&ready, execution, failure, count).await),
