@@ -3,13 +3,13 @@
 use api::{Problem, Reason, Reply};
 use broker::{Deadline, UnitOfWork};
 use idempotency::{Execution, Outcome, Prepared, StoreError, WriteOutcome, from_store};
-use mq::{Access, Ack, AckMode, BrokerError, ConsumeCommand, Consumed, Large, QueueName, Target};
+use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Consumed, Large, Target};
 use orders::from_broker;
 use tokio::time::Instant;
 
 use crate::answer::InHand;
 use crate::large::LARGEST_BODY;
-use crate::{MqAccess, Ready, answer, taken_over};
+use crate::{MqAccess, answer, taken_over};
 
 /// Settlement of messages in hand once their answer is stored.
 #[derive(Clone, Copy)]
@@ -171,27 +171,13 @@ impl MqAccess {
         let ready = self.ready(target, deadline).await?;
         let queue = ready.queue()?;
         let command = &ConsumeCommand { backout: target.backout, ..command.clone() };
-        let mut unit = fetch(&ready, &ready.access, queue, command, large).await;
-        if let Some(access) = self.renewed_login(&ready, unit.as_ref().err()).await {
-            unit = fetch(&ready, &access, queue, command, large).await;
-        }
-        unit.map_err(|error| from_broker(&error))
-    }
-}
-
-async fn fetch(
-    ready: &Ready<'_>,
-    access: &Access,
-    queue: &QueueName,
-    command: &ConsumeCommand,
-    large: Large,
-) -> Result<Box<dyn UnitOfWork>, BrokerError> {
-    let Ready { broker, deadline, .. } = ready;
-    match large {
-        Large::Refuse => broker.fetch(access, queue, command, MAX_CARRIED, *deadline).await,
-        Large::Store => {
-            broker.fetch_large(access, queue, command, MAX_CARRIED, LARGEST_BODY, *deadline).await
-        }
+        let fetched = ready.with_login(async |broker, access| match large {
+            Large::Refuse => broker.fetch(access, queue, command, MAX_CARRIED, deadline).await,
+            Large::Store => {
+                broker.fetch_large(access, queue, command, MAX_CARRIED, LARGEST_BODY, deadline).await
+            }
+        });
+        fetched.await.map_err(|error| from_broker(&error))
     }
 }
 

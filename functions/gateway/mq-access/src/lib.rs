@@ -14,6 +14,7 @@ mod key_objects;
 mod large;
 mod pool_users;
 mod produce;
+mod ready;
 mod relocation;
 mod secrets;
 mod stores;
@@ -26,10 +27,10 @@ use std::error::Error as _;
 use std::time::{Duration, SystemTime};
 
 use api::{Problem, Reason, Reply};
-use broker::{Broker, Deadline};
+use broker::Deadline;
 use idempotency::{Execution, Outcome, Progress, Store, WriteOutcome, in_progress};
 use jiff::Timestamp;
-use mq::{Access, BrokerError, QueueName, Target};
+use mq::Target;
 use objects::Objects;
 use orders::{Change, Read, Work, WorkOrder, from_broker};
 use tracing::Instrument as _;
@@ -72,20 +73,6 @@ pub struct MqAccess {
     brokers: Brokers,
     pool_users: PoolUsers,
     uploads: Option<Objects>,
-}
-
-/// A target with its broker, secrets and deadline, ready for work.
-struct Ready<'a> {
-    broker: &'a dyn Broker,
-    access: Access,
-    target: &'a Target,
-    deadline: Deadline,
-}
-
-impl<'a> Ready<'a> {
-    fn queue(&self) -> Result<&'a QueueName, Problem> {
-        self.target.queue.as_ref().ok_or_else(|| Problem::violation("/target/queue", "is required"))
-    }
 }
 
 impl MqAccess {
@@ -175,50 +162,27 @@ impl MqAccess {
     async fn depth(&self, target: &Target, deadline: Deadline) -> Result<Reply, Problem> {
         let ready = self.ready(target, deadline).await?;
         let queue = ready.queue()?;
-        let mut report = ready.broker.depth(&ready.access, queue, deadline).await;
-        if let Some(access) = self.renewed_login(&ready, report.as_ref().err()).await {
-            report = ready.broker.depth(&access, queue, deadline).await;
-        }
-        let report = report.map_err(|error| from_broker(&error))?;
+        let report = ready.with_login(async |broker, access| broker.depth(access, queue, deadline).await);
+        let report = report.await.map_err(|error| from_broker(&error))?;
         Ok(answer::depth(target, queue, &report, Timestamp::now()))
     }
 
     /// Tests a target. A secret that cannot be read is a result of the test, as a wrong password
     /// is.
     async fn test(&self, target: &Target, deadline: Deadline) -> Reply {
-        match self.secrets.access(target, deadline).await {
-            Ok(access) => {
-                let broker = self.brokers.of(target.endpoint.broker);
-                let mut report = broker.test(&access, target.queue.as_ref(), deadline).await;
-                if report.is_login_refused()
-                    && let Some(access) = self.secrets.renewed(target, &access, deadline).await
-                {
-                    report = broker.test(&access, target.queue.as_ref(), deadline).await;
-                }
-                answer::test(&explained::report(report, target))
+        match self.ready(target, deadline).await {
+            Ok(ready) => {
+                let queue = target.queue.as_ref();
+                let report =
+                    ready.with_login(async |broker, access| broker.test(access, queue, deadline).await);
+                answer::test(&explained::report(report.await, target))
             }
             Err(unusable) => answer::untested(&unusable),
         }
     }
 
-    /// Reads the target's secrets and finds its broker.
-    async fn ready<'a>(&'a self, target: &'a Target, deadline: Deadline) -> Result<Ready<'a>, Problem> {
-        let broker = self.brokers.of(target.endpoint.broker);
-        let access = self.secrets.access(target, deadline).await?;
-        Ok(Ready { broker, access, target, deadline })
-    }
-
-    /// Reads the target's secrets again if the broker refused the login or TLS failed, since they
-    /// may have been rotated. Returns them only if they differ from the ones that were used.
-    async fn renewed_login(&self, ready: &Ready<'_>, error: Option<&BrokerError>) -> Option<Access> {
-        if !error.is_some_and(|error| ready.broker.is_about_secrets(error)) {
-            return None;
-        }
-        self.secrets.renewed(ready.target, &ready.access, ready.deadline).await
-    }
-
-    /// Ends an execution with its reply. If another execution has the record by now, the work is
-    /// done all the same, but the response is that one's: no replay would ever repeat ours.
+    /// Ends an execution with its reply. Where another one has the record by now, the work is done
+    /// all the same, but the answer is that one's: no replay would ever repeat ours.
     async fn end(&self, execution: &Execution, outcome: &Outcome, reply: Reply) -> Result<Reply, Problem> {
         match self.store.end(execution, outcome).await {
             Ok(WriteOutcome::Fenced) => Err(taken_over()),

@@ -59,21 +59,19 @@ impl MqAccess {
                 return Err(problem);
             }
         };
-        let (access, reach) = (&ready.access, &target.reach);
-        let mut connect = ready.broker.connect_to_move(access, queue, command, reach, ready.deadline).await;
-        let renewed = self.renewed_login(&ready, connect.as_ref().err()).await;
-        if let Some(access) = &renewed {
-            connect = ready.broker.connect_to_move(access, queue, command, reach, ready.deadline).await;
-        }
-        let mut moving = match connect {
+        let reach = &target.reach;
+        let connected = ready.with_login(async |broker, access| {
+            broker.connect_to_move(access, queue, command, reach, deadline).await
+        });
+        let mut moving = match connected.await {
             Ok(moving) => moving,
             Err(error) => return Err(self.did_not_begin(execution, error, command).await),
         };
         let execution = &self.arrived(target, execution, moving.cluster()).await?;
-        match self.move_all(&mut *moving, command, execution, ready.deadline).await {
+        match self.move_all(&mut *moving, command, execution, deadline).await {
             Ok(moved) => {
                 let (most_in_doubt, left_somewhere) = (moving.most_in_doubt(), moving.left_somewhere());
-                let report = moving.finish(ready.deadline).await;
+                let report = moving.finish(deadline).await;
                 let possible_duplicates = possible_duplicates(execution, most_in_doubt);
                 let done = Done {
                     execution,
@@ -122,12 +120,11 @@ impl MqAccess {
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
         let ready = self.ready(target, deadline).await?;
-        let (access, queue, reach) = (&ready.access, ready.queue()?, &target.reach);
-        let mut report = ready.broker.preview_move(access, queue, command, reach, ready.deadline).await;
-        if let Some(access) = &self.renewed_login(&ready, report.as_ref().err()).await {
-            report = ready.broker.preview_move(access, queue, command, reach, ready.deadline).await;
-        }
-        let report = report.map_err(|error| from_broker(&error))?;
+        let (queue, reach) = (ready.queue()?, &target.reach);
+        let report = ready.with_login(async |broker, access| {
+            broker.preview_move(access, queue, command, reach, deadline).await
+        });
+        let report = report.await.map_err(|error| from_broker(&error))?;
         Ok(answered(target, command, None, &report, started.elapsed()))
     }
 

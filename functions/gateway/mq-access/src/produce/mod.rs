@@ -7,13 +7,14 @@ use broker::{Deadline, ReadyToPut, Unconfirmed};
 use idempotency::{
     Execution, LeftBehind, Outcome, Place, Progress, StoreError, Whereabouts, WriteOutcome, from_store,
 };
-use mq::{Access, BrokerError, ContentSeed, MessageId, Outgoing, ProduceCommand, ProduceFailure, Target};
+use mq::{BrokerError, ContentSeed, MessageId, Outgoing, ProduceCommand, ProduceFailure, Target};
 use orders::from_produce;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::answer::Produced;
-use crate::{MqAccess, Ready, answer, taken_over};
+use crate::ready::Ready;
+use crate::{MqAccess, answer, taken_over};
 
 /// Interval of checkpoints. Together with the time of a write, there is at least one a second.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(800);
@@ -45,21 +46,26 @@ impl MqAccess {
         };
         let warnings = std::mem::take(&mut command.warnings);
         let outgoing = Outgoing::of(command, seed(execution)).after(execution.earlier_attempts());
-        let mut connected = connect(&ready, &ready.access, &outgoing).await;
-        let renewed = self.renewed_login(&ready, connected.as_ref().err()).await;
-        if let Some(access) = &renewed {
-            connected = connect(&ready, access, &outgoing).await;
-        }
-        let mut connected = match connected {
+        let connected = ready.with_login(async |broker, access| {
+            let Target { exchange, queue, .. } = target;
+            match (exchange, queue) {
+                (Some(exchange), _) => broker.connect_to_publish(access, exchange, &outgoing, deadline).await,
+                (None, Some(queue)) => broker.connect_to_put(access, queue, &outgoing, deadline).await,
+                (None, None) => {
+                    Err(BrokerError::rejected("the target names neither a queue nor an exchange"))
+                }
+            }
+        });
+        let mut connected = match connected.await {
             Ok(connected) => connected,
             Err(error) => return Err(self.not_connected(execution, error, count).await),
         };
         let arrived = self.arrived(target, execution, connected.cluster()).await?;
-        let execution = &self.found(connected.as_mut(), (execution, arrived), count, ready.deadline).await?;
+        let execution = &self.found(connected.as_mut(), (execution, arrived), count, deadline).await?;
         let from = execution.progress.done;
         let confirmed = watch::Sender::new(from);
         let produced = tokio::select! {
-            produced = connected.put(from, &confirmed, ready.deadline) => produced,
+            produced = connected.put(from, &confirmed, deadline) => produced,
             () = self.keep_checkpoints(execution, confirmed.subscribe()) => {
                 return Err(taken_over());
             }
@@ -204,21 +210,7 @@ fn unwritten(error: &StoreError) {
     );
 }
 
-/// Connects to the target's queue, or to its exchange.
-async fn connect<'a>(
-    ready: &'a Ready<'_>,
-    access: &Access,
-    outgoing: &'a Outgoing,
-) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
-    let Ready { broker, target, deadline, .. } = ready;
-    match (&target.exchange, &target.queue) {
-        (Some(exchange), _) => broker.connect_to_publish(access, exchange, outgoing, *deadline).await,
-        (None, Some(queue)) => broker.connect_to_put(access, queue, outgoing, *deadline).await,
-        (None, None) => Err(BrokerError::rejected("the target names neither a queue nor an exchange")),
-    }
-}
-
-/// Seed of the messages' ids and contents. It is the same in every attempt.
+/// Every attempt makes the same messages.
 fn seed(execution: &Execution) -> ContentSeed {
     let Execution { tenant, idempotency_key, fingerprint, created_at, .. } = execution;
     ContentSeed::new(tenant, idempotency_key, fingerprint.as_str(), *created_at)
