@@ -8,8 +8,9 @@ use orders::from_broker;
 use tokio::time::Instant;
 
 use crate::answer::InHand;
+use crate::end::{Done, NotDone, taken_over};
 use crate::large::LARGEST_BODY;
-use crate::{MqAccess, answer, taken_over};
+use crate::{MqAccess, answer};
 
 /// Settlement of messages in hand once their answer is stored.
 #[derive(Clone, Copy)]
@@ -35,15 +36,9 @@ impl MqAccess {
         (command, large): (&ConsumeCommand, Large),
         execution: &Execution,
         deadline: Deadline,
-    ) -> Result<Reply, Problem> {
+    ) -> Result<Done, NotDone> {
         let started = Instant::now();
-        let unit = match self.fetched(target, command, large, deadline).await {
-            Ok(unit) => unit,
-            Err(problem) => {
-                self.fail(execution, &problem).await;
-                return Err(problem);
-            }
-        };
+        let unit = self.fetched(target, command, large, deadline).await?;
         let settlement = match command.mode {
             AckMode::Take(Ack::None) => {
                 return self.removed(target, command, unit.consumed(), execution, started).await;
@@ -64,23 +59,18 @@ impl MqAccess {
             Err(problem) => {
                 // The messages go back even if the roll-back fails: the channel ends with it.
                 let _ = unit.rollback(deadline).await;
-                self.fail(execution, &problem).await;
-                return Err(problem);
+                return Err(problem.into());
             }
         };
         match settle(unit, settlement, deadline).await {
-            Ok(()) => self.end(execution, &Outcome::AsPrepared, prepared.into_response()).await,
-            // The record stays prepared: after its lease a retry returns the stored response.
+            Ok(()) => Ok(Done::AsPrepared(prepared.into_response())),
+            // The record stays prepared: after its lease a retry answers with what is stored.
             Err(error @ BrokerError::InDoubt { .. }) => {
                 self.note_doubt(execution).await;
-                Err(from_broker(&error).retry_after(whole_lease(execution)))
+                Err(NotDone::Left(from_broker(&error).retry_after(whole_lease(execution))))
             }
             // The messages are back on the queue: a retry gets them again.
-            Err(error) => {
-                let problem = from_broker(&error);
-                self.fail(execution, &problem).await;
-                Err(problem)
-            }
+            Err(error) => Err(from_broker(&error).into()),
         }
     }
 
@@ -106,15 +96,15 @@ impl MqAccess {
         consumed: &Consumed,
         execution: &Execution,
         started: Instant,
-    ) -> Result<Reply, Problem> {
+    ) -> Result<Done, NotDone> {
         let answer = |consumed: &Consumed| {
             let in_hand = InHand { consumed, stored: None };
             let answer = answer::consumed(target, command, in_hand, started.elapsed());
-            answer.map(Prepared::into_response).map_err(|error| unstored(&error))
+            answer.map(Prepared::into_response).map_err(|error| NotDone::Left(unstored(&error)))
         };
         let response = answer(consumed)?;
         let why = match self.store.end(execution, &Outcome::Completed(response.clone())).await {
-            Ok(WriteOutcome::Applied) => return Ok(response),
+            Ok(WriteOutcome::Applied) => return Ok(Done::Ended(response)),
             Ok(WriteOutcome::Fenced) => "another attempt with this key has taken over",
             Err(_) => "the idempotency store did not confirm it",
         };
@@ -123,7 +113,7 @@ impl MqAccess {
             "this answer may not be recorded ({why}): a retry with the same key may not repeat it, and \
              may remove other messages"
         ));
-        answer(&consumed)
+        answer(&consumed).map(Done::Ended)
     }
 
     /// Stores the response before the messages are removed, and checks that there is time left to

@@ -9,6 +9,7 @@
 mod answer;
 mod brokers;
 mod consume;
+mod end;
 mod explained;
 mod key_objects;
 mod large;
@@ -28,7 +29,7 @@ use std::time::{Duration, SystemTime};
 
 use api::{Problem, Reason, Reply};
 use broker::Deadline;
-use idempotency::{Execution, Outcome, Progress, Store, WriteOutcome, in_progress};
+use idempotency::{Execution, Store};
 use jiff::Timestamp;
 use mq::Target;
 use objects::Objects;
@@ -113,7 +114,7 @@ impl MqAccess {
         let (target, answer) = match work {
             Work::Change { target, execution, change } => {
                 self.pool_users.note(tenant, &target.endpoint);
-                let answer = self.change(&target, &execution, change, deadline).await;
+                let answer = self.change(&target, execution, change, deadline).await;
                 (target, answer)
             }
             Work::Read { target, read } => {
@@ -126,28 +127,31 @@ impl MqAccess {
         answer.map_err(|problem| explained::problem(problem, &target))
     }
 
-    /// Does work under its execution, unless it comes too late to start. Boxed, as in
-    /// [`Self::read`]: each kind of work is a deep nest of futures of its own.
+    /// Does work under its execution, unless it comes too late to start, and ends its record. Boxed,
+    /// as in [`Self::read`]: each kind of work is a deep nest of futures of its own.
     async fn change(
         &self,
         target: &Target,
-        execution: &Execution,
+        mut execution: Execution,
         change: Change,
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
-        if execution.is_stale(Timestamp::now()) {
-            let detail = "the work was handed over too late to start; nothing was done";
-            let problem = Problem::new(Reason::Busy, detail);
-            self.fail(execution, &problem).await;
-            return Err(problem);
-        }
-        match change {
-            Change::Produce(command) => Box::pin(self.produce(target, command, execution, deadline)).await,
-            Change::Consume { command, large } => {
-                Box::pin(self.consume(target, (&command, large), execution, deadline)).await
+        let ended = match change {
+            _ if execution.is_stale(Timestamp::now()) => {
+                let detail = "the work was handed over too late to start; nothing was done";
+                Err(Problem::new(Reason::Busy, detail).into())
             }
-            Change::Move(command) => Box::pin(self.relocate(target, &command, execution, deadline)).await,
-        }
+            Change::Produce(command) => {
+                Box::pin(self.produce(target, command, &mut execution, deadline)).await
+            }
+            Change::Consume { command, large } => {
+                Box::pin(self.consume(target, (&command, large), &execution, deadline)).await
+            }
+            Change::Move(command) => {
+                Box::pin(self.relocate(target, &command, &mut execution, deadline)).await
+            }
+        };
+        self.end(&execution, ended).await
     }
 
     async fn read(&self, target: &Target, read: Read, deadline: Deadline) -> Result<Reply, Problem> {
@@ -180,37 +184,6 @@ impl MqAccess {
             Err(unusable) => answer::untested(&unusable),
         }
     }
-
-    /// Ends an execution with its reply. Where another one has the record by now, the work is done
-    /// all the same, but the answer is that one's: no replay would ever repeat ours.
-    async fn end(&self, execution: &Execution, outcome: &Outcome, reply: Reply) -> Result<Reply, Problem> {
-        match self.store.end(execution, outcome).await {
-            Ok(WriteOutcome::Fenced) => Err(taken_over()),
-            Ok(WriteOutcome::Applied) | Err(_) => Ok(reply),
-        }
-    }
-
-    /// Ends an execution that did no work, so that it can be run again.
-    async fn fail(&self, execution: &Execution, problem: &Problem) {
-        self.fail_at(execution, problem, execution.progress.done, 0).await;
-    }
-
-    /// Ends an execution that completed the first `done` of its units and left `in_doubt` of those
-    /// after it in doubt. It can be run again.
-    async fn fail_at(&self, execution: &Execution, problem: &Problem, done: u64, in_doubt: u64) {
-        let progress = execution.progress.advanced(done, in_doubt);
-        self.fail_with(execution, problem, progress, in_doubt).await;
-    }
-
-    async fn fail_with(&self, execution: &Execution, problem: &Problem, progress: Progress, in_doubt: u64) {
-        let outcome = Outcome::Failed { error: problem.to_string(), progress, in_doubt };
-        let _ = self.store.end(execution, &outcome).await;
-    }
-}
-
-/// Problem of an execution whose record another one has by now.
-fn taken_over() -> Problem {
-    in_progress(Duration::from_secs(1))
 }
 
 #[cfg(test)]

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use api::{Problem, Reply};
 use broker::{Deadline, Relocation};
-use idempotency::{Execution, LeftBehind, Outcome, Progress, StoreError, Tally, WriteOutcome, from_store};
-use mq::{BrokerError, Considered, MoveCommand, MoveFailure, MoveReport, Target};
+use idempotency::{Execution, LeftBehind, Progress, StoreError, Tally, WriteOutcome, from_store};
+use mq::{Considered, MoveCommand, MoveFailure, MoveReport, Target};
 use orders::{from_broker, from_move};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::end::{Done, NotDone};
 use crate::produce::with_elsewhere;
-use crate::{MqAccess, answer, taken_over};
+use crate::{MqAccess, answer};
 
 /// Reason why a move ended early.
 enum Stopped {
@@ -26,8 +27,8 @@ enum Stopped {
     TakenOver,
 }
 
-/// Result of a completed move.
-struct Done<'a> {
+/// A move as an answer tells of it.
+struct Moved<'a> {
     /// Execution as it began at its place.
     execution: &'a Execution,
     /// Number of messages that were moved, by all attempts.
@@ -43,52 +44,42 @@ impl MqAccess {
         &self,
         target: &Target,
         command: &MoveCommand,
-        execution: &Execution,
+        execution: &mut Execution,
         deadline: Deadline,
-    ) -> Result<Reply, Problem> {
+    ) -> Result<Done, NotDone> {
         let started = Instant::now();
-        let prepared = async {
-            let ready = self.ready(target, deadline).await?;
-            let queue = ready.queue()?;
-            Ok::<_, Problem>((ready, queue))
-        };
-        let (ready, queue) = match prepared.await {
-            Ok(ready) => ready,
-            Err(problem) => {
-                self.fail(execution, &problem).await;
-                return Err(problem);
-            }
-        };
+        let ready = self.ready(target, deadline).await.map_err(Problem::from)?;
+        let queue = ready.queue()?;
         let reach = &target.reach;
         let connected = ready.with_login(async |broker, access| {
             broker.connect_to_move(access, queue, command, reach, deadline).await
         });
-        let mut moving = match connected.await {
-            Ok(moving) => moving,
-            Err(error) => return Err(self.did_not_begin(execution, error, command).await),
-        };
-        let execution = &self.arrived(target, execution, moving.cluster()).await?;
+        let mut moving = connected.await.map_err(|error| {
+            let left = execution.whereabouts.left_by(execution.progress);
+            with_elsewhere(from_move(&error, 0, 0), &left, max(command))
+        })?;
+        *execution = self.arrived(target, execution, moving.cluster()).await?;
+        let execution = &*execution;
         match self.move_all(&mut *moving, command, execution, deadline).await {
             Ok(moved) => {
                 let (most_in_doubt, left_somewhere) = (moving.most_in_doubt(), moving.left_somewhere());
                 let report = moving.finish(deadline).await;
                 let possible_duplicates = possible_duplicates(execution, most_in_doubt);
-                let done = Done {
+                let done = Moved {
                     execution,
                     moved,
                     possible_duplicates: possible_duplicates.saturating_add(left_somewhere),
                     possibly_moved: possibly_moved(execution, most_in_doubt, max(command)),
                 };
                 let reply = answered(target, command, Some(&done), &report, started.elapsed());
-                self.end(execution, &Outcome::Completed(reply.clone()), reply).await
+                Ok(Done::Completed(reply))
             }
-            Err(Stopped::TakenOver) => Err(taken_over()),
+            Err(Stopped::TakenOver) => Err(NotDone::taken_over()),
             Err(Stopped::Unnoted { error, moved }) => {
                 let problem =
                     from_store(&error, "cannot record what was moved").extension("moved", json!(moved));
                 let progress = progress(execution, (moved, 0), &*moving);
-                self.fail_with(execution, &problem, progress, 0).await;
-                Err(problem)
+                Err(NotDone::Stopped { problem, progress, in_doubt: 0 })
             }
             Err(Stopped::Failed { failure, done, settled }) => {
                 let left = &execution.whereabouts.left_behind;
@@ -105,8 +96,7 @@ impl MqAccess {
                 let progress = progress(execution, (done, failure.in_doubt), &*moving);
                 let returned = if failure.error.may_mean_a_lost_broker() { moving.may_return() } else { 0 };
                 let progress = progress.repeating(returned);
-                self.fail_with(execution, &problem, progress, failure.in_doubt).await;
-                Err(problem)
+                Err(NotDone::Stopped { problem, progress, in_doubt: failure.in_doubt })
             }
         }
     }
@@ -177,19 +167,6 @@ impl MqAccess {
             Err(error) => Err(Stopped::Unnoted { error, moved }),
         }
     }
-
-    /// Ends an execution that could not connect to the queues.
-    async fn did_not_begin(
-        &self,
-        execution: &Execution,
-        error: BrokerError,
-        command: &MoveCommand,
-    ) -> Problem {
-        let left = execution.whereabouts.left_by(execution.progress);
-        let problem = with_elsewhere(from_move(&error, 0, 0), &left, max(command));
-        self.fail(execution, &problem).await;
-        problem
-    }
 }
 
 /// Returns the progress of an execution with `done` messages at their new places, and `in_doubt`
@@ -254,7 +231,7 @@ struct MoveAnswer<'a> {
 fn answered(
     target: &Target,
     command: &MoveCommand,
-    done: Option<&Done<'_>>,
+    done: Option<&Moved<'_>>,
     report: &MoveReport,
     took: Duration,
 ) -> Reply {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use api::{Problem, Reply};
-use broker::{Deadline, ReadyToPut, Unconfirmed};
+use api::Problem;
+use broker::{Broker, Deadline, ReadyToPut, Unconfirmed};
 use idempotency::{
-    Execution, LeftBehind, Outcome, Place, Progress, StoreError, Whereabouts, WriteOutcome, from_store,
+    Execution, LeftBehind, Place, Progress, StoreError, Whereabouts, WriteOutcome, from_store,
 };
 use mq::{BrokerError, ContentSeed, MessageId, Outgoing, ProduceCommand, ProduceFailure, Target};
 use orders::from_produce;
@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::answer::Produced;
-use crate::ready::Ready;
-use crate::{MqAccess, answer, taken_over};
+use crate::end::{Done, NotDone};
+use crate::{MqAccess, answer};
 
 /// Interval of checkpoints. Together with the time of a write, there is at least one a second.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(800);
@@ -27,23 +27,19 @@ impl MqAccess {
         &self,
         target: &Target,
         command: ProduceCommand,
-        execution: &Execution,
+        execution: &mut Execution,
         deadline: Deadline,
-    ) -> Result<Reply, Problem> {
+    ) -> Result<Done, NotDone> {
         let (started, count) = (Instant::now(), command.source.count());
-        let prepared = async {
-            let command = self.with_uploaded_bodies(&execution.tenant, command, deadline).await?;
-            Ok::<_, Problem>((command, self.ready(target, deadline).await?))
+        // What earlier attempts put is not said to be on this target's queue: before the broker has
+        // answered, nobody knows whether it is the same.
+        let not_begun = |problem: Problem| {
+            let left = execution.whereabouts.left_by(execution.progress);
+            with_elsewhere(problem, &left, count)
         };
-        let (mut command, ready) = match prepared.await {
-            Ok(prepared) => prepared,
-            Err(problem) => {
-                let left = execution.whereabouts.left_by(execution.progress);
-                let problem = with_elsewhere(problem, &left, count);
-                self.fail(execution, &problem).await;
-                return Err(problem);
-            }
-        };
+        let uploaded = self.with_uploaded_bodies(&execution.tenant, command, deadline).await;
+        let mut command = uploaded.map_err(not_begun)?;
+        let ready = self.ready(target, deadline).await.map_err(|unusable| not_begun(unusable.into()))?;
         let warnings = std::mem::take(&mut command.warnings);
         let outgoing = Outgoing::of(command, seed(execution)).after(execution.earlier_attempts());
         let connected = ready.with_login(async |broker, access| {
@@ -56,27 +52,26 @@ impl MqAccess {
                 }
             }
         });
-        let mut connected = match connected.await {
-            Ok(connected) => connected,
-            Err(error) => return Err(self.not_connected(execution, error, count).await),
-        };
+        let nothing = |error| ProduceFailure { error, committed: 0, in_doubt: Vec::new() };
+        let mut connected =
+            connected.await.map_err(|error| not_begun(from_produce(&nothing(error), 0, |_| Vec::new())))?;
         let arrived = self.arrived(target, execution, connected.cluster()).await?;
-        let execution = &self.found(connected.as_mut(), (execution, arrived), count, deadline).await?;
+        *execution = self.found(connected.as_mut(), (&*execution, arrived), count, deadline).await?;
+        let execution = &*execution;
         let from = execution.progress.done;
         let confirmed = watch::Sender::new(from);
         let produced = tokio::select! {
             produced = connected.put(from, &confirmed, deadline) => produced,
             () = self.keep_checkpoints(execution, confirmed.subscribe()) => {
-                return Err(taken_over());
+                return Err(NotDone::taken_over());
             }
         };
         match produced {
             Ok(report) => {
                 let produced = Produced { warnings: &warnings, report: &report, execution, count };
-                let reply = answer::produced(target, &produced, started.elapsed());
-                self.end(execution, &Outcome::Completed(reply.clone()), reply).await
+                Ok(Done::Completed(answer::produced(target, &produced, started.elapsed())))
             }
-            Err(failure) => Err(self.not_put(&ready, execution, failure, count).await),
+            Err(failure) => Err(not_put(ready.broker, execution, &failure, count)),
         }
     }
 
@@ -89,7 +84,7 @@ impl MqAccess {
         (before, mut execution): (&Execution, Execution),
         count: u64,
         deadline: Deadline,
-    ) -> Result<Execution, Problem> {
+    ) -> Result<Execution, NotDone> {
         let progress = execution.progress;
         let unconfirmed = unconfirmed(&before.whereabouts, before.progress, progress);
         let Some(unconfirmed) = unconfirmed else { return Ok(execution) };
@@ -97,8 +92,8 @@ impl MqAccess {
         let progress = progress_behind(progress, done, execution.earlier_attempts(), count);
         match self.store.checkpoint(&execution, progress).await {
             Ok(WriteOutcome::Applied) => {}
-            Ok(WriteOutcome::Fenced) => return Err(taken_over()),
-            // The next attempt finds the messages, too.
+            Ok(WriteOutcome::Fenced) => return Err(NotDone::taken_over()),
+            // The next attempt finds it, too.
             Err(error) => unwritten(&error),
         }
         execution.progress = progress;
@@ -112,51 +107,17 @@ impl MqAccess {
         target: &Target,
         execution: &Execution,
         cluster: Option<&str>,
-    ) -> Result<Execution, Problem> {
+    ) -> Result<Execution, NotDone> {
         let place = Place { id: target.place(cluster), name: target.to_string() };
         match self.store.arrive(execution, place).await {
             Ok(Some(arrived)) => Ok(arrived),
-            Ok(None) => Err(taken_over()),
-            Err(error) => {
-                let problem = from_store(&error, "cannot record the move to another place");
-                self.fail(execution, &problem).await;
-                Err(problem)
-            }
+            Ok(None) => Err(NotDone::taken_over()),
+            Err(error) => Err(from_store(&error, "cannot record the move to another place").into()),
         }
     }
 
-    /// Ends an execution that could not connect. Messages that earlier attempts put are not
-    /// reported as on this target, since it is unknown whether its place is the same.
-    async fn not_connected(&self, execution: &Execution, error: BrokerError, count: u64) -> Problem {
-        let failure = ProduceFailure { error, committed: 0, in_doubt: Vec::new() };
-        let left = execution.whereabouts.left_by(execution.progress);
-        let problem = with_elsewhere(from_produce(&failure, 0, |_| Vec::new()), &left, count);
-        self.fail(execution, &problem).await;
-        problem
-    }
-
-    /// Ends an execution that did not put all messages.
-    async fn not_put(
-        &self,
-        ready: &Ready<'_>,
-        execution: &Execution,
-        failure: ProduceFailure,
-        count: u64,
-    ) -> Problem {
-        let wire_id = |id: &MessageId| ready.broker.wire_id(*id);
-        let left = &execution.whereabouts.left_behind;
-        let in_doubt = u64::try_from(failure.in_doubt.len()).unwrap_or(u64::MAX);
-        let progress = execution.progress.advanced(failure.committed, in_doubt);
-        // Messages in doubt of earlier attempts count too.
-        let all_in_doubt = progress.in_doubt.min(count.saturating_sub(progress.done));
-        let problem = from_produce(&failure, all_in_doubt, wire_id);
-        let problem = with_elsewhere(problem, left, count);
-        self.fail_with(execution, &problem, progress, in_doubt).await;
-        problem
-    }
-
-    /// Records at intervals how many messages are on the queue, as long as the work goes on. Ends
-    /// early only if another execution owns the record by now: then each further message would be a
+    /// Notes how many messages are on the queue, as long as the work goes on. Ends only where
+    /// another execution owns the record by now: then whatever this one still put would be a
     /// duplicate.
     async fn keep_checkpoints(&self, execution: &Execution, mut confirmed: watch::Receiver<u64>) {
         let mut ticks = tokio::time::interval_at(Instant::now() + CHECKPOINT_EVERY, CHECKPOINT_EVERY);
@@ -174,6 +135,17 @@ impl MqAccess {
             }
         }
     }
+}
+
+/// Ends an execution that did not put everything.
+fn not_put(broker: &dyn Broker, execution: &Execution, failure: &ProduceFailure, count: u64) -> NotDone {
+    let in_doubt = u64::try_from(failure.in_doubt.len()).unwrap_or(u64::MAX);
+    let progress = execution.progress.advanced(failure.committed, in_doubt);
+    // Those of earlier attempts too.
+    let all_in_doubt = progress.in_doubt.min(count.saturating_sub(progress.done));
+    let problem = from_produce(failure, all_in_doubt, |id: &MessageId| broker.wire_id(*id));
+    let problem = with_elsewhere(problem, &execution.whereabouts.left_behind, count);
+    NotDone::Stopped { problem, progress, in_doubt }
 }
 
 /// Returns the progress of an attempt that has found the first `done` of `count` messages.

@@ -1,0 +1,72 @@
+//! The one door through which a change leaves its record.
+
+use std::time::Duration;
+
+use api::{Problem, Reply};
+use idempotency::{Execution, Outcome, Progress, WriteOutcome, in_progress};
+
+use crate::MqAccess;
+
+/// A change that was done.
+pub(crate) enum Done {
+    /// The reply is recorded, and retries get it again.
+    Completed(Reply),
+    /// The reply was stored before the change became final. Retries get it again.
+    AsPrepared(Reply),
+    /// The reply says itself what became of the record, which has ended before.
+    Ended(Reply),
+}
+
+/// A change that was not done, or not as a whole.
+pub(crate) enum NotDone {
+    /// The execution did nothing. Retries run again, from where it began.
+    Failed(Problem),
+    /// The execution left `in_doubt` units in doubt, at most. Retries run again, from `progress`,
+    /// which counts these too.
+    Stopped { problem: Problem, progress: Progress, in_doubt: u64 },
+    /// The record stays as it is: another execution has it, or retries wait for its lease.
+    Left(Problem),
+}
+
+impl From<Problem> for NotDone {
+    fn from(problem: Problem) -> Self {
+        Self::Failed(problem)
+    }
+}
+
+impl NotDone {
+    /// An end without a word: another execution has the record by now.
+    pub(crate) fn taken_over() -> Self {
+        Self::Left(taken_over())
+    }
+}
+
+/// The answer of an execution that lost its record is that of the one that has it by now.
+pub(crate) fn taken_over() -> Problem {
+    in_progress(Duration::from_secs(1))
+}
+
+impl MqAccess {
+    /// Ends the record of an execution, and answers. If another one has the record by now, the
+    /// answer is that one's, even if this change was done: no replay would ever repeat its reply.
+    pub(crate) async fn end(
+        &self,
+        execution: &Execution,
+        ended: Result<Done, NotDone>,
+    ) -> Result<Reply, Problem> {
+        let (outcome, answer) = match ended {
+            Ok(Done::Completed(reply)) => (Outcome::Completed(reply.clone()), Ok(reply)),
+            Ok(Done::AsPrepared(reply)) => (Outcome::AsPrepared, Ok(reply)),
+            Ok(Done::Ended(reply)) => return Ok(reply),
+            Err(NotDone::Failed(problem)) => (execution.failed(&problem), Err(problem)),
+            Err(NotDone::Stopped { problem, progress, in_doubt }) => {
+                (Outcome::Failed { error: problem.to_string(), progress, in_doubt }, Err(problem))
+            }
+            Err(NotDone::Left(problem)) => return Err(problem),
+        };
+        match (self.store.end(execution, &outcome).await, answer) {
+            (Ok(WriteOutcome::Fenced), Ok(_)) => Err(taken_over()),
+            (_, answer) => answer,
+        }
+    }
+}
