@@ -102,12 +102,12 @@ impl Stand {
         let lambda = runtime::Sdk::at(&brokers.server.url(), "us-east-1", "none", "none").await;
         let lambda = aws_sdk_lambda::Client::new(&lambda.single_attempt(Duration::from_secs(30)));
         let table = variable("IDEMPOTENCY_TABLE");
-        let budget = Budget::new(dynamodb.clone(), table.clone(), LIMIT);
         let (min, max) = (Duration::from_secs(60), Duration::from_secs(600));
         let gateway = Gateway {
             service: "budget",
             access: AccessStore::new(dynamodb.clone(), variable("ACCESS_TABLE")),
-            mq_access: MqAccess::new(lambda, "mq-access".to_owned()).with_budget(Some(budget)),
+            mq_access: MqAccess::new(lambda, "mq-access".to_owned()),
+            budget: Some(Budget::new(dynamodb.clone(), table.clone(), LIMIT)),
             uploads: None,
             max_produce_bytes: u64::MAX,
             inline_targets: "rabbitmq://**:*/*".parse::<InlineTargets>().unwrap(),

@@ -18,7 +18,7 @@ use std::time::Instant;
 use access::{AccessStore, Scope};
 use api::{Problem, Reply, TraceId, respond};
 use clock::Remembered;
-use front::MqAccess;
+use front::{Budget, MqAccess};
 use http::HeaderValue;
 use idempotency::Store;
 use lambda_http::{Body, Request, Response};
@@ -36,6 +36,7 @@ pub struct Status {
     access: AccessStore,
     records: Store,
     mq_access: MqAccess,
+    budget: Option<Budget>,
     /// Client of the function `batches`, absent if the deployment has no ingest.
     ingest: Option<Ingest>,
     ready: Remembered<(), Reply>,
@@ -106,7 +107,7 @@ impl Status {
     /// Returns the connection pools; `None` if `mq-access` does not respond. The status is needed
     /// most when something is broken, so a missing response is a null and not a failure.
     async fn pools(&self, order: &WorkOrder) -> Option<Vec<PoolReport>> {
-        match self.mq_access.execute(order).await {
+        match front::send(&self.mq_access, self.budget.as_ref(), order).await {
             Ok(reply) => serde_json::from_str(&reply.body).ok().map(|Pools { pools }| pools),
             Err(unanswered) => {
                 let error: &dyn std::error::Error = &unanswered;

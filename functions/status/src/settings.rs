@@ -34,8 +34,7 @@ impl Status {
         let mut status = Self::new(&sdk, access_table, idempotency_table, mq_access);
         // An order that lists the connections counts like any other order.
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
-        let budget = budget.map(|(table, limit)| Budget::new(dynamodb, table, limit));
-        status.mq_access = status.mq_access.with_budget(budget);
+        status.budget = budget.map(|(table, limit)| Budget::new(dynamodb, table, limit));
         if batches.is_empty() {
             return Ok(status);
         }
@@ -50,6 +49,7 @@ impl Status {
             access: AccessStore::new(dynamodb.clone(), access_table),
             records: Store::new(dynamodb, idempotency_table),
             mq_access: MqAccess::new(lambda, mq_access),
+            budget: None,
             ingest: None,
             ready: Remembered::new(READY_REMEMBERED, 1),
             started: Instant::now(),

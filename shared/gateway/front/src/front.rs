@@ -13,8 +13,9 @@ use mq::InlineTargets;
 use objects::Objects;
 use orders::{Work, WorkOrder};
 
+use crate::budget::Budget;
 use crate::idempotent::{Idempotency, outcome};
-use crate::mq_access::MqAccess;
+use crate::mq_access::{MqAccess, NotAnswered};
 use crate::operation::{Action, KeyRule, Operation, Plan};
 use crate::target::{self, Queues};
 
@@ -27,7 +28,9 @@ pub struct Gateway {
     pub access: AccessStore,
     /// Client of `mq-access`, the function that does the work.
     pub mq_access: MqAccess,
-    /// Allow-list of the deployment for inline targets.
+    /// Limit of each tenant's orders under way; `None` is no limit.
+    pub budget: Option<Budget>,
+    /// The deployment's allow-list.
     pub inline_targets: InlineTargets,
     /// Most bytes of messages that one request may make.
     pub max_produce_bytes: u64,
@@ -94,7 +97,7 @@ impl Gateway {
                 check_volume(change.bytes(), self.max_produce_bytes)?;
             }
             let order = order(Work::Change { target, execution: execution.clone(), change });
-            outcome(self.mq_access.execute(&order).await, execution)
+            outcome(send(&self.mq_access, self.budget.as_ref(), &order).await, execution)
         })
         .await
     }
@@ -138,14 +141,34 @@ impl Gateway {
     }
 
     async fn read(&self, order: &WorkOrder) -> Result<Reply, Problem> {
-        self.mq_access.execute(order).await.map_err(|unanswered| {
+        send(&self.mq_access, self.budget.as_ref(), order).await.map_err(|unanswered| {
             unanswered.log();
             unanswered.as_problem()
         })
     }
 }
 
-/// Refuses a small request whose messages would fill the broker.
+/// Sends an order to `mq-access`, within its tenant's budget.
+///
+/// # Errors
+/// When the tenant has no room for an order, or there is no answer; [`NotAnswered`] tells whether
+/// the work may have been done.
+pub async fn send(
+    mq_access: &MqAccess,
+    budget: Option<&Budget>,
+    order: &WorkOrder,
+) -> Result<Reply, NotAnswered> {
+    let Some(budget) = budget else { return mq_access.execute(order).await };
+    let lease = budget.lease(&order.tenant).await?;
+    let answer = mq_access.execute(order).await;
+    // Work that may be under way still keeps its lease.
+    if !matches!(&answer, Err(unanswered) if unanswered.may_have_run()) {
+        budget.release(&order.tenant, lease).await;
+    }
+    answer
+}
+
+/// Refuses a request of a few bytes that would fill the broker.
 fn check_volume(bytes: u64, most: u64) -> Result<(), Problem> {
     if bytes <= most {
         return Ok(());

@@ -13,7 +13,7 @@ mod target_request;
 mod uploaded_body;
 
 pub use budget::{Budget, NoLease};
-pub use front::Gateway;
+pub use front::{Gateway, send};
 pub use idempotent::Idempotency;
 pub use mq_access::{MqAccess, NotAnswered};
 pub use operation::{Action, Further, KeyRule, Operation, Plan, QueueRule, TIME_BUDGET};

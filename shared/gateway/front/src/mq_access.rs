@@ -7,10 +7,10 @@ use api::{Problem, Reason, Reply};
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::error::SdkError;
 use aws_sdk_lambda::primitives::Blob;
+use orders::WorkOrder;
 use serde::Deserialize;
 
-use crate::budget::{Budget, NoLease};
-use orders::WorkOrder;
+use crate::budget::NoLease;
 
 /// Lambda's limit for a synchronous invocation, either way.
 const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
@@ -31,7 +31,6 @@ struct FunctionError {
 pub struct MqAccess {
     lambda: Client,
     function: String,
-    budget: Option<Budget>,
 }
 
 /// Reason why there is no response to an order.
@@ -120,13 +119,7 @@ impl MqAccess {
     /// Creates the client. `lambda` makes a single attempt and waits for [`Self::PATIENCE`].
     #[must_use]
     pub fn new(lambda: Client, function: String) -> Self {
-        Self { lambda, function, budget: None }
-    }
-
-    /// Sets a limit to each tenant's orders; `None` is no limit.
-    #[must_use]
-    pub fn with_budget(self, budget: Option<Budget>) -> Self {
-        Self { budget, ..self }
+        Self { lambda, function }
     }
 
     /// Sends an order, within its tenant's budget, and returns the response.
@@ -134,17 +127,6 @@ impl MqAccess {
     /// # Errors
     /// If there is no response; [`NotAnswered`] has whether the work may have been done.
     pub async fn execute(&self, order: &WorkOrder) -> Result<Reply, NotAnswered> {
-        let Some(budget) = &self.budget else { return self.invoke(order).await };
-        let lease = budget.lease(&order.tenant).await?;
-        let answer = self.invoke(order).await;
-        // Work that may still be in progress keeps its lease.
-        if !matches!(&answer, Err(unanswered) if unanswered.may_have_run()) {
-            budget.release(&order.tenant, lease).await;
-        }
-        answer
-    }
-
-    async fn invoke(&self, order: &WorkOrder) -> Result<Reply, NotAnswered> {
         let payload = serde_json::to_vec(order).map_err(|error| NotAnswered::NotStarted(error.into()))?;
         if payload.len() > MAX_PAYLOAD {
             return Err(NotAnswered::TooLarge(payload.len()));

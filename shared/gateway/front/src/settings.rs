@@ -54,8 +54,8 @@ impl Gateway {
         Ok(Self {
             service,
             access: AccessStore::new(dynamodb.clone(), access_table),
-            mq_access: MqAccess::new(lambda, mq_access)
-                .with_budget(budget.map(|(table, limit)| Budget::new(dynamodb.clone(), table, limit))),
+            mq_access: MqAccess::new(lambda, mq_access),
+            budget: budget.map(|(table, limit)| Budget::new(dynamodb.clone(), table, limit)),
             inline_targets,
             max_produce_bytes,
             uploads,
