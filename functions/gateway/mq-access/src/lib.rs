@@ -103,7 +103,7 @@ impl MqAccess {
                 detail = problem.detail,
                 error = problem.source(),
                 "order {} failed: {}",
-                order.trace_id,
+                trace_id,
                 problem.reason.as_str()
             );
             problem.to_reply(&trace_id)
@@ -114,12 +114,13 @@ impl MqAccess {
         let (target, answer) = match work {
             Work::Change { target, execution, change } => {
                 self.pool_users.note(tenant, &target.endpoint);
-                let answer = self.change(&target, execution, change, deadline).await;
+                // Boxed: the futures of brokers are large.
+                let answer = Box::pin(self.change(&target, execution, change, deadline)).await;
                 (target, answer)
             }
             Work::Read { target, read } => {
                 self.pool_users.note(tenant, &target.endpoint);
-                let answer = self.read(&target, read, deadline).await;
+                let answer = Box::pin(self.read(&target, read, deadline)).await;
                 (target, answer)
             }
             Work::Pools => return Ok(answer::pools(&self.pool_users.of(tenant, self.brokers.pools()))),

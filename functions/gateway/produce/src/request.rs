@@ -268,7 +268,11 @@ mod tests {
 
     #[test]
     fn the_bytes_of_a_request_are_those_of_all_bodies_and_headers() {
-        let bytes = |body: Value| api::json::read::<ProduceRequest>(body).unwrap().plan().unwrap().bytes;
+        let bytes = |body: Value| {
+            let plan = api::json::read::<ProduceRequest>(body).unwrap().plan().unwrap();
+            let front::Action::Change(_, change) = plan.action else { panic!() };
+            change.bytes()
+        };
         assert_eq!(
             bytes(json!({"targetRef": "a", "batch": {"count": 1000, "messageSizeBytes": 2048}})),
             2_048_000
