@@ -87,6 +87,7 @@ check "cargo-machete" scripts/tool.sh cargo-machete
 check "unused dependencies" cargo machete functions shared local tests test-support benches fuzz
 check "workflows" workflows
 check "Python environment" scripts/python-env.sh "$environment" scripts/lint-requirements.txt
+check "template.yaml and its parts" "$environment/bin/python" deploy/template.py --check
 layer=layers/ibm-mq-client/template.yaml
 check "templates" "$environment/bin/cfn-lint" --regions us-east-1 --template template.yaml "$layer"
 check "template.yaml with SAM CLI" sam_validate template.yaml

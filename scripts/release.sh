@@ -64,7 +64,9 @@ find . -name integrahub.cdx.json -not -path './.local/*' -delete
 
 python scripts/release.py --template template.yaml --built "$target" --output "$output" --version "$version"
 cp openapi.yaml LICENSE CHANGELOG.md "$output/"
-[ -d deploy ] && cp -R deploy/. "$output/"
+cp -R deploy/. "$output/"
+# A release has template.yaml itself.
+rm -rf "$output/template" "$output/template.py"
 # The recipe of the layer with IBM MQ's client, as git has it. IBM's files have a licence of their
 # own, so no release may have any of them, such as an archive that lies in that folder.
 git ls-files -z layers | xargs -0 cp --parents -t "$output"

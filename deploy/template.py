@@ -1,0 +1,223 @@
+"""Writes template.yaml, which everybody deploys, from the parts in deploy/template. `--check` compares instead.
+
+A part has sections of CloudFormation as they are (Rules, Conditions, Resources, Outputs), parameters by the group that the
+console shows them in, and entries of patterns.yaml (Functions, Queues, Alarms…), which become resources.
+"""
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+# In the order in which the console shows their parameters.
+PARTS = "stack patterns gateway brokers api idempotency ingest drops events kafka database organisation".split()
+SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
+HEADER = "# deploy/template.py makes this file of the parts in deploy/template. Change those.\n"
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A short form of CloudFormation, such as `!Ref Api`."""
+
+    tag: str
+    value: object
+
+
+class Loader(yaml.SafeLoader):
+    def tagged(self, suffix, node):
+        if isinstance(node, yaml.ScalarNode):
+            return Tagged(f"!{suffix}", self.construct_scalar(node))
+        return Tagged(f"!{suffix}", getattr(self, f"construct_{node.id}")(node, deep=True))
+
+
+class Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data):
+        return True
+
+    def increase_indent(self, flow=False, indentless=False):
+        return super().increase_indent(flow, False)
+
+    def serialize(self, node):
+        for _, section in node.value:
+            compact(section)
+        super().serialize(node)
+
+    def tagged(self, value):
+        node = self.represent_data(value.value)
+        node.tag = value.tag
+        return node
+
+    def choose_scalar_style(self):
+        self.analysis = self.analysis or self.analyze_scalar(self.event.value)
+        is_plain = self.analysis.allow_flow_plain if self.flow_level else self.analysis.allow_block_plain
+        return "" if is_plain and (self.event.tag or "").startswith("!") else super().choose_scalar_style()
+
+    def text(self, value):
+        return self.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+Loader.add_multi_constructor("!", Loader.tagged)
+Dumper.add_representer(Tagged, Dumper.tagged)
+Dumper.add_representer(str, Dumper.text)
+
+
+def compact(node):
+    """Puts short lists and mappings on one line, and returns the node's length there."""
+    length = len(node.tag) if node.tag.startswith("!") else 0
+    if isinstance(node, yaml.ScalarNode):
+        return length + len(node.value) + 1000 * node.value.count("\n")
+    parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+    length += sum([compact(part) + 2 for part in parts])
+    node.flow_style = length < 90
+    return length
+
+
+def merge(one, other):
+    """Both, where the other one wins. Lists are joined."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {**one, **{key: merge(one[key], value) if key in one else value for key, value in other.items()}}
+    return one + other if isinstance(one, list) and isinstance(other, list) else other
+
+
+def is_placeholder(node):
+    return isinstance(node, str) and re.fullmatch("<[A-Z]\\w*>", node) is not None
+
+
+def fill(node, values):
+    """The node with the values of its placeholders. What has no value is left out."""
+    match node:
+        case Tagged(tag, value):
+            return Tagged(tag, fill(value, values))
+        case list():
+            filled = []
+            for part in node:
+                value = fill(part, values)
+                filled += value if is_placeholder(part) and isinstance(value, list) else [value]
+            return [value for value in filled if value is not None]
+        case dict():
+            filled = {}
+            for key, value in node.items():
+                filled |= values.get(key[1:-1], {}) if is_placeholder(key) else {fill(key, values): fill(value, values)}
+            return {key: value for key, value in filled.items() if value is not None}
+        case str() if is_placeholder(node):
+            return values.get(node[1:-1])
+        case str():
+            return re.sub("<(\\w+)>", lambda match: values[match[1]], node)
+    return node
+
+
+def named(name, entry):
+    """The entry with its name, and as a binary is named: ProductIngest is product-ingest."""
+    return {**entry, "name": name, "binary": re.sub("(?<=[a-z])(?=[A-Z])", "-", name).lower()}
+
+
+def function(name, entry, parts):
+    """A function's entry with all that it uses, lists, reads and answers to."""
+    values = {}
+    for used in entry.get("Uses", []):
+        values = merge(values, parts["Uses"][used])
+    values = merge(values, entry)
+    values = fill(values, named(name, values))
+    listing, reading, route = (parts["Patterns"]["Function"][part] for part in ("Lists", "Reads", "Routes"))
+    for bucket, prefixes in values.get("Lists", {}).items():
+        values = merge(values, fill(listing, {"Bucket": bucket, "Prefixes": prefixes}))
+    for event, read in values.get("Reads", {}).items():
+        values = merge(values, fill(reading, {**read, "event": event}))
+    for event, answered in values.get("Routes", {}).items():
+        method, _, path = answered.partition(" ")
+        values = merge(values, fill(route, {"event": event, **({"Method": method, "Path": path} if path else {})}))
+    return values
+
+
+def setting(name, value, parameters):
+    """An entry of a version trigger, which takes no empty value."""
+    match value:
+        case Tagged("!Ref", "AWS::NoValue"):
+            return value
+        case Tagged("!If", [condition, *values]):
+            return Tagged("!If", [condition, *(setting(name, each, parameters) for each in values)])
+        case Tagged("!Ref", parameter) if parameters.get(parameter, {}).get("Default") == "":
+            value = Tagged("!Sub", f"[${{{parameter}}}]")
+    return {"Name": name, "Value": value}
+
+
+def settings(found, functions, parameters):
+    """What the versions of these functions keep, and a deployment may change. One value is there once."""
+    for name, values in functions.items():
+        kept = {name: value for name, value in values["Variables"].items() if isinstance(value, Tagged)}
+        of = named(name, {})["binary"].replace("-", "_").upper()
+        kept |= {f"LOGS_OF_{of}": Tagged("!Ref", f"{name}Logs"), f"ROLE_OF_{of}": Tagged("!GetAtt", f"{name}Role.Arn")}
+        for name, value in kept.items():
+            if value not in found.values():
+                found[name] = value
+    return [setting(name, value, parameters) for name, value in sorted(found.items())]
+
+
+def dashboard(widgets, functions):
+    """The text of a dashboard, three widgets a row. Only the last one may have a condition."""
+    texts, last = [], {}
+    for place, widget in enumerate(widgets):
+        metrics = widget.get("Metrics") or [["AWS/Lambda", widget["Functions"], "FunctionName", f"${{{name}Function}}"] for name in functions]
+        properties = {"title": widget["Title"], "region": "${AWS::Region}", "stat": widget["Stat"], "period": 60, "metrics": metrics}
+        place = {"x": place % 3 * 8, "y": place // 3 * 6, "width": 8, "height": 6}
+        texts.append(json.dumps({"type": "metric", **place, "properties": properties}))
+        if "Condition" in widget:
+            last = {"Last": Tagged("!If", [widget["Condition"], Tagged("!Sub", ",\n" + texts.pop()), ""])}
+    body = '{"widgets": [\n' + ",\n".join(texts) + ("${Last}" if last else "") + "\n]}\n"
+    return Tagged("!Sub", [body, last] if last else body)
+
+
+def collected():
+    """The sections of all parts. No name is in two of them."""
+    parts = {}
+    for part in PARTS:
+        for section, entries in yaml.load((ROOT / f"deploy/template/{part}.yaml").read_text(), Loader).items():
+            twice = set(parts.get(section, ())) & set(entries)
+            assert not twice, f"{twice} of {part}.yaml is in another part, too"
+            parts[section] = {**parts.get(section, {}), **entries} if isinstance(entries, dict) else entries
+    return parts
+
+
+def generated():
+    """The text of template.yaml."""
+    parts = collected()
+    groups, functions = parts["Parameters"], {name: function(name, entry, parts) for name, entry in parts["Functions"].items()}
+    parameters = {name: parameter for group in groups.values() for name, parameter in group.items()}
+    labels = {name: {"default": parameter.pop("Label")} for name, parameter in parameters.items() if "Label" in parameter}
+    shown = [{"Label": {"default": label}, "Parameters": list(group)} for label, group in groups.items()]
+    parts["Metadata"] = {"AWS::CloudFormation::Interface": {"ParameterGroups": shown, "ParameterLabels": labels}}
+    parts |= {"Parameters": parameters, "Functions": functions}
+
+    def of(product, test):
+        return {name: values for name, values in functions.items() if values["Product"] == product and test(values)}
+
+    for name, values in functions.items():
+        output = {"Condition": "<Condition>", "Description": values["Description"], "Value": Tagged("!Ref", f"{name}Function")}
+        parts["Outputs"][f"{name}FunctionName"] = fill(output, values)
+        for kind in values.get("Also", []):
+            parts.setdefault(kind, {})[name] = values
+    for product, trigger in parts["VersionTriggers"].items():
+        trigger["Settings"] = settings(dict(trigger["Settings"]), of(product, lambda values: "Rollouts" in values.get("Also", [])), parameters)
+    for product, entry in parts["Dashboards"].items():
+        entry["Body"] = dashboard(entry["Widgets"], of(product, lambda values: values.get("Condition") in (None, "HasIngest")))
+    for kind, pattern in parts["Patterns"].items():
+        for name, entry in parts.get(kind, {}).items():
+            parts["Resources"] |= fill(pattern, named(name, entry))
+    template = {section: parts[section] for section in SECTIONS}
+    return HEADER + yaml.dump(template, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+
+
+def main():
+    target, text = ROOT / "template.yaml", generated()
+    if "--check" not in sys.argv[1:]:
+        target.write_text(text)
+    elif target.read_text() != text:
+        sys.exit("template.yaml is not what deploy/template makes it: run deploy/template.py.")
+
+
+if __name__ == "__main__":
+    main()
