@@ -133,6 +133,23 @@ def function(name, entry, parts):
     return values
 
 
+def summed(alarm, functions, pattern):
+    """The properties of an alarm on the sum of metrics, or of one metric over the functions of a product."""
+    metrics = {f"metric{place}": (None, metric) for place, metric in enumerate(alarm.get("Sum", []))}
+    for product, metric in alarm.get("Functions", {}).items():
+        for name, values in functions.items():
+            if values["Product"] == product:
+                dimensions = [{"Name": "FunctionName", "Value": Tagged("!Ref", f"{name}Function")}]
+                watched = {"Namespace": "AWS/Lambda", "MetricName": metric, "Dimensions": dimensions}
+                metrics[name[0].lower() + name[1:]] = values.get("Condition"), watched
+    queries = [{"Id": "sum", "Expression": "SUM(METRICS())"}]
+    for id, (condition, metric) in metrics.items():
+        query = fill(pattern, {"id": id, "Metric": metric})
+        is_always_there = condition in (None, alarm.get("Condition"))
+        queries.append(query if is_always_there else Tagged("!If", [condition, query, Tagged("!Ref", "AWS::NoValue")]))
+    return {"Statistic": None, "Period": None, "Metrics": queries}
+
+
 def setting(name, value, parameters):
     """An entry of a version trigger, which takes no empty value."""
     match value:
@@ -204,6 +221,9 @@ def generated():
         trigger["Settings"] = settings(dict(trigger["Settings"]), of(product, lambda values: "Rollouts" in values.get("Also", [])), parameters)
     for product, entry in parts["Dashboards"].items():
         entry["Body"] = dashboard(entry["Widgets"], of(product, lambda values: values.get("Condition") in (None, "HasIngest")))
+    for alarm in parts["Alarms"].values():
+        if {"Sum", "Functions"} & alarm.keys():
+            alarm["Properties"] |= summed(alarm, functions, parts["Patterns"]["Summed"])
     for kind, pattern in parts["Patterns"].items():
         for name, entry in parts.get(kind, {}).items():
             parts["Resources"] |= fill(pattern, named(name, entry))

@@ -71,6 +71,13 @@ def without_kafka(template):
             del template["Resources"][name]
 
 
+def without_metric_math(template):
+    """The stand-in refuses an alarm on a sum of metrics. It raises no alarms, so nothing misses one."""
+    for name, alarm in resources(template, "AWS::CloudWatch::Alarm").items():
+        if "Metrics" in alarm["Properties"]:
+            del template["Resources"][name]
+
+
 def create(template, stack, parameters, endpoint, s3, cloudformation):
     s3.put_object(Bucket=ARTIFACTS, Key="template.json", Body=json.dumps(template).encode())
     try:
@@ -161,6 +168,7 @@ def deploy(arguments):
     parameters = json.loads(arguments.parameters)
     number_concurrency(template, parameters)
     without_kafka(template)
+    without_metric_math(template)
     create(template, arguments.stack, parameters, arguments.endpoint, s3, cloudformation)
     stack = wait(arguments.stack, cloudformation)
     names = physical_names(arguments.stack, cloudformation)

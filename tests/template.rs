@@ -40,11 +40,29 @@ fn read_queues() -> Vec<(String, String, Value)> {
     read
 }
 
+/// The metric of an entry of an alarm on a sum; null for the sum itself.
+fn summed(entry: &Value) -> &Value {
+    // `!If [Condition, entry, nothing]` where the function has a condition.
+    let entry = match entry {
+        Value::Tagged(tagged) => &tagged.value[1],
+        plain => plain,
+    };
+    &entry["MetricStat"]["Metric"]
+}
+
+/// The metrics that an alarm watches.
+fn watched(alarm: &Value) -> Vec<&Value> {
+    let properties = &alarm["Properties"];
+    match properties["Metrics"].as_sequence() {
+        Some(entries) => entries.iter().map(summed).filter(|metric| !metric.is_null()).collect(),
+        None => vec![properties],
+    }
+}
+
 /// Whether an alarm watches this metric of this resource.
 fn is_watched(metric: &str, resource: &str) -> bool {
-    resources("AWS::CloudWatch::Alarm").values().any(|alarm| {
-        let properties = &alarm["Properties"];
-        properties["MetricName"] == metric && named(&properties["Dimensions"][0]["Value"]) == resource
+    resources("AWS::CloudWatch::Alarm").values().flat_map(watched).any(|watched| {
+        watched["MetricName"] == metric && named(&watched["Dimensions"][0]["Value"]) == resource
     })
 }
 

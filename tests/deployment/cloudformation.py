@@ -276,6 +276,11 @@ def _deployed(parameters, name, number, release):
     return stack
 
 
+def watched(alarm):
+    """The metrics of an alarm, of which the properties are given."""
+    return [each["MetricStat"]["Metric"] for each in alarm["Metrics"] if "MetricStat" in each] if "Metrics" in alarm else [alarm]
+
+
 def references(node):
     """The logical ids that a resolved value names."""
     if isinstance(node, dict):

@@ -1,11 +1,11 @@
-"""Alarms: each function has its own, none is raised by a first deployment, and each says when it is over."""
+"""Alarms: each function is watched, none is raised by a first deployment, and each says when it is over."""
 
 import re
 from fnmatch import fnmatchcase
 
 import pytest
-from cloudformation import ROOT, deploy
-from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, ORGANISATION
+from cloudformation import ROOT, deploy, watched
+from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, ORGANISATION, SCENARIOS
 
 TOPIC = ORGANISATION["AlarmTopicArn"]
 
@@ -14,20 +14,35 @@ def alarms(parameters):
     return {name: alarm["Properties"] for name, alarm in deploy(parameters).of("AWS::CloudWatch::Alarm").items()}
 
 
-def metric(alarm):
-    """(namespace, metric, dimensions) of what the alarm looks at."""
-    return alarm["Namespace"], alarm["MetricName"], tuple((d["Name"], d["Value"]) for d in alarm["Dimensions"])
+def metrics(parameters):
+    """(namespace, metric, dimensions) of what the alarms look at."""
+    every = [metric for alarm in alarms(parameters).values() for metric in watched(alarm)]
+    return {(m["Namespace"], m["MetricName"], tuple((d["Name"], d["Value"]) for d in m["Dimensions"])) for m in every}
 
 
 @pytest.mark.parametrize("name", ["Errors", "Throttles"])
-def test_every_function_has_alarms_on_errors_and_throttles(name):
-    watched = {metric(alarm) for alarm in alarms(EVERYTHING).values()}
-    for function in deploy(EVERYTHING).of("AWS::Lambda::Function"):
-        assert ("AWS/Lambda", name, (("FunctionName", f"«{function}»"),)) in watched, function
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_function_has_alarms_on_errors_and_throttles(name, scenario):
+    found = metrics(SCENARIOS[scenario])
+    for function in deploy(SCENARIOS[scenario]).of("AWS::Lambda::Function"):
+        assert ("AWS/Lambda", name, (("FunctionName", f"«{function}»"),)) in found, function
+
+
+def test_an_alarm_on_several_metrics_is_one_that_cloudwatch_takes():
+    summing = {name: alarm["Metrics"] for name, alarm in alarms(EVERYTHING).items() if "Metrics" in alarm}
+    assert {"GatewayErrorsAlarm", "IngestThrottlesAlarm", "TableThrottlesAlarm"} <= set(summing)
+    for name, (result, *metrics) in summing.items():
+        # Not a sum by `+`, which has no value in a period in which one of the metrics has none.
+        assert result == {"Id": "sum", "Expression": "SUM(METRICS())"}, name
+        assert 1 < len(metrics) <= 10, name
+        assert all(metric["ReturnData"] is False and metric["MetricStat"]["Stat"] == "Sum" for metric in metrics), name
+        assert len({metric["Id"] for metric in metrics}) == len(metrics), name
+        assert all(re.fullmatch("[a-z][A-Za-z0-9_]*", metric["Id"]) for metric in metrics), name
+        assert not {"Namespace", "MetricName", "Dimensions", "Statistic", "Period"} & set(alarms(EVERYTHING)[name]), name
 
 
 def test_the_api_the_tables_the_database_and_the_schedule_are_watched():
-    watched = {(namespace, name, dimensions[0][1]) for namespace, name, dimensions in map(metric, alarms(EVERYTHING).values())}
+    watched = {(namespace, name, dimensions[0][1]) for namespace, name, dimensions in metrics(EVERYTHING)}
     stack = deploy(EVERYTHING)
     assert {("AWS/ApiGateway", "5xx", "«Api»"), ("AWS/ApiGateway", "Latency", "«Api»")} <= watched
     for table in stack.of("AWS::DynamoDB::Table"):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cloudformation import deploy
+from cloudformation import deploy, watched
 from scenarios import EVERYTHING, SCENARIOS
 from schemas import physical_name
 
@@ -35,11 +35,11 @@ def test_a_stack_exports_nothing():
 def test_no_alarm_looks_at_another_stack_s_metrics():
     one, other = deploy(EVERYTHING, name="one", number=1), deploy(EVERYTHING, name="other", number=2)
     for name, alarm in one.of("AWS::CloudWatch::Alarm").items():
-        dimensions = alarm["Properties"]["Dimensions"]
-        is_of_a_resource = any("«" in dimension["Value"] for dimension in dimensions)
-        assert is_of_a_resource or dimensions != other.properties(name)["Dimensions"], name
-        if alarm["Properties"]["Namespace"] == "IntegraHub":
-            assert [dimension["Name"] for dimension in dimensions] == ["stack", "service"], name
+        for metric, another in zip(watched(alarm["Properties"]), watched(other.properties(name)), strict=True):
+            is_of_a_resource = any("«" in dimension["Value"] for dimension in metric["Dimensions"])
+            assert is_of_a_resource or metric["Dimensions"] != another["Dimensions"], name
+            if metric["Namespace"] == "IntegraHub":
+                assert [dimension["Name"] for dimension in metric["Dimensions"]] == ["stack", "service"], name
     for name, function in one.of("AWS::Lambda::Function").items():
         assert function["Properties"]["Environment"]["Variables"]["STACK_NAME"] == "one", name
 

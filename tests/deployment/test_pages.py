@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from cloudformation import ROOT, deploy, source
+from cloudformation import ROOT, deploy, source, watched
 from scenarios import EVENTS, EXISTING_DATABASE, MSK, NEW_DATABASE, SCENARIOS
 
 DEPLOY = (ROOT / "docs/deploy.md").read_text()
@@ -43,7 +43,8 @@ def test_a_vpc_is_said_to_need_what_private_names_need():
 
 
 def alarms(parameters):
-    return len(deploy(parameters).of("AWS::CloudWatch::Alarm"))
+    """How many metrics alarms watch: each of them is charged."""
+    return sum(len(watched(alarm["Properties"])) for alarm in deploy(parameters).of("AWS::CloudWatch::Alarm").values())
 
 
 def test_the_numbers_of_alarms_and_resources_are_those_of_the_template():

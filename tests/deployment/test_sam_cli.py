@@ -2,7 +2,7 @@
 
 The stand-in evaluates rules and conditions, makes change sets, creates, updates, rolls back and deletes, keeps what DeletionPolicy
 keeps, and calls the functions. It has no IAM, so that no missing right is found; no networks, so that VPC settings, interfaces and
-endpoints are only recorded; no CodeDeploy, CloudTrail or quotas; and no Aurora: it knows no MasterUserSecret.SecretArn, so that
+endpoints are only recorded; no CodeDeploy, CloudTrail or quotas; no sums of metrics, so that alarms on them are left out; and no Aurora: it knows no MasterUserSecret.SecretArn, so that
 CreateDatabase is left to the computed change sets (test_transitions.py). Of conditions it evaluates no Fn::Join, and so takes an empty
 list of subnets for a given one. The names that it chooses come again with a stack's name, so that it cannot show that a second try finds
 nothing in its way but what it failed to remove (test_isolation.py shows the rest).

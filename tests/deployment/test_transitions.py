@@ -158,7 +158,7 @@ def test_the_stack_policy_lets_every_other_change_through():
 def test_switching_the_ingest_off_leaves_its_stores_and_queues_and_takes_its_functions():
     before, after = deploy(NEW_DATABASE), deploy({**NEW_DATABASE, **OFF})
     gone = {change.name for change in change_set(before, after) if change.action == "Update:Delete"}
-    assert {"ChunkerFunction", "UpsertFunction", "ReconcileFunctionSchedule", "ChunkerErrorsAlarm", "Migration"} <= gone
+    assert {"ChunkerFunction", "UpsertFunction", "ReconcileFunctionSchedule", "IngestErrorsAlarm", "Migration"} <= gone
     kept = {"PayloadBucket", "BatchesTable", "BatchesReceivedQueue", "ChunksReadyQueue", "UnhandledQueue", "DatabaseCluster", "DatabaseInstance", "ChunkerLogs"}
     assert kept <= set(after.resources)
 
