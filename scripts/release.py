@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 FUNCTION = "AWS::Serverless::Function"
-SETTINGS = ("GatewaySettings", "IngestSettings")
+VERSION_TRIGGERS = ("GatewayVersionTrigger", "IngestVersionTrigger")
 
 
 class Template(yaml.SafeLoader):
@@ -62,7 +62,7 @@ def packaged(template, version):
         del resource["Metadata"]
     # The text of a function is the same in each release, so SAM would publish no version for
     # another place of the code.
-    for name in SETTINGS:
+    for name in VERSION_TRIGGERS:
         [container] = template["Resources"][name]["Properties"]["ContainerDefinitions"]
         container["Environment"].append({"Name": "ARTIFACTS", "Value": {"Fn::Sub": "${ArtifactBucket}/${ArtifactPrefix}"}})
     template["Parameters"] = {

@@ -12,7 +12,7 @@ from test_transitions import BASES, others
 from versions import faults, functions, opposite_of, published, references, versions
 
 PUBLIC = {name for name, r in source()["Resources"].items() for e in r.get("Properties", {}).get("Events", {}).values() if e["Type"] == "HttpApi"}
-SETTINGS = ["GatewaySettings", "IngestSettings"]
+VERSION_TRIGGERS = ["GatewayVersionTrigger", "IngestVersionTrigger"]
 
 
 @cache
@@ -68,7 +68,7 @@ def test_the_api_calls_the_aliases_of_its_functions_and_nothing_else_has_one():
 def test_another_value_of_a_parameter_is_another_version_of_each_function_that_has_it(parameter):
     found, matters = changed(translated(), parameter)
     assert found == []
-    assert matters or parameter not in names([entries(translated(), name) for name in SETTINGS]), "no case changes it"
+    assert matters or parameter not in names([entries(translated(), name) for name in VERSION_TRIGGERS]), "no case changes it"
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -109,7 +109,7 @@ def test_new_code_and_another_text_of_a_function_are_another_version():
         assert {other for other in PUBLIC if before[other] != after[other]} == {name}
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", VERSION_TRIGGERS)
 def test_a_value_that_is_not_among_the_settings_is_found(name):
     every = entries(translated(), name)
     assert len(every) > 25
@@ -167,7 +167,7 @@ def test_a_release_that_was_rolled_back_can_be_deployed_again():
     base = {**EXISTING_DATABASE, "ArtifactBucket": "artifacts", "ArtifactPrefix": "integrahub/0.1.0"}
     first = published(release(), base, of=versions)
     others = set()
-    for settings in SETTINGS:
+    for settings in VERSION_TRIGGERS:
         assert {"Name": "ARTIFACTS", "Value": {"Fn::Sub": "${ArtifactBucket}/${ArtifactPrefix}"}} in entries(release(), settings)
         again = published(release(), base, of=versions, reference=(settings, None))
         assert faults(first, again) == []
