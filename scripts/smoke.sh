@@ -191,7 +191,7 @@ through_the_ingest() {
   if has '"status": ?"COMPLETED"' && has '"deactivated": ?1[^0-9]'; then
     ok "deactivation: a full load without that product deactivates it"
   elif has '"state": ?"held"'; then
-    skip "deactivation: the guard holds even the smallest deactivation (DeactivationGuardSmall)"
+    skip "deactivation: the guard holds even the smallest deactivation"
   else
     failed "deactivation" "$status" "The second full load must be COMPLETED with one product deactivated."
   fi

@@ -159,7 +159,7 @@ async fn a_chunk_whose_object_is_damaged_is_given_up_and_done_once_it_is_repaire
     let attempts_at = attempts(batch.batch_id).await;
     assert_eq!(attempts_at[0], ("DONE".to_owned(), 1, None));
     let (status, count, error) = &attempts_at[1];
-    assert_eq!((status.as_str(), *count), ("FAILED", 5), "as often as MaxReceives says");
+    assert_eq!((status.as_str(), *count), ("FAILED", 5), "as often as the queue says");
     assert!(error.as_ref().unwrap().starts_with("the chunk's object is damaged: "), "{error:?}");
 
     functions.put_chunk(&chunks[1], &batch, encode(&chunks[1]).unwrap()).await;

@@ -74,8 +74,6 @@ EVERYTHING = {
     **ORGANISATION,
     "DatabaseReader": "true",
     "DatabaseDeletionProtection": "true",
-    "DatabaseLogExports": "true",
-    "DatabaseInsights": "true",
     "DatabaseEngineVersion": "16.8",
     "DatabaseKmsKeyArn": KEY,
     **PARTNER,

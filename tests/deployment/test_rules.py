@@ -71,8 +71,6 @@ REFUSED = [
     ({"HistoryDays": "180", "PayloadRetentionDays": "180"}, "at least 15 more than PayloadRetentionDays"),
     ({"HistoryDays": "365", "PayloadRetentionDays": "365"}, "at least 15 more than PayloadRetentionDays"),
     ({"DisableExecuteApiEndpoint": "true"}, "DomainName"),
-    *(({**NEW_DATABASE, "DatabaseMinCapacity": "256", "DatabaseMaxCapacity": str(most)}, "above DatabaseMaxCapacity") for most in (1, 2, 4, 8, 16, 32, 64, 128)),
-    ({**NEW_DATABASE, "DatabaseMinCapacity": "0", "DatabaseEngineVersion": "15.4"}, "15.7, 16.3 or later"),
 ]
 
 # Values that no function, broker or database takes.
@@ -82,7 +80,6 @@ IMPOSSIBLE = [
     ("DatabasePort", "0"),
     ("DatabasePort", "65536"),
     ("DatabasePort", "99999"),
-    ("DatabaseMinCapacity", "0.7"),
     ("DatabaseEngineVersion", "14.9"),
     ("DatabaseEngineVersion", "15.3"),
     ("IbmMqLayerArn", "arn:aws:lambda:us-east-1:111122223333:layer:integrahub-ibm-mq-client"),
