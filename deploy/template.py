@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # In the order in which the console shows their parameters.
 PARTS = "stack patterns gateway brokers api idempotency ingest drops events kafka database organisation".split()
 SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
+# Members of entries that are read here, besides those that the pattern has.
+MEMBERS = {"Functions": "Product Uses Lists Reads Routes Also", "Alarms": "Sum Functions", "Dashboards": "Widgets"}
 HEADER = "# deploy/template.py makes this file of the parts in deploy/template. Change those.\n"
 
 
@@ -25,6 +27,9 @@ class Tagged:
 
     tag: str
     value: object
+
+
+NOTHING = Tagged("!Ref", "AWS::NoValue")
 
 
 class Loader(yaml.SafeLoader):
@@ -88,7 +93,7 @@ def is_placeholder(node):
 
 
 def fill(node, values):
-    """The node with the values of its placeholders. What has no value is left out."""
+    """The node with the values of its placeholders. What has no value is left out, and `When` becomes a condition."""
     match node:
         case Tagged(tag, value):
             return Tagged(tag, fill(value, values))
@@ -98,6 +103,8 @@ def fill(node, values):
                 value = fill(part, values)
                 filled += value if is_placeholder(part) and isinstance(value, list) else [value]
             return [value for value in filled if value is not None]
+        case {"When": condition, **rest}:
+            return Tagged("!If", [condition, fill(rest, values), NOTHING])
         case dict():
             filled = {}
             for key, value in node.items():
@@ -113,6 +120,38 @@ def fill(node, values):
 def named(name, entry):
     """The entry with its name, and as a binary is named: ProductIngest is product-ingest."""
     return {**entry, "name": name, "binary": re.sub("(?<=[a-z])(?=[A-Z])", "-", name).lower()}
+
+
+def parameter(entry, kinds):
+    """A parameter with what its kind says."""
+    return {**kinds[entry.pop("Kind", "text")], **entry}
+
+
+def given(name, parameters):
+    """Whether a parameter is given, and what that is called."""
+    match parameters[name]:
+        case {"Type": "CommaDelimitedList"}:
+            return Tagged("!Not", [{"Fn::EachMemberEquals": [Tagged("!Ref", name), ""]}]), name
+        case {"AllowedValues": ["true", "false"]}:
+            return Tagged("!Equals", [Tagged("!Ref", name), "true"]), f"{name}=true"
+    return Tagged("!Not", [Tagged("!Equals", [Tagged("!Ref", name), ""])]), name
+
+
+def needs(name, others, parameters):
+    """The rule that a parameter is given together with others."""
+    every = [given(other, parameters) for other in others]
+    says = f"{name} needs {' and '.join(', '.join(said for _, said in every).rsplit(', ', 1))}."
+    return {"RuleCondition": given(name, parameters)[0], "Assertions": [{"Assert": is_given, "AssertDescription": says} for is_given, _ in every]}
+
+
+def ordered(name, entry, parameters):
+    """Rules that a parameter is so far below another. CloudFormation compares no numbers, so each value names those that fit it."""
+    least, most = (parameters[entry[end]]["AllowedValues"] for end in ("Least", "Most"))
+    for value in most:
+        fitting = [str(other) for other in least if other + entry["Apart"] <= value]
+        if len(fitting) < len(least):
+            assertion = {"Assert": Tagged("!Contains", [fitting, Tagged("!Ref", entry["Least"])]), "AssertDescription": entry["Says"]}
+            yield f"{name}{value}", {"RuleCondition": Tagged("!Equals", [Tagged("!Ref", entry["Most"]), str(value)]), "Assertions": [assertion]}
 
 
 def function(name, entry, parts):
@@ -133,8 +172,8 @@ def function(name, entry, parts):
     return values
 
 
-def summed(alarm, functions, pattern):
-    """The properties of an alarm on the sum of metrics, or of one metric over the functions of a product."""
+def summed(alarm, functions):
+    """The properties of an alarm on the sum of some metrics, or of one metric of a product's functions."""
     metrics = {f"metric{place}": (None, metric) for place, metric in enumerate(alarm.get("Sum", []))}
     for product, metric in alarm.get("Functions", {}).items():
         for name, values in functions.items():
@@ -142,11 +181,12 @@ def summed(alarm, functions, pattern):
                 dimensions = [{"Name": "FunctionName", "Value": Tagged("!Ref", f"{name}Function")}]
                 watched = {"Namespace": "AWS/Lambda", "MetricName": metric, "Dimensions": dimensions}
                 metrics[name[0].lower() + name[1:]] = values.get("Condition"), watched
+    # Not by `+`, which has no value where one of the metrics has none.
     queries = [{"Id": "sum", "Expression": "SUM(METRICS())"}]
     for id, (condition, metric) in metrics.items():
-        query = fill(pattern, {"id": id, "Metric": metric})
+        query = {"Id": id, "ReturnData": False, "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Sum"}}
         is_always_there = condition in (None, alarm.get("Condition"))
-        queries.append(query if is_always_there else Tagged("!If", [condition, query, Tagged("!Ref", "AWS::NoValue")]))
+        queries.append(query if is_always_there else {"When": condition, **query})
     return {"Statistic": None, "Period": None, "Metrics": queries}
 
 
@@ -202,32 +242,37 @@ def collected():
 def generated():
     """The text of template.yaml."""
     parts = collected()
-    groups, functions = parts["Parameters"], {name: function(name, entry, parts) for name, entry in parts["Functions"].items()}
-    parameters = {name: parameter for group in groups.values() for name, parameter in group.items()}
-    labels = {name: {"default": parameter.pop("Label")} for name, parameter in parameters.items() if "Label" in parameter}
+    groups = parts["Parameters"]
+    parameters = {name: parameter(entry, parts["Kinds"]) for group in groups.values() for name, entry in group.items()}
     shown = [{"Label": {"default": label}, "Parameters": list(group)} for label, group in groups.items()]
-    parts["Metadata"] = {"AWS::CloudFormation::Interface": {"ParameterGroups": shown, "ParameterLabels": labels}}
-    parts |= {"Parameters": parameters, "Functions": functions}
+    parts |= {"Parameters": parameters, "Metadata": {"AWS::CloudFormation::Interface": {"ParameterGroups": shown}}}
+    parts["Rules"] |= {f"{name}IsNotAlone": needs(name, others, parameters) for name, others in parts["Needs"].items()}
+    for name, entry in parts["Ordered"].items():
+        parts["Rules"] |= ordered(name, entry, parameters)
+    # SAM decides by it what it generates, and reads no conditions.
+    parts["Mappings"] = {"Shifts": {shift: {"Enabled": str(shift != "AllAtOnce").lower()} for shift in parameters["Rollout"]["AllowedValues"]}}
 
-    def of(product, test):
-        return {name: values for name, values in functions.items() if values["Product"] == product and test(values)}
-
-    for name, values in functions.items():
-        output = {"Condition": "<Condition>", "Description": values["Description"], "Value": Tagged("!Ref", f"{name}Function")}
-        parts["Outputs"][f"{name}FunctionName"] = fill(output, values)
-        for kind in values.get("Also", []):
-            parts.setdefault(kind, {})[name] = values
-    for product, trigger in parts["VersionTriggers"].items():
-        trigger["Settings"] = settings(dict(trigger["Settings"]), of(product, lambda values: "Rollouts" in values.get("Also", [])), parameters)
-    for product, entry in parts["Dashboards"].items():
-        entry["Body"] = dashboard(entry["Widgets"], of(product, lambda values: values.get("Condition") in (None, "HasIngest")))
+    functions = parts["Functions"] = {name: function(name, entry, parts) for name, entry in parts["Functions"].items()}
+    for values in functions.values():
+        for section, entries in values.get("Also", {}).items():
+            parts[section] |= entries
     for alarm in parts["Alarms"].values():
         if {"Sum", "Functions"} & alarm.keys():
-            alarm["Properties"] |= summed(alarm, functions, parts["Patterns"]["Summed"])
+            alarm["Properties"] |= summed(alarm, functions)
+    for product, trigger in parts["VersionTriggers"].items():
+        public = {name: values for name, values in functions.items() if values["Product"] == product and "public" in values["Uses"]}
+        trigger["Settings"] = settings(dict(trigger["Settings"]), public, parameters)
+    for product, entry in parts["Dashboards"].items():
+        # One text cannot have the functions of an option.
+        there = [name for name, values in functions.items() if values["Product"] == product and values.get("Condition") in (None, "HasIngest")]
+        entry["Body"] = dashboard(entry["Widgets"], there)
     for kind, pattern in parts["Patterns"].items():
+        members = {*re.findall("<([A-Z]\\w*)>", str(pattern)), *MEMBERS.get(kind, "").split()}
         for name, entry in parts.get(kind, {}).items():
-            parts["Resources"] |= fill(pattern, named(name, entry))
-    template = {section: parts[section] for section in SECTIONS}
+            assert entry.keys() <= members, f"{kind} have no {entry.keys() - members}: {name}"
+            for section, made in fill(pattern, named(name, entry)).items():
+                parts[section] |= made
+    template = fill({section: parts[section] for section in SECTIONS}, {})
     return HEADER + yaml.dump(template, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
