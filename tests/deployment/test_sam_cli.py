@@ -80,7 +80,7 @@ def assert_data(standin, resources):
 
 @pytest.mark.parametrize("page", ["README.md", "docs/deploy.md"])
 def test_the_pages_show_one_command_for_a_first_deployment(page):
-    assert first_deployment(page) == ["deploy", "--no-confirm-changeset"]
+    assert first_deployment(page) == ["deploy"]
 
 
 def first_deployment(page):
@@ -99,11 +99,11 @@ def test_the_command_of_the_pages_deploys_the_gateway_and_asks_nothing(project, 
     assert (project.directory / "samconfig.toml").read_text() == config
 
 
-def test_a_later_deployment_asks_and_takes_enter_for_a_no(project, standin):
+def test_a_deployment_that_shows_its_changes_takes_enter_for_a_no(project, standin):
     put_data(standin, names(standin))
     before = names(standin)
     project.build("2")
-    run = project.sam("deploy", "--no-progressbar", answers="\n")
+    run = project.sam("deploy", "--confirm-changeset", "--no-progressbar", answers="\n")
     assert "Deploy this changeset? [y/N]" in run.stdout
     assert run.returncode == 0 and names(standin) == before and status(standin) == "CREATE_COMPLETE"
 

@@ -19,9 +19,9 @@ def overrides(entries):
     return CfnParameterOverridesType().convert(entries, None, None)
 
 
-@pytest.mark.parametrize("environment", ["default", "production"])
-def test_a_deployment_shows_its_changes_and_asks(environment):
-    assert read(CONFIG.read_text())[environment]["deploy"]["parameters"]["confirm_changeset"] is True
+@pytest.mark.parametrize("environment, asks", [("default", False), ("production", True)])
+def test_production_shows_its_changes_and_asks_and_a_stack_to_try_things_does_not(environment, asks):
+    assert read(CONFIG.read_text())[environment]["deploy"]["parameters"]["confirm_changeset"] is asks
 
 
 @pytest.mark.parametrize("environment", ["default", "production"])
