@@ -33,14 +33,12 @@ const PARAMETERS: [(&str, &str); 12] = [
     ("IdempotencyExpiryMinSeconds", "1"),
     ("IdempotencyExpiryMaxSeconds", "2592000"),
     ("IdempotencyTableName", "mq-probe-idempotency"),
-    ("RetryBaseSeconds", "1"),
     ("ChunkerConcurrency", "5"),
     ("UpsertConcurrency", "10"),
     ("ReconcileMinutes", "2"),
     ("AcceptDrops", "true"),
     ("DropBucketName", DROP_BUCKET),
     ("Architecture", ARCHITECTURE),
-    ("DatabaseTls", "off"),
 ];
 
 /// Name of a bucket that the deployment does not own, and takes dropped objects from.
@@ -108,11 +106,7 @@ pub(crate) async fn deploy(
     parameters.insert("EventTopicArn", &topic);
     let servers = kafka.map(Kafka::bootstrap_servers);
     if let Some(servers) = &servers {
-        parameters.extend([
-            ("ChunkTransport", "kafka"),
-            ("KafkaAuthentication", "none"),
-            ("KafkaBootstrapServers", servers),
-        ]);
+        parameters.extend([("KafkaAuthentication", "none"), ("KafkaBootstrapServers", servers)]);
     }
     let parameters = serde_json::to_string(&parameters).or_explain(explain)?;
     create(&directory)?;

@@ -52,14 +52,12 @@ EVENTS = {
     "EventKmsKeyArn": OTHER_KEY,
 }
 MSK = {
-    "ChunkTransport": "kafka",
     "KafkaBootstrapServers": "b-1.example.com:9098,b-2.example.com:9098",
     "KafkaClusterArn": "arn:aws:kafka:us-east-1:111122223333:cluster/catalogue/11111111-2222-4333-8444-555555555555-1",
 }
 NO_KAFKA_EVENTS = {"KafkaEventsTopic": ""}
 MSK_SCRAM = {**MSK, "KafkaAuthentication": "scram", "KafkaSecretArn": OTHER_SECRET}
 OTHER_KAFKA = {
-    "ChunkTransport": "kafka",
     "KafkaBootstrapServers": "b-1.example.com:9093,b-2.example.com:9093",
     "KafkaAuthentication": "mtls",
     "KafkaSecretArn": OTHER_SECRET,
@@ -107,7 +105,7 @@ SCENARIOS = {
     "chunks over MSK, with SCRAM": {**EXISTING_DATABASE, **MSK_SCRAM},
     "chunks over another Kafka": {**EXISTING_DATABASE, **OTHER_KAFKA, **NO_KAFKA_EVENTS},
     "chunks over another Kafka, in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC, **OTHER_KAFKA},
-    "chunks over another Kafka, without login": {**EXISTING_DATABASE, **DATABASE_VPC, "ChunkTransport": "kafka", "KafkaBootstrapServers": "kafka:9092", "KafkaAuthentication": "none"},
+    "chunks over another Kafka, without login": {**EXISTING_DATABASE, **DATABASE_VPC, "KafkaBootstrapServers": "kafka:9092", "KafkaAuthentication": "none"},
     "chunks over MSK, ingest switched off": {**EXISTING_DATABASE, **MSK, "IngestEnabled": "false"},
     "events over MSK": {**EXISTING_DATABASE, **MSK},
     "events over another Kafka and a bus, in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC, **OTHER_KAFKA, "EventBusArn": EVENTS["EventBusArn"]},

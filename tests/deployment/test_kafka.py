@@ -210,5 +210,5 @@ def test_lag_raises_an_alarm_and_is_on_the_dashboard():
     alarm = stack.properties("KafkaLagOfChunksAlarm")
     assert alarm["MetricName"] == "OffsetLag" and alarm["AlarmActions"]
     assert "OffsetLag" in json.dumps(json.loads(stack.properties("IngestDashboard")["DashboardBody"]))
-    over_sqs = deploy({**{name: value for name, value in EVERYTHING.items() if "Kafka" not in name}, "ChunkTransport": "sqs"})
+    over_sqs = deploy({name: value for name, value in EVERYTHING.items() if "Kafka" not in name})
     assert "OffsetLag" not in json.dumps(json.loads(over_sqs.properties("IngestDashboard")["DashboardBody"]))

@@ -206,7 +206,7 @@ def test_the_local_stack_deploys_the_template_too_and_two_of_them_side_by_side(t
             (binaries / function["Metadata"]["BuildProperties"]["Binary"]).write_bytes(program.read_bytes())
     deployed = []
     for stack, table in [("integrahub", "mq-probe-idempotency"), ("another", "")]:
-        parameters = {"DatabaseSecretArn": secret, "IdempotencyTableName": table, "DatabaseTls": "off", "Architecture": "x86_64"}
+        parameters = {"DatabaseSecretArn": secret, "IdempotencyTableName": table, "Architecture": "x86_64"}
         output = tmp_path / f"{stack}.json"
         run = subprocess.run(
             [PYTHON, ROOT / "local/deploy.py", "--template", ROOT / "template.yaml", "--binaries", binaries, "--endpoint", standin.endpoint]
