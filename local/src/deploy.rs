@@ -17,12 +17,10 @@ use crate::seed;
 use crate::supervisor::isolate;
 
 /// Parameters of the local stack that differ from the template's defaults: inline targets on this
-/// machine for all tenants, wide bounds for the records' expiry, short pauses between attempts, the
-/// shortest interval between checks for stopped batches, as many concurrent executions as an
-/// account of some age allows, dropped objects also from a bucket that is not the stack's, this
-/// machine's processor, and a database that is reached without TLS because it is on this machine
-/// too.
-const PARAMETERS: [(&str, &str); 12] = [
+/// machine for all tenants, wide bounds for the records' expiry, the shortest interval between
+/// checks for stopped batches, as many concurrent executions as an account of some age allows,
+/// dropped objects also from a bucket that is not the stack's, and this machine's processor.
+const PARAMETERS: [(&str, &str); 10] = [
     (
         "InlineTargets",
         "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
