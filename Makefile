@@ -9,7 +9,7 @@ LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 # user may decide that, and their stack before them (scripts/test.sh).
 AHEAD := $(shell nice -n -15 true 2>&1 | grep -q . || echo nice -n -15)
 
-.PHONY: help run test versions newest bench contract clients soak fuzz deployment stop lint advisories preflight release smoke cargo nextest
+.PHONY: help run test versions newest bench contract clients soak fuzz mqi deployment stop lint advisories preflight release smoke cargo nextest
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -48,6 +48,9 @@ soak: cargo ## Mix well-behaved and hostile callers; check responses, times and 
 
 fuzz: cargo ## Search for input that the splitter, a parser or the filter of RabbitMQ's frames handles wrongly (ONLY=splitter|item|json|request|frames, TIME=60 seconds each)
 	@TIME=$(TIME) scripts/fuzz.sh $(ONLY)
+
+mqi: cargo nextest ## Test the stand-in for IBM MQ with IBM's own clients for Python and Node.js, and all of the MQI that it has
+	@scripts/mqi.sh $(NEXTEST)
 
 deployment: ## Test the template with SAM, CloudFormation's schemas, SAM CLI and the AWS stand-in (PYTEST='-k alarms' selects some)
 	@scripts/deployment.sh $(PYTEST)

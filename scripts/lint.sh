@@ -82,6 +82,8 @@ check "order of derives" cargo sort-derives --check
 check "width of comments" comments
 check "errors that quote their input" quoting_errors
 check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
+# Two crates have a feature, so this checks little more.
+check "clippy of full-mqi" cargo clippy --quiet --workspace --all-targets --features mqm-standin-library/full-mqi -- -D warnings
 check "documentation" documentation
 check "cargo-machete" scripts/tool.sh cargo-machete
 check "unused dependencies" cargo machete functions shared local tests test-support benches fuzz

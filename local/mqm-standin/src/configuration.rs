@@ -7,7 +7,7 @@ use libmqm_sys as mq;
 use serde::Deserialize;
 
 use crate::definition::{Definition, Kind};
-use crate::protocol::{Chars, ConnectionName};
+use crate::protocol::{Attribute, Chars, ConnectionName};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
@@ -61,7 +61,7 @@ pub struct Channel {
     pub name: String,
     #[serde(default, rename = "type")]
     pub kind: ChannelKind,
-    /// Who may connect through it.
+    /// The users that may connect through it.
     #[serde(default)]
     pub users: Vec<String>,
     /// The user of clients that give none; without it they are refused.
@@ -81,7 +81,7 @@ pub enum ChannelKind {
     Sender,
 }
 
-/// What users may do with queues, by name or by a prefix before `**`.
+/// Rights of users on queues, which are named or have a prefix before `**`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Authority {
@@ -98,9 +98,7 @@ pub enum Right {
     Put,
     Inquire,
     Set,
-    /// Pass or set the identity context.
-    Identity,
-    /// Pass or set the whole context.
+    /// Pass or set the context.
     Context,
     /// Create, change, clear and delete, by the command server.
     Administer,
@@ -175,17 +173,17 @@ impl Queue {
         for (keyword, value) in &self.attributes {
             let selector =
                 Definition::selector(keyword).ok_or_else(|| fault(format!("no attribute {keyword}")))?;
-            let done = match value {
-                toml::Value::Integer(number) => {
-                    i32::try_from(*number).ok().and_then(|number| definition.set_number(selector, number))
-                }
-                toml::Value::Boolean(on) => definition.set_number(selector, i32::from(*on)),
-                toml::Value::String(text) => definition.set_text(selector, &Chars::from(text.as_str())),
+            let attribute = match value {
+                toml::Value::Integer(number) => i32::try_from(*number).ok().map(Attribute::Number),
+                toml::Value::Boolean(on) => Some(Attribute::Number(i32::from(*on))),
+                toml::Value::String(text) => Some(Attribute::Text(text.as_bytes().to_vec())),
                 _ => None,
             };
-            done.ok_or_else(|| fault(format!("{keyword} cannot be {value:?}")))?;
+            let set = attribute.and_then(|attribute| definition.set(selector, &attribute));
+            set.ok_or_else(|| fault(format!("{keyword} cannot be {value:?}")))?;
         }
-        if self.kind == Kind::Model && definition.number(mq::MQIA_DEFINITION_TYPE).is_none() {
+        let type_of_instances = definition.number(mq::MQIA_DEFINITION_TYPE);
+        if self.kind == Kind::Model && type_of_instances == mq::MQQDT_PREDEFINED {
             return Err(fault("a model queue needs DEFTYPE".into()));
         }
         Ok(definition)

@@ -1,4 +1,4 @@
-//! The control socket: tests ask for faults there, one JSON object a line, and get one back.
+//! The control socket, at which tests ask for faults with one JSON object a line, and get one back.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::fault::Fault;
-use crate::manager::{Phase, Session, SinceLimit, State};
+use crate::manager::{Phase, Queue, Session, SinceLimit, State};
 use crate::protocol::{Chars, Reason};
 use crate::server::Server;
 use crate::shown::Shown;
@@ -97,17 +97,16 @@ fn status(state: &State, faults: usize) -> Value {
         })
     };
     let connections: Vec<Value> = state.sessions.values().map(connection).collect();
-    let depths: serde_json::Map<String, Value> =
-        state.queues.iter().map(|(name, queue)| (name.to_string(), queue.depth().into())).collect();
-    let ready: serde_json::Map<String, Value> =
-        state.queues.iter().map(|(name, queue)| (name.to_string(), queue.ready().into())).collect();
+    let of_each_queue = |count: fn(&Queue) -> usize| -> serde_json::Map<String, Value> {
+        state.queues.iter().map(|(name, queue)| (name.to_string(), count(queue).into())).collect()
+    };
     let SinceLimit { most, refused } = &state.since_limit;
     json!({
         "connections": connections,
         "since_limit": { "most": most, "refused": refused },
         "faults": faults,
-        "depths": depths,
-        "ready": ready,
+        "depths": of_each_queue(Queue::depth),
+        "ready": of_each_queue(Queue::ready),
     })
 }
 

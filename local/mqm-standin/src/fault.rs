@@ -1,23 +1,25 @@
-//! Faults on demand: what shall go wrong, and with which call.
+//! Faults on demand, and the calls that they concern.
 
 use std::sync::{Mutex, PoisonError};
 
 use libmqm_sys as mq;
 use serde::Deserialize;
 
+use crate::protocol::{Answer, Reason, Reply};
+
 /// A call that shall go wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fault {
-    /// Such as MQPUT.
+    /// The name of a verb, such as MQPUT.
     verb: String,
     /// The first call that it concerns, counted from now.
     #[serde(default = "one")]
     nth: u32,
-    /// How many calls in a row it concerns.
+    /// The number of calls in a row that it concerns.
     #[serde(default = "one")]
     times: u32,
-    /// Only calls of the application with this name.
+    /// The name of the only application that it concerns.
     application: Option<String>,
     #[serde(flatten)]
     effect: Effect,
@@ -69,7 +71,7 @@ impl Faults {
         self.faults().len()
     }
 
-    /// What goes wrong with this call. Every call that a fault may concern counts.
+    /// Finds the fault of this call. Every call that a fault may concern counts.
     pub(crate) fn of(&self, verb: &str, application: &str) -> Option<(Effect, When)> {
         let mut faults = self.faults();
         let mut found = None;
@@ -94,8 +96,8 @@ impl Faults {
     }
 }
 
-/// Whether MQ returns a reason code as a warning.
-pub(crate) fn completion(reason: i32) -> i32 {
+/// The reply of a call that ends with a reason code, which is a warning of MQ's or a failure.
+pub(crate) fn injected(reason: i32, carried_out: Option<Reply>) -> Reply {
     const WARNINGS: [i32; 5] = [
         mq::MQRC_BACKED_OUT,
         mq::MQRC_ALREADY_CONNECTED,
@@ -103,7 +105,8 @@ pub(crate) fn completion(reason: i32) -> i32 {
         mq::MQRC_TRUNCATED_MSG_FAILED,
         mq::MQRC_OUTCOME_MIXED,
     ];
-    if WARNINGS.contains(&reason) { mq::MQCC_WARNING } else { mq::MQCC_FAILED }
+    let answer = carried_out.and_then(Result::ok).map_or(Answer::None, |(answer, _)| answer);
+    if WARNINGS.contains(&reason) { Ok((answer, reason)) } else { Err(Reason(reason)) }
 }
 
 #[cfg(test)]

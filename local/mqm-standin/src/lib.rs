@@ -1,5 +1,5 @@
 //! A queue manager for tests, behind the stand-in for IBM MQ's client library. README.md says what
-//! it covers, and what it cannot show.
+//! it covers, with the feature `full-mqi` and without, and what it cannot show.
 
 #![allow(
     missing_docs,
@@ -8,16 +8,18 @@
 )]
 
 mod clock;
-mod command_server;
 pub mod configuration;
 mod control;
 pub mod definition;
 mod fault;
+#[cfg(feature = "full-mqi")]
+mod full;
+#[cfg(not(feature = "full-mqi"))]
+#[path = "absent.rs"]
+mod full;
 pub mod manager;
-mod properties;
 pub mod protocol;
-pub mod rfh2;
 mod selector;
 pub mod server;
 mod shown;
-pub mod text;
+mod text;

@@ -10,9 +10,9 @@ use libmqm_sys as mq;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::control;
-use crate::fault::{Effect, Faults, When, completion};
+use crate::fault::{Effect, Faults, When, injected};
 use crate::manager::Manager;
-use crate::protocol::{self, Answer, ConnectionName, Reply, Request};
+use crate::protocol::{self, ConnectionName, Reply, Request};
 
 /// A queue manager and the faults it shall have.
 #[derive(Debug)]
@@ -42,103 +42,57 @@ impl Server {
         accept(&control_socket(directory, name), move |socket| control::serve(&server, &socket))
     }
 
+    /// Serves calls until the connection is lost, which backs out what MQDISC has not committed.
     fn serve(&self, mut socket: UnixStream) {
-        let Ok(Request::Connect(connect)) = protocol::read(&mut socket) else { return };
-        let application = connect.application.to_string();
-        let fault = self.faults.of("MQCONN", &application);
+        let mut session = None;
+        let mut application = String::new();
+        while let Ok(request) = protocol::read(&mut socket) {
+            if let Request::Connect(connect) = &request {
+                application = connect.application.to_string();
+            }
+            let reply = self.answer(&mut session, request, &application, &socket);
+            let is_answered = reply.is_some_and(|reply| protocol::write(&mut socket, &reply).is_ok());
+            if !is_answered || session.is_none() {
+                break;
+            }
+        }
+        if let Some(session) = session {
+            self.manager.state().end(session);
+        }
+    }
+
+    /// Carries out a call as the faults have it. `None` if the connection is lost meanwhile.
+    fn answer(
+        &self,
+        session: &mut Option<u64>,
+        mut request: Request,
+        application: &str,
+        socket: &UnixStream,
+    ) -> Option<Reply> {
+        let fault = self.faults.of(request.verb(), application);
+        // A commit that says "backed out" is.
+        let backed_out = Some((Effect::Reason(mq::MQRC_BACKED_OUT), When::Before));
+        let backs_out = request == Request::Commit && fault == backed_out;
+        if backs_out {
+            request = Request::Back;
+        }
+        let is_carried_out = match fault {
+            Some((Effect::Warning(_), _) | (_, When::After)) | None => true,
+            Some((_, When::Before)) => backs_out,
+        };
+        let call = || self.manager.call(session, request, &|| closes(socket, PollTimeout::ZERO));
+        let reply = is_carried_out.then(call);
         match fault {
-            Some((Effect::Reason(reason), _)) => {
-                let _ = protocol::write(&mut socket, &Reply::failed(reason));
-                return;
-            }
-            Some((Effect::Hang(_), _)) => return until_gone(&socket),
-            Some((Effect::Cut(_), _)) => return,
-            Some((Effect::Warning(_), _)) | None => {}
-        }
-        let (session, answer) = match self.manager.connect(&connect) {
-            Ok(connected) => connected,
-            Err(reason) => {
-                let _ = protocol::write(&mut socket, &Reply::from(Err(reason)));
-                return;
-            }
-        };
-        let mut commits = false;
-        let reply = match fault {
-            Some((Effect::Warning(reason), _)) => Reply::warning(reason, answer),
-            _ => Reply::ok(answer),
-        };
-        if protocol::write(&mut socket, &reply).is_ok() {
-            commits = self.converse(&mut socket, session, &application);
-        }
-        self.manager.disconnect(session, commits);
-        if commits {
-            let _ = protocol::write(&mut socket, &Reply::ok(Answer::None));
-        }
-    }
-
-    /// Serves calls until MQDISC (`true`) or until the connection is lost.
-    fn converse(&self, socket: &mut UnixStream, session: u64, application: &str) -> bool {
-        while let Ok(request) = protocol::read::<Request>(socket) {
-            let fault = match self.faults.of(request.verb(), application) {
-                // A connection that is broken for its client is for the queue manager, too.
-                Some((Effect::Reason(mq::MQRC_CONNECTION_BROKEN), when)) => Some((Effect::Cut(true), when)),
-                fault => fault,
-            };
-            match fault {
-                Some((Effect::Cut(_), When::Before)) => return false,
-                Some((Effect::Hang(_), When::Before)) => {
-                    until_gone(socket);
-                    return false;
-                }
-                _ => {}
-            }
-            if fault.is_none() && request == Request::Disconnect {
-                return true;
-            }
-            let reply = match fault {
-                Some((Effect::Reason(reason), When::Before)) => self.refuse(session, &request, reason),
-                Some((Effect::Reason(reason), When::After)) => {
-                    let answer = self.call(session, request, socket).answer;
-                    Reply { completion: completion(reason), reason, answer }
-                }
-                Some((Effect::Warning(reason), _)) => warned(self.call(session, request, socket), reason),
-                Some((Effect::Cut(_), _)) => {
-                    self.call(session, request, socket);
-                    return false;
-                }
-                Some((Effect::Hang(_), _)) => {
-                    self.call(session, request, socket);
-                    until_gone(socket);
-                    return false;
-                }
-                None => self.call(session, request, socket),
-            };
-            if protocol::write(socket, &reply).is_err() {
-                return false;
+            None => reply,
+            Some((Effect::Warning(warning), _)) => reply.map(|reply| Ok((reply?.0, warning))),
+            // A connection that is broken for its client is for the queue manager, too.
+            Some((Effect::Reason(mq::MQRC_CONNECTION_BROKEN) | Effect::Cut(_), _)) => None,
+            Some((Effect::Reason(reason), _)) => Some(injected(reason, reply)),
+            Some((Effect::Hang(_), _)) => {
+                while !closes(socket, PollTimeout::NONE) {}
+                None
             }
         }
-        false
-    }
-
-    fn call(&self, session: u64, request: Request, socket: &UnixStream) -> Reply {
-        self.manager.call(session, request, &|| has_gone(socket))
-    }
-
-    /// A call that fails with a reason code of the fault's choice. A commit that says "backed out"
-    /// is.
-    fn refuse(&self, session: u64, request: &Request, reason: i32) -> Reply {
-        if *request == Request::Commit && reason == mq::MQRC_BACKED_OUT {
-            self.manager.call(session, Request::Back, &|| false);
-        }
-        Reply { completion: completion(reason), reason, answer: Answer::None }
-    }
-}
-
-/// The reply with a warning, unless it is a failure.
-fn warned(reply: Reply, reason: i32) -> Reply {
-    match reply.completion {
-        mq::MQCC_FAILED => reply,
-        _ => Reply::warning(reason, reply.answer),
     }
 }
 
@@ -163,16 +117,7 @@ fn accept(path: &Path, serve: impl Fn(UnixStream) + Clone + Send + 'static) -> i
     Ok(())
 }
 
-/// Whether the peer has closed its end.
-fn has_gone(socket: &UnixStream) -> bool {
-    closes(socket, PollTimeout::ZERO)
-}
-
-/// Waits until the peer closes its end.
-fn until_gone(socket: &UnixStream) {
-    while !closes(socket, PollTimeout::NONE) {}
-}
-
+/// Whether the peer closes its end within a time.
 fn closes(socket: &UnixStream, within: PollTimeout) -> bool {
     let mut polled = [PollFd::new(socket.as_fd(), PollFlags::empty())];
     let ends = PollFlags::POLLHUP | PollFlags::POLLERR;

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use crate::protocol::{Chars, Descriptor, Id, Message, Property, Value};
 
-/// A message. What a line leaves out is as in MQMD_DEFAULT.
+/// A message. A member that a line leaves out is as in MQMD_DEFAULT.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(crate) struct Shown {
@@ -15,7 +15,7 @@ pub(crate) struct Shown {
     backout_count: i32,
     persistence: i32,
     priority: i32,
-    /// In tenths of a second.
+    /// Tenths of a second.
     expiry: i32,
     format: String,
     ccsid: i32,
@@ -34,7 +34,7 @@ impl Default for Shown {
 impl From<&Message> for Shown {
     fn from(message: &Message) -> Self {
         let descriptor = &message.descriptor;
-        let properties = message.properties.iter().map(|of| (of.name.clone(), json(&of.value)));
+        let properties = message.properties.iter().map(|property| (property.name.clone(), json(property)));
         Self {
             message_id: hex::encode(descriptor.message_id),
             correlation_id: hex::encode(descriptor.correlation_id),
@@ -45,7 +45,7 @@ impl From<&Message> for Shown {
             format: descriptor.format.to_string(),
             ccsid: descriptor.ccsid,
             reply_to_queue: descriptor.reply_to_queue.to_string(),
-            application: descriptor.origin.application.to_string(),
+            application: descriptor.context.application.to_string(),
             properties: properties.collect(),
             body: hex::encode(&message.body),
         }
@@ -56,7 +56,7 @@ impl Shown {
     /// The message. Its properties are texts, numbers of 64 bits and booleans.
     ///
     /// # Errors
-    /// Says what is no id, no bytes, or no value of a property.
+    /// Some text is no id, no bytes, or no value of a property; the message says which.
     pub(crate) fn message(self) -> Result<Message, String> {
         let mut descriptor = Descriptor {
             message_id: id(&self.message_id)?,
@@ -69,7 +69,7 @@ impl Shown {
             reply_to_queue: Chars::from(self.reply_to_queue.as_str()),
             ..Descriptor::default()
         };
-        descriptor.origin.application = Chars::from(self.application.as_str());
+        descriptor.context.application = Chars::from(self.application.as_str());
         let properties =
             self.properties.into_iter().map(|(name, json)| Ok(Property::new(name, value(json)?)));
         Ok(Message {
@@ -92,18 +92,14 @@ fn id(digits: &str) -> Result<Id, String> {
     Ok(id)
 }
 
-fn json(value: &Value) -> Json {
-    match value {
-        Value::Null => Json::Null,
-        Value::Boolean(value) => (*value).into(),
-        Value::Bytes(bytes) => hex::encode(bytes).into(),
-        Value::Int8(value) => (*value).into(),
-        Value::Int16(value) => (*value).into(),
-        Value::Int32(value) => (*value).into(),
-        Value::Int64(value) => (*value).into(),
-        Value::Float32(value) => (*value).into(),
-        Value::Float64(value) => (*value).into(),
-        Value::Text(text) => text.as_str().into(),
+fn json(property: &Property) -> Json {
+    match property.value() {
+        Ok(Value::Null) | Err(_) => Json::Null,
+        Ok(Value::Boolean(value)) => value.into(),
+        Ok(Value::Bytes(bytes)) => hex::encode(bytes).into(),
+        Ok(Value::Integer(number)) => number.into(),
+        Ok(Value::Float(number)) => number.into(),
+        Ok(Value::Text(text)) => text.into(),
     }
 }
 
@@ -111,6 +107,6 @@ fn value(json: Json) -> Result<Value, String> {
     match json {
         Json::Bool(value) => Ok(Value::Boolean(value)),
         Json::String(text) => Ok(Value::Text(text)),
-        json => json.as_i64().map(Value::Int64).ok_or_else(|| format!("{json} is no value of a property")),
+        json => json.as_i64().map(Value::Integer).ok_or_else(|| format!("{json} is no value of a property")),
     }
 }

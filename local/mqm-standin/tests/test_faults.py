@@ -10,7 +10,7 @@ from ibmmq import CMQC
 
 
 def test_the_nth_call_of_a_verb_fails(daemon, qm):
-    daemon.fault("MQPUT1", nth=3, reason=CMQC.MQRC_Q_FULL)
+    daemon.fault("MQPUT", nth=3, reason=CMQC.MQRC_Q_FULL)
     put(qm, "DEV.QUEUE.1")
     put(qm, "DEV.QUEUE.1")
     with Refused(CMQC.MQRC_Q_FULL):
@@ -82,7 +82,7 @@ def test_the_outcome_of_a_commit_is_unknown(daemon, qm, when, expected):
 
 
 def test_a_fault_of_another_application_is_none_of_ours(daemon, qm):
-    daemon.fault("MQPUT1", reason=CMQC.MQRC_Q_FULL, application="somebody else")
+    daemon.fault("MQPUT", reason=CMQC.MQRC_Q_FULL, application="somebody else")
     put(qm, "DEV.QUEUE.1")
 
 

@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::{BufReader, Read as _};
 
+use libmqm_sys as mq;
 use mqm_standin::protocol::{Chars, ConnectionName, Reason};
 use serde::Deserialize;
 
-use libmqm_sys as mq;
+use crate::connection::Route;
 
 /// A larger table is refused.
 const MAX_LENGTH: u64 = 1024 * 1024;
@@ -53,7 +54,7 @@ fn port() -> u16 {
 
 /// The channels and addresses that a table has for a queue manager, or for a group by `*NAME`, in
 /// the order in which they are tried: channels in alphabetical order, as if none had a weight.
-pub(crate) fn find(url: &str, queue_manager: &Chars) -> Result<Vec<(Chars, ConnectionName)>, Reason> {
+pub(crate) fn find(url: &str, queue_manager: &Chars) -> Result<Route, Reason> {
     let table = read(url).ok_or(Reason(mq::MQRC_CCDT_URL_ERROR))?;
     let name = queue_manager.to_string();
     let wanted = name.strip_prefix('*').unwrap_or(&name);
@@ -76,7 +77,7 @@ pub(crate) fn find(url: &str, queue_manager: &Chars) -> Result<Vec<(Chars, Conne
     let address = |connection: &Connection| format!("{}({})", connection.host, connection.port);
     let route = channels.iter().flat_map(|(name, connections, _)| {
         let addresses: Vec<_> = connections.iter().map(address).collect();
-        ConnectionName::list(&addresses.join(",")).into_iter().map(|at| (Chars::from(name.as_str()), at))
+        ConnectionName::route(&Chars::from(name.as_str()), &addresses.join(","))
     });
     Ok(route.collect())
 }

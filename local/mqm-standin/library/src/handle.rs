@@ -9,7 +9,7 @@ use mqm_standin::protocol::{Property, Reason};
 #[derive(Debug, Default)]
 pub(crate) struct MessageHandle {
     pub(crate) properties: Vec<Property>,
-    /// Where the inquiry before ended.
+    /// The end of the inquiry before.
     pub(crate) cursor: Option<usize>,
 }
 
@@ -22,6 +22,11 @@ static HANDLES: Mutex<Handles> = Mutex::new(Handles { last: 0, by_number: BTreeM
 
 fn handles() -> MutexGuard<'static, Handles> {
     HANDLES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a caller's structure names a handle.
+pub(crate) fn is_set(handle: i64) -> bool {
+    handle != mq::MQHM_NONE && handle != mq::MQHM_UNUSABLE_HMSG
 }
 
 /// Makes a handle of a connection, or of none.
@@ -62,92 +67,34 @@ pub(crate) fn with<T>(
 }
 
 impl MessageHandle {
-    /// The index of the property of this name.
-    fn find(&self, name: &str) -> Option<usize> {
-        self.properties.iter().position(|property| property.name == name)
-    }
-
-    pub(crate) fn set(&mut self, property: Property, options: i32) -> Result<(), Reason> {
-        let not_available = Reason(mq::MQRC_PROPERTY_NOT_AVAILABLE);
-        let under_cursor = || self.cursor.filter(|at| *at < self.properties.len()).ok_or(not_available);
-        match options {
-            mq::MQSMPO_SET_FIRST => {
-                match self.find(&property.name).and_then(|at| self.properties.get_mut(at)) {
-                    Some(there) => *there = property,
-                    None => self.properties.push(property),
-                }
-            }
-            mq::MQSMPO_SET_PROP_UNDER_CURSOR => {
-                let at = under_cursor()?;
-                let there = self.properties.get_mut(at).filter(|there| there.name == property.name);
-                *there.ok_or(not_available)? = property;
-            }
-            mq::MQSMPO_SET_PROP_AFTER_CURSOR => {
-                let at = under_cursor()? + 1;
-                self.properties.insert(at, property);
-            }
-            mq::MQSMPO_SET_PROP_BEFORE_CURSOR => {
-                let at = under_cursor()?;
-                self.properties.insert(at, property);
-                self.cursor = Some(at + 1);
-            }
-            mq::MQSMPO_APPEND_PROPERTY => self.properties.push(property),
-            _ => return Err(Reason(mq::MQRC_OPTIONS_ERROR)),
+    /// Sets a property, in the place of the one of its name.
+    pub(crate) fn set(&mut self, property: Property) {
+        match self.properties.iter_mut().find(|there| there.name == property.name) {
+            Some(there) => *there = property,
+            None => self.properties.push(property),
         }
-        Ok(())
     }
 
-    pub(crate) fn delete(&mut self, name: &str, options: i32) -> Result<(), Reason> {
-        let at = match options {
-            mq::MQDMPO_DEL_FIRST => self.find(name),
-            mq::MQDMPO_DEL_PROP_UNDER_CURSOR => self.cursor.filter(|at| *at < self.properties.len()),
-            _ => return Err(Reason(mq::MQRC_OPTIONS_ERROR)),
-        };
-        let at = at.ok_or(Reason(mq::MQRC_PROPERTY_NOT_AVAILABLE))?;
-        self.properties.remove(at);
-        // What the cursor was on is gone; the next inquiry goes on behind it.
-        self.cursor = match self.cursor {
-            Some(cursor) if cursor >= at => cursor.checked_sub(1),
-            cursor => cursor,
-        };
-        Ok(())
-    }
-
-    /// The property that an inquiry is about, which the cursor is put on.
+    /// The property that an inquiry is about, which the cursor is put on: that of a name, or any by
+    /// `%`.
     pub(crate) fn look(&mut self, name: &str, options: i32) -> Result<Property, Reason> {
-        let from = if options & mq::MQIMPO_INQ_PROP_UNDER_CURSOR != 0 {
-            let under = self.cursor.and_then(|at| self.properties.get(at));
-            return under.cloned().ok_or(Reason(mq::MQRC_PROPERTY_NOT_AVAILABLE));
-        } else if options & mq::MQIMPO_INQ_NEXT != 0 {
-            self.cursor.map_or(0, |at| at + 1)
-        } else {
-            0
+        let is_under_cursor = options & mq::MQIMPO_INQ_PROP_UNDER_CURSOR != 0;
+        let from = match self.cursor {
+            Some(at) if is_under_cursor => at,
+            Some(at) if options & mq::MQIMPO_INQ_NEXT != 0 => at + 1,
+            _ => 0,
         };
         let mut fitting = self.properties.iter().enumerate().skip(from);
-        let found = fitting.find(|(_, property)| fits(name, &property.name));
+        let found = fitting.find(|(_, property)| is_under_cursor || name == "%" || name == property.name);
         let (at, property) = found.ok_or(Reason(mq::MQRC_PROPERTY_NOT_AVAILABLE))?;
         self.cursor = Some(at);
         Ok(property.clone())
     }
 }
 
-/// Whether a property has this name, or one of the names that a `%` at its end stands for.
-pub(crate) fn fits(wanted: &str, name: &str) -> bool {
-    let in_folder = |folder: &str| match folder {
-        "" | "usr" => !name.contains('.'),
-        _ => name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('.')),
-    };
-    match wanted.strip_suffix('%') {
-        Some("") => true,
-        Some(folder) => folder.strip_suffix('.').is_some_and(in_folder),
-        None => wanted == name,
-    }
-}
-
-/// A name as it is stored, if MQ accepts it: without the folder `usr`.
+/// A name as it is stored, if MQ accepts it.
 pub(crate) fn name(text: &str) -> Result<String, Reason> {
-    let text = text.trim_end();
-    let name = text.strip_prefix("usr.").unwrap_or(text);
+    let name = text.trim_end();
     let is_start = |letter: char| letter.is_alphabetic() || matches!(letter, '_' | '$');
     let is_part = |letter: char| is_start(letter) || letter.is_numeric() || letter == '%';
     let is_word = |word: &str| word.starts_with(is_start) && word.chars().all(is_part);
@@ -172,41 +119,25 @@ mod tests {
     use libmqm_sys as mq;
     use mqm_standin::protocol::{Property, Value};
 
-    use super::{MessageHandle, fits, name};
-
-    fn handle() -> MessageHandle {
-        let mut handle = MessageHandle::default();
-        for (name, number) in [("one", 1), ("shop.two", 2), ("three", 3)] {
-            handle.set(Property::new(name, Value::Int32(number)), mq::MQSMPO_SET_FIRST).unwrap();
-        }
-        handle
-    }
+    use super::{MessageHandle, name};
 
     #[test]
     fn an_inquiry_goes_through_all_properties_in_their_order() {
-        let mut handle = handle();
+        let mut handle = MessageHandle::default();
+        for (name, number) in [("one", 1), ("shop.two", 2), ("three", 3), ("one", 4)] {
+            handle.set(Property::new(name, Value::Integer(number)));
+        }
         let mut next = || handle.look("%", mq::MQIMPO_INQ_NEXT).map(|property| property.name);
         assert_eq!([next().unwrap(), next().unwrap(), next().unwrap()], ["one", "shop.two", "three"]);
         assert!(next().is_err());
-    }
-
-    #[test]
-    fn deleting_under_the_cursor_does_not_skip_a_property() {
-        let mut handle = handle();
-        handle.look("%", mq::MQIMPO_INQ_FIRST).unwrap();
-        handle.delete("%", mq::MQDMPO_DEL_PROP_UNDER_CURSOR).unwrap();
-        assert_eq!(handle.look("%", mq::MQIMPO_INQ_NEXT).unwrap().name, "shop.two");
-    }
-
-    #[test]
-    fn a_wildcard_stands_for_all_properties_of_a_folder() {
-        assert!(fits("shop.%", "shop.two") && !fits("shop.%", "shopping.x") && !fits("shop.%", "one"));
-        assert!(fits("usr.%", "one") && !fits("usr.%", "shop.two"));
+        let found = handle.look("one", mq::MQIMPO_INQ_FIRST).unwrap();
+        assert_eq!(found.value(), Ok(Value::Integer(4)));
+        assert_eq!(handle.look("%", mq::MQIMPO_INQ_PROP_UNDER_CURSOR), Ok(found));
     }
 
     #[test]
     fn a_name_is_one_that_a_selector_could_use() {
-        assert_eq!(name("usr.colour").unwrap(), "colour");
+        assert_eq!(name("colour").unwrap(), "colour");
         for text in ["", "1st", "a b", "a-b", "mq.x", "JMSType", "not", "a..b", "x."] {
             assert!(name(text).is_err(), "{text}");
         }

@@ -3,9 +3,12 @@
 
 mod ccdt;
 mod connection;
-mod consumption;
 mod descriptor;
 mod exports;
+#[cfg(feature = "full-mqi")]
+mod full;
+#[cfg(not(feature = "full-mqi"))]
+#[path = "absent.rs"]
+mod full;
 mod handle;
 mod structures;
-mod value;

@@ -1,13 +1,12 @@
-//! The caller's structures: read and written no further than their version says. This module and
-//! `exports` are the only ones with unsafe code.
+//! The caller's structures: read and written no further than their version says.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
-use std::mem::{MaybeUninit, offset_of, size_of};
+use std::mem::{MaybeUninit, offset_of};
 use std::ptr;
 
 use libmqm_sys as mq;
-use mqm_standin::protocol::Reason;
+use mqm_standin::protocol::{Chars, Reason};
 
 /// A structure of MQ's with an identifier, a version, and a length for each version.
 ///
@@ -17,7 +16,7 @@ use mqm_standin::protocol::Reason;
 /// raw pointers and structures of them.
 pub(crate) unsafe trait Versioned: Copy {
     const ID: &'static CStr;
-    /// What MQ answers if identifier or version are wrong.
+    /// The reason code for a wrong identifier or version.
     const ERROR: i32;
     /// The lengths of version 1, 2, …
     const LENGTHS: &'static [usize];
@@ -26,14 +25,19 @@ pub(crate) unsafe trait Versioned: Copy {
 macro_rules! versioned {
     ($($type:ident, $id:ident, $error:ident: [$($next:ident),*];)*) => {$(
         // SAFETY: the bindings declare nothing but numbers, characters and raw pointers in it.
-        unsafe impl Versioned for mq::$type {
-            const ID: &'static CStr = mq::$id;
-            const ERROR: i32 = mq::$error;
+        unsafe impl $crate::structures::Versioned for libmqm_sys::$type {
+            const ID: &'static std::ffi::CStr = libmqm_sys::$id;
+            const ERROR: i32 = libmqm_sys::$error;
             // A version ends where the first member of the next one begins.
-            const LENGTHS: &'static [usize] = &[$(offset_of!(mq::$type, $next),)* size_of::<mq::$type>()];
+            const LENGTHS: &'static [usize] = &[
+                $(std::mem::offset_of!(libmqm_sys::$type, $next),)* size_of::<libmqm_sys::$type>()
+            ];
         }
     )*};
 }
+
+#[cfg(feature = "full-mqi")]
+pub(crate) use versioned;
 
 versioned! {
     MQMD, MQMD_STRUC_ID, MQRC_MD_ERROR: [GroupId];
@@ -53,15 +57,9 @@ versioned! {
     MQPD, MQPD_STRUC_ID, MQRC_PD_ERROR: [];
     MQCMHO, MQCMHO_STRUC_ID, MQRC_CMHO_ERROR: [];
     MQDMHO, MQDMHO_STRUC_ID, MQRC_DMHO_ERROR: [];
-    MQDMPO, MQDMPO_STRUC_ID, MQRC_DMPO_ERROR: [];
-    MQBMHO, MQBMHO_STRUC_ID, MQRC_BMHO_ERROR: [];
-    MQMHBO, MQMHBO_STRUC_ID, MQRC_MHBO_ERROR: [];
-    MQCBD, MQCBD_STRUC_ID, MQRC_CBD_ERROR: [];
-    MQCTLO, MQCTLO_STRUC_ID, MQRC_CTLO_ERROR: [];
-    MQSTS, MQSTS_STRUC_ID, MQRC_STS_ERROR: [ObjectString];
 }
 
-/// What every structure but MQCD begins with.
+/// The beginning of every structure but MQCD.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Head {
@@ -115,13 +113,41 @@ impl<T: Versioned> Borrowed<T> {
         unsafe { ptr::copy_nonoverlapping(from, self.pointer.cast::<u8>(), self.length) };
     }
 
-    /// Where the caller's structure is, for offsets from its start.
+    /// The start of the caller's structure, which offsets count from.
     pub(crate) fn start(&self) -> *const u8 {
         self.pointer.cast_const().cast()
     }
+
+    /// The bytes that the structure refers to by a pointer, or else by an offset.
+    ///
+    /// # Safety
+    ///
+    /// `pointer` is null or points to something; if it is null and `offset` is not 0, there is
+    /// something `offset` bytes behind the start of the structure.
+    pub(crate) unsafe fn locate<P>(&self, pointer: *mut P, offset: mq::MQLONG) -> Option<*const u8> {
+        // SAFETY: the caller says so.
+        unsafe { locate(pointer.cast_const().cast(), offset, self.start()) }
+    }
+
+    /// Bytes that the structure refers to, if it does.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::locate`]; there are `length` bytes.
+    pub(crate) unsafe fn referred<P>(
+        &self,
+        pointer: *mut P,
+        offset: mq::MQLONG,
+        length: mq::MQLONG,
+    ) -> Option<Vec<u8>> {
+        let length = usize::try_from(length).ok()?;
+        // SAFETY: the caller says so.
+        Some(unsafe { std::slice::from_raw_parts(self.locate(pointer, offset)?, length) }.to_vec())
+    }
 }
 
-/// MQCD has no identifier, and its version behind the name. `None` if the version is unknown.
+/// Reads MQCD, which has no identifier, and its version behind the name. `None` if the version is
+/// unknown.
 ///
 /// # Safety
 ///
@@ -157,30 +183,10 @@ pub(crate) unsafe fn channel(pointer: *const mq::MQCD) -> Option<(mq::MQCD, i32)
     }
 }
 
-/// Bytes that a structure refers to by a pointer, or else by an offset from its start.
-///
 /// # Safety
 ///
-/// `pointer` is null or points to `length` bytes; if it is null and `offset` is not 0, `offset`
-/// bytes behind `start` there are as many.
-pub(crate) unsafe fn referred(
-    pointer: *const u8,
-    offset: mq::MQLONG,
-    length: mq::MQLONG,
-    start: *const u8,
-) -> Option<Vec<u8>> {
-    let length = usize::try_from(length).ok()?;
-    // SAFETY: the caller says so.
-    unsafe {
-        let from = locate(pointer, offset, start)?;
-        Some(std::slice::from_raw_parts(from, length).to_vec())
-    }
-}
-
-/// # Safety
-///
-/// As for [`referred`].
-pub(crate) unsafe fn locate(pointer: *const u8, offset: mq::MQLONG, start: *const u8) -> Option<*const u8> {
+/// As for [`Borrowed::locate`], of the structure that begins at `start`.
+unsafe fn locate(pointer: *const u8, offset: mq::MQLONG, start: *const u8) -> Option<*const u8> {
     if !pointer.is_null() {
         return Some(pointer);
     }
@@ -211,64 +217,44 @@ pub(crate) unsafe fn text(string: &mq::MQCHARV, start: *const u8) -> Result<Opti
     String::from_utf8(bytes).map(Some).map_err(|_| Reason(mq::MQRC_PROP_NAME_NOT_CONVERTED))
 }
 
-/// The characters of a fixed field.
-pub(crate) fn bytes<const N: usize>(field: &[mq::MQCHAR; N]) -> [u8; N] {
-    field.map(mq::MQCHAR::cast_unsigned_here)
+/// The text of a fixed field. A C char is signed on one platform and not on another.
+pub(crate) fn chars<const N: usize>(field: &[mq::MQCHAR; N]) -> Chars {
+    Chars::from_field(field.map(mq::MQCHAR::to_ne_bytes).as_flattened())
 }
 
-/// A fixed field with these characters, padded with blanks.
-pub(crate) fn field<const N: usize>(text: &mqm_standin::protocol::Chars) -> [mq::MQCHAR; N] {
-    let padded = text.padded(N);
-    let mut field = [0; N];
-    for (place, byte) in field.iter_mut().zip(padded) {
-        *place = mq::MQCHAR::from_ne_bytes([byte]);
-    }
-    field
-}
-
-trait Unsigned {
-    fn cast_unsigned_here(self) -> u8;
-}
-
-impl Unsigned for mq::MQCHAR {
-    /// A C char is signed on one platform and not on another.
-    fn cast_unsigned_here(self) -> u8 {
-        let [byte] = self.to_ne_bytes();
-        byte
-    }
+/// A fixed field with this text, padded with blanks.
+pub(crate) fn field<const N: usize>(text: &Chars) -> [mq::MQCHAR; N] {
+    let mut padded = text.padded(N).into_iter();
+    [(); N].map(|()| mq::MQCHAR::from_ne_bytes([padded.next().unwrap_or(b' ')]))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::mem::size_of;
-
     use libmqm_sys as mq;
 
-    use super::{Borrowed, Versioned as _};
+    use super::{Borrowed, Versioned as _, field};
 
     #[test]
     fn the_lengths_of_versions_are_those_of_the_bindings() {
-        assert_eq!(
-            <mq::MQMD as super::Versioned>::LENGTHS,
-            [size_of::<mq::MQMD1>(), mq::MQMD_CURRENT_LENGTH]
-        );
+        assert_eq!(mq::MQMD::LENGTHS, [size_of::<mq::MQMD1>(), mq::MQMD_CURRENT_LENGTH]);
         assert_eq!(mq::MQGMO::LENGTHS, [72, 80, 100, mq::MQGMO_CURRENT_LENGTH]);
         assert_eq!(mq::MQOD::LENGTHS, [168, 208, 344, mq::MQOD_CURRENT_LENGTH]);
         assert_eq!(mq::MQPMO::LENGTHS, [128, 160, mq::MQPMO_CURRENT_LENGTH]);
     }
 
+    fn descriptor(version: i32) -> mq::MQMD {
+        // SAFETY: numbers and characters may be zero.
+        let zeros: mq::MQMD = unsafe { std::mem::zeroed() };
+        mq::MQMD { StrucId: field(&"MD".into()), Version: version, MsgSeqNumber: 77, ..zeros }
+    }
+
     #[test]
     fn an_older_structure_is_neither_read_nor_written_beyond_its_end() {
-        // SAFETY: numbers and characters may be zero.
-        let mut caller: mq::MQMD = unsafe { std::mem::zeroed() };
-        caller.StrucId = *b"MD  ".map_to_char();
-        caller.Version = mq::MQMD_VERSION_1;
-        caller.MsgSeqNumber = 77;
+        let mut caller = descriptor(mq::MQMD_VERSION_1);
         // SAFETY: the structure is there and is the caller's alone.
         let mut borrowed = unsafe { Borrowed::read(&raw mut caller) }.unwrap();
         assert_eq!(borrowed.value.MsgSeqNumber, 0);
-        borrowed.value.MsgSeqNumber = 5;
-        borrowed.value.Priority = 4;
+        (borrowed.value.MsgSeqNumber, borrowed.value.Priority) = (5, 4);
         // SAFETY: as above.
         unsafe { borrowed.give_back() };
         assert_eq!((caller.MsgSeqNumber, caller.Priority), (77, 4));
@@ -276,24 +262,9 @@ mod tests {
 
     #[test]
     fn a_structure_of_an_unknown_version_is_refused() {
-        // SAFETY: numbers and characters may be zero.
-        let mut caller: mq::MQMD = unsafe { std::mem::zeroed() };
-        caller.StrucId = *b"MD  ".map_to_char();
         for version in [0, 3, -1] {
-            caller.Version = version;
             // SAFETY: the structure is there and is the caller's alone.
-            assert!(unsafe { Borrowed::read(&raw mut caller) }.is_err());
-        }
-    }
-
-    trait MapToChar {
-        fn map_to_char(&self) -> &[mq::MQCHAR; 4];
-    }
-
-    impl MapToChar for [u8; 4] {
-        fn map_to_char(&self) -> &[mq::MQCHAR; 4] {
-            // SAFETY: both are four bytes.
-            unsafe { &*std::ptr::from_ref(self).cast() }
+            assert!(unsafe { Borrowed::read(&raw mut descriptor(version)) }.is_err());
         }
     }
 }

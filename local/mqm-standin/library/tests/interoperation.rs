@@ -1,6 +1,6 @@
 //! IBM's own clients for Python and Node.js, which load this library by its name, against the
 //! stand-in's queue manager. Each test but one runs one file of `local/mqm-standin/tests` with
-//! pytest.
+//! pytest. `make mqi` runs them all.
 
 #![cfg(test)]
 

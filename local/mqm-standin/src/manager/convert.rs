@@ -6,18 +6,17 @@ use crate::protocol::{Chars, Message, Reason};
 use crate::text::{decode, encode};
 
 /// The converted message, or `None` if it already is as wanted or has no data.
-pub(super) fn convert(message: &Message, ccsid: i32, encoding: i32) -> Result<Option<Message>, Reason> {
+pub(super) fn convert(message: &Message, ccsid: i32) -> Result<Option<Message>, Reason> {
     let descriptor = &message.descriptor;
-    if (descriptor.ccsid == ccsid && descriptor.encoding == encoding) || message.body.is_empty() {
+    if descriptor.ccsid == ccsid || message.body.is_empty() {
         return Ok(None);
     }
     if descriptor.format != Chars::from(mq::MQFMT_STRING) {
         return Err(Reason(mq::MQRC_FORMAT_ERROR));
     }
-    let text = decode(&message.body, descriptor.ccsid, descriptor.encoding)?;
-    let body = encode(&text, ccsid, encoding)?;
+    let body = encode(&decode(&message.body, descriptor.ccsid)?, ccsid)?;
     let mut converted = Message { body, ..message.clone() };
-    (converted.descriptor.ccsid, converted.descriptor.encoding) = (ccsid, encoding);
+    converted.descriptor.ccsid = ccsid;
     Ok(Some(converted))
 }
 
@@ -36,25 +35,21 @@ mod tests {
 
     #[test]
     fn text_is_converted_between_character_sets() {
-        let converted = convert(&message(LATIN_1, b"caf\xe9"), UTF_8, mq::MQENC_NATIVE).unwrap().unwrap();
+        let converted = convert(&message(LATIN_1, b"caf\xe9"), UTF_8).unwrap().unwrap();
         assert_eq!((converted.body.as_slice(), converted.descriptor.ccsid), ("café".as_bytes(), UTF_8));
-        let utf_16 = convert(&converted, 1200, mq::MQENC_NATIVE).unwrap().unwrap();
-        assert_eq!(utf_16.body, b"c\0a\0f\0\xe9\0");
-        let back = convert(&utf_16, LATIN_1, mq::MQENC_NATIVE).unwrap().unwrap();
-        assert_eq!(back.body, b"caf\xe9");
-        let ebcdic = convert(&converted, 37, mq::MQENC_NATIVE).unwrap().unwrap();
+        let ebcdic = convert(&converted, 37).unwrap().unwrap();
         assert_eq!(ebcdic.body, b"\x83\x81\x86\x51");
-        assert_eq!(convert(&ebcdic, UTF_8, mq::MQENC_NATIVE).unwrap(), Some(converted));
+        assert_eq!(convert(&ebcdic, UTF_8).unwrap(), Some(converted));
     }
 
     #[test]
     fn a_message_without_data_stays_as_it_is() {
-        assert_eq!(convert(&message(850, b""), UTF_8, mq::MQENC_NATIVE), Ok(None));
+        assert_eq!(convert(&message(850, b""), UTF_8), Ok(None));
     }
 
     #[test]
     fn what_cannot_be_converted_says_why() {
-        let reason = |ccsid, body: &[u8], target| convert(&message(ccsid, body), target, 546).unwrap_err();
+        let reason = |ccsid, body: &[u8], target| convert(&message(ccsid, body), target).unwrap_err();
         assert_eq!(reason(UTF_8, "€".as_bytes(), LATIN_1), Reason(mq::MQRC_NOT_CONVERTED));
         assert_eq!(reason(850, b"x", UTF_8), Reason(mq::MQRC_SOURCE_CCSID_ERROR));
         assert_eq!(reason(UTF_8, b"x", 850), Reason(mq::MQRC_TARGET_CCSID_ERROR));

@@ -3,6 +3,7 @@
 use libmqm_sys as mq;
 
 use super::journal::Record;
+use super::queue::QueueId;
 use super::state::State;
 use crate::definition::Definition;
 use crate::protocol::{Chars, Reason};
@@ -12,11 +13,7 @@ impl State {
     pub(super) fn create_dynamic(&mut self, model: &Definition, wanted: &Chars) -> Result<Chars, Reason> {
         let text = wanted.to_string();
         let name = match text.strip_suffix('*') {
-            Some(prefix) if prefix.len() <= 32 => {
-                let unique = self.number();
-                format!("{prefix}{:08X}{:08X}", crate::clock::now() >> 10 & 0xFFFF_FFFF, unique)
-            }
-            Some(_) => return Err(Reason(mq::MQRC_DYNAMIC_Q_NAME_ERROR)),
+            Some(prefix) => format!("{prefix}{:016X}", crate::clock::now() << 20 ^ self.number()),
             None => text,
         };
         if !is_name(&name) {
@@ -39,24 +36,18 @@ impl State {
         &self,
         session: u64,
         handle: i32,
-        (name, id): (&Chars, u64),
+        id: &QueueId,
         options: i32,
     ) -> Result<bool, Reason> {
         let asked = options & (mq::MQCO_DELETE | mq::MQCO_DELETE_PURGE) != 0;
-        let Some(queue) = self.queues.get(name).filter(|queue| queue.id == id) else {
+        let Some(queue) = self.queues.get(&id.name).filter(|queue| queue.number == id.number) else {
             return Ok(false);
         };
-        let kind = queue.definition.number_of(mq::MQIA_DEFINITION_TYPE);
-        let is_creator = queue.creator == Some((session, handle));
-        match kind {
-            mq::MQQDT_TEMPORARY_DYNAMIC if asked && !is_creator => {
-                Err(Reason(mq::MQRC_OPTION_NOT_VALID_FOR_TYPE))
-            }
-            mq::MQQDT_TEMPORARY_DYNAMIC => Ok(is_creator),
+        match queue.definition.number(mq::MQIA_DEFINITION_TYPE) {
+            mq::MQQDT_TEMPORARY_DYNAMIC if queue.creator == Some((session, handle)) => Ok(true),
             mq::MQQDT_PERMANENT_DYNAMIC if asked => {
-                let others = queue.inputs + queue.outputs > self.uses(session, handle);
                 let purges = options & mq::MQCO_DELETE_PURGE != 0;
-                if others {
+                if queue.inputs + queue.outputs > self.uses(session, handle) {
                     Err(Reason(mq::MQRC_OBJECT_IN_USE))
                 } else if queue.uncommitted() > 0 || (!purges && !queue.is_empty()) {
                     Err(Reason(mq::MQRC_Q_NOT_EMPTY))
@@ -69,11 +60,10 @@ impl State {
         }
     }
 
-    /// How often a handle counts among those open on its queue.
+    /// The number of times that a handle counts among those open on its queue.
     fn uses(&self, session: u64, handle: i32) -> usize {
         let Ok(handle) = self.handle(session, handle) else { return 0 };
-        let input = mq::MQOO_INPUT_AS_Q_DEF | mq::MQOO_INPUT_SHARED | mq::MQOO_INPUT_EXCLUSIVE;
-        usize::from(handle.has(input)) + usize::from(handle.has(mq::MQOO_OUTPUT))
+        usize::from(handle.has(super::open::INPUT)) + usize::from(handle.has(mq::MQOO_OUTPUT))
     }
 }
 

@@ -1,5 +1,5 @@
-//! What outlives the queue manager: permanent queues and persistent messages, as a file of records.
-//! A record holds a whole unit of work, so that it is there or it is not.
+//! The journal: permanent queues and persistent messages, which outlive the queue manager, as a
+//! file of records. A record holds a whole unit of work, so that it is there or it is not.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
@@ -13,8 +13,6 @@ use crate::protocol::Chars;
 
 /// A journal that grew to more than this since it was last rewritten is rewritten.
 const REWRITE_AFTER: u64 = 256 * 1024 * 1024;
-
-const MAX_RECORD: u32 = u32::MAX / 2;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Record {
@@ -33,7 +31,7 @@ pub(crate) struct Journal {
     path: PathBuf,
     file: File,
     written: u64,
-    /// Set if a write failed: what follows cannot be kept either.
+    /// Whether a write failed: later records cannot be kept either.
     pub(crate) failed: bool,
 }
 
@@ -62,6 +60,7 @@ impl Journal {
         }
     }
 
+    /// Whether the journal has grown enough to be rewritten.
     pub(crate) fn is_due(&self) -> bool {
         self.written > REWRITE_AFTER
     }
@@ -86,40 +85,22 @@ impl Journal {
 fn frame(record: &Record) -> io::Result<Vec<u8>> {
     let payload = postcard::to_stdvec(record).map_err(io::Error::other)?;
     let length = u32::try_from(payload.len()).map_err(io::Error::other)?;
-    let mut frame = Vec::with_capacity(payload.len() + 8);
-    frame.extend_from_slice(&length.to_le_bytes());
-    frame.extend_from_slice(&crc32fast::hash(&payload).to_le_bytes());
-    frame.extend_from_slice(&payload);
-    Ok(frame)
+    Ok([length.to_le_bytes().as_slice(), &crc32fast::hash(&payload).to_le_bytes(), &payload].concat())
 }
 
 /// A record and its length on disk; `None` at the end or at the first one that is not whole.
 fn read_record(reader: &mut impl Read) -> Option<(Record, u64)> {
-    let mut header = [0; 4];
+    let mut header = [0; 8];
     reader.read_exact(&mut header).ok()?;
-    let length = u32::from_le_bytes(header);
-    reader.read_exact(&mut header).ok()?;
-    if length > MAX_RECORD {
-        return None;
-    }
+    let (length, checksum) = header.split_first_chunk::<4>()?;
+    let length = u64::from(u32::from_le_bytes(*length));
+    // The buffer grows with what comes, so a wrong length takes no memory.
     let mut payload = Vec::new();
-    reader.take(u64::from(length)).read_to_end_capped(&mut payload, length)?;
-    if crc32fast::hash(&payload) != u32::from_le_bytes(header) {
+    io::copy(&mut reader.take(length), &mut payload).ok()?;
+    if crc32fast::hash(&payload).to_le_bytes() != checksum {
         return None;
     }
-    Some((postcard::from_bytes(&payload).ok()?, u64::from(length) + 8))
-}
-
-/// Reads exactly so many bytes, growing the buffer with what comes.
-trait ReadCapped {
-    fn read_to_end_capped(&mut self, buffer: &mut Vec<u8>, length: u32) -> Option<()>;
-}
-
-impl<R: Read> ReadCapped for R {
-    fn read_to_end_capped(&mut self, buffer: &mut Vec<u8>, length: u32) -> Option<()> {
-        let read = io::copy(self, buffer).ok()?;
-        (read == u64::from(length)).then_some(())
-    }
+    Some((postcard::from_bytes(&payload).ok()?, length + 8))
 }
 
 #[cfg(test)]

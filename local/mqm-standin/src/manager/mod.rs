@@ -1,4 +1,4 @@
-//! The queue manager: what each verb does.
+//! The queue manager, verb by verb.
 
 mod connect;
 mod convert;
@@ -17,14 +17,16 @@ mod unit;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use libmqm_sys as mq;
+
 use crate::configuration::{Configuration, ConfigurationError};
-use crate::protocol::{Answer, Connect, Reason, Reply, Request};
-pub(crate) use dynamic::is_name;
-pub(crate) use journal::Record;
-pub(crate) use put::expires;
-pub(crate) use queue::{Place, Queue, Search, Stored};
+use crate::protocol::{Reason, Reply, Request, done};
+pub(crate) use queue::Queue;
 pub(crate) use session::Session;
 pub(crate) use state::{Phase, SinceLimit, State};
+
+#[cfg(feature = "full-mqi")]
+pub(crate) use self::{dynamic::is_name, inquire::LIVE, journal::Record, put::now, queue::Stored};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -52,33 +54,31 @@ impl Manager {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of the new session and what its caller learns.
-    pub(crate) fn connect(&self, request: &Connect) -> Result<(u64, Answer), Reason> {
-        self.state().connect(request)
-    }
-
-    /// Ends a session; its unit of work is committed by MQDISC and backed out by a lost connection.
-    pub(crate) fn disconnect(&self, session: u64, commit: bool) {
-        let mut state = self.state();
-        if commit {
-            let _ = state.commit(session);
-        }
-        state.end(session);
-    }
-
-    /// Carries out a request of a session that is there.
-    pub(crate) fn call(&self, session: u64, request: Request, has_gone: HasGone<'_>) -> Reply {
+    /// Carries out a request of a connection, whose session a connect sets and a disconnect ends.
+    pub(crate) fn call(&self, session: &mut Option<u64>, request: Request, has_gone: HasGone<'_>) -> Reply {
+        let Some(number) = *session else {
+            let Request::Connect(connect) = request else { return Err(Reason(mq::MQRC_HCONN_ERROR)) };
+            let (number, answer) = self.state().connect(&connect)?;
+            *session = Some(number);
+            return done(answer);
+        };
         match request {
-            Request::Get(get) => self.get(session, &get, has_gone),
-            Request::Put(put) => self.state().put(session, *put),
-            Request::Open(open) => self.state().open(session, &open).map(Answer::Opened).into(),
-            Request::Close { handle, options } => self.state().close(session, handle, options),
-            Request::Inquire { handle, selectors } => self.state().inquire(session, handle, &selectors),
-            Request::Set { handle, attributes } => self.state().set(session, handle, &attributes).into(),
-            Request::Commit => self.state().commit(session).into(),
-            Request::Back => self.state().back(session).into(),
-            Request::Connect(_) => Reply::failed(libmqm_sys::MQRC_ALREADY_CONNECTED),
-            Request::Disconnect => Reply::ok(Answer::None),
+            Request::Get(get) => self.get(number, &get, has_gone),
+            Request::Put(put) => self.state().put(number, *put),
+            Request::Open(open) => self.state().open(number, &open),
+            Request::Close { handle, options } => self.state().close(number, handle, options),
+            Request::Inquire { handle, selectors } => self.state().inquire(number, handle, &selectors),
+            Request::Set { handle, attributes } => self.state().set(number, handle, &attributes),
+            Request::Commit => self.state().commit(number),
+            Request::Back => self.state().back(number),
+            Request::Connect(_) => Err(Reason(mq::MQRC_ALREADY_CONNECTED)),
+            Request::Disconnect => {
+                *session = None;
+                let mut state = self.state();
+                let committed = state.commit(number);
+                state.end(number);
+                committed
+            }
         }
     }
 }

@@ -1,21 +1,29 @@
-//! MQPUT and MQPUT1.
+//! MQPUT.
 
 use libmqm_sys as mq;
 
 use super::journal::Record;
-use super::queue::{Hold, Place, Stored};
-use super::session::{Work, WorkKind};
+use super::queue::{Hold, QueueId, Stored};
+use super::session::Work;
 use super::state::State;
-use crate::definition::Definition;
-use crate::protocol::{
-    Answer, Chars, Descriptor, IdentityContext, Message, OriginContext, Put, Reason, Receipt, Reply, Target,
-};
+use crate::protocol::{Answer, Chars, Context, Descriptor, Message, Put, Reason, Reply};
 
-/// Options that need a queue manager that the stand-in is not: groups kept in order by it.
-const ELSEWHERE: i32 = mq::MQPMO_LOGICAL_ORDER;
+/// Context options of MQPMO, the options that MQOPEN must have had for them, and the reason if it
+/// had not.
+const CONTEXTS: [(i32, i32, i32); 2] = [
+    (mq::MQPMO_PASS_ALL_CONTEXT, mq::MQOO_PASS_ALL_CONTEXT, mq::MQRC_NOT_OPEN_FOR_PASS_ALL),
+    (mq::MQPMO_SET_ALL_CONTEXT, mq::MQOO_SET_ALL_CONTEXT, mq::MQRC_NOT_OPEN_FOR_SET_ALL),
+];
 
-const PASSES: i32 = mq::MQPMO_PASS_IDENTITY_CONTEXT | mq::MQPMO_PASS_ALL_CONTEXT;
-const SETS: i32 = mq::MQPMO_SET_IDENTITY_CONTEXT | mq::MQPMO_SET_ALL_CONTEXT;
+/// The options that the stand-in carries out. It keeps no groups in order, and knows no other
+/// contexts.
+const KNOWN: i32 = mq::MQPMO_SYNCPOINT
+    | mq::MQPMO_NO_SYNCPOINT
+    | mq::MQPMO_NEW_MSG_ID
+    | mq::MQPMO_NEW_CORREL_ID
+    | mq::MQPMO_FAIL_IF_QUIESCING
+    | mq::MQPMO_PASS_ALL_CONTEXT
+    | mq::MQPMO_SET_ALL_CONTEXT;
 
 /// MAXPRTY, which nobody can change.
 const HIGHEST_PRIORITY: i32 = 9;
@@ -33,316 +41,209 @@ const REPORTS: i32 = mq::MQRO_EXCEPTION_WITH_FULL_DATA
     | mq::MQRO_DISCARD_MSG
     | mq::MQRO_PASS_DISCARD_AND_EXPIRY;
 
-/// Context options of MQPMO, and what MQOPEN must have had for each.
-const CONTEXTS: [(i32, i32); 4] = [
-    (mq::MQPMO_PASS_IDENTITY_CONTEXT, mq::MQOO_PASS_IDENTITY_CONTEXT),
-    (mq::MQPMO_PASS_ALL_CONTEXT, mq::MQOO_PASS_ALL_CONTEXT),
-    (mq::MQPMO_SET_IDENTITY_CONTEXT, mq::MQOO_SET_IDENTITY_CONTEXT),
-    (mq::MQPMO_SET_ALL_CONTEXT, mq::MQOO_SET_ALL_CONTEXT),
-];
+impl Put {
+    fn has(&self, option: i32) -> bool {
+        self.options & option != 0
+    }
+}
 
 impl State {
     pub(super) fn put(&mut self, session: u64, put: Put) -> Reply {
-        let Put { target, options, context, message } = put;
-        let (handle, opened) = match &target {
-            Target::Handle(handle) => (*handle, None),
-            Target::Object(open) => {
-                let passed = CONTEXTS.iter().filter(|(put, _)| options & put != 0);
-                let wanted = passed.fold(mq::MQOO_OUTPUT, |wanted, (_, open)| wanted | open);
-                let mut open = open.clone();
-                open.options |= wanted;
-                match self.open(session, &open) {
-                    Ok(opened) => (opened.handle, Some(opened)),
-                    Err(Reason(reason)) => return Reply::failed(reason),
-                }
-            }
-        };
-        let result = self.put_to(session, handle, options, context, message);
-        if opened.is_some() {
-            self.close(session, handle, mq::MQCO_NONE);
-        }
-        match result {
-            Ok((receipt, warning)) => {
-                let answer = Answer::Put(Box::new(receipt));
-                warning.map_or_else(
-                    || Reply::ok(answer.clone()),
-                    |reason| Reply::warning(reason, answer.clone()),
-                )
-            }
-            Err(Reason(reason)) => Reply::failed(reason),
-        }
-    }
-
-    fn put_to(
-        &mut self,
-        session: u64,
-        handle: i32,
-        options: i32,
-        context: i32,
-        mut message: Message,
-    ) -> Result<(Receipt, Option<i32>), Reason> {
-        self.check_phase(options & mq::MQPMO_FAIL_IF_QUIESCING != 0)?;
-        check_options(options)?;
-        let opened = self.handle(session, handle)?;
+        self.check_phase(put.has(mq::MQPMO_FAIL_IF_QUIESCING))?;
+        check_options(&put)?;
+        let opened = self.handle(session, put.handle)?;
         if !opened.has(mq::MQOO_OUTPUT) {
             return Err(Reason(mq::MQRC_NOT_OPEN_FOR_OUTPUT));
         }
-        if CONTEXTS.iter().any(|&(put, open)| options & put != 0 && !opened.has(open)) {
-            return Err(Reason(context_reason(options)));
+        if let Some((.., reason)) =
+            CONTEXTS.iter().find(|(given, needed, _)| put.has(*given) && !opened.has(*needed))
+        {
+            return Err(Reason(*reason));
         }
         let through = opened.opened.clone();
-        let (name, id) = opened.queue.clone().ok_or(Reason(mq::MQRC_NOT_OPEN_FOR_OUTPUT))?;
-        self.check_inhibited(&through, &name)?;
-        self.check_length(session, &name, &message)?;
-        self.expire(&name);
+        let id = opened.queue.clone().ok_or(Reason(mq::MQRC_NOT_OPEN_FOR_OUTPUT))?;
+        // An alias may be inhibited as well as its base queue.
+        for name in [&through, &id.name] {
+            if self.definition(name)?.number(mq::MQIA_INHIBIT_PUT) == mq::MQQA_PUT_INHIBITED {
+                return Err(Reason(mq::MQRC_PUT_INHIBITED));
+            }
+        }
+        self.check_length(session, &id.name, put.message.length())?;
+        self.expire(&id.name);
 
-        let sequence = self.number();
-        let warning = self.complete(&mut message.descriptor, &through, options, sequence)?;
-        self.give_context(session, options, context, &mut message.descriptor)?;
-        if message.is_persistent() && self.definition(&name)?.is_temporary() {
+        let context = self.context(session, &put)?;
+        let is_in_unit = put.has(mq::MQPMO_SYNCPOINT);
+        let mut message = crate::full::with_properties(put.message);
+        message.descriptor.context = context;
+        let (number, warning) = self.complete(&mut message.descriptor, &through, put.options)?;
+        if message.is_persistent() && self.definition(&id.name)?.is_temporary() {
             return Err(Reason(mq::MQRC_PERSISTENT_NOT_ALLOWED));
         }
-        let queue = self.opened_queue(&name, id)?;
+        let descriptor = message.descriptor.clone();
+        self.store(&id, message, number, is_in_unit.then_some(session))?;
+        Ok((Answer::Put(Box::new(descriptor)), warning))
+    }
+
+    /// Puts a message on a queue: in the unit of work of a session, or at once.
+    fn store(
+        &mut self,
+        id: &QueueId,
+        message: Message,
+        number: u64,
+        unit: Option<u64>,
+    ) -> Result<(), Reason> {
+        let queue = self.queue(id)?;
         if queue.is_full() {
             return Err(Reason(mq::MQRC_Q_FULL));
         }
-        let place = queue.place(message.descriptor.priority, sequence);
-        let receipt = Receipt {
-            descriptor: message.descriptor.clone(),
-            resolved_queue: name.clone(),
-            resolved_manager: Chars::from(self.configuration.name.as_str()),
-        };
-        let stored = Stored { expires: expires(message.descriptor.expiry), message };
-        self.store(session, (name, id), place, stored, options & mq::MQPMO_SYNCPOINT != 0)?;
-        Ok((receipt, warning))
-    }
-
-    fn store(
-        &mut self,
-        session: u64,
-        (name, id): (Chars, u64),
-        place: Place,
-        stored: Stored,
-        in_unit: bool,
-    ) -> Result<(), Reason> {
-        if in_unit {
-            let work = Work { queue: name.clone(), id, place, kind: WorkKind::Put };
-            self.join_unit(session, work)?;
-            self.opened_queue(&name, id)?.add(place, stored, Some(Hold::Put(session)));
+        let place = queue.place(message.descriptor.priority, number);
+        let stored = Stored::from(message);
+        if let Some(session) = unit {
+            self.join_unit(session, Work { queue: id.clone(), place, is_put: true })?;
+            self.queue(id)?.add(place, stored, Some(Hold::Put));
             return Ok(());
         }
-        self.commit_put((name, id), place, stored)
-    }
-
-    fn commit_put(&mut self, (name, id): (Chars, u64), place: Place, stored: Stored) -> Result<(), Reason> {
         if stored.message.is_persistent() {
-            let puts = vec![(name.clone(), place, stored.clone())];
+            let puts = vec![(id.name.clone(), place, stored.clone())];
             self.journal.append(&Record::Commit { puts, gets: Vec::new() });
             self.tidy_journal();
             self.check_journal()?;
         }
-        self.opened_queue(&name, id)?.add(place, stored, None);
-        self.arrived(&name);
+        self.queue(id)?.add(place, stored, None);
+        self.arrived(&id.name);
         Ok(())
     }
 
     /// Puts a message past every client, and commits it.
     pub(crate) fn put_committed(&mut self, name: &Chars, mut message: Message) -> Result<(), Reason> {
-        let id = self.queues.get(name).ok_or(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME))?.id;
-        let sequence = self.number();
-        self.complete(&mut message.descriptor, name, mq::MQPMO_NONE, sequence)?;
-        let (put_date, put_time) = crate::clock::put_date_and_time();
-        let origin = &mut message.descriptor.origin;
-        (origin.put_date, origin.put_time) = (put_date.as_str().into(), put_time.as_str().into());
-        let queue = self.opened_queue(name, id)?;
-        if queue.is_full() {
-            return Err(Reason(mq::MQRC_Q_FULL));
-        }
-        let place = queue.place(message.descriptor.priority, sequence);
-        let stored = Stored { expires: expires(message.descriptor.expiry), message };
-        self.commit_put((name.clone(), id), place, stored)
+        let queue = self.queues.get(name).ok_or(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME))?;
+        let id = QueueId { name: name.clone(), number: queue.number };
+        let (number, _) = self.complete(&mut message.descriptor, name, mq::MQPMO_NONE)?;
+        (message.descriptor.context.put_date, message.descriptor.context.put_time) = now();
+        self.store(&id, message, number, None)
     }
 
-    pub(super) fn definition(&self, name: &Chars) -> Result<&Definition, Reason> {
-        self.queues.get(name).map(|queue| &queue.definition).ok_or(Reason(mq::MQRC_Q_DELETED))
-    }
-
-    /// An alias may be inhibited as well as its base queue.
-    fn check_inhibited(&self, through: &Chars, name: &Chars) -> Result<(), Reason> {
-        for name in [through, name] {
-            if self.definition(name)?.number_of(mq::MQIA_INHIBIT_PUT) == mq::MQQA_PUT_INHIBITED {
-                return Err(Reason(mq::MQRC_PUT_INHIBITED));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_length(&self, session: u64, name: &Chars, message: &Message) -> Result<(), Reason> {
-        let length = i32::try_from(message.body.len()).unwrap_or(i32::MAX);
+    fn check_length(&self, session: u64, name: &Chars, length: i32) -> Result<(), Reason> {
+        let channel = self.configuration.channel(&self.session(session)?.channel);
         if length > self.configuration.max_message_length {
-            return Err(Reason(mq::MQRC_MSG_TOO_BIG_FOR_Q_MGR));
+            Err(Reason(mq::MQRC_MSG_TOO_BIG_FOR_Q_MGR))
+        } else if channel.is_some_and(|channel| length > channel.max_message_length) {
+            Err(Reason(mq::MQRC_MSG_TOO_BIG_FOR_CHANNEL))
+        } else if length > self.definition(name)?.number(mq::MQIA_MAX_MSG_LENGTH) {
+            Err(Reason(mq::MQRC_MSG_TOO_BIG_FOR_Q))
+        } else {
+            Ok(())
         }
-        if length > self.max_message_length(session) {
-            return Err(Reason(mq::MQRC_MSG_TOO_BIG_FOR_CHANNEL));
-        }
-        if length > self.definition(name)?.number_of(mq::MQIA_MAX_MSG_LENGTH) {
-            return Err(Reason(mq::MQRC_MSG_TOO_BIG_FOR_Q));
-        }
-        Ok(())
     }
 
-    /// Checks the descriptor and fills in what the queue and the queue manager decide. Returns a
-    /// warning.
+    /// Checks the descriptor and fills in what the queue and the queue manager decide. Returns the
+    /// message's number, and a warning or MQRC_NONE.
     fn complete(
-        &self,
+        &mut self,
         descriptor: &mut Descriptor,
         through: &Chars,
         options: i32,
-        sequence: u64,
-    ) -> Result<Option<i32>, Reason> {
+    ) -> Result<(u64, i32), Reason> {
+        let number = self.number();
         let definition = self.definition(through)?;
         check_descriptor(descriptor)?;
-        let has_unknown_report = check_report(descriptor.report)?;
+        let unknown_report = check_report(descriptor.report)?;
         if descriptor.persistence == mq::MQPER_PERSISTENCE_AS_Q_DEF {
-            descriptor.persistence = definition.number_of(mq::MQIA_DEF_PERSISTENCE);
+            descriptor.persistence = definition.number(mq::MQIA_DEF_PERSISTENCE);
         }
         if descriptor.priority == mq::MQPRI_PRIORITY_AS_Q_DEF {
-            descriptor.priority = definition.number_of(mq::MQIA_DEF_PRIORITY);
+            descriptor.priority = definition.number(mq::MQIA_DEF_PRIORITY);
         }
         let is_above = descriptor.priority > HIGHEST_PRIORITY;
-        let warning = is_above.then_some(mq::MQRC_PRIORITY_EXCEEDS_MAXIMUM);
-        let warning = warning.or(has_unknown_report.then_some(mq::MQRC_UNKNOWN_REPORT_OPTION));
         if matches!(descriptor.ccsid, mq::MQCCSI_Q_MGR | mq::MQCCSI_APPL) {
             descriptor.ccsid = self.configuration.ccsid;
         }
         if options & mq::MQPMO_NEW_MSG_ID != 0 || descriptor.message_id == [0; 24] {
-            descriptor.message_id = self.id(sequence);
+            descriptor.message_id = self.id(number);
         }
         if options & mq::MQPMO_NEW_CORREL_ID != 0 {
-            descriptor.correlation_id = self.id(sequence | 1 << 40);
+            descriptor.correlation_id = self.id(number | 1 << 40);
         }
         let in_group =
             mq::MQMF_MSG_IN_GROUP | mq::MQMF_LAST_MSG_IN_GROUP | mq::MQMF_SEGMENT | mq::MQMF_LAST_SEGMENT;
         if descriptor.flags & in_group == 0 {
-            descriptor.group_id = [0; 24];
-            descriptor.sequence = 1;
-            descriptor.offset = 0;
+            (descriptor.group_id, descriptor.sequence, descriptor.offset) = ([0; 24], 1, 0);
         } else if descriptor.group_id == [0; 24] {
-            descriptor.group_id = self.id(sequence | 1 << 41);
-        }
-        if descriptor.message_type == mq::MQMT_REQUEST && descriptor.reply_to_queue.is_blank() {
-            return Err(Reason(mq::MQRC_MISSING_REPLY_TO_Q));
+            descriptor.group_id = self.id(number | 1 << 41);
         }
         if !descriptor.reply_to_queue.is_blank() && descriptor.reply_to_manager.is_blank() {
-            descriptor.reply_to_manager = Chars::from(self.configuration.name.as_str());
+            descriptor.reply_to_manager = self.name();
         }
         descriptor.backout_count = 0;
-        Ok(warning)
+        Ok((number, if is_above { mq::MQRC_PRIORITY_EXCEEDS_MAXIMUM } else { unknown_report }))
     }
 
-    /// Says who put the message, as the options of the put have it.
-    fn give_context(
-        &self,
-        session: u64,
-        options: i32,
-        from: i32,
-        descriptor: &mut Descriptor,
-    ) -> Result<(), Reason> {
-        let putter = self.session(session)?;
-        let (put_date, put_time) = crate::clock::put_date_and_time();
-        let identity =
-            IdentityContext { user: Chars::from(putter.user.as_str()), ..IdentityContext::default() };
-        let origin = OriginContext {
-            application_type: mq::MQAT_UNIX,
-            application: putter.application.clone(),
-            put_date: Chars::from(put_date.as_str()),
-            put_time: Chars::from(put_time.as_str()),
-            data: Chars::default(),
-        };
-        if options & mq::MQPMO_NO_CONTEXT != 0 {
-            descriptor.identity = IdentityContext::default();
-            let none = OriginContext { application_type: mq::MQAT_NO_CONTEXT, ..OriginContext::default() };
-            descriptor.origin = none;
-        } else if options & PASSES != 0 {
-            let source = self.handle(session, from).map_err(|_| Reason(mq::MQRC_CONTEXT_HANDLE_ERROR))?;
-            if !source.has(mq::MQOO_SAVE_ALL_CONTEXT) {
-                return Err(Reason(mq::MQRC_CONTEXT_HANDLE_ERROR));
-            }
-            let saved = source.context.clone().ok_or(Reason(mq::MQRC_CONTEXT_NOT_AVAILABLE))?;
-            let passes_all = options & mq::MQPMO_PASS_ALL_CONTEXT != 0;
-            (descriptor.identity, descriptor.origin) = (saved.0, if passes_all { saved.1 } else { origin });
-        } else if options & mq::MQPMO_SET_IDENTITY_CONTEXT != 0 {
-            descriptor.origin = origin;
-        } else if options & mq::MQPMO_SET_ALL_CONTEXT == 0 {
-            (descriptor.identity, descriptor.origin) = (identity, origin);
+    /// The context of a message: its sender and time, unless the put sets or passes others.
+    fn context(&self, session: u64, put: &Put) -> Result<Context, Reason> {
+        if put.has(mq::MQPMO_SET_ALL_CONTEXT) {
+            return Ok(put.message.descriptor.context.clone());
         }
-        Ok(())
+        if put.has(mq::MQPMO_PASS_ALL_CONTEXT) {
+            let source = self.handle(session, put.context).ok();
+            let source = source.filter(|source| source.has(mq::MQOO_SAVE_ALL_CONTEXT));
+            let source = source.ok_or(Reason(mq::MQRC_CONTEXT_HANDLE_ERROR))?;
+            return source.context.clone().ok_or(Reason(mq::MQRC_CONTEXT_NOT_AVAILABLE));
+        }
+        let sender = self.session(session)?;
+        let (put_date, put_time) = now();
+        Ok(Context {
+            user: Chars::from(sender.user.as_str()),
+            application_type: mq::MQAT_UNIX,
+            application: sender.application.clone(),
+            put_date,
+            put_time,
+            ..Context::default()
+        })
     }
 }
 
-fn context_reason(options: i32) -> i32 {
-    if options & mq::MQPMO_PASS_IDENTITY_CONTEXT != 0 {
-        mq::MQRC_NOT_OPEN_FOR_PASS_IDENT
-    } else if options & mq::MQPMO_PASS_ALL_CONTEXT != 0 {
-        mq::MQRC_NOT_OPEN_FOR_PASS_ALL
-    } else if options & mq::MQPMO_SET_IDENTITY_CONTEXT != 0 {
-        mq::MQRC_NOT_OPEN_FOR_SET_IDENT
-    } else {
-        mq::MQRC_NOT_OPEN_FOR_SET_ALL
-    }
+/// MQMD.PutDate and PutTime.
+pub(crate) fn now() -> (Chars, Chars) {
+    let (date, time) = crate::clock::put_date_and_time();
+    (date.as_str().into(), time.as_str().into())
 }
 
-fn check_options(options: i32) -> Result<(), Reason> {
-    let contexts = PASSES | SETS | mq::MQPMO_DEFAULT_CONTEXT | mq::MQPMO_NO_CONTEXT;
-    let both_units = mq::MQPMO_SYNCPOINT | mq::MQPMO_NO_SYNCPOINT;
-    if options & both_units == both_units || (options & contexts).count_ones() > 1 {
-        return Err(Reason(mq::MQRC_OPTIONS_ERROR));
-    }
-    if options & ELSEWHERE != 0 {
+fn check_options(put: &Put) -> Result<(), Reason> {
+    let several = |options: i32| (put.options & options).count_ones() > 1;
+    if put.has(!KNOWN) {
         return Err(Reason(mq::MQRC_OPTION_ENVIRONMENT_ERROR));
     }
-    Ok(())
+    let wrong = several(mq::MQPMO_SYNCPOINT | mq::MQPMO_NO_SYNCPOINT)
+        || several(mq::MQPMO_PASS_ALL_CONTEXT | mq::MQPMO_SET_ALL_CONTEXT);
+    if wrong { Err(Reason(mq::MQRC_OPTIONS_ERROR)) } else { Ok(()) }
 }
 
-/// Whether there is a report option that is not known, which some bits may be and others not. Those
-/// of MQRO_ACCEPT_UNSUP_IF_XMIT_MASK may be on the way to another queue manager only.
-fn check_report(report: i32) -> Result<bool, Reason> {
-    let unknown = report & !REPORTS;
-    if unknown & !mq::MQRO_ACCEPT_UNSUP_MASK != 0 {
-        return Err(Reason(mq::MQRC_REPORT_OPTIONS_ERROR));
+/// A warning if there is a report option that is not known, which some bits may be and others not.
+/// Those of MQRO_ACCEPT_UNSUP_IF_XMIT_MASK may be on the way to another queue manager only.
+fn check_report(report: i32) -> Result<i32, Reason> {
+    match report & !REPORTS {
+        0 => Ok(mq::MQRC_NONE),
+        unknown if unknown & !mq::MQRO_ACCEPT_UNSUP_MASK == 0 => Ok(mq::MQRC_UNKNOWN_REPORT_OPTION),
+        _ => Err(Reason(mq::MQRC_REPORT_OPTIONS_ERROR)),
     }
-    Ok(unknown != 0)
 }
 
 fn check_descriptor(descriptor: &Descriptor) -> Result<(), Reason> {
-    let persistence = descriptor.persistence;
-    let known = [mq::MQPER_NOT_PERSISTENT, mq::MQPER_PERSISTENT, mq::MQPER_PERSISTENCE_AS_Q_DEF];
-    if !known.contains(&persistence) {
-        return Err(Reason(mq::MQRC_PERSISTENCE_ERROR));
-    }
-    if descriptor.priority < mq::MQPRI_PRIORITY_AS_Q_DEF {
-        return Err(Reason(mq::MQRC_PRIORITY_ERROR));
-    }
-    if descriptor.expiry <= 0 && descriptor.expiry != mq::MQEI_UNLIMITED {
-        return Err(Reason(mq::MQRC_EXPIRY_ERROR));
-    }
+    let persistences = [mq::MQPER_NOT_PERSISTENT, mq::MQPER_PERSISTENT, mq::MQPER_PERSISTENCE_AS_Q_DEF];
     let types = [mq::MQMT_DATAGRAM, mq::MQMT_REQUEST, mq::MQMT_REPLY, mq::MQMT_REPORT];
-    let by_application = (mq::MQMT_APPL_FIRST..=mq::MQMT_APPL_LAST).contains(&descriptor.message_type);
-    let by_system = (mq::MQMT_SYSTEM_FIRST..=mq::MQMT_SYSTEM_LAST).contains(&descriptor.message_type);
-    if !types.contains(&descriptor.message_type) && !by_application && !by_system {
-        return Err(Reason(mq::MQRC_MSG_TYPE_ERROR));
-    }
-    if descriptor.sequence < 1 {
-        return Err(Reason(mq::MQRC_MSG_SEQ_NUMBER_ERROR));
-    }
-    if descriptor.offset < 0 {
-        return Err(Reason(mq::MQRC_OFFSET_ERROR));
-    }
-    Ok(())
-}
-
-/// When a message with this expiry, in tenths of a second, is discarded.
-pub(crate) fn expires(expiry: i32) -> Option<u64> {
-    let tenths = u64::try_from(expiry).ok().filter(|tenths| *tenths > 0)?;
-    Some(crate::clock::now() + tenths * 100)
+    let kind = descriptor.message_type;
+    let is_type = types.contains(&kind)
+        || (mq::MQMT_APPL_FIRST..=mq::MQMT_APPL_LAST).contains(&kind)
+        || (mq::MQMT_SYSTEM_FIRST..=mq::MQMT_SYSTEM_LAST).contains(&kind);
+    let checks = [
+        (persistences.contains(&descriptor.persistence), mq::MQRC_PERSISTENCE_ERROR),
+        (descriptor.priority >= mq::MQPRI_PRIORITY_AS_Q_DEF, mq::MQRC_PRIORITY_ERROR),
+        (descriptor.expiry > 0 || descriptor.expiry == mq::MQEI_UNLIMITED, mq::MQRC_EXPIRY_ERROR),
+        (is_type, mq::MQRC_MSG_TYPE_ERROR),
+        (descriptor.sequence >= 1, mq::MQRC_MSG_SEQ_NUMBER_ERROR),
+        (descriptor.offset >= 0, mq::MQRC_OFFSET_ERROR),
+        (kind != mq::MQMT_REQUEST || !descriptor.reply_to_queue.is_blank(), mq::MQRC_MISSING_REPLY_TO_Q),
+    ];
+    let failed = checks.into_iter().find(|(holds, _)| !holds);
+    failed.map_or(Ok(()), |(_, reason)| Err(Reason(reason)))
 }

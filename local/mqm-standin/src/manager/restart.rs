@@ -1,13 +1,11 @@
-//! From the configuration and the journal to the state that a queue manager starts with.
+//! The state that a queue manager starts with, from the configuration and the journal.
 
 use std::path::Path;
 
 use super::StartError;
 use super::journal::{Journal, Record};
-use super::queue::Place;
 use super::state::State;
 use crate::configuration::Configuration;
-use crate::protocol::{Chars, Message};
 
 pub(super) fn state(configuration: Configuration, path: &Path) -> Result<State, StartError> {
     let definitions = configuration.definitions()?;
@@ -28,15 +26,14 @@ pub(super) fn state(configuration: Configuration, path: &Path) -> Result<State, 
 }
 
 impl State {
+    /// Carries out a record. No session holds anything yet, so all messages are ready.
     fn replay(&mut self, record: Record) {
         match record {
             Record::Define(definition) => match self.queues.get_mut(&definition.name) {
                 Some(queue) => queue.definition = definition,
                 None => self.define(definition),
             },
-            Record::Delete(name) => {
-                self.queues.remove(&name);
-            }
+            Record::Delete(name) => drop(self.queues.remove(&name)),
             Record::Commit { puts, gets } => {
                 for (name, place, stored) in puts {
                     self.numbers_start_behind(place.sequence);
@@ -45,29 +42,23 @@ impl State {
                     }
                 }
                 for (name, place) in gets {
-                    self.change(&name, place, None);
+                    self.queues.get_mut(&name).and_then(|queue| queue.take_ready(place));
                 }
             }
             Record::Backout(places) => {
                 for (name, place) in places {
-                    self.change(&name, place, Some(|message| message.descriptor.backout_count += 1));
+                    let Some(queue) = self.queues.get_mut(&name) else { continue };
+                    if let Some(mut stored) = queue.take_ready(place) {
+                        stored.message.descriptor.backout_count += 1;
+                        queue.add(place, stored, None);
+                    }
                 }
             }
         }
     }
 
-    fn change(&mut self, name: &Chars, place: Place, change: Option<fn(&mut Message)>) {
-        let Some(queue) = self.queues.get_mut(name) else { return };
-        // No session holds anything yet, so the holder does not matter.
-        let Some(mut stored) = queue.take_ready(place) else { return };
-        if let Some(change) = change {
-            change(&mut stored.message);
-            queue.add(place, stored, None);
-        }
-    }
-
     /// Writes the journal anew, with what there is now.
-    pub(super) fn rewrite_journal(&mut self) -> std::io::Result<()> {
+    fn rewrite_journal(&mut self) -> std::io::Result<()> {
         let kept = || self.queues.values().filter(|queue| !queue.definition.is_temporary());
         let defined = kept().map(|queue| Record::Define(queue.definition.clone()));
         let messages = kept().flat_map(|queue| {

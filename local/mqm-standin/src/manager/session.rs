@@ -1,9 +1,9 @@
-//! What the queue manager knows of one connection.
+//! Sessions: the queue manager's side of a connection.
 
 use std::collections::BTreeMap;
 
-use super::queue::Place;
-use crate::protocol::{Chars, IdentityContext, OriginContext};
+use super::queue::{Place, QueueId};
+use crate::protocol::{Chars, Context};
 use crate::selector::Selector;
 
 #[derive(Debug)]
@@ -17,25 +17,19 @@ pub(crate) struct Session {
     pub(crate) work: Vec<Work>,
 }
 
+/// A message that a unit of work puts or gets.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
-    pub(crate) queue: Chars,
-    pub(crate) id: u64,
+    pub(crate) queue: QueueId,
     pub(crate) place: Place,
-    pub(crate) kind: WorkKind,
+    pub(crate) is_put: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WorkKind {
-    Put,
-    Get,
-}
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Handle {
-    /// The queue that messages go to and come from, with its number; `None` for the queue manager
-    /// and for definitions without messages.
-    pub(crate) queue: Option<(Chars, u64)>,
+    /// The queue that messages go to and come from; `None` for the queue manager and for
+    /// definitions without messages.
+    pub(crate) queue: Option<QueueId>,
     /// The object as it was opened: an alias by its own name.
     pub(crate) opened: Chars,
     pub(crate) is_manager: bool,
@@ -43,8 +37,8 @@ pub(crate) struct Handle {
     pub(crate) selector: Option<Selector>,
     pub(crate) cursor: Option<Place>,
     pub(crate) locked: Option<Place>,
-    /// Of the message got last, if it was opened to save it.
-    pub(crate) context: Option<(IdentityContext, OriginContext)>,
+    /// The context of the message got last, if the handle was opened to save it.
+    pub(crate) context: Option<Context>,
 }
 
 impl Handle {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use libmqm_sys as mq;
 
 use super::journal::{Journal, Record};
-use super::queue::{Hold, Place, Queue, Stored};
+use super::queue::{Hold, Place, Queue, QueueId, Stored};
 use super::session::{Handle, Session, Work};
-use crate::configuration::{Configuration, Right};
+use crate::configuration::Configuration;
 use crate::definition::Definition;
 use crate::protocol::{Chars, Reason};
 
@@ -27,17 +27,17 @@ pub(crate) struct State {
     pub(crate) queues: BTreeMap<Chars, Queue>,
     pub(crate) sessions: BTreeMap<u64, Session>,
     pub(crate) journal: Journal,
-    /// Since the limit of a channel was last set.
+    /// Counts since the limit of a channel was last set.
     pub(crate) since_limit: SinceLimit,
     next: u64,
 }
 
-/// What connections came to.
+/// Counts of connections.
 #[derive(Debug, Default)]
 pub(crate) struct SinceLimit {
     /// The most that there were at a time.
     pub(crate) most: usize,
-    /// How many were refused because their channel had as many as it admits.
+    /// The connections that were refused because their channel had as many as it admits.
     pub(crate) refused: usize,
 }
 
@@ -64,9 +64,14 @@ impl State {
         self.next = self.next.max(number);
     }
 
+    /// The queue manager's name.
+    pub(crate) fn name(&self) -> Chars {
+        Chars::from(self.configuration.name.as_str())
+    }
+
     pub(crate) fn define(&mut self, definition: Definition) {
-        let id = self.number();
-        self.queues.insert(definition.name.clone(), Queue::new(id, definition));
+        let number = self.number();
+        self.queues.insert(definition.name.clone(), Queue::new(number, definition));
     }
 
     pub(crate) fn session(&self, session: u64) -> Result<&Session, Reason> {
@@ -86,16 +91,16 @@ impl State {
     }
 
     /// The queue behind a handle, which may have been deleted since.
-    pub(crate) fn opened_queue(&mut self, name: &Chars, id: u64) -> Result<&mut Queue, Reason> {
-        let queue = self.queues.get_mut(name).filter(|queue| queue.id == id);
+    pub(crate) fn queue(&mut self, id: &QueueId) -> Result<&mut Queue, Reason> {
+        let queue = self.queues.get_mut(&id.name).filter(|queue| queue.number == id.number);
         queue.ok_or(Reason(mq::MQRC_Q_DELETED))
     }
 
-    pub(crate) fn may(&self, user: &str, queue: &Chars, right: Right) -> bool {
-        self.configuration.may(user, queue, right)
+    pub(crate) fn definition(&self, name: &Chars) -> Result<&Definition, Reason> {
+        self.queues.get(name).map(|queue| &queue.definition).ok_or(Reason(mq::MQRC_Q_DELETED))
     }
 
-    /// What cannot be written to the journal must not seem to be kept.
+    /// Refuses a call if messages that cannot be written to the journal would seem to be kept.
     pub(crate) fn check_journal(&self) -> Result<(), Reason> {
         if self.journal.failed { Err(Reason(mq::MQRC_RESOURCE_PROBLEM)) } else { Ok(()) }
     }
@@ -111,22 +116,19 @@ impl State {
 
     /// Adds to the session's unit of work, up to MAXUMSGS.
     pub(crate) fn join_unit(&mut self, session: u64, work: Work) -> Result<(), Reason> {
-        self.check_unit(session)?;
-        self.session_mut(session)?.work.push(work);
-        Ok(())
-    }
-
-    pub(crate) fn check_unit(&self, session: u64) -> Result<(), Reason> {
-        if self.session(session)?.work.len() >= self.configuration.max_uncommitted {
+        let most = self.configuration.max_uncommitted;
+        let unit = &mut self.session_mut(session)?.work;
+        if unit.len() >= most {
             return Err(Reason(mq::MQRC_SYNCPOINT_LIMIT_REACHED));
         }
+        unit.push(work);
         Ok(())
     }
 
     /// Discards expired messages of a queue. They were never anybody's.
     pub(crate) fn expire(&mut self, name: &Chars) {
         let Some(queue) = self.queues.get_mut(name) else { return };
-        let expired = queue.expire(crate::clock::now());
+        let expired = queue.expire();
         self.forget(name, &expired);
     }
 
@@ -142,7 +144,7 @@ impl State {
     /// Deletes a queue with what is on it.
     pub(crate) fn delete(&mut self, name: &Chars) {
         if let Some(queue) = self.queues.remove(name) {
-            queue.changed.notify_all();
+            queue.wake();
             if !queue.definition.is_temporary() {
                 self.journal.append(&Record::Delete(name.clone()));
             }
@@ -152,17 +154,15 @@ impl State {
     /// Gives up the lock of a browse.
     pub(crate) fn unlock(&mut self, session: u64, handle: i32) {
         let Ok(opened) = self.handle_mut(session, handle) else { return };
-        let Some((place, (name, id))) = opened.locked.take().zip(opened.queue.clone()) else { return };
-        if let Ok(queue) = self.opened_queue(&name, id)
+        let Some((place, id)) = opened.locked.take().zip(opened.queue.clone()) else { return };
+        if let Ok(queue) = self.queue(&id)
             && queue.get(place, Hold::Locked(session, handle)).is_some()
         {
             queue.release(place, |_| ());
         }
     }
-}
 
-impl State {
-    /// Begins to end, or runs again; whoever waits looks once more.
+    /// Begins to end, or runs again; gets that wait look once more.
     pub(crate) fn enter(&mut self, phase: Phase) {
         self.phase = phase;
         self.queues.values().for_each(Queue::wake);

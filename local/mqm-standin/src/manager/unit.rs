@@ -1,91 +1,79 @@
 //! MQCMIT and MQBACK.
 
-use libmqm_sys as mq;
-
 use super::journal::Record;
-use super::session::{Work, WorkKind};
+use super::queue::Stored;
+use super::session::Work;
 use super::state::State;
-use crate::protocol::{Answer, Chars, Reason};
+use crate::protocol::{Answer, Chars, Reply, done};
 
 impl State {
     /// Makes a unit of work happen, whole: with one record of the journal.
-    pub(super) fn commit(&mut self, session: u64) -> Result<Answer, Reason> {
+    pub(super) fn commit(&mut self, session: u64) -> Reply {
         let work = self.session(session)?.work.iter().cloned();
-        let (puts, gets): (Vec<_>, Vec<_>) = work.partition(|work| work.kind == WorkKind::Put);
+        let (puts, gets): (Vec<_>, Vec<_>) = work.partition(|work| work.is_put);
         self.record_commit(&puts, &gets);
-        if self.check_journal().is_err() {
-            let _ = self.back(session);
-            return Err(Reason(mq::MQRC_RESOURCE_PROBLEM));
+        if let Err(reason) = self.check_journal() {
+            self.back(session)?;
+            return Err(reason);
         }
         self.session_mut(session)?.work.clear();
         for work in gets {
-            if let Ok(queue) = self.opened_queue(&work.queue, work.id) {
+            if let Ok(queue) = self.queue(&work.queue) {
                 queue.drop_held(work.place);
             }
         }
         let mut arrived: Vec<Chars> = Vec::new();
         for work in puts {
-            if let Ok(queue) = self.opened_queue(&work.queue, work.id) {
+            if let Ok(queue) = self.queue(&work.queue) {
                 queue.release(work.place, |_| ());
-                if !arrived.contains(&work.queue) {
-                    arrived.push(work.queue);
-                }
+                arrived.push(work.queue.name);
             }
         }
+        arrived.dedup();
         for name in arrived {
             self.arrived(&name);
         }
         self.tidy_journal();
-        Ok(Answer::None)
+        done(Answer::None)
     }
 
     fn record_commit(&mut self, puts: &[Work], gets: &[Work]) {
-        let persistent = |work: &&Work| {
-            let queue = self.queues.get(&work.queue).filter(|queue| queue.id == work.id);
-            queue
-                .and_then(|queue| queue.held(work.place))
-                .is_some_and(|stored| stored.message.is_persistent())
-        };
-        let gets: Vec<_> =
-            gets.iter().filter(persistent).map(|work| (work.queue.clone(), work.place)).collect();
-        let puts: Vec<_> = puts
-            .iter()
-            .filter(persistent)
-            .filter_map(|work| {
-                let stored = self.queues.get(&work.queue)?.held(work.place)?;
-                Some((work.queue.clone(), work.place, stored.clone()))
-            })
-            .collect();
+        let name = |work: &Work| work.queue.name.clone();
+        let put = |work: &Work| Some((name(work), work.place, self.persistent(work)?.clone()));
+        let puts: Vec<_> = puts.iter().filter_map(put).collect();
+        let gets = gets.iter().filter(|work| self.persistent(work).is_some());
+        let gets: Vec<_> = gets.map(|work| (name(work), work.place)).collect();
         if !puts.is_empty() || !gets.is_empty() {
             self.journal.append(&Record::Commit { puts, gets });
         }
     }
 
+    /// The message that is put or got, if it is persistent.
+    fn persistent(&self, work: &Work) -> Option<&Stored> {
+        let queue = self.queues.get(&work.queue.name).filter(|queue| queue.number == work.queue.number)?;
+        queue.held(work.place).filter(|stored| stored.message.is_persistent())
+    }
+
     /// Undoes a unit of work: what was got comes back with a higher backout count.
-    pub(super) fn back(&mut self, session: u64) -> Result<Answer, Reason> {
+    pub(super) fn back(&mut self, session: u64) -> Reply {
         let work = std::mem::take(&mut self.session_mut(session)?.work);
         let mut backed_out = Vec::new();
         for work in work {
-            let Ok(queue) = self.opened_queue(&work.queue, work.id) else { continue };
-            match work.kind {
-                WorkKind::Put => {
-                    queue.drop_held(work.place);
-                }
-                WorkKind::Get => {
-                    let mut persistent = false;
-                    queue.release(work.place, |message| {
-                        message.descriptor.backout_count += 1;
-                        persistent = message.is_persistent();
-                    });
-                    if persistent {
-                        backed_out.push((work.queue, work.place));
-                    }
-                }
+            let Ok(queue) = self.queue(&work.queue) else { continue };
+            if work.is_put {
+                queue.drop_held(work.place);
+                continue;
             }
+            queue.release(work.place, |message| {
+                message.descriptor.backout_count += 1;
+                if message.is_persistent() {
+                    backed_out.push((work.queue.name.clone(), work.place));
+                }
+            });
         }
         if !backed_out.is_empty() {
             self.journal.append(&Record::Backout(backed_out));
         }
-        Ok(Answer::None)
+        done(Answer::None)
     }
 }

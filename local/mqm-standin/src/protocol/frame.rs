@@ -11,8 +11,6 @@ const MAX_FRAME: u32 = 120 * 1024 * 1024;
 pub enum FrameError {
     #[error("the socket failed")]
     Socket(#[from] io::Error),
-    #[error("the peer closed the socket")]
-    Closed,
     #[error("a frame of {0} bytes is over the limit")]
     TooLong(u32),
     #[error("the frame could not be read or written")]
@@ -33,21 +31,14 @@ pub fn write<T: Serialize>(socket: &mut impl Write, value: &T) -> Result<(), Fra
 
 pub fn read<T: DeserializeOwned>(socket: &mut impl Read) -> Result<T, FrameError> {
     let mut header = [0; 4];
-    socket.read_exact(&mut header).map_err(closed)?;
+    socket.read_exact(&mut header)?;
     let length = u32::from_le_bytes(header);
     if length > MAX_FRAME {
         return Err(FrameError::TooLong(length));
     }
     let mut frame = vec![0; usize::try_from(length).map_err(|_| FrameError::TooLong(length))?];
-    socket.read_exact(&mut frame).map_err(closed)?;
+    socket.read_exact(&mut frame)?;
     Ok(postcard::from_bytes(&frame)?)
-}
-
-fn closed(error: io::Error) -> FrameError {
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => FrameError::Closed,
-        _ => FrameError::Socket(error),
-    }
 }
 
 #[cfg(test)]

@@ -3,13 +3,10 @@
 use libmqm_sys as mq;
 use serde::{Deserialize, Serialize};
 
-use super::Chars;
+use super::{Chars, Property};
 
 /// MsgId, CorrelId and GroupId.
 pub type Id = [u8; 24];
-
-/// The length of what was put by an application, in bytes, when nothing else is known.
-const UNDEFINED_LENGTH: i32 = mq::MQOL_UNDEFINED;
 
 /// The members of MQMD, version 2, with MQ's values for the numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,8 +26,7 @@ pub struct Descriptor {
     pub backout_count: i32,
     pub reply_to_queue: Chars,
     pub reply_to_manager: Chars,
-    pub identity: IdentityContext,
-    pub origin: OriginContext,
+    pub context: Context,
     pub group_id: Id,
     pub sequence: i32,
     pub offset: i32,
@@ -38,20 +34,17 @@ pub struct Descriptor {
     pub original_length: i32,
 }
 
+/// The identity context and the origin context: who put the message, and when.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct IdentityContext {
+pub struct Context {
     pub user: Chars,
     pub accounting_token: [u8; 32],
-    pub data: Chars,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OriginContext {
+    pub identity_data: Chars,
     pub application_type: i32,
     pub application: Chars,
     pub put_date: Chars,
     pub put_time: Chars,
-    pub data: Chars,
+    pub origin_data: Chars,
 }
 
 impl Default for Descriptor {
@@ -71,55 +64,17 @@ impl Default for Descriptor {
             backout_count: 0,
             reply_to_queue: Chars::default(),
             reply_to_manager: Chars::default(),
-            identity: IdentityContext::default(),
-            origin: OriginContext::default(),
+            context: Context::default(),
             group_id: [0; 24],
             sequence: 1,
             offset: 0,
             flags: mq::MQMF_NONE,
-            original_length: UNDEFINED_LENGTH,
+            original_length: mq::MQOL_UNDEFINED,
         }
     }
 }
 
-/// A message property, by its name without the folder `usr`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Property {
-    pub name: String,
-    pub value: Value,
-    pub support: i32,
-    pub context: i32,
-    pub copy: i32,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Value {
-    Null,
-    Boolean(bool),
-    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
-    Int8(i8),
-    Int16(i16),
-    Int32(i32),
-    Int64(i64),
-    Float32(f32),
-    Float64(f64),
-    Text(String),
-}
-
-impl Property {
-    /// A property with the attributes that MQPD_DEFAULT gives.
-    pub fn new(name: impl Into<String>, value: Value) -> Self {
-        Self {
-            name: name.into(),
-            value,
-            support: mq::MQPD_SUPPORT_OPTIONAL,
-            context: mq::MQPD_NO_CONTEXT,
-            copy: mq::MQCOPY_DEFAULT,
-        }
-    }
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     pub descriptor: Descriptor,
     pub properties: Vec<Property>,
@@ -130,5 +85,10 @@ pub struct Message {
 impl Message {
     pub fn is_persistent(&self) -> bool {
         self.descriptor.persistence == mq::MQPER_PERSISTENT
+    }
+
+    /// The length of the body as MQ counts it.
+    pub fn length(&self) -> i32 {
+        i32::try_from(self.body.len()).unwrap_or(i32::MAX)
     }
 }

@@ -1,23 +1,35 @@
-//! What the library and the queue manager say to each other over a unix socket: a request, then its
+//! The conversation of the library with the queue manager over a unix socket: a request, then its
 //! reply, each a length of four bytes and that many bytes of postcard.
 
 mod chars;
 mod frame;
 mod message;
 mod name;
+mod property;
 
 pub use chars::Chars;
 pub use frame::{FrameError, read, write};
-pub use message::{Descriptor, Id, IdentityContext, Message, OriginContext, Property, Value};
+pub use message::{Context, Descriptor, Id, Message};
 pub use name::ConnectionName;
+pub use property::{Property, Value};
+
+use std::fmt;
 
 use libmqm_sys as mq;
 use serde::{Deserialize, Serialize};
 
 /// A reason code of MQ's that ends a call with MQCC_FAILED.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("MQRC {0}")]
 pub struct Reason(pub i32);
+
+/// The end of a call: its answer, with the reason code of a warning or MQRC_NONE, or its failure.
+pub type Reply = Result<(Answer, i32), Reason>;
+
+/// A reply without a warning.
+pub fn done(answer: Answer) -> Reply {
+    Ok((answer, mq::MQRC_NONE))
+}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
@@ -28,7 +40,7 @@ pub enum Request {
     Put(Box<Put>),
     Get(Get),
     Inquire { handle: i32, selectors: Vec<i32> },
-    Set { handle: i32, attributes: Vec<(i32, Attribute)> },
+    Set { handle: i32, attributes: Vec<(i32, i32)> },
     Commit,
     Back,
 }
@@ -41,10 +53,7 @@ impl Request {
             Self::Disconnect => "MQDISC",
             Self::Open(_) => "MQOPEN",
             Self::Close { .. } => "MQCLOSE",
-            Self::Put(put) => match put.target {
-                Target::Handle(_) => "MQPUT",
-                Target::Object(_) => "MQPUT1",
-            },
+            Self::Put(_) => "MQPUT",
             Self::Get(_) => "MQGET",
             Self::Inquire { .. } => "MQINQ",
             Self::Set { .. } => "MQSET",
@@ -54,55 +63,44 @@ impl Request {
     }
 }
 
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Connect {
     /// Blank for the default; a leading `*` accepts any queue manager that answers.
     pub queue_manager: Chars,
     pub channel: Chars,
-    pub user: Option<String>,
-    pub password: Option<String>,
+    pub credentials: Option<(String, Password)>,
     pub application: Chars,
     pub options: i32,
 }
 
-impl std::fmt::Debug for Connect {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("Connect")
-            .field("queue_manager", &self.queue_manager)
-            .field("channel", &self.channel)
-            .field("user", &self.user)
-            .field("application", &self.application)
-            .finish_non_exhaustive()
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Password(pub String);
+
+impl fmt::Debug for Password {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Password")
     }
 }
 
 /// MQOD and the options of MQOPEN.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Open {
     pub object_type: i32,
     pub name: Chars,
     pub queue_manager: Chars,
     pub dynamic_name: Chars,
-    pub alternate_user: Chars,
     pub selection: Option<String>,
     pub options: i32,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Put {
-    pub target: Target,
+    pub handle: i32,
     /// MQPMO_*.
     pub options: i32,
     /// The queue whose context is passed on.
     pub context: i32,
     pub message: Message,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Target {
-    Handle(i32),
-    Object(Open),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,23 +111,19 @@ pub struct Get {
     /// Milliseconds, or MQWI_UNLIMITED.
     pub wait: i32,
     pub match_by: Match,
-    /// For conversion.
+    /// The character set to convert to.
     pub ccsid: i32,
-    pub encoding: i32,
     pub buffer_length: u32,
     /// The caller takes the properties in a message handle.
     pub takes_properties: bool,
 }
 
-/// The members of MQMD and MQGMO that choose a message; `None` matches any.
+/// The members of MQMD that choose a message; `None` matches any.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
     pub message_id: Option<Id>,
     pub correlation_id: Option<Id>,
     pub group_id: Option<Id>,
-    pub sequence: Option<i32>,
-    pub offset: Option<i32>,
-    pub token: Option<[u8; 16]>,
 }
 
 /// An attribute of a queue or queue manager.
@@ -141,75 +135,27 @@ pub enum Attribute {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Reply {
-    pub completion: i32,
-    pub reason: i32,
-    pub answer: Answer,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     None,
-    Connected(Connected),
-    Opened(Opened),
-    Put(Box<Receipt>),
+    Connected {
+        queue_manager: Chars,
+        connection_id: Id,
+    },
+    Opened {
+        handle: i32,
+        /// MQOD.ObjectName, which becomes the name of a dynamic queue that was created.
+        name: Chars,
+    },
+    /// The descriptor, as the queue manager completed it.
+    Put(Box<Descriptor>),
     Got(Box<Got>),
-    /// In the order of the selectors; `None` if the object's type lacks the attribute.
+    /// Values in the order of the selectors; `None` if the object's type lacks the attribute.
     Inquired(Vec<Option<Attribute>>),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Connected {
-    pub queue_manager: Chars,
-    pub connection_id: Id,
-    pub ccsid: i32,
-    pub max_message_length: i32,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opened {
-    pub handle: i32,
-    /// What MQOD.ObjectName becomes: the name of a dynamic queue that was created.
-    pub name: Chars,
-    pub resolved_queue: Chars,
-    pub resolved_manager: Chars,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Receipt {
-    pub descriptor: Descriptor,
-    pub resolved_queue: Chars,
-    pub resolved_manager: Chars,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Got {
-    /// The body is cut to the buffer's length.
+    /// A message whose body is cut to the buffer's length.
     pub message: Message,
     pub full_length: u32,
-    pub token: [u8; 16],
-    pub resolved_queue: Chars,
-}
-
-impl Reply {
-    pub fn ok(answer: Answer) -> Self {
-        Self { completion: mq::MQCC_OK, reason: mq::MQRC_NONE, answer }
-    }
-
-    pub fn warning(reason: i32, answer: Answer) -> Self {
-        Self { completion: mq::MQCC_WARNING, reason, answer }
-    }
-
-    pub fn failed(reason: i32) -> Self {
-        Self { completion: mq::MQCC_FAILED, reason, answer: Answer::None }
-    }
-}
-
-impl From<Result<Answer, Reason>> for Reply {
-    fn from(result: Result<Answer, Reason>) -> Self {
-        match result {
-            Ok(answer) => Self::ok(answer),
-            Err(Reason(reason)) => Self::failed(reason),
-        }
-    }
 }

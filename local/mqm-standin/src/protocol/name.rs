@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use super::Chars;
+
 const DEFAULT_PORT: u16 = 1414;
 
-/// One address of a connection name, `host(port)`. It stands for a unix socket of that name in the
+/// An address of a connection name, `host(port)`. It stands for a unix socket of that name in the
 /// stand-in's directory, so that an address where nothing listens is a file that is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionName {
@@ -13,7 +15,7 @@ pub struct ConnectionName {
 }
 
 impl ConnectionName {
-    /// `host(port)`, or `host` with MQ's port; `None` if it is neither.
+    /// Reads `host(port)`, or `host` with MQ's port; `None` if the text is neither.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (host, port) = match text.split_once('(') {
@@ -25,11 +27,12 @@ impl ConnectionName {
         fits.then(|| Self { host: host.to_ascii_lowercase(), port })
     }
 
-    /// The addresses of a whole connection name, in their order.
-    pub fn list(text: &str) -> Vec<Self> {
-        text.split(',').filter_map(Self::parse).collect()
+    /// A channel to each address of a whole connection name, in their order.
+    pub fn route(channel: &Chars, name: &str) -> Vec<(Chars, Self)> {
+        name.split(',').filter_map(Self::parse).map(|address| (channel.clone(), address)).collect()
     }
 
+    /// The path of the socket.
     pub fn socket(&self, directory: &Path) -> PathBuf {
         directory.join(format!("{}({})", self.host, self.port))
     }
@@ -37,7 +40,7 @@ impl ConnectionName {
 
 #[cfg(test)]
 mod tests {
-    use super::ConnectionName;
+    use super::{Chars, ConnectionName};
 
     #[test]
     fn an_address_without_a_port_has_mqs_own() {
@@ -49,6 +52,6 @@ mod tests {
         for text in ["", "../x(1)", "a/b", "host(x)", "host(1", "host(99999)", "."] {
             assert_eq!(ConnectionName::parse(text), None, "{text}");
         }
-        assert_eq!(ConnectionName::list("one(1),two(2)").len(), 2);
+        assert_eq!(ConnectionName::route(&Chars::default(), "one(1),two(2)").len(), 2);
     }
 }

@@ -2,46 +2,25 @@
 
 mod evaluate;
 mod parse;
-mod token;
 
-use crate::protocol::Message;
-use crate::rfh2;
-use evaluate::Operand;
+use crate::protocol::{Message, Value};
 
 /// A parsed selection string.
 #[derive(Clone, Debug)]
-pub(crate) struct Selector(Condition);
+pub(crate) struct Selector(Expression);
 
-#[derive(Clone, Debug)]
-enum Condition {
-    And(Box<Condition>, Box<Condition>),
-    Or(Box<Condition>, Box<Condition>),
-    Not(Box<Condition>),
-    Compare(Expression, Comparison, Expression),
-    Between(Expression, Expression, Expression),
-    In(Expression, Vec<Expression>),
-    Like(Expression, String, Option<char>),
-    IsNull(Expression),
-    /// A property or literal that is a Boolean itself.
-    Holds(Expression),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
+/// A condition, or a value.
 #[derive(Clone, Debug)]
 enum Expression {
-    Literal(Operand),
+    Literal(Value),
     Property(String),
     Negative(Box<Expression>),
-    Arithmetic(Box<Expression>, char, Box<Expression>),
+    Not(Box<Expression>),
+    /// Two expressions with an operator of [`parse`] between them.
+    Binary(Box<Expression>, &'static str, Box<Expression>),
+    In(Box<Expression>, Vec<Expression>),
+    Like(Box<Expression>, String, Option<char>),
+    IsNull(Box<Expression>),
 }
 
 impl Selector {
@@ -50,16 +29,9 @@ impl Selector {
         parse::condition(text).map(Self)
     }
 
+    /// Whether the selection string chooses a message. A condition that cannot be known, such as a
+    /// comparison with a property that is not there, chooses nothing.
     pub(crate) fn accepts(&self, message: &Message) -> bool {
-        // A header that was put as data has properties as well.
-        if let Some((mut properties, _)) = rfh2::split(message) {
-            properties.extend(message.properties.iter().cloned());
-            let descriptor = message.descriptor.clone();
-            let whole = Message { descriptor, properties, body: Vec::new() };
-            return evaluate::holds(&self.0, &whole) == Some(true);
-        }
-        // What cannot be known, such as a comparison with a property that is not there, selects
-        // nothing.
         evaluate::holds(&self.0, message) == Some(true)
     }
 }
@@ -72,8 +44,8 @@ mod tests {
     fn message() -> Message {
         let properties = vec![
             Property::new("colour", Value::Text("red".into())),
-            Property::new("size", Value::Int32(7)),
-            Property::new("weight", Value::Float64(1.5)),
+            Property::new("size", Value::Integer(7)),
+            Property::new("weight", Value::Float(1.5)),
             Property::new("urgent", Value::Boolean(true)),
         ];
         let mut descriptor = Descriptor { priority: 4, ..Descriptor::default() };

@@ -1,151 +1,136 @@
-//! From the words of a selection string to its condition.
+//! The parser of selection strings: from an operator that binds loosely to one that binds tightly.
 
-use super::evaluate::Operand;
-use super::token::{Token, tokens};
-use super::{Comparison, Condition, Expression};
+use super::Expression;
+use crate::protocol::Value;
 
-/// How deep parentheses and NOT may nest.
+/// The depth to which parentheses, signs and NOT may nest.
 const MAX_DEPTH: usize = 100;
 
-pub(super) fn condition(text: &str) -> Option<Condition> {
-    let mut parser = Parser { tokens: tokens(text)?, at: 0, depth: 0 };
-    let condition = parser.disjunction()?;
-    parser.peek().is_none().then_some(condition)
+const COMPARISONS: [&str; 7] = ["<>", "!=", "<=", ">=", "=", "<", ">"];
+
+pub(super) fn condition(text: &str) -> Option<Expression> {
+    let mut parser = Parser { rest: text.trim_start(), depth: 0 };
+    let condition = parser.disjunction()?.as_condition()?;
+    parser.rest.is_empty().then_some(condition)
 }
 
-struct Parser {
-    tokens: Vec<Token>,
-    at: usize,
+impl Expression {
+    /// The expression, if it can be true or false.
+    fn as_condition(self) -> Option<Self> {
+        let is_value = match &self {
+            Self::Literal(value) => !matches!(value, Value::Boolean(_)),
+            Self::Binary(_, operator, _) => matches!(*operator, "+" | "-" | "*" | "/"),
+            Self::Negative(_) => true,
+            _ => false,
+        };
+        (!is_value).then_some(self)
+    }
+
+    /// The expression, boxed, if it can be compared or computed with.
+    fn as_value(self) -> Option<Box<Self>> {
+        let is_value = match &self {
+            Self::Literal(_) | Self::Property(_) | Self::Negative(_) => true,
+            Self::Binary(_, operator, _) => matches!(*operator, "+" | "-" | "*" | "/"),
+            _ => false,
+        };
+        is_value.then(|| Box::new(self))
+    }
+}
+
+struct Parser<'a> {
+    rest: &'a str,
     depth: usize,
 }
 
-impl Parser {
-    fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.at)
-    }
-
-    fn next(&mut self) -> Option<Token> {
-        let token = self.tokens.get(self.at).cloned();
-        self.at += 1;
-        token
+impl<'a> Parser<'a> {
+    /// Takes so many bytes, and blanks behind them.
+    fn take(&mut self, length: usize) -> Option<&'a str> {
+        let (taken, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest.trim_start();
+        Some(taken)
     }
 
     fn sign(&mut self, sign: &str) -> bool {
-        let there = matches!(self.peek(), Some(Token::Sign(next)) if *next == sign);
-        self.at += usize::from(there);
-        there
+        self.rest.starts_with(sign) && self.take(sign.len()).is_some()
+    }
+
+    /// The name or keyword that follows.
+    fn word(&self) -> &'a str {
+        let is_start = |letter: char| letter.is_alphabetic() || letter == '_' || letter == '$';
+        let is_part = |letter: char| is_start(letter) || letter.is_ascii_digit() || letter == '.';
+        let length = self.rest.find(|letter| !is_part(letter)).unwrap_or(self.rest.len());
+        let length = if self.rest.starts_with(is_start) { length } else { 0 };
+        self.rest.get(..length).unwrap_or_default()
     }
 
     fn keyword(&mut self, keyword: &str) -> bool {
-        let there = matches!(self.peek(), Some(Token::Word(word)) if word.eq_ignore_ascii_case(keyword));
-        self.at += usize::from(there);
-        there
+        self.word().eq_ignore_ascii_case(keyword) && self.take(keyword.len()).is_some()
     }
 
-    fn disjunction(&mut self) -> Option<Condition> {
-        let mut left = self.conjunction()?;
-        while self.keyword("OR") {
-            left = Condition::Or(Box::new(left), Box::new(self.conjunction()?));
-        }
-        Some(left)
-    }
-
-    fn conjunction(&mut self) -> Option<Condition> {
-        let mut left = self.negation()?;
-        while self.keyword("AND") {
-            left = Condition::And(Box::new(left), Box::new(self.negation()?));
-        }
-        Some(left)
-    }
-
-    fn negation(&mut self) -> Option<Condition> {
+    fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return None;
-        }
-        let condition = if self.keyword("NOT") {
-            Some(Condition::Not(Box::new(self.negation()?)))
-        } else {
-            self.primary()
-        };
+        let parsed = if self.depth > MAX_DEPTH { None } else { parse(self) };
         self.depth -= 1;
-        condition
+        parsed
     }
 
-    fn primary(&mut self) -> Option<Condition> {
-        let start = self.at;
-        // A parenthesis may hold a condition or the left side of a comparison.
-        if self.sign("(") {
-            let inner = self.disjunction();
-            if let Some(inner) = inner
-                && self.sign(")")
-                && !self.continues_expression()
-            {
-                return Some(inner);
-            }
-            self.at = start;
+    fn disjunction(&mut self) -> Option<Expression> {
+        self.conditions("OR", Self::conjunction)
+    }
+
+    fn conjunction(&mut self) -> Option<Expression> {
+        self.conditions("AND", Self::negation)
+    }
+
+    fn conditions(
+        &mut self,
+        keyword: &'static str,
+        next: fn(&mut Self) -> Option<Expression>,
+    ) -> Option<Expression> {
+        let mut left = next(self)?;
+        while self.keyword(keyword) {
+            let right = next(self)?.as_condition()?;
+            left = Expression::Binary(Box::new(left.as_condition()?), keyword, Box::new(right));
         }
-        self.predicate()
+        Some(left)
     }
 
-    fn continues_expression(&self) -> bool {
-        match self.peek() {
-            Some(Token::Sign(sign)) => !matches!(*sign, ")" | ","),
-            Some(Token::Word(word)) => {
-                ["BETWEEN", "IN", "LIKE", "IS"].iter().any(|keyword| word.eq_ignore_ascii_case(keyword))
-            }
-            _ => false,
+    fn negation(&mut self) -> Option<Expression> {
+        if !self.keyword("NOT") {
+            return self.predicate();
         }
+        let inner = self.nested(Self::negation)?.as_condition()?;
+        Some(Expression::Not(Box::new(inner)))
     }
 
-    fn predicate(&mut self) -> Option<Condition> {
+    fn predicate(&mut self) -> Option<Expression> {
         let left = self.sum()?;
         if self.keyword("IS") {
             let not = self.keyword("NOT");
-            return self.keyword("NULL").then(|| negate(not, Condition::IsNull(left)));
+            let is_null = Expression::IsNull(left.as_value()?);
+            return self.keyword("NULL").then(|| negated(not, is_null));
         }
         let not = self.keyword("NOT");
         if self.keyword("BETWEEN") {
-            let least = self.sum()?;
-            let most = self.keyword("AND").then(|| self.sum())??;
-            return Some(negate(not, Condition::Between(left, least, most)));
+            let (tested, least) = (left.as_value()?, self.sum()?.as_value()?);
+            let most = self.keyword("AND").then(|| self.sum())??.as_value()?;
+            let over = Expression::Binary(tested.clone(), ">=", least);
+            let under = Expression::Binary(tested, "<=", most);
+            return Some(negated(not, Expression::Binary(Box::new(over), "AND", Box::new(under))));
         }
         if self.keyword("IN") {
-            return Some(negate(not, Condition::In(left, self.list()?)));
+            return Some(negated(not, Expression::In(left.as_value()?, self.list()?)));
         }
         if self.keyword("LIKE") {
-            let Some(Token::Text(pattern)) = self.next() else { return None };
-            let escape = if self.keyword("ESCAPE") {
-                let Some(Token::Text(text)) = self.next() else { return None };
-                Some(text.chars().next()?)
-            } else {
-                None
-            };
-            return Some(negate(not, Condition::Like(left, pattern, escape)));
+            let pattern = self.text()?;
+            let escape = if self.keyword("ESCAPE") { Some(self.text()?.chars().next()?) } else { None };
+            return Some(negated(not, Expression::Like(left.as_value()?, pattern, escape)));
         }
-        match self.comparison() {
+        match COMPARISONS.into_iter().find(|sign| self.sign(sign)) {
             _ if not => None,
-            Some(comparison) => Some(Condition::Compare(left, comparison, self.sum()?)),
-            None if matches!(left, Expression::Property(_) | Expression::Literal(Operand::Boolean(_))) => {
-                Some(Condition::Holds(left))
-            }
-            None => None,
+            Some(sign) => Some(Expression::Binary(left.as_value()?, sign, self.sum()?.as_value()?)),
+            None => Some(left),
         }
-    }
-
-    fn comparison(&mut self) -> Option<Comparison> {
-        let Some(Token::Sign(sign)) = self.peek() else { return None };
-        let comparison = match *sign {
-            "=" => Comparison::Equal,
-            "<>" | "!=" => Comparison::NotEqual,
-            "<" => Comparison::Less,
-            "<=" => Comparison::LessOrEqual,
-            ">" => Comparison::Greater,
-            ">=" => Comparison::GreaterOrEqual,
-            _ => return None,
-        };
-        self.at += 1;
-        Some(comparison)
     }
 
     fn list(&mut self) -> Option<Vec<Expression>> {
@@ -154,7 +139,7 @@ impl Parser {
             return None;
         }
         loop {
-            list.push(self.sum()?);
+            list.push(*self.sum()?.as_value()?);
             if self.sign(")") {
                 return Some(list);
             }
@@ -165,70 +150,93 @@ impl Parser {
     }
 
     fn sum(&mut self) -> Option<Expression> {
-        let mut left = self.product()?;
-        loop {
-            let sign = if self.sign("+") {
-                '+'
-            } else if self.sign("-") {
-                '-'
-            } else {
-                return Some(left);
-            };
-            left = Expression::Arithmetic(Box::new(left), sign, Box::new(self.product()?));
-        }
+        self.arithmetic(["+", "-"], Self::product)
     }
 
     fn product(&mut self) -> Option<Expression> {
-        let mut left = self.factor()?;
-        loop {
-            let sign = if self.sign("*") {
-                '*'
-            } else if self.sign("/") {
-                '/'
-            } else {
-                return Some(left);
-            };
-            left = Expression::Arithmetic(Box::new(left), sign, Box::new(self.factor()?));
-        }
+        self.arithmetic(["*", "/"], Self::operand)
     }
 
-    fn factor(&mut self) -> Option<Expression> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return None;
+    fn arithmetic(
+        &mut self,
+        signs: [&'static str; 2],
+        next: fn(&mut Self) -> Option<Expression>,
+    ) -> Option<Expression> {
+        let mut left = next(self)?;
+        while let Some(sign) = signs.into_iter().find(|sign| self.sign(sign)) {
+            left = Expression::Binary(left.as_value()?, sign, next(self)?.as_value()?);
         }
-        let factor = self.operand();
-        self.depth -= 1;
-        factor
+        Some(left)
     }
 
     fn operand(&mut self) -> Option<Expression> {
         if self.sign("-") {
-            return Some(Expression::Negative(Box::new(self.factor()?)));
+            return Some(Expression::Negative(self.nested(Self::operand)?.as_value()?));
         }
         if self.sign("+") {
-            return self.factor();
+            return self.nested(Self::operand)?.as_value().map(|operand| *operand);
         }
         if self.sign("(") {
-            let inner = self.sum()?;
+            let inner = self.nested(Self::disjunction)?;
             return self.sign(")").then_some(inner);
         }
-        Some(match self.next()? {
-            Token::Text(text) => Expression::Literal(Operand::Text(text)),
-            Token::Integer(number) => Expression::Literal(Operand::Integer(number)),
-            Token::Float(number) => Expression::Literal(Operand::Float(number)),
-            Token::Word(word) if word.eq_ignore_ascii_case("TRUE") => {
-                Expression::Literal(Operand::Boolean(true))
+        match self.rest.chars().next()? {
+            '\'' => self.text().map(|text| Expression::Literal(Value::Text(text))),
+            '"' => self.quoted_name(),
+            '0'..='9' | '.' => self.number().map(Expression::Literal),
+            _ => {
+                let word = self.take(self.word().len()).filter(|word| !word.is_empty())?;
+                Some(if word.eq_ignore_ascii_case("TRUE") {
+                    Expression::Literal(Value::Boolean(true))
+                } else if word.eq_ignore_ascii_case("FALSE") {
+                    Expression::Literal(Value::Boolean(false))
+                } else {
+                    Expression::Property(word.to_owned())
+                })
             }
-            Token::Word(word) if word.eq_ignore_ascii_case("FALSE") => {
-                Expression::Literal(Operand::Boolean(false))
+        }
+    }
+
+    /// `'it''s'`: a quote within is doubled.
+    fn text(&mut self) -> Option<String> {
+        let mut text = String::new();
+        let mut letters = self.rest.strip_prefix('\'')?.char_indices().peekable();
+        while let Some((at, letter)) = letters.next() {
+            if letter != '\'' {
+                text.push(letter);
+            } else if letters.next_if(|(_, next)| *next == '\'').is_some() {
+                text.push('\'');
+            } else {
+                self.take(at + 2)?;
+                return Some(text);
             }
-            Token::Word(word) => Expression::Property(word),
-            Token::Sign(_) => return None,
+        }
+        None
+    }
+
+    /// `"0x41"` is a string of bytes; any other text in double quotes is a name.
+    fn quoted_name(&mut self) -> Option<Expression> {
+        let end = self.rest.get(1..)?.find('"')?;
+        let text = self.take(end + 2)?.trim_matches('"');
+        Some(match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+            Some(digits) => Expression::Literal(Value::Text(format!("0x{}", digits.to_ascii_uppercase()))),
+            None => Expression::Property(text.to_owned()),
         })
+    }
+
+    fn number(&mut self) -> Option<Value> {
+        let mut previous = ' ';
+        let ends = |letter: char| {
+            let is_signed = matches!(letter, '+' | '-') && matches!(previous, 'e' | 'E');
+            previous = letter;
+            !letter.is_ascii_digit() && !matches!(letter, '.' | 'e' | 'E') && !is_signed
+        };
+        let digits = self.take(self.rest.find(ends).unwrap_or(self.rest.len()))?;
+        let integer = digits.parse().map(Value::Integer).ok();
+        integer.or_else(|| digits.parse().map(Value::Float).ok())
     }
 }
 
-fn negate(not: bool, condition: Condition) -> Condition {
-    if not { Condition::Not(Box::new(condition)) } else { condition }
+fn negated(not: bool, condition: Expression) -> Expression {
+    if not { Expression::Not(Box::new(condition)) } else { condition }
 }

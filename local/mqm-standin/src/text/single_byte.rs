@@ -32,12 +32,12 @@ const IN_EBCDIC: [u8; 256] = [
     0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0xb3, 0xdb, 0xdc, 0xd9, 0xda, 0x9f,
 ];
 
-/// What CCSID 500 has in other places than CCSID 37.
+/// The places in which CCSID 500 differs from CCSID 37.
 const INTERNATIONAL_DIFFERS: [(usize, char); 7] =
     [(0x4a, '['), (0x4f, '!'), (0x5a, ']'), (0x5f, '^'), (0xb0, '¢'), (0xba, '¬'), (0xbb, '|')];
 
-/// What windows-1252 has from 0x80 on, instead of the control characters of ISO 8859-1. They stay
-/// in five places.
+/// The characters of windows-1252 from 0x80 on, instead of the control characters of ISO 8859-1,
+/// which stay in five places.
 const IN_WINDOWS: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
 
 /// The character of each byte, if this is such a character set.
@@ -69,7 +69,7 @@ pub(super) fn decode(bytes: &[u8], ccsid: i32) -> Option<String> {
     Some(bytes.iter().filter_map(|byte| characters.get(usize::from(*byte))).collect())
 }
 
-/// Which byte stands for each character, if this is such a character set.
+/// The byte of each character, if this is such a character set.
 pub(super) fn bytes(ccsid: i32) -> Option<HashMap<char, u8>> {
     Some(characters(ccsid)?.into_iter().zip(0..=u8::MAX).collect())
 }

@@ -4,26 +4,71 @@
 // C finds them by their names, not by their paths.
 #![allow(unreachable_pub)]
 
-mod callback;
 mod connect;
 mod get;
-mod handle;
 mod object;
 mod property;
 mod put;
-mod refused;
-mod text;
 mod unit;
 
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use libmqm_sys as mq;
 use mqm_standin::protocol::Reason;
 
-pub(crate) use callback::Callback;
+#[cfg(feature = "full-mqi")]
+pub(crate) use self::{
+    connect::application,
+    get::get,
+    object::{numbers, open},
+    property::given,
+    put::put,
+};
 
-/// How a call ended: a reason code, which is a warning unless it is MQRC_NONE.
-type Ended = Result<i32, Reason>;
+/// The end of a call: a reason code, which is a warning unless it is MQRC_NONE, or a failure.
+pub(crate) type Ended = Result<i32, Reason>;
+
+/// Defines verbs of the MQI: functions of C, each with the pointers to completion code and reason
+/// that all verbs end with. A body returns [`Ended`].
+macro_rules! verbs {
+    ($($(#[$doc:meta])* fn $verb:ident($($name:ident: $type:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// Pointers are null, or point to what the MQI says they point to.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $verb(
+            $($name: $type,)*
+            completion: *mut libmqm_sys::MQLONG,
+            reason: *mut libmqm_sys::MQLONG,
+        ) {
+            // SAFETY: the caller keeps to the MQI.
+            unsafe { $crate::exports::answer(completion, reason, || $body) }
+        }
+    )*};
+}
+
+/// Defines verbs that clients look for when they load the library, and that this build lacks. A
+/// call ends the process, since only the caller's arguments say where codes belong.
+macro_rules! absent {
+    ($($verb:ident)*) => {$(
+        /// Ends the process.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $verb() {
+            $crate::exports::end(stringify!($verb));
+        }
+    )*};
+}
+
+pub(crate) use {absent, verbs};
+
+/// Ends the process because of a verb that it called.
+pub(crate) fn end(verb: &str) -> ! {
+    let _ = writeln!(std::io::stderr(), "this build of the stand-in for IBM MQ has no {verb}");
+    std::process::abort()
+}
 
 /// Makes a call and writes completion and reason. A fault of the library's own must not unwind into
 /// C.
@@ -31,11 +76,11 @@ type Ended = Result<i32, Reason>;
 /// # Safety
 ///
 /// `completion` and `reason` are null or may be written.
-unsafe fn answer(
+pub(crate) unsafe fn answer(
     completion: *mut mq::MQLONG,
     reason: *mut mq::MQLONG,
     call: impl FnOnce() -> Ended,
-) -> (mq::MQLONG, mq::MQLONG) {
+) {
     let ended = catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(Reason(mq::MQRC_UNEXPECTED_ERROR)));
     let (code, why) = match ended {
         Ok(mq::MQRC_NONE) => (mq::MQCC_OK, mq::MQRC_NONE),
@@ -47,13 +92,12 @@ unsafe fn answer(
         set(completion, code);
         set(reason, why);
     }
-    (code, why)
 }
 
 /// # Safety
 ///
 /// `place` is null or may be written.
-unsafe fn set<T>(place: *mut T, value: T) {
+pub(crate) unsafe fn set<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: the caller says so.
         unsafe { place.write_unaligned(value) };
@@ -63,7 +107,7 @@ unsafe fn set<T>(place: *mut T, value: T) {
 /// # Safety
 ///
 /// `place` is null or may be read.
-unsafe fn get_or<T: Copy>(place: *const T, default: T) -> T {
+pub(crate) unsafe fn get_or<T: Copy>(place: *const T, default: T) -> T {
     if place.is_null() {
         return default;
     }
@@ -76,7 +120,7 @@ unsafe fn get_or<T: Copy>(place: *const T, default: T) -> T {
 /// # Safety
 ///
 /// `buffer` is null or has `length` bytes.
-unsafe fn data(buffer: mq::PMQVOID, length: mq::MQLONG) -> Result<Vec<u8>, Reason> {
+pub(crate) unsafe fn data(buffer: mq::PMQVOID, length: mq::MQLONG) -> Result<Vec<u8>, Reason> {
     let length = usize::try_from(length).map_err(|_| Reason(mq::MQRC_BUFFER_LENGTH_ERROR))?;
     if length == 0 {
         return Ok(Vec::new());
@@ -93,9 +137,14 @@ unsafe fn data(buffer: mq::PMQVOID, length: mq::MQLONG) -> Result<Vec<u8>, Reaso
 /// # Safety
 ///
 /// `buffer` is null or has `length` bytes that may be written.
-unsafe fn fill(buffer: mq::PMQVOID, length: usize, bytes: &[u8]) {
+pub(crate) unsafe fn fill(buffer: mq::PMQVOID, length: usize, bytes: &[u8]) {
     if !buffer.is_null() {
         // SAFETY: the caller says so, and no more than its length is written.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len().min(length)) };
     }
+}
+
+/// A length as the MQI has it.
+pub(crate) fn length(bytes: &[u8]) -> i32 {
+    i32::try_from(bytes.len()).unwrap_or(i32::MAX)
 }

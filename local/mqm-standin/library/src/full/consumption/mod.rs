@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use libmqm_sys as mq;
 use mqm_standin::protocol::Reason;
 
-/// How long a connection rests after all its consumers had no message.
+/// The rest of a connection after all its consumers had no message.
 const REST: Duration = Duration::from_millis(20);
 
 /// Callbacks of the kind `C`, by the object handle that they belong to. The event handler has
@@ -31,7 +31,7 @@ struct State<C> {
     caller: Option<ThreadId>,
     is_calling: bool,
     callbacks: BTreeMap<i32, Registered<C>>,
-    /// The handle whose turn was last, and how many had no message in a row.
+    /// The handle whose turn was last, and the number of turns in a row without a message.
     last: i32,
     in_vain: usize,
     registrations: u64,
@@ -39,9 +39,8 @@ struct State<C> {
     objects: BTreeMap<i32, i32>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    #[default]
     Stopped,
     Started,
     Suspended,
@@ -55,22 +54,22 @@ struct Registered<C> {
     registration: u64,
 }
 
-/// What a consumer has been told so far.
+/// The progress of a consumer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// When it was called last, or registered.
+    /// The time of its last call, or of its registration.
     pub(crate) since: Instant,
     /// The reason that it was told last without a message. It is told once.
     pub(crate) told: Option<i32>,
     pub(crate) has_browsed: bool,
 }
 
-/// What came of a consumer's turn.
+/// The outcome of a consumer's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Delivered,
     Nothing,
-    /// It cannot go on until MQCB resumes it.
+    /// The consumer cannot go on until it is registered anew.
     Suspend,
     /// The connection is of no use any more.
     Stop,
@@ -83,14 +82,6 @@ pub(crate) struct Turn<C> {
     pub(crate) callback: C,
     pub(crate) progress: Progress,
     registration: u64,
-}
-
-/// Why the calls have ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    Stopped,
-    Suspended,
-    NoCallbacks,
 }
 
 impl<C> Default for Consumption<C> {
@@ -120,7 +111,7 @@ impl<C: Clone> Consumption<C> {
         self.state().is_caller()
     }
 
-    /// A started connection belongs to the thread that calls the callbacks.
+    /// Refuses other threads than the one that calls the callbacks while the connection is started.
     pub(crate) fn admit(&self) -> Result<(), Reason> {
         let state = self.state();
         let is_taken = state.mode == Mode::Started && !state.is_caller();
@@ -131,67 +122,46 @@ impl<C: Clone> Consumption<C> {
         self.state().objects.insert(handle, options);
     }
 
-    /// Forgets an object. Its callback, if it has one, is deregistered.
-    pub(crate) fn closed(&self, handle: i32) -> Option<C> {
+    /// Forgets an object, and returns its callback if it has one.
+    pub(super) fn forget(&self, handle: i32) -> Option<C> {
         let mut state = self.state();
         state.objects.remove(&handle);
         state.callbacks.remove(&handle).map(|registered| registered.callback)
     }
 
-    /// Registers a message consumer, or replaces it.
-    pub(crate) fn register(&self, handle: i32, callback: C, is_suspended: bool) -> Result<(), Reason> {
-        let options = self.state().objects.get(&handle).copied().ok_or(Reason(mq::MQRC_HOBJ_ERROR))?;
-        let readable =
-            mq::MQOO_INPUT_AS_Q_DEF | mq::MQOO_INPUT_SHARED | mq::MQOO_INPUT_EXCLUSIVE | mq::MQOO_BROWSE;
-        if options & readable == 0 {
-            return Err(Reason(mq::MQRC_NOT_OPEN_FOR_INPUT));
-        }
-        self.insert(handle, callback, is_suspended);
-        Ok(())
-    }
-
-    /// Registers the event handler, or replaces it.
-    pub(crate) fn handle_events(&self, callback: C) {
-        self.insert(mq::MQHO_NONE, callback, false);
-    }
-
-    fn insert(&self, handle: i32, callback: C, is_suspended: bool) {
+    /// Registers a message consumer, or the event handler with MQHO_NONE, or replaces it.
+    pub(super) fn register(&self, handle: i32, callback: C) -> Result<(), Reason> {
         let mut state = self.state();
+        if handle != mq::MQHO_NONE {
+            let readable =
+                mq::MQOO_INPUT_AS_Q_DEF | mq::MQOO_INPUT_SHARED | mq::MQOO_INPUT_EXCLUSIVE | mq::MQOO_BROWSE;
+            let options = state.objects.get(&handle).ok_or(Reason(mq::MQRC_HOBJ_ERROR))?;
+            if options & readable == 0 {
+                return Err(Reason(mq::MQRC_NOT_OPEN_FOR_INPUT));
+            }
+        }
         state.registrations += 1;
         let registration = state.registrations;
         let progress = Progress { since: Instant::now(), told: None, has_browsed: false };
-        state.callbacks.insert(handle, Registered { callback, progress, is_suspended, registration });
+        let registered = Registered { callback, progress, is_suspended: false, registration };
+        state.callbacks.insert(handle, registered);
         self.changed.notify_all();
+        Ok(())
     }
 
-    pub(crate) fn deregister(&self, handle: i32) -> Result<C, Reason> {
+    pub(super) fn deregister(&self, handle: i32) -> Result<C, Reason> {
         let removed = self.state().callbacks.remove(&handle);
         removed.map(|registered| registered.callback).ok_or(Reason(mq::MQRC_CALLBACK_NOT_REGISTERED))
     }
 
-    /// Suspends or resumes one consumer.
-    pub(crate) fn pause(&self, handle: i32, is_suspended: bool) -> Result<(), Reason> {
-        let mut state = self.state();
-        let registered = state.callbacks.get_mut(&handle);
-        let registered = registered.ok_or(Reason(mq::MQRC_CALLBACK_NOT_REGISTERED))?;
-        registered.is_suspended = is_suspended;
-        registered.progress = Progress { since: Instant::now(), told: None, ..registered.progress };
-        self.changed.notify_all();
-        Ok(())
-    }
-
-    pub(crate) fn event_handler(&self) -> Option<C> {
-        self.state().callbacks.get(&mq::MQHO_NONE).map(|registered| registered.callback.clone())
-    }
-
-    /// All callbacks with their handles.
-    pub(crate) fn callbacks(&self) -> Vec<(i32, C)> {
+    /// All callbacks with their handles, the event handler first.
+    pub(super) fn callbacks(&self) -> Vec<(i32, C)> {
         let state = self.state();
         state.callbacks.iter().map(|(handle, registered)| (*handle, registered.callback.clone())).collect()
     }
 
     /// Starts. If this returns `true`, a thread has to [`Self::enter`].
-    pub(crate) fn start(&self) -> Result<bool, Reason> {
+    pub(super) fn start(&self) -> Result<bool, Reason> {
         let mut state = self.state();
         if state.mode == Mode::Suspended {
             return Err(Reason(mq::MQRC_OPERATION_NOT_ALLOWED));
@@ -204,16 +174,11 @@ impl<C: Clone> Consumption<C> {
         Ok(!std::mem::replace(&mut state.is_running, true))
     }
 
-    /// Whether it was started already.
-    pub(crate) fn is_started(&self) -> bool {
-        self.state().mode == Mode::Started
-    }
-
-    pub(crate) fn suspend(&self) -> Result<(), Reason> {
+    pub(super) fn suspend(&self) -> Result<(), Reason> {
         self.set(Mode::Suspended)
     }
 
-    pub(crate) fn resume(&self) -> Result<(), Reason> {
+    pub(super) fn resume(&self) -> Result<(), Reason> {
         self.set(Mode::Started)
     }
 
@@ -223,8 +188,7 @@ impl<C: Clone> Consumption<C> {
             return Err(Reason(mq::MQRC_OPERATION_NOT_ALLOWED));
         }
         state.mode = mode;
-        self.changed.notify_all();
-        drop(self.quiet(state, |state| state.mode == Mode::Started || !state.is_calling));
+        self.wait(state, |state| state.mode != Mode::Started && state.is_calling);
         Ok(())
     }
 
@@ -232,79 +196,60 @@ impl<C: Clone> Consumption<C> {
     pub(crate) fn stop(&self) {
         let mut state = self.state();
         state.mode = Mode::Stopped;
+        self.wait(state, |state| state.is_running && state.mode == Mode::Stopped);
+    }
+
+    /// Tells the thread that calls of a change, and waits for it, unless this is that thread.
+    fn wait(&self, state: MutexGuard<'_, State<C>>, is_busy: impl Fn(&State<C>) -> bool) {
         self.changed.notify_all();
-        drop(self.quiet(state, |state| !state.is_running || state.mode != Mode::Stopped));
-    }
-
-    /// Waits, unless this is the thread that calls.
-    fn quiet<'a>(
-        &self,
-        state: MutexGuard<'a, State<C>>,
-        is_quiet: impl Fn(&State<C>) -> bool,
-    ) -> MutexGuard<'a, State<C>> {
-        if state.is_caller() {
-            return state;
+        if !state.is_caller() {
+            drop(self.changed.wait_while(state, |state| is_busy(state)));
         }
-        let waited = self.changed.wait_while(state, |state| !is_quiet(state));
-        waited.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This thread calls the callbacks from now on.
-    pub(crate) fn enter(&self) {
+    /// Makes this thread the one that calls the callbacks.
+    pub(super) fn enter(&self) {
         self.state().caller = Some(std::thread::current().id());
     }
 
-    /// Waits for the next consumer's turn, until consumption is stopped. `stays` says whether it
-    /// also waits while all of it is suspended, or nothing is registered.
-    pub(crate) fn next(&self, stays: bool) -> Result<Turn<C>, Ended> {
+    /// Waits for the next consumer's turn; `None` once consumption is stopped.
+    pub(super) fn next(&self) -> Option<Turn<C>> {
         let mut state = self.state();
-        loop {
-            let ended = match state.mode {
-                Mode::Stopped => Some(Ended::Stopped),
-                Mode::Suspended if !stays => Some(Ended::Suspended),
-                Mode::Started if !stays && state.callbacks.is_empty() => Some(Ended::NoCallbacks),
-                Mode::Suspended | Mode::Started => None,
-            };
-            if let Some(ended) = ended {
-                return Err(ended);
-            }
+        while state.mode != Mode::Stopped {
             if state.mode == Mode::Started && state.in_vain < state.consumers().count() {
-                let next = state.consumers().find(|handle| *handle > state.last);
-                if let Some(handle) = next.or_else(|| state.consumers().next())
-                    && let Some(registered) = state.callbacks.get(&handle)
-                {
+                let behind = state.consumers().find(|handle| *handle > state.last);
+                let handle = behind.or_else(|| state.consumers().next());
+                if let Some((handle, registered)) = handle.and_then(|at| state.callbacks.get_key_value(&at)) {
                     let turn = Turn {
-                        handle,
+                        handle: *handle,
                         callback: registered.callback.clone(),
                         progress: registered.progress,
                         registration: registered.registration,
                     };
-                    state.last = handle;
-                    state.is_calling = true;
-                    return Ok(turn);
+                    (state.last, state.is_calling) = (turn.handle, true);
+                    return Some(turn);
                 }
             }
             let rested = self.changed.wait_timeout(state, REST);
             state = rested.unwrap_or_else(PoisonError::into_inner).0;
             state.in_vain = 0;
         }
+        None
     }
 
-    /// This thread calls no more callbacks, unless consumption was started again meanwhile.
-    pub(crate) fn leave(&self, ended: Ended) -> bool {
+    /// Ends the calls of this thread, unless consumption was started again meanwhile.
+    pub(super) fn leave(&self) -> bool {
         let mut state = self.state();
-        if ended == Ended::Stopped && state.mode != Mode::Stopped {
+        if state.mode != Mode::Stopped {
             return false;
         }
-        state.mode = Mode::Stopped;
-        state.caller = None;
-        state.is_running = false;
+        (state.caller, state.is_running) = (None, false);
         self.changed.notify_all();
         true
     }
 
-    /// Ends a turn. What the callback itself changed meanwhile stays.
-    pub(crate) fn end(&self, turn: &Turn<C>, progress: Progress, outcome: Outcome) {
+    /// Ends a turn. Changes that the callback itself made meanwhile stay.
+    pub(super) fn end(&self, turn: &Turn<C>, progress: Progress, outcome: Outcome) {
         let mut state = self.state();
         state.is_calling = false;
         state.in_vain = if outcome == Outcome::Nothing { state.in_vain + 1 } else { 0 };
@@ -327,10 +272,7 @@ impl<C> State<C> {
     }
 
     fn consumers(&self) -> impl Iterator<Item = i32> {
-        let active = self
-            .callbacks
-            .iter()
-            .filter(|(handle, registered)| **handle != mq::MQHO_NONE && !registered.is_suspended);
-        active.map(|(handle, _)| *handle)
+        let active = self.callbacks.iter().filter(|(_, registered)| !registered.is_suspended);
+        active.map(|(handle, _)| *handle).filter(|handle| *handle != mq::MQHO_NONE)
     }
 }

@@ -7,13 +7,13 @@ use crate::protocol::Chars;
 /// More parameters in a command are refused.
 const MAX_PARAMETERS: usize = 1_000;
 
-/// Strings of replies are in this character set.
+/// The character set of strings in replies.
 const CCSID: i32 = 1208;
 
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) code: i32,
-    parameters: Vec<Parameter>,
+    pub(super) parameters: Vec<Parameter>,
 }
 
 #[derive(Debug)]
@@ -27,11 +27,10 @@ pub(super) enum Value {
     Number(i32),
     Numbers(Vec<i32>),
     Text(Chars),
+    /// Names, in replies only.
     Texts(Vec<Chars>),
+    /// An operator and a number, in commands only.
     NumberFilter(i32, i32),
-    TextFilter(i32, Chars),
-    /// Of a type that no command here takes.
-    Other,
 }
 
 /// The bytes of a message, with its numbers in the order that its descriptor says.
@@ -50,17 +49,29 @@ impl<'a> Reader<'a> {
         usize::try_from(self.number(index)?).ok()
     }
 
-    fn text(&self, length_at: usize) -> Option<Chars> {
-        let start = (length_at + 1) * 4;
-        Some(Chars::from_field(self.bytes.get(start..)?.get(..self.length(length_at)?)?))
-    }
-
     /// Splits off a structure of the length that it says of itself.
     fn structure(&mut self) -> Option<Reader<'a>> {
         let length = self.length(1)?;
         let (structure, rest) = self.bytes.split_at_checked(length).filter(|_| length >= 16)?;
         self.bytes = rest;
         Some(Reader { bytes: structure, reversed: self.reversed })
+    }
+
+    fn parameter(&self) -> Option<Parameter> {
+        let value = match self.number(0)? {
+            mq::MQCFT_INTEGER => Value::Number(self.number(3)?),
+            mq::MQCFT_INTEGER_LIST => {
+                let count = self.length(3)?.min(self.bytes.len());
+                Value::Numbers((0..count).map(|at| self.number(4 + at)).collect::<Option<_>>()?)
+            }
+            mq::MQCFT_STRING => {
+                let text = self.bytes.get(mq::MQCFST_STRUC_LENGTH_FIXED..)?.get(..self.length(4)?)?;
+                Value::Text(Chars::from_field(text))
+            }
+            mq::MQCFT_INTEGER_FILTER => Value::NumberFilter(self.number(3)?, self.number(4)?),
+            _ => return None,
+        };
+        Some(Parameter { id: self.number(2)?, value })
     }
 }
 
@@ -85,13 +96,9 @@ impl Command {
         let mut parameters = Vec::new();
         for _ in 0..count {
             let structure = reader.structure().ok_or((code, mq::MQRCCF_MSG_LENGTH_ERROR))?;
-            parameters.push(parameter(&structure).ok_or((code, mq::MQRCCF_STRUCTURE_TYPE_ERROR))?);
+            parameters.push(structure.parameter().ok_or((code, mq::MQRCCF_STRUCTURE_TYPE_ERROR))?);
         }
         Ok(Self { code, parameters })
-    }
-
-    pub(super) fn parameters(&self) -> impl Iterator<Item = &Parameter> {
-        self.parameters.iter()
     }
 
     pub(super) fn value(&self, id: i32) -> Option<&Value> {
@@ -113,27 +120,7 @@ impl Command {
     }
 }
 
-fn parameter(structure: &Reader<'_>) -> Option<Parameter> {
-    let value = match structure.number(0)? {
-        mq::MQCFT_INTEGER => Value::Number(structure.number(3)?),
-        mq::MQCFT_INTEGER_LIST => {
-            let count = structure.length(3)?.min(structure.bytes.len());
-            Value::Numbers((0..count).map(|at| structure.number(4 + at)).collect::<Option<_>>()?)
-        }
-        mq::MQCFT_STRING => Value::Text(structure.text(4)?),
-        mq::MQCFT_STRING_LIST => {
-            let (count, length) = (structure.length(4)?, structure.length(5)?);
-            let texts = structure.bytes.get(24..)?.get(..count.checked_mul(length)?)?;
-            Value::Texts(texts.chunks_exact(length.max(1)).map(Chars::from_field).collect())
-        }
-        mq::MQCFT_INTEGER_FILTER => Value::NumberFilter(structure.number(3)?, structure.number(4)?),
-        mq::MQCFT_STRING_FILTER => Value::TextFilter(structure.number(3)?, structure.text(5)?),
-        _ => Value::Other,
-    };
-    Some(Parameter { id: structure.number(2)?, value })
-}
-
-/// One message of a reply.
+/// A message of a reply.
 #[derive(Debug, Default)]
 pub(super) struct Response {
     pub(super) reason: i32,
@@ -148,25 +135,36 @@ impl Response {
     /// The bytes of the message, which is the `sequence`th of its command's.
     pub(super) fn write(&self, code: i32, sequence: usize, is_last: bool) -> Vec<u8> {
         let completion = if self.reason == 0 { libmqm_sys::MQCC_OK } else { libmqm_sys::MQCC_FAILED };
-        let mut bytes = Vec::new();
-        numbers(
-            &mut bytes,
-            &[
-                mq::MQCFT_RESPONSE,
-                length(mq::MQCFH_STRUC_LENGTH),
-                mq::MQCFH_VERSION_1,
-                code,
-                length(sequence),
-                if is_last { mq::MQCFC_LAST } else { mq::MQCFC_NOT_LAST },
-                completion,
-                self.reason,
-                length(self.parameters.len()),
-            ],
-        );
+        let control = if is_last { mq::MQCFC_LAST } else { mq::MQCFC_NOT_LAST };
+        let (sequence, count) = (length(sequence), length(self.parameters.len()));
+        let rest = [mq::MQCFH_VERSION_1, code, sequence, control, completion, self.reason, count];
+        let mut bytes = structure(mq::MQCFT_RESPONSE, &rest, &[]);
         for (id, value) in &self.parameters {
-            write_value(&mut bytes, *id, value);
+            bytes.extend(value.write(*id));
         }
         bytes
+    }
+}
+
+impl Value {
+    fn write(&self, id: i32) -> Vec<u8> {
+        match self {
+            Self::Number(number) => structure(mq::MQCFT_INTEGER, &[id, *number], &[]),
+            Self::Numbers(list) => {
+                let numbers = [&[id, length(list.len())], list.as_slice()].concat();
+                structure(mq::MQCFT_INTEGER_LIST, &numbers, &[])
+            }
+            Self::Text(text) => {
+                let padded = text.padded(text.as_bytes().len().next_multiple_of(4));
+                structure(mq::MQCFT_STRING, &[id, CCSID, length(padded.len())], &padded)
+            }
+            Self::Texts(list) => {
+                let size = libmqm_sys::MQ_Q_NAME_LENGTH;
+                let texts: Vec<u8> = list.iter().flat_map(|text| text.padded(size)).collect();
+                structure(mq::MQCFT_STRING_LIST, &[id, CCSID, length(list.len()), length(size)], &texts)
+            }
+            Self::NumberFilter(..) => Vec::new(),
+        }
     }
 }
 
@@ -174,38 +172,11 @@ fn length(length: usize) -> i32 {
     i32::try_from(length).unwrap_or(i32::MAX)
 }
 
-fn numbers(bytes: &mut Vec<u8>, numbers: &[i32]) {
-    bytes.extend(numbers.iter().flat_map(|number| number.to_ne_bytes()));
-}
-
-fn write_value(bytes: &mut Vec<u8>, id: i32, value: &Value) {
-    match value {
-        Value::Number(number) => {
-            numbers(bytes, &[mq::MQCFT_INTEGER, length(mq::MQCFIN_STRUC_LENGTH), id, *number]);
-        }
-        Value::Numbers(list) => {
-            let whole = mq::MQCFIL_STRUC_LENGTH_FIXED + 4 * list.len();
-            numbers(bytes, &[mq::MQCFT_INTEGER_LIST, length(whole), id, length(list.len())]);
-            numbers(bytes, list);
-        }
-        Value::Text(text) => {
-            let padded = text.padded(text.as_bytes().len().next_multiple_of(4));
-            let whole = mq::MQCFST_STRUC_LENGTH_FIXED + padded.len();
-            let size = length(padded.len());
-            numbers(bytes, &[mq::MQCFT_STRING, length(whole), id, CCSID, size]);
-            bytes.extend(padded);
-        }
-        Value::Texts(list) => {
-            let size = libmqm_sys::MQ_Q_NAME_LENGTH;
-            let whole = mq::MQCFSL_STRUC_LENGTH_FIXED + size * list.len();
-            numbers(
-                bytes,
-                &[mq::MQCFT_STRING_LIST, length(whole), id, CCSID, length(list.len()), length(size)],
-            );
-            bytes.extend(list.iter().flat_map(|text| text.padded(size)));
-        }
-        Value::NumberFilter(..) | Value::TextFilter(..) | Value::Other => {}
-    }
+/// A structure: its type and length, numbers, and text.
+fn structure(kind: i32, numbers: &[i32], text: &[u8]) -> Vec<u8> {
+    let whole = 4 * (2 + numbers.len()) + text.len();
+    let numbers = [kind, length(whole)].into_iter().chain(numbers.iter().copied());
+    numbers.flat_map(i32::to_ne_bytes).chain(text.iter().copied()).collect()
 }
 
 #[cfg(test)]
@@ -228,7 +199,6 @@ mod tests {
             (1, Value::Number(-5)),
             (2, Value::Numbers(vec![1, 2, 3])),
             (3, Value::Text(Chars::from("five5"))),
-            (4, Value::Texts(vec![Chars::from("A"), Chars::from("BB")])),
         ];
         let command = Command::read(&command(parameters.clone()), cfg!(target_endian = "little")).unwrap();
         assert_eq!(command.code, mq::MQCMD_INQUIRE_Q);

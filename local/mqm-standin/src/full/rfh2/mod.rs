@@ -6,19 +6,18 @@ use std::mem::{offset_of, size_of};
 
 use libmqm_sys as mq;
 
-use crate::protocol::{Chars, Descriptor, Message, Property};
+use crate::protocol::{Chars, Descriptor, Message};
 
 const FIXED: usize = size_of::<mq::MQRFH2>();
 const UTF_8: i32 = 1208;
 
-/// Takes a header off the front of the data, if there is one: its properties, and the message that
-/// the header was put before. `None` if there is no header that can be read.
-pub fn split(message: &Message) -> Option<(Vec<Property>, Message)> {
-    let descriptor = &message.descriptor;
+/// Takes a header off the front of the data, and adds its properties to the message. `None` if
+/// there is no header that can be read.
+pub(super) fn split(message: &Message) -> Option<Message> {
+    let Message { descriptor, body, .. } = message;
     if descriptor.format != Chars::from(mq::MQFMT_RF_HEADER_2) {
         return None;
     }
-    let body = &message.body;
     let reversed = descriptor.encoding & mq::MQENC_INTEGER_MASK == mq::MQENC_INTEGER_REVERSED;
     let number = |at: usize| {
         let bytes = body.get(at..)?.first_chunk::<4>()?;
@@ -36,8 +35,9 @@ pub fn split(message: &Message) -> Option<(Vec<Property>, Message)> {
         properties.extend(folder::read(std::str::from_utf8(folder).ok()?)?);
         at += 4 + size;
     }
+    properties.extend(message.properties.iter().cloned());
     let format = offset_of!(mq::MQRFH2, Format);
-    let rest = Descriptor {
+    let descriptor = Descriptor {
         encoding: number(offset_of!(mq::MQRFH2, Encoding))?,
         ccsid: match number(offset_of!(mq::MQRFH2, CodedCharSetId))? {
             mq::MQCCSI_INHERIT => descriptor.ccsid,
@@ -46,31 +46,25 @@ pub fn split(message: &Message) -> Option<(Vec<Property>, Message)> {
         format: Chars::from_field(body.get(format..format + mq::MQ_FORMAT_LENGTH)?),
         ..descriptor.clone()
     };
-    let body = body.get(length..)?.to_vec();
-    Some((properties, Message { descriptor: rest, properties: Vec::new(), body }))
+    Some(Message { descriptor, properties, body: body.get(length..)?.to_vec() })
 }
 
-/// Puts a header with these properties before the data, and says so in the descriptor.
-#[must_use]
-pub fn join(properties: &[Property], message: Message) -> Message {
+/// Puts a header with the properties before the data, and says so in the descriptor.
+pub(super) fn join(message: Message) -> Message {
+    let Message { descriptor, properties, body } = message;
     let mut folders = Vec::new();
-    for folder in folder::write(properties) {
+    for folder in folder::write(&properties) {
         let mut text = folder.into_bytes();
         text.resize(text.len().next_multiple_of(4), b' ');
         folders.extend(i32::try_from(text.len()).unwrap_or(i32::MAX).to_ne_bytes());
         folders.extend(text);
     }
-    let Message { descriptor, body, .. } = message;
     let length = i32::try_from(FIXED + folders.len()).unwrap_or(i32::MAX);
-    let mut joined = Vec::with_capacity(FIXED + folders.len() + body.len());
-    joined.extend(b"RFH ");
-    for number in [mq::MQRFH_VERSION_2, length, descriptor.encoding, descriptor.ccsid] {
-        joined.extend(number.to_ne_bytes());
-    }
+    let numbers = [mq::MQRFH_VERSION_2, length, descriptor.encoding, descriptor.ccsid];
+    let mut joined = b"RFH ".to_vec();
+    joined.extend(numbers.into_iter().flat_map(i32::to_ne_bytes));
     joined.extend(descriptor.format.padded(mq::MQ_FORMAT_LENGTH));
-    for number in [mq::MQRFH_NONE, UTF_8] {
-        joined.extend(number.to_ne_bytes());
-    }
+    joined.extend([mq::MQRFH_NONE, UTF_8].into_iter().flat_map(i32::to_ne_bytes));
     joined.extend(folders);
     joined.extend(body);
     let descriptor = Descriptor {
@@ -89,29 +83,33 @@ mod tests {
     use super::{join, split};
     use crate::protocol::{Chars, Descriptor, Message, Property, Value};
 
+    fn of_width(name: &str, kind: i32, bytes: &[u8]) -> Property {
+        Property { name: name.into(), kind, bytes: bytes.to_vec() }
+    }
+
     #[test]
     fn properties_come_back_out_of_the_header_they_went_into() {
         let properties = vec![
             Property::new("text", Value::Text("<caf\u{e9} & \"tea\">".into())),
             Property::new("empty", Value::Text(String::new())),
-            Property::new("number", Value::Int32(-7)),
-            Property::new("long", Value::Int64(i64::MAX)),
-            Property::new("small", Value::Int8(-1)),
-            Property::new("short", Value::Int16(300)),
-            Property::new("half", Value::Float64(0.5)),
-            Property::new("single", Value::Float32(1.25)),
+            of_width("number", mq::MQTYPE_INT32, &(-7_i32).to_ne_bytes()),
+            Property::new("long", Value::Integer(i64::MAX)),
+            of_width("small", mq::MQTYPE_INT8, &(-1_i8).to_ne_bytes()),
+            of_width("short", mq::MQTYPE_INT16, &300_i16.to_ne_bytes()),
+            Property::new("half", Value::Float(0.5)),
+            of_width("single", mq::MQTYPE_FLOAT32, &1.25_f32.to_ne_bytes()),
             Property::new("yes", Value::Boolean(true)),
             Property::new("raw", Value::Bytes(vec![0, 255])),
             Property::new("nothing", Value::Null),
             Property::new("shop.order.id", Value::Text("A1".into())),
-            Property::new("shop.order.line", Value::Int32(2)),
+            of_width("shop.order.line", mq::MQTYPE_INT32, &2_i32.to_ne_bytes()),
         ];
         let format = Chars::from(mq::MQFMT_STRING);
         let descriptor = Descriptor { format, ccsid: 819, ..Descriptor::default() };
-        let message = Message { descriptor, properties: Vec::new(), body: b"data".to_vec() };
-        let joined = join(&properties, message.clone());
+        let message = Message { descriptor, properties, body: b"data".to_vec() };
+        let joined = join(message.clone());
         assert_eq!(joined.descriptor.format, Chars::from(mq::MQFMT_RF_HEADER_2));
-        assert_eq!(split(&joined), Some((properties, message)));
+        assert_eq!(split(&joined), Some(message));
     }
 
     #[test]

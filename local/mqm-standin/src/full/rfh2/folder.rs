@@ -1,65 +1,67 @@
 //! The folders of MQRFH2: elements with a data type each.
 
 use std::fmt::Write as _;
+use std::str::FromStr;
+
+use libmqm_sys as mq;
 
 use crate::protocol::{Property, Value};
 
 /// The folder of properties whose name has none.
 const DEFAULT: &str = "usr";
 
-/// How deep elements may nest.
+/// The depth to which elements may nest.
 const MAX_DEPTH: usize = 32;
 
-/// One text for each folder, in the order in which properties name them.
+/// The data types of elements. Text has none.
+const TYPES: [(&str, i32); 9] = [
+    ("boolean", mq::MQTYPE_BOOLEAN),
+    ("bin.hex", mq::MQTYPE_BYTE_STRING),
+    ("i1", mq::MQTYPE_INT8),
+    ("i2", mq::MQTYPE_INT16),
+    ("i4", mq::MQTYPE_INT32),
+    ("int", mq::MQTYPE_INT32),
+    ("i8", mq::MQTYPE_INT64),
+    ("r4", mq::MQTYPE_FLOAT32),
+    ("r8", mq::MQTYPE_FLOAT64),
+];
+
+/// Writes a text for each folder, in the order in which properties name them.
 pub(super) fn write(properties: &[Property]) -> Vec<String> {
-    let mut folders: Vec<(&str, Vec<(&str, &Value)>)> = Vec::new();
+    let mut folders: Vec<(&str, String)> = Vec::new();
     for property in properties {
         let (folder, name) = property.name.split_once('.').unwrap_or((DEFAULT, &property.name));
+        let element = element_of(name, property);
         match folders.iter_mut().find(|(there, _)| *there == folder) {
-            Some((_, inside)) => inside.push((name, &property.value)),
-            None => folders.push((folder, vec![(name, &property.value)])),
+            Some((_, inside)) => inside.push_str(&element),
+            None => folders.push((folder, element)),
         }
     }
-    let write_folder = |(folder, properties): (&str, Vec<(&str, &Value)>)| {
+    let write_folder = |(folder, inside): (&str, String)| {
         let is_known = matches!(folder, "usr" | "jms" | "mcd" | "mqext");
         let content = if is_known { "" } else { " content=\"properties\"" };
-        let mut text = format!("<{folder}{content}>");
-        for (name, value) in properties {
-            write_element(&mut text, name, value);
-        }
-        let _ = write!(text, "</{folder}>");
-        text
+        format!("<{folder}{content}>{inside}</{folder}>")
     };
     folders.into_iter().map(write_folder).collect()
 }
 
-fn write_element(text: &mut String, name: &str, value: &Value) {
+fn element_of(name: &str, property: &Property) -> String {
     if let Some((outer, inner)) = name.split_once('.') {
-        let _ = write!(text, "<{outer}>");
-        write_element(text, inner, value);
-        let _ = write!(text, "</{outer}>");
-        return;
+        return format!("<{outer}>{}</{outer}>", element_of(inner, property));
     }
-    let (kind, content) = match value {
-        Value::Null => (" xsi:nil='true'", String::new()),
-        Value::Boolean(value) => (" dt='boolean'", u8::from(*value).to_string()),
-        Value::Bytes(bytes) => (" dt='bin.hex'", hex(bytes)),
-        Value::Int8(number) => (" dt='i1'", number.to_string()),
-        Value::Int16(number) => (" dt='i2'", number.to_string()),
-        Value::Int32(number) => (" dt='i4'", number.to_string()),
-        Value::Int64(number) => (" dt='i8'", number.to_string()),
-        Value::Float32(number) => (" dt='r4'", number.to_string()),
-        Value::Float64(number) => (" dt='r8'", number.to_string()),
-        Value::Text(content) => ("", escape(content)),
+    let content = match property.value() {
+        Ok(Value::Null) | Err(_) => return format!("<{name} xsi:nil='true'></{name}>"),
+        Ok(Value::Boolean(value)) => u8::from(value).to_string(),
+        Ok(Value::Bytes(bytes)) => hex::encode_upper(bytes),
+        Ok(Value::Integer(number)) => number.to_string(),
+        Ok(Value::Float(number)) => number.to_string(),
+        Ok(Value::Text(text)) => escape(&text),
     };
-    let _ = write!(text, "<{name}{kind}>{content}</{name}>");
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02X}");
-        text
-    })
+    let mut kind = String::new();
+    if let Some((data_type, _)) = TYPES.iter().find(|(_, kind)| *kind == property.kind) {
+        let _ = write!(kind, " dt='{data_type}'");
+    }
+    format!("<{name}{kind}>{content}</{name}>")
 }
 
 const ESCAPES: [(&str, &str); 5] =
@@ -102,39 +104,38 @@ fn element<'a>(text: &'a str, outer: &str, depth: usize, properties: &mut Vec<Pr
     let (content, rest) = if is_empty { ("", rest) } else { rest.split_once(close.as_str())? };
     // A folder without elements holds no property.
     if depth > 0 {
-        let name = path.strip_prefix("usr.").unwrap_or(&path);
-        properties.push(Property::new(name, value(attributes, content)?));
+        properties.push(property(path.strip_prefix("usr.").unwrap_or(&path), attributes, content)?);
     }
     Some(rest)
 }
 
-fn value(attributes: &str, content: &str) -> Option<Value> {
-    let of = |name: &str| {
+fn property(name: &str, attributes: &str, content: &str) -> Option<Property> {
+    let attribute = |name: &str| {
         let (_, rest) = attributes.split_once(name)?;
         let rest = rest.trim_start().strip_prefix('=')?.trim_start();
         let quote = rest.chars().next().filter(|quote| matches!(quote, '"' | '\''))?;
         rest.get(1..)?.split(quote).next()
     };
-    if of("xsi:nil") == Some("true") {
-        return Some(Value::Null);
+    if attribute("xsi:nil") == Some("true") {
+        return Some(Property::new(name, Value::Null));
     }
-    Some(match of("dt") {
-        Some("boolean") => Value::Boolean(matches!(content, "1" | "true")),
-        Some("bin.hex") => Value::Bytes(unhex(content)?),
-        Some("i1") => Value::Int8(content.parse().ok()?),
-        Some("i2") => Value::Int16(content.parse().ok()?),
-        Some("i4" | "int") => Value::Int32(content.parse().ok()?),
-        Some("i8") => Value::Int64(content.parse().ok()?),
-        Some("r4") => Value::Float32(content.parse().ok()?),
-        Some("r8") => Value::Float64(content.parse().ok()?),
-        _ => Value::Text(unescape(content)),
-    })
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    rest.is_empty().then(|| pairs.iter().map(byte).collect())?
+    let data_type = attribute("dt");
+    let kind = TYPES.iter().find(|(known, _)| Some(*known) == data_type).map(|(_, kind)| *kind);
+    fn number<T: FromStr, const N: usize>(content: &str, bytes: fn(T) -> [u8; N]) -> Option<Vec<u8>> {
+        content.parse().ok().map(|number| bytes(number).to_vec())
+    }
+    let bytes = match kind {
+        Some(mq::MQTYPE_BOOLEAN) => i32::from(matches!(content, "1" | "true")).to_ne_bytes().to_vec(),
+        Some(mq::MQTYPE_BYTE_STRING) => hex::decode(content).ok()?,
+        Some(mq::MQTYPE_INT8) => number(content, i8::to_ne_bytes)?,
+        Some(mq::MQTYPE_INT16) => number(content, i16::to_ne_bytes)?,
+        Some(mq::MQTYPE_INT32) => number(content, i32::to_ne_bytes)?,
+        Some(mq::MQTYPE_INT64) => number(content, i64::to_ne_bytes)?,
+        Some(mq::MQTYPE_FLOAT32) => number(content, f32::to_ne_bytes)?,
+        Some(mq::MQTYPE_FLOAT64) => number(content, f64::to_ne_bytes)?,
+        _ => unescape(content).into_bytes(),
+    };
+    Some(Property { name: name.to_owned(), kind: kind.unwrap_or(mq::MQTYPE_STRING), bytes })
 }
 
 #[cfg(test)]

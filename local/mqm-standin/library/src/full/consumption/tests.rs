@@ -4,13 +4,13 @@ fn consumption() -> Consumption<&'static str> {
     let consumption = Consumption::default();
     for (handle, callback) in [(2, "two"), (5, "five")] {
         consumption.opened(handle, mq::MQOO_INPUT_SHARED);
-        consumption.register(handle, callback, false).unwrap();
+        consumption.register(handle, callback).unwrap();
     }
     consumption
 }
 
 fn turn(consumption: &Consumption<&'static str>, outcome: Outcome) -> &'static str {
-    let turn = consumption.next(true).unwrap();
+    let turn = consumption.next().unwrap();
     consumption.end(&turn, turn.progress, outcome);
     turn.callback
 }
@@ -35,7 +35,7 @@ fn operations_that_do_not_fit_the_state_are_refused() {
     consumption.suspend().unwrap();
     assert_eq!(consumption.start(), Err(Reason(mq::MQRC_OPERATION_NOT_ALLOWED)));
     consumption.resume().unwrap();
-    assert!(consumption.is_started());
+    assert_eq!(consumption.start(), Ok(false));
 }
 
 #[test]
@@ -50,11 +50,11 @@ fn a_started_connection_is_closed_to_other_threads() {
 #[test]
 fn only_objects_that_are_open_for_getting_have_consumers() {
     let consumption = consumption();
-    assert_eq!(consumption.register(9, "nine", false), Err(Reason(mq::MQRC_HOBJ_ERROR)));
+    assert_eq!(consumption.register(9, "nine"), Err(Reason(mq::MQRC_HOBJ_ERROR)));
     consumption.opened(9, mq::MQOO_OUTPUT);
-    let refused = consumption.register(9, "nine", false);
+    let refused = consumption.register(9, "nine");
     assert_eq!(refused, Err(Reason(mq::MQRC_NOT_OPEN_FOR_INPUT)));
-    assert_eq!(consumption.closed(5), Some("five"));
+    assert_eq!(consumption.forget(5), Some("five"));
     assert_eq!(consumption.deregister(5), Err(Reason(mq::MQRC_CALLBACK_NOT_REGISTERED)));
 }
 
@@ -67,13 +67,12 @@ fn a_stop_waits_for_the_call_that_is_going_on() {
         let consumption = consumption.clone();
         std::thread::spawn(move || {
             consumption.enter();
-            let turn = consumption.next(true).unwrap();
+            let turn = consumption.next().unwrap();
             told.send("called").unwrap();
             std::thread::park_timeout(Duration::from_millis(50));
             told.send("returned").unwrap();
             consumption.end(&turn, turn.progress, Outcome::Delivered);
-            assert_eq!(consumption.next(true).unwrap_err(), Ended::Stopped);
-            assert!(consumption.leave(Ended::Stopped));
+            assert!(consumption.next().is_none() && consumption.leave());
         })
     };
     assert_eq!(tell.recv(), Ok("called"));
