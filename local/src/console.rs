@@ -1,4 +1,4 @@
-//! What the person at the terminal sees.
+//! Output for the person at the terminal.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one place that prints")]
 
 use std::fmt::Display;

@@ -1,4 +1,4 @@
-//! What goes wrong, as sentences for the person at the terminal. `anyhow` would replace the type
+//! Failures, as sentences for the person at the terminal. `anyhow` would replace the type
 //! and the trait, and none of what makes the sentences: their beginning, the hint for a full disk,
 //! and causes that do not repeat each other.
 

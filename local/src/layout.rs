@@ -1,4 +1,4 @@
-//! Where the local stack keeps its files.
+//! The files of the local stack.
 
 use std::path::{Path, PathBuf};
 
@@ -47,8 +47,7 @@ impl Layout {
         self.root.join("local/deploy.py")
     }
 
-    /// Returns the directory of what set-up leaves behind, which all stacks of the repository
-    /// share.
+    /// Returns the directory of environments and tools, which all stacks of the repository share.
     pub(crate) fn shared(&self) -> PathBuf {
         self.root.join(".local")
     }
@@ -70,10 +69,6 @@ impl Layout {
         self.state.join("lock")
     }
 
-    pub(crate) fn pids(&self) -> PathBuf {
-        self.state.join("pids")
-    }
-
     pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.state.join("logs").join(format!("{name}.log"))
     }
@@ -87,7 +82,7 @@ impl Layout {
     /// # Errors
     /// What the file system says.
     pub(crate) fn start_afresh(&self) -> Result<(), Failure> {
-        for directory in [self.data(), self.state.join("logs"), self.pids()] {
+        for directory in [self.data(), self.state.join("logs")] {
             match std::fs::remove_dir_all(&directory) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     Err(error).or_explain(|| format!("empty {}", directory.display()))?;

@@ -1,4 +1,4 @@
-//! One stack per directory, however many people type `make run`.
+//! The lock of a directory: it has one stack, however many people type `make run`.
 
 use std::fs::{File, TryLockError};
 use std::io::{Seek as _, Write as _};

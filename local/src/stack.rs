@@ -1,4 +1,4 @@
-//! The whole of it: what is started, in which order, and how it ends.
+//! A stack from its start to its end, with the order in which components start.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::commands::Signals;
-use crate::components::epmd::Epmd;
+use crate::components::epmd;
 use crate::components::kafka::{self, Kafka};
 use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCESS_KEY};
 use crate::components::postgres::Postgres;
@@ -169,7 +169,6 @@ async fn start(
     let ministack = Ministack::new(aws_port, given.ibm_mq_library.as_deref().and_then(Path::parent));
     let postgres = Postgres::new(database_port);
     let rabbitmq = RabbitMq::new(amqp_port, distribution_port, epmd_port);
-    let epmd = Epmd::new(epmd_port);
     let queue_manager = QueueManager::new(layout, rabbitmq.password())?;
     let library = given.ibm_mq_library.clone().unwrap_or_else(|| queue_manager.library());
     let kafka = kafka::is_wanted().then(|| Kafka::new(kafka_port));
@@ -177,32 +176,33 @@ async fn start(
     let (deployment, (), ()) = tokio::try_join!(
         async {
             let database_secret = async {
-                supervisor.start(&ministack).await?;
+                supervisor.start(ministack.component(layout)?).await?;
                 seed::database_secret(&sdk, &postgres).await
             };
             let broker = async {
                 match &kafka {
-                    Some(kafka) => supervisor.start(kafka).await,
+                    Some(kafka) => supervisor.start(kafka.component(layout)).await,
                     None => Ok(()),
                 }
             };
-            let (secret, (), ()) = tokio::try_join!(database_secret, supervisor.start(&postgres), broker)?;
+            let database = async { supervisor.start(postgres.component(layout)?).await };
+            let (secret, (), ()) = tokio::try_join!(database_secret, database, broker)?;
             deploy(layout, &ministack, &secret, &library, kafka.as_ref()).await
         },
         async {
-            supervisor.start(&epmd).await?;
-            supervisor.start(&rabbitmq).await
+            supervisor.start(epmd::component(layout, epmd_port)?).await?;
+            supervisor.start(rabbitmq.component(layout)?).await
         },
         async {
             match &given.ibm_mq_library {
                 // Only the stand-in's library reaches it.
                 Some(_) => Ok(()),
-                None => supervisor.start(&queue_manager).await,
+                None => supervisor.start(queue_manager.component()?).await,
             }
         },
     )?;
     if let Some(kafka) = &kafka {
-        supervisor.start(&kafka.poller(layout, &ministack, deployment.name("UpsertFunction")?)?).await?;
+        supervisor.start(kafka.poller(layout, &ministack, deployment.name("UpsertFunction")?)?).await?;
         say("  chunks and events of batches go through Kafka, here a stand-in");
     }
     let event_queues = seed::seed(&sdk, &deployment, &rabbitmq, &given).await?;

@@ -1,4 +1,4 @@
-//! What can be asked of the program.
+//! The commands of the program.
 
 mod run;
 mod signals;

@@ -14,7 +14,7 @@ pub(crate) struct Signals {
     hang_up: Signal,
 }
 
-/// Which signal asked to stop.
+/// The kind of signal that asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {
     Interrupted,

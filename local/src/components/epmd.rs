@@ -2,40 +2,15 @@
 
 use test_support::rabbitmq;
 use test_support::root::Root;
-use tokio::process::Command;
 
 use super::{Component, Ready};
 use crate::failure::Failure;
 use crate::layout::Layout;
 
-#[derive(Debug)]
-pub(crate) struct Epmd {
-    port: u16,
-}
-
-impl Epmd {
-    pub(crate) fn new(port: u16) -> Self {
-        Self { port }
-    }
-}
-
-impl Component for Epmd {
-    fn name(&self) -> &'static str {
-        "epmd"
-    }
-
-    fn command(&self, layout: &Layout) -> Result<Command, Failure> {
-        let home = layout.component_directory(self.name())?;
-        let mut command = rabbitmq::epmd(&Root::of_rabbitmq(), self.port);
-        command.current_dir(home);
-        Ok(command)
-    }
-
-    fn ready(&self) -> Ready {
-        Ready::Listens(self.port)
-    }
-
-    fn usual(&self) -> &'static str {
-        "usually at once"
-    }
+/// # Errors
+/// The component's directory cannot be made.
+pub(crate) fn component(layout: &Layout, port: u16) -> Result<Component, Failure> {
+    let mut command = rabbitmq::epmd(&Root::of_rabbitmq(), port);
+    command.current_dir(layout.component_directory("epmd")?);
+    Ok(Component::new("epmd", command, Ready::Listens(port), "usually at once"))
 }

@@ -1,8 +1,6 @@
-//! Kafka between the chunker and `upsert` and for the events of batches, if `KAFKA=1` asks for it:
-//! a stand-in for a cluster, and one for Lambda's event source mapping, which brings the records of
-//! chunks to the function.
-
-use std::path::PathBuf;
+//! Kafka between the chunker and `upsert` and for the events of batches, if that is asked for: a
+//! stand-in for a cluster, and one for the event source mapping that brings the records of chunks
+//! to the function.
 
 use tokio::process::Command;
 
@@ -19,7 +17,7 @@ pub(crate) const EVENTS_TOPIC: &str = "batches.received";
 const FAILURES_TOPIC: &str = "chunks.failed";
 /// Most records of an invocation: the default of the template's parameter.
 const BATCH: &str = "10";
-/// Number of partitions of each topic.
+/// The number of partitions of each topic.
 pub(crate) const PARTITIONS: u16 = 12;
 
 /// True if `KAFKA=1` is set.
@@ -42,8 +40,15 @@ impl Kafka {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Returns the component that brings the records of the topic of chunks to the function of this
-    /// name.
+    pub(crate) fn component(&self, layout: &Layout) -> Component {
+        let mut command = python(layout, "local/kafka/broker.py");
+        command.args(["--forever", "--brokers", "1", "--ports", &self.port.to_string(), "--topics"]);
+        command.args([TOPIC, EVENTS_TOPIC, FAILURES_TOPIC].map(|topic| format!("{topic}:{PARTITIONS}")));
+        Component::new("kafka", command, Ready::Listens(self.port), "usually at once")
+    }
+
+    /// The stand-in for Lambda's event source mapping, which brings the records of the topic to the
+    /// function of this name.
     ///
     /// # Errors
     /// If its directory cannot be made.
@@ -52,73 +57,24 @@ impl Kafka {
         layout: &Layout,
         ministack: &Ministack,
         function: &str,
-    ) -> Result<Poller, Failure> {
+    ) -> Result<Component, Failure> {
         let url = format!("{}/2015-03-31/functions/{function}/invocations", ministack.endpoint());
         let socket = layout.component_directory("kafka-poller")?.join("socket");
-        Ok(Poller { servers: self.bootstrap_servers(), url, socket })
-    }
-}
-
-fn python(layout: &Layout) -> Command {
-    let mut command = Command::new(layout.kafka_python().join("bin/python"));
-    command.env_clear().env("PYTHONDONTWRITEBYTECODE", "1");
-    command
-}
-
-impl Component for Kafka {
-    fn name(&self) -> &'static str {
-        "kafka"
-    }
-
-    fn command(&self, layout: &Layout) -> Result<Command, Failure> {
-        let mut command = python(layout);
-        command.arg(layout.root().join("local/kafka/broker.py")).args(["--forever", "--brokers", "1"]);
-        command.args(["--ports", &self.port.to_string(), "--topics"]);
-        command.args([TOPIC, EVENTS_TOPIC, FAILURES_TOPIC].map(|topic| format!("{topic}:{PARTITIONS}")));
-        Ok(command)
-    }
-
-    fn ready(&self) -> Ready {
-        Ready::Listens(self.port)
-    }
-
-    fn usual(&self) -> &'static str {
-        "usually at once"
-    }
-}
-
-/// The stand-in for Lambda's event source mapping.
-#[derive(Debug)]
-pub(crate) struct Poller {
-    servers: String,
-    url: String,
-    socket: PathBuf,
-}
-
-impl Component for Poller {
-    fn name(&self) -> &'static str {
-        "kafka-poller"
-    }
-
-    fn command(&self, layout: &Layout) -> Result<Command, Failure> {
-        // The socket of an earlier run would be in the way.
-        if self.socket.exists() {
-            std::fs::remove_file(&self.socket).or_explain(|| format!("remove {}", self.socket.display()))?;
+        // An earlier run's would be in the way.
+        if socket.exists() {
+            std::fs::remove_file(&socket).or_explain(|| format!("remove {}", socket.display()))?;
         }
-        let mut command = python(layout);
+        let mut command = python(layout, "local/kafka/poller.py");
         command
-            .arg(layout.root().join("local/kafka/poller.py"))
             .args(["--topic", TOPIC, "--group", "integrahub-upsert", "--batch", BATCH])
-            .args(["--servers", &self.servers, "--url", &self.url, "--socket"])
-            .arg(&self.socket);
-        Ok(command)
+            .args(["--servers", &self.bootstrap_servers(), "--url", &url, "--socket"])
+            .arg(&socket);
+        Ok(Component::new("kafka-poller", command, Ready::Accepts(socket), "usually at once"))
     }
+}
 
-    fn ready(&self) -> Ready {
-        Ready::Accepts(self.socket.clone())
-    }
-
-    fn usual(&self) -> &'static str {
-        "usually at once"
-    }
+fn python(layout: &Layout, script: &str) -> Command {
+    let mut command = Command::new(layout.kafka_python().join("bin/python"));
+    command.env_clear().env("PYTHONDONTWRITEBYTECODE", "1").arg(layout.root().join(script));
+    command
 }

@@ -28,15 +28,11 @@ impl Ministack {
     pub(crate) fn endpoint(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
-}
 
-impl Component for Ministack {
-    fn name(&self) -> &'static str {
-        "ministack"
-    }
-
-    fn command(&self, layout: &Layout) -> Result<Command, Failure> {
-        let home = layout.component_directory(self.name())?;
+    /// # Errors
+    /// The component's directory cannot be made.
+    pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {
+        let home = layout.component_directory("ministack")?;
         let temporary = home.join("tmp");
         create(&temporary)?;
         let mut command = Command::new(layout.python().join("bin/python"));
@@ -66,14 +62,7 @@ impl Component for Ministack {
             .env("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY)
             .env("AWS_EC2_METADATA_DISABLED", "true")
             .envs(self.libraries.iter().map(|path| ("LD_LIBRARY_PATH", path)));
-        Ok(command)
-    }
-
-    fn ready(&self) -> Ready {
-        Ready::Answers(format!("{}/_ministack/health", self.endpoint()))
-    }
-
-    fn usual(&self) -> &'static str {
-        "usually 1 s"
+        let ready = Ready::Answers(format!("{}/_ministack/health", self.endpoint()));
+        Ok(Component::new("ministack", command, ready, "usually 1 s"))
     }
 }

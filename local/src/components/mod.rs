@@ -7,15 +7,10 @@ pub(crate) mod postgres;
 pub(crate) mod queue_manager;
 pub(crate) mod rabbitmq;
 
-use std::fmt::Debug;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::process::Command;
-
-use crate::failure::Failure;
-use crate::layout::Layout;
 
 /// Sign that a component can be used.
 #[derive(Clone, Debug)]
@@ -31,30 +26,25 @@ pub(crate) enum Ready {
 }
 
 /// A program that the supervisor runs. It must stay in the foreground, keep its files in its own
-/// directory under
-/// [`Layout::data`] and listen on 127.0.0.1 only.
-pub(crate) trait Component: Debug + Send + Sync {
-    /// Also the name of its log and pid file.
-    fn name(&self) -> &'static str;
+/// directory under [`Layout::data`] and listen on 127.0.0.1 only.
+///
+/// [`Layout::data`]: crate::layout::Layout::data
+#[derive(Debug)]
+pub(crate) struct Component {
+    /// The name, also of the log.
+    pub(crate) name: &'static str,
+    /// The program, with an environment of its own.
+    pub(crate) command: Command,
+    pub(crate) ready: Ready,
+    /// The usual time of a start, for people.
+    pub(crate) usual: &'static str,
+    /// The signal that makes the component end in an orderly way, and soon.
+    pub(crate) stop_signal: Signal,
+}
 
-    /// Prepares its directory and says how to start it, with an environment of its own.
-    ///
-    /// # Errors
-    /// The directory cannot be prepared.
-    fn command(&self, layout: &Layout) -> Result<Command, Failure>;
-
-    fn ready(&self) -> Ready;
-
-    /// Returns the usual time of a start, for people.
-    fn usual(&self) -> &'static str;
-
-    /// Returns the signal that makes the component end in an orderly way, and soon.
-    fn stop_signal(&self) -> Signal {
-        Signal::SIGTERM
-    }
-
-    /// Returns the time after which waiting is given up.
-    fn patience(&self) -> Duration {
-        Duration::from_secs(240)
+impl Component {
+    /// A component that ends at SIGTERM.
+    fn new(name: &'static str, command: Command, ready: Ready, usual: &'static str) -> Self {
+        Self { name, command, ready, usual, stop_signal: Signal::SIGTERM }
     }
 }

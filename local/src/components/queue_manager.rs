@@ -12,7 +12,7 @@ use crate::layout::Layout;
 pub(crate) const NAME: &str = "QM1";
 pub(crate) const CHANNEL: &str = "DEV.APP.SVRCONN";
 pub(crate) const USER: &str = "app";
-/// The stand-in's sockets have such names; no port of the machine is used.
+/// Name of a socket of the stand-in; no port of the machine is used.
 pub(crate) const CONN_NAME: &str = "127.0.0.1:1414";
 
 const CONFIGURATION: &str = include_str!("../../qm1.toml");
@@ -40,14 +40,10 @@ impl QueueManager {
     pub(crate) fn library(&self) -> PathBuf {
         self.directory.join(MQ_LIBRARY)
     }
-}
 
-impl Component for QueueManager {
-    fn name(&self) -> &'static str {
-        "queue-manager"
-    }
-
-    fn command(&self, _: &Layout) -> Result<Command, Failure> {
+    /// # Errors
+    /// The stand-in was not built, or its files cannot be written.
+    pub(crate) fn component(&self) -> Result<Component, Failure> {
         let explain = || "find the stand-in for IBM MQ".to_owned();
         let program = built::find(MQ_MANAGER).or_explain(explain)?;
         let library = built::find(MQ_LIBRARY).or_explain(explain)?;
@@ -62,14 +58,7 @@ impl Component for QueueManager {
             .arg(&self.directory)
             .arg("--configuration")
             .arg(&configuration);
-        Ok(command)
-    }
-
-    fn ready(&self) -> Ready {
-        Ready::Accepts(self.directory.join(format!("{NAME}.control")))
-    }
-
-    fn usual(&self) -> &'static str {
-        "usually at once"
+        let ready = Ready::Accepts(self.directory.join(format!("{NAME}.control")));
+        Ok(Component::new("queue-manager", command, ready, "usually at once"))
     }
 }

@@ -2,7 +2,6 @@
 
 use test_support::rabbitmq::Node;
 use test_support::root::Root;
-use tokio::process::Command;
 
 use super::{Component, Ready};
 use crate::failure::{Explain as _, Failure};
@@ -37,15 +36,11 @@ impl RabbitMq {
     pub(crate) fn password(&self) -> &str {
         &self.password
     }
-}
 
-impl Component for RabbitMq {
-    fn name(&self) -> &'static str {
-        "rabbitmq"
-    }
-
-    fn command(&self, layout: &Layout) -> Result<Command, Failure> {
-        let home = layout.component_directory(self.name())?;
+    /// # Errors
+    /// The node's files cannot be written.
+    pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {
+        let home = layout.component_directory("rabbitmq")?;
         let node = Node {
             root: Root::of_rabbitmq(),
             home,
@@ -61,14 +56,6 @@ impl Component for RabbitMq {
             self.password
         );
         node.prepare(&configuration, &[]).or_explain(|| format!("prepare {}", node.home.display()))?;
-        Ok(node.server())
-    }
-
-    fn ready(&self) -> Ready {
-        Ready::Listens(self.port)
-    }
-
-    fn usual(&self) -> &'static str {
-        "usually 5 to 10 s"
+        Ok(Component::new("rabbitmq", node.server(), Ready::Listens(self.port), "usually 5 to 10 s"))
     }
 }

@@ -1,4 +1,4 @@
-//! What a function returned, as API Gateway answers it.
+//! Answers of API Gateway, from what functions returned.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -58,7 +58,7 @@ fn bare(body: String) -> Answer {
     answer
 }
 
-/// None for what the gateway cannot make an answer of.
+/// An answer with a status, or `None` if the gateway cannot make one of the members.
 fn full(members: &Map<String, Value>) -> Option<Answer> {
     let mut answer = Response::new(body(members)?);
     *answer.status_mut() = status(members.get("statusCode")?)?;

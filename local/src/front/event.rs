@@ -68,24 +68,15 @@ fn context(parts: &Parts, headers: &BTreeMap<String, String>, key: &str, id: &st
     })
 }
 
-/// Names in lower case, repeated ones joined with commas, cookies apart. Whatever a client says of
-/// the connection, its host included, the gateway knows better.
+/// Headers by their names in lower case, repeated ones joined with commas, cookies apart. The
+/// gateway replaces what a client says of the connection, its host included.
 fn headers(headers: &HeaderMap, origin: Origin) -> BTreeMap<String, String> {
-    let mut joined: BTreeMap<String, String> = BTreeMap::new();
     let appended = [("x-forwarded-for", origin.client.to_string())];
     let sent = headers
         .iter()
         .filter(|(name, _)| **name != header::COOKIE)
         .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
-    for (name, value) in sent.chain(appended) {
-        joined
-            .entry(name.to_owned())
-            .and_modify(|values| {
-                values.push(',');
-                values.push_str(&value);
-            })
-            .or_insert(value);
-    }
+    let mut joined = joined(sent.chain(appended));
     joined.insert("host".to_owned(), format!("127.0.0.1:{}", origin.port));
     joined.insert("x-forwarded-port".to_owned(), origin.port.to_string());
     joined.insert("x-forwarded-proto".to_owned(), "http".to_owned());
@@ -93,30 +84,22 @@ fn headers(headers: &HeaderMap, origin: Origin) -> BTreeMap<String, String> {
 }
 
 fn cookies(headers: &HeaderMap) -> Value {
-    headers
-        .get_all(header::COOKIE)
-        .iter()
-        .flat_map(|value| {
-            String::from_utf8_lossy(value.as_bytes()).split(';').map(str::to_owned).collect::<Vec<_>>()
-        })
-        .map(|cookie| cookie.trim().to_owned())
-        .filter(|cookie| !cookie.is_empty())
-        .collect()
+    let sent = headers.get_all(header::COOKIE).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let sent = sent.collect::<Vec<_>>().join(";");
+    sent.split(';').map(str::trim).filter(|cookie| !cookie.is_empty()).collect()
 }
 
-/// Decoded, repeated names joined with commas.
+/// Decoded parameters, repeated names joined with commas.
 fn query_parameters(query: &str) -> Value {
-    let mut joined: BTreeMap<String, String> = BTreeMap::new();
-    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
-        joined
-            .entry(name.into_owned())
-            .and_modify(|values| {
-                values.push(',');
-                values.push_str(&value);
-            })
-            .or_insert_with(|| value.into_owned());
+    json!(joined(url::form_urlencoded::parse(query.as_bytes())))
+}
+
+fn joined<N: AsRef<str>, V: Into<String>>(pairs: impl Iterator<Item = (N, V)>) -> BTreeMap<String, String> {
+    let mut joined: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, value) in pairs {
+        joined.entry(name.as_ref().to_owned()).or_default().push(value.into());
     }
-    json!(joined)
+    joined.into_iter().map(|(name, values)| (name, values.join(","))).collect()
 }
 
 fn insert_if_any(members: &mut Map<String, Value>, name: &str, value: Value) {

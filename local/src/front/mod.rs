@@ -1,4 +1,4 @@
-//! What API Gateway does in a deployment: routes of the template, payload format 2.0, its limits
+//! The part of API Gateway in a deployment: routes of the template, payload format 2.0, its limits
 //! and its answers.
 
 mod answer;

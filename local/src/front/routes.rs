@@ -1,6 +1,8 @@
-//! Which function takes a request.
+//! The functions that take requests.
 
 use std::collections::BTreeMap;
+
+use percent_encoding::percent_decode_str;
 
 use crate::deploy::Deployment;
 use crate::failure::Failure;
@@ -11,31 +13,9 @@ pub(crate) struct Routes(Vec<Route>);
 
 #[derive(Debug)]
 struct Route {
-    /// Route key as the template has it: `POST /messages/produce`, `ANY /docs/{proxy+}`,
-    /// `$default`.
+    /// Route key as the template has it: `POST /messages/produce`, `GET /docs/{file}`, `$default`.
     key: String,
-    pattern: Pattern,
     function: String,
-}
-
-#[derive(Debug)]
-enum Pattern {
-    Path { method: Method, segments: Vec<Segment> },
-    Default,
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Method {
-    One(String),
-    Any,
-}
-
-/// Segment of a path; the kinds are in the order of their precedence.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Segment {
-    Literal(String),
-    Variable(String),
-    Greedy(String),
 }
 
 /// A request's route.
@@ -49,15 +29,25 @@ pub(crate) struct Match<'a> {
 
 impl Routes {
     /// # Errors
-    /// A route of the template that API Gateway would not take either.
+    /// A route that the local stack does not know, since the template has none of its kind.
     pub(crate) fn of(deployment: &Deployment) -> Result<Self, Failure> {
-        let routes =
-            deployment.routes.iter().map(|entry| Route::parse(&entry.key, deployment.name(&entry.function)?));
+        let routes = deployment.routes.iter().map(|entry| {
+            let (method, path) = entry.key.split_once(' ').unwrap_or_default();
+            let is_known = method != "ANY" && path.starts_with('/') && !path.contains('+');
+            if !is_known && entry.key != DEFAULT {
+                return Err(Failure::new(format!(
+                    "template.yaml has the route `{}`, which is neither a method with a path nor $default.",
+                    entry.key
+                )));
+            }
+            let function = deployment.name(&entry.function)?.to_owned();
+            Ok(Route { key: entry.key.clone(), function })
+        });
         Ok(Self::sorted(routes.collect::<Result<_, _>>()?))
     }
 
     fn sorted(mut routes: Vec<Route>) -> Self {
-        routes.sort_by(|a, b| a.pattern.precedence().cmp(&b.pattern.precedence()));
+        routes.sort_by_cached_key(Route::precedence);
         Self(routes)
     }
 
@@ -65,101 +55,47 @@ impl Routes {
     /// gateway's own 404.
     pub(crate) fn find(&self, method: &str, path: &str) -> Option<Match<'_>> {
         self.0.iter().find_map(|route| {
-            let parameters = route.pattern.matches(method, path)?;
+            let parameters = route.matches(method, path)?;
             Some(Match { key: &route.key, function: &route.function, parameters })
         })
     }
 }
 
-impl Route {
-    fn parse(key: &str, function: &str) -> Result<Self, Failure> {
-        let pattern = Pattern::parse(key).ok_or_else(|| {
-            Failure::new(format!(
-                "template.yaml has the route `{key}`, which is neither METHOD /path nor $default."
-            ))
-        })?;
-        Ok(Self { key: key.to_owned(), pattern, function: function.to_owned() })
-    }
+const DEFAULT: &str = "$default";
+
+/// The name of the variable that a segment of a path is.
+fn variable(segment: &str) -> Option<&str> {
+    segment.strip_prefix('{')?.strip_suffix('}')
 }
 
-impl Pattern {
-    fn parse(key: &str) -> Option<Self> {
-        if key == "$default" {
-            return Some(Self::Default);
-        }
-        let (method, path) = key.split_once(' ')?;
-        let method = if method == "ANY" { Method::Any } else { Method::One(method.to_owned()) };
-        let segments = path.strip_prefix('/')?.split('/').map(Segment::parse).collect();
-        Some(Self::Path { method, segments })
-    }
-
-    /// Literal segments before variables before greedy ones, one method before any, `$default`
-    /// last.
-    fn precedence(&self) -> (bool, Vec<u8>, Option<&Method>) {
-        match self {
-            Self::Default => (true, Vec::new(), None),
-            Self::Path { method, segments } => {
-                (false, segments.iter().map(Segment::precedence).collect(), Some(method))
-            }
-        }
+impl Route {
+    /// Literal segments before variables, `$default` last.
+    fn precedence(&self) -> (bool, Vec<bool>) {
+        (self.key == DEFAULT, self.key.split('/').map(|segment| variable(segment).is_some()).collect())
     }
 
     fn matches(&self, method: &str, path: &str) -> Option<BTreeMap<String, String>> {
-        let Self::Path { method: wanted, segments } = self else { return Some(BTreeMap::new()) };
-        if matches!(wanted, Method::One(one) if one != method) {
+        let mut parameters = BTreeMap::new();
+        if self.key == DEFAULT {
+            return Some(parameters);
+        }
+        let (wanted, pattern) = self.key.split_once(' ')?;
+        let (pattern, path): (Vec<_>, Vec<_>) = (pattern.split('/').collect(), path.split('/').collect());
+        if wanted != method || pattern.len() != path.len() {
             return None;
         }
-        let mut parameters = BTreeMap::new();
-        let mut rest = path.strip_prefix('/');
-        for segment in segments {
-            let (here, after) = match (segment, rest?) {
-                (Segment::Greedy(_), all) => (all, None),
-                (_, some) => match some.split_once('/') {
-                    Some((here, after)) => (here, Some(after)),
-                    None => (some, None),
-                },
-            };
-            match segment {
-                Segment::Literal(literal) if literal == here => {}
-                Segment::Variable(name) | Segment::Greedy(name) if !here.is_empty() => {
-                    parameters.insert(name.clone(), decode(here));
+        for (segment, here) in pattern.into_iter().zip(path) {
+            match variable(segment) {
+                Some(name) if !here.is_empty() => {
+                    let value = percent_decode_str(here).decode_utf8_lossy().into_owned();
+                    parameters.insert(name.to_owned(), value);
                 }
+                None if segment == here => {}
                 _ => return None,
             }
-            rest = after;
         }
-        rest.is_none().then_some(parameters)
+        Some(parameters)
     }
-}
-
-impl Segment {
-    fn parse(text: &str) -> Self {
-        match text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')) {
-            Some(name) => match name.strip_suffix('+') {
-                Some(name) => Self::Greedy(name.to_owned()),
-                None => Self::Variable(name.to_owned()),
-            },
-            None => Self::Literal(text.to_owned()),
-        }
-    }
-
-    fn precedence(&self) -> u8 {
-        match self {
-            Self::Literal(_) => 0,
-            Self::Variable(_) => 1,
-            Self::Greedy(_) => 2,
-        }
-    }
-}
-
-/// Percent-decoded; what is no UTF-8 is replaced.
-fn decode(text: &str) -> String {
-    // The crate's query parser would take `+` for a blank, which it is not in a path.
-    let query = text.replace('+', "%2B").replace('&', "%26").replace('=', "%3D");
-    url::form_urlencoded::parse(query.as_bytes())
-        .next()
-        .map(|(name, _)| name.into_owned())
-        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -167,7 +103,8 @@ mod tests {
     use super::*;
 
     fn routes(keys: &[&str]) -> Routes {
-        Routes::sorted(keys.iter().map(|key| Route::parse(key, "f").unwrap()).collect())
+        let route = |key: &&str| Route { key: (*key).to_owned(), function: "f".to_owned() };
+        Routes::sorted(keys.iter().map(route).collect())
     }
 
     fn key<'a>(routes: &'a Routes, method: &str, path: &str) -> Option<&'a str> {
@@ -176,19 +113,11 @@ mod tests {
 
     #[test]
     fn the_most_specific_route_wins_in_whatever_order_they_are_written() {
-        let routes = routes(&[
-            "$default",
-            "ANY /docs/{proxy+}",
-            "GET /docs/{file}",
-            "ANY /docs/index",
-            "GET /docs/index",
-            "GET /docs/{file}/raw",
-        ]);
+        let routes = routes(&["$default", "GET /docs/{file}", "GET /docs/index", "GET /docs/{file}/raw"]);
         assert_eq!(key(&routes, "GET", "/docs/index"), Some("GET /docs/index"));
-        assert_eq!(key(&routes, "PUT", "/docs/index"), Some("ANY /docs/index"));
+        assert_eq!(key(&routes, "PUT", "/docs/index"), Some("$default"));
         assert_eq!(key(&routes, "GET", "/docs/a"), Some("GET /docs/{file}"));
         assert_eq!(key(&routes, "GET", "/docs/a/raw"), Some("GET /docs/{file}/raw"));
-        assert_eq!(key(&routes, "GET", "/docs/a/b/c"), Some("ANY /docs/{proxy+}"));
         assert_eq!(key(&routes, "GET", "/docs"), Some("$default"));
         assert_eq!(key(&routes, "GET", "/"), Some("$default"));
     }
@@ -213,10 +142,10 @@ mod tests {
 
     #[test]
     fn variables_are_decoded() {
-        let routes = routes(&["GET /a/{one}/{rest+}"]);
-        let found = routes.find("GET", "/a/x%20+%26y%3D/b/c%2Fd").unwrap();
+        let routes = routes(&["GET /a/{one}/{two}"]);
+        let found = routes.find("GET", "/a/x%20+%26y%3D/c%2Fd").unwrap();
         let expected =
-            [("one", "x +&y="), ("rest", "b/c/d")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+            [("one", "x +&y="), ("two", "c/d")].map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(found.parameters, BTreeMap::from(expected));
     }
 }

@@ -17,11 +17,13 @@ pub(crate) const TENANT_A: &str = "11111111-1111-4111-8111-111111111111";
 const TENANT_B: &str = "22222222-2222-4222-8222-222222222222";
 const TENANT_PHARMACY: &str = "33333333-3333-4333-8333-333333333333";
 
-const PHARMACY_CNPJS: &[&str] = &["05927228000145", "11222333000181"];
+const PHARMACY: Cnpjs = Cnpjs::Only(&["05927228000145", "11222333000181"]);
 
 const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
 
-/// An API key and what it may do.
+type Item = HashMap<String, AttributeValue>;
+
+/// An API key and its rights.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
@@ -39,36 +41,25 @@ enum Cnpjs {
     Only(&'static [&'static str]),
 }
 
-/// The first of them is the one that the demonstration uses.
+const fn key(
+    name: &'static str,
+    tenant: &'static str,
+    scopes: &'static [&'static str],
+    cnpjs: Cnpjs,
+    purpose: &'static str,
+) -> Key {
+    Key { name, tenant, scopes, cnpjs, purpose }
+}
+
+const READS: &[&str] = &["mq:read", "products:read"];
+const PRODUCTS: &[&str] = &["products:write", "products:read"];
+
+/// The keys of the local stack. The demonstration uses the first.
 pub(crate) const KEYS: [Key; 4] = [
-    Key {
-        name: "local-dev-key-a",
-        tenant: TENANT_A,
-        scopes: ALL,
-        cnpjs: Cnpjs::All,
-        purpose: "tenant 1111…, all scopes",
-    },
-    Key {
-        name: "local-dev-key-b",
-        tenant: TENANT_B,
-        scopes: ALL,
-        cnpjs: Cnpjs::All,
-        purpose: "tenant 2222…, all scopes",
-    },
-    Key {
-        name: "local-readonly-key",
-        tenant: TENANT_A,
-        scopes: &["mq:read", "products:read"],
-        cnpjs: Cnpjs::All,
-        purpose: "tenant 1111…, reads only",
-    },
-    Key {
-        name: "local-pharmacy-key",
-        tenant: TENANT_PHARMACY,
-        scopes: &["products:write", "products:read"],
-        cnpjs: Cnpjs::Only(PHARMACY_CNPJS),
-        purpose: "tenant 3333…, products of two CNPJs",
-    },
+    key("local-dev-key-a", TENANT_A, ALL, Cnpjs::All, "tenant 1111…, all scopes"),
+    key("local-dev-key-b", TENANT_B, ALL, Cnpjs::All, "tenant 2222…, all scopes"),
+    key("local-readonly-key", TENANT_A, READS, Cnpjs::All, "tenant 1111…, reads only"),
+    key("local-pharmacy-key", TENANT_PHARMACY, PRODUCTS, PHARMACY, "tenant 3333…, products of two CNPJs"),
 ];
 
 pub(super) async fn seed(
@@ -77,14 +68,13 @@ pub(super) async fn seed(
     rabbitmq: &RabbitMq,
     given: &Given,
 ) -> Result<(), Failure> {
-    let keys = KEYS.iter().map(|key| key_item(key, given));
-    let profiles = [TENANT_A, TENANT_B].map(|tenant| profile_items(tenant, rabbitmq, given));
-    let profiles = profiles.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten();
-    let grants = [
-        grant_item(TENANT_A, &Cnpjs::All, &[DROP_BUCKET]),
-        grant_item(TENANT_PHARMACY, &Cnpjs::Only(PHARMACY_CNPJS), &[]),
-    ];
-    for item in keys.chain(profiles).chain(grants) {
+    let mut items: Vec<Item> = KEYS.iter().map(|key| key_item(key, given)).collect();
+    items.push(grant_item(TENANT_A, &Cnpjs::All, &[DROP_BUCKET]));
+    items.push(grant_item(TENANT_PHARMACY, &PHARMACY, &[]));
+    for tenant in [TENANT_A, TENANT_B] {
+        items.extend(profile_items(tenant, rabbitmq, given)?);
+    }
+    for item in items {
         dynamodb
             .put_item()
             .table_name(table)
@@ -96,7 +86,7 @@ pub(super) async fn seed(
     Ok(())
 }
 
-fn key_item(key: &Key, given: &Given) -> HashMap<String, AttributeValue> {
+fn key_item(key: &Key, given: &Given) -> Item {
     let hash = hex::encode(Sha256::digest(given.api_key(key.name).as_bytes()));
     HashMap::from([
         ("pk".to_owned(), text(&format!("KEY#{hash}"))),
@@ -108,7 +98,7 @@ fn key_item(key: &Key, given: &Given) -> HashMap<String, AttributeValue> {
 }
 
 /// A grant for the payload bucket and for `buckets`; DynamoDB has no empty sets.
-fn grant_item(tenant: &str, about: &Cnpjs, buckets: &[&str]) -> HashMap<String, AttributeValue> {
+fn grant_item(tenant: &str, about: &Cnpjs, buckets: &[&str]) -> Item {
     let mut item = HashMap::from([("pk".to_owned(), text(&format!("DROPS#{tenant}"))), cnpjs(about)]);
     if !buckets.is_empty() {
         item.insert("buckets".to_owned(), texts(buckets));
@@ -124,25 +114,21 @@ fn cnpjs(about: &Cnpjs) -> (String, AttributeValue) {
 }
 
 /// Profiles of the stack's own brokers, and the user's.
-fn profile_items(
-    tenant: &str,
-    rabbitmq: &RabbitMq,
-    given: &Given,
-) -> Result<Vec<HashMap<String, AttributeValue>>, Failure> {
+fn profile_items(tenant: &str, rabbitmq: &RabbitMq, given: &Given) -> Result<Vec<Item>, Failure> {
     let mut items = vec![profile_item(tenant, rabbitmq)];
     if given.ibm_mq_library.is_none() {
         items.push(queue_manager_item(tenant));
     }
     for (name, profile) in &given.targets.profiles {
         let explain = || format!("store the target profile {name}");
-        let mut item: HashMap<_, _> = serde_dynamo::to_item(profile).or_explain(explain)?;
+        let mut item: Item = serde_dynamo::to_item(profile).or_explain(explain)?;
         item.insert("pk".to_owned(), text(&format!("PROFILE#{tenant}#{name}")));
         items.push(item);
     }
     Ok(items)
 }
 
-fn profile_item(tenant: &str, rabbitmq: &RabbitMq) -> HashMap<String, AttributeValue> {
+fn profile_item(tenant: &str, rabbitmq: &RabbitMq) -> Item {
     let [queue, ..] = QUEUES;
     let auth = [("user", text(USER)), ("passwordRef", text("secret://local/rabbit"))];
     let target = [
@@ -161,7 +147,7 @@ fn profile_item(tenant: &str, rabbitmq: &RabbitMq) -> HashMap<String, AttributeV
     ])
 }
 
-fn queue_manager_item(tenant: &str) -> HashMap<String, AttributeValue> {
+fn queue_manager_item(tenant: &str) -> Item {
     let [queue, ..] = QUEUES;
     let auth = [("user", text(queue_manager::USER)), ("passwordRef", text("secret://mq/app"))];
     let target = [

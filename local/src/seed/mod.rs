@@ -1,4 +1,4 @@
-//! What exists from the start: tenants' keys, target profiles, secrets and queues.
+//! The things that exist from the start: tenants' keys, target profiles, secrets and queues.
 
 mod access;
 mod broker;

@@ -1,4 +1,4 @@
-//! What `passwordRef` may name.
+//! The secrets that `passwordRef` may name.
 
 use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::primitives::Blob;

@@ -1,20 +1,18 @@
-//! What a supervisor that was killed left running.
+//! The processes that a killed supervisor left running.
 
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
 use super::process;
-use super::record::Record;
 use crate::components::postgres;
 use crate::layout::Layout;
 
 /// Time that leftover processes get to end; short, since their data are thrown away.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Ends every process of the stack in `layout` that still runs: those of its pid files, and those
-/// whose environment names its directory. Only to be called by the holder of the stack's lock.
-/// Returns what was ended.
+/// Ends every process of the stack in `layout` that still runs: its environment names the
+/// directory. Only the holder of the stack's lock may call this. Returns what was ended.
 pub(crate) async fn end(layout: &Layout) -> Vec<String> {
     let mut ended = signal_all(layout, Signal::SIGTERM);
     let deadline = tokio::time::Instant::now() + GRACE;
@@ -30,9 +28,6 @@ pub(crate) async fn end(layout: &Layout) -> Vec<String> {
         }
         ended.extend(more);
         tokio::time::sleep(Duration::from_millis(25)).await;
-    }
-    for record in Record::all(&layout.pids()) {
-        record.remove(&layout.pids());
     }
     postgres::forget_elsewhere(layout);
     ended.sort();
@@ -53,12 +48,7 @@ fn signal_all(layout: &Layout, signal: Signal) -> Vec<String> {
 
 fn found(layout: &Layout) -> Vec<i32> {
     let own = i32::try_from(std::process::id()).ok();
-    let recorded = Record::all(&layout.pids()).into_iter().filter(Record::is_alive).map(|record| record.pid);
-    let mut pids: Vec<i32> =
-        recorded.chain(process::marked(layout.state())).filter(|pid| Some(*pid) != own).collect();
-    pids.sort_unstable();
-    pids.dedup();
-    pids
+    process::marked(layout.state()).into_iter().filter(|pid| Some(*pid) != own).collect()
 }
 
 #[cfg(test)]
@@ -68,24 +58,19 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn recorded_and_marked_processes_end_and_others_stay() {
+    async fn marked_processes_end_and_others_stay() {
         let directory = tempfile::tempdir().unwrap();
         let layout = Layout::at(directory.path());
-        layout.start_afresh().unwrap();
         let sleep = || {
             let mut command = Command::new("sleep");
             command.arg("60").stdout(Stdio::null());
             command
         };
-        let mut recorded = sleep().spawn().unwrap();
         let mut marked = sleep().env(process::MARKER, layout.state()).spawn().unwrap();
         let mut stranger = sleep().spawn().unwrap();
-        Record::of("sleeper", i32::try_from(recorded.id()).unwrap()).unwrap().write(&layout.pids()).unwrap();
-
-        assert_eq!(end(&layout).await.len(), 2);
-        assert!(recorded.wait().is_ok() && marked.wait().is_ok());
+        assert_eq!(end(&layout).await.len(), 1);
+        assert!(marked.wait().is_ok());
         assert!(stranger.try_wait().unwrap().is_none());
-        assert_eq!(Record::all(&layout.pids()), []);
         stranger.kill().unwrap();
         stranger.wait().unwrap();
     }

@@ -2,7 +2,6 @@
 
 pub(crate) mod leftovers;
 pub(crate) mod process;
-mod record;
 
 use std::path::Path;
 use std::process::Stdio;
@@ -18,11 +17,12 @@ use crate::components::{Component, Ready, postgres};
 use crate::console;
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
-use record::Record;
 
 /// RabbitMQ needs about one second for an orderly stop; the data is thrown away in any case.
 const GRACE: Duration = Duration::from_secs(4);
 const POLL: Duration = Duration::from_millis(50);
+/// Time after which waiting for a component is given up.
+const PATIENCE: Duration = Duration::from_secs(240);
 
 #[derive(Debug)]
 pub(crate) struct Supervisor {
@@ -33,7 +33,7 @@ pub(crate) struct Supervisor {
 
 #[derive(Debug)]
 struct Running {
-    record: Record,
+    pid: i32,
     stop_signal: Signal,
     ended: watch::Receiver<bool>,
 }
@@ -57,28 +57,26 @@ impl Supervisor {
     ///
     /// # Errors
     /// It cannot be started, or does not answer in time.
-    pub(crate) async fn start(&self, component: &dyn Component) -> Result<(), Failure> {
-        let name = component.name();
+    pub(crate) async fn start(&self, component: Component) -> Result<(), Failure> {
+        let Component { name, command, ready, usual, stop_signal } = component;
         let begin = Instant::now();
-        self.spawn(component)?;
-        let answered = tokio::time::timeout(component.patience(), async {
-            while !answers(component.ready()).await {
+        self.spawn(name, command, stop_signal)?;
+        let answered = tokio::time::timeout(PATIENCE, async {
+            while !answers(&ready).await {
                 tokio::time::sleep(POLL).await;
             }
         });
-        if console::during(&format!("starting {name}"), component.usual(), answered).await.is_err() {
-            let problem = format!("{name} does not answer after {} s.", component.patience().as_secs());
+        if console::during(&format!("starting {name}"), usual, answered).await.is_err() {
+            let problem = format!("{name} does not answer after {} s.", PATIENCE.as_secs());
             return Err(Failure::new(with_log(&problem, &self.layout.log(name))));
         }
         console::say(format_args!("  {name} is up after {:.1} s", begin.elapsed().as_secs_f64()));
         Ok(())
     }
 
-    fn spawn(&self, component: &dyn Component) -> Result<(), Failure> {
-        let name = component.name();
+    fn spawn(&self, name: &'static str, mut command: Command, stop_signal: Signal) -> Result<(), Failure> {
         let explain = || format!("start {name}");
         let log = std::fs::File::create(self.layout.log(name)).or_explain(explain)?;
-        let mut command = component.command(&self.layout)?;
         isolate(&mut command, &self.layout);
         command
             .process_group(0)
@@ -86,19 +84,13 @@ impl Supervisor {
             .stdout(log.try_clone().or_explain(explain)?)
             .stderr(log);
         let child = command.spawn().or_explain(explain)?;
-        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
-        let record = pid.and_then(|pid| Record::of(name, pid)).ok_or_else(|| {
-            Failure::new(with_log(&format!("{name} ended at once."), &self.layout.log(name)))
-        })?;
         let (report, ended) = watch::channel(false);
+        if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            running.push(Running { pid, stop_signal, ended });
+        }
         tokio::spawn(watch_end(name, child, report, self.report_end.clone()));
-        let written = record.write(&self.layout.pids());
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(Running {
-            record,
-            stop_signal: component.stop_signal(),
-            ended,
-        });
-        written
+        Ok(())
     }
 
     /// The sentence about a component that ended by itself.
@@ -111,11 +103,10 @@ impl Supervisor {
     pub(crate) async fn stop(&self) {
         let mut running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
         while let Some(mut component) = running.pop() {
-            process::signal_group(component.record.pid, component.stop_signal);
+            process::signal_group(component.pid, component.stop_signal);
             if tokio::time::timeout(GRACE, component.ended.wait_for(|ended| *ended)).await.is_err() {
-                process::signal_group(component.record.pid, Signal::SIGKILL);
+                process::signal_group(component.pid, Signal::SIGKILL);
             }
-            component.record.remove(&self.layout.pids());
         }
         leftovers::end(&self.layout).await;
     }
@@ -144,12 +135,12 @@ async fn watch_end(
     let _nobody_listens = ends.send(Ended { name, how });
 }
 
-async fn answers(ready: Ready) -> bool {
+async fn answers(ready: &Ready) -> bool {
     match ready {
-        Ready::Listens(port) => TcpStream::connect(("127.0.0.1", port)).await.is_ok(),
+        Ready::Listens(port) => TcpStream::connect(("127.0.0.1", *port)).await.is_ok(),
         Ready::Accepts(socket) => UnixStream::connect(socket).await.is_ok(),
         Ready::Answers(url) => reqwest::get(url).await.is_ok_and(|response| response.status().is_success()),
-        Ready::Connects(url) => postgres::connects(&url).await,
+        Ready::Connects(url) => postgres::connects(url).await,
     }
 }
 

@@ -10,25 +10,6 @@ use nix::unistd::Pid;
 /// variable.
 pub(crate) const MARKER: &str = "INTEGRAHUB_LOCAL_STATE";
 
-/// Returns the time at which a process started, in clock ticks since boot: with it, a pid that the
-/// system gave away again is not taken for the process that had it before. `None` where there is no
-/// such process, or only its zombie.
-pub(crate) fn start_time(pid: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    parse_start_time(&stat)
-}
-
-/// Field 22 of proc_pid_stat(5), counted after the command's name, which may hold blanks and
-/// brackets itself.
-fn parse_start_time(stat: &str) -> Option<u64> {
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let mut fields = rest.split(' ');
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
-}
-
 /// Processes of this user whose environment says that they belong to the stack in `state`.
 pub(crate) fn marked(state: &Path) -> Vec<i32> {
     let marker = [MARKER.as_bytes(), b"=", state.as_os_str().as_bytes()].concat();
@@ -63,14 +44,6 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
-
-    #[test]
-    fn the_start_time_survives_odd_command_names_and_zombies_have_none() {
-        let tail = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
-        assert_eq!(parse_start_time(&format!("7 (a) S b) S {tail}")), Some(4711));
-        assert_eq!(parse_start_time(&format!("7 (sh) Z {tail}")), None);
-        assert_eq!(start_time(i32::MAX), None);
-    }
 
     #[test]
     fn a_marked_process_is_found_by_its_environment() {

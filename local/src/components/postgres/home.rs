@@ -1,4 +1,4 @@
-//! Where the server keeps its files. PostgreSQL refuses to run as root, so for root it runs as
+//! The directory of the server's files. PostgreSQL refuses to run as root, so for root it runs as
 //! another user, and that user must be able to get there: below a home such as `/root` it is not.
 
 use std::fs::Permissions;
@@ -47,7 +47,8 @@ fn give(home: &Path, account: Option<Account>) -> Result<(), Failure> {
     }
 }
 
-/// Tried out, because modes alone do not tell: there are groups and access lists too.
+/// Whether a user can reach a directory. It is tried out, because modes alone do not tell: there
+/// are groups and access lists too.
 fn reaches(account: Account, directory: &Path) -> Result<bool, Failure> {
     Command::new("test")
         .arg("-x")
@@ -61,7 +62,7 @@ fn reaches(account: Account, directory: &Path) -> Result<bool, Failure> {
         .or_explain(|| format!("find out whether {ACCOUNT} can reach {}", directory.display()))
 }
 
-/// Makes a directory elsewhere. It is linked before it is used, so that a later cleaning finds it.
+/// Makes a temporary directory, linked before it is used, so that a clean-up finds it.
 fn elsewhere(own: &Path) -> Result<PathBuf, Failure> {
     let explain = || "create a temporary directory for PostgreSQL".to_owned();
     let directory = tempfile::Builder::new().prefix(PREFIX).tempdir().or_explain(explain)?;

@@ -5,7 +5,6 @@ mod home;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use test_support::postgres::Server;
-use tokio::process::Command;
 use tokio_postgres::NoTls;
 
 use super::{Component, Ready};
@@ -55,31 +54,18 @@ impl Postgres {
             self.password
         )
     }
-}
 
-impl Component for Postgres {
-    fn name(&self) -> &'static str {
-        "postgres"
-    }
-
-    fn command(&self, layout: &Layout) -> Result<Command, Failure> {
-        let (home, account) = home::prepare(&layout.component_directory(self.name())?)?;
+    /// # Errors
+    /// There is no user to run it as, or its files cannot be written.
+    pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {
+        let (home, account) = home::prepare(&layout.component_directory("postgres")?)?;
         let server = Server { directory: &home, port: self.port, account, settings: &[] };
         server.prepare(&secret(), &self.roles()).or_explain(|| format!("prepare {}", home.display()))?;
-        Ok(server.command().or_explain(|| "start PostgreSQL's server".to_owned())?.into())
-    }
-
-    fn ready(&self) -> Ready {
-        Ready::Connects(self.url())
-    }
-
-    fn usual(&self) -> &'static str {
-        "usually 2 s"
-    }
-
-    /// Ends its clients' connections; at SIGTERM it would wait for them to go.
-    fn stop_signal(&self) -> Signal {
-        Signal::SIGINT
+        let command = server.command().or_explain(|| "start PostgreSQL's server".to_owned())?;
+        let ready = Ready::Connects(self.url());
+        let component = Component::new("postgres", command.into(), ready, "usually 2 s");
+        // At SIGTERM it would wait for its clients to go.
+        Ok(Component { stop_signal: Signal::SIGINT, ..component })
     }
 }
 
