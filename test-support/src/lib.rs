@@ -29,3 +29,4 @@ pub mod rabbitmq;
 pub mod root;
 pub mod runtime_api;
 pub mod sqs;
+pub mod template;

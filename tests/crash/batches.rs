@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 
 use end_to_end::{Answer, KEY_A, variable};
 use serde_json::json;
+use test_support::template::Deployed;
 use uuid::Uuid;
 
 use crate::stand::faults::{Blow, Faults, Op};
 use crate::stand::function::Function;
 use crate::stand::store::StoreProxy;
 use crate::stand::store_variables;
-use crate::stand::template::Deployed;
 use crate::stand::{answer, of_invocation};
 
 const PATH: &str = "/v1/inovafarma/batches";
@@ -36,8 +36,12 @@ pub(crate) fn function(stores: &StoreProxy, database: &[(&str, &str)]) -> Functi
     ];
     let constants = constants.iter().chain(database);
     let variables = variables.chain(constants.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-    let deployed =
-        Deployed { timeout: Duration::from_secs(29), memory_mb: 256, variables: variables.collect() };
+    let deployed = Deployed {
+        binary: "batches".to_owned(),
+        timeout: Duration::from_secs(29),
+        memory_mb: 256,
+        variables: variables.collect(),
+    };
     Function::new("batches", deployed, &store_variables(stores))
 }
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use end_to_end::{Ingest, Load, Payloads, variable};
 use serde_json::{Value, json};
+use test_support::template::Deployed;
 
 use crate::stand::faults::{Blow, Faults, Op};
 use crate::stand::function::{Function, Invoked};
 use crate::stand::store::StoreProxy;
 use crate::stand::store_variables;
-use crate::stand::template::Deployed;
 
 const DATABASE_AWAY: [(&str, &str); 2] = [("DATABASE_HOST", "127.0.0.1"), ("DATABASE_PORT", "1")];
 
@@ -26,7 +26,12 @@ fn function(stores: &StoreProxy, more: &[(&str, &str)]) -> Function {
     let given = [("DATABASE_SECRET_ARN", "local/database"), ("DATABASE_TLS", "off")];
     let given = given.iter().chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let variables = of_the_stack.into_iter().chain(given).collect();
-    let deployed = Deployed { timeout: Duration::from_secs(30), memory_mb: 256, variables };
+    let deployed = Deployed {
+        binary: "dead-letter".to_owned(),
+        timeout: Duration::from_secs(30),
+        memory_mb: 256,
+        variables,
+    };
     Function::new("dead-letter", deployed, &store_variables(stores))
 }
 

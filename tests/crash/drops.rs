@@ -16,8 +16,7 @@ use uuid::Uuid;
 use crate::stand::faults::{Faults, Held, Op};
 use crate::stand::function::{Function, Invoked};
 use crate::stand::store::StoreProxy;
-use crate::stand::template::Template;
-use crate::stand::{references, store_variables};
+use crate::stand::{deployed, store_variables};
 
 /// The writes of one object, in their order, each with how many of its kind are before it: the
 /// claim, the item, the result, the tags, the copy, the record's end.
@@ -59,7 +58,7 @@ impl Intake {
             ("EVENT_BUS", "news".to_owned()),
             ("AWS_ENDPOINT_URL_EVENTBRIDGE", bus.endpoint()),
         ]);
-        let deployed = Template::read(references()).function_with("DropIntakeFunction", &variables);
+        let deployed = deployed("DropIntakeFunction", &variables);
         let function = Function::new("drop-intake", deployed, &variables);
         function.warm().await;
         Self {

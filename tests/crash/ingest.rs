@@ -12,8 +12,7 @@ use uuid::Uuid;
 use crate::stand::faults::{Blow, Faults, Held, Op};
 use crate::stand::function::Function;
 use crate::stand::store::StoreProxy;
-use crate::stand::template::Template;
-use crate::stand::{answer, http_event, references, store_variables};
+use crate::stand::{answer, deployed, http_event, store_variables};
 
 const PATH: &str = "/v1/inovafarma/products";
 
@@ -34,8 +33,7 @@ impl Ingest {
     async fn start() -> Self {
         let faults = Faults::default();
         let stores = StoreProxy::start(faults.clone()).await;
-        let template = Template::read(references());
-        let deployed = template.function("ProductIngestFunction");
+        let deployed = deployed("ProductIngestFunction", &[]);
         let function = Function::new("product-ingest", deployed, &store_variables(&stores));
         function.warm().await;
         let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use test_support::freeze::freeze;
+use test_support::template::Deployed;
 
 use super::environment::Environment;
-use super::template::Deployed;
 
 /// Time that invocations may take to end.
 const PATIENCE: Duration = Duration::from_secs(90);

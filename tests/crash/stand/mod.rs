@@ -6,9 +6,9 @@ pub(crate) mod faults;
 pub(crate) mod function;
 pub(crate) mod lambda;
 pub(crate) mod store;
-pub(crate) mod template;
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -18,6 +18,7 @@ use end_to_end::{Answer, KEY_A, On, Queue, Records, Site, contract, variable};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 use test_support::amqp_proxy::AmqpProxy;
+use test_support::template::{Deployed, Template};
 use tokio::task::JoinHandle;
 use url::Url;
 use uuid::Uuid;
@@ -26,7 +27,6 @@ use faults::Faults;
 use function::{Function, Invoked};
 use lambda::Lambda;
 use store::StoreProxy;
-use template::Template;
 
 pub(crate) type Record = HashMap<String, AttributeValue>;
 
@@ -110,23 +110,18 @@ impl Stand {
         let broker = (broker.host_str().unwrap().to_owned(), broker.port().unwrap());
         let (faults, network) = (Faults::default(), AmqpProxy::start(broker).await);
         let stores = StoreProxy::start(faults.clone()).await;
-        let template = Template::read(references());
         let mut variables = store_variables(&stores);
         let shifted: Vec<_> = variables.iter().cloned().chain(ahead.into_iter().flat_map(shifted)).collect();
-        let mq_access = Function::new("mq-access", template.function("MqAccessFunction"), &shifted);
+        let mq_access = Function::new("mq-access", deployed("MqAccessFunction", &[]), &shifted);
         let lambda = Lambda::start(mq_access.clone(), faults.clone()).await;
         variables.push(("AWS_ENDPOINT_URL_LAMBDA", lambda.url()));
         let this = Self {
             faults,
             network,
             lambda,
-            produce: Function::new("produce", template.function("ProduceFunction"), &variables),
-            consume: Function::new("consume", template.function("ConsumeFunction"), &variables),
-            move_messages: Function::new(
-                "move-messages",
-                template.function("MoveMessagesFunction"),
-                &variables,
-            ),
+            produce: Function::new("produce", deployed("ProduceFunction", &[]), &variables),
+            consume: Function::new("consume", deployed("ConsumeFunction", &[]), &variables),
+            move_messages: Function::new("move-messages", deployed("MoveMessagesFunction", &[]), &variables),
             mq_access,
             broker: Site::start(on).await,
             records: Records::open().await,
@@ -272,12 +267,22 @@ pub(crate) fn store_variables(stores: &StoreProxy) -> Vec<(&'static str, String)
     variables
 }
 
+static TEMPLATE: LazyLock<Template> = LazyLock::new(|| Template::read(references()));
+
+/// A function as the template deploys it in the local stack. Variables that are `given`, and those
+/// of the database, are left out and need not be understood.
+pub(crate) fn deployed(logical_id: &str, given: &[(&str, String)]) -> Deployed {
+    TEMPLATE.function(logical_id, |name| {
+        !name.starts_with("DATABASE_") && !given.iter().any(|(known, _)| *known == name)
+    })
+}
+
 /// Returns the values of the template's `!Ref`s in the local stack: its tables and buckets, and
 /// parameters that it sets.
-pub(crate) fn references() -> HashMap<&'static str, String> {
+fn references() -> [(&'static str, String); 9] {
     let inline = "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/* \
                   ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://mq/app";
-    HashMap::from([
+    [
         ("AccessTable", variable("ACCESS_TABLE")),
         ("IdempotencyTable", variable("IDEMPOTENCY_TABLE")),
         ("ResultsBucket", variable("RESULTS_BUCKET")),
@@ -287,7 +292,7 @@ pub(crate) fn references() -> HashMap<&'static str, String> {
         ("InlineTargets", inline.to_owned()),
         ("IbmMqLibrary", format!("{}/libmqm_r.so", variable("IBM_MQ_DIRECTORY"))),
         ("IdempotencyExpiryMinSeconds", "1".to_owned()),
-    ])
+    ]
 }
 
 fn event(asked: &Asked) -> Value {

@@ -17,8 +17,7 @@ use uuid::Uuid;
 use crate::stand::faults::Faults;
 use crate::stand::function::{Function, Invoked};
 use crate::stand::store::StoreProxy;
-use crate::stand::template::Template;
-use crate::stand::{answer, http_event, references, store_variables};
+use crate::stand::{answer, deployed, http_event, store_variables};
 
 use super::clients::Clients;
 use super::delivery::{Delivery, Queue, Source};
@@ -142,10 +141,8 @@ impl World {
             ]);
             clients.rule(&name, &receipts).await;
         }
-        let template = Template::read(references());
-        let function = |name: &str, logical_id: &str| {
-            Function::new(name, template.function_with(logical_id, &variables), &variables)
-        };
+        let function =
+            |name: &str, logical_id: &str| Function::new(name, deployed(logical_id, &variables), &variables);
         let intake = function("drop-intake", "DropIntakeFunction");
         let chunker = function("chunker", "ChunkerFunction");
         let upsert = function("upsert", "UpsertFunction");

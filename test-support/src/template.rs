@@ -1,0 +1,189 @@
+//! Functions of `template.yaml`: their binaries, limits and variables, so that they cannot differ
+//! in tests and benches.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_norway::Value;
+
+use crate::environment::repository;
+
+/// A function as it is deployed.
+#[derive(Clone, Debug)]
+pub struct Deployed {
+    /// The name of its program.
+    pub binary: String,
+    pub timeout: Duration,
+    pub memory_mb: u64,
+    pub variables: Vec<(String, String)>,
+}
+
+/// The template, in which some references have values of their own.
+#[derive(Debug)]
+pub struct Template {
+    root: Value,
+    references: HashMap<String, String>,
+    resources_have_names: bool,
+}
+
+impl Template {
+    /// Reads the repository's. `references` have values that differ from the defaults of
+    /// parameters, and the names of resources.
+    pub fn read<N: Into<String>, V: Into<String>>(references: impl IntoIterator<Item = (N, V)>) -> Self {
+        let text = std::fs::read_to_string(repository().join("template.yaml")).unwrap();
+        Self::parse(&text, references)
+    }
+
+    fn parse<N: Into<String>, V: Into<String>>(
+        text: &str,
+        references: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let references = references.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { root: serde_norway::from_str(text).unwrap(), references, resources_have_names: false }
+    }
+
+    /// Lets resources that are no reference have their logical ids for names.
+    #[must_use]
+    pub fn with_resources_by_name(self) -> Self {
+        Self { resources_have_names: true, ..self }
+    }
+
+    /// All functions, in the template's order.
+    ///
+    /// # Panics
+    /// A variable has a form that is not understood here.
+    pub fn functions(&self) -> Vec<Deployed> {
+        let resources = self.root["Resources"].as_mapping().unwrap().iter();
+        let functions = resources.filter(|(_, resource)| binary(resource).is_some());
+        functions.map(|(id, _)| self.function(id.as_str().unwrap(), |_| true)).collect()
+    }
+
+    /// A function with those of its variables that `is_wanted`; others need not be understood.
+    ///
+    /// # Panics
+    /// There is no such function, or a variable has a form that is not understood here.
+    pub fn function(&self, logical_id: &str, is_wanted: impl Fn(&str) -> bool) -> Deployed {
+        let globals = &self.root["Globals"]["Function"];
+        let resource = &self.root["Resources"][logical_id];
+        let own = &resource["Properties"];
+        let number = |name: &str| own[name].as_u64().or_else(|| globals[name].as_u64()).unwrap();
+        let variables = [globals, own]
+            .into_iter()
+            .filter_map(|part| part.get("Environment")?["Variables"].as_mapping())
+            .flatten()
+            .map(|(name, value)| (name.as_str().unwrap(), value))
+            .filter(|(name, _)| is_wanted(name))
+            .filter_map(|(name, value)| Some((name.to_owned(), self.resolve(value)?)))
+            .collect();
+        Deployed {
+            binary: binary(resource).unwrap_or_else(|| panic!("{logical_id} has no binary")).to_owned(),
+            timeout: Duration::from_secs(number("Timeout")),
+            memory_mb: number("MemorySize"),
+            variables,
+        }
+    }
+
+    /// A value as text; `None` for `AWS::NoValue`.
+    fn resolve(&self, value: &Value) -> Option<String> {
+        match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Bool(flag) => Some(flag.to_string()),
+            Value::Tagged(tagged) if tagged.tag == "Ref" => match tagged.value.as_str().unwrap() {
+                "AWS::NoValue" => None,
+                name => Some(self.reference(name)),
+            },
+            Value::Tagged(tagged) if tagged.tag == "GetAtt" && self.resources_have_names => {
+                Some(tagged.value.as_str().unwrap().to_owned())
+            }
+            Value::Tagged(tagged) if tagged.tag == "If" => {
+                let chosen = if self.condition(&tagged.value[0]) { 1 } else { 2 };
+                self.resolve(&tagged.value[chosen])
+            }
+            other => panic!("a variable of the template has an unknown form: {other:?}"),
+        }
+    }
+
+    fn reference(&self, name: &str) -> String {
+        if let Some(value) = self.references.get(name) {
+            return value.clone();
+        }
+        match self.root["Parameters"].get(name).and_then(|parameter| parameter.get("Default")) {
+            Some(default) => self.resolve(default).unwrap(),
+            None if self.resources_have_names => name.to_owned(),
+            None => panic!("{name} is neither a parameter with a default nor a known resource"),
+        }
+    }
+
+    fn condition(&self, name: &Value) -> bool {
+        self.holds(&self.root["Conditions"][name.as_str().unwrap()])
+    }
+
+    fn holds(&self, condition: &Value) -> bool {
+        let Value::Tagged(tagged) = condition else { panic!("{condition:?} is no function") };
+        let mut parts = tagged.value.as_sequence().into_iter().flatten();
+        match tagged.tag.to_string().as_str() {
+            "!Condition" => self.condition(&tagged.value),
+            "!Equals" => self.resolve(&tagged.value[0]) == self.resolve(&tagged.value[1]),
+            "!Not" => !self.holds(&tagged.value[0]),
+            "!And" => parts.all(|part| self.holds(part)),
+            "!Or" => parts.any(|part| self.holds(part)),
+            _ => panic!("a condition of the template has an unknown form: {condition:?}"),
+        }
+    }
+}
+
+fn binary(resource: &Value) -> Option<&str> {
+    resource.get("Metadata")?.get("BuildProperties")?.get("Binary")?.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: [(&str, &str); 0] = [];
+
+    #[test]
+    fn functions_have_the_variables_that_the_template_gives_them() {
+        let functions = Template::read(NONE).with_resources_by_name().functions();
+        let produce = functions.iter().find(|function| function.binary == "produce").unwrap();
+        let value = |wanted: &str| {
+            produce.variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+        };
+        assert_eq!(value("LOG_LEVEL"), Some("info"));
+        assert_eq!(value("IDEMPOTENCY_EXPIRY_MIN_SECONDS"), Some("7200"));
+        assert_eq!(value("ACCESS_TABLE"), Some("AccessTable"));
+        assert!(produce.memory_mb > 0 && produce.timeout > Duration::ZERO);
+    }
+
+    fn value(text: &str) -> Option<String> {
+        let text = format!(
+            "Parameters: {{A: {{Default: x}}}}\n\
+             Conditions: {{IsX: !Equals [!Ref A, x], None: !Not [!Or [!Condition IsX, !And [!Condition IsX]]]}}\n\
+             Globals: {{Function: {{Timeout: 3, MemorySize: 128, Environment: {{Variables: {{V: {text}}}}}}}}}\n\
+             Resources: {{F: {{Metadata: {{BuildProperties: {{Binary: f}}}}, Properties: {{}}}}}}\n"
+        );
+        let template = Template::parse(&text, [("Given", "y")]);
+        template.functions()[0].variables.first().map(|(_, value)| value.clone())
+    }
+
+    #[test]
+    fn conditions_are_evaluated() {
+        assert_eq!(value("!If [IsX, 1, 2]").as_deref(), Some("1"));
+        assert_eq!(value("!If [None, 1, !Ref A]").as_deref(), Some("x"));
+        assert_eq!(value("!If [None, 1, !Ref AWS::NoValue]"), None);
+        assert_eq!(value("!Ref Given").as_deref(), Some("y"));
+    }
+
+    #[test]
+    #[should_panic(expected = "unknown form")]
+    fn an_unknown_form_is_no_value() {
+        value("!Sub text");
+    }
+
+    #[test]
+    #[should_panic(expected = "Other is neither")]
+    fn an_unknown_resource_is_no_value() {
+        value("!Ref Other");
+    }
+}
