@@ -31,11 +31,11 @@ pub const QUEUE_DECLARE_OK: Method = Method(50, 11);
 /// Manner in which connections break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Both sides are told, politely.
+    /// Tells both sides, politely.
     Fin,
-    /// Both sides are told, and what was on its way is lost.
+    /// Tells both sides; what was on its way is lost.
     Reset,
-    /// Nobody is told, and nothing passes any more.
+    /// Tells nobody; nothing passes any more.
     Silent,
 }
 

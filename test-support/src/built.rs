@@ -1,6 +1,6 @@
-//! What `cargo` built beside the running program. Programs lie in the profile's directory, tests in
-//! its `deps/`; a shared library lies in `deps/`, and also above it if it was built for itself
-//! (`--lib`).
+//! Files that `cargo` built beside the running program. Programs lie in the profile's directory,
+//! tests in its `deps/`; a shared library lies in `deps/`, and also above it if it was built for
+//! itself (`--lib`).
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

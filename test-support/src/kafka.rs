@@ -26,7 +26,7 @@ pub mod code {
     pub const NOT_AUTHORIZED: i16 = 29;
     /// `INVALID_RECORD`.
     pub const INVALID_RECORD: i16 = 87;
-    /// Not an error of the protocol: the broker closes the connection instead of answering
+    /// No error of the protocol: the broker closes the connection instead of answering
     /// (librdkafka's `RD_KAFKA_RESP_ERR__TRANSPORT`).
     pub const DISCONNECTED: i16 = -195;
 }

@@ -1,6 +1,6 @@
-//! What tests, benches and the local stack start around the code of this repository: servers,
-//! proxies and fake endpoints. Functions and the crates of `shared/` use it in their tests only,
-//! and it depends on none of them.
+//! Surroundings of the code of this repository that tests, benches and the local stack start:
+//! servers, proxies and fake endpoints. Functions and the crates of `shared/` use it in their tests
+//! only, and it depends on none of them.
 
 #![allow(
     clippy::unwrap_used,

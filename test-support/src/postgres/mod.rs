@@ -19,7 +19,7 @@ pub use programs::programs;
 /// package creates it.
 pub const ACCOUNT: &str = "postgres";
 
-/// Whom a server runs as.
+/// Account that a server runs as.
 #[derive(Clone, Copy, Debug)]
 pub struct Account {
     pub uid: u32,
@@ -43,7 +43,7 @@ pub struct Server<'a> {
     pub directory: &'a Path,
     /// Port on 127.0.0.1.
     pub port: u16,
-    /// Whom it runs as, if not as the caller. The directory is this account's.
+    /// Account that the server runs as and that owns the directory, if it is not the caller.
     pub account: Option<Account>,
     /// Settings as `name=value`, besides the usual ones.
     pub settings: &'a [String],

@@ -1,4 +1,4 @@
-//! Where PostgreSQL's programs are.
+//! Location of PostgreSQL's programs.
 
 use std::path::{Path, PathBuf};
 
