@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import sys
 import time
 
 import aio_pika
@@ -59,11 +58,10 @@ async def main(job, queue):
         cpu, started = time.process_time(), time.perf_counter()
         await (produce if job == "produce" else consume)(channel, queue)
         report = {
-            "messages": MESSAGES,
             "seconds": time.perf_counter() - started,
             "cpu_seconds": time.process_time() - cpu,
         }
     print(json.dumps(report))
 
 
-asyncio.run(main(*sys.argv[1:]))
+asyncio.run(main(*input().split()))

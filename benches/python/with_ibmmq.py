@@ -1,7 +1,7 @@
 """IBM's own client of the MQI: puts or gets messages, some to a unit of work.
 
-with_ibmmq.py put|get QUEUE UNIT [bare|reopen]: with `bare`, messages have no properties; with
-`reopen`, the queue is opened and closed for each unit of work.
+with_ibmmq.py [bare|reopen] reads `put QUEUE UNIT` or `get QUEUE UNIT` from its input. With `bare`,
+messages have no properties; with `reopen`, the queue is opened and closed for each unit of work.
 """
 
 import json
@@ -16,9 +16,9 @@ MESSAGES = int(os.environ["MESSAGES"])
 BODY = b"\xa5" * 1024
 KEY = "0190b5a8-0000-7000-8000-000000000001"
 
-job, name, unit, *more = sys.argv[1:]
+job, name, unit = input().split()
 unit = int(unit)
-bare, reopens = more == ["bare"], more == ["reopen"]
+bare, reopens = sys.argv[1:] == ["bare"], sys.argv[1:] == ["reopen"]
 
 manager = ibmmq.connect(
     os.environ["QUEUE_MANAGER"],
@@ -99,7 +99,6 @@ def read_properties(handle):
 started, cpu = time.perf_counter(), time.process_time()
 {"put": put, "get": get}[job]()
 report = {
-    "messages": MESSAGES,
     "seconds": time.perf_counter() - started,
     "cpu_seconds": time.process_time() - cpu,
 }

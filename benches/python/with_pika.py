@@ -44,7 +44,6 @@ class Bench:
 
     def stop(self):
         self.report = {
-            "messages": MESSAGES,
             "seconds": time.perf_counter() - self.started,
             "cpu_seconds": time.process_time() - self.cpu,
         }
@@ -85,6 +84,6 @@ class Bench:
             channel.queue_declare(self.queue, passive=True, callback=lambda _: self.stop())
 
 
-bench = Bench(*sys.argv[1:])
+bench = Bench(*input().split())
 bench.connection.ioloop.start()
 print(json.dumps(bench.report))

@@ -1,37 +1,51 @@
-//! CPU time of this process.
+//! Processor time of this process and of others on this machine.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
+use nix::time::ClockId;
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::run::Run;
 
-/// Measures from its making on.
+/// The clock of a process: user and system time of all its threads, ended ones too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cpu(ClockId);
+
+impl Cpu {
+    /// The clock of this process.
+    pub(crate) const OWN: Self = Self(ClockId::CLOCK_PROCESS_CPUTIME_ID);
+
+    pub(crate) fn of(pid: i32) -> Result<Self, Error> {
+        Ok(Self(ClockId::pid_cpu_clock_id(Pid::from_raw(pid))?))
+    }
+
+    pub(crate) fn so_far(self) -> Result<Duration, Error> {
+        Ok(self.0.now()?.into())
+    }
+}
+
+/// Cost of a piece of work: time by the clock, and processor time of the process that did it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Took {
+    pub(crate) seconds: f64,
+    pub(crate) cpu_seconds: f64,
+}
+
+/// Measures this process from its making on.
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
+    cpu: Duration,
     started: Instant,
-    cpu: f64,
 }
 
 impl Stopwatch {
     pub(crate) fn start() -> Result<Self, Error> {
-        Ok(Self { cpu: cpu_seconds()?, started: Instant::now() })
+        Ok(Self { cpu: Cpu::OWN.so_far()?, started: Instant::now() })
     }
 
-    pub(crate) fn stop(&self, messages: u32) -> Result<Run, Error> {
+    pub(crate) fn stop(&self) -> Result<Took, Error> {
         let seconds = self.started.elapsed().as_secs_f64();
-        Ok(Run { messages, seconds, cpu_seconds: cpu_seconds()? - self.cpu })
+        Ok(Took { seconds, cpu_seconds: Cpu::OWN.so_far()?.saturating_sub(self.cpu).as_secs_f64() })
     }
-}
-
-/// User and system time of this process, all threads together.
-fn cpu_seconds() -> Result<f64, Error> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).map_err(std::io::Error::from)?;
-    let seconds = |time: TimeVal| {
-        let part = |number: i64| u32::try_from(number).map_or(f64::INFINITY, f64::from);
-        part(time.tv_sec()) + part(time.tv_usec()) / 1e6
-    };
-    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
 }

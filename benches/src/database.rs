@@ -4,14 +4,12 @@
 use std::time::Duration;
 
 use catalog::DatabaseConfig;
-use nix::time::ClockId;
-use nix::unistd::Pid;
 use secrecy::ExposeSecret as _;
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
+use crate::cpu::Cpu;
 use crate::error::Error;
-use crate::function::cpu;
 
 /// Server on which databases are made.
 pub(crate) struct Server {
@@ -21,7 +19,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn connect(url: &str) -> Result<Self, Error> {
-        let config = DatabaseConfig::from_url(url).map_err(|error| Error::Unexpected(error.to_string()))?;
+        let config = DatabaseConfig::from_url(url)?;
         let administrator = connect(&config).await?;
         Ok(Self { config, administrator })
     }
@@ -58,11 +56,6 @@ pub(crate) async fn connect(config: &DatabaseConfig) -> Result<Client, Error> {
     Ok(client)
 }
 
-/// The CPU clock of a server's process, which is on this machine.
-pub(crate) fn backend(pid: i32) -> Result<ClockId, Error> {
-    Ok(ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).map_err(std::io::Error::from)?)
-}
-
 /// CPU time so far of all processes that serve the observer's database, the observer's own left
 /// out.
 pub(crate) async fn of_others(observer: &Client) -> Result<Duration, Error> {
@@ -70,7 +63,7 @@ pub(crate) async fn of_others(observer: &Client) -> Result<Duration, Error> {
          AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
     let mut sum = Duration::ZERO;
     for row in observer.query(query, &[]).await? {
-        sum += cpu(backend(row.try_get(0)?)?)?;
+        sum += Cpu::of(row.try_get(0)?)?.so_far()?;
     }
     Ok(sum)
 }

@@ -1,109 +1,111 @@
 //! A function's process, as Lambda would start it.
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use nix::time::ClockId;
-use nix::unistd::Pid;
-use test_support::runtime_api::{Answer, RuntimeApi};
-use tokio::process::{Child, Command};
+use test_support::runtime_api::{Invoker, RuntimeApi};
+use test_support::template::Template;
 
+use crate::child::{Child, Program};
+use crate::contender::Contender;
 use crate::error::Error;
-use crate::template::Template;
 
 /// The longest that a function may take for an event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) type Variables = Vec<(String, String)>;
-
-/// Function as the template describes it.
-#[derive(Clone, Debug)]
-pub(crate) struct Function {
-    pub(crate) name: String,
-    pub(crate) variables: Variables,
+/// All functions of `template.yaml`, by the names of their binaries, with the variables of a
+/// deployment with an existing database.
+pub(crate) fn all() -> Result<Vec<Program>, Error> {
+    // A deployment with the ingest cannot leave it at its default.
+    let secret = ("DatabaseSecretArn", "arn:aws:secretsmanager:us-east-1:000000000000:secret:bench");
+    let template = Template::read([secret]).with_resources_by_name();
+    let described = template.functions().into_iter();
+    described
+        .map(|function| {
+            let program = Program::beside(&function.binary)?;
+            Ok(Program { variables: function.variables, is_function: true, ..program })
+        })
+        .collect()
 }
 
-impl Function {
-    /// All functions of `template.yaml`.
-    pub(crate) fn all() -> Result<Vec<Self>, Error> {
-        let functions = Template::read()?.functions()?;
-        Ok(functions.into_iter().map(|(name, variables)| Self { name, variables }).collect())
-    }
-
-    pub(crate) fn named(name: &str) -> Result<Self, Error> {
-        let found = Self::all()?.into_iter().find(|function| function.name == name);
-        found.ok_or_else(|| Error::Unexpected(format!("template.yaml has no function {name}")))
-    }
-
-    /// The binary, which is built into the directory of this program.
-    pub(crate) fn binary(&self) -> Result<PathBuf, Error> {
-        Ok(std::env::current_exe()?.with_file_name(&self.name))
-    }
+pub(crate) fn named(name: &str) -> Result<Program, Error> {
+    let found = all()?.into_iter().find(|function| function.name == name);
+    found.ok_or_else(|| format!("template.yaml has no function {name}").into())
 }
 
-pub(crate) fn repository() -> &'static Path {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().unwrap_or(manifest)
-}
-
-/// A process with nothing in its environment but what Lambda and the template give it.
+/// A function that has asked for its first event. Its process has nothing in its environment but
+/// what Lambda and its program give it.
 #[derive(Debug)]
 pub(crate) struct Environment {
     child: Child,
-    clock: ClockId,
-    pub(crate) spawned: Instant,
-    pub(crate) api: RuntimeApi,
+    api: RuntimeApi,
+    spawned: Instant,
+    /// Time from its spawn to its first poll, and CPU time until then.
+    pub(crate) to_poll: Duration,
+    pub(crate) cpu_to_poll: Duration,
+}
+
+/// Answer of a function to an event.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    pub(crate) body: Bytes,
+    /// Time since the function's spawn.
+    pub(crate) after: Duration,
+    /// CPU time of the event, with all that the function does up to its next poll, and of the
+    /// process since its spawn.
+    pub(crate) cpu: Duration,
+    pub(crate) whole_cpu: Duration,
 }
 
 impl Environment {
-    pub(crate) async fn start(mut command: Command, variables: &Variables) -> Result<Self, Error> {
-        let api = RuntimeApi::start("bench").await;
-        command
-            .env_clear()
-            .envs(lambda_variables())
-            .envs(variables.iter().map(|(name, value)| (name, value)))
-            .env("AWS_LAMBDA_RUNTIME_API", api.address())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .kill_on_drop(true);
-        let spawned = Instant::now();
-        let child = command.spawn().map_err(|error| {
-            Error::Unexpected(format!("{}: {error}", command.as_std().get_program().display()))
-        })?;
-        Ok(Self { clock: clock(&child)?, child, spawned, api })
+    pub(crate) fn invoker(&self) -> Invoker {
+        self.api.invoker.clone()
     }
 
-    /// Hands an event to the function and waits for its answer.
-    pub(crate) async fn invoke(&self, event: Bytes) -> Result<Answer, Error> {
-        let invocation = self.api.invoker.invoke(event, PATIENCE);
-        let answered = tokio::time::timeout(PATIENCE, invocation).await;
-        let late = |_| Error::Unexpected("the function does not answer".to_owned());
-        Ok(answered.map_err(late)??)
+    /// Waits until the function asks for its next event.
+    pub(crate) async fn polled(&mut self) -> Result<(), Error> {
+        self.api.polled().await?;
+        Ok(())
     }
 
     /// CPU time of all threads of the process so far, ended ones too.
     pub(crate) fn cpu(&self) -> Result<Duration, Error> {
-        cpu(self.clock)
-    }
-
-    pub(crate) async fn stop(mut self) -> Result<(), Error> {
-        Ok(self.child.kill().await?)
+        self.child.cpu()
     }
 }
 
-fn clock(child: &Child) -> Result<ClockId, Error> {
-    let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
-    let pid = pid.ok_or_else(|| Error::Unexpected("the process has ended".to_owned()))?;
-    Ok(ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).map_err(std::io::Error::from)?)
+impl Contender for Environment {
+    type Work = [u8];
+    type Answer = Answered;
+
+    async fn start(program: &Program) -> Result<Self, Error> {
+        let mut api = RuntimeApi::start("bench").await;
+        let of_lambda = lambda_variables(api.address()).map(|(name, value)| (name.to_owned(), value));
+        let variables = of_lambda.into_iter().chain(program.variables.iter().cloned()).collect();
+        let spawned = Instant::now();
+        let child = Child::start(&Program { variables, is_function: true, ..program.clone() })?;
+        let to_poll = api.polled().await? - spawned;
+        Ok(Self { cpu_to_poll: child.cpu()?, child, api, spawned, to_poll })
+    }
+
+    /// Hands an event to the function and waits for its answer and its next poll.
+    async fn send(&mut self, event: &[u8]) -> Result<Answered, Error> {
+        let before = self.cpu()?;
+        let invocation = self.api.invoker.invoke(Bytes::copy_from_slice(event), PATIENCE);
+        let answered = tokio::time::timeout(PATIENCE, invocation).await;
+        let answer = answered.map_err(|_| "the function does not answer")??;
+        self.polled().await?;
+        let whole_cpu = self.cpu()?;
+        let (after, cpu) = (answer.at - self.spawned, whole_cpu.saturating_sub(before));
+        Ok(Answered { body: answer.body, after, cpu, whole_cpu })
+    }
+
+    async fn stop(self) -> Result<(), Error> {
+        self.child.kill().await
+    }
 }
 
-pub(crate) fn cpu(clock: ClockId) -> Result<Duration, Error> {
-    Ok(Duration::from(clock.now().map_err(std::io::Error::from)?))
-}
-
-fn lambda_variables() -> [(&'static str, String); 10] {
+fn lambda_variables(api: String) -> [(&'static str, String); 11] {
     let path = std::env::var("PATH").unwrap_or_default();
     [
         ("PATH", path),
@@ -116,6 +118,7 @@ fn lambda_variables() -> [(&'static str, String); 10] {
         ("AWS_LAMBDA_FUNCTION_NAME", "bench".to_owned()),
         ("AWS_LAMBDA_FUNCTION_VERSION", "1".to_owned()),
         ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "512".to_owned()),
+        ("AWS_LAMBDA_RUNTIME_API", api),
     ]
 }
 
@@ -125,6 +128,14 @@ mod tests {
 
     #[test]
     fn functions_are_found_by_the_names_of_their_binaries() {
-        assert!(Function::named("mq-access").is_ok() && Function::named("other").is_err());
+        assert!(named("mq-access").is_ok() && named("other").is_err());
+    }
+
+    #[test]
+    fn functions_of_the_ingest_are_those_of_a_deployment_with_an_existing_database() {
+        let upsert = named("upsert").unwrap().variables;
+        let names: Vec<_> = upsert.iter().map(|(name, _)| name.as_str()).collect();
+        assert!(upsert.iter().any(|(name, value)| name == "DATABASE_SECRET_ARN" && !value.is_empty()));
+        assert!(!names.contains(&"DATABASE_HOST"), "AWS::NoValue leaves the variable out: {names:?}");
     }
 }

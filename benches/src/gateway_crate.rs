@@ -1,135 +1,120 @@
-//! The crate `rabbitmq` through `broker::Broker`, as mq-access uses it: ids, bodies and headers made
-//! for every message, every message measured, and units of work of the size that a request may
-//! have.
+//! The crates `rabbitmq` and `ibm-mq` through `mq::Broker`, as mq-access uses them. A get is a
+//! fetch and its commit, as a request's is: it takes one unit of work, and gives its messages in a
+//! response's form.
 
 use std::time::Duration;
 
-use broker::{Broker as _, Deadline};
-use lapin::uri::AMQPUri;
 use mq::{
-    Access, Ack, AckMode, Address, BatchCount, BrokerError, BrokerKind, ConsumeCommand, ContentSeed,
-    Credentials, Endpoint, Headers, MaxMessages, MessageSize, MqProps, Outgoing, Payload, ProduceCommand,
-    ProduceSource, QueueName, Selector, Tls, Transaction, WaitSeconds,
+    Access, Ack, AckMode, BackoutRule, Broker, ConsumeCommand, ContentSeed, Credentials, Deadline, Endpoint,
+    Headers, IdleRule, MqProps, Outgoing, Payload, ProduceCommand, ProduceSource, QueueName, Selector,
+    Transaction,
 };
-use rabbitmq::RabbitMq;
-use secrecy::SecretString;
 use tokio::sync::watch;
 
-use crate::cpu::Stopwatch;
+use crate::cpu::{Stopwatch, Took};
 use crate::error::Error;
-use crate::run::{Job, Run};
 
-/// Most messages that a request may take, and put.
-const MAX_FETCHED: u32 = 10_000;
-const MAX_PRODUCED: u32 = 100_000;
-/// More than any call fetches: what is compared is taking messages, not what an answer can carry.
+/// More than any call fetches: taking messages is compared, and not what an answer can carry.
 const PLENTY: usize = 1 << 30;
-const CONNECTIONS: usize = 5;
-const BODY_BYTES: i64 = 1024;
 
-pub(crate) async fn run(url: &str, job: Job, queue: &str, messages: u32) -> Result<Run, Error> {
-    let access = access(url)?;
-    let queue = QueueName::try_from(queue.to_owned()).map_err(Error::Unexpected)?;
-    let rabbit = RabbitMq::new(CONNECTIONS);
-    // Opens the connection.
-    rabbit.depth(&access, &queue, soon()).await?;
-    match job {
-        Job::Produce => produce(&rabbit, &access, &queue, messages).await,
-        Job::Consume => consume(&rabbit, &access, &queue, messages).await,
+/// A broker, and what its messages are like.
+pub(crate) struct Client<B> {
+    pub(crate) broker: B,
+    pub(crate) access: Access,
+    pub(crate) payload: Payload,
+    pub(crate) props: MqProps,
+}
+
+impl<B: Broker> Client<B> {
+    /// Puts messages, at most so many at once.
+    pub(crate) async fn put(
+        &self,
+        queue: &str,
+        messages: u32,
+        at_once: u32,
+        transaction: Transaction,
+    ) -> Result<Took, Error> {
+        let queue = self.connected(queue).await?;
+        let stopwatch = Stopwatch::start()?;
+        let mut left = messages;
+        while left > 0 {
+            let count = left.min(at_once);
+            let outgoing = self.outgoing(count, transaction)?;
+            let confirmed = watch::Sender::new(0);
+            self.broker.produce(&self.access, &queue, &outgoing, 0, &confirmed, soon()).await?;
+            left -= count;
+        }
+        stopwatch.stop()
+    }
+
+    /// Gets and commits messages, at most so many in a unit of work.
+    pub(crate) async fn get(&self, queue: &str, messages: u32, unit: u32) -> Result<Took, Error> {
+        let queue = self.connected(queue).await?;
+        let stopwatch = Stopwatch::start()?;
+        let mut left = messages;
+        while left > 0 {
+            let command = command(left.min(unit))?;
+            let unit = self.broker.fetch(&self.access, &queue, &command, PLENTY, soon()).await?;
+            let got = u32::try_from(unit.consumed().messages.len()).unwrap_or(u32::MAX);
+            if got == 0 {
+                return Err(format!("{left} messages are missing").into());
+            }
+            unit.commit(soon()).await?;
+            left = left.saturating_sub(got);
+        }
+        stopwatch.stop()
+    }
+
+    async fn connected(&self, queue: &str) -> Result<QueueName, Error> {
+        let queue = QueueName::try_from(queue.to_owned())?;
+        self.broker.depth(&self.access, &queue, soon()).await?;
+        Ok(queue)
+    }
+
+    fn outgoing(&self, count: u32, transaction: Transaction) -> Result<Outgoing, Error> {
+        let command = ProduceCommand {
+            source: ProduceSource::Generated { count: bounded(count)?, payload: self.payload.clone() },
+            rate_limit_per_sec: None,
+            transaction,
+            props: self.props.clone(),
+            headers: Headers::default(),
+            warnings: Vec::new(),
+        };
+        let key = "0190b5a8-0000-7000-8000-000000000001";
+        Ok(Outgoing::new(&command, ContentSeed::new("tenant", key, "fingerprint", jiff::Timestamp::now())))
     }
 }
 
 fn soon() -> Deadline {
-    Deadline::after(Duration::from_secs(120))
+    Deadline::after(Duration::from_secs(300))
 }
 
-async fn produce(rabbit: &RabbitMq, access: &Access, queue: &QueueName, messages: u32) -> Result<Run, Error> {
-    let stopwatch = Stopwatch::start()?;
-    let mut left = messages;
-    while left > 0 {
-        let count = left.min(MAX_PRODUCED);
-        let outgoing = outgoing(count)?;
-        rabbit.produce(access, queue, &outgoing, 0, &watch::Sender::new(0), soon()).await?;
-        left -= count;
-    }
-    stopwatch.stop(messages)
-}
-
-async fn consume(rabbit: &RabbitMq, access: &Access, queue: &QueueName, messages: u32) -> Result<Run, Error> {
-    let stopwatch = Stopwatch::start()?;
-    let mut left = messages;
-    while left > 0 {
-        let command = command(left.min(MAX_FETCHED))?;
-        let unit = rabbit.fetch(access, queue, &command, PLENTY, soon()).await?;
-        let got = u32::try_from(unit.consumed().messages.len()).unwrap_or(u32::MAX);
-        if got == 0 {
-            return Err(Error::Unexpected(format!("{left} messages are missing")));
-        }
-        unit.commit(soon()).await?;
-        left = left.saturating_sub(got);
-    }
-    stopwatch.stop(messages)
-}
-
-fn outgoing(count: u32) -> Result<Outgoing, Error> {
-    let command = ProduceCommand {
-        source: ProduceSource::Generated {
-            count: BatchCount::try_from(i64::from(count)).map_err(|error| unexpected(&error))?,
-            payload: Payload::Random {
-                size: MessageSize::try_from(BODY_BYTES).map_err(|error| unexpected(&error))?,
-            },
-        },
-        rate_limit_per_sec: None,
-        transaction: Transaction::default(),
-        props: MqProps::default(),
-        headers: Headers::default(),
-        warnings: Vec::new(),
-    };
-    let key = "0190b5a8-0000-7000-8000-000000000001";
-    Ok(Outgoing::new(&command, ContentSeed::new("tenant", key, "fingerprint", jiff::Timestamp::now())))
-}
-
-fn command(max: u32) -> Result<ConsumeCommand, Error> {
+fn command(messages: u32) -> Result<ConsumeCommand, Error> {
     Ok(ConsumeCommand {
-        max_messages: MaxMessages::try_from(i64::from(max)).map_err(|error| unexpected(&error))?,
-        wait_seconds: WaitSeconds::try_from(0).map_err(|error| unexpected(&error))?,
+        max_messages: bounded(messages)?,
+        wait_seconds: bounded(0)?,
         mode: AckMode::Take(Ack::Commit),
         selector: Selector::default(),
         convert: false,
-        backout: mq::BackoutRule::default(),
+        backout: BackoutRule::default(),
         warnings: Vec::new(),
     })
 }
 
-fn unexpected(error: &impl ToString) -> Error {
-    Error::Unexpected(error.to_string())
+pub(crate) fn bounded<T: TryFrom<i64>>(number: u32) -> Result<T, Error> {
+    T::try_from(i64::from(number)).map_err(|_| format!("{number} is out of bounds").into())
 }
 
-fn access(url: &str) -> Result<Access, Error> {
-    let uri: AMQPUri = url.parse().map_err(|_| {
-        let detail = "AMQP_URL is not an AMQP URL".to_owned();
-        BrokerError::unsupported(detail)
-    })?;
-    let user = uri.authority.userinfo.username;
-    Ok(Access {
-        endpoint: Endpoint {
-            broker: BrokerKind::RabbitMq,
-            queue_manager: uri.vhost,
-            channel: None,
-            addresses: vec![Address { host: uri.authority.host, port: uri.authority.port }],
-            ccdt_url: None,
-            tls: Tls::Off,
-            user: Some(user.clone()),
-            password_ref: None,
-        },
-        credentials: Some(Credentials {
-            user,
-            password: SecretString::from(uri.authority.userinfo.password),
-        }),
+/// An endpoint, with the credentials of its user.
+pub(crate) fn access(endpoint: Endpoint, password: String) -> Access {
+    let user = endpoint.user.clone().unwrap_or_default();
+    Access {
+        endpoint,
+        credentials: Some(Credentials { user, password: password.into() }),
         trust_store: None,
         key_store: None,
         key_files: None,
-        idle: mq::IdleRule::default(),
+        idle: IdleRule::default(),
         secret_version: "1".to_owned(),
-    })
+    }
 }

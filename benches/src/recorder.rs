@@ -1,6 +1,5 @@
 //! Passes requests on to DynamoDB and keeps what they asked.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -14,7 +13,7 @@ use crate::error::Error;
 /// A call as the SDK sent it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Call {
-    /// Without the service's name and version.
+    /// Name without that of the service and its version.
     pub(crate) operation: String,
     pub(crate) body: Value,
 }
@@ -60,22 +59,11 @@ impl Recorder {
     /// Returns the calls since the recorder last forgot.
     pub(crate) fn calls(&self) -> Result<Vec<Call>, Error> {
         let calls = self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls
-            .iter()
-            .map(|(target, body)| {
-                Ok(Call { operation: operation(target).to_owned(), body: serde_json::from_slice(body)? })
-            })
-            .collect()
-    }
-
-    /// Counts the calls of each operation since the recorder last forgot.
-    pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
-        let calls = self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut counts = BTreeMap::new();
-        for (target, _) in calls.iter() {
-            *counts.entry(operation(target).to_owned()).or_default() += 1;
-        }
-        counts
+        let call = |(target, body): &(String, Bytes)| {
+            let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+            Ok(Call { operation, body: serde_json::from_slice(body)? })
+        };
+        calls.iter().map(call).collect()
     }
 
     /// The size of what was asked since it last forgot, without headers.
@@ -83,11 +71,6 @@ impl Recorder {
         let calls = self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls.iter().map(|(_, body)| body.len()).sum()
     }
-}
-
-/// Without the service's name and version.
-fn operation(target: &str) -> &str {
-    target.rsplit('.').next().unwrap_or_default()
 }
 
 async fn pass_on(upstream: &Upstream, request: Request<Bytes>) -> Response<Bytes> {
@@ -108,7 +91,7 @@ async fn pass_on(upstream: &Upstream, request: Request<Bytes>) -> Response<Bytes
     }
 }
 
-/// Without what belongs to one connection.
+/// Headers without those that belong to one connection.
 fn end_to_end(mut headers: HeaderMap) -> HeaderMap {
     for name in [header::HOST, header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
         headers.remove(name);

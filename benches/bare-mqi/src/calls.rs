@@ -1,6 +1,6 @@
-//! The calls, on the thread that connects. What holds for all of them: handles come from the same
-//! connection, structures carry their versions, and buffers are passed with their own lengths and
-//! outlive the call.
+//! The calls, on the thread that connects. In all of them, handles come from the same connection,
+//! structures carry their versions, and buffers are passed with their own lengths and outlive the
+//! call.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -44,6 +44,18 @@ impl Codes {
     }
 }
 
+/// Calls a function of the library with the connection's handle and these arguments, and returns
+/// its codes. Pointers among the arguments are those of values that outlive the call.
+macro_rules! call {
+    ($connection:ident.$verb:ident($($argument:expr),*)) => {{
+        let (connection, mut codes) = (&$connection, Codes::UNSET);
+        let library: &MqWrapper = &connection.library;
+        // SAFETY: as for all calls here.
+        unsafe { library.$verb(connection.handle, $($argument,)* &mut codes.0, &mut codes.1) };
+        codes
+    }};
+}
+
 impl Connection {
     pub(crate) fn open(
         library: &str,
@@ -75,30 +87,17 @@ impl Connection {
         Ok(Self { library, handle })
     }
 
-    fn functions(&self) -> &MqWrapper {
-        &self.library
-    }
-
     pub(crate) fn open_queue(&self, name: &str, options: MQLONG) -> Result<mq::MQHOBJ, Failed> {
         let mut od = structures::object(mq::MQOT_Q);
         fill(&mut od.ObjectName, name);
-        let (mut queue, mut codes) = (mq::MQHO_UNUSABLE_HOBJ, Codes::UNSET);
-        let options = options | mq::MQOO_FAIL_IF_QUIESCING;
-        // SAFETY: as all calls here.
-        unsafe {
-            self.functions().MQOPEN(self.handle, &mut od, options, &mut queue, &mut codes.0, &mut codes.1);
-        }
-        codes.check("MQOPEN").map(|()| queue)
+        let (mut queue, options) = (mq::MQHO_UNUSABLE_HOBJ, options | mq::MQOO_FAIL_IF_QUIESCING);
+        call!(self.MQOPEN(&mut od, options, &mut queue)).check("MQOPEN").map(|()| queue)
     }
 
     pub(crate) fn message_handle(&self) -> Result<mq::MQHMSG, Failed> {
         let options = structures::create_message_handle();
-        let (mut message, mut codes) = (mq::MQHM_UNUSABLE_HMSG, Codes::UNSET);
-        // SAFETY: as all calls here.
-        unsafe {
-            self.functions().MQCRTMH(self.handle, &options, &mut message, &mut codes.0, &mut codes.1);
-        }
-        codes.check("MQCRTMH").map(|()| message)
+        let mut message = mq::MQHM_UNUSABLE_HMSG;
+        call!(self.MQCRTMH(&options, &mut message)).check("MQCRTMH").map(|()| message)
     }
 
     pub(crate) fn set_property(
@@ -110,23 +109,9 @@ impl Connection {
     ) -> Result<(), Failed> {
         let (options, name) = (structures::set_property(), structures::name(name));
         let mut descriptor = structures::property_descriptor();
-        let mut codes = Codes::UNSET;
-        // SAFETY: as all calls here; name and value are only read.
-        unsafe {
-            self.functions().MQSETMP(
-                self.handle,
-                message,
-                &options,
-                &name,
-                &mut descriptor,
-                kind,
-                length_of(value),
-                value.as_ptr().cast_mut().cast(),
-                &mut codes.0,
-                &mut codes.1,
-            );
-        }
-        codes.check("MQSETMP")
+        // Name and value are only read.
+        let (length, value) = (length_of(value), value.as_ptr().cast_mut().cast());
+        call!(self.MQSETMP(message, &options, &name, &mut descriptor, kind, length, value)).check("MQSETMP")
     }
 
     pub(crate) fn put(
@@ -139,21 +124,10 @@ impl Connection {
         let mut options = structures::put_options();
         options.Options = mq::MQPMO_SYNCPOINT | mq::MQPMO_FAIL_IF_QUIESCING;
         options.OriginalMsgHandle = message;
-        let mut codes = Codes::UNSET;
-        // SAFETY: as all calls here; the body is only read.
-        unsafe {
-            self.functions().MQPUT(
-                self.handle,
-                queue,
-                std::ptr::from_mut(md).cast(),
-                &mut options,
-                length_of(body),
-                body.as_ptr().cast_mut().cast(),
-                &mut codes.0,
-                &mut codes.1,
-            );
-        }
-        codes.check("MQPUT")
+        let md = std::ptr::from_mut(md).cast();
+        // The body is only read.
+        let (length, body) = (length_of(body), body.as_ptr().cast_mut().cast());
+        call!(self.MQPUT(queue, md, &mut options, length, body)).check("MQPUT")
     }
 
     /// Gets the next message into the descriptor, the handle and the buffer, and says how long its
@@ -168,21 +142,9 @@ impl Connection {
         let mut options = structures::get_options();
         options.Options = mq::MQGMO_SYNCPOINT | mq::MQGMO_FAIL_IF_QUIESCING | mq::MQGMO_PROPERTIES_IN_HANDLE;
         options.MsgHandle = message;
-        let (mut length, mut codes) = (0, Codes::UNSET);
-        // SAFETY: as all calls here.
-        unsafe {
-            self.functions().MQGET(
-                self.handle,
-                queue,
-                std::ptr::from_mut(md).cast(),
-                &mut options,
-                length_of(body),
-                body.as_mut_ptr().cast(),
-                &mut length,
-                &mut codes.0,
-                &mut codes.1,
-            );
-        }
+        let (md, size, body) = (std::ptr::from_mut(md).cast(), length_of(body), body.as_mut_ptr().cast());
+        let mut length = 0;
+        let codes = call!(self.MQGET(queue, md, &mut options, size, body, &mut length));
         codes.check("MQGET").map(|()| usize::try_from(length).unwrap_or_default())
     }
 
@@ -198,23 +160,18 @@ impl Connection {
             options.ReturnedName.VSBufSize = length_of(&name);
             let any = structures::name("%");
             let mut descriptor = structures::property_descriptor();
-            let (mut kind, mut length, mut codes) = (mq::MQTYPE_AS_SET, 0, Codes::UNSET);
-            // SAFETY: as all calls here.
-            unsafe {
-                self.functions().MQINQMP(
-                    self.handle,
-                    message,
-                    &mut options,
-                    &any,
-                    &mut descriptor,
-                    &mut kind,
-                    length_of(&value),
-                    value.as_mut_ptr().cast(),
-                    &mut length,
-                    &mut codes.0,
-                    &mut codes.1,
-                );
-            }
+            let (mut kind, mut length) = (mq::MQTYPE_AS_SET, 0);
+            let (size, buffer) = (length_of(&value), value.as_mut_ptr().cast());
+            let codes = call!(self.MQINQMP(
+                message,
+                &mut options,
+                &any,
+                &mut descriptor,
+                &mut kind,
+                size,
+                buffer,
+                &mut length
+            ));
             if codes.1 == mq::MQRC_PROPERTY_NOT_AVAILABLE {
                 return Ok(all);
             }
@@ -226,10 +183,7 @@ impl Connection {
     }
 
     pub(crate) fn commit(&self) -> Result<(), Failed> {
-        let mut codes = Codes::UNSET;
-        // SAFETY: as all calls here.
-        unsafe { self.functions().MQCMIT(self.handle, &mut codes.0, &mut codes.1) };
-        codes.check("MQCMIT")
+        call!(self.MQCMIT()).check("MQCMIT")
     }
 }
 
@@ -241,7 +195,7 @@ fn first(buffer: &[u8], length: MQLONG) -> &[u8] {
 impl Drop for Connection {
     fn drop(&mut self) {
         let mut codes = Codes::UNSET;
-        // SAFETY: as all calls here; nobody uses the handle afterwards.
+        // SAFETY: as for all calls here; nobody uses the handle afterwards.
         unsafe { self.library.MQDISC(&mut self.handle, &mut codes.0, &mut codes.1) };
     }
 }

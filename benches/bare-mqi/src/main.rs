@@ -1,6 +1,6 @@
 //! Puts or gets messages by the calls that the crate `ibm-mq` makes, one after another on one
-//! thread: `bare-mqi put|get QUEUE UNIT`, with `UNIT` messages a unit of work. `benches/src/mq`
-//! starts it, and reads what it prints.
+//! thread, as a line of its input says: `put QUEUE UNIT` or `get QUEUE UNIT`, with `UNIT` messages
+//! to a unit of work. `benches/src/mq` starts it, and reads what it prints.
 //!
 //! Around the calls it does what no caller of the MQI can leave out: it takes each message that it
 //! got out of the call's buffers, and has all of a unit of work until that is committed. It uses
@@ -13,20 +13,21 @@ mod calls;
 #[allow(dead_code, reason = "it has those of all structures that the crate uses")]
 mod structures;
 
-use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use libmqm_sys::{self as mq, MQLONG};
-use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::ClockId;
 
 use crate::calls::{Connection, Failed, Property};
 
 type Error = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Error> {
-    let mut arguments = std::env::args().skip(1);
-    let mut argument = || arguments.next().ok_or("usage: bare-mqi put|get QUEUE UNIT");
-    let (job, queue, unit) = (argument()?, argument()?, argument()?.parse()?);
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    let mut words = line.split_whitespace();
+    let mut word = || words.next().ok_or("usage: put|get QUEUE UNIT, as a line of input");
+    let (job, queue, unit) = (word()?, word()?, word()?.parse()?);
     let messages = variable("MESSAGES")?.parse()?;
     let connection = Connection::open(
         &variable("IBM_MQ_LIBRARY")?,
@@ -35,14 +36,14 @@ fn main() -> Result<(), Error> {
         &variable("CONN_NAME")?,
         (&variable("MQ_USER")?, &variable("MQ_PASSWORD")?),
     )?;
-    let (started, before) = (Instant::now(), cpu_seconds()?);
-    match job.as_str() {
-        "put" => put(&connection, &queue, unit, messages)?,
-        "get" => get(&connection, &queue, unit, messages)?,
-        _ => return Err("the first argument is put or get".into()),
+    let (started, before) = (Instant::now(), cpu()?);
+    match job {
+        "put" => put(&connection, queue, unit, messages)?,
+        "get" => get(&connection, queue, unit, messages)?,
+        _ => return Err("the first word is put or get".into()),
     }
-    let (seconds, cpu) = (started.elapsed().as_secs_f64(), cpu_seconds()? - before);
-    println!(r#"{{"messages":{messages},"seconds":{seconds},"cpu_seconds":{cpu}}}"#);
+    let (seconds, cpu) = (started.elapsed().as_secs_f64(), (cpu()? - before).as_secs_f64());
+    println!(r#"{{"seconds":{seconds},"cpu_seconds":{cpu}}}"#);
     Ok(())
 }
 
@@ -92,7 +93,7 @@ fn get(connection: &Connection, queue: &str, unit: u32, messages: u32) -> Result
         if (index + 1) % unit == 0 || index + 1 == messages {
             connection.commit()?;
             if !kept.iter().all(is_whole) {
-                return Err(Wrong.into());
+                return Err("a message is not as it was put".into());
             }
             kept.clear();
         }
@@ -117,25 +118,9 @@ fn is_whole(message: &Kept) -> bool {
 const BODY: usize = 1024;
 const KEY: &str = "0190b5a8-0000-7000-8000-000000000001";
 
-#[derive(Debug)]
-struct Wrong;
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a message is not as it was put")
-    }
-}
-
-impl std::error::Error for Wrong {}
-
-/// User and system time of this process.
-fn cpu_seconds() -> Result<f64, Error> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
-    let seconds = |time: nix::sys::time::TimeVal| {
-        f64::from(u32::try_from(time.tv_sec()).unwrap_or(u32::MAX))
-            + f64::from(u32::try_from(time.tv_usec()).unwrap_or_default()) / 1e6
-    };
-    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
+/// User and system time of this process, all threads together.
+fn cpu() -> Result<Duration, Error> {
+    Ok(ClockId::CLOCK_PROCESS_CPUTIME_ID.now()?.into())
 }
 
 /// The length of a buffer as a call takes it.

@@ -1,8 +1,9 @@
-// node cut.mjs FILE: cuts a catalogue in gzip into chunks as the chunker does, with what programs in Node.js take for that. It goes over
-// the catalogue twice and tells what the second time took.
+// node cut.mjs: takes paths of catalogues in gzip, a line each, and cuts them into chunks as the chunker does, with what programs in Node.js
+// take for that. It goes over each twice and tells what the second time took.
 
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
@@ -99,11 +100,13 @@ async function cut(payload) {
   return found;
 }
 
-const payload = readFileSync(process.argv[2]);
-await cut(payload);
-const cpu = process.cpuUsage();
-const started = performance.now();
-const { bytes, items } = await cut(payload);
-const seconds = (performance.now() - started) / 1000;
-const { user, system } = process.cpuUsage(cpu);
-console.log(JSON.stringify({ bytes, items, seconds, cpu_seconds: (user + system) / 1e6 }));
+for await (const path of createInterface({ input: process.stdin })) {
+  const payload = readFileSync(path);
+  await cut(payload);
+  const cpu = process.cpuUsage();
+  const started = performance.now();
+  const { bytes, items } = await cut(payload);
+  const seconds = (performance.now() - started) / 1000;
+  const { user, system } = process.cpuUsage(cpu);
+  console.log(JSON.stringify({ bytes, items, seconds, cpu_seconds: (user + system) / 1e6 }));
+}

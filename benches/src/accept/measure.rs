@@ -1,8 +1,7 @@
 //! The measured process: the function's code as its `main` wires it, and a client of S3 that puts
 //! the same bytes.
 
-use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
@@ -11,21 +10,17 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use futures_util::{StreamExt as _, stream};
 use lambda_http::http::Method;
 use lambda_http::{Body, Request};
-use nix::time::ClockId;
 use product_ingest::{PRODUCTS, ProductIngest};
 use runtime::Sdk;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::failed;
+use crate::contender::serve;
+use crate::cpu::{Stopwatch, Took};
 use crate::error::Error;
-use crate::function::cpu;
 use crate::ingest::catalogue::gzip;
-use crate::ingest::unexpected;
 
-/// Items of the catalogues: some products, and as many as most requests bring.
-const SIZES: [u32; 2] = [100, 5000];
 /// Requests that only warm up.
 const WARM_UP: u32 = 20;
 /// Requests at once where as many are to be answered as possible.
@@ -34,8 +29,8 @@ const AT_ONCE: usize = 8;
 /// The key of the local stack's first tenant.
 const API_KEY: &str = "local-dev-key-a";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
     /// An accept, from the event to its 202.
     Accept,
     /// The put that an accept makes, and nothing else.
@@ -45,7 +40,6 @@ pub(super) enum Kind {
 /// All requests of a kind and size.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Measured {
-    pub(super) items: u32,
     pub(super) bytes: u32,
     /// Costs of requests one after the other, an accept and a put in turn, in seconds.
     pub(super) pairs: Vec<Pair>,
@@ -56,29 +50,23 @@ pub(crate) struct Measured {
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Pair {
-    pub(super) accept: Cost,
-    pub(super) put: Cost,
+    pub(super) accept: Took,
+    pub(super) put: Took,
 }
 
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Cost {
-    pub(super) seconds: f64,
-    pub(super) cpu_seconds: f64,
-}
-
-pub(crate) async fn run(requests: u32, results: &Path) -> Result<(), Error> {
-    runtime::init_log("info");
-    let ingest =
-        ProductIngest::from_environment(super::FUNCTION).await.map_err(|error| unexpected(&error))?;
-    let bucket = std::env::var("PAYLOAD_BUCKET").map_err(|error| unexpected(&error))?;
+/// The contender's process, which gets the items of catalogues and the number of requests.
+pub(crate) async fn contend() -> Result<(), Error> {
+    telemetry::init("info");
+    let ingest = ProductIngest::from_environment(super::FUNCTION).await?;
+    let bucket = std::env::var("PAYLOAD_BUCKET")?;
     let s3 = Client::new(&Sdk::from_environment().await.objects());
-    let mut measured = Vec::new();
-    for items in SIZES {
-        let acceptance = Acceptance { ingest: &ingest, s3: &s3, bucket: &bucket, payload: gzip(items, 0)? };
-        measured.push(acceptance.measure(items, requests).await?);
-    }
-    std::fs::write(results, serde_json::to_vec(&measured)?)?;
-    Ok(())
+    serve(async |line: &str| {
+        let (items, requests) = line.split_once(' ').unwrap_or_default();
+        let payload = gzip(items.parse()?, 0)?;
+        let acceptance = Acceptance { ingest: &ingest, s3: &s3, bucket: &bucket, payload };
+        acceptance.measure(requests.parse()?).await
+    })
+    .await
 }
 
 struct Acceptance<'a> {
@@ -89,7 +77,7 @@ struct Acceptance<'a> {
 }
 
 impl Acceptance<'_> {
-    async fn measure(&self, items: u32, requests: u32) -> Result<Measured, Error> {
+    async fn measure(&self, requests: u32) -> Result<Measured, Error> {
         for _ in 0..WARM_UP {
             self.one(Kind::Accept).await?;
             self.one(Kind::Put).await?;
@@ -106,31 +94,30 @@ impl Acceptance<'_> {
             };
             pairs.push(pair);
         }
-        let accepts_at_once = self.at_once(Kind::Accept, requests).await?.as_secs_f64();
-        let puts_at_once = self.at_once(Kind::Put, requests).await?.as_secs_f64();
-        let bytes = u32::try_from(self.payload.len()).map_err(|error| unexpected(&error))?;
-        Ok(Measured { items, bytes, pairs, accepts_at_once, puts_at_once })
+        let accepts_at_once = self.at_once(Kind::Accept, requests).await?;
+        let puts_at_once = self.at_once(Kind::Put, requests).await?;
+        let bytes = u32::try_from(self.payload.len())?;
+        Ok(Measured { bytes, pairs, accepts_at_once, puts_at_once })
     }
 
-    async fn one(&self, kind: Kind) -> Result<Cost, Error> {
+    async fn one(&self, kind: Kind) -> Result<Took, Error> {
         let body = self.payload.clone();
-        let (started, before) = (Instant::now(), cpu(ClockId::CLOCK_PROCESS_CPUTIME_ID)?);
+        let stopwatch = Stopwatch::start()?;
         match kind {
             Kind::Accept => Box::pin(self.accept(body)).await?,
             Kind::Put => Box::pin(self.put(body)).await?,
         }
-        let seconds = started.elapsed().as_secs_f64();
-        let cpu_seconds = cpu(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.saturating_sub(before).as_secs_f64();
-        Ok(Cost { seconds, cpu_seconds })
+        stopwatch.stop()
     }
 
-    async fn at_once(&self, kind: Kind, requests: u32) -> Result<Duration, Error> {
+    /// Seconds that all requests take, eight at a time.
+    async fn at_once(&self, kind: Kind, requests: u32) -> Result<f64, Error> {
         let started = Instant::now();
         let mut all = stream::iter(0..requests).map(|_| self.one(kind)).buffer_unordered(AT_ONCE);
         while let Some(one) = all.next().await {
             one?;
         }
-        Ok(started.elapsed())
+        Ok(started.elapsed().as_secs_f64())
     }
 
     /// A new catalogue's request.
@@ -143,14 +130,9 @@ impl Acceptance<'_> {
             .header("idempotency-key", Uuid::new_v4().to_string())
             .header("x-inova-api-key", API_KEY)
             .header("x-inova-load-type", "delta")
-            .body(Body::Binary(body))
-            .map_err(|error| unexpected(&error))?;
+            .body(Body::Binary(body))?;
         let answer = self.ingest.handle(request).await;
-        if answer.status().as_u16() == 202 {
-            Ok(())
-        } else {
-            Err(Error::Unexpected(format!("not accepted: {answer:?}")))
-        }
+        if answer.status().as_u16() == 202 { Ok(()) } else { Err(format!("not accepted: {answer:?}").into()) }
     }
 
     /// Puts a body with everything that S3 is asked to do for a payload.
@@ -167,8 +149,7 @@ impl Acceptance<'_> {
             .if_none_match("*")
             .body(ByteStream::from(body))
             .send()
-            .await
-            .map(drop)
-            .map_err(failed)
+            .await?;
+        Ok(())
     }
 }

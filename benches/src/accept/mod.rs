@@ -1,96 +1,115 @@
-//! What taking a catalogue in costs: a request to `product-ingest` from its event to its 202,
-//! beside the put of its object alone.
+//! Cost of taking a catalogue in: a request to `product-ingest` from its event to its 202, beside
+//! the put of its object alone.
 
 pub(crate) mod measure;
-mod report;
-
-use std::path::Path;
-use std::process::Stdio;
 
 use aws_sdk_s3::Client;
-use aws_sdk_s3::error::DisplayErrorContext;
 use clap::Args;
-use runtime::Sdk;
-use tokio::process::Command;
 use uuid::Uuid;
 
+use crate::child::Program;
+use crate::contender::{Answering, Contender as _};
+use crate::cpu::Took;
 use crate::error::Error;
-use crate::function::Function;
-use measure::Measured;
+use crate::function;
+use crate::report::{Column, Report, count};
+use measure::{Measured, Pair};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Requests of each kind and size
     #[arg(long, env = "REQUESTS", default_value_t = 300)]
     requests: u32,
-    #[arg(long, env = "ACCESS_TABLE")]
-    access_table: String,
-    #[arg(long, env = "IDEMPOTENCY_TABLE")]
-    idempotency_table: String,
-    #[arg(long, env = "BATCHES_TABLE")]
-    batches_table: String,
 }
 
 const FUNCTION: &str = "product-ingest";
+/// Items of the catalogues: some products, and as many as most requests bring.
+const SIZES: [u32; 2] = [100, 5000];
+
+const ACCEPTS: &str = "202s a second";
+const ACCEPTS_AT_ONCE: &str = "eight at once";
+const PUTS_AT_ONCE: &str = "puts alone";
+const ACCEPT: &str = "ms to a 202";
+const PUT: &str = "ms of a put alone";
+const ADDED: &str = "added, ms";
+const CPU: &str = "CPU ms of a 202";
+const BEYOND: &str = "of that beyond the put";
+const COLUMNS: [Column; 10] = [
+    Column::median(ACCEPTS, 0),
+    Column::median(ACCEPTS_AT_ONCE, 0),
+    Column::median(PUTS_AT_ONCE, 0),
+    Column::median(ACCEPT, 1),
+    Column::late("p95", ACCEPT, 1),
+    Column::median(PUT, 1),
+    Column::late("p95", PUT, 1),
+    Column::median(ADDED, 1),
+    Column::median(CPU, 2),
+    Column::median(BEYOND, 2),
+];
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     // Not the stack's: it would tell the chunker of every payload, and that would work beside what
     // is measured.
     let bucket = format!("bench-{}", Uuid::new_v4().simple());
     let s3 = Client::new(&Sdk::from_environment().await.objects());
-    s3.create_bucket().bucket(&bucket).send().await.map_err(failed)?;
-    let measured = child(options, &bucket).await;
+    s3.create_bucket().bucket(&bucket).send().await?;
+    let measured = measure(options, &bucket).await;
     empty(&s3, &bucket).await?;
-    let measured = measured?;
-    #[expect(clippy::print_stdout, reason = "the report")]
-    {
-        println!("\n{}", report::table(&measured, options.requests));
-    }
+    measured?.print();
     Ok(())
 }
 
-/// The function's code in a process with the environment that the template gives it.
-async fn child(options: &Options, bucket: &str) -> Result<Vec<Measured>, Error> {
-    let results = tempfile::NamedTempFile::new()?;
-    let status = Command::new(std::env::current_exe()?)
-        .arg("accepts")
-        .arg(options.requests.to_string())
-        .arg(results.path())
-        .envs(Function::named(FUNCTION)?.variables)
-        .env("ACCESS_TABLE", &options.access_table)
-        .env("IDEMPOTENCY_TABLE", &options.idempotency_table)
-        .env("BATCHES_TABLE", &options.batches_table)
-        .env("PAYLOAD_BUCKET", bucket)
-        // It logs as the function does.
-        .stdout(Stdio::null())
-        .kill_on_drop(true)
-        .status()
-        .await?;
-    if !status.success() {
-        return Err(Error::Unexpected(format!("{FUNCTION}'s code failed ({status})")));
+/// Measures the function's code in a process with the environment that the template gives it.
+async fn measure(options: &Options, bucket: &str) -> Result<Report, Error> {
+    let requests = options.requests;
+    let variables = function::named(FUNCTION)?.variables;
+    let program = Program { variables, ..Program::own(FUNCTION, "accepts")? }
+        .inheriting(&["ACCESS_TABLE", "IDEMPOTENCY_TABLE", "BATCHES_TABLE"])?
+        .env("PAYLOAD_BUCKET", bucket);
+    let mut report = Report::new(format!("{requests} requests of each kind and size; medians."), &COLUMNS);
+    let mut contender = Answering::<Measured>::start(&program).await?;
+    for items in SIZES {
+        let measured = contender.send(&format!("{items} {requests}")).await?;
+        add(&mut report, items, &measured);
     }
-    read(results.path())
+    contender.stop().await?;
+    Ok(report)
 }
 
-fn read(path: &Path) -> Result<Vec<Measured>, Error> {
-    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+fn add(report: &mut Report, items: u32, measured: &Measured) {
+    let size = format!("{items} items, {:.0} KB of gzip", f64::from(measured.bytes) / 1e3);
+    let requests = count(measured.pairs.len());
+    let seconds: f64 = measured.pairs.iter().map(|pair| pair.accept.seconds).sum();
+    let rates = [
+        (ACCEPTS, requests / seconds),
+        (ACCEPTS_AT_ONCE, requests / measured.accepts_at_once),
+        (PUTS_AT_ONCE, requests / measured.puts_at_once),
+    ];
+    report.add("", &size, &rates);
+    for Pair { accept, put } in &measured.pairs {
+        let beyond = |of: fn(&Took) -> f64| (of(accept) - of(put)) * 1e3;
+        let costs = [
+            (ACCEPT, accept.seconds * 1e3),
+            (PUT, put.seconds * 1e3),
+            (ADDED, beyond(|took| took.seconds)),
+            (CPU, accept.cpu_seconds * 1e3),
+            (BEYOND, beyond(|took| took.cpu_seconds)),
+        ];
+        report.add("", &size, &costs);
+    }
 }
 
 async fn empty(s3: &Client, bucket: &str) -> Result<(), Error> {
     loop {
-        let listed = s3.list_objects_v2().bucket(bucket).send().await.map_err(failed)?;
+        let listed = s3.list_objects_v2().bucket(bucket).send().await?;
         let keys: Vec<_> = listed.contents().iter().filter_map(|object| object.key()).collect();
         if keys.is_empty() {
             break;
         }
         for key in keys {
-            s3.delete_object().bucket(bucket).key(key).send().await.map_err(failed)?;
+            s3.delete_object().bucket(bucket).key(key).send().await?;
         }
     }
-    s3.delete_bucket().bucket(bucket).send().await.map_err(failed)?;
+    s3.delete_bucket().bucket(bucket).send().await?;
     Ok(())
-}
-
-fn failed(error: impl std::error::Error) -> Error {
-    Error::Unexpected(format!("S3: {}", DisplayErrorContext(error)))
 }

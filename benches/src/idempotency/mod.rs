@@ -1,109 +1,116 @@
-//! What idempotency costs, beside Powertools for AWS Lambda: calls to DynamoDB and CPU time of a
+//! Costs of idempotency, beside Powertools for AWS Lambda: calls to DynamoDB and CPU time of a
 //! request that is new, of one that is replayed, and of one that brings another body under a used
 //! key.
 //!
 //! Each contender is a process that stays warm and has a way to the same table through a recorder
 //! of its own. They take turns, block by block.
 
-mod contender;
 pub(crate) mod ours;
-mod report;
-mod table;
 mod task;
-
-use std::time::Duration;
 
 use clap::Args;
 use runtime::Sdk;
 
+use crate::child::Program;
+use crate::contender::{Answering, Contender as _};
+use crate::cpu::Took;
 use crate::error::Error;
-use crate::idempotency::contender::{Contender, Who};
-use crate::idempotency::report::{Measured, report};
-use crate::idempotency::table::Table;
 use crate::idempotency::task::{Block, Job, Task};
 use crate::keys::Keys;
+use crate::recorder::Recorder;
+use crate::report::Goal::AtMost;
+use crate::report::{Column, Report, count};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// The DynamoDB that both use
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint: String,
+    /// The table that both use, with the key `pk`
+    #[arg(long, env = "IDEMPOTENCY_TABLE")]
+    table: String,
     /// Blocks of each kind for each contender
     #[arg(long, env = "ROUNDS", default_value_t = 10)]
     rounds: u32,
     /// Requests of a block
     #[arg(long, env = "REQUESTS", default_value_t = 200)]
     requests: usize,
-    /// The interpreter that has Powertools
-    #[arg(long, env = "BENCH_PYTHON", default_value = ".local/bench/python/bin/python")]
-    python: String,
 }
 
 /// Conflicts of a block: fewer, or the limit for them would be reached.
 const CONFLICTS: usize = 20;
 
-pub(crate) async fn run(options: &Options) -> Result<(), Error> {
-    let dynamodb = aws_sdk_dynamodb::Client::new(Sdk::from_environment().await.standard());
-    let table = Table::create(dynamodb).await?;
-    let measured = measure(options, &Task::new(table.name())?).await;
-    table.delete().await?;
-    #[expect(clippy::print_stdout, reason = "the report")]
-    {
-        println!("\n{}", report(&measured?, options.rounds, options.requests));
-    }
-    Ok(())
-}
+const OURS: &str = "IntegraHub";
+const CALLS: &str = "calls";
+const PUTS: &str = "PutItem";
+const UPDATES: &str = "UpdateItem";
+const SENT: &str = "sent, B";
+const CPU: &str = "CPU µs";
+const COLUMNS: [Column; 7] = [
+    // Over all blocks, so that one call too many anywhere shows.
+    Column::mean(CALLS),
+    Column::mean(PUTS),
+    Column::mean(UPDATES),
+    Column::median(SENT, 0),
+    Column::median(CPU, 0),
+    Column::spread(CPU),
+    Column::times("IntegraHub / it", CPU, OURS)
+        .decimals(3)
+        .goals(&[("new, Powertools", AtMost(0.2)), ("replayed, Powertools", AtMost(0.2))]),
+];
 
-async fn measure(options: &Options, task: &Task) -> Result<Vec<Measured>, Error> {
+pub(crate) async fn run(options: &Options) -> Result<(), Error> {
+    let Options { endpoint, table, rounds, requests } = options;
+    let task = serde_json::to_string(&Task::new(table)?)?;
     let mut keys = Keys::new();
     let mut contenders = Vec::new();
-    for who in Who::ALL {
-        contenders.push(Contender::start(who, &options.endpoint, &options.python, task).await?);
+    for program in
+        [Program::own(OURS, "claims")?, Program::python("Powertools", "bench/python", "with_powertools.py")]
+    {
+        let recorder = Recorder::start(endpoint).await;
+        let program = program
+            .arg(&task)
+            .env("AWS_ENDPOINT_URL", recorder.url())
+            .env("AWS_LAMBDA_FUNCTION_NAME", "bench");
+        contenders.push((program.name.clone(), recorder, Answering::<Took>::start(&program).await?));
     }
-    let mut measured = Vec::new();
+    let mut report = Report::new(
+        format!(
+            "A request of 1 KiB, a response of 300 B; medians of {rounds} blocks of {requests} requests, and means of \
+             the calls."
+        ),
+        &COLUMNS,
+    );
     // The first round only warms up.
-    for round in 0..=options.rounds {
+    for round in 0..=*rounds {
         contenders.rotate_left(1);
         let of_each: Vec<Vec<String>> =
-            contenders.iter().map(|_| (0..options.requests).map(|_| keys.next()).collect()).collect();
+            contenders.iter().map(|_| (0..*requests).map(|_| keys.next()).collect()).collect();
         for job in Job::ALL {
-            for (contender, keys) in contenders.iter_mut().zip(&of_each) {
+            for ((name, recorder, contender), keys) in contenders.iter_mut().zip(&of_each) {
                 let keys = keys.iter().take(if job == Job::Conflict { CONFLICTS } else { usize::MAX });
-                let one = contender.take(&Block { job, keys: keys.cloned().collect() }).await?;
-                progress(round, &one);
+                let block = Block { job, keys: keys.cloned().collect() };
+                recorder.forget();
+                let took = contender.send(&serde_json::to_string(&block)?).await?;
+                let calls = recorder.calls()?;
+                let of = |operation| calls.iter().filter(|call| call.operation == operation).count();
+                let each = |number| number / count(block.keys.len());
+                let values = [
+                    (CALLS, each(count(calls.len()))),
+                    (PUTS, each(count(of(PUTS)))),
+                    (UPDATES, each(count(of(UPDATES)))),
+                    (SENT, each(count(recorder.bytes()))),
+                    (CPU, each(took.cpu_seconds * 1e6)),
+                ];
                 if round > 0 {
-                    measured.push(one);
+                    report.tell(job.name(), name, &values);
                 }
             }
         }
     }
-    Ok(measured)
-}
-
-#[expect(clippy::print_stderr, reason = "it takes a while")]
-fn progress(round: u32, one: &Measured) {
-    let Measured { who, job, requests, cpu, .. } = one;
-    let round = if round == 0 { "warm-up ".to_owned() } else { format!("round {round:>2}") };
-    let cpu = report::micros(*cpu, *requests);
-    eprintln!("{round}  {:<10}  {:<10}  {cpu:>6.0} µs of CPU a request", job.name(), who.name());
-}
-
-/// Prefix of the line that a contender writes at the end of a block, among those of its log.
-const ANSWER: &str = "cpu ";
-
-fn answer(line: &str) -> Option<Duration> {
-    line.strip_prefix(ANSWER)?.trim().parse().ok().map(Duration::from_nanos)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_are_told_from_the_log() {
-        assert_eq!(answer("cpu 1500\n"), Some(Duration::from_nanos(1500)));
-        for other in ["{\"level\":\"INFO\"}", "cpu", "cpu soon"] {
-            assert_eq!(answer(other), None, "{other}");
-        }
+    for (_, _, contender) in contenders {
+        contender.stop().await?;
     }
+    report.print();
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! What contenders are told, as lines of JSON.
+//! The contenders' task and their blocks of work, in JSON.
 
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ fn order(quantity: u32) -> Result<String, Error> {
     });
     pad(&mut body, "note", BODY);
     let body = serde_json::to_string(&body)?;
-    if body.len() == BODY { Ok(body) } else { Err(Error::Unexpected("the body has another size".to_owned())) }
+    if body.len() == BODY { Ok(body) } else { Err("the body has another size".into()) }
 }
 
 /// Adds a text that brings it to that many bytes.

@@ -10,22 +10,13 @@ use ingestion::payload::{LoadType, MediaType, PayloadMetadata};
 use ingestion::product::{CnpjAccess, ItemRules, PartialPolicy};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use tempfile::NamedTempFile;
 use uuid::Uuid;
 
-use super::unexpected;
 use crate::error::Error;
 
 /// Returns one edition of the catalogue; with the next one, every product changes.
 pub(crate) fn edition(items: u32, edition: u32) -> Catalogue {
     Catalogue { items, edition, newer: 1000, ..Catalogue::default() }
-}
-
-/// Writes the catalogue's first edition as clients send it: one array, in gzip.
-pub(super) fn file(items: u32) -> Result<NamedTempFile, Error> {
-    let mut file = NamedTempFile::new()?;
-    file.write_all(&gzip(items, 0)?)?;
-    Ok(file)
 }
 
 /// An edition as clients send it.
@@ -52,16 +43,16 @@ pub(crate) fn new_batch(received_at: Timestamp) -> NewBatch {
         received_at,
         checksum: None,
         trace_id: "bench".to_owned(),
-        partial: ingestion::product::PartialPolicy::Warn,
+        partial: PartialPolicy::Warn,
         source: None,
     };
     let payload_uri = format!("s3://bench/{}", metadata.key());
     NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any }
 }
 
-/// Returns the rules that items are judged by: the time zone is the one that template.yaml has
-/// where nothing else is said.
+/// Rules that items are judged by: the time zone is the one that template.yaml has where nothing
+/// else is said.
 pub(crate) fn rules() -> Result<ItemRules, Error> {
-    let zone = TimeZone::get("America/Sao_Paulo").map_err(|error| unexpected(&error))?;
+    let zone = TimeZone::get("America/Sao_Paulo")?;
     Ok(ItemRules { zone, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn })
 }

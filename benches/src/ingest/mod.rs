@@ -1,20 +1,23 @@
-//! What the product ingest costs: cutting a catalogue beside what no cutting can do without and
+//! Costs of the product ingest: cutting a catalogue beside what no cutting can do without and
 //! beside Node.js, and writing its products beside raw COPY.
 
 pub(crate) mod catalogue;
+pub(crate) mod chunks;
 pub(crate) mod cut;
-mod report;
 mod upsert;
 
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::io::Write as _;
 
 use clap::Args;
-use tokio::process::Command;
+use tempfile::NamedTempFile;
 
-use crate::contest;
+use crate::child::Program;
+use crate::contender::{Answering, once, turns};
 use crate::error::Error;
-use crate::ingest::cut::{Part, Pass};
-use crate::ingest::report::Cuts;
+use crate::ingest::cut::Pass;
+use crate::report::Goal::AtLeast;
+use crate::report::{Column, Report};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -24,86 +27,82 @@ pub(crate) struct Options {
     /// Runs of each contender
     #[arg(long, env = "ROUNDS", default_value_t = 5)]
     rounds: u32,
-    /// Directory of the program in Node.js, as scripts/bench-setup.sh installs it; where it is
-    /// missing, there is no such contender
-    #[arg(long, env = "BENCH_NODE_INGEST", default_value = ".local/bench/node-ingest")]
-    node: PathBuf,
     /// The server that writing is measured on, in databases of its own; with none, only cutting is
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     database_url: Option<String>,
 }
 
-/// Contender that goes over the payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Contender {
-    Rust(Part),
-    Node,
-}
+const PIPELINE: &str = "chunker's pipeline";
+const INFLATE: &str = "inflate alone";
+const PARSE: &str = "parse alone";
+const COMPRESS: &str = "compress alone";
+const HASHES: &str = "hashes alone";
+const NODE: &str = "Node.js";
+
+/// Contenders whose times add up.
+const SUMS: [(&str, &[&str]); 2] = [
+    ("inflate, parse, compress", &[INFLATE, PARSE, COMPRESS]),
+    ("the same and the hashes", &[INFLATE, PARSE, COMPRESS, HASHES]),
+];
+
+const RATE: &str = "MB/s of JSON";
+const CPU: &str = "CPU s";
+const COLUMNS: [Column; 5] = [
+    Column::median(RATE, 0),
+    Column::spread(RATE),
+    Column::median(CPU, 3),
+    Column::times("chunker / it", RATE, PIPELINE)
+        .goals(&[("inflate, parse, compress", AtLeast(0.8)), (NODE, AtLeast(4.0))]),
+    Column::of("CPU, it / chunker", CPU, PIPELINE).goals(&[("inflate, parse, compress", AtLeast(0.8))]),
+];
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
-    let payload = catalogue::file(options.items)?;
-    let cuts = compare(options, payload.path()).await?;
-    let gzip = payload.as_file().metadata()?.len();
-    show(&report::cutting(&cuts, options.items, gzip, options.rounds));
+    let mut payload = NamedTempFile::new()?;
+    payload.write_all(&catalogue::gzip(options.items, 0)?)?;
+    compare(options, &payload.path().display().to_string()).await?.print();
     if let Some(url) = &options.database_url {
-        let phases = upsert::measure(url, options.items, options.rounds).await?;
-        show(&report::writing(&phases, options.items, options.rounds));
+        upsert::measure(url, options.items, options.rounds).await?.print();
     }
     Ok(())
 }
 
-pub(crate) fn unexpected(error: &dyn std::error::Error) -> Error {
-    Error::Unexpected(error.to_string())
-}
-
-#[expect(clippy::print_stdout, reason = "the report")]
-fn show(table: &str) {
-    println!("\n{table}");
-}
-
-async fn compare(options: &Options, payload: &Path) -> Result<Cuts, Error> {
-    let script = options.node.join("cut.mjs");
-    let mut contenders: Vec<_> = Part::ALL.into_iter().map(Contender::Rust).collect();
-    if script.is_file() {
-        contenders.push(Contender::Node);
-    }
-    let mut cuts = Cuts::default();
-    for round in 0..options.rounds {
-        for contender in &contenders {
-            let pass = contender.go(payload, &script).await?;
-            if pass.items.is_some_and(|items| items != options.items) {
-                return Err(Error::Unexpected(format!("{contender:?} found {:?} items", pass.items)));
+async fn compare(options: &Options, payload: &str) -> Result<Report, Error> {
+    let Options { items, rounds, .. } = options;
+    let mut contenders = [
+        (PIPELINE, "pipeline"),
+        (INFLATE, "inflate"),
+        (PARSE, "parse"),
+        (COMPRESS, "compress"),
+        (HASHES, "hash"),
+    ]
+    .into_iter()
+    .map(|(name, part)| Ok(Program::own(name, "cut")?.arg(part)))
+    .collect::<Result<Vec<_>, Error>>()?;
+    contenders.extend(Program::node(NODE, ".local/bench/node-ingest/cut.mjs"));
+    let mut report = Report::new(
+        format!(
+            "{items} items, one array in gzip; medians of {rounds} rounds. The sums are those of a round."
+        ),
+        &COLUMNS,
+    );
+    for round in 0..*rounds {
+        let mut costs = HashMap::new();
+        for contender in turns(&contenders, round) {
+            let Pass { bytes, items: found, took } = once::<Answering<Pass>>(contender, payload).await?;
+            if found.is_some_and(|found| found != *items) {
+                return Err(format!("{} found {found:?} items", contender.name).into());
             }
-            progress(round, *contender, pass);
-            cuts.add(*contender, pass);
+            let megabytes = f64::from(bytes) / 1e6;
+            report.tell("", &contender.name, &[(RATE, megabytes / took.seconds), (CPU, took.cpu_seconds)]);
+            costs.insert(contender.name.as_str(), (megabytes, took));
         }
-        contenders.rotate_left(1);
+        for (name, parts) in SUMS {
+            let parts = || parts.iter().filter_map(|part| costs.get(part));
+            let megabytes = parts().map(|(megabytes, _)| *megabytes).fold(f64::NAN, f64::max);
+            let seconds: f64 = parts().map(|(_, took)| took.seconds).sum();
+            let cpu_seconds = parts().map(|(_, took)| took.cpu_seconds).sum();
+            report.add("", name, &[(RATE, megabytes / seconds), (CPU, cpu_seconds)]);
+        }
     }
-    Ok(cuts)
-}
-
-impl Contender {
-    async fn go(self, payload: &Path, script: &Path) -> Result<Pass, Error> {
-        let mut command = match self {
-            Self::Rust(part) => {
-                let mut command = contest::own("cut")?;
-                command.arg(part.name());
-                command
-            }
-            Self::Node => {
-                let mut command = Command::new("node");
-                command.arg(script);
-                command
-            }
-        };
-        command.arg(payload);
-        contest::run(command, &format!("{self:?}"), "cut").await
-    }
-}
-
-#[expect(clippy::print_stderr, reason = "it takes a while")]
-fn progress(round: u32, contender: Contender, pass: Pass) {
-    let Pass { seconds, cpu_seconds, .. } = pass;
-    let contender = format!("{contender:?}");
-    eprintln!("round {:>2}  {contender:<15}  {seconds:>6.3} s  {cpu_seconds:>6.3} s of CPU", round + 1);
+    Ok(report)
 }

@@ -1,68 +1,74 @@
-//! What PostgreSQL does for a row: `Database::write_chunk` beside raw binary COPY of the same rows
+//! Cost of a row to PostgreSQL: `Database::write_chunk` beside raw binary COPY of the same rows
 //! into a table of the same form. Each round has a database of its own.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use catalog::{Database, DatabaseConfig, NewBatch, Seal, SealedChunk, WriteOutcome};
+use catalog::{Database, DatabaseConfig, WriteOutcome};
 use futures_util::{SinkExt as _, TryStreamExt as _};
 use ingestion::batch::Changes;
-use ingestion::chunk::{Chunk, Generation, Plan, Planner};
+use ingestion::chunk::{Generation, Plan, decode};
 use ingestion::generate::Layout;
-use ingestion::product::{BatchStamp, ItemPlace};
+use ingestion::product::BatchStamp;
 use jiff::Timestamp;
 use tokio_postgres::Client;
 
-use super::catalogue::{edition, new_batch, rules};
-use super::unexpected;
-use crate::database::{Server, backend, connect};
+use super::catalogue::{edition, new_batch};
+use super::chunks::{Place, Stored, cut, seal};
+use crate::cpu::Cpu;
+use crate::database::{Server, connect};
 use crate::error::Error;
-use crate::function::cpu;
+use crate::report::Goal::AtMost;
+use crate::report::{Column, Report};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    Copy,
-    Fresh,
-    Unchanged,
-    /// Unchanged rows whose items come in another order than that of their keys.
-    Scattered,
-    Newer,
-}
+const COPY: &str = "raw binary COPY";
+const MICROS: &str = "µs of PostgreSQL's CPU a row";
+const WAL: &str = "WAL, B a row";
+const COLUMNS: [Column; 4] = [
+    Column::median(MICROS, 1),
+    Column::spread(MICROS),
+    Column::of("/ COPY", MICROS, COPY).goals(&[
+        ("fresh", AtMost(1.8)),
+        ("unchanged", AtMost(0.6)),
+        ("newer", AtMost(2.8)),
+    ]),
+    Column::median(WAL, 0).goals(&[("unchanged", AtMost(16.0))]),
+];
 
-impl Phase {
-    pub(super) const ALL: [Self; 5] =
-        [Self::Copy, Self::Fresh, Self::Unchanged, Self::Scattered, Self::Newer];
-}
-
-/// All rows once.
+/// Cost of all rows once: CPU time in µs, and bytes of WAL.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Measured {
-    pub(super) phase: Phase,
-    /// CPU time of the process that serves the connection.
-    pub(super) cpu: Duration,
-    /// Bytes.
-    pub(super) wal: u32,
+struct Cost {
+    micros: f64,
+    wal: f64,
+}
+
+/// Edition of the catalogue, in a batch that was received at this second of the round.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    second: i64,
+    edition: u32,
+    /// Place of an item in the catalogue by its place in the payload, of so many.
+    order: fn(u32, u32) -> u32,
 }
 
 /// Rows of a chunk and of a COPY.
 const CHUNK: u32 = 1000;
 
-pub(super) async fn measure(url: &str, items: u32, rounds: u32) -> Result<Vec<Measured>, Error> {
+pub(super) async fn measure(url: &str, items: u32, rounds: u32) -> Result<Report, Error> {
     let server = Server::connect(url).await?;
-    let mut measured = Vec::new();
-    for number in 1..=rounds {
+    let about = format!("{items} rows in chunks of {CHUNK}; medians of {rounds} rounds.");
+    let mut report = Report::new(about, &COLUMNS);
+    for _ in 0..rounds {
         let database = server.create().await?;
         let outcome = round(&database, items).await;
         server.drop(&database).await?;
-        for one in outcome? {
-            progress(number, one, items);
-            measured.push(one);
+        for (name, Cost { micros, wal }) in outcome? {
+            let items = f64::from(items);
+            report.tell("", name, &[(MICROS, micros / items), (WAL, wal / items)]);
         }
     }
-    Ok(measured)
+    Ok(report)
 }
 
-async fn round(config: &DatabaseConfig, items: u32) -> Result<[Measured; 5], Error> {
+async fn round(config: &DatabaseConfig, items: u32) -> Result<[(&'static str, Cost); 5], Error> {
     let bench = Bench { database: Database::new(config.clone()), observer: connect(config).await?, items };
     bench.database.migrate().await?;
     // Autovacuum comes when it likes, and what it writes would be counted.
@@ -70,14 +76,23 @@ async fn round(config: &DatabaseConfig, items: u32) -> Result<[Measured; 5], Err
          CREATE TABLE reference (LIKE products INCLUDING ALL) WITH (autovacuum_enabled = false)";
     bench.observer.batch_execute(tables).await?;
     let all = u64::from(items);
-    let fresh = bench.load(Phase::Fresh, 0, Changes { inserted: all, ..Changes::default() }).await?;
+    let (of_keys, none) = (|index, _| index, Changes { unchanged: all, ..Changes::default() });
+    let first = Load { second: 0, edition: 0, order: of_keys };
+    let fresh = bench.load(first, Changes { inserted: all, ..Changes::default() }).await?;
     bench.observer.batch_execute("ANALYZE products").await?;
     let copy = bench.copy().await?;
-    let none = Changes { unchanged: all, ..Changes::default() };
-    let unchanged = bench.load(Phase::Unchanged, 0, none).await?;
-    let scattered = bench.load(Phase::Scattered, 0, none).await?;
-    let newer = bench.load(Phase::Newer, 1, Changes { updated: all, ..Changes::default() }).await?;
-    Ok([copy, fresh, unchanged, scattered, newer])
+    let unchanged = bench.load(Load { second: 60, ..first }, none).await?;
+    // Its items come in another order than that of their keys.
+    let in_disorder = bench.load(Load { second: 120, order: scattered, ..first }, none).await?;
+    let next = Load { second: 180, edition: 1, ..first };
+    let newer = bench.load(next, Changes { updated: all, ..Changes::default() }).await?;
+    Ok([
+        (COPY, copy),
+        ("fresh", fresh),
+        ("unchanged", unchanged),
+        ("unchanged, items in another order than keys", in_disorder),
+        ("newer", newer),
+    ])
 }
 
 struct Bench {
@@ -87,18 +102,26 @@ struct Bench {
 }
 
 impl Bench {
-    /// Loads one edition of the catalogue, chunk by chunk, which must change what is `expected`.
-    async fn load(&self, phase: Phase, edition: u32, expected: Changes) -> Result<Measured, Error> {
-        let batch = batch(phase)?;
-        let chunks = chunks(&batch, phase, self.items, edition)?;
+    /// Loads the catalogue, chunk by chunk, which must change what is `expected`.
+    async fn load(&self, load: Load, expected: Changes) -> Result<Cost, Error> {
+        let received_at = Timestamp::from_second(1_800_000_000 + load.second)?;
+        let batch = new_batch(received_at);
+        let batch_id = batch.metadata.batch_id;
+        let place = Place::memory();
+        let mut payload = Stored(self.payload(load).into());
+        let cut = cut(BatchStamp::new(received_at, batch_id), &mut payload, &place).await?;
+        let mut chunks = Vec::new();
+        for chunk in &cut.chunks {
+            chunks.push(decode(&place.take(chunk.index).await?)?);
+        }
         self.database.begin_chunking(&batch, Plan::default()).await?;
-        self.database.seal(batch.metadata.batch_id, Generation::FIRST, &seal(&chunks, self.items)?).await?;
-        let clock = backend(self.writer().await?)?;
-        let (wal_before, cpu_before) = (self.wal().await?, cpu(clock)?);
+        self.database.seal(batch_id, Generation::FIRST, &seal(cut)).await?;
+        let cpu = Cpu::of(self.writer().await?)?;
+        let (wal_before, cpu_before) = (self.wal().await?, cpu.so_far()?);
         let mut changes = Changes::default();
         for chunk in &chunks {
             let WriteOutcome::Done { result, .. } = self.database.write_chunk(chunk).await? else {
-                return Err(Error::Unexpected("a chunk was written before".to_owned()));
+                return Err("a chunk was written before".into());
             };
             let of_chunk = result.changes();
             changes.inserted += of_chunk.inserted;
@@ -106,35 +129,43 @@ impl Bench {
             changes.unchanged += of_chunk.unchanged;
             changes.stale += of_chunk.stale;
         }
-        let (cpu_after, wal_after) = (cpu(clock)?, self.wal().await?);
+        let (cpu_after, wal_after) = (cpu.so_far()?, self.wal().await?);
         if changes != expected {
-            return Err(Error::Unexpected(format!("{phase:?} changed {changes:?}")));
+            return Err(format!("{load:?} changed {changes:?}").into());
         }
-        measured(phase, cpu_after.saturating_sub(cpu_before), wal_after - wal_before)
+        let micros = cpu_after.saturating_sub(cpu_before).as_secs_f64() * 1e6;
+        Ok(Cost { micros, wal: bytes(wal_after - wal_before)? })
+    }
+
+    fn payload(&self, load: Load) -> Vec<u8> {
+        let catalogue = edition(self.items, load.edition);
+        let item = |index| catalogue.item((load.order)(index, self.items), Layout::Array);
+        format!("[{}]", (0..self.items).map(item).collect::<Vec<_>>().join(",")).into_bytes()
     }
 
     /// Copies the rows that are there into the other table, as many at a time as a chunk has and in
     /// a chunk's order.
-    async fn copy(&self) -> Result<Measured, Error> {
+    async fn copy(&self) -> Result<Cost, Error> {
         let mut files = Vec::new();
         for first in (0..self.items).step_by(CHUNK.try_into().unwrap_or(usize::MAX)) {
             files.push(self.rows(first).await?);
         }
         let statement = self.observer.prepare("COPY reference FROM STDIN (FORMAT binary)").await?;
         let pid: i32 = self.observer.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?;
-        let clock = backend(pid)?;
-        let (wal_before, cpu_before) = (self.wal().await?, cpu(clock)?);
+        let cpu = Cpu::of(pid)?;
+        let (wal_before, cpu_before) = (self.wal().await?, cpu.so_far()?);
         let mut copied = 0;
         for file in files {
             let mut sink = Box::pin(self.observer.copy_in::<_, Bytes>(&statement).await?);
             sink.send(file).await?;
             copied += sink.as_mut().finish().await?;
         }
-        let (cpu_after, wal_after) = (cpu(clock)?, self.wal().await?);
+        let (cpu_after, wal_after) = (cpu.so_far()?, self.wal().await?);
         if copied != u64::from(self.items) {
-            return Err(Error::Unexpected(format!("{copied} rows were copied")));
+            return Err(format!("{copied} rows were copied").into());
         }
-        measured(Phase::Copy, cpu_after.saturating_sub(cpu_before), wal_after - wal_before)
+        let micros = cpu_after.saturating_sub(cpu_before).as_secs_f64() * 1e6;
+        Ok(Cost { micros, wal: bytes(wal_after - wal_before)? })
     }
 
     /// Returns one chunk's rows as COPY writes them.
@@ -162,37 +193,8 @@ impl Bench {
     }
 }
 
-fn measured(phase: Phase, cpu: Duration, wal: i64) -> Result<Measured, Error> {
-    Ok(Measured { phase, cpu, wal: u32::try_from(wal).map_err(|error| unexpected(&error))? })
-}
-
-fn batch(phase: Phase) -> Result<NewBatch, Error> {
-    // Received one after the other.
-    let second = match phase {
-        Phase::Copy | Phase::Fresh => 0,
-        Phase::Unchanged => 60,
-        Phase::Scattered => 120,
-        Phase::Newer => 180,
-    };
-    let received_at = Timestamp::from_second(1_800_000_000 + second).map_err(|error| unexpected(&error))?;
-    Ok(new_batch(received_at))
-}
-
-fn chunks(batch: &NewBatch, phase: Phase, items: u32, number: u32) -> Result<Vec<Chunk>, Error> {
-    let (catalogue, rules) = (edition(items, number), rules()?);
-    let stamp = BatchStamp::new(batch.metadata.received_at, batch.metadata.batch_id);
-    let mut planner = Planner::new(Plan::default(), stamp, Generation::FIRST);
-    let mut chunks = Vec::new();
-    for index in 0..items {
-        let source = if phase == Phase::Scattered { scattered(index, items) } else { index };
-        let item = catalogue.item(source, Layout::Array);
-        let place = ItemPlace { index: index.into(), offset: 0 };
-        let product =
-            rules.parse(place, item.as_bytes()).map_err(|error| Error::Unexpected(format!("{error:?}")))?;
-        chunks.extend(planner.push(product, index.into()));
-    }
-    chunks.extend(planner.finish());
-    Ok(chunks)
+fn bytes(of_wal: i64) -> Result<f64, Error> {
+    Ok(u32::try_from(of_wal)?.into())
 }
 
 /// Another place for each of `items` places, far from its neighbours'.
@@ -200,33 +202,4 @@ fn scattered(index: u32, items: u32) -> u32 {
     // A prime that divides no number of items which anybody measures, so all places are different.
     const STRIDE: u64 = 15_485_863;
     u32::try_from(u64::from(index) * STRIDE % u64::from(items.max(1))).unwrap_or(index)
-}
-
-fn seal(chunks: &[Chunk], items: u32) -> Result<Seal, Error> {
-    let sealed = |chunk: &Chunk| {
-        let cnpjs = chunk.cnpjs();
-        let first_cnpj = *cnpjs.first()?;
-        let uri = format!("s3://bench/{}", chunk.index());
-        Some(SealedChunk { index: chunk.index(), uri, items: chunk.items(), first_cnpj, cnpjs })
-    };
-    let empty = || Error::Unexpected("a chunk is empty".to_owned());
-    Ok(Seal {
-        payload_bytes: items.into(),
-        checksum: String::new(),
-        items_parsed: items.into(),
-        items_in_error: 0,
-        unreadable_keys: 0,
-        items_partial: 0,
-        errors_omitted: 0,
-        errors_uri: None,
-        chunks: chunks.iter().map(sealed).collect::<Option<_>>().ok_or_else(empty)?,
-    })
-}
-
-#[expect(clippy::print_stderr, reason = "it takes a while")]
-fn progress(round: u32, measured: Measured, items: u32) {
-    let Measured { phase, cpu, wal } = measured;
-    let phase = format!("{phase:?}");
-    let (cpu, wal) = (cpu.as_secs_f64() * 1e6 / f64::from(items), wal / items.max(1));
-    eprintln!("round {round:>2}  {phase:<9}  {cpu:>5.1} µs of CPU and {wal:>4} bytes of WAL a row");
 }

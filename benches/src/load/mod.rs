@@ -1,25 +1,25 @@
 //! A catalogue from its object in S3 to committed rows: the ingest's own code beside programs in
 //! Node.js and in Python that do the same with what one takes for it there.
 
-mod contender;
 pub(crate) mod ours;
-mod report;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use catalog::Database;
+use aws::Sdk;
+use catalog::{Database, DatabaseConfig};
 use clap::Args;
 use objects::Objects;
-use runtime::Sdk;
+use secrecy::ExposeSecret as _;
+use serde::{Deserialize, Serialize};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
+use crate::child::Program;
+use crate::contender::{Answering, Contender as _, turns};
+use crate::cpu::Took;
 use crate::database::{Server, connect, of_others};
 use crate::error::Error;
 use crate::ingest::catalogue::gzip;
-use crate::ingest::unexpected;
-use contender::{Contender, Loaded, Who};
+use crate::report::Goal::AtLeast;
+use crate::report::{Column, Report};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -29,13 +29,6 @@ pub(crate) struct Options {
     /// Runs of each contender
     #[arg(long, env = "ROUNDS", default_value_t = 5)]
     rounds: u32,
-    /// Directory of the program in Node.js, as scripts/bench-setup.sh installs it; where it is
-    /// missing, there is no such contender
-    #[arg(long, env = "BENCH_NODE_LOAD", default_value = ".local/bench/node-load")]
-    node: PathBuf,
-    /// The interpreter that has psycopg; where it is missing, there is no such contender
-    #[arg(long, env = "BENCH_PYTHON", default_value = ".local/bench/python/bin/python")]
-    python: PathBuf,
     /// The server, on which databases are made
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
     database_url: String,
@@ -44,59 +37,76 @@ pub(crate) struct Options {
     bucket: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Fresh,
-    Unchanged,
-    Newer,
+/// Cost of one catalogue from the first look at its object to the last commit.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Loaded {
+    items: u64,
+    /// Rows that were inserted or updated.
+    written: u64,
+    #[serde(flatten)]
+    took: Took,
+    peak_kilobytes: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Measured {
-    who: Who,
-    phase: Phase,
-    loaded: Loaded,
-    /// CPU time of the processes that serve the contender's connections.
-    postgres: Duration,
-}
+const OURS: &str = "IntegraHub";
+const RATE: &str = "rows/s";
+const CPU: &str = "CPU µs a row";
+const POSTGRES: &str = "of PostgreSQL";
+const ALL_CPU: &str = "of both";
+const PEAK: &str = "peak MB";
+const COLUMNS: [Column; 7] = [
+    Column::median(RATE, 0),
+    Column::spread(RATE),
+    Column::median(CPU, 1),
+    Column::median(POSTGRES, 1),
+    Column::median(PEAK, 0),
+    Column::times("IntegraHub / it", RATE, OURS).goals(&[
+        ("fresh, Node.js", AtLeast(3.0)),
+        ("fresh, Python", AtLeast(2.0)),
+        ("unchanged, Node.js", AtLeast(8.0)),
+        ("unchanged, Python", AtLeast(5.0)),
+    ]),
+    Column::of("CPU, it / IntegraHub", ALL_CPU, OURS),
+];
 
 /// Items of the catalogue that a contender gets first, which only warms up.
 const WARM_UP: u32 = 5000;
 
-/// All that a row says, whatever its spelling, as one number for the whole table.
+/// Sum over all that the rows say, whatever its spelling: a number for the whole table.
 const SUM: &str = "SELECT sum(hashtextextended(concat_ws('|', cnpj, shopid, productid, title, description, ean, brand, ncm, \
      category, imagelink, coalesce(color, '-'), price, pricepromo, wholesaleprice, trim_scale(quantity), trim_scale(size), \
      trim_scale(measure), trim_scale(wholesalemin), indice, source_created_at, source_updated_at, extra), 0))::text FROM products";
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
+    let Options { items, rounds, database_url, bucket } = options;
     let sdk = Sdk::from_environment().await;
-    let objects = Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), options.bucket.clone());
+    let objects = Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket.clone());
     // Not where payloads are, so nobody is told of them.
     let key = |name: &str| format!("bench/{}/{name}.json.gz", Uuid::new_v4().simple());
     let keys = Keys { warm_up: key("warm-up"), first: key("first"), second: key("second") };
     for (key, items, edition) in
-        [(&keys.warm_up, WARM_UP, 0), (&keys.first, options.items, 0), (&keys.second, options.items, 1)]
+        [(&keys.warm_up, WARM_UP, 0), (&keys.first, *items, 0), (&keys.second, *items, 1)]
     {
-        objects.put(key, gzip(items, edition)?).await.map_err(|error| unexpected(&error))?;
+        objects.put(key, gzip(items, edition)?).await?;
     }
-    let server = Server::connect(&options.database_url).await?;
-    let mut all = Vec::new();
-    let mut who = Who::ALL;
-    let mut sums = None;
-    for round in 1..=options.rounds {
-        for who in who {
-            let measured = measure(who, options, &server, &keys, &mut sums).await?;
-            for one in &measured {
-                report::progress(round, one);
-            }
-            all.extend(measured);
+    let mut contenders = vec![Program::own(OURS, "load-rows")?.arg("memory")];
+    contenders.extend(Program::node("Node.js", ".local/bench/node-load/load.mjs"));
+    contenders.push(Program::python("Python", "bench/python", "load.py"));
+    contenders.push(Program::own("by way of the bucket", "load-rows")?.arg("bucket"));
+    let about = format!("{items} items in one object; medians of {rounds} rounds.");
+    let mut comparison = Comparison {
+        server: Server::connect(database_url).await?,
+        keys,
+        items: *items,
+        sums: None,
+        report: Report::new(about, &COLUMNS),
+    };
+    for round in 0..*rounds {
+        for contender in turns(&contenders, round) {
+            comparison.measure(contender).await?;
         }
-        who.rotate_left(1);
     }
-    #[expect(clippy::print_stdout, reason = "the report")]
-    {
-        println!("\n{}", report::table(&all, options.items, options.rounds));
-    }
+    comparison.report.print();
     Ok(())
 }
 
@@ -106,68 +116,82 @@ struct Keys {
     second: String,
 }
 
-/// Measures one contender in a database of its own. Every contender must leave the same rows, which
-/// the first one puts into `sums`.
-async fn measure(
-    who: Who,
-    options: &Options,
-    server: &Server,
-    keys: &Keys,
-    sums: &mut Option<[String; 2]>,
-) -> Result<Vec<Measured>, Error> {
-    let config = server.create().await?;
-    let measured = async {
-        let observer = connect(&config).await?;
+struct Comparison {
+    server: Server,
+    keys: Keys,
+    items: u32,
+    /// Sums over the rows after the first edition and after the second, which every contender must
+    /// leave alike.
+    sums: Option<[String; 2]>,
+    report: Report,
+}
+
+impl Comparison {
+    /// Measures one contender in a database of its own.
+    async fn measure(&mut self, program: &Program) -> Result<(), Error> {
+        let config = self.server.create().await?;
+        let measured = self.measure_in(&config, program).await;
+        self.server.drop(&config).await?;
+        measured
+    }
+
+    async fn measure_in(&mut self, config: &DatabaseConfig, program: &Program) -> Result<(), Error> {
+        let observer = connect(config).await?;
         Database::new(config.clone()).migrate().await?;
         // Autovacuum comes when it likes.
         observer.batch_execute("ALTER TABLE products SET (autovacuum_enabled = false)").await?;
-        let Some(contender) = Contender::start(who, options, &config)? else { return Ok(Vec::new()) };
-        let items = options.items.into();
-        phases(who, contender, &observer, keys, items, sums).await
+        let DatabaseConfig { host, port, dbname, user, password, .. } = config;
+        let url =
+            format!("postgres://{user}:{}@{host}:{port}/{dbname}?sslmode=disable", password.expose_secret());
+        let program = program.clone().env("DATABASE_URL", url);
+        let mut contender = Answering::<Loaded>::start(&program).await?;
+        contender.send(&self.keys.warm_up).await?;
+        observer.batch_execute("TRUNCATE products").await?;
+        let first = self.load("fresh", &mut contender, &program, &observer).await?;
+        // As autovacuum would soon.
+        observer.batch_execute("ANALYZE products").await?;
+        self.load("unchanged", &mut contender, &program, &observer).await?;
+        let second = self.load("newer", &mut contender, &program, &observer).await?;
+        contender.stop().await?;
+        let found = [first, second];
+        if *self.sums.get_or_insert_with(|| found.clone()) == found {
+            return Ok(());
+        }
+        Err(format!("{} left other rows than the others", program.name).into())
     }
-    .await;
-    server.drop(&config).await?;
-    measured
-}
 
-async fn phases(
-    who: Who,
-    mut contender: Contender,
-    observer: &Client,
-    keys: &Keys,
-    items: u64,
-    sums: &mut Option<[String; 2]>,
-) -> Result<Vec<Measured>, Error> {
-    contender.load(&keys.warm_up).await?;
-    observer.batch_execute("TRUNCATE products").await?;
-    let mut measured = Vec::new();
-    let mut found = Vec::new();
-    for (phase, key, expected) in [
-        (Phase::Fresh, &keys.first, items),
-        (Phase::Unchanged, &keys.first, 0),
-        (Phase::Newer, &keys.second, items),
-    ] {
+    /// Loads an edition, and returns the sum over the rows afterwards.
+    async fn load(
+        &mut self,
+        phase: &str,
+        contender: &mut Answering<Loaded>,
+        program: &Program,
+        observer: &Client,
+    ) -> Result<String, Error> {
+        let key = if phase == "newer" { &self.keys.second } else { &self.keys.first };
         let before = of_others(observer).await?;
-        let loaded = contender.load(key).await?;
-        let postgres = of_others(observer).await?.saturating_sub(before);
-        if (loaded.items, loaded.written) != (items, expected) {
-            return Err(Error::Unexpected(format!("{} in {phase:?}: {loaded:?}", who.name())));
+        let loaded = contender.send(key).await?;
+        let postgres = of_others(observer).await?.saturating_sub(before).as_secs_f64();
+        let all = u64::from(self.items);
+        let expected = if phase == "unchanged" { 0 } else { all };
+        if (loaded.items, loaded.written) != (all, expected) {
+            return Err(format!("{}, {phase}: {loaded:?}", program.name).into());
         }
-        measured.push(Measured { who, phase, loaded, postgres });
-        if phase != Phase::Unchanged {
-            found.push(sum(observer).await?);
-        }
-        if phase == Phase::Fresh {
-            // As autovacuum would soon.
-            observer.batch_execute("ANALYZE products").await?;
-        }
-    }
-    contender.stop().await?;
-    let found: [String; 2] = found.try_into().unwrap_or_default();
-    if *sums.get_or_insert_with(|| found.clone()) == found {
-        Ok(measured)
-    } else {
-        Err(Error::Unexpected(format!("{} left other rows than the others", who.name())))
+        let Took { seconds, cpu_seconds } = loaded.took;
+        let items = f64::from(self.items);
+        let micros = |seconds: f64| seconds * 1e6 / items;
+        self.report.tell(
+            phase,
+            &program.name,
+            &[
+                (RATE, items / seconds),
+                (CPU, micros(cpu_seconds)),
+                (POSTGRES, micros(postgres)),
+                (ALL_CPU, micros(cpu_seconds + postgres)),
+                (PEAK, f64::from(loaded.peak_kilobytes) / 1000.0),
+            ],
+        );
+        sum(observer).await
     }
 }
 

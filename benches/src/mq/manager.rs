@@ -3,26 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::time::ClockId;
-use nix::unistd::Pid;
 use tempfile::TempDir;
 use test_support::built::{self, MQ_LIBRARY};
 use test_support::queue_manager::QueueManager;
 
 use super::QUEUE;
+use crate::child::Program;
+use crate::cpu::Cpu;
 use crate::error::Error;
-use crate::function::cpu;
 
 pub(super) const NAME: &str = "QM1";
 pub(super) const CHANNEL: &str = "BENCH.SVRCONN";
-pub(super) const CONN_NAME: &str = "localhost(1414)";
+const CONN_NAME: &str = "localhost(1414)";
 pub(super) const USER: &str = "bench";
 pub(super) const PASSWORD: &str = "bench";
 
 #[derive(Debug)]
 pub(super) struct Manager {
     daemon: QueueManager,
-    clock: ClockId,
+    cpu: Cpu,
     library: PathBuf,
     directory: TempDir,
 }
@@ -35,9 +34,8 @@ impl Manager {
         std::os::unix::fs::symlink(built::find(MQ_LIBRARY)?, &library)?;
         let daemon = QueueManager::start(directory.path(), NAME, CONN_NAME, &configured());
         let pid = daemon.id().and_then(|pid| i32::try_from(pid).ok());
-        let pid = pid.ok_or_else(|| Error::Unexpected("the queue manager has no process".to_owned()))?;
-        let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).map_err(std::io::Error::from)?;
-        Ok(Self { daemon, clock, library, directory })
+        let pid = pid.ok_or("the queue manager has no process")?;
+        Ok(Self { cpu: Cpu::of(pid)?, daemon, library, directory })
     }
 
     /// The stand-in's library, which has IBM's name.
@@ -45,17 +43,33 @@ impl Manager {
         &self.library
     }
 
-    /// Returns the directory of the sockets.
-    pub(super) fn directory(&self) -> &Path {
-        self.directory.path()
+    /// A contender with everything by which it finds the queue manager.
+    pub(super) fn given_to(&self, program: Program) -> Program {
+        let directory = self.directory.path().display().to_string();
+        program
+            .env("IBM_MQ_LIBRARY", self.library.display().to_string())
+            .env("LD_LIBRARY_PATH", directory.clone())
+            .env("MQM_STANDIN_DIR", directory)
+            .env("QUEUE_MANAGER", NAME)
+            .env("CHANNEL", CHANNEL)
+            .env("CONN_NAME", CONN_NAME)
+            .env("MQ_USER", USER)
+            .env("MQ_PASSWORD", PASSWORD)
     }
 
+    /// CPU time of the daemon so far.
     pub(super) fn cpu(&self) -> Result<Duration, Error> {
-        cpu(self.clock)
+        self.cpu.so_far()
     }
 
-    pub(super) fn depth(&self, queue: &str) -> u64 {
-        self.daemon.depth(queue)
+    /// # Errors
+    /// The queue does not have so many messages after this contender's run.
+    pub(super) fn expect(&self, queue: &str, messages: u32, who: &str) -> Result<(), Error> {
+        let depth = self.daemon.depth(queue);
+        if depth == u64::from(messages) {
+            return Ok(());
+        }
+        Err(format!("{who} left {depth} messages on {queue} instead of {messages}").into())
     }
 }
 

@@ -1,26 +1,29 @@
-//! What the crate `ibm-mq` adds to the library that it calls, beside the calls alone and beside
-//! IBM's own client in Python, over the stand-in for a queue manager; and what the library costs
-//! `mq-access` as it starts.
+//! Cost that the crate `ibm-mq` adds to the library that it calls, beside the calls alone and
+//! beside IBM's own client in Python, over the stand-in for a queue manager; and what the library
+//! costs `mq-access` as it starts.
 //!
 //! The stand-in takes the place of IBM's library in all contenders' processes, and of the queue
 //! manager. The wall-clock times are its own for the most part, so each process's CPU time is
 //! measured as well, and the queue manager's.
 
-mod contender;
-mod gateway_crate;
 mod manager;
-mod report;
-mod start;
 
-use clap::{Args, ValueEnum};
+use std::path::{Path, PathBuf};
 
-use crate::contest;
+use clap::Args;
+use connection_cap::ConnectionCap;
+use ibm_mq::{IbmMq, Settings};
+use mq::{Address, Base64Bytes, BrokerKind, Endpoint, MqProps, Payload, Persistence, Tls, Transaction};
+
+use crate::child::Program;
+use crate::contender::{Answering, Contender as _, once, serve, turns};
+use crate::cpu::Took;
 use crate::error::Error;
-use crate::run::Run;
-use contender::Contender;
-pub(crate) use contender::Contest;
-use manager::Manager;
-use report::Results;
+use crate::function::{self, Environment};
+use crate::gateway_crate::{Client, access, bounded};
+use crate::report::Goal::{AtLeast, AtMost};
+use crate::report::{Column, Report};
+use manager::{CHANNEL, Manager, NAME, PASSWORD, USER};
 
 /// The queue that all contenders use, one after another.
 const QUEUE: &str = "BENCH.QUEUE";
@@ -35,96 +38,140 @@ pub(crate) struct Options {
     rounds: u32,
     /// Starts of mq-access with the library, and without
     #[arg(long, env = "STARTS", default_value_t = 40)]
-    starts: usize,
-    /// The interpreter that has IBM's client
-    #[arg(long, env = "BENCH_MQ_PYTHON", default_value = ".local/mqm-standin/bin/python")]
-    python: String,
-}
-
-/// Work of a run: to put messages, or to get them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Job {
-    Put,
-    Get,
-}
-
-impl Job {
-    const ALL: [Self; 2] = [Self::Put, Self::Get];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Put => "put",
-            Self::Get => "get",
-        }
-    }
+    starts: u32,
 }
 
 /// Numbers of messages in a unit of work.
 const UNITS: [u32; 3] = [1, 10, 100];
 
-/// Cost of one run, in the contender's process and in the queue manager's.
-#[derive(Clone, Copy, Debug)]
-struct Taken {
-    run: Run,
-    manager_cpu_seconds: f64,
-}
+const OURS: &str = "IntegraHub";
+const RATE: &str = "messages/s";
+const CPU: &str = "CPU µs";
+const MANAGER_CPU: &str = "daemon's CPU µs";
+const COLUMNS: [Column; 6] = [
+    Column::median(RATE, 0),
+    Column::spread(RATE),
+    Column::times("IntegraHub / it", RATE, OURS).goals(&[("ibmmq (Python)", AtLeast(3.0))]),
+    Column::median(CPU, 1),
+    // Our layer should add a tenth at most.
+    Column::times("CPU, IntegraHub / it", CPU, OURS).goals(&[
+        ("put, 100 a unit, the same calls alone", AtMost(1.1)),
+        ("get, 100 a unit, the same calls alone", AtMost(1.1)),
+    ]),
+    Column::median(MANAGER_CPU, 1),
+];
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
+    let Options { messages, rounds, starts } = options;
     let manager = Manager::start()?;
-    let mut results = Results::default();
-    for round in 0..options.rounds {
+    let contenders = [
+        Program::own(OURS, "ibm-mq")?,
+        Program { name: "the same calls alone".to_owned(), ..Program::beside("bare-mqi")? },
+        Program::python("ibmmq (Python)", "mqm-standin", "with_ibmmq.py"),
+        // As a request has to.
+        Program::python("ibmmq, queue opened for each unit", "mqm-standin", "with_ibmmq.py").arg("reopen"),
+        // This costs it fewer calls than the others make.
+        Program::python("ibmmq, without properties", "mqm-standin", "with_ibmmq.py").arg("bare"),
+    ]
+    .map(|program| manager.given_to(program).env("MESSAGES", messages.to_string()));
+    let mut report = Report::new(
+        format!(
+            "{messages} messages of 1 KiB, nonpersistent, over the stand-in; medians of {rounds} rounds. CPU \
+             time is that of a message."
+        ),
+        &COLUMNS,
+    );
+    for round in 0..*rounds {
         for unit in UNITS {
-            for contender in contest::turns(&Contender::ALL, round) {
-                for job in Job::ALL {
-                    let taken = contend(options, &manager, contender, job, unit).await?;
-                    progress(round, contender, job, unit, taken.run);
-                    results.add(contender, job, unit, taken);
+            for contender in turns(&contenders, round) {
+                // A contender gets the messages that it has put, so that all get what they would
+                // have put.
+                for (job, left) in [("put", *messages), ("get", 0)] {
+                    let before = manager.cpu()?;
+                    let work = format!("{job} {QUEUE} {unit}");
+                    let took = once::<Answering<Took>>(contender, &work).await?;
+                    let manager_cpu = manager.cpu()?.saturating_sub(before).as_secs_f64();
+                    manager.expect(QUEUE, left, &contender.name)?;
+                    let micros = |seconds: f64| seconds * 1e6 / f64::from(*messages);
+                    report.tell(
+                        &format!("{job}, {unit} a unit"),
+                        &contender.name,
+                        &[
+                            (RATE, f64::from(*messages) / took.seconds),
+                            (CPU, micros(took.cpu_seconds)),
+                            (MANAGER_CPU, micros(manager_cpu)),
+                        ],
+                    );
                 }
             }
         }
     }
-    let starts = start::measure(manager.library(), options.starts).await?;
-    #[expect(clippy::print_stdout, reason = "the report")]
-    {
-        println!("\n{}", report::table(&results, &starts, options.messages, options.rounds));
-    }
+    let start = measure_starts(manager.library(), *starts).await?;
+    report.print();
+    start.print();
     Ok(())
 }
 
-/// A contender gets the messages that it has put, so that all get what they would have put.
-async fn contend(
-    options: &Options,
-    manager: &Manager,
-    contender: Contender,
-    job: Job,
-    unit: u32,
-) -> Result<Taken, Error> {
-    let before = manager.cpu()?;
-    let run = contender.run(options, manager, job, unit).await?;
-    let manager_cpu_seconds = (manager.cpu()? - before).as_secs_f64();
-    let expected = if job == Job::Put { options.messages } else { 0 };
-    let depth = manager.depth(QUEUE);
-    if depth != u64::from(expected) {
-        let detail = format!("{} left {depth} messages after a {}", contender.name(), job.name());
-        return Err(Error::Unexpected(detail));
+const TO_POLL: &str = "first poll ms";
+const WITHOUT: &str = "without the library";
+
+/// Compares the starts of `mq-access`, from its spawn to its first poll.
+async fn measure_starts(library: &Path, starts: u32) -> Result<Report, Error> {
+    const COLUMNS: [Column; 2] = [
+        Column::median(TO_POLL, 1),
+        Column::more("more", TO_POLL, WITHOUT).goals(&[("with the library", AtMost(2.0))]),
+    ];
+    let mut report = Report::new(format!("Spawn of mq-access; medians of {starts} starts."), &COLUMNS);
+    let kinds = [("with the library", library), (WITHOUT, Path::new("/opt/none/libmqm_r.so"))];
+    for round in 0..starts {
+        for (name, library) in turns(&kinds, round) {
+            let program = function::named("mq-access")?.env("IBM_MQ_LIBRARY", library.display().to_string());
+            let environment = Environment::start(&program).await?;
+            report.add("", name, &[(TO_POLL, environment.to_poll.as_secs_f64() * 1e3)]);
+            environment.stop().await?;
+        }
     }
-    Ok(Taken { run, manager_cpu_seconds })
+    Ok(report)
 }
 
-#[expect(clippy::print_stderr, reason = "it takes minutes")]
-fn progress(round: u32, contender: Contender, job: Job, unit: u32, run: Run) {
-    eprintln!(
-        "round {}  {} {:>3} a unit  {:<33}  {:>7.0} messages/s  {:>6.1} µs of CPU a message",
-        round + 1,
-        job.name(),
-        unit,
-        contender.name(),
-        run.rate(),
-        run.cpu_seconds * 1e6 / f64::from(run.messages),
-    );
+/// Environment of the contender in Rust.
+#[derive(Debug, Args)]
+pub(crate) struct Contest {
+    #[arg(long, env = "MESSAGES")]
+    messages: u32,
+    #[arg(long, env = "IBM_MQ_LIBRARY")]
+    library: PathBuf,
 }
 
-/// The contender that is this program: the crate, as mq-access calls it.
-pub(crate) async fn contend_as_crate(contest: &Contest) -> Result<(), Error> {
-    gateway_crate::run(contest).await?.print()
+/// The contender of the project: the crate `ibm-mq`.
+pub(crate) async fn contend(contest: &Contest) -> Result<(), Error> {
+    let endpoint = Endpoint {
+        broker: BrokerKind::IbmMq,
+        queue_manager: NAME.to_owned(),
+        channel: Some(CHANNEL.to_owned()),
+        addresses: vec![Address { host: "localhost".to_owned(), port: 1414 }],
+        ccdt_url: None,
+        tls: Tls::Off,
+        user: Some(USER.to_owned()),
+        password_ref: None,
+    };
+    let settings = Settings { library: contest.library.clone(), ..Settings::default() };
+    let client = Client {
+        broker: IbmMq::new(settings, ConnectionCap::new(1)),
+        access: access(endpoint, PASSWORD.to_owned()),
+        payload: Payload::Fixed { body: Base64Bytes(vec![0xa5; 1024]) },
+        props: MqProps { persistence: Persistence::Nonpersistent, ..MqProps::default() },
+    };
+    serve(async |line: &str| {
+        let [job, queue, unit] = line.split(' ').collect::<Vec<_>>().try_into().unwrap_or_default();
+        let unit = unit.parse().unwrap_or_default();
+        match job {
+            "put" => {
+                let transaction = Transaction { enabled: true, tx_size: bounded(unit)?, atomic: true };
+                client.put(queue, contest.messages, contest.messages, transaction).await
+            }
+            _ => client.get(queue, contest.messages, unit).await,
+        }
+    })
+    .await
 }

@@ -6,16 +6,17 @@ use ingestion::generate::{Catalogue, Layout};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::honest::{Honest, KEY, Wrong, expect};
-use super::http::Call;
+use super::caller::Caller;
+use super::honest::{KEY, Wrong, expect};
 use super::messages::{number, same};
+use crate::http_client::Call;
 
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const ITEMS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(120);
 
-pub(super) async fn load(mut caller: Honest) {
+pub(super) async fn load(mut caller: Caller) {
     let mut seed = u64::from(std::process::id()) << 32;
     while caller.goes_on() {
         seed += 1;
@@ -29,7 +30,7 @@ pub(super) async fn load(mut caller: Honest) {
 }
 
 async fn load_once(
-    caller: &mut Honest,
+    caller: &mut Caller,
     catalogue: &Catalogue,
     load_type: &str,
     change: &str,

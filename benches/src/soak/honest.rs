@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::http::{Answer, Call, Http};
-use super::tally::{Phase, Tally};
-use crate::keys::Keys;
+use super::caller::Caller;
+use super::tally::Phase;
+use crate::http_client::{Answer, Call};
 
 /// Tenant B's, which no hostile caller uses: a tenant's budget is its own.
 pub(super) const KEY: &str = "local-dev-key-b";
@@ -18,28 +17,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Fault of an answer, in words.
 pub(super) type Wrong = String;
 
-#[derive(Debug)]
-pub(super) struct Honest {
-    http: Http,
-    tally: Tally,
-    phase: watch::Receiver<Phase>,
-    running: watch::Receiver<bool>,
-    /// Tells this caller from the others.
-    pub(super) number: usize,
-    keys: Keys,
-}
-
-impl Honest {
-    pub(super) fn new(
-        http: Http,
-        tally: Tally,
-        phase: watch::Receiver<Phase>,
-        running: watch::Receiver<bool>,
-        number: usize,
-    ) -> Self {
-        Self { http, tally, phase, running, number, keys: Keys::of(number) }
-    }
-
+impl Caller {
     pub(super) fn goes_on(&self) -> bool {
         *self.running.borrow()
     }
@@ -83,7 +61,7 @@ impl Honest {
         self.tally.has_batch(batch_id);
     }
 
-    /// Counts a wrong answer. `None` if there was one.
+    /// Counts a wrong answer, and returns `None` if there was one.
     pub(super) fn check<T>(&self, checked: Result<T, Wrong>) -> Option<T> {
         checked.map_err(|what| self.tally.wrong(&what)).ok()
     }

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::http::{Answer, Http};
+use super::caller::Caller;
 use super::shapes::{LONG_BROWSE, SHAPES, Shape, Turn};
-use super::tally::{Phase, Tally};
-use crate::keys::Keys;
+use crate::http_client::Answer;
 
 /// A little of the machine is left to those whom it does not attack: everything runs on the same
 /// processors here.
@@ -18,27 +16,13 @@ const LARGEST_PROBLEM: usize = 4096;
 /// Reasons that may be the answer to anything: a limit that says when to come back.
 const LIMITS: [&str; 4] = ["TENANT_RATE_LIMIT", "KEY_REUSE_ABUSE", "BUSY", "POOL_TIMEOUT"];
 
-#[derive(Debug)]
-pub(super) struct Hostile {
-    http: Http,
-    tally: Tally,
-    phase: watch::Receiver<Phase>,
-    running: watch::Receiver<bool>,
-}
+/// First number of a hostile caller: their keys are others than those of well-behaved ones.
+pub(super) const HOSTILE: usize = 0x8000;
 
-impl Hostile {
-    pub(super) fn new(
-        http: Http,
-        tally: Tally,
-        phase: watch::Receiver<Phase>,
-        running: watch::Receiver<bool>,
-    ) -> Self {
-        Self { http, tally, phase, running }
-    }
-
-    /// All shapes in turn. Each caller begins with another one.
-    pub(super) async fn attack(mut self, number: usize) {
-        let mut keys = Keys::of(HOSTILE + number);
+impl Caller {
+    /// Sends all shapes in turn. Each caller begins with another one.
+    pub(super) async fn attack(mut self) {
+        let number = self.number - HOSTILE;
         let mut turn = u64::try_from(number).unwrap_or_default() * 1_000_000;
         for shape in SHAPES.iter().cycle().skip(number.wrapping_mul(7)) {
             if shape.name == LONG_BROWSE.name {
@@ -48,7 +32,8 @@ impl Hostile {
                 return;
             }
             turn += 1;
-            self.send(shape, &self.turn(keys.next(), turn)).await;
+            let key = self.keys.next();
+            self.send(shape, &self.turn(key, turn)).await;
             sleep(PAUSE).await;
         }
     }
@@ -64,7 +49,7 @@ impl Hostile {
         Turn { key, number, foreign_batch: self.tally.a_batch() }
     }
 
-    /// Waits for its phase. False when all is over.
+    /// Waits for its phase, and returns false when all is over.
     async fn may_go_on(&mut self) -> bool {
         let mut running = self.running.clone();
         tokio::select! {
@@ -82,9 +67,6 @@ impl Hostile {
         }
     }
 }
-
-/// Keys of hostile callers are others than those of well-behaved ones.
-const HOSTILE: usize = 0x8000;
 
 fn judge(shape: &Shape, answer: Option<&Answer>) -> Result<(), String> {
     let Some(answer) = answer else { return Err("no answer".to_owned()) };

@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::honest::{Honest, KEY, Wrong};
-use super::http::Call;
+use super::caller::Caller;
+use super::honest::{KEY, Wrong};
+use crate::http_client::Call;
 
 const PAUSE: Duration = Duration::from_millis(400);
 
@@ -19,7 +20,7 @@ const LOOKS: [(&str, &str, &str); 5] = [
     ("batches", "/v1/inovafarma/batches?limit=5", "/batches"),
 ];
 
-pub(super) async fn look(caller: Honest) {
+pub(super) async fn look(caller: Caller) {
     let mut turn = 0;
     while caller.goes_on() {
         for (index, (kind, path, member)) in LOOKS.into_iter().enumerate() {
@@ -34,7 +35,7 @@ pub(super) async fn look(caller: Honest) {
     }
 }
 
-async fn look_at(caller: &Honest, kind: &'static str, path: &str, member: &str) -> Result<(), Wrong> {
+async fn look_at(caller: &Caller, kind: &'static str, path: &str, member: &str) -> Result<(), Wrong> {
     let answer = caller.call(kind, &Call::get(path, KEY), 200).await?;
     match answer.json().pointer(member) {
         Some(value) if *value != Value::Null => Ok(()),

@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::honest::{Honest, KEY, Wrong, expect};
-use super::http::{Answer, Call};
+use super::caller::Caller;
+use super::honest::{KEY, Wrong, expect};
+use crate::http_client::{Answer, Call};
 
 const PRODUCE: &str = "/messages/produce";
 const CONSUME: &str = "/messages/consume";
@@ -19,7 +20,7 @@ const LOOKS: u32 = 5;
 /// Number of times that each message was seen, by its body.
 type Seen = BTreeMap<String, usize>;
 
-pub(super) async fn put_and_get(mut caller: Honest, queue: String) {
+pub(super) async fn put_and_get(mut caller: Caller, queue: String) {
     let mut cycle = 0;
     while caller.goes_on() {
         cycle += 1;
@@ -31,7 +32,7 @@ pub(super) async fn put_and_get(mut caller: Honest, queue: String) {
     }
 }
 
-async fn put_and_get_once(caller: &mut Honest, queue: &str, cycle: usize) -> Result<(), Wrong> {
+async fn put_and_get_once(caller: &mut Caller, queue: &str, cycle: usize) -> Result<(), Wrong> {
     let count = 1 + cycle % MOST;
     let bodies: Vec<_> = (0..count).map(|index| body(caller.number, cycle, index)).collect();
     let messages: Vec<_> = bodies.iter().map(|body| json!({"bodyText": body})).collect();
@@ -72,7 +73,7 @@ async fn put_and_get_once(caller: &mut Honest, queue: &str, cycle: usize) -> Res
 }
 
 /// Takes what a failed cycle has left, so that it is not counted again and again.
-async fn empty(caller: &mut Honest, queue: &str) {
+async fn empty(caller: &mut Caller, queue: &str) {
     for _ in 0..LOOKS {
         let key = caller.key();
         let consume = json!({"maxMessages": 1000, "waitSeconds": 0, "ack": "commit"});
@@ -96,7 +97,7 @@ fn request(path: &str, queue: &str, members: Value) -> Call {
     Call::post(path, KEY, body.to_string())
 }
 
-async fn depth(caller: &Honest, queue: &str, expected: usize) -> Result<(), Wrong> {
+async fn depth(caller: &Caller, queue: &str, expected: usize) -> Result<(), Wrong> {
     let answer = caller.call("depth", &request("/queue/depth", queue, json!({})), 200).await?;
     expect("currentDepth", &number(&answer.json(), "/currentDepth"), &expected)
 }

@@ -4,10 +4,10 @@
 //! so that both meet the same machine; their times are compared at the end. The memory of every
 //! function is read all the while.
 
+mod caller;
 mod catalogues;
 mod honest;
 mod hostile;
-mod http;
 mod looks;
 mod memory;
 mod messages;
@@ -22,11 +22,12 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::broker::Queues;
+use crate::clients::broker::Queues;
 use crate::error::Error;
-use crate::soak::honest::Honest;
-use crate::soak::hostile::Hostile;
-use crate::soak::http::Http;
+use crate::http_client::Http;
+use crate::keys::Keys;
+use crate::soak::caller::Caller;
+use crate::soak::hostile::HOSTILE;
 use crate::soak::memory::Memory;
 use crate::soak::report::Report;
 use crate::soak::tally::{Phase, Tally};
@@ -37,7 +38,7 @@ pub(crate) struct Options {
     base_url: String,
     #[arg(long, env = "AMQP_URL", hide_env_values = true)]
     amqp_url: String,
-    /// By its processes' environment, the functions of this stack are told from others'
+    /// Endpoint in the environment of this stack's functions, which tells them from others'
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint: String,
     /// Seconds of the run, without the time that the last requests take
@@ -76,20 +77,24 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     let (phase, phases) = watch::channel(Phase::WarmUp);
     let (over, running) = watch::channel(true);
 
+    let caller = |number| Caller {
+        http: http.clone(),
+        tally: tally.clone(),
+        phase: phases.clone(),
+        running: running.clone(),
+        number,
+        keys: Keys::of(number),
+    };
     let mut honest = JoinSet::new();
-    let caller = |number| Honest::new(http.clone(), tally.clone(), phases.clone(), running.clone(), number);
     for (number, name) in names.iter().enumerate() {
         honest.spawn(messages::put_and_get(caller(number), name.clone()));
     }
     honest.spawn(catalogues::load(caller(options.callers)));
     honest.spawn(looks::look(caller(options.callers + 1)));
     let mut hostile = JoinSet::new();
-    for number in 0..=options.hostile {
-        let hostile_caller = Hostile::new(http.clone(), tally.clone(), phases.clone(), running.clone());
-        match number {
-            0 => hostile.spawn(hostile_caller.browse()),
-            number => hostile.spawn(hostile_caller.attack(number)),
-        };
+    hostile.spawn(caller(HOSTILE).browse());
+    for number in 1..=options.hostile {
+        hostile.spawn(caller(HOSTILE + number).attack());
     }
     let mut memory = Memory::of_functions_at(&options.endpoint);
     let blocks = take_turns(whole, &phase, &tally);

@@ -1,4 +1,4 @@
-//! What hostile callers send, and what they are to get for it.
+//! Requests that hostile callers send, and the answers that they are to get.
 
 use std::io::Write as _;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use super::http::Call;
+use crate::http_client::Call;
 
 /// Tenant A's keys and the pharmacy's. The well-behaved callers are another tenant's.
 const ALL_SCOPES: &str = "local-dev-key-a";

@@ -1,4 +1,4 @@
-//! What all callers count together.
+//! Counts of all callers together.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -118,7 +118,7 @@ impl Tally {
             .filter(|((of, at), _)| *at == phase && kind.is_none_or(|kind| kind == *of))
             .flat_map(|(_, times)| times.iter().copied());
         let times: Vec<_> = chosen.collect();
-        (times.len(), percentile(times, 0.95) * 1000.0)
+        (times.len(), percentile(&times, 0.95) * 1000.0)
     }
 }
 

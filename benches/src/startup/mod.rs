@@ -1,25 +1,25 @@
-//! How long a function takes from its spawn to its first poll and to its first answer, beside the
-//! same function in Node.js.
+//! Time of a function from its spawn to its first poll and to its first answer, beside the same
+//! function in Node.js.
 
-mod contender;
-mod report;
 mod size;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bytes::Bytes;
 use clap::Args;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::Value;
+use test_support::environment::repository;
 use test_support::http_server::{Server, response};
 
+use crate::child::Program;
+use crate::contender::{Contender as _, once, turns};
 use crate::error::Error;
-use crate::function::{Environment, repository};
-use crate::startup::contender::Contender;
-use crate::startup::report::{Measured, table};
+use crate::function::{self, Environment};
+use crate::report::Goal::AtMost;
+use crate::report::{Column, Report};
 
 /// Requests that every contender must refuse alike before they are compared; the first is the one
 /// that is measured.
@@ -45,26 +45,33 @@ const KNOWN_KEY: &str = r#"{"Item":{"pk":{"S":"KEY#"},"tenantId":{"S":"11111111-
 pub(crate) struct Options {
     /// Starts of each contender
     #[arg(long, env = "STARTS", default_value_t = 40)]
-    starts: usize,
-    /// Directory of the function in Node.js, as scripts/bench-setup.sh installs it
-    #[arg(long, env = "BENCH_NODE", default_value = ".local/bench/node")]
-    node: PathBuf,
+    starts: u32,
 }
 
-/// Times of one start.
-#[derive(Clone, Copy, Debug)]
-struct Start {
-    to_poll: Duration,
-    cpu_to_poll: Duration,
-    /// Times of the first answer, if an event was given to the function.
-    answered: Option<Answered>,
-}
+/// The function that there is in Node.js too.
+const PRODUCE: &str = "produce";
+const NODE: &str = "produce in Node.js";
+const NODE_BUNDLED: &str = "produce in Node.js, bundled";
 
-#[derive(Clone, Copy, Debug)]
-struct Answered {
-    after: Duration,
-    cpu: Duration,
-}
+const TO_POLL: &str = "first poll ms";
+const CPU: &str = "CPU ms";
+const ANSWERED: &str = "answer ms";
+const ANSWERED_CPU: &str = "its CPU ms";
+const SIZE: &str = "MB";
+const ZIPPED: &str = "zipped MB";
+const COLUMNS: [Column; 11] = [
+    Column::median(TO_POLL, 1),
+    Column::late("p95", TO_POLL, 1),
+    Column::median(CPU, 1),
+    Column::of("/ Node.js", TO_POLL, NODE).decimals(3),
+    Column::of("CPU / Node.js", CPU, NODE).decimals(3),
+    Column::of("/ bundled", TO_POLL, NODE_BUNDLED).decimals(3).goals(&[("", AtMost(0.1))]),
+    Column::of("CPU / bundled", CPU, NODE_BUNDLED).decimals(3).goals(&[("", AtMost(0.1))]),
+    Column::median(ANSWERED, 1),
+    Column::median(ANSWERED_CPU, 1),
+    Column::median(SIZE, 1),
+    Column::median(ZIPPED, 1),
+];
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     let dynamodb = Server::start(async |_| {
@@ -73,72 +80,95 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
         Some(known)
     })
     .await;
-    let contenders = contender::all(&dynamodb.url(), &options.node)?;
+    let contenders = contenders(&dynamodb.url())?;
     check_alike(&contenders).await?;
-    let mut measured: Vec<_> = contenders.iter().map(|contender| Measured::new(contender.name())).collect();
+    let mut report = Report::new(
+        format!(
+            "From spawn to the first poll, and where a request is refused by parsing, to its answer; medians of {} \
+             starts.",
+            options.starts
+        ),
+        &COLUMNS,
+    );
+    for (contender, deployed) in &contenders {
+        let size = size::size(deployed)?;
+        report.add(
+            "",
+            &contender.name,
+            &[(SIZE, megabytes(size.unpacked)), (ZIPPED, megabytes(size.zipped))],
+        );
+    }
     let [measured_event, ..] = REFUSED;
     let event = event(measured_event)?;
     for round in 0..options.starts {
-        // Another one begins each round.
-        let count = contenders.len();
-        for turn in (0..count).map(|turn| (turn + round) % count) {
-            if let (Some(contender), Some(measured)) = (contenders.get(turn), measured.get_mut(turn)) {
-                let event = contender.parses().then(|| event.clone());
-                measured.starts.push(start(contender, event).await?);
+        for (contender, _) in turns(&contenders, round) {
+            let mut environment = Environment::start(contender).await?;
+            let (to_poll, cpu) = (millis(environment.to_poll), millis(environment.cpu_to_poll));
+            report.add("", &contender.name, &[(TO_POLL, to_poll), (CPU, cpu)]);
+            if parses(contender) {
+                let answered = environment.send(&event).await?;
+                let (after, cpu) = (millis(answered.after), millis(answered.whole_cpu));
+                report.add("", &contender.name, &[(ANSWERED, after), (ANSWERED_CPU, cpu)]);
             }
+            environment.stop().await?;
         }
     }
-    for (contender, measured) in contenders.iter().zip(&mut measured) {
-        measured.size = size::size(contender.deployed())?;
-    }
-    #[expect(clippy::print_stdout, reason = "the report")]
-    {
-        println!("\n{}", table(&measured, options.starts));
-    }
+    report.print();
     Ok(())
 }
 
-async fn start(contender: &Contender, event: Option<Bytes>) -> Result<Start, Error> {
-    let mut environment = Environment::start(contender.command(), contender.variables()).await?;
-    let spawned = environment.spawned;
-    let polled = environment.api.polled().await?;
-    let cpu_to_poll = environment.cpu()?;
-    let mut answered = None;
-    if let Some(event) = event {
-        let answer = environment.invoke(event).await?;
-        // What a function does after its answer, up to its next poll, belongs to the request.
-        environment.api.polled().await?;
-        answered = Some(Answered { after: answer.at - spawned, cpu: environment.cpu()? });
+/// Every function of the template with the path of its upload, and where Node.js is installed, its
+/// equals of `produce`.
+fn contenders(endpoint: &str) -> Result<Vec<(Program, PathBuf)>, Error> {
+    let functions = function::all()?.into_iter();
+    let mut contenders: Vec<_> = functions
+        .map(|function| (function.clone().env("AWS_ENDPOINT_URL", endpoint), function.path))
+        .collect();
+    contenders.sort_by_key(|(contender, _)| contender.name != PRODUCE);
+    let variables = contenders.first().map(|(produce, _)| produce.variables.clone()).unwrap_or_default();
+    for (name, directory) in [(NODE, "plain"), (NODE_BUNDLED, "bundled")] {
+        let deployed = repository().join(".local/bench/node").join(directory);
+        let handler = deployed.join("handler.mjs");
+        if let Some(program) = Program::node(name, "benches/node/runtime.mjs").filter(|_| handler.exists()) {
+            let module = handler.canonicalize()?.display().to_string();
+            contenders.push((program.envs(variables.clone()).env("HANDLER_MODULE", module), deployed));
+        }
     }
-    environment.stop().await?;
-    Ok(Start { to_poll: polled - spawned, cpu_to_poll, answered })
+    Ok(contenders)
+}
+
+/// Whether it is `produce`, in whatever language.
+fn parses(contender: &Program) -> bool {
+    contender.name.starts_with(PRODUCE)
+}
+
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1000.0
+}
+
+fn megabytes(bytes: u64) -> f64 {
+    u32::try_from(bytes).map_or(f64::INFINITY, f64::from) / 1e6
 }
 
 /// Status and reason in a response's problem.
-#[derive(Debug, PartialEq, Eq)]
-struct Refusal {
-    status: u64,
-    reason: String,
-}
+type Refusal = (u64, String);
 
 /// # Errors
 /// When contenders that parse requests answer differently, or one of them does not refuse.
-async fn check_alike(contenders: &[Contender]) -> Result<(), Error> {
+async fn check_alike(contenders: &[(Program, PathBuf)]) -> Result<(), Error> {
     for name in REFUSED {
         let mut first: Option<(&str, Refusal)> = None;
-        for contender in contenders.iter().filter(|contender| contender.parses()) {
-            let environment = Environment::start(contender.command(), contender.variables()).await?;
-            let answer = environment.invoke(event(name)?).await?;
-            environment.stop().await?;
-            let refusal = refusal(&answer.body)?;
+        for (contender, _) in contenders.iter().filter(|(contender, _)| parses(contender)) {
+            let refusal = refusal(&once::<Environment>(contender, &event(name)?).await?.body)?;
             match &first {
-                None => first = Some((contender.name(), refusal)),
+                None => first = Some((&contender.name, refusal)),
                 Some((_, expected)) if *expected == refusal => {}
                 Some((other, expected)) => {
-                    return Err(Error::Unexpected(format!(
+                    return Err(format!(
                         "{name}: {other} answers {expected:?}, {} {refusal:?}",
-                        contender.name()
-                    )));
+                        contender.name
+                    )
+                    .into());
                 }
             }
         }
@@ -156,13 +186,11 @@ fn refusal(answer: &[u8]) -> Result<Refusal, Error> {
     let response: Response = serde_json::from_slice(answer)?;
     let problem: Value = serde_json::from_str(&response.body)?;
     match problem.get("reason").and_then(Value::as_str) {
-        Some(reason) if response.status_code >= 400 => {
-            Ok(Refusal { status: response.status_code, reason: reason.to_owned() })
-        }
-        _ => Err(Error::Unexpected(format!("not a refusal: {}", response.body))),
+        Some(reason) if response.status_code >= 400 => Ok((response.status_code, reason.to_owned())),
+        _ => Err(format!("not a refusal: {}", response.body).into()),
     }
 }
 
-fn event(name: &str) -> Result<Bytes, Error> {
-    Ok(std::fs::read(repository().join(format!("events/gateway/produce/{name}.json")))?.into())
+fn event(name: &str) -> Result<Vec<u8>, Error> {
+    Ok(std::fs::read(repository().join(format!("events/produce/{name}.json")))?)
 }

@@ -1,4 +1,4 @@
-//! How large a deployment is, unpacked and as a zip.
+//! Size of a deployment, unpacked and as a zip.
 
 use std::io::{self, Write};
 use std::path::Path;

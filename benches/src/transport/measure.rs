@@ -10,9 +10,10 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
+use crate::contender::serve;
 use crate::error::Error;
+use crate::http_client::{Call, Http};
 use crate::ingest::catalogue::compressed;
-use crate::ingest::unexpected;
 
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const BATCHES: &str = "/v1/inovafarma/batches";
@@ -42,8 +43,18 @@ struct Times {
     finished_at: Timestamp,
 }
 
+/// The contender's process, which gets the number of catalogues and of items in each.
+pub(crate) async fn contend(base_url: &str) -> Result<(), Error> {
+    serve(async |line: &str| {
+        let (catalogues, items) = line.split_once(' ').unwrap_or_default();
+        let catalogues = catalogues.parse()?;
+        load(base_url, catalogues, items.parse()?).await
+    })
+    .await
+}
+
 pub(super) async fn load(base_url: &str, catalogues: u32, items: u32) -> Result<Load, Error> {
-    let sender = Sender { client: reqwest::Client::new(), base_url };
+    let sender = Sender(Http::new(base_url)?);
     // The second one finds the functions running.
     for _ in 0..2 {
         sender.send(WARM_UP).await?;
@@ -53,7 +64,7 @@ pub(super) async fn load(base_url: &str, catalogues: u32, items: u32) -> Result<
     let first = all.iter().map(|times| times.received_at).min();
     let last = all.iter().map(|times| times.finished_at).max();
     let (Some(received_at), Some(finished_at)) = (first, last) else {
-        return Err(Error::Unexpected("no catalogue was sent".to_owned()));
+        return Err("no catalogue was sent".into());
     };
     let whole = Times { received_at, finished_at }.seconds();
     Ok(Load { whole, each: all.into_iter().map(Times::seconds).collect(), alone })
@@ -61,10 +72,8 @@ pub(super) async fn load(base_url: &str, catalogues: u32, items: u32) -> Result<
 
 impl Times {
     fn of(batch: &Value) -> Result<Self, Error> {
-        let time = |member: &str| {
-            let text = batch.get(member).and_then(Value::as_str).unwrap_or_default();
-            text.parse::<Timestamp>().map_err(|error| unexpected(&error))
-        };
+        let time =
+            |member: &str| batch.get(member).and_then(Value::as_str).unwrap_or_default().parse::<Timestamp>();
         Ok(Self { received_at: time("received_at")?, finished_at: time("finished_at")? })
     }
 
@@ -73,56 +82,44 @@ impl Times {
     }
 }
 
-struct Sender<'a> {
-    client: reqwest::Client,
-    base_url: &'a str,
-}
+struct Sender(Http);
 
-impl Sender<'_> {
+impl Sender {
     /// Sends a catalogue of products that no other one has, and waits for its end.
     async fn send(&self, items: u32) -> Result<Times, Error> {
         let key = Uuid::new_v4();
         let (seed, _) = key.as_u64_pair();
         let catalogue = Catalogue { seed, items, establishments: ESTABLISHMENTS, ..Catalogue::default() };
-        let payload = compressed(&catalogue)?;
-        let request = self
-            .client
-            .post(format!("{}{PRODUCTS}", self.base_url))
-            .header("x-inova-api-key", API_KEY)
-            .header("x-inova-load-type", "delta")
-            .header("idempotency-key", key.to_string())
-            .header("content-type", "application/json")
-            .header("content-encoding", "gzip")
-            .body(payload);
-        let accepted = self.json(request, 202).await?;
+        let load = Call::post(PRODUCTS, API_KEY, compressed(&catalogue)?)
+            .with("content-encoding", "gzip")
+            .with("x-inova-load-type", "delta")
+            .with("idempotency-key", &key.to_string());
+        let accepted = self.json(&load, 202).await?;
         let batch_id = accepted.get("batch_id").and_then(Value::as_str).unwrap_or_default();
+        let get = Call::get(format!("{BATCHES}/{batch_id}"), API_KEY);
         let began = Instant::now();
         loop {
-            let get = self.client.get(format!("{}{BATCHES}/{batch_id}", self.base_url));
-            let batch = self.json(get.header("x-inova-api-key", API_KEY), 200).await?;
+            let batch = self.json(&get, 200).await?;
             let status = batch.get("status").and_then(Value::as_str).unwrap_or_default();
             let done = batch.get("items_processed").and_then(Value::as_u64);
             match status {
                 "COMPLETED" if done == Some(items.into()) => return Times::of(&batch),
                 "COMPLETED" | "PARTIAL_FAIL" | "FAILED" => {
-                    return Err(Error::Unexpected(format!("a catalogue ended as {batch}")));
+                    return Err(format!("a catalogue ended as {batch}").into());
                 }
                 _ if began.elapsed() > PATIENCE => {
-                    return Err(Error::Unexpected(format!("a catalogue does not end: {batch}")));
+                    return Err(format!("a catalogue does not end: {batch}").into());
                 }
                 _ => sleep(PAUSE).await,
             }
         }
     }
 
-    async fn json(&self, request: reqwest::RequestBuilder, expected: u16) -> Result<Value, Error> {
-        let response = request.send().await.map_err(|error| unexpected(&error))?;
-        let status = response.status().as_u16();
-        let body = response.bytes().await.map_err(|error| unexpected(&error))?;
-        if status == expected {
-            Ok(serde_json::from_slice(&body)?)
-        } else {
-            Err(Error::Unexpected(format!("{status}: {}", String::from_utf8_lossy(&body))))
+    async fn json(&self, call: &Call, expected: u16) -> Result<Value, Error> {
+        match self.0.send(call).await {
+            Some(answer) if answer.status == expected => Ok(answer.json()),
+            Some(answer) => Err(answer.describe().into()),
+            None => Err("the stack does not answer".into()),
         }
     }
 }

@@ -1,17 +1,14 @@
 //! Catalogues from request to row with their chunks announced over SQS and over Kafka: the same
 //! load to a stack of each kind, in turn.
 
-mod measure;
-mod report;
-
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+pub(crate) mod measure;
 
 use clap::Args;
-use serde::{Deserialize, Serialize};
-use tokio::process::Command;
 
+use crate::child::Program;
+use crate::contender::{Answering, once, turns};
 use crate::error::Error;
+use crate::report::{Column, Report};
 use crate::transport::measure::Load;
 
 #[derive(Debug, Args)]
@@ -28,79 +25,58 @@ pub(crate) struct Options {
     /// Measure the stack that answers there, and start none
     #[arg(long, env = "API")]
     base_url: Option<String>,
-    /// Write what was measured there instead of showing it
-    #[arg(long, hide = true)]
-    results: Option<PathBuf>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Transport {
-    Sqs,
-    Kafka,
-}
-
-impl Transport {
-    /// Returns the transport of the stack which this process was started in.
-    fn of_this_stack() -> Self {
-        if std::env::var(KAFKA).is_ok_and(|value| value == "1") { Self::Kafka } else { Self::Sqs }
-    }
 }
 
 /// The variable that chooses a local stack's transport.
 const KAFKA: &str = "KAFKA";
+/// Transports by the values of that.
+const TRANSPORTS: [(&str, &str); 2] = [("SQS", "0"), ("Kafka", "1")];
+
+const RATE: &str = "rows/s";
+const WHOLE: &str = "s to the end of all";
+const EACH: &str = "s of a catalogue";
+const ALONE: &str = "one of 2000 items alone, s";
+const COLUMNS: [Column; 6] = [
+    Column::median(RATE, 0),
+    Column::spread(RATE),
+    Column::median(WHOLE, 1),
+    Column::median(EACH, 1),
+    Column::late("95 % within, s", EACH, 1),
+    Column::median(ALONE, 2),
+];
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
-    if let Some(base_url) = &options.base_url {
-        let load = measure::load(base_url, options.catalogues, options.items).await?;
-        return match &options.results {
-            Some(results) => Ok(std::fs::write(results, serde_json::to_vec(&load)?)?),
-            None => {
-                show(&report::table(&[(Transport::of_this_stack(), load)], options));
-                Ok(())
-            }
-        };
-    }
-    let mut loads = Vec::new();
-    let mut order = [Transport::Sqs, Transport::Kafka];
-    for _ in 0..options.rounds {
-        for transport in order {
-            loads.push((transport, in_a_stack(transport, options).await?));
+    let Options { catalogues, items, rounds, base_url } = options;
+    let about = format!(
+        "{catalogues} catalogues of {items} items at once, to new stacks in turn; medians of the rounds, and of all \
+         catalogues."
+    );
+    let mut report = Report::new(about, &COLUMNS);
+    let mut add = |transport: &str, load: &Load| {
+        let rows = f64::from(*catalogues) * f64::from(*items);
+        report.add("", transport, &[(RATE, rows / load.whole), (WHOLE, load.whole), (ALONE, load.alone)]);
+        for seconds in &load.each {
+            report.add("", transport, &[(EACH, *seconds)]);
         }
-        // Whoever comes second finds the machine's caches warmer.
-        order.reverse();
+    };
+    if let Some(base_url) = base_url {
+        let is_kafka = std::env::var(KAFKA).is_ok_and(|value| value == "1");
+        let load = measure::load(base_url, *catalogues, *items).await?;
+        add(if is_kafka { "Kafka" } else { "SQS" }, &load);
+    } else {
+        for round in 0..*rounds {
+            // The one that comes second finds the machine's caches warmer.
+            for (transport, kafka) in turns(&TRANSPORTS, round) {
+                // A stack of that kind, and this program in it.
+                let this = Program::own(transport, "loads")?;
+                let mut stack = Program::beside("local")?.arg("test").arg("--").arg(this.path);
+                stack.arguments.extend(this.arguments);
+                let stack = Program { name: (*transport).to_owned(), ..stack.env(KAFKA, *kafka) };
+                let work = format!("{catalogues} {items}");
+                add(transport, &once::<Answering<Load>>(&stack, &work).await?);
+            }
+        }
     }
-    show(&report::table(&loads, options));
+    report.print();
     Ok(())
-}
-
-/// Starts a stack of that kind and this program in it.
-async fn in_a_stack(transport: Transport, options: &Options) -> Result<Load, Error> {
-    let this = std::env::current_exe()?;
-    let stack = this.with_file_name("local");
-    let results = tempfile::NamedTempFile::new()?;
-    let status = Command::new(stack)
-        .args(["test", "--"])
-        .arg(&this)
-        .args(["transport", "--catalogues", &options.catalogues.to_string()])
-        .args(["--items", &options.items.to_string(), "--results"])
-        .arg(results.path())
-        .env(KAFKA, if transport == Transport::Kafka { "1" } else { "0" })
-        // Its progress is not the report.
-        .stdout(Stdio::from(std::io::stderr()))
-        .kill_on_drop(true)
-        .status()
-        .await?;
-    if !status.success() {
-        return Err(Error::Unexpected(format!("the load over {transport:?} failed ({status})")));
-    }
-    read(results.path())
-}
-
-fn read(path: &Path) -> Result<Load, Error> {
-    Ok(serde_json::from_slice(&std::fs::read(path)?)?)
-}
-
-#[expect(clippy::print_stdout, reason = "the report")]
-fn show(table: &str) {
-    println!("\n{table}");
 }

@@ -3,117 +3,63 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::DisplayErrorContext;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
-use serde_json::{Map, Value};
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde::Deserialize;
+use serde_dynamo::Item;
 
 use crate::error::Error;
 use crate::recorder::Call;
 
-type Attributes = HashMap<String, AttributeValue>;
-
-/// A call in the SDK's own types.
-#[derive(Clone, Debug)]
+/// A call's body: an item is put, or the item of a key is updated.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
 pub(crate) struct Replay {
-    is_put: bool,
-    table: String,
-    /// The item of a put, the key of an update.
-    subject: Attributes,
-    update: Option<String>,
-    condition: Option<String>,
-    names: Option<HashMap<String, String>>,
-    values: Option<Attributes>,
-    returned: Option<ReturnValuesOnConditionCheckFailure>,
+    table_name: String,
+    item: Option<Item>,
+    key: Option<Item>,
+    update_expression: Option<String>,
+    condition_expression: Option<String>,
+    expression_attribute_names: Option<HashMap<String, String>>,
+    expression_attribute_values: Option<Item>,
+    return_values_on_condition_check_failure: Option<String>,
 }
 
 impl Replay {
-    pub(crate) fn of(call: &Call) -> Result<Self, Error> {
-        let unknown = || Error::Unexpected(format!("{} cannot be made again", call.operation));
-        let is_put = match call.operation.as_str() {
-            "PutItem" => true,
-            "UpdateItem" => false,
-            _ => return Err(unknown()),
-        };
-        let body = call.body.as_object().ok_or_else(unknown)?;
-        let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
-        let map = |name: &str| body.get(name).and_then(Value::as_object);
-        let names = map("ExpressionAttributeNames").map(|names| {
-            names
-                .iter()
-                .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
-                .collect()
-        });
-        Ok(Self {
-            is_put,
-            table: text("TableName").ok_or_else(unknown)?,
-            subject: map(if is_put { "Item" } else { "Key" }).and_then(attributes).ok_or_else(unknown)?,
-            update: text("UpdateExpression"),
-            condition: text("ConditionExpression"),
-            names,
-            values: map("ExpressionAttributeValues")
-                .map(|values| attributes(values).ok_or_else(unknown))
-                .transpose()?,
-            returned: text("ReturnValuesOnConditionCheckFailure").map(|value| value.as_str().into()),
-        })
+    /// A call with `key` wherever `recorded` stood.
+    pub(crate) fn of(call: &Call, recorded: &str, key: &str) -> Result<Self, Error> {
+        match call.operation.as_str() {
+            "PutItem" | "UpdateItem" => {
+                Ok(serde_json::from_str(&call.body.to_string().replace(recorded, key))?)
+            }
+            other => Err(format!("{other} cannot be made again").into()),
+        }
     }
 
-    /// Makes the call with `key` wherever `recorded` stood.
-    pub(crate) async fn send(&self, dynamodb: &Client, recorded: &str, key: &str) -> Result<(), Error> {
-        let replaced = |attributes: &Attributes| {
-            let mut attributes = attributes.clone();
-            attributes.values_mut().for_each(|value| replace(value, recorded, key));
-            attributes
-        };
-        let subject = replaced(&self.subject);
-        let values = self.values.as_ref().map(replaced);
-        let failed = |error: String| Error::Unexpected(format!("DynamoDB: {error}"));
-        if self.is_put {
-            let put = dynamodb.put_item().table_name(&self.table).set_item(Some(subject));
-            put.set_condition_expression(self.condition.clone())
-                .set_expression_attribute_names(self.names.clone())
+    pub(crate) async fn send(self, dynamodb: &Client) -> Result<(), Error> {
+        let attributes = |item: Option<Item>| item.map(HashMap::<String, AttributeValue>::from);
+        let values = attributes(self.expression_attribute_values);
+        let returned = self.return_values_on_condition_check_failure.map(|value| value.as_str().into());
+        if let Some(item) = attributes(self.item) {
+            let put = dynamodb.put_item().table_name(self.table_name).set_item(Some(item));
+            put.set_condition_expression(self.condition_expression)
+                .set_expression_attribute_names(self.expression_attribute_names)
                 .set_expression_attribute_values(values)
-                .set_return_values_on_condition_check_failure(self.returned.clone())
+                .set_return_values_on_condition_check_failure(returned)
                 .send()
-                .await
-                .map_err(|error| failed(DisplayErrorContext(error).to_string()))?;
+                .await?;
         } else {
-            let update = dynamodb.update_item().table_name(&self.table).set_key(Some(subject));
+            let update = dynamodb.update_item().table_name(self.table_name).set_key(attributes(self.key));
             update
-                .set_update_expression(self.update.clone())
-                .set_condition_expression(self.condition.clone())
-                .set_expression_attribute_names(self.names.clone())
+                .set_update_expression(self.update_expression)
+                .set_condition_expression(self.condition_expression)
+                .set_expression_attribute_names(self.expression_attribute_names)
                 .set_expression_attribute_values(values)
-                .set_return_values_on_condition_check_failure(self.returned.clone())
+                .set_return_values_on_condition_check_failure(returned)
                 .send()
-                .await
-                .map_err(|error| failed(DisplayErrorContext(error).to_string()))?;
+                .await?;
         }
         Ok(())
     }
-}
-
-fn replace(value: &mut AttributeValue, from: &str, to: &str) {
-    match value {
-        AttributeValue::S(text) if text.contains(from) => *text = text.replace(from, to),
-        AttributeValue::M(members) => members.values_mut().for_each(|value| replace(value, from, to)),
-        _ => {}
-    }
-}
-
-fn attributes(members: &Map<String, Value>) -> Option<Attributes> {
-    members.iter().map(|(name, value)| Some((name.clone(), attribute(value)?))).collect()
-}
-
-/// Reads an attribute of the types that records have.
-fn attribute(value: &Value) -> Option<AttributeValue> {
-    let (kind, value) = value.as_object()?.iter().next()?;
-    Some(match kind.as_str() {
-        "S" => AttributeValue::S(value.as_str()?.to_owned()),
-        "N" => AttributeValue::N(value.as_str()?.to_owned()),
-        "BOOL" => AttributeValue::Bool(value.as_bool()?),
-        "M" => AttributeValue::M(attributes(value.as_object()?)?),
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
@@ -126,17 +72,17 @@ mod tests {
     fn a_key_is_replaced_wherever_it_stands() {
         let item = json!({"pk": {"S": "PRODUCE#t#old"}, "n": {"N": "1"}, "h": {"M": {"key": {"S": "old"}}}});
         let call = Call { operation: "PutItem".to_owned(), body: json!({"TableName": "t", "Item": item}) };
-        let mut subject = Replay::of(&call).unwrap().subject;
-        subject.values_mut().for_each(|value| replace(value, "old", "new"));
-        assert_eq!(subject["pk"], AttributeValue::S("PRODUCE#t#new".to_owned()));
-        assert_eq!(subject["n"], AttributeValue::N("1".to_owned()));
+        let item = Replay::of(&call, "old", "new").unwrap().item.unwrap();
+        let item: HashMap<String, AttributeValue> = item.into();
+        assert_eq!(item["pk"], AttributeValue::S("PRODUCE#t#new".to_owned()));
+        assert_eq!(item["n"], AttributeValue::N("1".to_owned()));
         let header = AttributeValue::S("new".to_owned());
-        assert_eq!(subject["h"], AttributeValue::M(HashMap::from([("key".to_owned(), header)])));
+        assert_eq!(item["h"], AttributeValue::M(HashMap::from([("key".to_owned(), header)])));
     }
 
     #[test]
     fn other_calls_are_refused() {
         let call = Call { operation: "Scan".to_owned(), body: json!({"TableName": "t"}) };
-        assert!(Replay::of(&call).is_err());
+        assert!(Replay::of(&call, "old", "new").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! How much CPU time a warm request takes in `produce` and in `mq-access`, beyond the calls to
+//! CPU time that a warm request takes in `produce` and in `mq-access`, beyond the calls to
 //! DynamoDB, to Lambda and to the broker that it makes.
 //!
 //! The same calls are made by a program that does nothing else, request by request in turn with the
@@ -7,44 +7,29 @@
 pub(crate) mod baseline;
 mod calls;
 mod pair;
-mod report;
 pub(crate) mod runtime_alone;
 
-use std::time::Instant;
+use std::time::Duration;
 
 use clap::Args;
 
+use crate::child::Program;
+use crate::contender::{Answering, Contender as _};
+use crate::cpu::Took;
 use crate::error::Error;
+use crate::function::Environment;
 use crate::keys::Keys;
-use crate::recorder::{self, Recorder};
-use crate::warm::baseline::{Baseline, Task};
+use crate::recorder::Recorder;
+use crate::report::Goal::AtMost;
+use crate::report::{Column, Report};
+use crate::warm::baseline::Task;
 use crate::warm::pair::{Pair, Sent};
-use crate::warm::report::{Request, table};
-use crate::warm::runtime_alone::RuntimeAlone;
-
-/// The stack whose tables and broker are used, as `local test` names them.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Stack {
-    #[arg(long, env = "AWS_ENDPOINT_URL")]
-    endpoint: String,
-    #[arg(long, env = "AWS_REGION")]
-    region: String,
-    #[arg(long, env = "AWS_ACCESS_KEY_ID")]
-    access_key_id: String,
-    #[arg(long, env = "AWS_SECRET_ACCESS_KEY", hide_env_values = true)]
-    secret_access_key: String,
-    #[arg(long, env = "ACCESS_TABLE")]
-    access_table: String,
-    #[arg(long, env = "IDEMPOTENCY_TABLE")]
-    idempotency_table: String,
-    #[arg(long = "amqp-url", env = "AMQP_URL", hide_env_values = true)]
-    amqp_url: String,
-}
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    #[command(flatten)]
-    stack: Stack,
+    /// DynamoDB, and what else of AWS the functions use
+    #[arg(long, env = "AWS_ENDPOINT_URL")]
+    endpoint: String,
     /// Requests of each contender
     #[arg(long, env = "REQUESTS", default_value_t = 1000)]
     requests: u32,
@@ -53,42 +38,98 @@ pub(crate) struct Options {
 /// Requests that only warm caches and connections up.
 const WARM_UP: u32 = 50;
 
+const ALL: &str = "in all";
+const CALLS: &str = "the calls alone";
+const BEYOND: &str = "beyond them";
+const RUNTIME: &str = "of that, Lambda's runtime";
+const OURS: &str = "ours";
+const COLUMNS: [Column; 5] = [
+    Column::median(ALL, 0),
+    Column::median(CALLS, 0),
+    Column::median(BEYOND, 0),
+    Column::median(RUNTIME, 0),
+    Column::median(OURS, 0).goals(&[("together", AtMost(1000.0))]),
+];
+
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
-    let stack = &options.stack;
+    let Options { endpoint, requests } = options;
     let mut keys = Keys::new();
-    let recorded = record(stack, &mut keys).await?;
-
-    let mut pair = Pair::start(stack, &stack.endpoint, &stack.endpoint).await?;
-    let lambda = pair.lambda_url();
-    let mut of_produce = Baseline::start(stack, &lambda, &recorded.produce()).await?;
-    let mut of_mq_access = Baseline::start(stack, &lambda, &recorded.mq_access()).await?;
-    let mut http = RuntimeAlone::start("http", &recorded.answer).await?;
-    let mut order = RuntimeAlone::start("order", &recorded.reply).await?;
-
-    let mut requests = Vec::new();
-    for number in 0..options.requests.saturating_add(WARM_UP) {
-        let (key, other) = (keys.next(), keys.next());
-        let begin = Instant::now();
-        let [produce, mq_access] = pair.cpu_of(&key).await?;
-        let request = Request {
-            wall: begin.elapsed(),
-            produce,
-            mq_access,
-            calls_of_produce: of_produce.cpu_of(&other).await?,
-            calls_of_mq_access: of_mq_access.cpu_of(&other).await?,
-            runtime_of_produce: http.cpu_of(&recorded.event).await?,
-            runtime_of_mq_access: order.cpu_of(&recorded.order).await?,
-        };
+    let recorded = record(endpoint, &mut keys).await?;
+    let mut contenders = Contenders::start(endpoint, &recorded).await?;
+    let about = "CPU time of a warm POST /messages/produce of one message of 1 KiB, µs";
+    let mut report = Report::new(format!("{about}; medians of {requests} requests."), &COLUMNS);
+    for number in 0..requests.saturating_add(WARM_UP) {
+        let times = contenders.take_turns(&mut keys, &recorded).await?;
         if number >= WARM_UP {
-            requests.push(request);
+            for (name, times) in FUNCTIONS.into_iter().zip(times) {
+                let [all, calls, runtime] = times.map(|time| time.as_secs_f64() * 1e6);
+                report.add("", name, &[(ALL, all), (CALLS, calls), (RUNTIME, runtime)]);
+            }
         }
     }
-    pair.stop().await?;
-    #[expect(clippy::print_stdout, reason = "the report")]
-    {
-        println!("\n{}", table(&requests));
+    contenders.pair.stop().await?;
+    let mut sum = [0.0; 3];
+    for name in FUNCTIONS {
+        let medians = [ALL, CALLS, RUNTIME].map(|figure| report.median("", name, figure));
+        add_difference(&mut report, name, medians);
+        for (sum, value) in sum.iter_mut().zip(medians) {
+            *sum += value;
+        }
     }
+    let [all, calls, runtime] = sum;
+    report.add("", "together", &[(ALL, all), (CALLS, calls), (RUNTIME, runtime)]);
+    add_difference(&mut report, "together", sum);
+    report.print();
     Ok(())
+}
+
+fn add_difference(report: &mut Report, name: &str, [all, calls, runtime]: [f64; 3]) {
+    let beyond = all - calls;
+    report.add("", name, &[(BEYOND, beyond), (OURS, beyond - runtime)]);
+}
+
+const FUNCTIONS: [&str; 2] = ["produce", "mq-access"];
+
+/// The functions, and beside each its calls alone and the runtime alone.
+struct Contenders {
+    pair: Pair,
+    calls: [Answering<Took>; 2],
+    runtimes: [Environment; 2],
+}
+
+impl Contenders {
+    async fn start(endpoint: &str, recorded: &Recorded) -> Result<Self, Error> {
+        let pair = Pair::start(endpoint, endpoint).await?;
+        let lambda = pair.lambda_url();
+        let calls = async |task| {
+            let program = Program::own("the calls alone", "calls-alone")?.arg(serde_json::to_string(task)?);
+            Answering::start(&program.env("AWS_ENDPOINT_URL_LAMBDA", &lambda)).await
+        };
+        // A function whose answers have that size.
+        let runtime = async |kind: &str, answer: &[u8]| {
+            let program = Program::own("the runtime alone", "runtime-alone")?;
+            Environment::start(&program.arg(kind).arg(answer.len().to_string())).await
+        };
+        let calls = [calls(&recorded.produce).await?, calls(&recorded.mq_access).await?];
+        let runtimes = [runtime("http", &recorded.answer).await?, runtime("order", &recorded.reply).await?];
+        Ok(Self { pair, calls, runtimes })
+    }
+
+    /// CPU times of each function, of its calls and of the runtime for one request.
+    async fn take_turns(
+        &mut self,
+        keys: &mut Keys,
+        recorded: &Recorded,
+    ) -> Result<[[Duration; 3]; 2], Error> {
+        let (key, other) = (keys.next(), keys.next());
+        let [of_produce, of_mq_access] = &mut self.calls;
+        let [http, order] = &mut self.runtimes;
+        let cpu = |took: Took| Duration::from_secs_f64(took.cpu_seconds);
+        let [produce, mq_access] = self.pair.cpu_of(&key).await?;
+        let calls = [cpu(of_produce.send(&other).await?), cpu(of_mq_access.send(&other).await?)];
+        let runtimes = [http.send(&recorded.event).await?.cpu, order.send(&recorded.order).await?.cpu];
+        Ok([[produce, calls[0], runtimes[0]], [mq_access, calls[1], runtimes[1]]])
+    }
 }
 
 /// Parts of one warm request.
@@ -98,33 +139,16 @@ struct Recorded {
     answer: Vec<u8>,
     order: Vec<u8>,
     reply: Vec<u8>,
-    calls_of_produce: Vec<recorder::Call>,
-    calls_of_mq_access: Vec<recorder::Call>,
-    key: String,
-}
-
-impl Recorded {
-    fn produce(&self) -> Task {
-        let order = String::from_utf8_lossy(&self.order).into_owned();
-        Task {
-            key: self.key.clone(),
-            calls: self.calls_of_produce.clone(),
-            order: Some(order),
-            publish: false,
-        }
-    }
-
-    fn mq_access(&self) -> Task {
-        Task { key: self.key.clone(), calls: self.calls_of_mq_access.clone(), order: None, publish: true }
-    }
+    produce: Task,
+    mq_access: Task,
 }
 
 /// Lets functions of their own send their calls to DynamoDB through recorders. Of three requests
 /// the last is taken: what is read once and remembered is not part of a warm one.
-async fn record(stack: &Stack, keys: &mut Keys) -> Result<Recorded, Error> {
-    let of_produce = Recorder::start(&stack.endpoint).await;
-    let of_mq_access = Recorder::start(&stack.endpoint).await;
-    let mut pair = Pair::start(stack, &of_produce.url(), &of_mq_access.url()).await?;
+async fn record(endpoint: &str, keys: &mut Keys) -> Result<Recorded, Error> {
+    let of_produce = Recorder::start(endpoint).await;
+    let of_mq_access = Recorder::start(endpoint).await;
+    let mut pair = Pair::start(&of_produce.url(), &of_mq_access.url()).await?;
     for _ in 0..2 {
         pair.send(&keys.next()).await?;
     }
@@ -134,13 +158,8 @@ async fn record(stack: &Stack, keys: &mut Keys) -> Result<Recorded, Error> {
     let Sent { event, answer } = pair.send(&key).await?;
     let (order, reply) = pair.last_order();
     pair.stop().await?;
-    Ok(Recorded {
-        event,
-        answer,
-        order,
-        reply,
-        calls_of_produce: of_produce.calls()?,
-        calls_of_mq_access: of_mq_access.calls()?,
-        key,
-    })
+    let text = String::from_utf8_lossy(&order).into_owned();
+    let produce = Task { key: key.clone(), calls: of_produce.calls()?, order: Some(text), publish: false };
+    let mq_access = Task { key, calls: of_mq_access.calls()?, order: None, publish: true };
+    Ok(Recorded { event, answer, order, reply, produce, mq_access })
 }

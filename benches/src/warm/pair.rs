@@ -6,13 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use serde_json::{Value, json};
+use test_support::environment::repository;
 use test_support::http_server::{Server, response};
 use test_support::runtime_api::Invoker;
-use tokio::process::Command;
 
+use crate::contender::Contender as _;
 use crate::error::Error;
-use crate::function::{Environment, Function, PATIENCE, repository};
-use crate::warm::Stack;
+use crate::function::{self, Environment, PATIENCE};
 
 /// The function that answers with the last reply at once.
 pub(crate) const ECHO: &str = "echo";
@@ -42,21 +42,17 @@ struct Orders {
 
 impl Pair {
     /// Each function calls DynamoDB at an address of its own.
-    pub(crate) async fn start(
-        stack: &Stack,
-        dynamodb_of_produce: &str,
-        dynamodb_of_mq_access: &str,
-    ) -> Result<Self, Error> {
-        let mq_access = start("mq-access", stack, dynamodb_of_mq_access, dynamodb_of_mq_access).await?;
-        let orders = Orders { mq_access: mq_access.api.invoker.clone(), last: Arc::default() };
+    pub(crate) async fn start(dynamodb_of_produce: &str, dynamodb_of_mq_access: &str) -> Result<Self, Error> {
+        let mq_access = start("mq-access", dynamodb_of_mq_access, dynamodb_of_mq_access).await?;
+        let orders = Orders { mq_access: mq_access.invoker(), last: Arc::default() };
         let served = orders.clone();
         let lambda = Server::start(move |request| {
             let orders = served.clone();
             async move { Some(invoke(&orders, request).await) }
         })
         .await;
-        let produce = start("produce", stack, dynamodb_of_produce, &lambda.url()).await?;
-        let event = std::fs::read(repository().join("events/gateway/produce/one-message.json"))?;
+        let produce = start("produce", dynamodb_of_produce, &lambda.url()).await?;
+        let event = std::fs::read(repository().join("events/produce/one-message.json"))?;
         Ok(Self { produce, mq_access, lambda, orders, event: serde_json::from_slice(&event)? })
     }
 
@@ -76,13 +72,12 @@ impl Pair {
             }
         }
         let event = serde_json::to_vec(&event)?;
-        let answer = self.produce.invoke(event.clone().into()).await?;
         // The request is over when both ask for more: what they do in between is a part of it.
-        self.produce.api.polled().await?;
-        self.mq_access.api.polled().await?;
+        let answer = self.produce.send(&event).await?;
+        self.mq_access.polled().await?;
         let response: Value = serde_json::from_slice(&answer.body)?;
         if response.get("statusCode").and_then(Value::as_u64) != Some(201) {
-            return Err(Error::Unexpected(format!("produce answered {response}")));
+            return Err(format!("produce answered {response}").into());
         }
         Ok(Sent { event, answer: answer.body.to_vec() })
     }
@@ -106,22 +101,14 @@ impl Pair {
     }
 }
 
-async fn start(name: &str, stack: &Stack, endpoint: &str, lambda: &str) -> Result<Environment, Error> {
-    let function = Function::named(name)?;
-    let mut variables = function.variables.clone();
-    let given = [
-        ("AWS_ENDPOINT_URL", endpoint),
-        ("AWS_ENDPOINT_URL_LAMBDA", lambda),
-        ("AWS_REGION", &stack.region),
-        ("AWS_ACCESS_KEY_ID", &stack.access_key_id),
-        ("AWS_SECRET_ACCESS_KEY", &stack.secret_access_key),
-        ("ACCESS_TABLE", &stack.access_table),
-        ("IDEMPOTENCY_TABLE", &stack.idempotency_table),
-    ];
-    variables.extend(given.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    let mut environment = Environment::start(Command::new(function.binary()?), &variables).await?;
-    environment.api.polled().await?;
-    Ok(environment)
+/// Variables of the stack that the functions need besides those of the template.
+const OF_THE_STACK: [&str; 5] =
+    ["AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "ACCESS_TABLE", "IDEMPOTENCY_TABLE"];
+
+async fn start(name: &str, endpoint: &str, lambda: &str) -> Result<Environment, Error> {
+    let program = function::named(name)?.inheriting(&OF_THE_STACK)?;
+    Environment::start(&program.env("AWS_ENDPOINT_URL", endpoint).env("AWS_ENDPOINT_URL_LAMBDA", lambda))
+        .await
 }
 
 /// Lambda's Invoke: `POST /2015-03-31/functions/{name}/invocations`.

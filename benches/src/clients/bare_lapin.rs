@@ -10,26 +10,30 @@ use lapin::options::{
 use lapin::types::{FieldTable, ShortString};
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, PublisherConfirm};
 
-use crate::broker::{BODY, PERSISTENT, inspect};
-use crate::cpu::Stopwatch;
+use super::Contest;
+use super::broker::{BODY, PERSISTENT, inspect};
+use crate::contender::serve;
+use crate::cpu::{Stopwatch, Took};
 use crate::error::Error;
-use crate::run::{Job, Run};
 
 const IN_FLIGHT: usize = 1000;
 const PREFETCH: u16 = 1000;
 const ACK_EVERY: u32 = 500;
 
-pub(crate) async fn run(url: &str, job: Job, queue: &str, messages: u32) -> Result<Run, Error> {
-    let connection = Connection::connect(url, ConnectionProperties::default()).await?;
+pub(crate) async fn contend(contest: &Contest) -> Result<(), Error> {
+    let connection = Connection::connect(&contest.url, ConnectionProperties::default()).await?;
     let channel = connection.create_channel().await?;
-    let queue = ShortString::from(queue);
-    match job {
-        Job::Produce => produce(&channel, &queue, messages).await,
-        Job::Consume => consume(&channel, &queue, messages).await,
-    }
+    serve(async |line: &str| {
+        let (job, queue) = line.split_once(' ').unwrap_or_default();
+        match job {
+            "produce" => produce(&channel, &queue.into(), contest.messages).await,
+            _ => consume(&channel, &queue.into(), contest.messages).await,
+        }
+    })
+    .await
 }
 
-async fn produce(channel: &Channel, queue: &ShortString, messages: u32) -> Result<Run, Error> {
+async fn produce(channel: &Channel, queue: &ShortString, messages: u32) -> Result<Took, Error> {
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
     let stopwatch = Stopwatch::start()?;
     let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
@@ -47,7 +51,7 @@ async fn produce(channel: &Channel, queue: &ShortString, messages: u32) -> Resul
     while !in_flight.is_empty() {
         confirm(in_flight.pop_front()).await?;
     }
-    stopwatch.stop(messages)
+    stopwatch.stop()
 }
 
 async fn confirm(confirm: Option<PublisherConfirm>) -> Result<(), Error> {
@@ -56,10 +60,10 @@ async fn confirm(confirm: Option<PublisherConfirm>) -> Result<(), Error> {
     if confirmation.is_ack() && confirmation.take_message().is_none() {
         return Ok(());
     }
-    Err(Error::Unexpected("a message was refused or returned".to_owned()))
+    Err("a message was refused or returned".into())
 }
 
-async fn consume(channel: &Channel, queue: &ShortString, messages: u32) -> Result<Run, Error> {
+async fn consume(channel: &Channel, queue: &ShortString, messages: u32) -> Result<Took, Error> {
     let stopwatch = Stopwatch::start()?;
     channel.basic_qos(PREFETCH, BasicQosOptions::default()).await?;
     let mut consumer = channel
@@ -67,10 +71,7 @@ async fn consume(channel: &Channel, queue: &ShortString, messages: u32) -> Resul
         .await?;
     let mut received = 0;
     while received < messages {
-        let delivery = consumer
-            .next()
-            .await
-            .ok_or_else(|| Error::Unexpected("the broker ended the consumer".to_owned()))??;
+        let delivery = consumer.next().await.ok_or("the broker ended the consumer")??;
         received += 1;
         if received % ACK_EVERY == 0 || received == messages {
             let options = BasicAckOptions { multiple: true };
@@ -79,5 +80,5 @@ async fn consume(channel: &Channel, queue: &ShortString, messages: u32) -> Resul
     }
     // The acknowledgement has arrived when the broker answers what came after it.
     inspect(channel, queue).await?;
-    stopwatch.stop(messages)
+    stopwatch.stop()
 }

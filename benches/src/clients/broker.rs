@@ -1,4 +1,4 @@
-//! The broker that all contenders share: their queues, and what is on them.
+//! The broker that all contenders share: their queues, and the messages on them.
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
@@ -8,6 +8,7 @@ use crate::error::Error;
 
 pub(crate) const PERSISTENT: u8 = 2;
 pub(crate) const BODY: [u8; 1024] = [0xA5; 1024];
+const KEY: &str = "0190b5a8-0000-7000-8000-000000000001";
 
 /// Number of messages that are published before their confirms are awaited.
 const WINDOW: u32 = 1000;
@@ -43,7 +44,7 @@ impl Queues {
         if ready == messages {
             return Ok(());
         }
-        Err(Error::Unexpected(format!("{name} has {ready} messages instead of {messages}")))
+        Err(format!("{name} has {ready} messages instead of {messages}").into())
     }
 
     /// Puts messages on a new queue, shaped as the gateway's.
@@ -55,7 +56,7 @@ impl Queues {
             // Dropped confirms are those that `wait_for_confirms` waits for.
             drop(
                 self.channel
-                    .basic_publish(exchange, queue.clone(), options, &BODY, properties(sequence))
+                    .basic_publish(exchange, queue.clone(), options, &BODY, properties(KEY, sequence))
                     .await?,
             );
             if (sequence + 1) % WINDOW == 0 {
@@ -73,9 +74,9 @@ pub(crate) async fn inspect(channel: &Channel, queue: &ShortString) -> Result<u3
     Ok(channel.queue_declare(queue.clone(), options, FieldTable::default()).await?.message_count())
 }
 
-fn properties(sequence: u32) -> BasicProperties {
+/// A message's properties as the gateway makes them.
+pub(crate) fn properties(key: &str, sequence: u32) -> BasicProperties {
     let mut headers = FieldTable::default();
-    let key = "0190b5a8-0000-7000-8000-000000000001";
     headers.insert("idempotencyKey".into(), AMQPValue::LongString(key.into()));
     headers.insert("sequence".into(), AMQPValue::LongLongInt(sequence.into()));
     BasicProperties::default()

@@ -13,13 +13,13 @@ use crate::error::Error;
 const PATIENCE: Duration = Duration::from_secs(45);
 
 #[derive(Clone, Debug)]
-pub(super) struct Http {
+pub(crate) struct Http {
     client: reqwest::Client,
     base_url: String,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(crate) struct Call {
     method: Method,
     path: String,
     headers: HeaderMap,
@@ -27,21 +27,20 @@ pub(super) struct Call {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Answer {
-    pub(super) status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 impl Http {
-    pub(super) fn new(base_url: &str) -> Result<Self, Error> {
-        let client = reqwest::Client::builder().timeout(PATIENCE).build();
-        let client = client.map_err(|error| Error::Unexpected(error.to_string()))?;
+    pub(crate) fn new(base_url: &str) -> Result<Self, Error> {
+        let client = reqwest::Client::builder().timeout(PATIENCE).build()?;
         Ok(Self { client, base_url: base_url.to_owned() })
     }
 
     /// `None` where there was no answer.
-    pub(super) async fn send(&self, call: &Call) -> Option<Answer> {
+    pub(crate) async fn send(&self, call: &Call) -> Option<Answer> {
         let request = self.client.request(call.method.clone(), format!("{}{}", self.base_url, call.path));
         let response = request.headers(call.headers.clone()).body(call.body.clone()).send().await.ok()?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -50,12 +49,12 @@ impl Http {
 }
 
 impl Call {
-    pub(super) fn get(path: impl Into<String>, api_key: &str) -> Self {
+    pub(crate) fn get(path: impl Into<String>, api_key: &str) -> Self {
         Self::new(Method::GET, path, Bytes::new()).with("x-api-key", api_key)
     }
 
     /// A JSON body as it stands.
-    pub(super) fn post(path: impl Into<String>, api_key: &str, body: impl Into<Bytes>) -> Self {
+    pub(crate) fn post(path: impl Into<String>, api_key: &str, body: impl Into<Bytes>) -> Self {
         Self::new(Method::POST, path, body.into())
             .with("x-api-key", api_key)
             .with("content-type", "application/json")
@@ -67,7 +66,7 @@ impl Call {
 
     /// Adds a header. A header whose value HTTP does not allow is left away.
     #[must_use]
-    pub(super) fn with(mut self, name: &'static str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {
             self.headers.insert(HeaderName::from_static(name), value);
         }
@@ -76,22 +75,22 @@ impl Call {
 }
 
 impl Answer {
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
     /// The status, the reason of a problem, and a little of the body.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let body = String::from_utf8_lossy(&self.body);
         format!("{} {}", self.status, body.chars().take(300).collect::<String>())
     }
 
     /// The status and the reason of a problem.
-    pub(super) fn outcome(&self) -> String {
+    pub(crate) fn outcome(&self) -> String {
         match self.json().get("reason").and_then(Value::as_str) {
             Some(reason) if self.status >= 400 => format!("{} {reason}", self.status),
             _ => self.status.to_string(),

@@ -1,0 +1,139 @@
+//! Programs, and the processes that they run in.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use test_support::environment::repository;
+use tokio::process::{ChildStdin, ChildStdout, Command};
+
+use crate::cpu::Cpu;
+use crate::error::Error;
+
+/// A program, and how it is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    /// Name in reports.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) variables: Vec<(String, String)>,
+    /// Whether it has nothing in its environment but `variables`, and no input and output.
+    pub(crate) is_function: bool,
+}
+
+impl Program {
+    pub(crate) fn at(name: &str, path: impl Into<PathBuf>) -> Self {
+        Self {
+            name: name.to_owned(),
+            path: path.into(),
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            is_function: false,
+        }
+    }
+
+    /// The contender of this program that `command` names.
+    pub(crate) fn own(name: &str, command: &str) -> Result<Self, Error> {
+        Ok(Self::at(name, std::env::current_exe()?).arg("contend").arg(command))
+    }
+
+    /// A program beside this one.
+    pub(crate) fn beside(name: &str) -> Result<Self, Error> {
+        Ok(Self::at(name, std::env::current_exe()?.with_file_name(name)))
+    }
+
+    /// A script of `benches/python`, with an interpreter of `scripts/bench-setup.sh`.
+    pub(crate) fn python(name: &str, environment: &str, script: &str) -> Self {
+        let root = repository();
+        let interpreter = root.join(".local").join(environment).join("bin/python");
+        Self::at(name, interpreter).arg(root.join("benches/python").join(script)).in_region()
+    }
+
+    /// A script in Node.js. `None` where it is not installed.
+    pub(crate) fn node(name: &str, script: &str) -> Option<Self> {
+        let script = repository().join(script);
+        // The SDK would print that it wants a newer Node.js from 2027 on.
+        let warning = "AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED";
+        script.is_file().then(|| Self::at(name, "node").arg(script).env(warning, "true").in_region())
+    }
+
+    fn in_region(self) -> Self {
+        let region = std::env::var("AWS_REGION").unwrap_or_else(|_| "us-east-1".to_owned());
+        self.env("AWS_DEFAULT_REGION", region)
+    }
+
+    pub(crate) fn arg(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.variables.push((name.to_owned(), value.into()));
+        self
+    }
+
+    pub(crate) fn envs(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.variables.extend(variables);
+        self
+    }
+
+    /// Gives it variables of this process.
+    ///
+    /// # Errors
+    /// One is missing: `local test` gives them to the commands that it runs.
+    pub(crate) fn inheriting(self, names: &[&str]) -> Result<Self, Error> {
+        let of = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
+        names.iter().try_fold(self, |program, name| Ok(program.env(name, of(name)?)))
+    }
+}
+
+/// A process, which ends with its value.
+#[derive(Debug)]
+pub(crate) struct Child {
+    pub(crate) name: String,
+    process: tokio::process::Child,
+    cpu: Cpu,
+    pub(crate) input: Option<ChildStdin>,
+    pub(crate) output: Option<ChildStdout>,
+}
+
+impl Child {
+    pub(crate) fn start(program: &Program) -> Result<Self, Error> {
+        let Program { name, path, arguments, variables, is_function } = program;
+        let mut command = Command::new(path);
+        command.args(arguments).kill_on_drop(true);
+        if *is_function {
+            command.env_clear().stdin(Stdio::null()).stdout(Stdio::null());
+        } else {
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        }
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        let spawned = command.spawn();
+        let mut process = spawned.map_err(|error| format!("{name}: {error}"))?;
+        let pid = process.id().and_then(|pid| i32::try_from(pid).ok());
+        let cpu = Cpu::of(pid.ok_or_else(|| format!("{name} has ended"))?)?;
+        let (input, output) = (process.stdin.take(), process.stdout.take());
+        Ok(Self { name: name.clone(), process, cpu, input, output })
+    }
+
+    /// CPU time of the process so far.
+    pub(crate) fn cpu(&self) -> Result<Duration, Error> {
+        self.cpu.so_far()
+    }
+
+    /// Closes the input, and waits until the process has ended in order.
+    pub(crate) async fn end(mut self) -> Result<(), Error> {
+        drop(self.input.take());
+        let status = self.process.wait().await?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(format!("{} failed ({status})", self.name).into())
+    }
+
+    pub(crate) async fn kill(mut self) -> Result<(), Error> {
+        Ok(self.process.kill().await?)
+    }
+}

@@ -1,0 +1,130 @@
+//! Produce and consume beside other clients of RabbitMQ: all on the same broker, one after another.
+
+pub(crate) mod bare_lapin;
+pub(crate) mod broker;
+
+use clap::Args;
+use lapin::uri::AMQPUri;
+use mq::{Address, BrokerKind, Endpoint, MqProps, Payload, Tls, Transaction};
+use rabbitmq::RabbitMq;
+
+use crate::child::Program;
+use crate::clients::broker::Queues;
+use crate::contender::{Answering, once, serve, turns};
+use crate::cpu::Took;
+use crate::error::Error;
+use crate::gateway_crate::{Client, access, bounded};
+use crate::report::Goal::AtLeast;
+use crate::report::{Column, Report};
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The broker, with credentials
+    #[arg(long, env = "AMQP_URL", hide_env_values = true)]
+    url: String,
+    /// Messages of each run
+    #[arg(long, env = "MESSAGES", default_value_t = 100_000)]
+    messages: u32,
+    /// Runs of each contender; a multiple of four gives each the same turns
+    #[arg(long, env = "ROUNDS", default_value_t = 4)]
+    rounds: u32,
+}
+
+const OURS: &str = "IntegraHub";
+const RATE: &str = "messages/s";
+const CPU: &str = "CPU s";
+const COLUMNS: [Column; 4] = [
+    Column::median(RATE, 0),
+    Column::spread(RATE),
+    Column::median(CPU, 2),
+    Column::times("IntegraHub / it", RATE, OURS).goals(&[
+        ("produce, bare lapin", AtLeast(0.9)),
+        ("produce, pika", AtLeast(1.0)),
+        ("produce, aio-pika", AtLeast(2.0)),
+        ("consume, bare lapin", AtLeast(0.9)),
+        ("consume, pika", AtLeast(1.5)),
+        ("consume, aio-pika", AtLeast(4.0)),
+    ]),
+];
+
+pub(crate) async fn run(options: &Options) -> Result<(), Error> {
+    let Options { url, messages, rounds } = options;
+    let contenders = [
+        Program::own(OURS, "rabbitmq")?,
+        Program::own("bare lapin", "lapin")?,
+        Program::python("pika", "bench/python", "with_pika.py"),
+        Program::python("aio-pika", "bench/python", "with_aio_pika.py"),
+    ]
+    .map(|program| program.env("AMQP_URL", url).env("MESSAGES", messages.to_string()));
+    let queues = Queues::open(url).await?;
+    let mut report = Report::new(
+        format!(
+            "{messages} messages of 1 KiB, persistent, a durable classic queue; medians of {rounds} rounds."
+        ),
+        &COLUMNS,
+    );
+    for round in 0..*rounds {
+        for job in ["produce", "consume"] {
+            for contender in turns(&contenders, round) {
+                let queue = format!("bench.{job}.{}", contender.name.replace(' ', "-"));
+                // One queue at a time: a broker that holds several hundred thousand messages is
+                // another one for each contender.
+                let left = match job {
+                    "produce" => queues.create(&queue).await.map(|()| *messages)?,
+                    _ => queues.fill(&queue, *messages).await.map(|()| 0)?,
+                };
+                let took = once::<Answering<Took>>(contender, &format!("{job} {queue}")).await?;
+                queues.expect(&queue, left).await?;
+                queues.delete(&queue).await?;
+                let rate = f64::from(*messages) / took.seconds;
+                report.tell(job, &contender.name, &[(RATE, rate), (CPU, took.cpu_seconds)]);
+            }
+        }
+    }
+    report.print();
+    Ok(())
+}
+
+/// Environment of a contender in Rust.
+#[derive(Debug, Args)]
+pub(crate) struct Contest {
+    #[arg(long, env = "AMQP_URL", hide_env_values = true)]
+    pub(crate) url: String,
+    #[arg(long, env = "MESSAGES")]
+    pub(crate) messages: u32,
+}
+
+/// Most messages that a request may take, and put.
+const MAX_FETCHED: u32 = 10_000;
+const MAX_PRODUCED: u32 = 100_000;
+const CONNECTIONS: usize = 5;
+
+/// The contender of the project: the crate `rabbitmq`, which makes ids, bodies and headers for
+/// every message and measures every message, in units of work of the size that a request may have.
+pub(crate) async fn contend_as_crate(contest: &Contest) -> Result<(), Error> {
+    let AMQPUri { authority, vhost, .. } = contest.url.parse().map_err(|_| "AMQP_URL is not an AMQP URL")?;
+    let endpoint = Endpoint {
+        broker: BrokerKind::RabbitMq,
+        queue_manager: vhost,
+        channel: None,
+        addresses: vec![Address { host: authority.host, port: authority.port }],
+        ccdt_url: None,
+        tls: Tls::Off,
+        user: Some(authority.userinfo.username),
+        password_ref: None,
+    };
+    let client = Client {
+        broker: RabbitMq::new(CONNECTIONS),
+        access: access(endpoint, authority.userinfo.password),
+        payload: Payload::Random { size: bounded(1024)? },
+        props: MqProps::default(),
+    };
+    serve(async |line: &str| {
+        let (job, queue) = line.split_once(' ').unwrap_or_default();
+        match job {
+            "produce" => client.put(queue, contest.messages, MAX_PRODUCED, Transaction::default()).await,
+            _ => client.get(queue, contest.messages, MAX_FETCHED).await,
+        }
+    })
+    .await
+}

@@ -1,0 +1,138 @@
+//! The contenders' turns, and the two kinds of them: programs that answer lines of text, here, and
+//! functions, which get events ([`Environment`](crate::function::Environment)).
+
+use std::marker::PhantomData;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::mpsc;
+
+use crate::child::{Child, Program};
+use crate::error::Error;
+
+/// A running program that is given work and measured.
+pub(crate) trait Contender: Sized {
+    type Work: ?Sized;
+    type Answer;
+
+    async fn start(program: &Program) -> Result<Self, Error>;
+
+    async fn send(&mut self, work: &Self::Work) -> Result<Self::Answer, Error>;
+
+    async fn stop(self) -> Result<(), Error>;
+}
+
+/// Starts a contender for one piece of work.
+pub(crate) async fn once<C: Contender>(program: &Program, work: &C::Work) -> Result<C::Answer, Error> {
+    let mut contender = C::start(program).await?;
+    let answer = contender.send(work).await?;
+    contender.stop().await?;
+    Ok(answer)
+}
+
+/// Everyone's turn, beginning with another one each round.
+pub(crate) fn turns<T>(all: &[T], round: u32) -> impl Iterator<Item = &T> {
+    let first = usize::try_from(round).unwrap_or_default() % all.len().max(1);
+    all.iter().cycle().skip(first).take(all.len())
+}
+
+/// A program that answers each line of its input with a line of JSON, which a `T` can be read from.
+/// Other lines are its log.
+#[derive(Debug)]
+pub(crate) struct Answering<T> {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    answers: PhantomData<T>,
+}
+
+impl<T: DeserializeOwned> Contender for Answering<T> {
+    type Work = str;
+    type Answer = T;
+
+    async fn start(program: &Program) -> Result<Self, Error> {
+        let mut child = Child::start(program)?;
+        let pipe = || "a pipe is missing";
+        let input = child.input.take().ok_or_else(pipe)?;
+        let output = BufReader::new(child.output.take().ok_or_else(pipe)?).lines();
+        Ok(Self { child, input, output, answers: PhantomData })
+    }
+
+    async fn send(&mut self, work: &str) -> Result<T, Error> {
+        self.input.write_all(format!("{work}\n").as_bytes()).await?;
+        let mut last = String::new();
+        while let Some(line) = self.output.next_line().await? {
+            if let Ok(answer) = serde_json::from_str(&line) {
+                return Ok(answer);
+            }
+            last = line;
+        }
+        Err(format!("{} does not answer {work:?}: {last}", self.child.name).into())
+    }
+
+    async fn stop(self) -> Result<(), Error> {
+        drop(self.input);
+        // A program may still write when nobody measures it any more.
+        let mut output = self.output;
+        while output.next_line().await?.is_some() {}
+        self.child.end().await
+    }
+}
+
+/// Answers each line of the standard input: what a contender in Rust does.
+pub(crate) async fn serve<T: Serialize>(
+    mut answer: impl AsyncFnMut(&str) -> Result<T, Error>,
+) -> Result<(), Error> {
+    let mut lines = lines();
+    while let Some(line) = lines.recv().await {
+        let line = serde_json::to_string(&answer(&line).await?)?;
+        #[expect(clippy::print_stdout, reason = "what the measuring side reads")]
+        {
+            println!("{line}");
+        }
+    }
+    Ok(())
+}
+
+/// Reads standard input apart from everything else, which goes on between the lines.
+fn lines() -> mpsc::UnboundedReceiver<String> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Answer {
+        cpu: u32,
+    }
+
+    #[test]
+    fn everyone_begins_once_in_as_many_rounds_as_there_are_contenders() {
+        let rounds: Vec<Vec<_>> = (0..3).map(|round| turns(&["a", "b", "c"], round).collect()).collect();
+        assert_eq!(rounds, [[&"a", &"b", &"c"], [&"b", &"c", &"a"], [&"c", &"a", &"b"]]);
+    }
+
+    #[tokio::test]
+    async fn answers_are_told_from_the_log_and_an_end_without_one_is_an_error() {
+        let script = r#"read line; echo '{"level":"INFO"}'; echo cpu soon; echo "{\"cpu\":$line}"; read line; echo bye"#;
+        let program = Program::at("the script", "sh").arg("-c").arg(script);
+        let mut contender = Answering::<Answer>::start(&program).await.unwrap();
+        assert_eq!(contender.send("1500").await.unwrap(), Answer { cpu: 1500 });
+        let error = contender.send("again").await.unwrap_err().to_string();
+        assert_eq!(error, r#"the script does not answer "again": bye"#);
+    }
+}

@@ -1,0 +1,146 @@
+//! The chunker's pipeline as the function runs it, and the places that chunks' files go to.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use catalog::{Seal, SealedChunk};
+use chunker::pipeline::{self, Outcome, Output, ReportFile, RunError, Source};
+use chunker::{Bounds, Cut, CutSpec};
+use futures_util::future::BoxFuture;
+use ingestion::chunk::{Generation, Plan};
+use ingestion::payload::chunk_key;
+use ingestion::product::{BatchStamp, ItemError};
+use ingestion::split::Format;
+use objects::Objects;
+use uuid::Uuid;
+
+use super::catalogue::rules;
+use crate::error::Error;
+
+/// Bytes of the payload that come at once, as storage hands them on.
+pub(super) const FRAME: usize = 16 * 1024;
+const MAX_FILE: usize = 32 * 1024 * 1024;
+
+/// The payload, as if it came from storage.
+pub(super) struct Stored(pub(super) Bytes);
+
+impl Source for Stored {
+    async fn next(&mut self) -> Result<Option<Bytes>, RunError> {
+        let frame = self.0.split_to(self.0.len().min(FRAME));
+        Ok((!frame.is_empty()).then_some(frame))
+    }
+}
+
+/// Place of chunks' files.
+#[derive(Clone)]
+pub(crate) enum Place {
+    Nowhere,
+    /// Files by their index.
+    Memory(Arc<Mutex<Vec<(u32, Vec<u8>)>>>),
+    /// The place where the functions have the files of this batch.
+    Bucket(Objects, Uuid),
+}
+
+impl Place {
+    pub(crate) fn memory() -> Self {
+        Self::Memory(Arc::default())
+    }
+
+    /// Takes a file away.
+    pub(crate) async fn take(&self, index: u32) -> Result<Vec<u8>, Error> {
+        let missing = || format!("the chunk {index} is missing");
+        match self {
+            Self::Nowhere => Err(missing().into()),
+            Self::Memory(files) => {
+                let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
+                let place = files.iter().position(|(number, _)| *number == index);
+                Ok(place.map(|place| files.swap_remove(place).1).ok_or_else(missing)?)
+            }
+            Self::Bucket(objects, batch_id) => {
+                let key = chunk_key(*batch_id, Generation::FIRST, index);
+                Ok(objects.get(&key, MAX_FILE).await?)
+            }
+        }
+    }
+}
+
+impl Output for Place {
+    type Report = NoReport;
+
+    fn report(&self) -> NoReport {
+        NoReport
+    }
+
+    fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
+        let place = self.clone();
+        Box::pin(async move {
+            match place {
+                Self::Nowhere => drop(file),
+                Self::Memory(files) => {
+                    files.lock().unwrap_or_else(PoisonError::into_inner).push((index, file));
+                }
+                Self::Bucket(objects, batch_id) => {
+                    objects.put(&chunk_key(batch_id, Generation::FIRST, index), file).await?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    async fn record(&self, _: &[ItemError]) -> Result<(), RunError> {
+        Ok(())
+    }
+}
+
+/// Drops a report.
+pub(crate) struct NoReport;
+
+impl ReportFile for NoReport {
+    async fn add(&mut self, _: Vec<u8>) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    async fn finish(self, _: Vec<u8>) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    async fn abandon(self) {}
+}
+
+/// Cuts a payload that is an array without faults.
+pub(crate) async fn cut(batch: BatchStamp, source: &mut impl Source, place: &Place) -> Result<Cut, Error> {
+    let spec = CutSpec {
+        format: Format::Array,
+        rules: rules()?,
+        plan: Plan::default(),
+        batch,
+        generation: Generation::FIRST,
+        max_bytes: u64::MAX,
+        bounds: Bounds::default(),
+        checksum: None,
+    };
+    match pipeline::run(spec, source, place).await {
+        Ok(Outcome::Cut(cut)) if cut.items_in_error == 0 => Ok(cut),
+        other => Err(format!("the catalogue was not cut: {other:?}").into()),
+    }
+}
+
+/// The seal of what was cut.
+pub(crate) fn seal(cut: Cut) -> Seal {
+    let chunks = cut.chunks.into_iter().filter_map(|chunk| {
+        let uri = format!("s3://bench/{}", chunk.index);
+        let first_cnpj = *chunk.cnpjs.first()?;
+        Some(SealedChunk { index: chunk.index, uri, items: chunk.items, first_cnpj, cnpjs: chunk.cnpjs })
+    });
+    Seal {
+        payload_bytes: cut.bytes,
+        checksum: cut.checksum,
+        items_parsed: cut.items_parsed,
+        items_in_error: cut.items_in_error,
+        unreadable_keys: cut.unreadable_keys,
+        items_partial: cut.items_partial,
+        errors_omitted: cut.errors_omitted,
+        errors_uri: None,
+        chunks: chunks.collect(),
+    }
+}
