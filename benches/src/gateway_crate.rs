@@ -1,13 +1,13 @@
-//! The crates `rabbitmq` and `ibm-mq` through `mq::Broker`, as mq-access uses them. A get is a
+//! The crates `rabbitmq` and `ibm-mq` through `broker::Broker`, as mq-access uses them. A get is a
 //! fetch and its commit, as a request's is: it takes one unit of work, and gives its messages in a
 //! response's form.
 
 use std::time::Duration;
 
+use broker::{Broker, Deadline};
 use mq::{
-    Access, Ack, AckMode, BackoutRule, Broker, ConsumeCommand, ContentSeed, Credentials, Deadline, Endpoint,
-    Headers, IdleRule, MqProps, Outgoing, Payload, ProduceCommand, ProduceSource, QueueName, Selector,
-    Transaction,
+    Access, Ack, AckMode, BackoutRule, ConsumeCommand, ContentSeed, Credentials, Endpoint, Headers, IdleRule,
+    MqProps, Outgoing, Payload, ProduceCommand, ProduceSource, QueueName, Selector, Transaction,
 };
 use tokio::sync::watch;
 

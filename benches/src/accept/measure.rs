@@ -56,7 +56,7 @@ pub(super) struct Pair {
 
 /// The contender's process, which gets the items of catalogues and the number of requests.
 pub(crate) async fn contend() -> Result<(), Error> {
-    telemetry::init("info");
+    runtime::init_log("info");
     let ingest = ProductIngest::from_environment(super::FUNCTION).await?;
     let bucket = std::env::var("PAYLOAD_BUCKET")?;
     let s3 = Client::new(&Sdk::from_environment().await.objects());

@@ -5,6 +5,7 @@ pub(crate) mod measure;
 
 use aws_sdk_s3::Client;
 use clap::Args;
+use runtime::Sdk;
 use uuid::Uuid;
 
 use crate::child::Program;

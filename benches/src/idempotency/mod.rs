@@ -9,7 +9,6 @@ pub(crate) mod ours;
 mod task;
 
 use clap::Args;
-use runtime::Sdk;
 
 use crate::child::Program;
 use crate::contender::{Answering, Contender as _};

@@ -6,7 +6,7 @@ use ::idempotency::{
     ClaimRequest, Claimed, Fingerprint, IdempotencyKey, KeyForm, OperationType, Outcome, Reply, Store,
     WriteOutcome,
 };
-use aws::Sdk;
+use runtime::Sdk;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ struct Request {
 
 /// Handles blocks of requests.
 pub(crate) async fn contend(task: &str) -> Result<(), Error> {
-    telemetry::init("info");
+    runtime::init_log("info");
     let task: Task = serde_json::from_str(task)?;
     let response = Reply {
         status: task.response.status_code,
@@ -66,7 +66,7 @@ async fn handle(store: &Store, request: &str, response: &Reply) -> Result<Job, E
     match store.claim(&claim).await? {
         Claimed::Execute(execution) => {
             let outcome = Outcome::Completed(response.clone());
-            match store.finish(&execution, &outcome).await? {
+            match store.end(&execution, &outcome).await? {
                 WriteOutcome::Applied => Ok(Job::New),
                 WriteOutcome::Fenced => Err("an execution was fenced".into()),
             }

@@ -3,10 +3,10 @@
 
 pub(crate) mod ours;
 
-use aws::Sdk;
 use catalog::{Database, DatabaseConfig};
 use clap::Args;
 use objects::Objects;
+use runtime::Sdk;
 use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::Client;

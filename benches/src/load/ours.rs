@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use aws::{Environment, Sdk};
 use catalog::{Database, DatabaseConfig, WriteOutcome};
 use clap::ValueEnum;
 use ingestion::chunk::{Generation, Plan, decode};

@@ -10,8 +10,8 @@ mod manager;
 
 use std::path::{Path, PathBuf};
 
+use broker::ConnectionCap;
 use clap::Args;
-use connection_cap::ConnectionCap;
 use ibm_mq::{IbmMq, Settings};
 use mq::{Address, Base64Bytes, BrokerKind, Endpoint, MqProps, Payload, Persistence, Tls, Transaction};
 

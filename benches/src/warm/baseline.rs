@@ -5,6 +5,7 @@ use front::MqAccess;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::ShortString;
 use lapin::{Connection, ConnectionProperties};
+use runtime::Sdk;
 use serde::{Deserialize, Serialize};
 
 use super::calls::Replay;

@@ -263,8 +263,9 @@ mod tests {
     #[test]
     fn a_structure_of_an_unknown_version_is_refused() {
         for version in [0, 3, -1] {
+            let mut caller = descriptor(version);
             // SAFETY: the structure is there and is the caller's alone.
-            assert!(unsafe { Borrowed::read(&raw mut descriptor(version)) }.is_err());
+            assert!(unsafe { Borrowed::read(&raw mut caller) }.is_err());
         }
     }
 }

@@ -56,7 +56,7 @@ macro_rules! absent {
     ($($verb:ident)*) => {$(
         /// Ends the process.
         #[unsafe(no_mangle)]
-        pub extern "C" fn $verb() {
+        pub(crate) extern "C" fn $verb() {
             $crate::exports::end(stringify!($verb));
         }
     )*};

@@ -165,7 +165,8 @@ async fn an_alarm_ends_while_a_produce_waits(
     waiting: &Outgoing,
 ) {
     let access = access();
-    let produced = produce(rabbit, &access, queue, waiting, 10, soon());
+    // On a busy machine the broker's command alone may take most of a minute.
+    let produced = produce(rabbit, &access, queue, waiting, 10, after(120_000));
     let end = async {
         while blocked_and_unblocked().0 < 5 {
             tokio::time::sleep(Duration::from_millis(20)).await;
