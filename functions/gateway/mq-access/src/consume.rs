@@ -64,7 +64,7 @@ impl MqAccess {
         };
         match settle(unit, settlement, deadline).await {
             Ok(()) => Ok(Done::AsPrepared(prepared.into_response())),
-            // The record stays prepared: after its lease a retry answers with what is stored.
+            // The record stays prepared: after its lease a retry returns the stored response.
             Err(error @ BrokerError::InDoubt { .. }) => {
                 self.note_doubt(execution).await;
                 Err(NotDone::Left(from_broker(&error).retry_after(whole_lease(execution))))

@@ -102,14 +102,14 @@ impl MqAccess {
                 reason = problem.reason.as_str(),
                 detail = problem.detail,
                 error = problem.source(),
-                "order {} failed: {}",
-                trace_id,
+                "order {trace_id} failed: {}",
                 problem.reason.as_str()
             );
             problem.to_reply(&trace_id)
         })
     }
 
+    /// Does the work of an order.
     async fn answer(&self, tenant: &str, work: Work, deadline: Deadline) -> Result<Reply, Problem> {
         let (target, answer) = match work {
             Work::Change { target, execution, change } => {
@@ -128,8 +128,8 @@ impl MqAccess {
         answer.map_err(|problem| explained::problem(problem, &target))
     }
 
-    /// Does work under its execution, unless it comes too late to start, and ends its record. Boxed,
-    /// as in [`Self::read`]: each kind of work is a deep nest of futures of its own.
+    /// Does work under its execution, unless the order comes too late to start, and ends its
+    /// record. Boxed, as in [`Self::read`]: each kind of work is a deep nest of futures of its own.
     async fn change(
         &self,
         target: &Target,

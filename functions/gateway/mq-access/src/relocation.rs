@@ -27,7 +27,7 @@ enum Stopped {
     TakenOver,
 }
 
-/// A move as an answer tells of it.
+/// Result of a completed move.
 struct Moved<'a> {
     /// Execution as it began at its place.
     execution: &'a Execution,
@@ -101,7 +101,7 @@ impl MqAccess {
         }
     }
 
-    /// Says what a move would do.
+    /// Lists the messages that a move would take, and moves none.
     pub(crate) async fn preview_move(
         &self,
         target: &Target,

@@ -31,7 +31,7 @@ macro_rules! form {
 }
 
 mq::properties!(form! {
-    /// `mqProps`: what holds for every message that does not say otherwise of itself.
+    /// Member `mqProps`: properties of every message that does not set its own.
     PropsSpec {
         #[serde(default, deserialize_with = "or_default")]
         persistence: Persistence,

@@ -28,9 +28,9 @@ pub struct Gateway {
     pub access: AccessStore,
     /// Client of `mq-access`, the function that does the work.
     pub mq_access: MqAccess,
-    /// Limit of each tenant's orders under way; `None` is no limit.
+    /// Limit of each tenant's orders in progress; `None` is no limit.
     pub budget: Option<Budget>,
-    /// The deployment's allow-list.
+    /// Allow-list of the deployment for inline targets.
     pub inline_targets: InlineTargets,
     /// Most bytes of messages that one request may make.
     pub max_produce_bytes: u64,
@@ -161,14 +161,14 @@ pub async fn send(
     let Some(budget) = budget else { return mq_access.execute(order).await };
     let lease = budget.lease(&order.tenant).await?;
     let answer = mq_access.execute(order).await;
-    // Work that may be under way still keeps its lease.
+    // Work that may still be in progress keeps its lease.
     if !matches!(&answer, Err(unanswered) if unanswered.may_have_run()) {
         budget.release(&order.tenant, lease).await;
     }
     answer
 }
 
-/// Refuses a request of a few bytes that would fill the broker.
+/// Refuses a small request whose messages would fill the broker.
 fn check_volume(bytes: u64, most: u64) -> Result<(), Problem> {
     if bytes <= most {
         return Ok(());

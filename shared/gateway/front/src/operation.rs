@@ -92,13 +92,13 @@ pub enum Action {
 }
 
 impl Plan {
-    /// A read.
+    /// Makes the plan of a read, which needs the scope `mq:read`.
     #[must_use]
     pub fn read(named: NamedTarget, read: Read) -> Self {
         Self { named, further: Further::None, action: Action::Read(read) }
     }
 
-    /// A change.
+    /// Makes the plan of a change, which needs the scope `mq:write`.
     #[must_use]
     pub fn change(named: NamedTarget, operation: OperationType, change: Change) -> Self {
         Self { named, further: Further::None, action: Action::Change(operation, change) }

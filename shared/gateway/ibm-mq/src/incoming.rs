@@ -113,7 +113,7 @@ mod tests {
         ];
         let message = received(&descriptor(), properties, Vec::new());
         assert_eq!(message.properties.content_type.as_deref(), Some("application/json"));
-        // One of another type is what somebody else wrote.
+        // A property of another type was written by another application.
         assert_eq!(message.headers, BTreeMap::from([("$type".to_owned(), HeaderValue::Int8(1))]));
     }
 }

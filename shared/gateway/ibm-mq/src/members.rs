@@ -14,9 +14,9 @@ pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
         let refused = BrokerError::unsupported_member;
         correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
             .map_err(|detail| refused(outgoing.correl_id_pointer(index), detail))?;
-        check_properties(&outgoing.props_of(index).properties).map_err(|((member, asked_by), detail)| {
-            refused(outgoing.pointer(index, member, asked_by), detail)
-        })?;
+        check_properties(&outgoing.props_of(index).properties).map_err(
+            |((member, required_by), detail)| refused(outgoing.pointer(index, member, required_by), detail),
+        )?;
         for (name, value) in outgoing.headers(index).iter() {
             to_mq(name, value).map_err(|detail| refused(outgoing.header_pointer(index, name), detail))?;
         }
@@ -31,17 +31,17 @@ pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
 /// it is about, if the reason code shows one.
 pub(crate) fn blame(outgoing: &Outgoing, index: u64, reason: MQLONG, error: BrokerError) -> BrokerError {
     match blamed(reason) {
-        Some((member, asked_by)) => error.at(outgoing.pointer(index, member, asked_by)),
+        Some((member, required_by)) => error.at(outgoing.pointer(index, member, required_by)),
         None => error,
     }
 }
 
-/// A member of the request that IBM MQ cannot carry, and the one that asks for it.
+/// Member of the request that IBM MQ cannot carry, and the other member that requires it.
 type Blamed = (Member, Option<Member>);
 
 const REPLY_TO_OF_REQUEST: Blamed = (Member::ReplyTo, Some(Member::MessageType));
 
-/// The member that the queue manager means by the reason code of an MQPUT.
+/// Member that the reason code of an MQPUT is about.
 const fn blamed(reason: MQLONG) -> Option<Blamed> {
     let member = match reason {
         mqi::MQRC_MISSING_REPLY_TO_Q => return Some(REPLY_TO_OF_REQUEST),

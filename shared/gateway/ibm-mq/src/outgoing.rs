@@ -13,7 +13,7 @@ use crate::property_names::to_property;
 const TEXT: &str = "MQSTR";
 const UTF_8: MQLONG = 1208;
 
-/// What IBM MQ takes for no id of a message (MQMI_NONE and MQCI_NONE).
+/// Message id that means "none" to IBM MQ (MQMI_NONE and MQCI_NONE).
 const NO_ID: mqi::MQBYTE24 = [0; 24];
 
 /// A message that is ready to be put.
@@ -27,7 +27,7 @@ pub(crate) struct Prepared {
 /// Prepares the messages of one produce. Messages with the same properties share them.
 pub(crate) struct Preparer<'a> {
     outgoing: &'a Outgoing,
-    /// `None` if the queue manager says it.
+    /// `None` if the queue manager sets the user, the application and the time of the put.
     context: Option<Context<'a>>,
     shared: Option<Described>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Preparer<'a> {
 /// Descriptor and properties of a message, but for its ids, its format and its sequence.
 type Described = (mqi::MQMD, Arc<Vec<(String, PropertyValue)>>);
 
-/// Who puts the messages, if not the queue manager says it of them.
+/// Identity to write into the messages if they set their context, instead of the queue manager.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) user: &'a str,
@@ -56,7 +56,7 @@ impl<'a> Preparer<'a> {
         Ok(preparer)
     }
 
-    /// The message at `index`, or `None` past the end.
+    /// Makes the message at `index`; `None` past the end.
     ///
     /// # Errors
     /// If IBM MQ cannot carry it.
@@ -113,12 +113,12 @@ pub(crate) fn sets_context(outgoing: &Outgoing) -> bool {
     (0..outgoing.count()).any(|index| says(&outgoing.props_of(index).properties))
 }
 
-/// Tenths of a second, rounded up, so that no message lives for less than was asked for.
+/// Tenths of a second, rounded up, so that no message lives for less than was requested.
 fn tenths(milliseconds: u32) -> MQLONG {
     MQLONG::try_from(milliseconds.div_ceil(100)).unwrap_or(MQLONG::MAX)
 }
 
-/// A correlation id as IBM MQ carries it: 24 bytes, of which zeros fill the rest.
+/// Correlation id as IBM MQ carries it: 24 bytes, padded with zeros.
 pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<mqi::MQBYTE24, String> {
     match correl_id {
         CorrelId::None => Ok([0; 24]),
@@ -131,7 +131,7 @@ pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<mqi:
     }
 }
 
-/// An id that messages are selected by, of the member that `pointer` leads to.
+/// Id to select messages by. `pointer` leads to the member of the request, for the error.
 ///
 /// # Errors
 /// If the id has more than 24 bytes, or is all zeros.
@@ -146,14 +146,14 @@ pub(crate) fn selected(bytes: &[u8], pointer: impl Into<String>) -> Result<mqi::
     Err(BrokerError::unsupported_member(pointer, detail))
 }
 
-/// The bytes of an id, with zeros up to its length. `None` if they are too many.
+/// The bytes of an id, padded with zeros. `None` if there are more than 24.
 pub(crate) fn padded(bytes: &[u8]) -> Option<mqi::MQBYTE24> {
     let mut id = [0; 24];
     id.get_mut(..bytes.len())?.copy_from_slice(bytes);
     Some(id)
 }
 
-/// A header's value as a property's.
+/// Converts a header's value to a property's.
 pub(crate) fn to_mq(name: &str, value: &HeaderValue) -> Result<PropertyValue, String> {
     let none = |kind: &str| Err(format!("IBM MQ has no {kind}, and the header `{name}` has such a value"));
     Ok(match value {

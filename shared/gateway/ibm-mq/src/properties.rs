@@ -21,10 +21,10 @@ pub(crate) struct Carried {
     pub(crate) properties: Vec<(String, PropertyValue)>,
 }
 
-/// What IBM MQ takes for no id of a group (MQGI_NONE).
+/// Group id that means "none" to IBM MQ (MQGI_NONE).
 const NO_GROUP: mqi::MQBYTE24 = [0; 24];
 
-/// Carrier of a text in a message property of the gateway's own.
+/// Carrier of a text in a message property that the gateway writes itself.
 macro_rules! own {
     ($name:literal) => {{
         const { assert!(is_own($name)) };
@@ -38,7 +38,7 @@ macro_rules! own {
     }};
 }
 
-/// Carrier of a number in a field, where 0 is what every message has.
+/// Carrier of a number in a field, which is 0 in every message that does not set it.
 macro_rules! number {
     ($field:ident) => {
         Carrier {
@@ -51,7 +51,7 @@ macro_rules! number {
     };
 }
 
-/// The mapping.
+/// Mapping of the properties.
 pub(crate) static CARRIERS: Carriers<Carried, Carried> = Carriers {
     reply_to: Carrier {
         write: |queue, put| {
@@ -100,8 +100,8 @@ pub(crate) static CARRIERS: Carriers<Carried, Carried> = Carriers {
     feedback: number!(Feedback),
 };
 
-/// Fills a field with a text, and refuses one that the field would alter: it ends at a NUL, and
-/// blanks fill it.
+/// Fills a field of fixed length with a text. Returns an error for a text that the field would
+/// alter: it ends at a NUL, and is filled with blanks.
 fn fill_fixed<const N: usize>(field: &mut [c_char; N], text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err("must not be empty for IBM MQ, which has no such text but none".to_owned());
@@ -119,7 +119,7 @@ fn fill_fixed<const N: usize>(field: &mut [c_char; N], text: &str) -> Result<(),
     Ok(())
 }
 
-/// A field's text, unless it is empty.
+/// Text of a field, or `None` if it is empty.
 pub(crate) fn filled(field: &[c_char]) -> Option<String> {
     Some(text_in(field).into_owned()).filter(|text| !text.is_empty())
 }
@@ -128,7 +128,8 @@ fn text(field: &[c_char]) -> Option<PropertyText> {
     filled(field)?.try_into().ok()
 }
 
-/// Takes a property of the gateway's own. One of another type is a header.
+/// Takes a property that the gateway writes itself. A property of this name with another type is
+/// left as a header.
 fn take(properties: &mut Vec<(String, PropertyValue)>, name: &str) -> Option<PropertyText> {
     let index = properties.iter().position(|(known, _)| known == name)?;
     let (_, PropertyValue::Text(text)) = properties.get(index)? else { return None };
@@ -167,7 +168,7 @@ fn group_id(id: &GroupId) -> Result<mqi::MQBYTE24, String> {
     }
 }
 
-/// A group, whose id is text if it can be.
+/// Group of the message. Its id is text if it is valid UTF-8 without control characters.
 fn read_group(md: &mqi::MQMD) -> Option<Group> {
     let last = md.MsgFlags & mqi::MQMF_LAST_MSG_IN_GROUP != 0;
     if !last && md.MsgFlags & mqi::MQMF_MSG_IN_GROUP == 0 {
@@ -199,7 +200,7 @@ pub(crate) fn stamped(md: &mqi::MQMD) -> Option<Timestamp> {
     put_at(&text_in(&md.PutDate), &text_in(&md.PutTime))
 }
 
-/// The time from `YYYYMMDD` and `HHMMSSTH`, in UTC and to a hundredth of a second.
+/// Time from `YYYYMMDD` and `HHMMSSTH`, in UTC with a precision of 1/100 s.
 pub(crate) fn put_at(date: &str, time: &str) -> Option<Timestamp> {
     let part = |text: &str, range: std::ops::Range<usize>| text.get(range)?.parse::<i16>().ok();
     let small = |text: &str, range| i8::try_from(part(text, range)?).ok();

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 const WORDS: [&str; 12] =
     ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE", "MQ"];
 
-/// The folder of an application's own properties, which may lead a name.
+/// Prefix of an application's own properties, which a name may have.
 const USER_FOLDER: &str = "usr.";
 
 /// Converts a header's name to a property's.
@@ -44,8 +44,8 @@ pub(crate) fn from_property(property: &str) -> String {
     }
 }
 
-/// Whether a property is the gateway's own, for what the message descriptor has no room for. No
-/// header has such a name: what follows the `$` is not hexadecimal.
+/// True if the gateway writes the property itself, for what the message descriptor has no field
+/// for. No header has such a name: the characters after the `$` are not hexadecimal.
 pub(crate) const fn is_own(property: &str) -> bool {
     match property.as_bytes() {
         [b'$', first, second, ..] => !(first.is_ascii_hexdigit() && second.is_ascii_hexdigit()),

@@ -181,24 +181,25 @@ impl Outgoing {
         own.unwrap_or(of_all).render(&self.seed, index)
     }
 
-    /// A JSON Pointer to `member` where the message at `index` has it from: in itself if it has the
-    /// member, or the one that asks for it, otherwise in what the request says of all.
+    /// Returns a JSON Pointer to the `member` that holds for the message at `index`: in the message
+    /// if it sets this member or the one that requires it, otherwise in the request's properties of
+    /// all messages.
     #[must_use]
-    pub fn pointer(&self, index: u64, member: Member, asked_by: Option<Member>) -> String {
+    pub fn pointer(&self, index: u64, member: Member, required_by: Option<Member>) -> String {
         let name = member.name();
-        match [Some(member), asked_by].into_iter().flatten().any(|member| self.has_own(index, member)) {
+        match [Some(member), required_by].into_iter().flatten().any(|member| self.has_own(index, member)) {
             true => format!("/messages/{index}/{name}"),
             false => format!("/mqProps/{name}"),
         }
     }
 
-    /// Whether the message at `index` has the member itself.
+    /// True if the message at `index` sets the member itself.
     #[must_use]
     pub fn has_own(&self, index: u64, member: Member) -> bool {
         self.own(index).is_some_and(|own| member.is_in(own))
     }
 
-    /// A JSON Pointer to the correlation id of the message at `index`.
+    /// Returns a JSON Pointer to the correlation id of the message at `index`.
     #[must_use]
     pub fn correl_id_pointer(&self, index: u64) -> String {
         match self.explicit(index).is_some_and(|message| message.correl_id.is_some()) {

@@ -1,4 +1,4 @@
-//! Messages as a broker gives them. [`crate::shown`] has their form in answers.
+//! Messages as a broker returns them. [`crate::shown`] has their form in responses.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub struct StoredBody {
     pub sha256: String,
 }
 
-/// A message that was got or browsed, with everything that the answer says of it. What a broker or
+/// A message that was got or browsed, with all members of the response. A property that a broker or
 /// a message does not have is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReceivedMessage {

@@ -1,7 +1,7 @@
-//! The properties of a message beside its body, its ids and its headers, under names that both
+//! Properties of a message apart from its body, its ids and its headers, under names that both
 //! brokers share: the one table that everything else is made from.
 //!
-//! The members of a request, the form in orders, the members of an answer and each broker's
+//! The members of a request, the form in orders, the members of a response and each broker's
 //! [`Carriers`] follow from the table. `docs/messages.md` maps each property to AMQP 0-9-1 and to
 //! IBM MQ.
 //!
@@ -17,7 +17,7 @@ use crate::property_values::{Group, MessageType, MqLong, PropertyText, ReplyQueu
 use crate::time::Time;
 
 /// Hands the table to the macro `$make`, behind `$with`. A line has the property's [`Member`], its
-/// field in [`Properties`], its type, its name in requests and answers, and its name in orders,
+/// field in [`Properties`], its type, its name in requests and responses, and its name in orders,
 /// which is short and never given to another property.
 #[macro_export]
 macro_rules! properties {
@@ -56,7 +56,7 @@ macro_rules! members {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Whether a message has the member itself.
+            /// True if a message sets the member itself.
             pub(crate) const fn is_in(self, own: &OwnProps) -> bool {
                 match self { $(Self::$variant => own.$($field).+.is_some(),)* }
             }
@@ -67,7 +67,7 @@ macro_rules! members {
 /// Makes [`Properties`], [`Member`] and [`Carriers`] of the table.
 macro_rules! declare {
     ({} $($variant:ident $property:ident: $type:ident, $name:literal $short:literal;)*) => {
-        /// The properties that say something of a message. What is not set is `None`.
+        /// Properties that describe a message. A property that is not set is `None`.
         ///
         /// Serialized, they take no more bytes than they took in a request: see
         /// [`crate::ExplicitMessage`].
@@ -82,19 +82,19 @@ macro_rules! declare {
         }
 
         impl Properties {
-            /// These properties with `more` laid over them.
+            /// Returns these properties, with those that `more` sets in their place.
             #[must_use]
             pub fn overlaid_with(&self, more: &Self) -> Self {
                 Self { $($property: more.$property.as_ref().or(self.$property.as_ref()).cloned(),)* }
             }
 
-            /// Writes each property as an answer shows it, `null` if it is not set.
+            /// Writes each property as a response shows it, `null` if it is not set.
             pub(crate) fn show<M: SerializeMap>(&self, json: &mut M) -> Result<(), M::Error> {
                 $(json.serialize_entry($name, &self.$property.as_ref().map(Value::shown))?;)*
                 Ok(())
             }
 
-            /// Every property, with the value that takes most bytes in an answer.
+            /// Every property, with the value that takes most bytes in a response.
             #[cfg(test)]
             pub(crate) fn longest() -> Self {
                 Self { $($property: Some(crate::property_values::longest()),)* }
@@ -163,13 +163,13 @@ pub struct Uncarried {
 }
 
 impl Properties {
-    /// Whether none is set.
+    /// True if no property is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Bytes of all properties together, as requests write them.
+    /// Returns the bytes of all properties together, as requests write them.
     pub(crate) fn bytes(&self) -> usize {
         serde_json::to_vec(self).map_or(0, |text| text.len().saturating_sub("{}".len()))
     }

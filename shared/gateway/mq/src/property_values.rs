@@ -1,4 +1,4 @@
-//! Types of the values that properties have, and how answers show them.
+//! Types of the values that properties have, and how responses show them.
 
 use std::fmt;
 
@@ -12,20 +12,20 @@ use crate::names::is_of_an_ibm_name;
 use crate::time::Time;
 
 text!(
-    /// The text of a property, within AMQP's limit for a short string (AMQP 0-9-1, section
-    /// 4.2.5.3). What IBM MQ has less room for is checked where the broker is known.
+    /// Text of a property, within AMQP's limit for a short string (AMQP 0-9-1, section 4.2.5.3).
+    /// Narrower limits of IBM MQ are checked where the broker is known.
     PropertyText, 0..=255, |_| true, "any text"
 );
 text!(
-    /// The queue manager that a reply goes to (MQ_Q_MGR_NAME_LENGTH).
+    /// Name of the queue manager that a reply goes to (MQ_Q_MGR_NAME_LENGTH).
     ReplyQueueManager, 0..=48, is_of_an_ibm_name, "must consist of letters, digits and ./_%"
 );
 bounded!(
-    /// A message's place in its group (MQMD, MsgSeqNumber).
+    /// Place of a message in its group (MQMD, MsgSeqNumber).
     GroupSequence: u32, 1..=999_999_999, default 1
 );
 bounded!(
-    /// A number of IBM MQ's own, of 32 bits.
+    /// Number of IBM MQ's own, of 32 bits.
     MqLong: i32, -2_147_483_648..=2_147_483_647, default 0
 );
 
@@ -41,13 +41,13 @@ pub enum MessageType {
 }
 
 impl MessageType {
-    /// The number that stands for it at IBM MQ, from `MQMT_REQUEST` on.
+    /// Returns the type's number at IBM MQ, from `MQMT_REQUEST` on.
     #[must_use]
     pub const fn as_number(self) -> i32 {
         self as i32
     }
 
-    /// The type that a number of IBM MQ stands for.
+    /// Returns the type of a number of IBM MQ.
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
         let all = [Self::Datagram, Self::Request, Self::Reply, Self::Report];
@@ -55,7 +55,7 @@ impl MessageType {
     }
 }
 
-/// Messages that belong together, and a message's place among them.
+/// Group of messages that belong together, and a message's place in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "docs/messages.md describes each property")]
@@ -115,9 +115,9 @@ impl<'de> Visitor<'de> for GroupIds {
     }
 }
 
-/// Value of a property, as answers show it.
+/// Value of a property, as responses show it.
 pub(crate) trait Value: Serialize {
-    /// The form in which answers have the value.
+    /// Returns the form that the value has in responses.
     fn shown(&self) -> impl Serialize {
         self
     }
@@ -129,7 +129,7 @@ impl Value for PropertyText {}
 impl Value for ReplyQueueManager {}
 impl Value for Time {}
 
-/// A group as answers show it: with every member.
+/// A group as responses show it: with every member.
 #[derive(Serialize)]
 struct ShownGroup<'a> {
     id: &'a GroupId,
@@ -144,7 +144,7 @@ impl Value for Group {
     }
 }
 
-/// The value of a type that takes most bytes in an answer.
+/// Returns the value of a type that takes most bytes in a response.
 #[cfg(test)]
 pub(crate) fn longest<T: serde::de::DeserializeOwned>() -> T {
     let id = serde_json::json!({"base64": crate::Base64Bytes::encode(&[0xff; 24])});

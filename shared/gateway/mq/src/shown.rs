@@ -36,12 +36,12 @@ impl ReceivedMessage {
         carried(base64_bytes::encoded_len(self.body.0.len()), &self.shown(ShownBody::Base64("")))
     }
 
-    /// At least [`carried_size`](Self::carried_size), and known without writing more JSON than that
-    /// of the properties, whose values orders have in the same form.
+    /// Returns an upper bound of [`carried_size`](Self::carried_size). Only the properties are
+    /// written as JSON for it, in the form that orders have.
     #[must_use]
     pub fn carried_at_most(&self) -> usize {
         if !self.deaths.is_empty() || !self.unreadable.0.is_empty() {
-            // They are rare, and have forms of their own.
+            // Such messages are rare, and have forms of their own.
             return self.carried_size();
         }
         let text = match &self.text {
@@ -72,15 +72,15 @@ impl ReceivedMessage {
         }
     }
 
-    /// The most that [`carried_size`](Self::carried_size) counts for a message whose body has
-    /// `body` bytes: in base64, and as text of control characters, each of which is escaped twice.
+    /// Returns the largest [`carried_size`](Self::carried_size) of a message whose body has `body`
+    /// bytes: in base64, and as text of control characters, each of which is escaped twice.
     /// Properties and headers have a megabyte.
     #[must_use]
     pub const fn most_carried(body: usize) -> usize {
         body.saturating_mul(9).saturating_add(1_000_000)
     }
 
-    /// The message as a response shows it that does not carry its body.
+    /// Returns the message as a response shows it that does not carry its body.
     #[must_use]
     pub const fn with_stored_body<'a>(&'a self, body: &'a StoredBody) -> ShownMessage<'a> {
         self.shown(ShownBody::Stored(body))
@@ -237,7 +237,7 @@ mod tests {
             ..ReceivedMessage::default()
         };
         assert!(message.carried_size() <= message.carried_at_most());
-        // The same without what weighs much, so that only the constant is left.
+        // The same message without its heavy parts, so that only the constant is left.
         let bare = ReceivedMessage {
             headers: BTreeMap::new(),
             body: MessageBody::default(),

@@ -1,4 +1,4 @@
-//! Work that the HTTP functions ask of `mq-access`. It answers with the finished
+//! Work orders of the HTTP functions to `mq-access`. It responds with the finished
 //! [`Reply`](api::Reply).
 
 use api::TraceId;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::former::Received;
 
-/// Work for the function that speaks to brokers.
+/// Order for the function that speaks to brokers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkOrder {
@@ -20,7 +20,7 @@ pub struct WorkOrder {
     pub work: Work,
 }
 
-/// Work with all that it needs: its target and, if it changes something, the right to execute it.
+/// Work of an order, with its target. Work that changes something carries the right to execute it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", from = "Received")]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
@@ -30,7 +30,7 @@ pub enum Work {
     Change { target: Target, execution: Execution, change: Change },
     /// Work that changes nothing.
     Read { target: Target, read: Read },
-    /// The connections that the answering environment holds for the tenant.
+    /// Lists the connections that the environment that responds holds for the tenant.
     Pools,
 }
 

@@ -26,10 +26,11 @@ const DELIVERY_COUNT: &str = "x-delivery-count";
 /// Header with the number of times a quorum queue's message was returned, from RabbitMQ 4.3 on.
 const ACQUIRED_COUNT: &str = "x-acquired-count";
 
-/// Headers by which RabbitMQ sends a message to further queues, which nobody has allowed.
+/// Headers by which RabbitMQ routes a message to further queues, for which no permission was
+/// checked.
 const ROUTING_HEADERS: [&str; 2] = ["CC", "BCC"];
 
-/// A correlation id that AMQP can carry.
+/// Converts a correlation id to AMQP.
 ///
 /// # Errors
 /// If it is not UTF-8, or longer than a short string (255 bytes).
@@ -69,7 +70,7 @@ pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), Misfit> {
     Ok(())
 }
 
-/// The properties of an outgoing message. Those that the caller sets take precedence over the
+/// AMQP properties of an outgoing message. Those that the caller sets take precedence over the
 /// gateway's defaults, and over headers of the same name.
 pub(crate) fn properties(outgoing: &Outgoing, message: &OutgoingMessage) -> Result<BasicProperties, Misfit> {
     let at = (outgoing, message.sequence);
@@ -103,7 +104,7 @@ pub(crate) fn properties(outgoing: &Outgoing, message: &OutgoingMessage) -> Resu
     Ok(amqp.with_headers(headers))
 }
 
-/// The caller's headers.
+/// Headers that the caller sets.
 fn headers(outgoing: &Outgoing, sequence: u64) -> Result<FieldTable, Misfit> {
     let mut headers = FieldTable::default();
     for (name, value) in outgoing.headers(sequence).iter() {
@@ -189,9 +190,10 @@ fn shown_names(unreadable: BTreeMap<&'static str, Vec<u8>>) -> Unreadable {
     Unreadable(unreadable.into_iter().map(|(property, bytes)| (name(property), bytes)).collect())
 }
 
-/// How often a message went back in a way that counts towards a delivery limit. Quorum queues say
-/// so; from RabbitMQ 4.0 on, only of messages that did. The header of another message is its
-/// publisher's, so a message never counts more failures than returns.
+/// Number of times a message was returned in a way that counts towards a delivery limit, or `None`
+/// if its queue does not count. Only quorum queues count; from RabbitMQ 4.0 on, only messages that
+/// were returned have the header. On any other message the header comes from its publisher, so the
+/// result is never more than the number of returns.
 pub(crate) fn counted_returns(delivery: &Delivery) -> Option<u64> {
     let counted = count(delivery, DELIVERY_COUNT)?;
     Some(count(delivery, ACQUIRED_COUNT).map_or(counted, |times| counted.min(times)))

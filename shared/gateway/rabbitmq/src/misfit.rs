@@ -11,7 +11,7 @@ pub(crate) struct Misfit {
 }
 
 impl Misfit {
-    /// About a property of the message at `index`.
+    /// Error about a property of the message at `index`.
     pub(crate) fn property(
         (outgoing, index): (&Outgoing, u64),
         Uncarried { member, detail }: Uncarried,
@@ -29,8 +29,8 @@ impl Misfit {
         Self { pointer: Some(outgoing.header_pointer(index, name)), detail: detail.into() }
     }
 
-    /// About the routing key of the message at `index`. If it is the target's, it may be a
-    /// profile's, and there is nothing to point to.
+    /// Error about the routing key of the message at `index`. If the key is the target's, it may
+    /// come from a profile, so the error has no pointer.
     pub(crate) fn routing_key((outgoing, index): (&Outgoing, u64), detail: impl Into<String>) -> Self {
         let key = Member::RoutingKey;
         let pointer = outgoing.has_own(index, key).then(|| outgoing.pointer(index, key, None));

@@ -25,18 +25,18 @@ pub(crate) struct Got {
     pub(crate) headers: BTreeMap<String, HeaderValue>,
 }
 
-// AMQP 0-9-1 has no properties for these. The headers have the names and types under which JMS
-// knows them, as IBM MQ's and RabbitMQ's own clients for JMS do.
+// Headers for properties that AMQP 0-9-1 does not have. They have the names and types under which
+// JMS knows them, as IBM MQ's and RabbitMQ's own JMS clients use them.
 const GROUP_ID: &str = "JMSXGroupID";
 const GROUP_SEQUENCE: &str = "JMSXGroupSeq";
 const LAST_IN_GROUP: &str = "JMS_IBM_Last_Msg_In_Group";
 const MESSAGE_TYPE: &str = "JMS_IBM_MsgType";
 
-/// The queue of replies that lives as long as its consumer's channel. RabbitMQ refuses it from a
-/// channel without such a consumer.
+/// RabbitMQ's pseudo-queue for direct replies, which exists as long as its consumer's channel.
+/// RabbitMQ refuses it from a channel without such a consumer.
 const DIRECT_REPLY_TO: &str = "amq.rabbitmq.reply-to";
 
-/// Carrier of a property that IBM MQ alone has.
+/// Carrier of a property that only IBM MQ has.
 macro_rules! none {
     ($member:ident) => {
         Carrier {
@@ -46,7 +46,7 @@ macro_rules! none {
     };
 }
 
-/// The mapping. A header that is not as it would be written stays a header and nothing else.
+/// Mapping of the properties. A header that the gateway would not write remains a plain header.
 pub(crate) static CARRIERS: Carriers<Put, Got> = Carriers {
     reply_to: Carrier {
         write: |queue, put| match queue.as_str() {

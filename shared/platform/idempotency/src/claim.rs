@@ -48,9 +48,9 @@ pub enum Claimed {
     Execute(Execution),
     /// The work was done before, at `completed_at`, with this response.
     Replay { response: Reply, completed_at: Timestamp },
-    /// The work was prepared by an execution whose lease is over: the response is stored, whether
-    /// the side effect was made final is not known, and the response says so. The caller answers
-    /// with it and [completes](crate::Store::end) the execution.
+    /// The work was prepared by an execution whose lease has passed: the response is stored, it is
+    /// unknown whether the side effect was made final, and the response shows that. The caller
+    /// returns it and [completes](crate::Store::end) the execution.
     InDoubt { execution: Execution, response: Reply },
     /// The key was used with another body.
     Conflict,

@@ -310,8 +310,8 @@ impl Store {
     /// owner and attempt. The retention counts from then on.
     ///
     /// # Errors
-    /// When the record could not be written, which the log says: its lease will expire, and the
-    /// work stays done.
+    /// If the record could not be written, which the log says: its lease will expire, and the work
+    /// stays done.
     pub async fn end(&self, execution: &Execution, outcome: &Outcome) -> Result<WriteOutcome, StoreError> {
         self.write_end(execution, outcome).await.inspect_err(|error| {
             let error: &dyn std::error::Error = error;
@@ -319,7 +319,8 @@ impl Store {
                 event_type = "idempotency.unavailable",
                 trace_id = execution.trace_id,
                 error,
-                "cannot finish the idempotency record; its lease will expire"
+                "cannot end the idempotency record of request {}; its lease will expire: {error}",
+                execution.trace_id
             );
         })
     }
@@ -360,8 +361,8 @@ impl Store {
         Ok(if noted.await? { WriteOutcome::Applied } else { WriteOutcome::Fenced })
     }
 
-    /// Sends a write of the execution's own. One that finds itself already done lost only its
-    /// answer.
+    /// Sends a write of the execution's own. A write that is found to be done already lost only its
+    /// response.
     async fn settle(
         &self,
         execution: &Execution,

@@ -31,8 +31,8 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<Done, NotDone> {
         let (started, count) = (Instant::now(), command.source.count());
-        // What earlier attempts put is not said to be on this target's queue: before the broker has
-        // answered, nobody knows whether it is the same.
+        // Messages that earlier attempts put are not reported as on this target: without a
+        // connection it is unknown whether its place is the same.
         let not_begun = |problem: Problem| {
             let left = execution.whereabouts.left_by(execution.progress);
             with_elsewhere(problem, &left, count)
@@ -93,7 +93,7 @@ impl MqAccess {
         match self.store.checkpoint(&execution, progress).await {
             Ok(WriteOutcome::Applied) => {}
             Ok(WriteOutcome::Fenced) => return Err(NotDone::taken_over()),
-            // The next attempt finds it, too.
+            // The next attempt finds the messages, too.
             Err(error) => unwritten(&error),
         }
         execution.progress = progress;
@@ -116,8 +116,8 @@ impl MqAccess {
         }
     }
 
-    /// Notes how many messages are on the queue, as long as the work goes on. Ends only where
-    /// another execution owns the record by now: then whatever this one still put would be a
+    /// Records at intervals how many messages are on the queue, as long as the work goes on. Ends
+    /// early only if another execution owns the record by now: then each further message would be a
     /// duplicate.
     async fn keep_checkpoints(&self, execution: &Execution, mut confirmed: watch::Receiver<u64>) {
         let mut ticks = tokio::time::interval_at(Instant::now() + CHECKPOINT_EVERY, CHECKPOINT_EVERY);
@@ -137,11 +137,11 @@ impl MqAccess {
     }
 }
 
-/// Ends an execution that did not put everything.
+/// Returns the end of an execution that did not put all messages.
 fn not_put(broker: &dyn Broker, execution: &Execution, failure: &ProduceFailure, count: u64) -> NotDone {
     let in_doubt = u64::try_from(failure.in_doubt.len()).unwrap_or(u64::MAX);
     let progress = execution.progress.advanced(failure.committed, in_doubt);
-    // Those of earlier attempts too.
+    // Messages in doubt of earlier attempts count too.
     let all_in_doubt = progress.in_doubt.min(count.saturating_sub(progress.done));
     let problem = from_produce(failure, all_in_doubt, |id: &MessageId| broker.wire_id(*id));
     let problem = with_elsewhere(problem, &execution.whereabouts.left_behind, count);
@@ -182,7 +182,7 @@ fn unwritten(error: &StoreError) {
     );
 }
 
-/// Every attempt makes the same messages.
+/// Seed of the messages' ids and contents. It is the same in every attempt.
 fn seed(execution: &Execution) -> ContentSeed {
     let Execution { tenant, idempotency_key, fingerprint, created_at, .. } = execution;
     ContentSeed::new(tenant, idempotency_key, fingerprint.as_str(), *created_at)
