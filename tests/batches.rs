@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use end_to_end::{Gateway, KEY_B, READONLY_KEY, variable};
 use flate2::read::GzDecoder;
 use ingestion::chunk::Generation;
@@ -100,7 +100,7 @@ async fn lists_go_from_the_newest_to_the_oldest() {
 /// The items of a tenant's batches, as they stand when a request begins.
 pub(crate) async fn accept(batches: &[AcceptedBatch]) {
     let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
-    let items = Accepted::new(aws_sdk_dynamodb::Client::new(&sdk), variable("BATCHES_TABLE"));
+    let items = BatchItems::new(aws_sdk_dynamodb::Client::new(&sdk), variable("BATCHES_TABLE"));
     for batch in batches {
         items.put(batch).await.unwrap();
     }

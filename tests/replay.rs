@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use end_to_end::{Gateway, Ingest, KEY_B, Load, Payloads, Products, READONLY_KEY, variable};
 use ingestion::generate::{Catalogue, Layout};
 use ingestion::payload::{AcceptedBatch, MediaType};
@@ -188,7 +188,7 @@ async fn what_is_not_at_its_end_is_refused_with_its_state() {
 
     // Of these the database knows nothing yet.
     let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
-    let items = Accepted::new(aws_sdk_dynamodb::Client::new(&sdk), variable("BATCHES_TABLE"));
+    let items = BatchItems::new(aws_sdk_dynamodb::Client::new(&sdk), variable("BATCHES_TABLE"));
     let in_seconds = |seconds| Some(Timestamp::now() + SignedDuration::from_secs(seconds));
     for (upload_expires_at, reason) in
         [(in_seconds(900), "nothing was uploaded yet"), (in_seconds(-1), "nothing was ever uploaded")]

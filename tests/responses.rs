@@ -13,7 +13,7 @@ use ingestion::chunk::Generation;
 use ingestion::payload::{LoadType, Source};
 use ingestion::product::{ItemError, ItemErrorCode, PartialKey};
 use jiff::Timestamp;
-use mq::{BrokerReply, Considered, Stay};
+use mq::{BrokerReply, KeptReason, MoveOutcome};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -151,13 +151,18 @@ fn an_item_s_error_is_as_the_contract_describes_it_for_every_code() {
 
 #[test]
 fn the_contract_has_every_reason_why_a_message_stays() {
-    use Stay::{
+    use KeptReason::{
         NoOrigin, NotAllowed, NotReproducible, Refused, SameQueue, TooLarge, Unroutable, WouldBeCopied,
     };
     let all =
         [NoOrigin, SameQueue, NotAllowed, Unroutable, Refused, TooLarge, NotReproducible, WouldBeCopied];
-    let reasons =
-        all.map(|stay| Considered { msg_id: None, to: None, stays: Some(stay), deaths: 0, backout_count: 0 });
+    let reasons = all.map(|stay| MoveOutcome {
+        msg_id: None,
+        to: None,
+        stays: Some(stay),
+        deaths: 0,
+        backout_count: 0,
+    });
     let reasons = reasons.map(|considered| json!(considered)["reason"].clone());
     let contract: Value = serde_norway::from_str(include_str!("../openapi.yaml")).unwrap();
     assert_eq!(contract["components"]["schemas"]["StayReason"]["anyOf"][0]["enum"], json!(reasons));

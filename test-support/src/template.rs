@@ -110,7 +110,8 @@ impl Template {
         }
         match self.root["Parameters"].get(name).and_then(|parameter| parameter.get("Default")) {
             Some(default) => self.resolve(default).unwrap(),
-            None if self.resources_have_names => name.to_owned(),
+            // A pseudo parameter, such as `AWS::StackName`, stands for itself.
+            None if self.resources_have_names || name.starts_with("AWS::") => name.to_owned(),
             None => panic!("{name} is neither a parameter with a default nor a known resource"),
         }
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use catalog::{BatchView, Database, DatabaseConfig, NewBatch};
 use end_to_end::{TENANT_A, variable};
 use ingestion::Viewer;
@@ -25,7 +25,7 @@ pub(crate) struct Functions {
     pub(crate) s3: aws_sdk_s3::Client,
     pub(crate) bucket: String,
     lambda: aws_sdk_lambda::Client,
-    accepted: Accepted,
+    accepted: BatchItems,
     dynamodb: aws_sdk_dynamodb::Client,
     pub(crate) database: Database,
 }
@@ -40,7 +40,7 @@ impl Functions {
             s3: aws_sdk_s3::Client::new(&patient),
             bucket: variable("PAYLOAD_BUCKET"),
             lambda: aws_sdk_lambda::Client::new(&patient),
-            accepted: Accepted::new(dynamodb.clone(), variable("BATCHES_TABLE")),
+            accepted: BatchItems::new(dynamodb.clone(), variable("BATCHES_TABLE")),
             dynamodb,
             database: Database::new(DatabaseConfig::from_url(&variable("DATABASE_URL")).unwrap()),
         }

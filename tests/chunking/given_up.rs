@@ -12,7 +12,7 @@ use ingestion::product::{Attributes, BatchStamp, CnpjAccess, MemberSet, Product,
 use ingestion::{Cnpj, Viewer};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use transport::{ChunksReady, Origin, chunk_event};
+use transport::{ChunkQueue, Origin, chunk_event};
 use uuid::Uuid;
 
 use super::functions::{Functions, batch, is_completed};
@@ -105,7 +105,7 @@ impl Functions {
     /// Announces a chunk once more.
     async fn announce(&self, chunk: &Chunk, batch: &PayloadMetadata) {
         let sdk = runtime::Sdk::from_environment().await;
-        let queue = ChunksReady::new(aws_sdk_sqs::Client::new(sdk.standard()), variable("CHUNKS_QUEUE_URL"));
+        let queue = ChunkQueue::new(aws_sdk_sqs::Client::new(sdk.standard()), variable("CHUNKS_QUEUE_URL"));
         queue.announce(&origin(batch), [self.ready(chunk, batch)]).await.unwrap();
     }
 

@@ -3,7 +3,7 @@
 use ingestion::batch::BatchStatus;
 use ingestion::payload::LoadType;
 use jiff::{SignedDuration, Timestamp};
-use reconcile::{Look, ReconcileError};
+use reconcile::{Check, ReconcileError};
 
 use crate::stand::{Stand, batch, run, stand_test};
 
@@ -138,7 +138,7 @@ async fn a_batch_that_cannot_be_ended_does_not_stop_others_from_being_deleted() 
         time_passes(stand, "10 min").await;
         let failed = run(&reconcile).await.unwrap_err();
         assert!(
-            matches!(&failed, ReconcileError::Looks(looks) if looks[..] == [Look::History]),
+            matches!(&failed, ReconcileError::Looks(looks) if looks[..] == [Check::History]),
             "{failed:?}"
         );
         assert_eq!(batches(stand).await, 1, "only the batch that cannot be ended is left");

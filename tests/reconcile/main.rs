@@ -19,7 +19,7 @@ mod uploads;
 use futures_util::future::join_all;
 use ingestion::batch::BatchStatus;
 use ingestion::payload::LoadType;
-use reconcile::{BatchesReport, HistoryReport, Look, ReconcileError, Report};
+use reconcile::{BatchesReport, Check, HistoryReport, ReconcileError, Report};
 use uuid::Uuid;
 
 use stand::{Stand, batch, run, stand_test};
@@ -199,13 +199,13 @@ async fn a_run_without_its_database_fails_and_the_next_makes_up_for_it() {
         let failed = run(&stand.without_database()).await.unwrap_err();
         let ReconcileError::Looks(looks) = &failed else { panic!("{failed:?}") };
         let all = [
-            Look::Objects,
-            Look::Stopped,
-            Look::Unfinished,
-            Look::Kept,
-            Look::Uploads,
-            Look::Drops,
-            Look::History,
+            Check::Objects,
+            Check::Stopped,
+            Check::Unfinished,
+            Check::Kept,
+            Check::Uploads,
+            Check::Drops,
+            Check::History,
         ];
         assert_eq!(looks[..], all);
         let names = "objects, stopped, unfinished, kept, uploads, drops, history";
@@ -231,7 +231,7 @@ async fn a_notification_that_failed_is_sent_by_the_next_run() {
         stand.accept(&stand::upload(2)).await;
         let failed = run(&stand.without_queue()).await.unwrap_err();
         let ReconcileError::Looks(looks) = &failed else { panic!("{failed:?}") };
-        assert_eq!(looks[..], [Look::Objects, Look::Stopped], "the others did their work");
+        assert_eq!(looks[..], [Check::Objects, Check::Stopped], "the others did their work");
         let report = run(&stand.reconcile()).await.unwrap();
         let told = (report.objects.found, report.batches.restarted, report.uploads.expired);
         assert_eq!(told, (1, 1, 0), "the upload had expired in the run before");

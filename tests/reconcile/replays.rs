@@ -9,7 +9,7 @@ use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
 use objects::Objects;
 use payloads::retention::Seen;
-use reconcile::{Look, ReconcileError};
+use reconcile::{Check, ReconcileError};
 use uuid::Uuid;
 
 use crate::stand::{Stand, batch, run, stand_test};
@@ -154,7 +154,7 @@ async fn objects_that_were_not_released_at_the_end_of_their_batch_are_released_l
         let mut without = stand.reconcile();
         without.objects = Objects::new(stand.s3.clone(), format!("{}-gone", stand.bucket));
         let ReconcileError::Looks(looks) = run(&without).await.unwrap_err() else { panic!() };
-        assert!(looks.contains(&Look::Kept), "{looks:?}");
+        assert!(looks.contains(&Check::Kept), "{looks:?}");
         assert_eq!(run(&stand.reconcile()).await.unwrap().batches.released, 0);
         stand.age(2).await;
         assert_eq!(run(&stand.reconcile()).await.unwrap().batches.released, 1);

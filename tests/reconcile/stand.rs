@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
     ProjectionType, ScalarAttributeType,
 };
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use catalog::{BatchView, Database, DatabaseConfig};
 use chunker::Chunker;
 use end_to_end::{TENANT_A, variable};
@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use serde_norway::Value as Yaml;
 use test_support::event_bus::FakeEventBus;
 use tokio_postgres::{Client, NoTls};
-use transport::{ChunkAnnouncer, ChunksReady, PayloadsReceived};
+use transport::{ChunkAnnouncer, ChunkQueue, PayloadQueue};
 use upsert::Upsert;
 use uuid::Uuid;
 use worker::Visibility;
@@ -38,7 +38,7 @@ const TIME: Duration = Duration::from_secs(110);
 pub(crate) struct Stand {
     pub(crate) s3: aws_sdk_s3::Client,
     pub(crate) bucket: String,
-    pub(crate) accepted: Accepted,
+    pub(crate) accepted: BatchItems,
     /// A connection of the test's own.
     pub(crate) sql: Client,
     config: DatabaseConfig,
@@ -81,7 +81,7 @@ impl Stand {
             received: queue("received").await,
             chunks: queue("chunks").await,
             dropped: queue("dropped").await,
-            accepted: Accepted::new(dynamodb.clone(), name.clone()),
+            accepted: BatchItems::new(dynamodb.clone(), name.clone()),
             sql: connect(&config).await,
             publisher: OnceLock::new(),
             bucket: name.clone(),
@@ -131,8 +131,8 @@ impl Stand {
             accepted: self.accepted.clone(),
             database: self.database(),
             publisher: self.publisher(),
-            queue: PayloadsReceived::new(self.sqs.clone(), self.received.clone()),
-            drops: Some(PayloadsReceived::new(self.sqs.clone(), self.dropped.clone())),
+            queue: PayloadQueue::new(self.sqs.clone(), self.received.clone()),
+            drops: Some(PayloadQueue::new(self.sqs.clone(), self.dropped.clone())),
             drop_bucket: None,
             settings: Settings { object_age: Duration::ZERO, ..Settings::default() },
         }
@@ -146,7 +146,7 @@ impl Stand {
 
     /// Returns the function with a queue that does not exist.
     pub(crate) fn without_queue(&self) -> Reconcile {
-        let queue = PayloadsReceived::new(self.sqs.clone(), format!("{}-gone", self.received));
+        let queue = PayloadQueue::new(self.sqs.clone(), format!("{}-gone", self.received));
         Reconcile { queue, ..self.reconcile() }
     }
 
@@ -172,7 +172,7 @@ impl Stand {
             objects: Objects::new(self.s3.clone(), self.bucket.clone()),
             database: self.database(),
             publisher: self.publisher(),
-            queue: ChunksReady::new(self.sqs.clone(), self.chunks.clone()),
+            queue: ChunkQueue::new(self.sqs.clone(), self.chunks.clone()),
             visibility: Visibility::new(self.sqs.clone(), self.chunks.clone(), Duration::from_secs(1)),
         };
         let mut chunks = 0;
@@ -193,7 +193,7 @@ impl Stand {
             accepted: self.accepted.clone(),
             database: self.database(),
             publisher: self.publisher(),
-            announcer: ChunkAnnouncer::Queue(ChunksReady::new(self.sqs.clone(), self.chunks.clone())),
+            announcer: ChunkAnnouncer::Queue(ChunkQueue::new(self.sqs.clone(), self.chunks.clone())),
             visibility: Visibility::new(self.sqs.clone(), self.received.clone(), Duration::from_secs(1)),
             settings: chunker::Settings::read(&mut environment),
         };

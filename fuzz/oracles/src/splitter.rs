@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use ingestion::split::{Format, NotJson, PayloadError, PayloadFault, Piece, Splitter};
+use ingestion::split::{Format, InvalidJson, PayloadError, PayloadFault, Piece, Splitter};
 use serde_json::value::RawValue;
 
 use crate::{is_white, windows, without_white_end, without_white_start};
@@ -86,7 +86,7 @@ fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     let mut splitter = Splitter::new(format, limit);
     let mut sink = |piece: Piece<'_>| {
         found.push(match piece {
-            Piece::Item { bytes, .. } if !is_json(bytes) => return Err(NotJson),
+            Piece::Item { bytes, .. } if !is_json(bytes) => return Err(InvalidJson),
             Piece::Item { index, offset, bytes } => Found::Item { index, offset, bytes: bytes.to_vec() },
             Piece::Broken { index, offset, bytes } => {
                 assert!(!is_json(bytes), "JSON is called broken at {offset}");

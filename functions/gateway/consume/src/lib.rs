@@ -7,8 +7,8 @@ use front::{Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule};
 use idempotency::OperationType;
 use lambda_http::{Body, Request, Response};
 use mq::{
-    Ack, AckMode, BackoutRule, ConsumeCommand, Large, MaxMessages, ProfileName, Selector, TargetSpec, TxSize,
-    WaitSeconds, or_default,
+    Ack, AckMode, BackoutRule, ConsumeCommand, MaxMessages, OversizedBodies, ProfileName, Selector,
+    TargetSpec, TxSize, WaitSeconds, or_default,
 };
 use orders::{Change, Read, STORED_BODY};
 use serde::Deserialize;
@@ -44,7 +44,7 @@ pub struct ConsumeRequest {
     transaction: Option<ConsumeTransaction>,
     ack: Option<Ack>,
     #[serde(default, deserialize_with = "or_default")]
-    large: Large,
+    large: OversizedBodies,
 }
 
 /// Member `transaction`, accepted for symmetry with a produce: a call that commits or backs out is
@@ -69,7 +69,7 @@ impl Operation for ConsumeRequest {
         let large = self.large;
         let mode =
             if self.browse_only { AckMode::Browse } else { AckMode::Take(self.ack.unwrap_or_default()) };
-        if large == Large::Store && matches!(mode, AckMode::Browse | AckMode::Take(Ack::None)) {
+        if large == OversizedBodies::Store && matches!(mode, AckMode::Browse | AckMode::Take(Ack::None)) {
             // A stored body lives as long as the record, which has to exist before a message leaves
             // its queue.
             return Err(Problem::violation(
@@ -134,9 +134,17 @@ mod tests {
         let browse = plan(json!({"targetRef": "local", "browseOnly": true})).unwrap();
         assert_eq!(browse, Plan::read(named.clone(), Read::Browse(command(AckMode::Browse))));
         for (body, ack, large) in [
-            (json!({"targetRef": "local"}), Ack::Commit, Large::Refuse),
-            (json!({"targetRef": "local", "ack": "rollback", "large": "store"}), Ack::Rollback, Large::Store),
-            (json!({"targetRef": "local", "large": "refuse", "ack": "none"}), Ack::None, Large::Refuse),
+            (json!({"targetRef": "local"}), Ack::Commit, OversizedBodies::Refuse),
+            (
+                json!({"targetRef": "local", "ack": "rollback", "large": "store"}),
+                Ack::Rollback,
+                OversizedBodies::Store,
+            ),
+            (
+                json!({"targetRef": "local", "large": "refuse", "ack": "none"}),
+                Ack::None,
+                OversizedBodies::Refuse,
+            ),
         ] {
             let consume = Change::Consume { command: command(AckMode::Take(ack)), large };
             assert_eq!(plan(body).unwrap(), Plan::change(named.clone(), CONSUME, consume));

@@ -13,7 +13,7 @@ pub struct UnhandledQueue {
 
 /// Reason why an event is not in the queue.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotParked {
+pub(crate) enum ParkError {
     #[error("the event cannot be serialized")]
     Json(#[source] serde_json::Error),
     #[error("SQS did not take the event")]
@@ -28,12 +28,12 @@ impl UnhandledQueue {
 
     /// Sends an event as it would have been published, with the reason as an attribute. A repeated
     /// call sends a second copy.
-    pub(crate) async fn park(&self, event: &Published, reason: &str) -> Result<(), NotParked> {
+    pub(crate) async fn park(&self, event: &Published, reason: &str) -> Result<(), ParkError> {
         let reason = MessageAttributeValue::builder().data_type("String").string_value(reason).build();
         let reason = reason.map_err(aws_sdk_sqs::Error::from)?;
         let send = self.client.send_message().queue_url(&self.queue_url);
         let send = send
-            .message_body(serde_json::to_string(event).map_err(NotParked::Json)?)
+            .message_body(serde_json::to_string(event).map_err(ParkError::Json)?)
             .message_attributes("reason", reason);
         send.send().await.map_err(aws_sdk_sqs::Error::from)?;
         Ok(())

@@ -5,7 +5,7 @@ mod destination;
 
 use access::Scope;
 use api::{Problem, Route};
-use front::{Further, KeyRule, NamedTarget, Operation, Plan, QueueRule, TargetPlace};
+use front::{KeyRule, NamedTarget, Operation, OtherQueues, Plan, QueueRule, TargetPlace};
 use idempotency::OperationType;
 use mq::{Destination, IdBytes, List, MaxMoves, MoveCommand, ProfileName, TargetSpec, or_default};
 use orders::{Change, Read};
@@ -61,8 +61,8 @@ impl Operation for MoveRequest {
             msg_ids: self.selector.msg_ids_base64.map(List::into_vec),
         };
         let further = match &command.to {
-            Destination::Queue(queue) => Further::Queue(queue.clone()),
-            Destination::Origin => Further::Any,
+            Destination::Queue(queue) => OtherQueues::Queue(queue.clone()),
+            Destination::Origin => OtherQueues::Any,
         };
         let plan = if self.dry_run {
             Plan::read(named, Read::PreviewMove(command))
@@ -93,11 +93,11 @@ mod tests {
         let command = |to| MoveCommand { to, max: MaxMoves::default(), msg_ids: None };
         let dry = plan(json!({"from": from, "to": "origin", "dryRun": true})).unwrap();
         let preview = Read::PreviewMove(command(Destination::Origin));
-        assert_eq!(dry, Plan::read(named.clone(), preview).reaching(Further::Any));
+        assert_eq!(dry, Plan::read(named.clone(), preview).reaching(OtherQueues::Any));
         let to_queue = plan(json!({"from": from, "to": {"queue": "ORDERS"}})).unwrap();
         let orders = mq::QueueName::try_from("ORDERS".to_owned()).unwrap();
         let change = Change::Move(command(Destination::Queue(orders.clone())));
-        assert_eq!(to_queue, Plan::change(named, MOVE, change).reaching(Further::Queue(orders)));
+        assert_eq!(to_queue, Plan::change(named, MOVE, change).reaching(OtherQueues::Queue(orders)));
     }
 
     #[test]

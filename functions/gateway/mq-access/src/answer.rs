@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::Reply;
-use idempotency::{Execution, LeftBehind, Prepared, StoreError};
+use idempotency::{AbandonedProgress, Execution, Prepared, StoreError};
 use jiff::Timestamp;
 use mq::{
     Ack, AckMode, Base64Bytes, ConsumeCommand, Consumed, DepthReport, PoolReport, ProduceReport, QueueName,
@@ -12,7 +12,7 @@ use mq::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::secrets::Unusable;
+use crate::secrets::SecretError;
 
 /// Most bytes of a place's name in a problem.
 const MAX_NAME_IN_A_PROBLEM: usize = 100;
@@ -59,7 +59,7 @@ pub(crate) fn produced(target: &Target, produced: &Produced<'_>, took: Duration)
 }
 
 /// Lists the messages that earlier attempts left at other places, at most `count` in doubt at each.
-pub(crate) fn elsewhere(left: &[LeftBehind], count: u64) -> Value {
+pub(crate) fn elsewhere(left: &[AbandonedProgress], count: u64) -> Value {
     left.iter()
         .map(|left| json!({"target": left.name, "enqueued": left.done, "inDoubt": left.in_doubt.min(count)}))
         .collect()
@@ -67,10 +67,12 @@ pub(crate) fn elsewhere(left: &[LeftBehind], count: u64) -> Value {
 
 /// Lists the messages that earlier attempts left at other places for a problem, which has little
 /// room: names are cut, and places that would exceed the room are added up in the last entry.
-pub(crate) fn elsewhere_in_a_problem(left: &[LeftBehind], count: u64) -> Value {
+pub(crate) fn elsewhere_in_a_problem(left: &[AbandonedProgress], count: u64) -> Value {
     let cut = |name: &String| api::cut(name, MAX_NAME_IN_A_PROBLEM).into_owned();
-    let mut told: Vec<_> =
-        left.iter().map(|left| LeftBehind { name: left.name.as_ref().map(cut), ..left.clone() }).collect();
+    let mut told: Vec<_> = left
+        .iter()
+        .map(|left| AbandonedProgress { name: left.name.as_ref().map(cut), ..left.clone() })
+        .collect();
     loop {
         let list = elsewhere(&told, count);
         if list.to_string().len() <= MAX_IN_A_PROBLEM {
@@ -84,9 +86,9 @@ pub(crate) fn elsewhere_in_a_problem(left: &[LeftBehind], count: u64) -> Value {
 }
 
 /// Makes a warning for each place that was left.
-fn moved(left: &[LeftBehind], count: u64) -> Vec<String> {
+fn moved(left: &[AbandonedProgress], count: u64) -> Vec<String> {
     left.iter()
-        .map(|LeftBehind { name, done, in_doubt }| {
+        .map(|AbandonedProgress { name, done, in_doubt }| {
             let place = match name {
                 Some(name) => format!("{name}, which is another queue or broker than this attempt's"),
                 None => "queues or brokers that are not known any more".to_owned(),
@@ -197,7 +199,7 @@ pub(crate) fn test(report: &TestReport) -> Reply {
 }
 
 /// Makes the result of a test that ended before a connection: the target's secrets cannot be used.
-pub(crate) fn untested(unusable: &Unusable) -> Reply {
+pub(crate) fn untested(unusable: &SecretError) -> Reply {
     let step = |name: &str| match name == unusable.step() {
         true => json!({"name": name, "ok": false, "code": unusable.code(), "detail": unusable.to_string()}),
         false => json!({"name": name, "skipped": true}),
@@ -300,8 +302,9 @@ mod tests {
     fn a_problem_tells_of_every_place_however_long_the_names_are() {
         for letter in ["q", "é", "😀", "\"", "\\"] {
             let name = letter.repeat(511 / letter.len());
-            let left: Vec<_> =
-                (0..16).map(|_| LeftBehind { name: Some(name.clone()), done: 99_999, in_doubt: 7 }).collect();
+            let left: Vec<_> = (0..16)
+                .map(|_| AbandonedProgress { name: Some(name.clone()), done: 99_999, in_doubt: 7 })
+                .collect();
             let problem = Problem::new(Reason::OutcomeInDoubt, "no answer")
                 .extension("enqueued", json!(u64::MAX))
                 .extension("messagesInDoubt", json!(u64::MAX))
@@ -325,7 +328,7 @@ mod tests {
     #[test]
     fn places_with_short_names_are_all_told_by_name() {
         let left: Vec<_> = (0..8)
-            .map(|n| LeftBehind { name: Some(format!("/:ORDERS.{n}")), done: n, in_doubt: u64::MAX })
+            .map(|n| AbandonedProgress { name: Some(format!("/:ORDERS.{n}")), done: n, in_doubt: u64::MAX })
             .collect();
         assert_eq!(elsewhere_in_a_problem(&left, 100), elsewhere(&left, 100));
     }

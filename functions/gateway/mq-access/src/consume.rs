@@ -3,12 +3,12 @@
 use api::{Problem, Reason, Reply};
 use broker::{Deadline, UnitOfWork};
 use idempotency::{Execution, Outcome, Prepared, StoreError, WriteOutcome, from_store};
-use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Consumed, Large, Target};
+use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Consumed, OversizedBodies, Target};
 use orders::from_broker;
 use tokio::time::Instant;
 
 use crate::answer::InHand;
-use crate::end::{Done, NotDone, taken_over};
+use crate::end::{ChangeFailure, Done, taken_over};
 use crate::large::LARGEST_BODY;
 use crate::{MqAccess, answer};
 
@@ -33,10 +33,10 @@ impl MqAccess {
     pub(crate) async fn consume(
         &self,
         target: &Target,
-        (command, large): (&ConsumeCommand, Large),
+        (command, large): (&ConsumeCommand, OversizedBodies),
         execution: &Execution,
         deadline: Deadline,
-    ) -> Result<Done, NotDone> {
+    ) -> Result<Done, ChangeFailure> {
         let started = Instant::now();
         let unit = self.fetched(target, command, large, deadline).await?;
         let settlement = match command.mode {
@@ -67,7 +67,7 @@ impl MqAccess {
             // The record stays prepared: after its lease a retry returns the stored response.
             Err(error @ BrokerError::InDoubt { .. }) => {
                 self.note_doubt(execution).await;
-                Err(NotDone::Left(from_broker(&error).retry_after(whole_lease(execution))))
+                Err(ChangeFailure::Left(from_broker(&error).retry_after(whole_lease(execution))))
             }
             // The messages are back on the queue: a retry gets them again.
             Err(error) => Err(from_broker(&error).into()),
@@ -96,11 +96,11 @@ impl MqAccess {
         consumed: &Consumed,
         execution: &Execution,
         started: Instant,
-    ) -> Result<Done, NotDone> {
+    ) -> Result<Done, ChangeFailure> {
         let answer = |consumed: &Consumed| {
             let in_hand = InHand { consumed, stored: None };
             let answer = answer::consumed(target, command, in_hand, started.elapsed());
-            answer.map(Prepared::into_response).map_err(|error| NotDone::Left(unstored(&error)))
+            answer.map(Prepared::into_response).map_err(|error| ChangeFailure::Left(unstored(&error)))
         };
         let response = answer(consumed)?;
         let why = match self.store.end(execution, &Outcome::Completed(response.clone())).await {
@@ -144,7 +144,7 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
-        let unit = self.fetched(target, command, Large::Refuse, deadline).await?;
+        let unit = self.fetched(target, command, OversizedBodies::Refuse, deadline).await?;
         let in_hand = InHand { consumed: unit.consumed(), stored: None };
         let shown = answer::consumed(target, command, in_hand, started.elapsed());
         unit.rollback(deadline).await.map_err(|error| from_broker(&error))?;
@@ -155,15 +155,15 @@ impl MqAccess {
         &self,
         target: &Target,
         command: &ConsumeCommand,
-        large: Large,
+        large: OversizedBodies,
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, Problem> {
         let ready = self.ready(target, deadline).await?;
         let queue = ready.queue()?;
         let command = &ConsumeCommand { backout: target.backout, ..command.clone() };
         let fetched = ready.with_login(async |broker, access| match large {
-            Large::Refuse => broker.fetch(access, queue, command, MAX_CARRIED, deadline).await,
-            Large::Store => {
+            OversizedBodies::Refuse => broker.fetch(access, queue, command, MAX_CARRIED, deadline).await,
+            OversizedBodies::Store => {
                 broker.fetch_large(access, queue, command, MAX_CARRIED, LARGEST_BODY, deadline).await
             }
         });

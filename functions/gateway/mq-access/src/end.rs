@@ -18,7 +18,7 @@ pub(crate) enum Done {
 }
 
 /// A change that was not done, or not as a whole.
-pub(crate) enum NotDone {
+pub(crate) enum ChangeFailure {
     /// The execution did nothing. Retries run again, from where it began.
     Failed(Problem),
     /// The execution left `in_doubt` units in doubt, at most. Retries run again, from `progress`,
@@ -28,13 +28,13 @@ pub(crate) enum NotDone {
     Left(Problem),
 }
 
-impl From<Problem> for NotDone {
+impl From<Problem> for ChangeFailure {
     fn from(problem: Problem) -> Self {
         Self::Failed(problem)
     }
 }
 
-impl NotDone {
+impl ChangeFailure {
     /// An end without a word: another execution has the record by now.
     pub(crate) fn taken_over() -> Self {
         Self::Left(taken_over())
@@ -52,17 +52,17 @@ impl MqAccess {
     pub(crate) async fn end(
         &self,
         execution: &Execution,
-        ended: Result<Done, NotDone>,
+        ended: Result<Done, ChangeFailure>,
     ) -> Result<Reply, Problem> {
         let (outcome, answer) = match ended {
             Ok(Done::Completed(reply)) => (Outcome::Completed(reply.clone()), Ok(reply)),
             Ok(Done::AsPrepared(reply)) => (Outcome::AsPrepared, Ok(reply)),
             Ok(Done::Ended(reply)) => return Ok(reply),
-            Err(NotDone::Failed(problem)) => (execution.failed(&problem), Err(problem)),
-            Err(NotDone::Stopped { problem, progress, in_doubt }) => {
+            Err(ChangeFailure::Failed(problem)) => (execution.failed(&problem), Err(problem)),
+            Err(ChangeFailure::Stopped { problem, progress, in_doubt }) => {
                 (Outcome::Failed { error: problem.to_string(), progress, in_doubt }, Err(problem))
             }
-            Err(NotDone::Left(problem)) => return Err(problem),
+            Err(ChangeFailure::Left(problem)) => return Err(problem),
         };
         match (self.store.end(execution, &outcome).await, answer) {
             (Ok(WriteOutcome::Fenced), Ok(_)) => Err(taken_over()),

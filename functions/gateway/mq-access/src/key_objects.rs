@@ -7,7 +7,7 @@ use clock::Remembered;
 use mq::ObjectRef;
 use objects::{ObjectError, Objects};
 
-use crate::secrets::{REMEMBERED, Secret, Unusable, Value};
+use crate::secrets::{REMEMBERED, Secret, SecretError, Value};
 
 /// Largest object that is read, in bytes. A key repository with all public authorities has a third
 /// of it.
@@ -27,7 +27,7 @@ pub(crate) struct KeyObjects {
 
 /// Reason why an object cannot be used as a key repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoObject {
+pub enum KeyObjectError {
     #[error("does not exist")]
     Missing,
     /// The object does not exist, or may not be read. Without the right to list the bucket, S3
@@ -40,7 +40,7 @@ pub enum NoObject {
     Unavailable,
 }
 
-impl NoObject {
+impl KeyObjectError {
     fn of(error: &ObjectError) -> Self {
         match error {
             ObjectError::Missing { .. } => Self::Missing,
@@ -59,7 +59,7 @@ impl KeyObjects {
     }
 
     /// Reads an object's bytes and the name of their version.
-    pub(crate) async fn read(&self, object: &ObjectRef, deadline: Deadline) -> Result<Secret, Unusable> {
+    pub(crate) async fn read(&self, object: &ObjectRef, deadline: Deadline) -> Result<Secret, SecretError> {
         if let Some(known) = self.remembered.get(object) {
             return Ok(known);
         }
@@ -69,7 +69,7 @@ impl KeyObjects {
             Err(ObjectError::Storage { key: object.key().to_owned(), source: elapsed.into() })
         });
         let (bytes, version) = read.map_err(|error| {
-            let why = NoObject::of(&error);
+            let why = KeyObjectError::of(&error);
             let error: &(dyn std::error::Error + 'static) = &error;
             tracing::error!(
                 event_type = "key_repository.unreadable",
@@ -77,7 +77,7 @@ impl KeyObjects {
                 error,
                 "cannot read object {object}: {error}"
             );
-            Unusable::Object { object: object.clone(), why }
+            SecretError::Object { object: object.clone(), why }
         })?;
         let weight = bytes.len() + OVERHEAD;
         let secret = Secret { value: Value::Bytes(Arc::new(bytes.into())), version };

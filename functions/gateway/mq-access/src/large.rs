@@ -5,7 +5,7 @@ use std::time::Duration;
 use api::{Problem, Reason};
 use broker::Deadline;
 use idempotency::Execution;
-use mq::{Consumed, Large, StoredBody};
+use mq::{Consumed, OversizedBodies, StoredBody};
 use orders::stored_body_url;
 use sha2::{Digest as _, Sha256};
 
@@ -28,10 +28,12 @@ impl MqAccess {
         &self,
         execution: &Execution,
         consumed: &Consumed,
-        large: Large,
+        large: OversizedBodies,
         deadline: Deadline,
     ) -> Result<Option<StoredBody>, Problem> {
-        let (Large::Store, [message]) = (large, consumed.messages.as_slice()) else { return Ok(None) };
+        let (OversizedBodies::Store, [message]) = (large, consumed.messages.as_slice()) else {
+            return Ok(None);
+        };
         if message.carried_size() <= MAX_CARRIED {
             return Ok(None);
         }

@@ -22,7 +22,7 @@ mod stores;
 mod uploaded;
 
 pub use brokers::Brokers;
-pub use secrets::{Secrets, Unusable};
+pub use secrets::{SecretError, Secrets};
 
 use std::error::Error as _;
 use std::time::{Duration, SystemTime};

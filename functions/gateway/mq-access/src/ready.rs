@@ -6,7 +6,7 @@ use broker::{Broker, Deadline};
 use mq::{Access, BrokerError, QueueName, Target, TestReport};
 
 use crate::MqAccess;
-use crate::secrets::{Secrets, Unusable};
+use crate::secrets::{SecretError, Secrets};
 
 /// A target with its broker and its secrets, which [`Self::with_login`] alone hands out: no
 /// operation can forget that they may have been replaced since they were read.
@@ -42,7 +42,7 @@ impl MqAccess {
         &'a self,
         target: &'a Target,
         deadline: Deadline,
-    ) -> Result<Ready<'a>, Unusable> {
+    ) -> Result<Ready<'a>, SecretError> {
         let broker = self.brokers.of(target.endpoint.broker);
         let access = self.secrets.access(target, deadline).await?;
         Ok(Ready { broker, secrets: &self.secrets, access, target, deadline })

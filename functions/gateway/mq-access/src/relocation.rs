@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use api::{Problem, Reply};
 use broker::{Deadline, Relocation};
-use idempotency::{Execution, LeftBehind, Progress, StoreError, Tally, WriteOutcome, from_store};
-use mq::{Considered, MoveCommand, MoveFailure, MoveReport, Target};
+use idempotency::{AbandonedProgress, Execution, Progress, StoreError, Tally, WriteOutcome, from_store};
+use mq::{MoveCommand, MoveFailure, MoveOutcome, MoveReport, Target};
 use orders::{from_broker, from_move};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::end::{Done, NotDone};
+use crate::end::{ChangeFailure, Done};
 use crate::produce::with_elsewhere;
 use crate::{MqAccess, answer};
 
@@ -46,7 +46,7 @@ impl MqAccess {
         command: &MoveCommand,
         execution: &mut Execution,
         deadline: Deadline,
-    ) -> Result<Done, NotDone> {
+    ) -> Result<Done, ChangeFailure> {
         let started = Instant::now();
         let ready = self.ready(target, deadline).await.map_err(Problem::from)?;
         let queue = ready.queue()?;
@@ -74,12 +74,12 @@ impl MqAccess {
                 let reply = answered(target, command, Some(&done), &report, started.elapsed());
                 Ok(Done::Completed(reply))
             }
-            Err(Stopped::TakenOver) => Err(NotDone::taken_over()),
+            Err(Stopped::TakenOver) => Err(ChangeFailure::taken_over()),
             Err(Stopped::Unnoted { error, moved }) => {
                 let problem =
                     from_store(&error, "cannot record what was moved").extension("moved", json!(moved));
                 let progress = progress(execution, (moved, 0), &*moving);
-                Err(NotDone::Stopped { problem, progress, in_doubt: 0 })
+                Err(ChangeFailure::Stopped { problem, progress, in_doubt: 0 })
             }
             Err(Stopped::Failed { failure, done, settled }) => {
                 let left = &execution.whereabouts.left_behind;
@@ -96,7 +96,7 @@ impl MqAccess {
                 let progress = progress(execution, (done, failure.in_doubt), &*moving);
                 let returned = if failure.error.may_mean_a_lost_broker() { moving.may_return() } else { 0 };
                 let progress = progress.repeating(returned);
-                Err(NotDone::Stopped { problem, progress, in_doubt: failure.in_doubt })
+                Err(ChangeFailure::Stopped { problem, progress, in_doubt: failure.in_doubt })
             }
         }
     }
@@ -225,7 +225,7 @@ struct MoveAnswer<'a> {
     duration_ms: u64,
     destinations: Vec<Value>,
     warnings: Vec<String>,
-    messages: &'a [Considered],
+    messages: &'a [MoveOutcome],
 }
 
 fn answered(
@@ -264,7 +264,7 @@ fn answered(
 }
 
 /// Makes a warning about a place that was left.
-fn moved_elsewhere(LeftBehind { name, done, in_doubt }: &LeftBehind, max: u64) -> String {
+fn moved_elsewhere(AbandonedProgress { name, done, in_doubt }: &AbandonedProgress, max: u64) -> String {
     let place = name.as_deref().unwrap_or("queues or brokers that are not known any more");
     let more = in_doubt.min(&max);
     format!(
@@ -275,7 +275,7 @@ fn moved_elsewhere(LeftBehind { name, done, in_doubt }: &LeftBehind, max: u64) -
 
 #[cfg(test)]
 mod tests {
-    use mq::{MaxMoves, QueueName, Stay};
+    use mq::{KeptReason, MaxMoves, QueueName};
 
     use super::*;
 
@@ -283,10 +283,10 @@ mod tests {
     #[test]
     fn the_answer_of_the_largest_move_can_be_carried() {
         let name: QueueName = "\"".repeat(255).try_into().unwrap();
-        let message = Considered {
+        let message = MoveOutcome {
             msg_id: Some(vec![0xff; 255]),
             to: Some(name),
-            stays: Some(Stay::NotReproducible),
+            stays: Some(KeptReason::NotReproducible),
             deaths: u64::MAX,
             backout_count: u64::MAX,
         };

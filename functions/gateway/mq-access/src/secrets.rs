@@ -15,7 +15,7 @@ use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::key_objects::{self, KeyObjects, NoObject};
+use crate::key_objects::{self, KeyObjectError, KeyObjects};
 use crate::stores::{Files, Stores};
 
 /// Time for which a secret is used before it is read again. A secret that the broker refuses is
@@ -60,7 +60,7 @@ pub(crate) struct Text {
 
 /// Reason why a target's secrets cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
+pub enum SecretError {
     /// The secret does not exist, or this function may not read it.
     #[error("the secret {0} cannot be read")]
     Unreadable(SecretRef),
@@ -76,7 +76,7 @@ pub enum Unusable {
     NoFile(StoreRef),
     /// A key repository in S3 cannot be used.
     #[error("the object {object} {why}")]
-    Object { object: ObjectRef, why: NoObject },
+    Object { object: ObjectRef, why: KeyObjectError },
     /// There is a password without a user. Another user's name in its place would send the password
     /// to the broker under that name, or log in as a user that the request did not name.
     #[error("neither the target nor the secret {secret} names a user")]
@@ -93,7 +93,7 @@ pub enum Unusable {
     OfTls(Box<Self>),
 }
 
-impl Unusable {
+impl SecretError {
     /// Returns the code that a connection test shows at the step that this error ends.
     pub(crate) fn code(&self) -> &'static str {
         match self {
@@ -110,18 +110,18 @@ impl Unusable {
     }
 }
 
-impl From<Unusable> for Problem {
-    fn from(unusable: Unusable) -> Self {
+impl From<SecretError> for Problem {
+    fn from(unusable: SecretError) -> Self {
         let detail = unusable.to_string();
         match unusable {
-            Unusable::Unreadable(_)
-            | Unusable::Binary(_)
-            | Unusable::NoLogin(_)
-            | Unusable::NoFile(_)
-            | Unusable::Object { .. }
-            | Unusable::NoUserInProfile(_) => Self::new(Reason::AuthenticationFailed, detail),
-            Unusable::NoUser { target, .. } => Self::violation(format!("{target}/auth/user"), detail),
-            Unusable::OfTls(unusable) => (*unusable).into(),
+            SecretError::Unreadable(_)
+            | SecretError::Binary(_)
+            | SecretError::NoLogin(_)
+            | SecretError::NoFile(_)
+            | SecretError::Object { .. }
+            | SecretError::NoUserInProfile(_) => Self::new(Reason::AuthenticationFailed, detail),
+            SecretError::NoUser { target, .. } => Self::violation(format!("{target}/auth/user"), detail),
+            SecretError::OfTls(unusable) => (*unusable).into(),
         }
     }
 }
@@ -145,7 +145,7 @@ impl Secrets {
     }
 
     /// Reads all secrets to which `target` refers.
-    pub(crate) async fn access(&self, target: &Target, deadline: Deadline) -> Result<Access, Unusable> {
+    pub(crate) async fn access(&self, target: &Target, deadline: Deadline) -> Result<Access, SecretError> {
         let endpoint = &target.endpoint;
         let password = self.text(endpoint.password_ref.as_ref(), deadline).await?;
         let credentials = login(endpoint, &target.password_origin, password.as_ref());
@@ -189,7 +189,7 @@ impl Secrets {
         &self,
         reference: Option<&StoreRef>,
         deadline: Deadline,
-    ) -> Result<Option<Secret>, Unusable> {
+    ) -> Result<Option<Secret>, SecretError> {
         match reference {
             Some(StoreRef::Secret(reference)) => self.secret(reference, deadline).await.map(Some),
             Some(StoreRef::Object(object)) => self.key_objects.read(object, deadline).await.map(Some),
@@ -202,12 +202,12 @@ impl Secrets {
         &self,
         reference: Option<&SecretRef>,
         deadline: Deadline,
-    ) -> Result<Option<Text>, Unusable> {
+    ) -> Result<Option<Text>, SecretError> {
         let Some(reference) = reference else { return Ok(None) };
         let Secret { value, version } = self.secret(reference, deadline).await?;
         match value {
             Value::Text(value) => Ok(Some(Text { value, version })),
-            Value::Bytes(_) => Err(Unusable::Binary(reference.clone().into())),
+            Value::Bytes(_) => Err(SecretError::Binary(reference.clone().into())),
         }
     }
 
@@ -225,7 +225,7 @@ impl Secrets {
         }
     }
 
-    async fn secret(&self, reference: &SecretRef, deadline: Deadline) -> Result<Secret, Unusable> {
+    async fn secret(&self, reference: &SecretRef, deadline: Deadline) -> Result<Secret, SecretError> {
         if let Some(secret) = self.remembered.get(reference) {
             return Ok(secret);
         }
@@ -241,7 +241,7 @@ impl Secrets {
                 error,
                 "cannot read secret {reference}: {error}"
             );
-            Unusable::Unreadable(reference.clone())
+            SecretError::Unreadable(reference.clone())
         })?;
         self.remembered.put(reference.clone(), secret.clone());
         Ok(secret)
@@ -279,32 +279,32 @@ fn login(
     endpoint: &Endpoint,
     origin: &PasswordOrigin,
     password: Option<&Text>,
-) -> Result<Option<Credentials>, Unusable> {
+) -> Result<Option<Credentials>, SecretError> {
     let (Some(secret), Some(reference)) = (password, &endpoint.password_ref) else { return Ok(None) };
     let found = credentials(endpoint.user.as_deref(), &secret.value);
-    let found = found.map_err(|NoLogin| Unusable::NoLogin(reference.clone()))?;
+    let found = found.map_err(|MissingLogin| SecretError::NoLogin(reference.clone()))?;
     found.map(Some).ok_or_else(|| match origin {
         PasswordOrigin::Request { target } => {
-            Unusable::NoUser { secret: reference.clone(), target: target.clone() }
+            SecretError::NoUser { secret: reference.clone(), target: target.clone() }
         }
-        PasswordOrigin::Profile(name) => Unusable::NoUserInProfile(name.clone()),
+        PasswordOrigin::Profile(name) => SecretError::NoUserInProfile(name.clone()),
     })
 }
 
 /// Error of a JSON object that is not a login.
 #[derive(Debug, PartialEq, Eq)]
-struct NoLogin;
+struct MissingLogin;
 
 /// Reads the login from a secret: a password, or a JSON object with `password` and perhaps
 /// `username`; the target's own user wins. Any other text is a password, also if it is JSON. `None`
 /// without a user.
-fn credentials(user: Option<&str>, secret: &SecretString) -> Result<Option<Credentials>, NoLogin> {
+fn credentials(user: Option<&str>, secret: &SecretString) -> Result<Option<Credentials>, MissingLogin> {
     // Some editors write an invisible byte order mark before JSON.
     let text = secret.expose_secret();
     let json = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_object = json.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(json).is_ok();
     let (username, password) = if is_object {
-        let pair: UserAndPassword = serde_json::from_str(json).map_err(|_| NoLogin)?;
+        let pair: UserAndPassword = serde_json::from_str(json).map_err(|_| MissingLogin)?;
         (pair.username, pair.password.into())
     } else {
         (None, secret.clone())
@@ -340,7 +340,7 @@ mod tests {
             login(&endpoint, origin, Some(&secret)).map(|login| login.map(|login| login.user))
         };
         let login = |user: Option<&str>, secret: &str| login_of(&PasswordOrigin::default(), user, secret);
-        let refused = Unusable::NoUser { secret: reference.clone(), target: "/target".to_owned() };
+        let refused = SecretError::NoUser { secret: reference.clone(), target: "/target".to_owned() };
         assert_eq!(login(None, "s3cret"), Err(refused.clone()));
         assert_eq!(login(None, r#"{"password":"s3cret"}"#), Err(refused.clone()));
         assert_eq!(login(Some("app"), "s3cret"), Ok(Some("app".to_owned())));
@@ -391,11 +391,14 @@ mod tests {
             "\u{feff}{}",
         ] {
             for user in [None, Some("app")] {
-                assert!(matches!(credentials(user, &object.to_owned().into()), Err(NoLogin)), "{object}");
+                assert!(
+                    matches!(credentials(user, &object.to_owned().into()), Err(MissingLogin)),
+                    "{object}"
+                );
             }
         }
         let reference = SecretRef::SecretsManager("local/rabbit".to_owned());
-        let problem = Problem::from(Unusable::NoLogin(reference));
+        let problem = Problem::from(SecretError::NoLogin(reference));
         assert_eq!(problem.reason, Reason::AuthenticationFailed);
         assert!(problem.detail.starts_with("the secret secret://local/rabbit is a JSON object"), "{problem}");
     }

@@ -7,7 +7,7 @@ use mq::{BrokerKind, Endpoint, KeyFiles, StoreRef, Tls};
 use broker::Deadline;
 use secrecy::{SecretSlice, SecretString};
 
-use crate::secrets::{Secret, Secrets, Unusable, Value};
+use crate::secrets::{Secret, SecretError, Secrets, Value};
 
 /// Stores and key files that a target's TLS needs.
 #[derive(Default)]
@@ -45,11 +45,15 @@ impl<'a> Files<'a> {
 }
 
 impl Secrets {
-    pub(crate) async fn stores(&self, endpoint: &Endpoint, deadline: Deadline) -> Result<Stores, Unusable> {
-        self.read_stores(endpoint, deadline).await.map_err(|unusable| Unusable::OfTls(Box::new(unusable)))
+    pub(crate) async fn stores(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Deadline,
+    ) -> Result<Stores, SecretError> {
+        self.read_stores(endpoint, deadline).await.map_err(|unusable| SecretError::OfTls(Box::new(unusable)))
     }
 
-    async fn read_stores(&self, endpoint: &Endpoint, deadline: Deadline) -> Result<Stores, Unusable> {
+    async fn read_stores(&self, endpoint: &Endpoint, deadline: Deadline) -> Result<Stores, SecretError> {
         let Tls::On { opening, .. } = &endpoint.tls else { return Ok(Stores::default()) };
         let files = Files::of(&endpoint.tls);
         // A file and its stash file are replaced together, so they are read together.
@@ -67,14 +71,16 @@ impl Secrets {
 
         let stash = stash.zip(files.stash).map(|(stash, reference)| match stash.value {
             Value::Bytes(stash) => Ok(stash),
-            Value::Text(_) => Err(Unusable::NoFile(reference.clone())),
+            Value::Text(_) => Err(SecretError::NoFile(reference.clone())),
         });
         let (key_store, key_file) = key_store.map(text_or_file).unwrap_or_default();
         let (trust_store, trust_file) = trust_store.map(text_or_file).unwrap_or_default();
         let file = key_file.zip(files.key_store).or(trust_file.zip(files.trust_store));
         let key_files = match (file, endpoint.broker) {
             (None, _) => None,
-            (Some((_, reference)), BrokerKind::RabbitMq) => return Err(Unusable::Binary(reference.clone())),
+            (Some((_, reference)), BrokerKind::RabbitMq) => {
+                return Err(SecretError::Binary(reference.clone()));
+            }
             (Some((store, _)), BrokerKind::IbmMq) => Some(KeyFiles {
                 store,
                 stash: stash.transpose()?,

@@ -25,14 +25,14 @@ pub use route::Endpoint;
 
 use access::{AccessStore, PRODUCTS_API_KEYS, Principal};
 use api::{Problem, Reason, Reply, TraceId, respond};
-use batch_items::{Accepted, AcceptedError};
+use batch_items::{BatchItemError, BatchItems};
 use catalog::{BatchView, Database, DatabaseError};
 use endpoint::Keyed;
 use idempotency::{ExpiryBounds, KeyForm, Store};
 use ingestion::Viewer;
 use lambda_http::{Body, Request, Response};
 use objects::{ObjectError, Objects};
-use transport::PayloadsReceived;
+use transport::PayloadQueue;
 use uuid::Uuid;
 
 use crate::query::Query;
@@ -44,12 +44,12 @@ use crate::route::Asked;
 pub struct Batches {
     service: &'static str,
     access: AccessStore,
-    accepted: Accepted,
+    accepted: BatchItems,
     database: Database,
     records: Store,
     expiry: ExpiryBounds,
     objects: Objects,
-    payloads: PayloadsReceived,
+    payloads: PayloadQueue,
     queues: Queues,
 }
 
@@ -127,7 +127,7 @@ fn from_database(error: &DatabaseError) -> Problem {
     unavailable("the database", error)
 }
 
-fn from_accepted(error: &AcceptedError) -> Problem {
+fn from_accepted(error: &BatchItemError) -> Problem {
     unavailable("the table of batch items", error)
 }
 

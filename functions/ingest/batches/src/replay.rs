@@ -12,7 +12,7 @@ use endpoint::{Done, from_key};
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, KeyForm, OperationType};
 use ingestion::Viewer;
-use ingestion::batch::{ChunkCounts, Deactivation, NotReplayable, Replay, ReplayedBatch};
+use ingestion::batch::{ChunkCounts, Deactivation, Replay, ReplayRefusal, ReplayedBatch};
 use lambda_http::Request;
 use objects::ObjectError;
 use payloads::NotifyError;
@@ -103,7 +103,7 @@ impl Batches {
                 "batch {batch_id} cannot be replayed: {} of its objects are gone",
                 gone.len()
             );
-            return Err(not_replayable(NotReplayable::ObjectsGone));
+            return Err(not_replayable(ReplayRefusal::ObjectsGone));
         }
         let outcome = self.database.replay(viewer, batch_id, &request).await;
         match outcome.map_err(|error| from_database(&error))? {
@@ -112,7 +112,7 @@ impl Batches {
                 Ok(begun)
             }
             ReplayOutcome::Repeated(begun) => Ok(begun),
-            ReplayOutcome::NotReplayable(reason) => Err(not_replayable(reason)),
+            ReplayOutcome::Refused(reason) => Err(not_replayable(reason)),
             ReplayOutcome::Unknown => Err(not_begun(wanted)),
         }
     }
@@ -166,11 +166,11 @@ fn not_begun(wanted: &Wanted) -> Problem {
     wanted.replay.work(&batch).map_or_else(not_replayable, |_| not_found())
 }
 
-fn not_replayable(reason: NotReplayable) -> Problem {
+fn not_replayable(reason: ReplayRefusal) -> Problem {
     let problem = Problem::new(Reason::BatchNotReplayable, reason.to_string());
     match reason {
         // The batch's processing ends without the client.
-        NotReplayable::UnderWay(_) => problem.retry_after(5),
+        ReplayRefusal::UnderWay(_) => problem.retry_after(5),
         _ => problem,
     }
 }

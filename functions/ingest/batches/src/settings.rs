@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use access::AccessStore;
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use catalog::Database;
 use lambda_http::Error;
 use objects::Objects;
 use runtime::{Environment, Sdk};
-use transport::PayloadsReceived;
+use transport::PayloadQueue;
 
 use crate::Batches;
 use crate::readiness::Queues;
@@ -41,12 +41,12 @@ impl Batches {
         Ok(Self {
             service,
             access: AccessStore::new(dynamodb.clone(), access_table),
-            accepted: Accepted::new(dynamodb, batches_table),
+            accepted: BatchItems::new(dynamodb, batches_table),
             database: Database::from_environment(&sdk).await?.with_budget(PATIENCE),
             records: records.with_reuse_limits(reuse),
             expiry,
             objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
-            payloads: PayloadsReceived::new(sqs.clone(), queue_url.clone()),
+            payloads: PayloadQueue::new(sqs.clone(), queue_url.clone()),
             queues: Queues { client: sqs, batches: queue_url, chunks: chunks_queue },
         })
     }

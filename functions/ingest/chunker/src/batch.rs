@@ -15,7 +15,7 @@ use transport::Origin;
 use crate::cutter::{Cut, CutSpec};
 use crate::pipeline::{self, Outcome};
 use crate::storage::Stored;
-use crate::unusable::Unusable;
+use crate::unusable::PayloadFault;
 use crate::{Chunker, ChunkerError};
 
 /// Chunks of a replay whose tags are removed, and that are announced, in one step.
@@ -249,7 +249,7 @@ impl Chunker {
         &self,
         batch: &NewBatch,
         generation: Generation,
-        (why, errors_omitted): (Unusable, u64),
+        (why, errors_omitted): (PayloadFault, u64),
         stored: u32,
     ) -> Result<(), ChunkerError> {
         let code = why.code.as_str();

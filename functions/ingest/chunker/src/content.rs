@@ -1,7 +1,7 @@
 use sha2::{Digest as _, Sha256};
 
 use crate::decode::{Corrupt, Decoder};
-use crate::unusable::{Unusable, UnusableCode};
+use crate::unusable::{PayloadFault, UnusableCode};
 
 /// Unpacks a payload: decodes its bytes as they come, counts and hashes its content.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ struct Seen {
 
 /// Size and checksum of the whole decoded content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Whole {
+pub(crate) struct ContentDigest {
     pub(crate) bytes: u64,
     /// SHA-256 in hex.
     pub(crate) checksum: String,
@@ -32,7 +32,7 @@ impl Content {
 
     /// Decodes some of the payload's next bytes, appends at most a window of content, and returns
     /// how many bytes it took.
-    pub(crate) fn take(&mut self, input: &[u8], content: &mut Vec<u8>) -> Result<usize, Unusable> {
+    pub(crate) fn take(&mut self, input: &[u8], content: &mut Vec<u8>) -> Result<usize, PayloadFault> {
         let before = content.len();
         let taken = self.decoder.step(input, content).map_err(|error| corrupt(&error, self.seen.bytes))?;
         self.seen.take(content, before)?;
@@ -40,23 +40,23 @@ impl Content {
     }
 
     /// Ends the payload, and appends what was left of its content.
-    pub(crate) fn finish(self, content: &mut Vec<u8>) -> Result<Whole, Unusable> {
+    pub(crate) fn finish(self, content: &mut Vec<u8>) -> Result<ContentDigest, PayloadFault> {
         let Self { decoder, mut seen } = self;
         let before = content.len();
         decoder.finish(content).map_err(|error| corrupt(&error, seen.bytes))?;
         seen.take(content, before)?;
-        Ok(Whole { bytes: seen.bytes, checksum: hex::encode(seen.hash.finalize()) })
+        Ok(ContentDigest { bytes: seen.bytes, checksum: hex::encode(seen.hash.finalize()) })
     }
 }
 
 impl Seen {
     /// Counts and hashes what was appended to the content. If it is too much, removes it again.
-    fn take(&mut self, content: &mut Vec<u8>, before: usize) -> Result<(), Unusable> {
+    fn take(&mut self, content: &mut Vec<u8>, before: usize) -> Result<(), PayloadFault> {
         let new = content.get(before..).unwrap_or_default();
         self.bytes = self.bytes.saturating_add(u64::try_from(new.len()).unwrap_or(u64::MAX));
         if self.bytes > self.max_bytes {
             content.truncate(before);
-            return Err(Unusable {
+            return Err(PayloadFault {
                 code: UnusableCode::MaxPayloadExceeded,
                 detail: format!("the decoded payload has more than {} bytes", self.max_bytes),
                 byte_offset: Some(self.max_bytes),
@@ -67,8 +67,8 @@ impl Seen {
     }
 }
 
-fn corrupt(error: &Corrupt, decoded: u64) -> Unusable {
-    Unusable { code: UnusableCode::ContentCorrupt, detail: error.to_string(), byte_offset: Some(decoded) }
+fn corrupt(error: &Corrupt, decoded: u64) -> PayloadFault {
+    PayloadFault { code: UnusableCode::ContentCorrupt, detail: error.to_string(), byte_offset: Some(decoded) }
 }
 
 #[cfg(test)]

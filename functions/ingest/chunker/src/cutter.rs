@@ -3,11 +3,11 @@ use std::collections::HashSet;
 use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
 use ingestion::product::{BatchStamp, ItemError, ItemErrorCode, ItemPlace, ItemRules, PartialItems, Product};
-use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter, begins_an_object};
+use ingestion::split::{Format, ITEM_LIMIT, InvalidJson, Piece, Splitter, begins_an_object};
 
-use crate::content::Whole;
+use crate::content::ContentDigest;
 use crate::report::Report;
-use crate::unusable::{Unusable, UnusableCode};
+use crate::unusable::{PayloadFault, UnusableCode};
 
 /// Upper limits of a payload, apart from its bytes. They protect memory, time and the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl Cutter {
     }
 
     /// Takes the next bytes of content.
-    pub(crate) fn take(&mut self, window: &[u8]) -> Result<(), Unusable> {
+    pub(crate) fn take(&mut self, window: &[u8]) -> Result<(), PayloadFault> {
         let items = &mut self.items;
         self.splitter.feed(window, &mut |piece: Piece<'_>| items.take(piece))?;
         self.items.bounded()
@@ -167,7 +167,7 @@ impl Cutter {
     }
 
     /// Ends the content, and makes the checks that need all of it.
-    pub(crate) fn end(&mut self, whole: &Whole) -> Result<(), Unusable> {
+    pub(crate) fn end(&mut self, whole: &ContentDigest) -> Result<(), PayloadFault> {
         let splitter = std::mem::replace(&mut self.splitter, Splitter::new(self.format, ITEM_LIMIT));
         let items = &mut self.items;
         splitter.finish(&mut |piece: Piece<'_>| items.take(piece))?;
@@ -176,7 +176,7 @@ impl Cutter {
             self.items.are_lines()?;
         }
         if self.expected.as_ref().is_some_and(|expected| *expected != whole.checksum) {
-            return Err(Unusable {
+            return Err(PayloadFault {
                 code: UnusableCode::ContentCorrupt,
                 detail: "the content is not the one that was accepted: its SHA-256 is another".to_owned(),
                 byte_offset: None,
@@ -186,7 +186,7 @@ impl Cutter {
     }
 
     /// Returns the remaining chunks and errors once the content has [ended](Self::end).
-    pub(crate) fn finish(self, whole: Whole) -> End {
+    pub(crate) fn finish(self, whole: ContentDigest) -> End {
         let errors_omitted = self.errors_omitted();
         let Items { planner, parsed, in_error, unreadable_keys, partial, mut chunks, errors, report, .. } =
             self.items;
@@ -206,12 +206,12 @@ impl Cutter {
 }
 
 impl Items {
-    fn take(&mut self, piece: Piece<'_>) -> Result<(), NotJson> {
+    fn take(&mut self, piece: Piece<'_>) -> Result<(), InvalidJson> {
         match piece {
             Piece::Item { index, offset, bytes } => {
                 match self.rules.parse(ItemPlace { index, offset }, bytes) {
                     Ok(product) => self.add(product, index),
-                    Err(error) if error.code == ItemErrorCode::MalformedJson => return Err(NotJson),
+                    Err(error) if error.code == ItemErrorCode::MalformedJson => return Err(InvalidJson),
                     Err(error) => self.refuse(error, bytes),
                 }
             }
@@ -256,11 +256,11 @@ impl Items {
 
     /// A payload in lines of which none is an object is another kind of file: HTML, CSV, an
     /// archive, an array.
-    fn are_lines(&self) -> Result<(), Unusable> {
+    fn are_lines(&self) -> Result<(), PayloadFault> {
         if self.objects > 0 {
             return Ok(());
         }
-        Err(Unusable {
+        Err(PayloadFault {
             code: UnusableCode::MalformedJson,
             detail: format!(
                 "none of its {} lines is an object; send an array as application/json, and other files not at all",
@@ -270,7 +270,7 @@ impl Items {
         })
     }
 
-    fn bounded(&self) -> Result<(), Unusable> {
+    fn bounded(&self) -> Result<(), PayloadFault> {
         let Bounds { cnpjs, errors, .. } = self.bounds;
         let (code, detail) = if self.cnpjs.len() > cnpjs {
             let detail = format!("it has products of more than {cnpjs} CNPJs; send them in several payloads");
@@ -283,6 +283,6 @@ impl Items {
         } else {
             return Ok(());
         };
-        Err(Unusable { code, detail, byte_offset: None })
+        Err(PayloadFault { code, detail, byte_offset: None })
     }
 }

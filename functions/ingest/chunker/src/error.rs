@@ -1,4 +1,4 @@
-use batch_items::AcceptedError;
+use batch_items::BatchItemError;
 use catalog::DatabaseError;
 use failure::{Retry, Retryable};
 use objects::ObjectError;
@@ -19,7 +19,7 @@ pub enum ChunkerError {
     #[error("the batch was never accepted")]
     NotAccepted,
     #[error("cannot write the batch's item")]
-    Accepted(#[from] AcceptedError),
+    Accepted(#[from] BatchItemError),
     #[error("cannot tag object")]
     Object(#[from] ObjectError),
     #[error("database error")]

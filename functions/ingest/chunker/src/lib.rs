@@ -24,11 +24,11 @@ mod unusable;
 pub use cutter::{Bounds, Cut, CutChunk, CutSpec};
 pub use error::{ChunkerError, InvocationError};
 pub use settings::Settings;
-pub use unusable::{Unusable, UnusableCode};
+pub use unusable::{PayloadFault, UnusableCode};
 
 use std::time::SystemTime;
 
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use catalog::{Database, NewBatch};
 use events::Publisher;
 use ingestion::payload::{AcceptedBatch, PayloadMetadata};
@@ -45,7 +45,7 @@ const SERVICE: &str = "chunker";
 #[derive(Debug)]
 pub struct Chunker {
     pub objects: Objects,
-    pub accepted: Accepted,
+    pub accepted: BatchItems,
     pub database: Database,
     pub publisher: Publisher,
     pub announcer: ChunkAnnouncer,

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use catalog::Database;
 use chunker::{Chunker, Settings};
 use events::Publisher;
@@ -37,7 +37,7 @@ async fn serve() -> Result<(), Error> {
     let database = Database::from_environment(&sdk).await?.with_outbox(outbox::needed_by(&publisher));
     let chunker = Chunker {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
-        accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
+        accepted: BatchItems::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
         database: database.with_guard(guard),
         publisher,
         announcer: ChunkAnnouncer::new(transport, &sdk, sqs.clone()),

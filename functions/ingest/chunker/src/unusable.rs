@@ -3,7 +3,7 @@ use ingestion::split::PayloadError;
 /// Reason why a payload as a whole is unusable: its batch fails, and no product changes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
-pub struct Unusable {
+pub struct PayloadFault {
     pub code: UnusableCode,
     pub detail: String,
     /// Place of the mistake in the decoded content, in bytes from its beginning.
@@ -38,7 +38,7 @@ impl UnusableCode {
     }
 }
 
-impl From<PayloadError> for Unusable {
+impl From<PayloadError> for PayloadFault {
     fn from(error: PayloadError) -> Self {
         Self {
             code: UnusableCode::MalformedJson,

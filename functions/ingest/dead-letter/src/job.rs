@@ -107,7 +107,7 @@ fn reason(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use batch_items::AcceptedError;
+    use batch_items::BatchItemError;
     use catalog::{DatabaseError, SecretFault};
     use objects::ObjectError;
     use payloads::PayloadError;
@@ -125,7 +125,7 @@ mod tests {
             directive(DatabaseError::TimedOut),
             directive(DatabaseError::Unreadable("a column")),
             directive(DatabaseError::SecretMalformed(SecretFault::Binary)),
-            directive(PayloadError::Accepted(AcceptedError::Unavailable("no answer".into()))),
+            directive(PayloadError::Accepted(BatchItemError::Unavailable("no answer".into()))),
             directive(PayloadError::Object(ObjectError::Storage {
                 key: "k".into(),
                 source: "no answer".into(),
@@ -137,7 +137,7 @@ mod tests {
         for retry in [
             directive(DatabaseError::UnknownBatch(Uuid::nil())),
             directive(DatabaseError::UnknownChunk { batch_id: Uuid::nil(), index: 1 }),
-            directive(PayloadError::Accepted(AcceptedError::Unreadable("no trace".into()))),
+            directive(PayloadError::Accepted(BatchItemError::Unreadable("no trace".into()))),
             directive(PayloadError::Object(ObjectError::Missing { key: "incoming/1".to_owned() })),
             directive(DeadLetterError::NotAccepted),
         ] {

@@ -21,7 +21,7 @@ pub use unhandled::UnhandledQueue;
 
 use std::time::SystemTime;
 
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use catalog::Database;
 use events::Publisher;
 use objects::Objects;
@@ -35,7 +35,7 @@ const SERVICE: &str = "dead-letter";
 #[derive(Debug)]
 pub struct DeadLetter {
     pub objects: Objects,
-    pub accepted: Accepted,
+    pub accepted: BatchItems,
     pub database: Database,
     pub publisher: Publisher,
     /// Visibility timeouts of the queues that messages come from.

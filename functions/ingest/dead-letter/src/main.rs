@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use catalog::Database;
 use dead_letter::{DeadLetter, UnhandledQueue};
 use events::Publisher;
@@ -36,7 +36,7 @@ async fn serve() -> Result<(), Error> {
     let source = |queue_url| Visibility::new(sqs.clone(), queue_url, base).after_receives(earlier_receives);
     let dead_letter = DeadLetter {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
-        accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
+        accepted: BatchItems::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
         database: Database::from_environment(&sdk).await?.with_outbox(outbox::needed_by(&publisher)),
         publisher,
         sources: sources.map(source).into(),

@@ -1,8 +1,8 @@
 use access::GrantError;
-use batch_items::AcceptedError;
+use batch_items::BatchItemError;
 use events::PublishError;
 use failure::{Retry, Retryable};
-use idempotency::{NoFingerprint, OnceError, StoreError};
+use idempotency::{FingerprintError, OnceError, StoreError};
 use objects::ObjectError;
 use transport::UnknownNotice;
 
@@ -21,9 +21,9 @@ pub enum IntakeError {
     #[error("the tenant's item DROPS# has something else than CNPJs")]
     Cnpjs(#[source] ingestion::CnpjError),
     #[error("cannot write the batch's item")]
-    Accepted(#[from] AcceptedError),
+    Accepted(#[from] BatchItemError),
     #[error("cannot identify the object")]
-    Fingerprint(#[from] NoFingerprint),
+    Fingerprint(#[from] FingerprintError),
     #[error("cannot claim the object's record")]
     Store(#[from] StoreError),
     /// The event of a refusal was not published. Without a cause, a destination refused this event

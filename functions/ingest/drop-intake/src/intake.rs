@@ -5,7 +5,7 @@ use std::time::Duration;
 use batch_items::Stored;
 use idempotency::{ClaimRequest, Delivery, Execution, Fingerprint, IdempotencyKey, KeyForm, OperationType};
 use ingestion::Viewer;
-use ingestion::drops::{DropName, NotADrop, State, is_left_alone, received, result_key};
+use ingestion::drops::{DropName, DropNameError, State, is_left_alone, received, result_key};
 use ingestion::payload::{self, AcceptedBatch, PayloadMetadata, Source};
 use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
@@ -45,8 +45,8 @@ impl DropIntake {
         let dropped = self.dropped_in(bucket)?;
         let name = match DropName::read(key) {
             Ok(name) => Ok(name),
-            Err(NotADrop::Unknown(unknown)) => Err(Refusal::Key(unknown)),
-            Err(NotADrop::Ignored) => {
+            Err(DropNameError::Unknown(unknown)) => Err(Refusal::Key(unknown)),
+            Err(DropNameError::Ignored) => {
                 tracing::info!(
                     event_type = "drop.ignored",
                     "object {key} is ignored: a marker, an unfinished file, or not a file of a drop"

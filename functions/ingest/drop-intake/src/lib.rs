@@ -22,7 +22,7 @@ pub use error::IntakeError;
 use std::time::SystemTime;
 
 use access::AccessStore;
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use events::Publisher;
 use idempotency::Store;
 use ingestion::product::PartialPolicy;
@@ -36,7 +36,7 @@ pub struct DropIntake {
     service: &'static str,
     access: AccessStore,
     records: Store,
-    accepted: Accepted,
+    accepted: BatchItems,
     /// Payload bucket.
     objects: Objects,
     /// Further bucket for dropped objects, if the deployment has one.

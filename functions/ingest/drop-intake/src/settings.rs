@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use access::AccessStore;
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use events::Publisher;
 use ingestion::product::PartialPolicy;
 use objects::Objects;
@@ -41,7 +41,7 @@ impl DropIntake {
             service,
             access: AccessStore::new(dynamodb.clone(), access_table),
             records: idempotency::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service),
-            accepted: Accepted::new(dynamodb, batches_table),
+            accepted: BatchItems::new(dynamodb, batches_table),
             objects: Objects::new(s3(sdk.objects()), bucket.clone()),
             drop_bucket: Some(drop_bucket).filter(|name| !name.is_empty()),
             copier: Objects::new(s3(sdk.single_attempt(COPY)), bucket),

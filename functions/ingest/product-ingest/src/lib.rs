@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use access::{AccessStore, PRODUCTS_API_KEYS, Principal, Scope};
 use api::{Problem, Reason, Reply, TraceId};
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use endpoint::{Keyed, check_route};
 use http::HeaderMap;
 use idempotency::{KeyForm, Store};
@@ -36,7 +36,7 @@ pub struct ProductIngest {
     service: &'static str,
     access: AccessStore,
     records: Store,
-    accepted: Accepted,
+    accepted: BatchItems,
     payloads: Payloads,
     /// Most bytes of a payload's decoded content.
     max_payload: u64,

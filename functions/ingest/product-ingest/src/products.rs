@@ -2,7 +2,7 @@
 
 use access::Principal;
 use api::{Problem, Reason, Reply, Route, TraceId, body};
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use endpoint::Done;
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, OperationType};
@@ -89,7 +89,7 @@ impl ProductIngest {
 /// it. Without its object it is not a batch yet and is not shown: a request that ends in between
 /// has no effect.
 async fn store(
-    accepted: &Accepted,
+    accepted: &BatchItems,
     payloads: &Payloads,
     batch: &AcceptedBatch,
     gzip: Vec<u8>,

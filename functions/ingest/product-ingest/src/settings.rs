@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use access::AccessStore;
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use ingestion::product::PartialPolicy;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
@@ -36,7 +36,7 @@ impl ProductIngest {
             service,
             access: AccessStore::new(dynamodb.clone(), access_table),
             records: records.with_reuse_limits(reuse),
-            accepted: Accepted::new(dynamodb, batches_table),
+            accepted: BatchItems::new(dynamodb, batches_table),
             payloads: Payloads::new(Objects::new(s3, bucket)),
             max_payload,
             partial,

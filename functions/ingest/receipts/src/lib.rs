@@ -15,7 +15,7 @@ pub use error::ReceiptError;
 
 use std::time::SystemTime;
 
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use events::Publisher;
 use objects::Objects;
 use serde_json::Value;
@@ -25,7 +25,7 @@ use worker::{BatchResponse, ServeError, Visibility};
 #[derive(Debug)]
 pub struct Receipts {
     pub objects: Objects,
-    pub accepted: Accepted,
+    pub accepted: BatchItems,
     pub publisher: Publisher,
     /// Visibility of messages in the queue that EventBridge sends to.
     pub visibility: Visibility,

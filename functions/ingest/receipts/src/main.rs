@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use events::Publisher;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
@@ -29,7 +29,7 @@ async fn serve() -> Result<(), Error> {
     let sdk = Sdk::from_environment().await;
     let receipts = Receipts {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
-        accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
+        accepted: BatchItems::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
         publisher: Publisher::of(&sdk, events),
         visibility: Visibility::new(aws_sdk_sqs::Client::new(sdk.standard()), own_queue_url, base),
     };

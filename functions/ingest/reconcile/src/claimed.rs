@@ -1,8 +1,8 @@
-use catalog::{DatabaseError, StoppedBatch};
+use catalog::{DatabaseError, StalledBatch};
 use clock::Deadline;
 use tracing::{Instrument as _, Span};
 
-use crate::error::{FirstError, LookError};
+use crate::error::{CheckError, FirstError};
 
 /// Most batches that one check works on. Each may take seconds: a full load's deactivation, or the
 /// tags of thousands of objects.
@@ -15,14 +15,14 @@ const AT_ONCE: u32 = 5;
 /// its claim until its time has doubled, and does not stop the others.
 pub(crate) async fn for_each(
     deadline: Deadline,
-    claim: impl AsyncFn(u32) -> Result<Vec<StoppedBatch>, DatabaseError>,
-    mut work: impl AsyncFnMut(&StoppedBatch) -> Result<(), LookError>,
-) -> Result<(), LookError> {
+    claim: impl AsyncFn(u32) -> Result<Vec<StalledBatch>, DatabaseError>,
+    mut work: impl AsyncFnMut(&StalledBatch) -> Result<(), CheckError>,
+) -> Result<(), CheckError> {
     let mut left = LIMIT;
     let mut first = FirstError::default();
     while left > 0 {
         if deadline.has_passed() {
-            return Err(LookError::OutOfTime);
+            return Err(CheckError::OutOfTime);
         }
         let claimed = claim(left.min(AT_ONCE)).await?;
         if claimed.is_empty() {
@@ -42,7 +42,7 @@ pub(crate) async fn for_each(
 }
 
 /// The span of the work on one batch, with the fields that every log line about it has.
-pub(crate) fn span_of(batch: &StoppedBatch) -> Span {
+pub(crate) fn span_of(batch: &StalledBatch) -> Span {
     tracing::error_span!(
         "batch",
         batch_id = %batch.batch_id,

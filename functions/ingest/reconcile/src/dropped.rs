@@ -5,11 +5,11 @@ use ingestion::payload::payload_key_of;
 use jiff::Timestamp;
 use objects::{Listed, ObjectError, Objects, Page};
 use payloads::NotifyError;
-use transport::PayloadsReceived;
+use transport::PayloadQueue;
 use uuid::Uuid;
 
 use crate::Reconcile;
-use crate::error::{FirstError, LookError};
+use crate::error::{CheckError, FirstError};
 use crate::pass::Pass;
 use crate::report::DropsReport;
 
@@ -30,7 +30,7 @@ impl Reconcile {
         &self,
         deadline: Deadline,
         report: &mut DropsReport,
-    ) -> Result<(), LookError> {
+    ) -> Result<(), CheckError> {
         let Some(queue) = &self.drops else { return Ok(()) };
         let other = self.drop_bucket.as_ref().map(|bucket| self.objects.in_bucket(bucket));
         let mut first = FirstError::default();
@@ -50,16 +50,16 @@ impl Reconcile {
     async fn notify_drops_in(
         &self,
         objects: &Objects,
-        queue: &PayloadsReceived,
+        queue: &PayloadQueue,
         deadline: Deadline,
         report: &mut DropsReport,
-    ) -> Result<(), LookError> {
+    ) -> Result<(), CheckError> {
         let last = self.database.drop_look(objects.bucket()).await?;
         let mut pass = Pass::after(last, Timestamp::now(), &self.settings);
         let (begin, mut from) = (pass.look.after.clone(), None);
         loop {
             if deadline.has_passed() {
-                return Err(LookError::OutOfTime);
+                return Err(CheckError::OutOfTime);
             }
             let page = objects.list_after(PREFIX, begin.as_deref(), from).await?;
             report.seen = report.seen.saturating_add(u64::try_from(page.objects.len()).unwrap_or(u64::MAX));
@@ -88,19 +88,19 @@ impl Reconcile {
     async fn notify_page(
         &self,
         objects: &Objects,
-        queue: &PayloadsReceived,
+        queue: &PayloadQueue,
         deadline: Deadline,
         page: &Page,
         pass: &mut Pass,
         report: &mut DropsReport,
-    ) -> Result<(), LookError> {
+    ) -> Result<(), CheckError> {
         let due: Vec<&Listed> =
             page.objects.iter().filter(|object| pass.is_due(object, &self.settings)).collect();
         let mut first = FirstError::default();
         let mut left = due.into_iter();
         while !left.as_slice().is_empty() {
             if deadline.has_passed() {
-                return Err(LookError::OutOfTime);
+                return Err(CheckError::OutOfTime);
             }
             let room = usize::try_from(LIMIT.saturating_sub(report.found)).unwrap_or(usize::MAX);
             if room == 0 {
@@ -114,7 +114,7 @@ impl Reconcile {
                     Ok(true) => report.found = report.found.saturating_add(1),
                     Ok(false) => {}
                     // A queue that rejects one message would reject the next.
-                    Err(failure @ LookError::Notify(_)) => return Err(failure),
+                    Err(failure @ CheckError::Notify(_)) => return Err(failure),
                     Err(failure) => first.note(failure),
                 }
             }
@@ -133,9 +133,9 @@ impl Reconcile {
 async fn notify_drop(
     payloads: &Objects,
     objects: &Objects,
-    queue: &PayloadsReceived,
+    queue: &PayloadQueue,
     object: &Listed,
-) -> Result<bool, LookError> {
+) -> Result<bool, CheckError> {
     let tags = match objects.tags(&object.key).await {
         Err(ObjectError::Missing { .. }) => return Ok(false),
         tags => tags?,

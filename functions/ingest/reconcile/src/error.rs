@@ -1,6 +1,6 @@
 use std::fmt;
 
-use batch_items::AcceptedError;
+use batch_items::BatchItemError;
 use catalog::DatabaseError;
 use failure::{Retry, Retryable};
 use objects::ObjectError;
@@ -12,7 +12,7 @@ use crate::trigger::UnknownEvent;
 
 /// Checks of a run, each independent of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum Check {
     /// Payloads that never became batches.
     Objects,
     /// Stalled batches.
@@ -31,7 +31,7 @@ pub enum Look {
     Events,
 }
 
-impl Look {
+impl Check {
     /// Checks in the order in which they are made.
     pub(crate) const ALL: [Self; 8] = [
         Self::Objects,
@@ -60,7 +60,7 @@ impl Look {
     }
 }
 
-impl fmt::Display for Look {
+impl fmt::Display for Check {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.as_str())
     }
@@ -75,22 +75,22 @@ pub enum ReconcileError {
     Event(#[from] UnknownEvent),
     /// Checks that failed. The log has the reason of each.
     #[error("these checks failed: {}", names(.0))]
-    Looks(Vec<Look>),
+    Looks(Vec<Check>),
 }
 
-fn names(looks: &[Look]) -> String {
+fn names(looks: &[Check]) -> String {
     looks.iter().map(|look| look.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Reason why a check failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LookError {
+pub(crate) enum CheckError {
     #[error("storage error")]
     Objects(#[from] ObjectError),
     #[error(transparent)]
     Payload(#[from] PayloadError),
     #[error("error of the batch items' table")]
-    Accepted(#[from] AcceptedError),
+    Accepted(#[from] BatchItemError),
     #[error("database error")]
     Database(#[from] DatabaseError),
     #[error("the objects of a final batch will not expire yet")]
@@ -103,7 +103,7 @@ pub(crate) enum LookError {
     OutOfTime,
 }
 
-impl Retryable for LookError {
+impl Retryable for CheckError {
     fn retry(&self) -> Retry {
         match self {
             Self::Objects(error) => error.retry(),
@@ -120,11 +120,11 @@ impl Retryable for LookError {
 
 /// First error among many items. The items after it are processed all the same.
 #[derive(Debug, Default)]
-pub(crate) struct FirstError(Option<LookError>);
+pub(crate) struct FirstError(Option<CheckError>);
 
 impl FirstError {
     /// Logs an error, and keeps it if it is the first.
-    pub(crate) fn note(&mut self, failure: LookError) {
+    pub(crate) fn note(&mut self, failure: CheckError) {
         let error: &dyn std::error::Error = &failure;
         let retry = failure.retry();
         tracing::warn!(event_type = "find.left", error, ?retry, "an item is left for the next run: {error}");
@@ -135,7 +135,7 @@ impl FirstError {
         self.0.is_none()
     }
 
-    pub(crate) fn into_result(self) -> Result<(), LookError> {
+    pub(crate) fn into_result(self) -> Result<(), CheckError> {
         self.0.map_or(Ok(()), Err)
     }
 }

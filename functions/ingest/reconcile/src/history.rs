@@ -1,7 +1,7 @@
 use clock::Deadline;
 use tracing::Instrument as _;
 
-use crate::error::LookError;
+use crate::error::CheckError;
 use crate::report::HistoryReport;
 use crate::{Reconcile, claimed};
 
@@ -18,7 +18,7 @@ impl Reconcile {
         &self,
         deadline: Deadline,
         report: &mut HistoryReport,
-    ) -> Result<(), LookError> {
+    ) -> Result<(), CheckError> {
         // A batch that cannot be ended does not stop the others from being deleted.
         let (ended, failure) = match self.database.end_too_old(ENDED).await {
             Ok(ended) => (ended, None),

@@ -39,7 +39,7 @@ mod unfinished;
 mod unpublished;
 mod uploads;
 
-pub use error::{Look, ReconcileError};
+pub use error::{Check, ReconcileError};
 pub use report::{
     BatchesReport, DropsReport, EventsReport, HistoryReport, ObjectsReport, Report, UploadsReport,
 };
@@ -48,7 +48,7 @@ pub use trigger::UnknownEvent;
 
 use std::time::{Duration, SystemTime};
 
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use catalog::Database;
 use clock::Deadline;
 use events::Publisher;
@@ -56,9 +56,9 @@ use failure::Retryable as _;
 use objects::Objects;
 use serde_json::Value;
 use tracing::Instrument as _;
-use transport::PayloadsReceived;
+use transport::PayloadQueue;
 
-use error::LookError;
+use error::CheckError;
 
 /// This function's name in metrics.
 const SERVICE: &str = "reconcile";
@@ -70,12 +70,12 @@ const RESERVE: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub struct Reconcile {
     pub objects: Objects,
-    pub accepted: Accepted,
+    pub accepted: BatchItems,
     pub database: Database,
     pub publisher: Publisher,
-    pub queue: PayloadsReceived,
+    pub queue: PayloadQueue,
     /// Queue of dropped objects, if the deployment takes any.
-    pub drops: Option<PayloadsReceived>,
+    pub drops: Option<PayloadQueue>,
     /// Bucket for dropped objects, beside the payload bucket.
     pub drop_bucket: Option<String>,
     pub settings: Settings,
@@ -83,7 +83,7 @@ pub struct Reconcile {
 
 /// Number of checks, by which the time is divided.
 const LOOKS: u32 = 8;
-const _: () = assert!(Look::ALL.len() == 8);
+const _: () = assert!(Check::ALL.len() == 8);
 
 impl Reconcile {
     /// Makes all checks within the time of an invocation, which is cut off at `ends_at`.
@@ -95,12 +95,12 @@ impl Reconcile {
         let deadline = Deadline::of_invocation(ends_at, RESERVE);
         let mut report = Report::default();
         let mut failed = Vec::new();
-        for (look, looks_left) in Look::ALL.into_iter().zip((1..=LOOKS).rev()) {
+        for (look, looks_left) in Check::ALL.into_iter().zip((1..=LOOKS).rev()) {
             // The time that one check leaves of its share is for the others.
             let share = Deadline::after(deadline.remaining() / looks_left);
             let span = tracing::error_span!("look", look = look.as_str());
             let looking = deadline.run(Box::pin(self.look(look, share, &mut report)));
-            let outcome = looking.instrument(span).await.unwrap_or(Err(LookError::OutOfTime));
+            let outcome = looking.instrument(span).await.unwrap_or(Err(CheckError::OutOfTime));
             // Events that are not published in time stay for the last check.
             let publishing = outbox::publish_committed(&self.publisher, &self.database);
             let _published = deadline.run(Box::pin(publishing)).await;
@@ -121,16 +121,16 @@ impl Reconcile {
         if failed.is_empty() { Ok(report) } else { Err(ReconcileError::Looks(failed)) }
     }
 
-    async fn look(&self, look: Look, deadline: Deadline, report: &mut Report) -> Result<(), LookError> {
+    async fn look(&self, look: Check, deadline: Deadline, report: &mut Report) -> Result<(), CheckError> {
         match look {
-            Look::Objects => self.notify_objects(deadline, &mut report.objects).await,
-            Look::Stopped => self.restart_batches(deadline, &mut report.batches).await,
-            Look::Unfinished => self.finalize_batches(deadline, &mut report.batches).await,
-            Look::Kept => self.release_objects(deadline, &mut report.batches).await,
-            Look::Uploads => self.settle_uploads(deadline, &mut report.uploads).await,
-            Look::Drops => self.notify_drops(deadline, &mut report.drops).await,
-            Look::History => self.prune(deadline, &mut report.history).await,
-            Look::Events => self.publish_events(deadline, &mut report.events).await,
+            Check::Objects => self.notify_objects(deadline, &mut report.objects).await,
+            Check::Stopped => self.restart_batches(deadline, &mut report.batches).await,
+            Check::Unfinished => self.finalize_batches(deadline, &mut report.batches).await,
+            Check::Kept => self.release_objects(deadline, &mut report.batches).await,
+            Check::Uploads => self.settle_uploads(deadline, &mut report.uploads).await,
+            Check::Drops => self.notify_drops(deadline, &mut report.drops).await,
+            Check::History => self.prune(deadline, &mut report.history).await,
+            Check::Events => self.publish_events(deadline, &mut report.events).await,
         }
     }
 }

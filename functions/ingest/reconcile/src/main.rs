@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use batch_items::Accepted;
+use batch_items::BatchItems;
 use catalog::Database;
 use events::Publisher;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
@@ -11,7 +11,7 @@ use objects::Objects;
 use reconcile::{Reconcile, Settings};
 use runtime::{Environment, Sdk};
 use serde_json::Value;
-use transport::PayloadsReceived;
+use transport::PayloadQueue;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -36,11 +36,11 @@ async fn serve() -> Result<(), Error> {
     let database = Database::from_environment(&sdk).await?.with_outbox(outbox::needed_by(&publisher));
     let reconcile = Reconcile {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
-        accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
+        accepted: BatchItems::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
         database: database.with_guard(guard),
         publisher,
-        queue: PayloadsReceived::new(sqs.clone(), queue_url),
-        drops: (!drops_url.is_empty()).then(|| PayloadsReceived::new(sqs, drops_url)),
+        queue: PayloadQueue::new(sqs.clone(), queue_url),
+        drops: (!drops_url.is_empty()).then(|| PayloadQueue::new(sqs, drops_url)),
         drop_bucket: Some(drop_bucket).filter(|name| !name.is_empty()),
         settings,
     };

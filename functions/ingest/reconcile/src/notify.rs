@@ -4,7 +4,7 @@ use payloads::NotifyError;
 use uuid::Uuid;
 
 use crate::Reconcile;
-use crate::error::LookError;
+use crate::error::CheckError;
 
 /// Returns the time halfway between `since` and now. A notification that was sent after it is not
 /// repeated yet, so the pauses double.
@@ -22,14 +22,14 @@ impl Reconcile {
         batch_id: Uuid,
         key: &str,
         notified_before: Timestamp,
-    ) -> Result<Taken, LookError> {
+    ) -> Result<Taken, CheckError> {
         let claimed = self.accepted.take(tenant_id, batch_id, notified_before).await?;
         if claimed == Taken::Yes
             && let Err(error) = self.queue.notify(self.objects.bucket(), key).await
         {
             // If the release fails too, the claim expires when the payload's age has doubled.
             let released = self.accepted.put_back(tenant_id, batch_id).await;
-            return Err(released.err().map_or(NotifyError::Queue(error).into(), LookError::Accepted));
+            return Err(released.err().map_or(NotifyError::Queue(error).into(), CheckError::Accepted));
         }
         Ok(claimed)
     }

@@ -11,7 +11,7 @@ use objects::{Listed, ObjectError};
 use payloads::PayloadError;
 use uuid::Uuid;
 
-use crate::error::{FirstError, LookError};
+use crate::error::{CheckError, FirstError};
 use crate::notify::half_way;
 use crate::report::ObjectsReport;
 use crate::{Reconcile, Settings};
@@ -47,7 +47,7 @@ impl Reconcile {
         &self,
         deadline: Deadline,
         report: &mut ObjectsReport,
-    ) -> Result<(), LookError> {
+    ) -> Result<(), CheckError> {
         let now = Timestamp::now();
         let mut first = FirstError::default();
         for hour in hours(now, &self.settings) {
@@ -55,7 +55,7 @@ impl Reconcile {
             let mut from = None;
             loop {
                 if deadline.has_passed() {
-                    return Err(LookError::OutOfTime);
+                    return Err(CheckError::OutOfTime);
                 }
                 if report.found >= LIMIT {
                     tracing::warn!(
@@ -81,7 +81,7 @@ impl Reconcile {
         now: Timestamp,
         report: &mut ObjectsReport,
         first: &mut FirstError,
-    ) -> Result<(), LookError> {
+    ) -> Result<(), CheckError> {
         report.seen = report.seen.saturating_add(count(listed.len()));
         let young =
             |object: &Listed| now.duration_since(object.modified_at) < signed(self.settings.object_age);
@@ -117,7 +117,7 @@ impl Reconcile {
                         return Ok(Finding::Skipped);
                     }
                     let finding = self.notify_object(&object, now).await;
-                    queue_is_away.fetch_or(matches!(finding, Err(LookError::Notify(_))), Ordering::Relaxed);
+                    queue_is_away.fetch_or(matches!(finding, Err(CheckError::Notify(_))), Ordering::Relaxed);
                     finding
                 })
             })
@@ -134,7 +134,7 @@ impl Reconcile {
         Ok(())
     }
 
-    async fn notify_object(&self, object: &Listed, now: Timestamp) -> Result<Finding, LookError> {
+    async fn notify_object(&self, object: &Listed, now: Timestamp) -> Result<Finding, CheckError> {
         let key = &object.key;
         let metadata = match payloads::open(&self.objects, key).await {
             Ok(payload) => payload.metadata,

@@ -1,9 +1,9 @@
-use catalog::{Patience, StoppedBatch};
+use catalog::{StallThresholds, StalledBatch};
 use clock::Deadline;
 use failure::{Retry, Retryable as _};
 use uuid::Uuid;
 
-use crate::error::{FirstError, LookError};
+use crate::error::{CheckError, FirstError};
 use crate::report::BatchesReport;
 use crate::{Reconcile, claimed};
 
@@ -23,14 +23,16 @@ impl Reconcile {
         &self,
         deadline: Deadline,
         report: &mut BatchesReport,
-    ) -> Result<(), LookError> {
-        let patience =
-            Patience { stopped_for: self.settings.stopped_for, given_up_after: self.settings.given_up_after };
+    ) -> Result<(), CheckError> {
+        let patience = StallThresholds {
+            stopped_for: self.settings.stopped_for,
+            given_up_after: self.settings.given_up_after,
+        };
         let mut left = LIMIT;
         let mut first = FirstError::default();
         while left > 0 && first.is_none() {
             if deadline.has_passed() {
-                return Err(LookError::OutOfTime);
+                return Err(CheckError::OutOfTime);
             }
             let stalled = self.database.take_stopped(patience, left.min(AT_ONCE)).await?;
             if stalled.is_empty() {
@@ -51,10 +53,10 @@ impl Reconcile {
 
     async fn restart(
         &self,
-        stalled: &[StoppedBatch],
+        stalled: &[StalledBatch],
         report: &mut BatchesReport,
         first: &mut FirstError,
-    ) -> Result<(), LookError> {
+    ) -> Result<(), CheckError> {
         let mut released: Vec<Uuid> = Vec::new();
         let mut batches = stalled.iter();
         for batch in batches.by_ref() {
@@ -84,7 +86,11 @@ impl Reconcile {
         if released.is_empty() { Ok(()) } else { Ok(self.database.put_back(&released).await?) }
     }
 
-    async fn report_stuck(&self, patience: Patience, report: &mut BatchesReport) -> Result<(), LookError> {
+    async fn report_stuck(
+        &self,
+        patience: StallThresholds,
+        report: &mut BatchesReport,
+    ) -> Result<(), CheckError> {
         let stuck = self.database.stuck(patience, NAMED).await?;
         report.stuck = Some(stuck.count);
         for batch in stuck.oldest {

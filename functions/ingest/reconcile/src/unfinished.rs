@@ -1,6 +1,6 @@
 use clock::Deadline;
 
-use crate::error::LookError;
+use crate::error::CheckError;
 use crate::report::BatchesReport;
 use crate::{Reconcile, claimed};
 
@@ -10,7 +10,7 @@ impl Reconcile {
         &self,
         deadline: Deadline,
         report: &mut BatchesReport,
-    ) -> Result<(), LookError> {
+    ) -> Result<(), CheckError> {
         let claim = async |limit| self.database.take_unfinished(self.settings.unfinished_for, limit).await;
         claimed::for_each(deadline, claim, async |batch| {
             let end = self.database.finalize(batch.batch_id).await?;

@@ -1,7 +1,7 @@
 use clock::Deadline;
 
 use crate::Reconcile;
-use crate::error::LookError;
+use crate::error::CheckError;
 use crate::report::EventsReport;
 
 /// Most events that one run publishes.
@@ -14,7 +14,7 @@ impl Reconcile {
         &self,
         deadline: Deadline,
         report: &mut EventsReport,
-    ) -> Result<(), LookError> {
+    ) -> Result<(), CheckError> {
         if !self.publisher.has_destinations() {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use objects::ObjectError;
 use uuid::Uuid;
 
 use crate::Reconcile;
-use crate::error::{FirstError, LookError};
+use crate::error::{CheckError, FirstError};
 use crate::notify::half_way;
 use crate::report::UploadsReport;
 
@@ -41,7 +41,7 @@ impl Reconcile {
         &self,
         deadline: Deadline,
         report: &mut UploadsReport,
-    ) -> Result<(), LookError> {
+    ) -> Result<(), CheckError> {
         let now = Timestamp::now();
         let grace = SignedDuration::try_from(self.settings.upload_grace).unwrap_or(SignedDuration::MAX);
         let over = now.saturating_sub(grace).unwrap_or(Timestamp::MIN);
@@ -76,7 +76,7 @@ impl Reconcile {
                 }
             }
             if left > 0 {
-                return Err(LookError::OutOfTime);
+                return Err(CheckError::OutOfTime);
             }
         }
         first.into_result()
@@ -88,7 +88,7 @@ impl Reconcile {
         is_known: bool,
         now: Timestamp,
         grace: SignedDuration,
-    ) -> Result<Settled, LookError> {
+    ) -> Result<Settled, CheckError> {
         if is_known {
             self.accepted.arrived(upload).await?;
             return Ok(Settled::Arrived);
@@ -126,7 +126,7 @@ impl Reconcile {
 
     /// Marks an upload as never used. A payload that arrives later is still processed: S3 sends its
     /// notification.
-    async fn expire(&self, upload: &AwaitedUpload) -> Result<Settled, LookError> {
+    async fn expire(&self, upload: &AwaitedUpload) -> Result<Settled, CheckError> {
         // The result beside a dropped object comes first: once the item is marked, nothing leads
         // here again.
         let viewer = Viewer::whole(upload.tenant_id);
@@ -158,7 +158,7 @@ impl Reconcile {
         upload: &AwaitedUpload,
         now: Timestamp,
         grace: SignedDuration,
-    ) -> Result<(), LookError> {
+    ) -> Result<(), CheckError> {
         let next = now.saturating_add(now.duration_since(upload.expires_at())).unwrap_or(Timestamp::MAX);
         let next = next.saturating_sub(grace).unwrap_or(now);
         Ok(self.accepted.look_again(upload, next).await?)

@@ -28,7 +28,7 @@ use objects::Objects;
 use runtime::metrics::{self, Measure};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
-use transport::{ChunkEvent, ChunksReady};
+use transport::{ChunkEvent, ChunkQueue};
 use worker::{BatchResponse, ServeError, Visibility};
 
 /// This function's name in metrics.
@@ -52,7 +52,7 @@ pub struct Upsert {
     pub database: Database,
     pub publisher: Publisher,
     /// Queue of chunks, in which records of Kafka are parked too.
-    pub queue: ChunksReady,
+    pub queue: ChunkQueue,
     /// Visibility timeouts of the queue of chunks.
     pub visibility: Visibility,
 }

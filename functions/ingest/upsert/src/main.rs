@@ -9,7 +9,7 @@ use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
 use runtime::{Environment, Sdk};
 use serde_json::Value;
-use transport::ChunksReady;
+use transport::ChunkQueue;
 use upsert::Upsert;
 use worker::Visibility;
 
@@ -36,7 +36,7 @@ async fn serve() -> Result<(), Error> {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         database: database.with_guard(guard).with_listed_errors(listed_errors),
         publisher,
-        queue: ChunksReady::new(sqs.clone(), queue_url.clone()),
+        queue: ChunkQueue::new(sqs.clone(), queue_url.clone()),
         visibility: Visibility::new(sqs, queue_url, base),
     };
     let upsert = &upsert;

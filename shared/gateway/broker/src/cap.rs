@@ -2,7 +2,7 @@
 //!
 //! A connection holds a [`Permit`] from before it is opened until it has really ended, whether it
 //! is used, idle, or hangs in a call that does not return. Brokers keep idle connections on a
-//! [`Shelf`]. When the bound is reached, the connection that was idle for longest makes room,
+//! [`IdleConnections`]. When the bound is reached, the connection that was idle for longest makes room,
 //! whichever broker it belongs to.
 //!
 //! A connection that was asked to end, and whose call does not return, keeps its permit until it
@@ -25,13 +25,13 @@ const TO_END: Duration = Duration::from_secs(1);
 const HANGS: Duration = Duration::from_secs(30);
 
 /// Idle connections of one broker.
-pub trait Shelf: Send + Sync {
+pub trait IdleConnections: Send + Sync {
     /// Returns the time since which the connection that was idle for longest has been idle.
-    fn oldest(&self) -> Option<Instant>;
+    fn idle_since(&self) -> Option<Instant>;
 
     /// Begins to close the connection that was idle for longest. Its permit returns when it has
     /// ended. `false` if none is idle any more.
-    fn close_oldest(&self) -> bool;
+    fn close_longest_idle(&self) -> bool;
 }
 
 /// Bound of the connections that are open at once.
@@ -45,7 +45,7 @@ pub struct ConnectionCap {
     hangs_after: Duration,
     /// True if the last caller that wanted a permit waited in vain.
     is_refused: AtomicBool,
-    shelves: Mutex<Vec<Weak<dyn Shelf>>>,
+    shelves: Mutex<Vec<Weak<dyn IdleConnections>>>,
     /// Notification that a permit returned, or a connection became idle.
     changed: Notify,
     /// Lock by which callers are served in the order in which they came.
@@ -68,14 +68,14 @@ struct Ending {
 
 /// Handle by which a connection is marked as ending, while its permit is elsewhere.
 #[derive(Debug)]
-pub struct Overseer {
+pub struct ClosingHandle {
     cap: Arc<ConnectionCap>,
     permit: Weak<()>,
 }
 
-impl Overseer {
+impl ClosingHandle {
     /// Marks the connection as ending from now on.
-    pub fn ends(self) {
+    pub fn mark_closing(self) {
         let ending = Ending { since: Instant::now(), permit: self.permit };
         let mut all = self.cap.ending();
         all.retain(Ending::is_open);
@@ -92,12 +92,12 @@ impl Ending {
 impl Permit {
     /// Returns a handle for the caller that decides when the connection ends.
     #[must_use]
-    pub fn overseer(&self) -> Overseer {
-        Overseer { cap: Arc::clone(&self.cap), permit: Arc::downgrade(&self.token) }
+    pub fn closing_handle(&self) -> ClosingHandle {
+        ClosingHandle { cap: Arc::clone(&self.cap), permit: Arc::downgrade(&self.token) }
     }
 
     /// Marks the connection as lost: it will not end before its process does.
-    pub fn forfeit(mut self) {
+    pub fn abandon(mut self) {
         self.is_lost = true;
         self.cap.lost.fetch_add(1, Ordering::SeqCst);
     }
@@ -165,7 +165,7 @@ impl ConnectionCap {
     }
 
     /// Adds a shelf, whose idle connections make room from now on, for as long as it exists.
-    pub fn add(&self, shelf: Weak<dyn Shelf>) {
+    pub fn add(&self, shelf: Weak<dyn IdleConnections>) {
         self.shelves.lock().unwrap_or_else(PoisonError::into_inner).push(shelf);
     }
 
@@ -220,9 +220,9 @@ impl ConnectionCap {
             shelves.retain(|shelf| shelf.strong_count() > 0);
             shelves.iter().filter_map(Weak::upgrade).collect()
         };
-        let oldest = shelves.iter().filter_map(|shelf| Some((shelf.oldest()?, shelf)));
+        let oldest = shelves.iter().filter_map(|shelf| Some((shelf.idle_since()?, shelf)));
         match oldest.min_by_key(|(since, _)| *since) {
-            Some((_, shelf)) => shelf.close_oldest(),
+            Some((_, shelf)) => shelf.close_longest_idle(),
             None => false,
         }
     }
@@ -279,12 +279,12 @@ mod tests {
         }
     }
 
-    impl Shelf for Idle {
-        fn oldest(&self) -> Option<Instant> {
+    impl IdleConnections for Idle {
+        fn idle_since(&self) -> Option<Instant> {
             self.0.lock().unwrap().first().map(|(since, _)| *since)
         }
 
-        fn close_oldest(&self) -> bool {
+        fn close_longest_idle(&self) -> bool {
             self.0.lock().unwrap().remove(0);
             true
         }
@@ -348,12 +348,12 @@ mod tests {
         ending: Mutex<Vec<Permit>>,
     }
 
-    impl Shelf for Slow {
-        fn oldest(&self) -> Option<Instant> {
+    impl IdleConnections for Slow {
+        fn idle_since(&self) -> Option<Instant> {
             self.idle.lock().unwrap().first().map(|(since, _)| *since)
         }
 
-        fn close_oldest(&self) -> bool {
+        fn close_longest_idle(&self) -> bool {
             self.ending.lock().unwrap().push(self.idle.lock().unwrap().remove(0).1);
             true
         }
@@ -397,12 +397,12 @@ mod tests {
         let cap = ConnectionCap::hanging_after(3, SOON);
         let [lost, hanging, used] =
             [admit(&cap).await, admit(&cap).await, admit(&cap).await].map(Option::unwrap);
-        lost.forfeit();
-        hanging.overseer().ends();
+        lost.abandon();
+        hanging.closing_handle().mark_closing();
         tokio::time::sleep(SOON).await;
         assert!(admit(&cap).await.is_none());
         assert!(!cap.is_exhausted(), "one is in use");
-        used.overseer().ends();
+        used.closing_handle().mark_closing();
         assert!(admit(&cap).await.is_none());
         tokio::time::sleep(SOON).await;
         assert!(cap.is_exhausted());
@@ -417,14 +417,14 @@ mod tests {
     async fn a_process_is_exhausted_once_a_connection_was_needed_in_vain() {
         let cap = ConnectionCap::hanging_after(1, SOON);
         let permit = admit(&cap).await.unwrap();
-        permit.overseer().ends();
+        permit.closing_handle().mark_closing();
         tokio::time::sleep(SOON).await;
         assert!(!cap.is_exhausted());
         assert!(admit(&cap).await.is_none());
         assert!(cap.is_exhausted());
         assert!(matches!(cap.admit(|| Some(()), Deadline::after(SOON)).await, Some(Admitted::Idle(()))));
         assert!(!cap.is_exhausted(), "one was idle");
-        permit.forfeit();
+        permit.abandon();
         assert!(cap.is_exhausted(), "for good");
     }
 }

@@ -6,9 +6,9 @@ mod latencies;
 mod operations;
 mod pacer;
 
-pub use cap::{Admitted, ConnectionCap, Overseer, Permit, Shelf};
+pub use cap::{Admitted, ClosingHandle, ConnectionCap, IdleConnections, Permit};
 // Every operation takes a deadline.
 pub use clock::Deadline;
 pub use latencies::{Latencies, milliseconds};
-pub use operations::{Broker, Done, Put, ReadyToPut, Relocation, Unconfirmed, UnitOfWork};
+pub use operations::{Broker, Done, EarlierAttempts, Put, ReadyToPut, Relocation, UnitOfWork};
 pub use pacer::Pacer;

@@ -26,7 +26,7 @@ pub trait UnitOfWork: Send {
 
 /// Messages that earlier attempts at a produce may have put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unconfirmed {
+pub struct EarlierAttempts {
     /// Number of the first messages that are known to have been put.
     pub from: u64,
     /// Most messages after `from` that may have been put.
@@ -45,7 +45,7 @@ pub trait ReadyToPut: Send {
     /// Searches for messages of earlier attempts that were not confirmed, and returns how many of
     /// the first messages were put here for certain. A broker that cannot search returns the number
     /// that was known before.
-    async fn find(&mut self, unconfirmed: Unconfirmed, deadline: Deadline) -> u64 {
+    async fn find(&mut self, unconfirmed: EarlierAttempts, deadline: Deadline) -> u64 {
         let _ = deadline;
         unconfirmed.from
     }

@@ -50,7 +50,7 @@ pub(crate) struct Lease {
 /// Reason why an order may not be sent.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
-pub enum NoLease {
+pub enum BudgetError {
     #[error("the tenant has as many orders under way as it may have at once")]
     Exhausted,
     #[error("the tenant's budget is not known")]
@@ -83,18 +83,18 @@ impl Budget {
     /// # Errors
     /// If the tenant has no lease left, or the table does not respond: an order is refused then,
     /// since a tenant could keep the table from responding for its own item.
-    pub(crate) async fn lease(&self, tenant: &str) -> Result<Lease, NoLease> {
+    pub(crate) async fn lease(&self, tenant: &str) -> Result<Lease, BudgetError> {
         let now = Timestamp::now();
         let lease = Lease::until(now + LEASE);
         for _ in 0..ATTEMPTS {
             let Some(taken) = self.add(tenant, &lease, now).await? else { return Ok(lease) };
             let over: Vec<_> = taken.into_iter().filter(|lease| lease.is_over(now)).collect();
             if over.is_empty() {
-                return Err(NoLease::Exhausted);
+                return Err(BudgetError::Exhausted);
             }
             self.remove(tenant, over).await?;
         }
-        Err(NoLease::Exhausted)
+        Err(BudgetError::Exhausted)
     }
 
     /// Gives a lease back. A lease that cannot be given back ends by itself.
@@ -110,7 +110,12 @@ impl Budget {
     }
 
     /// Adds a lease if there is room. If not, returns the leases that are there.
-    async fn add(&self, tenant: &str, lease: &Lease, now: Timestamp) -> Result<Option<Vec<Lease>>, NoLease> {
+    async fn add(
+        &self,
+        tenant: &str,
+        lease: &Lease,
+        now: Timestamp,
+    ) -> Result<Option<Vec<Lease>>, BudgetError> {
         let update = self
             .update(tenant)
             .update_expression("SET #ttl = :ttl ADD leases :added")
@@ -135,7 +140,7 @@ impl Budget {
         }
     }
 
-    async fn remove(&self, tenant: &str, leases: Vec<Lease>) -> Result<(), NoLease> {
+    async fn remove(&self, tenant: &str, leases: Vec<Lease>) -> Result<(), BudgetError> {
         let names = leases.into_iter().map(|lease| lease.name).collect();
         let update = self.update(tenant).update_expression("DELETE leases :removed");
         let update = update.expression_attribute_values(":removed", AttributeValue::Ss(names));
@@ -169,8 +174,8 @@ fn leases(mut item: HashMap<String, AttributeValue>) -> Vec<Lease> {
     }
 }
 
-fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> NoLease {
-    NoLease::Unavailable(cause.into())
+fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> BudgetError {
+    BudgetError::Unavailable(cause.into())
 }
 
 #[cfg(test)]

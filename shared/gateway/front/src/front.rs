@@ -15,7 +15,7 @@ use orders::{Work, WorkOrder};
 
 use crate::budget::Budget;
 use crate::idempotent::{Idempotency, outcome};
-use crate::mq_access::{MqAccess, NotAnswered};
+use crate::mq_access::{InvokeError, MqAccess};
 use crate::operation::{Action, KeyRule, Operation, Plan};
 use crate::target::{self, Queues};
 
@@ -151,13 +151,13 @@ impl Gateway {
 /// Sends an order to `mq-access`, within its tenant's budget.
 ///
 /// # Errors
-/// When the tenant has no room for an order, or there is no answer; [`NotAnswered`] tells whether
+/// When the tenant has no room for an order, or there is no answer; [`InvokeError`] tells whether
 /// the work may have been done.
 pub async fn send(
     mq_access: &MqAccess,
     budget: Option<&Budget>,
     order: &WorkOrder,
-) -> Result<Reply, NotAnswered> {
+) -> Result<Reply, InvokeError> {
     let Some(budget) = budget else { return mq_access.execute(order).await };
     let lease = budget.lease(&order.tenant).await?;
     let answer = mq_access.execute(order).await;

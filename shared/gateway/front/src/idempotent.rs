@@ -1,11 +1,11 @@
 //! Work that must be done once: the outcome of its record after `mq-access` was asked to do it.
 
 use api::{Problem, Reason, Reply};
-use endpoint::{Done, NotDone};
+use endpoint::{Done, WorkFailure};
 use idempotency::{Execution, ExpiryBounds, Store, whole_seconds};
 use jiff::Timestamp;
 
-use crate::mq_access::NotAnswered;
+use crate::mq_access::InvokeError;
 
 /// Store of the records, with the bounds of their expiry.
 #[derive(Debug)]
@@ -19,7 +19,10 @@ pub struct Idempotency {
 /// Converts the response to an order into the outcome of its record. From the hand-over on
 /// `mq-access` writes the record, unless the work certainly never started; without a response, the
 /// record is left to its lease.
-pub(crate) fn outcome(answer: Result<Reply, NotAnswered>, execution: &Execution) -> Result<Done, NotDone> {
+pub(crate) fn outcome(
+    answer: Result<Reply, InvokeError>,
+    execution: &Execution,
+) -> Result<Done, WorkFailure> {
     let unanswered = match answer {
         Ok(reply) => return Ok(Done::Recorded(reply)),
         Err(unanswered) => unanswered,
@@ -27,15 +30,15 @@ pub(crate) fn outcome(answer: Result<Reply, NotAnswered>, execution: &Execution)
     unanswered.log();
     let retry_after = whole_seconds(execution.lease_left(Timestamp::now()));
     let problem = match unanswered {
-        NotAnswered::Lost(_) => {
+        InvokeError::Lost(_) => {
             let detail = "the work was handed over, but its answer never came; ask again with the same key";
             Problem::new(Reason::OutcomeInDoubt, detail)
         }
         _ => unanswered.as_problem(),
     };
     Err(if unanswered.may_have_run() {
-        NotDone::InDoubt(problem.retry_after(retry_after))
+        WorkFailure::InDoubt(problem.retry_after(retry_after))
     } else {
-        NotDone::Failed(problem)
+        WorkFailure::Failed(problem)
     })
 }

@@ -12,11 +12,11 @@ mod target;
 mod target_request;
 mod uploaded_body;
 
-pub use budget::{Budget, NoLease};
+pub use budget::{Budget, BudgetError};
 pub use front::{Gateway, send};
 pub use idempotent::Idempotency;
-pub use mq_access::{MqAccess, NotAnswered};
-pub use operation::{Action, Further, KeyRule, Operation, Plan, QueueRule, TIME_BUDGET};
+pub use mq_access::{InvokeError, MqAccess};
+pub use operation::{Action, KeyRule, Operation, OtherQueues, Plan, QueueRule, TIME_BUDGET};
 pub use settings::Records;
 pub use target_request::{NamedTarget, TargetPlace, TargetRequest};
 pub use uploaded_body::UPLOADED_BODY;

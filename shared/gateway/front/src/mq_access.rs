@@ -10,7 +10,7 @@ use aws_sdk_lambda::primitives::Blob;
 use orders::WorkOrder;
 use serde::Deserialize;
 
-use crate::budget::NoLease;
+use crate::budget::BudgetError;
 
 /// Lambda's limit for a synchronous invocation, either way.
 const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
@@ -36,7 +36,7 @@ pub struct MqAccess {
 /// Reason why there is no response to an order.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
-pub enum NotAnswered {
+pub enum InvokeError {
     /// The work certainly never started.
     #[error("mq-access was not started")]
     NotStarted(#[source] Box<dyn Error + Send + Sync>),
@@ -45,7 +45,7 @@ pub enum NotAnswered {
     TooLarge(usize),
     /// The order was not even sent.
     #[error("the order was not sent")]
-    NotSent(#[from] NoLease),
+    NotSent(#[from] BudgetError),
     #[error("mq-access did not answer in time")]
     TimedOut,
     /// The work may have started, and may even have finished.
@@ -53,10 +53,10 @@ pub enum NotAnswered {
     Lost(#[source] Box<dyn Error + Send + Sync>),
 }
 
-impl NotAnswered {
+impl InvokeError {
     /// Logs the failure. A tenant over its budget is a warning, since the deployment works.
     pub(crate) fn log(&self) {
-        if matches!(self, Self::NotSent(NoLease::Exhausted)) {
+        if matches!(self, Self::NotSent(BudgetError::Exhausted)) {
             tracing::warn!(event_type = "tenant.over_budget", "the tenant has too many orders in progress");
         } else {
             let error: &dyn Error = self;
@@ -95,11 +95,11 @@ impl NotAnswered {
             Self::TooLarge(_) => {
                 Problem::new(Reason::MaxPayloadExceeded, "the request is more than one invocation can carry")
             }
-            Self::NotSent(NoLease::Exhausted) => {
+            Self::NotSent(BudgetError::Exhausted) => {
                 let detail = "the tenant has as many requests to brokers under way as it may have at once";
                 Problem::new(Reason::TenantRateLimit, detail).retry_after(1)
             }
-            Self::NotSent(NoLease::Unavailable(_)) => Problem::new(
+            Self::NotSent(BudgetError::Unavailable(_)) => Problem::new(
                 Reason::StoreUnavailable,
                 "the tenant's requests under way cannot be counted now",
             ),
@@ -125,11 +125,11 @@ impl MqAccess {
     /// Sends an order, within its tenant's budget, and returns the response.
     ///
     /// # Errors
-    /// If there is no response; [`NotAnswered`] has whether the work may have been done.
-    pub async fn execute(&self, order: &WorkOrder) -> Result<Reply, NotAnswered> {
-        let payload = serde_json::to_vec(order).map_err(|error| NotAnswered::NotStarted(error.into()))?;
+    /// If there is no response; [`InvokeError`] has whether the work may have been done.
+    pub async fn execute(&self, order: &WorkOrder) -> Result<Reply, InvokeError> {
+        let payload = serde_json::to_vec(order).map_err(|error| InvokeError::NotStarted(error.into()))?;
         if payload.len() > MAX_PAYLOAD {
-            return Err(NotAnswered::TooLarge(payload.len()));
+            return Err(InvokeError::TooLarge(payload.len()));
         }
         let begin = Instant::now();
         let invoked = self
@@ -140,32 +140,32 @@ impl MqAccess {
             .send()
             .await
             .map_err(|error| match &error {
-                SdkError::TimeoutError(_) => NotAnswered::TimedOut,
-                SdkError::ConstructionFailure(_) => NotAnswered::NotStarted(error.into()),
+                SdkError::TimeoutError(_) => InvokeError::TimedOut,
+                SdkError::ConstructionFailure(_) => InvokeError::NotStarted(error.into()),
                 // Lambda refuses with 4xx before it starts any work: throttled, not permitted, or
                 // no such function.
                 SdkError::ServiceError(service) if service.raw().status().is_client_error() => {
-                    NotAnswered::NotStarted(error.into())
+                    InvokeError::NotStarted(error.into())
                 }
-                _ => NotAnswered::Lost(error.into()),
+                _ => InvokeError::Lost(error.into()),
             })?;
         let answer = invoked.payload().map(Blob::as_ref).unwrap_or_default();
         if let Some(error) = invoked.function_error() {
-            return Err(NotAnswered::of_function_error(error, answer, begin.elapsed()));
+            return Err(InvokeError::of_function_error(error, answer, begin.elapsed()));
         }
         if answer.len() > MAX_PAYLOAD {
-            return Err(NotAnswered::Lost(
+            return Err(InvokeError::Lost(
                 format!("an answer of {} bytes is too large", answer.len()).into(),
             ));
         }
-        failure::malformed::from_slice(answer).map_err(|error| NotAnswered::Lost(error.into()))
+        failure::malformed::from_slice(answer).map_err(|error| InvokeError::Lost(error.into()))
     }
 
     /// Checks that the function exists and may be invoked; no code of it runs.
     ///
     /// # Errors
     /// If it does not exist or may not be invoked.
-    pub async fn probe(&self) -> Result<(), NotAnswered> {
+    pub async fn probe(&self) -> Result<(), InvokeError> {
         let probe = self
             .lambda
             .invoke()
@@ -173,7 +173,7 @@ impl MqAccess {
             .invocation_type(aws_sdk_lambda::types::InvocationType::DryRun)
             .send()
             .await;
-        probe.map(drop).map_err(|error| NotAnswered::NotStarted(error.into()))
+        probe.map(drop).map_err(|error| InvokeError::NotStarted(error.into()))
     }
 }
 
@@ -184,17 +184,17 @@ mod tests {
     #[test]
     fn a_time_out_is_known_by_its_type_and_not_by_its_words() {
         let of = |payload: &str| {
-            NotAnswered::of_function_error("Unhandled", payload.as_bytes(), MqAccess::PATIENCE)
+            InvokeError::of_function_error("Unhandled", payload.as_bytes(), MqAccess::PATIENCE)
         };
         let timed_out = r#"{"errorType":"Sandbox.Timedout","errorMessage":"RequestId: 7 Error: Task timed out after 25.00 seconds"}"#;
-        assert!(matches!(of(timed_out), NotAnswered::TimedOut));
+        assert!(matches!(of(timed_out), InvokeError::TimedOut));
         for other in [
             r#"{"errorType":"Runtime.ExitError","errorMessage":"the secret timed out"}"#,
             r#"{"errorType":"","errorMessage":"timed out"}"#,
             "timed out",
             "",
         ] {
-            assert!(matches!(of(other), NotAnswered::Lost(_)), "{other}");
+            assert!(matches!(of(other), InvokeError::Lost(_)), "{other}");
         }
     }
 
@@ -203,22 +203,22 @@ mod tests {
         let of = |took| {
             let payload =
                 br#"{"errorMessage":"2026-11-21T10:00:00.123Z 7 Task timed out after 24.00 seconds"}"#;
-            NotAnswered::of_function_error("Unhandled", payload, took)
+            InvokeError::of_function_error("Unhandled", payload, took)
         };
-        assert!(matches!(of(MqAccess::TIME_OUT), NotAnswered::TimedOut));
-        assert!(matches!(of(MqAccess::TIME_OUT - Duration::from_millis(1)), NotAnswered::Lost(_)));
+        assert!(matches!(of(MqAccess::TIME_OUT), InvokeError::TimedOut));
+        assert!(matches!(of(MqAccess::TIME_OUT - Duration::from_millis(1)), InvokeError::Lost(_)));
     }
 
     #[test]
     fn a_client_reads_nothing_of_why_there_is_no_answer() {
         let theirs = || Box::<dyn Error + Send + Sync>::from("theirs");
         for unanswered in [
-            NotAnswered::NotStarted(theirs()),
-            NotAnswered::TooLarge(7),
-            NotAnswered::NotSent(NoLease::Exhausted),
-            NotAnswered::NotSent(NoLease::Unavailable(theirs())),
-            NotAnswered::TimedOut,
-            NotAnswered::Lost(theirs()),
+            InvokeError::NotStarted(theirs()),
+            InvokeError::TooLarge(7),
+            InvokeError::NotSent(BudgetError::Exhausted),
+            InvokeError::NotSent(BudgetError::Unavailable(theirs())),
+            InvokeError::TimedOut,
+            InvokeError::Lost(theirs()),
         ] {
             let problem = unanswered.as_problem();
             assert!(!problem.to_reply(&api::TraceId::new()).body.contains("theirs"), "{problem}");

@@ -60,7 +60,7 @@ pub trait Operation: DeserializeOwned + Send {
 
 /// Queues beside the target's that the work uses, at the same place and with the same login.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Further {
+pub enum OtherQueues {
     #[default]
     /// The work uses the target's queue alone.
     None,
@@ -76,7 +76,7 @@ pub struct Plan {
     /// Target as the request names it.
     pub named: NamedTarget,
     /// Queues that the work reaches beside the target's.
-    pub further: Further,
+    pub further: OtherQueues,
     /// The work itself.
     pub action: Action,
 }
@@ -95,18 +95,18 @@ impl Plan {
     /// Makes the plan of a read, which needs the scope `mq:read`.
     #[must_use]
     pub fn read(named: NamedTarget, read: Read) -> Self {
-        Self { named, further: Further::None, action: Action::Read(read) }
+        Self { named, further: OtherQueues::None, action: Action::Read(read) }
     }
 
     /// Makes the plan of a change, which needs the scope `mq:write`.
     #[must_use]
     pub fn change(named: NamedTarget, operation: OperationType, change: Change) -> Self {
-        Self { named, further: Further::None, action: Action::Change(operation, change) }
+        Self { named, further: OtherQueues::None, action: Action::Change(operation, change) }
     }
 
     /// Adds the further queues that the work reaches.
     #[must_use]
-    pub fn reaching(self, further: Further) -> Self {
+    pub fn reaching(self, further: OtherQueues) -> Self {
         Self { further, ..self }
     }
 

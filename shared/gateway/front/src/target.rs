@@ -4,7 +4,7 @@ use access::AccessStore;
 use api::{Fault, Problem, Reason, cut};
 use mq::{AllowedTargets, PasswordOrigin, Profile, QueueName, RoutingKey, Target, TargetError, TargetSpec};
 
-use crate::operation::{Further, QueueRule};
+use crate::operation::{OtherQueues, QueueRule};
 use crate::target_request::NamedTarget;
 use orders::from_target;
 
@@ -12,7 +12,7 @@ use orders::from_target;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queues<'a> {
     pub(crate) own: QueueRule,
-    pub(crate) further: &'a Further,
+    pub(crate) further: &'a OtherQueues,
 }
 
 /// Finds the tenant's profile, merges and checks the target. The pointers of faults lead to the
@@ -44,15 +44,15 @@ pub(crate) async fn resolve(
     let target = complete(profile.as_ref(), allowed, named, queues.own)
         .map_err(|problem| named.place.point(problem))?;
     match queues.further {
-        Further::None => Ok(target),
-        Further::Queue(queue) => {
+        OtherQueues::None => Ok(target),
+        OtherQueues::Queue(queue) => {
             check_further(profile.as_ref(), allowed, named, queue)?;
             if target.queue.as_ref() == Some(queue) {
                 return Err(Problem::violation("/to/queue", "is the queue that the messages come from"));
             }
             Ok(target)
         }
-        Further::Any => Ok(target.with_reach(profile.as_ref(), named.target.as_ref(), allowed)),
+        OtherQueues::Any => Ok(target.with_reach(profile.as_ref(), named.target.as_ref(), allowed)),
     }
 }
 

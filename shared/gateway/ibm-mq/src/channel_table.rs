@@ -15,7 +15,7 @@ const LONGEST: u64 = 4 * 1024 * 1024;
 
 /// Reason why a table does not guarantee TLS.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoPromise {
+pub(crate) enum ChannelTableError {
     #[error(
         "ssl.enabled needs a table whose channels can be checked before they are used: ccdtUrl must name a file \
          (file://) with a table in JSON"
@@ -65,19 +65,19 @@ struct TransmissionSecurity {
 /// # Errors
 /// If one has none, or the table cannot be checked.
 #[expect(clippy::disallowed_methods, reason = "no more than a byte beyond the longest table is read")]
-pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), NoPromise> {
-    let path = url.strip_prefix("file://").ok_or(NoPromise::NotAFile)?;
+pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), ChannelTableError> {
+    let path = url.strip_prefix("file://").ok_or(ChannelTableError::NotAFile)?;
     let mut text = Vec::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut text));
-    if read.map_err(NoPromise::Unreadable)? > usize::try_from(LONGEST).unwrap_or(usize::MAX) {
-        return Err(NoPromise::TooLong);
+    if read.map_err(ChannelTableError::Unreadable)? > usize::try_from(LONGEST).unwrap_or(usize::MAX) {
+        return Err(ChannelTableError::TooLong);
     }
-    let table: Table = failure::malformed::from_slice(&text).map_err(NoPromise::Malformed)?;
+    let table: Table = failure::malformed::from_slice(&text).map_err(ChannelTableError::Malformed)?;
     // A queue manager group's name begins with `*`, which is not part of the name in the table.
     let wanted = queue_manager.strip_prefix('*').unwrap_or(queue_manager).trim();
     let unprotected =
         table.channel.into_iter().find(|channel| channel.serves(wanted) && !channel.is_protected());
-    unprotected.map_or(Ok(()), |channel| Err(NoPromise::Unprotected(channel.name)))
+    unprotected.map_or(Ok(()), |channel| Err(ChannelTableError::Unprotected(channel.name)))
 }
 
 impl Channel {
@@ -140,8 +140,14 @@ mod tests {
 
     #[test]
     fn a_table_that_cannot_be_checked_promises_nothing() {
-        assert!(matches!(promises_tls("https://ccdt.example/t.json", "QM1"), Err(NoPromise::NotAFile)));
-        assert!(matches!(promises_tls("file:///not/there.json", "QM1"), Err(NoPromise::Unreadable(_))));
+        assert!(matches!(
+            promises_tls("https://ccdt.example/t.json", "QM1"),
+            Err(ChannelTableError::NotAFile)
+        ));
+        assert!(matches!(
+            promises_tls("file:///not/there.json", "QM1"),
+            Err(ChannelTableError::Unreadable(_))
+        ));
         assert!(judged(&json!(["AMQR"]), "QM1").unwrap_err().contains("JSON"));
         let long = json!({"channel": [], "padding": "x".repeat(4 * 1024 * 1024)});
         assert!(judged(&long, "QM1").unwrap_err().contains("bytes"));

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use broker::{Admitted, ConnectionCap, Permit, Shelf};
+use broker::{Admitted, ConnectionCap, IdleConnections, Permit};
 use clock::Deadline;
 use libmqm_sys::{MQRC_CHANNEL_NOT_AVAILABLE, MQRC_MAX_CONNS_LIMIT_REACHED};
 use mq::{Access, BrokerError, BrokerKind, Endpoint, IdleRule, PoolReport};
 
-use crate::channel_table::{self, NoPromise};
+use crate::channel_table::{self, ChannelTableError};
 use crate::errors::During;
 use crate::facts::QueueManager;
 use crate::login::{Wanted, login};
@@ -20,7 +20,7 @@ use crate::mqi::{Connection, Library, LoadError, Login, Refusal, Route};
 use crate::session::{Failure, Idle, PROBE, Session, Told};
 use crate::settings::Settings;
 use crate::tls::{TlsInUse, TlsLease};
-use crate::worker::{Belongings, Closing, NoAnswer, Worker};
+use crate::worker::{Closing, ThreadState, Worker, WorkerError};
 
 /// Delay before a second attempt to connect; each later one is twice as long.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
@@ -90,12 +90,12 @@ impl IdleShelf {
     }
 }
 
-impl Shelf for IdleShelf {
-    fn oldest(&self) -> Option<Instant> {
+impl IdleConnections for IdleShelf {
+    fn idle_since(&self) -> Option<Instant> {
         self.lock().idle.first().map(|idle| idle.since)
     }
 
-    fn close_oldest(&self) -> bool {
+    fn close_longest_idle(&self) -> bool {
         let mut connections = self.lock();
         if connections.idle.is_empty() {
             return false;
@@ -134,18 +134,18 @@ impl Drop for InUse {
 
 /// Reason why a thread has no connection.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoConnection {
+pub(crate) enum OpenError {
     #[error(transparent)]
     Library(#[from] LoadError),
     #[error("{} cannot be made", .0.display())]
     DataPath(PathBuf, #[source] io::Error),
     #[error(transparent)]
-    Table(#[from] NoPromise),
+    Table(#[from] ChannelTableError),
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
-impl NoConnection {
+impl OpenError {
     pub(crate) fn into_error(self, queue_manager: &str) -> BrokerError {
         match self {
             Self::Refused(refusal) => refusal.into_error(During::LogIn { queue_manager }),
@@ -329,14 +329,14 @@ impl Pools {
         let login = wanted.with_key_repository_of(tls.as_ref());
         let connect = move |belongings| open(&library, &settings, &login, belongings);
         let closing = (key.idle == IdleRule::Close).then(|| Arc::clone(&self.closing));
-        let connected = Worker::start(connect, Belongings::new(permit, tls), closing, deadline).await;
+        let connected = Worker::start(connect, ThreadState::new(permit, tls), closing, deadline).await;
         let result = match connected {
             Ok(Ok(connected)) => Ok(connected),
             Ok(Err(error)) => Err(error.into_error(wanted.queue_manager())),
-            Err(NoAnswer::TimedOut) => {
+            Err(WorkerError::TimedOut) => {
                 Err(BrokerError::timeout("IBM MQ did not answer the connection in time"))
             }
-            Err(error @ NoAnswer::Gone) => {
+            Err(error @ WorkerError::Gone) => {
                 Err(BrokerError::unreachable("the connection's thread ended").caused_by(error))
             }
         };
@@ -428,8 +428,8 @@ fn open(
     library: &Mutex<Option<&'static Library>>,
     settings: &Settings,
     login: &Login,
-    belongings: Belongings,
-) -> Result<(Connection, Option<QueueManager>), NoConnection> {
+    belongings: ThreadState,
+) -> Result<(Connection, Option<QueueManager>), OpenError> {
     let library = loaded(library, settings)?;
     if let (Route::Table { url }, Some(_)) = (&login.route, &login.tls) {
         channel_table::promises_tls(url, &login.queue_manager)?;
@@ -446,13 +446,13 @@ fn open(
 fn loaded(
     library: &Mutex<Option<&'static Library>>,
     settings: &Settings,
-) -> Result<&'static Library, NoConnection> {
+) -> Result<&'static Library, OpenError> {
     let mut library = library.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(library) = *library {
         return Ok(library);
     }
     if let Some(path) = &settings.data_path {
-        fs::create_dir_all(path).map_err(|error| NoConnection::DataPath(path.clone(), error))?;
+        fs::create_dir_all(path).map_err(|error| OpenError::DataPath(path.clone(), error))?;
     }
     // Kept for the life of the process: the library has threads of its own.
     let loaded: &'static Library = Box::leak(Box::new(Library::load(&settings.library)?));

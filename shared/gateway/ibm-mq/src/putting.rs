@@ -12,7 +12,7 @@ use crate::earlier;
 use crate::mqi::{Connection, Object, Properties, PropertyValue, Refusal};
 use crate::outgoing::Prepared;
 use crate::session::{Failure, Told};
-use crate::worker::{NoAnswer, wait_for};
+use crate::worker::{WorkerError, wait_for};
 
 /// Property with each message's number in its produce.
 const SEQUENCE: &str = "sequence";
@@ -110,7 +110,7 @@ impl Putting {
             Ok(Err(Refused::Commit(refusal, handed))) => {
                 Err(Unfinished::Commit(refusal.into(), Some(handed)))
             }
-            Ok(Err(Refused::GivenUp)) => Err(Unfinished::Put(NoAnswer::TimedOut.into(), None)),
+            Ok(Err(Refused::GivenUp)) => Err(Unfinished::Put(WorkerError::TimedOut.into(), None)),
             Err(no_answer) if decision.is_ours() => Err(Unfinished::Put(no_answer.into(), None)),
             Err(no_answer) => Err(Unfinished::Commit(no_answer.into(), None)),
         }
@@ -129,7 +129,7 @@ impl Putting {
         &self,
         step: impl FnOnce(oneshot::Sender<T>) -> Step,
         deadline: Deadline,
-    ) -> Result<T, NoAnswer> {
+    ) -> Result<T, WorkerError> {
         let (answer, answered) = oneshot::channel();
         // If the thread has ended, no answer comes.
         let _ = self.steps.send(step(answer));

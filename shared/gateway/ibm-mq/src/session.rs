@@ -13,7 +13,7 @@ use crate::errors::{During, Uncommitted};
 use crate::facts::QueueManager;
 use crate::mqi::{Connection, Refusal, Verb};
 use crate::pools::{InUse, Key, Pools};
-use crate::worker::{NoAnswer, Worker, wait_for};
+use crate::worker::{Worker, WorkerError, wait_for};
 
 /// Time for an idle connection to answer, before another one is opened.
 pub(crate) const PROBE: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Refused(#[from] Refusal),
     #[error(transparent)]
-    NoAnswer(#[from] NoAnswer),
+    NoAnswer(#[from] WorkerError),
 }
 
 impl Failure {
@@ -73,8 +73,8 @@ impl Failure {
     pub(crate) fn into_error(self, during: During<'_>) -> BrokerError {
         match self {
             Self::Refused(refusal) => refusal.into_error(during),
-            Self::NoAnswer(NoAnswer::TimedOut) => BrokerError::timeout("IBM MQ did not answer in time"),
-            Self::NoAnswer(NoAnswer::Gone) => {
+            Self::NoAnswer(WorkerError::TimedOut) => BrokerError::timeout("IBM MQ did not answer in time"),
+            Self::NoAnswer(WorkerError::Gone) => {
                 BrokerError::unreachable("the connection to IBM MQ was lost").caused_by(self)
             }
         }

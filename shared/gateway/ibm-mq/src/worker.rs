@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
-use broker::{Overseer, Permit};
+use broker::{ClosingHandle, Permit};
 use clock::Deadline;
 use tokio::sync::oneshot;
 
@@ -29,7 +29,7 @@ pub(crate) struct Worker {
     abandoned: Arc<AtomicBool>,
     /// Resolves when the thread has ended. It is moved to `closing` when this handle is dropped.
     ended: Option<Ended>,
-    overseer: Option<Overseer>,
+    closing_handle: Option<ClosingHandle>,
     closing: Option<Arc<Closing>>,
 }
 
@@ -57,7 +57,7 @@ impl Closing {
 
 /// Reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoAnswer {
+pub(crate) enum WorkerError {
     #[error("the call did not return in time")]
     TimedOut,
     /// The thread has ended.
@@ -67,20 +67,20 @@ pub(crate) enum NoAnswer {
 
 /// Resources that belong to a connection until it has ended.
 #[derive(Debug)]
-pub(crate) struct Belongings {
+pub(crate) struct ThreadState {
     permit: Permit,
     tls: Option<TlsLease>,
 }
 
-impl Belongings {
+impl ThreadState {
     pub(crate) fn new(permit: Permit, tls: Option<TlsLease>) -> Self {
         Self { permit, tls }
     }
 }
 
-impl Occupied for Belongings {
+impl Occupied for ThreadState {
     fn keep(self: Box<Self>) {
-        self.permit.forfeit();
+        self.permit.abandon();
         std::mem::forget(self.tls);
     }
 }
@@ -93,11 +93,11 @@ impl Worker {
     /// # Errors
     /// If no thread could be started, or the connection was not ready in time.
     pub(crate) async fn start<T, E>(
-        connect: impl FnOnce(Belongings) -> Result<(Connection, T), E> + Send + 'static,
-        belongings: Belongings,
+        connect: impl FnOnce(ThreadState) -> Result<(Connection, T), E> + Send + 'static,
+        belongings: ThreadState,
         closing: Option<Arc<Closing>>,
         deadline: Deadline,
-    ) -> Result<Result<(Self, T), E>, NoAnswer>
+    ) -> Result<Result<(Self, T), E>, WorkerError>
     where
         T: Send + 'static,
         E: Send + 'static,
@@ -105,7 +105,7 @@ impl Worker {
         let (jobs, queue) = mpsc::channel::<Job>();
         let (answer, answered) = oneshot::channel();
         let (end, ended) = oneshot::channel::<Infallible>();
-        let overseer = belongings.permit.overseer();
+        let closing_handle = belongings.permit.closing_handle();
         let body = move || {
             // Dropped after the connection, which has ended then.
             let _end = end;
@@ -123,10 +123,15 @@ impl Worker {
                 }
             }
         };
-        thread::Builder::new().name("ibm-mq".to_owned()).spawn(body).map_err(|_| NoAnswer::Gone)?;
+        thread::Builder::new().name("ibm-mq".to_owned()).spawn(body).map_err(|_| WorkerError::Gone)?;
         // Dropped if the connection is not ready in time: it ends as soon as it is ready.
-        let worker =
-            Self { jobs, abandoned: Arc::default(), ended: Some(ended), overseer: Some(overseer), closing };
+        let worker = Self {
+            jobs,
+            abandoned: Arc::default(),
+            ended: Some(ended),
+            closing_handle: Some(closing_handle),
+            closing,
+        };
         let told = wait_for(answered, deadline).await?;
         Ok(told.map(|told| (worker, told)))
     }
@@ -145,7 +150,7 @@ impl Worker {
         &self,
         deadline: Deadline,
         job: impl FnOnce(&Connection) -> T + Send + 'static,
-    ) -> Result<T, NoAnswer> {
+    ) -> Result<T, WorkerError> {
         let (answer, answered) = oneshot::channel();
         self.begin(move |connection| {
             let _ = answer.send(job(connection));
@@ -157,25 +162,25 @@ impl Worker {
     ///
     /// # Errors
     /// If the thread has ended.
-    pub(crate) fn begin(&self, job: impl FnOnce(&Connection) + Send + 'static) -> Result<(), NoAnswer> {
-        self.jobs.send(Box::new(job)).map_err(|_| NoAnswer::Gone)
+    pub(crate) fn begin(&self, job: impl FnOnce(&Connection) + Send + 'static) -> Result<(), WorkerError> {
+        self.jobs.send(Box::new(job)).map_err(|_| WorkerError::Gone)
     }
 }
 
 /// Waits for the thread's answer until `deadline`.
-pub(crate) async fn wait_for<T>(answer: oneshot::Receiver<T>, deadline: Deadline) -> Result<T, NoAnswer> {
+pub(crate) async fn wait_for<T>(answer: oneshot::Receiver<T>, deadline: Deadline) -> Result<T, WorkerError> {
     match deadline.run(answer).await {
         Ok(Ok(given)) => Ok(given),
-        Ok(Err(_)) => Err(NoAnswer::Gone),
-        Err(_) => Err(NoAnswer::TimedOut),
+        Ok(Err(_)) => Err(WorkerError::Gone),
+        Err(_) => Err(WorkerError::TimedOut),
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         self.abandoned.store(true, Ordering::SeqCst);
-        if let Some(overseer) = self.overseer.take() {
-            overseer.ends();
+        if let Some(closing_handle) = self.closing_handle.take() {
+            closing_handle.mark_closing();
         }
         if let (Some(closing), Some(ended)) = (&self.closing, self.ended.take()) {
             closing.0.lock().unwrap_or_else(PoisonError::into_inner).push(ended);

@@ -265,7 +265,7 @@ pub enum AckMode {
 /// Treatment of a first message that no response can carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Large {
+pub enum OversizedBodies {
     /// The request is refused, and the message stays on the queue.
     #[default]
     Refuse,

@@ -46,7 +46,7 @@ pub use body_ref::{BodyRef, UploadSize};
 pub use bounded::List;
 pub use command::{
     Ack, AckMode, BackoutRule, Batch, BatchCount, ConsumeCommand, CorrelIdMember, CorrelIdMode, ExpiryMs,
-    ExplicitMessage, Large, MaxMessages, MessageSize, MqProps, Payload, Persistence, Priority,
+    ExplicitMessage, MaxMessages, MessageSize, MqProps, OversizedBodies, Payload, Persistence, Priority,
     ProduceCommand, ProduceSource, RateLimit, Selector, Transaction, TxSize, WaitSeconds,
 };
 pub use connection::{Access, Credentials, IdleRule, KeyFiles};
@@ -58,7 +58,7 @@ pub use headers::{HeaderName, Headers};
 pub use inline::{AllowedTargets, InlineTargets, InlineTargetsError};
 pub use key_repository::Opening;
 pub use message::{BodyAsText, Death, MessageBody, MessageId, ReceivedMessage, StoredBody, Unreadable};
-pub use moving::{Considered, Destination, MaxMoves, MoveCommand, MoveReport, Stay};
+pub use moving::{Destination, KeptReason, MaxMoves, MoveCommand, MoveOutcome, MoveReport};
 pub use names::{
     BodyText, CcdtUrl, CertificateLabel, ChannelName, CipherSpec, ProfileName, QueueManagerName, QueueName,
     SelectorExpression, UserName, is_of_an_ibm_name,

@@ -40,7 +40,7 @@ pub struct MoveCommand {
 /// Reason why a message stays where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum Stay {
+pub enum KeptReason {
     /// The message has no dead-letter history that names a queue.
     NoOrigin,
     /// The message came from this very queue.
@@ -61,23 +61,23 @@ pub enum Stay {
 
 /// A message that was moved, or that was selected for a move and stays.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Considered {
+pub struct MoveOutcome {
     /// Bytes of the id on the wire.
     pub msg_id: Option<Vec<u8>>,
     /// Destination of the message, if it has one.
     pub to: Option<QueueName>,
     /// Reason why the message stays; `None` if it was moved.
-    pub stays: Option<Stay>,
+    pub stays: Option<KeptReason>,
     /// Number of times that the message was dead-lettered, in all.
     pub deaths: u64,
     /// Number of times that the message was delivered before and came back.
     pub backout_count: u64,
 }
 
-impl Serialize for Considered {
+impl Serialize for MoveOutcome {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct as _;
-        let mut json = serializer.serialize_struct("Considered", 6)?;
+        let mut json = serializer.serialize_struct("MoveOutcome", 6)?;
         json.serialize_field("msgIdBase64", &self.msg_id.as_deref().map(Base64Bytes::encode))?;
         json.serialize_field("to", &self.to)?;
         json.serialize_field("outcome", if self.stays.is_none() { "moved" } else { "stayed" })?;
@@ -93,7 +93,7 @@ impl Serialize for Considered {
 pub struct MoveReport {
     /// Messages that were moved, and the first [`Self::MOST_STAYING`] of those that stay, in the
     /// order of the queue.
-    pub messages: Vec<Considered>,
+    pub messages: Vec<MoveOutcome>,
     /// Number of messages that were selected for the move and stay.
     pub stayed: u64,
     /// Number of messages that were examined, those included that were not selected.

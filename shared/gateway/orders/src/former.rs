@@ -5,7 +5,7 @@
 //! 0.1.0 sends this form any more, so the release after it can remove this file.
 
 use idempotency::Execution;
-use mq::{ConsumeCommand, Large, MoveCommand, ProduceCommand, Target};
+use mq::{ConsumeCommand, MoveCommand, OversizedBodies, ProduceCommand, Target};
 use serde::Deserialize;
 
 use crate::work::{Change, Read, Work};
@@ -35,7 +35,7 @@ pub(crate) enum Received {
         target: Target,
         command: ConsumeCommand,
         #[serde(default)]
-        large: Large,
+        large: OversizedBodies,
         execution: Execution,
     },
     Move {

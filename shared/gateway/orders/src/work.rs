@@ -3,7 +3,7 @@
 
 use api::TraceId;
 use idempotency::Execution;
-use mq::{ConsumeCommand, Large, MoveCommand, ProduceCommand, Target};
+use mq::{ConsumeCommand, MoveCommand, OversizedBodies, ProduceCommand, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::former::Received;
@@ -40,7 +40,7 @@ pub enum Work {
 #[expect(missing_docs, reason = "one variant for each operation, with what its name says")]
 pub enum Change {
     Produce(ProduceCommand),
-    Consume { command: ConsumeCommand, large: Large },
+    Consume { command: ConsumeCommand, large: OversizedBodies },
     Move(MoveCommand),
 }
 

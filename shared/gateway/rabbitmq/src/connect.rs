@@ -18,7 +18,7 @@ use crate::events::Peer;
 use crate::frame_filter::Noticed;
 use crate::server::Server;
 use crate::tls;
-use crate::transport::{Hangup, Kit, Socket, Transport, prepare};
+use crate::transport::{Kit, Socket, SocketShutdown, Transport, prepare};
 
 /// Maximum number of IP addresses tried for one host name.
 const MOST_CANDIDATES: usize = 4;
@@ -191,7 +191,7 @@ async fn dial(
     candidates: &[SocketAddr],
     deadline: Deadline,
     dials: &mut Dials,
-) -> Result<(Socket, Hangup), BrokerError> {
+) -> Result<(Socket, SocketShutdown), BrokerError> {
     let unreachable = |error: io::Error| {
         let what = match error.kind() {
             io::ErrorKind::ConnectionRefused => "refuses connections",

@@ -20,7 +20,7 @@ use crate::health::HealthStatus;
 use crate::intake::Intake;
 use crate::leader::Leadership;
 use crate::server::Server;
-use crate::transport::Hangup;
+use crate::transport::SocketShutdown;
 
 /// Time for a connection that was idle to answer before another one is opened: `TRUSTED` if the
 /// connection is [`Staleness::Fresh`], `PROBE` if it is [`Staleness::Doubtful`].
@@ -35,7 +35,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 pub struct Connection {
     // Before `amqp`, so that dropping the connection closes the socket first and sends nothing
     // more.
-    hangup: Hangup,
+    hangup: SocketShutdown,
     amqp: lapin::Connection,
     /// The broker's address and the login, as the log names them.
     pub peer: Peer,
@@ -71,7 +71,7 @@ impl KnownQueues {
 impl Connection {
     pub(crate) fn new(
         amqp: lapin::Connection,
-        hangup: Hangup,
+        hangup: SocketShutdown,
         (config, peer): (&ConnectionConfig, Peer),
         server: Server,
         (pulse, noticed): (Arc<Pulse>, Arc<Noticed>),

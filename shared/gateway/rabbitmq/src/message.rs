@@ -14,7 +14,7 @@ use mq::{
 use crate::content_header;
 use crate::deaths::deaths;
 use crate::header_value::{from_amqp, short, to_amqp};
-use crate::misfit::Misfit;
+use crate::misfit::UnsupportedProperty;
 use crate::properties::{CARRIERS, Got, Put};
 
 const TRANSIENT: u8 = 1;
@@ -47,16 +47,16 @@ pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<Opti
 }
 
 /// Returns an error if the message at `index` has a member that RabbitMQ cannot carry.
-pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), Misfit> {
+pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), UnsupportedProperty> {
     let at = (outgoing, index);
     correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
-        .map_err(|detail| Misfit::correl_id(at, detail))?;
+        .map_err(|detail| UnsupportedProperty::correl_id(at, detail))?;
     CARRIERS
         .write(&outgoing.props_of(index).properties, &mut Put::default())
-        .map_err(|uncarried| Misfit::property(at, uncarried))?;
+        .map_err(|uncarried| UnsupportedProperty::property(at, uncarried))?;
     if let Some(name) = ROUTING_HEADERS.into_iter().find(|name| outgoing.has_header(index, name)) {
         let detail = format!("the header `{name}` would send the message to further queues on RabbitMQ");
-        return Err(Misfit::header(at, name, detail));
+        return Err(UnsupportedProperty::header(at, name, detail));
     }
     if let Some(name) = outgoing
         .headers(index)
@@ -65,14 +65,17 @@ pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), Misfit> {
         .find(|name| content_header::is_reserved(name.as_bytes()))
     {
         let detail = "names that begin with NUL and `integrahub:` are the gateway's own on RabbitMQ";
-        return Err(Misfit::header(at, name, detail));
+        return Err(UnsupportedProperty::header(at, name, detail));
     }
     Ok(())
 }
 
 /// AMQP properties of an outgoing message. Those that the caller sets take precedence over the
 /// gateway's defaults, and over headers of the same name.
-pub(crate) fn properties(outgoing: &Outgoing, message: &OutgoingMessage) -> Result<BasicProperties, Misfit> {
+pub(crate) fn properties(
+    outgoing: &Outgoing,
+    message: &OutgoingMessage,
+) -> Result<BasicProperties, UnsupportedProperty> {
     let at = (outgoing, message.sequence);
     let props = outgoing.props_of(message.sequence);
     let mut amqp = BasicProperties::default()
@@ -92,11 +95,13 @@ pub(crate) fn properties(outgoing: &Outgoing, message: &OutgoingMessage) -> Resu
         amqp = amqp.with_timestamp(seconds);
     }
     let correl_id = correlation_id(message.id, &message.correl_id);
-    if let Some(id) = correl_id.map_err(|detail| Misfit::correl_id(at, detail))? {
+    if let Some(id) = correl_id.map_err(|detail| UnsupportedProperty::correl_id(at, detail))? {
         amqp = amqp.with_correlation_id(id);
     }
     let mut put = Put { amqp, headers: headers(outgoing, message.sequence)? };
-    CARRIERS.write(&props.properties, &mut put).map_err(|uncarried| Misfit::property(at, uncarried))?;
+    CARRIERS
+        .write(&props.properties, &mut put)
+        .map_err(|uncarried| UnsupportedProperty::property(at, uncarried))?;
     let Put { amqp, mut headers } = put;
     headers.insert("idempotencyKey".into(), AMQPValue::LongString(outgoing.idempotency_key().into()));
     let sequence = i64::try_from(message.sequence).unwrap_or(i64::MAX);
@@ -105,10 +110,10 @@ pub(crate) fn properties(outgoing: &Outgoing, message: &OutgoingMessage) -> Resu
 }
 
 /// Headers that the caller sets.
-fn headers(outgoing: &Outgoing, sequence: u64) -> Result<FieldTable, Misfit> {
+fn headers(outgoing: &Outgoing, sequence: u64) -> Result<FieldTable, UnsupportedProperty> {
     let mut headers = FieldTable::default();
     for (name, value) in outgoing.headers(sequence).iter() {
-        let refused = |detail| Misfit::header((outgoing, sequence), name, detail);
+        let refused = |detail| UnsupportedProperty::header((outgoing, sequence), name, detail);
         headers.insert(short(name).map_err(refused)?, to_amqp(value).map_err(refused)?);
     }
     Ok(headers)

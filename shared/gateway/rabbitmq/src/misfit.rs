@@ -5,12 +5,12 @@ use mq::{BrokerError, Member, Outgoing, Uncarried};
 /// Description of the problem, and a JSON pointer to the member in the request. The pointer is
 /// missing only if the value may come from a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Misfit {
+pub(crate) struct UnsupportedProperty {
     pointer: Option<String>,
     detail: String,
 }
 
-impl Misfit {
+impl UnsupportedProperty {
     /// Error about a property of the message at `index`.
     pub(crate) fn property(
         (outgoing, index): (&Outgoing, u64),
@@ -38,8 +38,8 @@ impl Misfit {
     }
 }
 
-impl From<Misfit> for BrokerError {
-    fn from(Misfit { pointer, detail }: Misfit) -> Self {
+impl From<UnsupportedProperty> for BrokerError {
+    fn from(UnsupportedProperty { pointer, detail }: UnsupportedProperty) -> Self {
         match pointer {
             Some(pointer) => Self::unsupported_member(pointer, detail),
             None => Self::unsupported(detail),
@@ -60,9 +60,12 @@ mod tests {
     use super::*;
     use crate::message::check;
 
-    /// Misfit of the message at `index` in a request of two messages, of which the first sets
+    /// Unsupported property of the message at `index` in a request of two messages, of which the first sets
     /// nothing itself.
-    fn refused(change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage), index: u64) -> Misfit {
+    fn refused(
+        change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage),
+        index: u64,
+    ) -> UnsupportedProperty {
         let mut second = ExplicitMessage::of_text("b");
         let mut command = ProduceCommand {
             source: ProduceSource::Explicit { messages: Vec::new() },
@@ -148,9 +151,9 @@ mod tests {
         };
         let at = Timestamp::from_second(1_790_000_000).unwrap();
         let outgoing = Outgoing::new(&command, ContentSeed::new("tenant", "key", "fingerprint", at));
-        let own = Misfit::routing_key((&outgoing, 1), "too long");
+        let own = UnsupportedProperty::routing_key((&outgoing, 1), "too long");
         assert_eq!(own.pointer.as_deref(), Some("/messages/1/routingKey"));
         // The key may come from a profile, and then the request does not name it.
-        assert_eq!(Misfit::routing_key((&outgoing, 0), "too long").pointer, None);
+        assert_eq!(UnsupportedProperty::routing_key((&outgoing, 0), "too long").pointer, None);
     }
 }

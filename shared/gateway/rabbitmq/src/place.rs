@@ -4,7 +4,7 @@ use lapin::types::ShortString;
 use mq::{BrokerError, Exchange, Outgoing, QueueName};
 
 use crate::errors::{During, Failure};
-use crate::misfit::Misfit;
+use crate::misfit::UnsupportedProperty;
 use crate::session::{Session, short};
 
 /// Reply codes of AMQP 0-9-1 (section 1.2).
@@ -28,13 +28,17 @@ impl Place<'_> {
     }
 
     /// Routing key of the message at `index`.
-    pub(crate) fn routing_key(self, outgoing: &Outgoing, index: u64) -> Result<ShortString, Misfit> {
+    pub(crate) fn routing_key(
+        self,
+        outgoing: &Outgoing,
+        index: u64,
+    ) -> Result<ShortString, UnsupportedProperty> {
         match self {
             Self::Queue(queue) => Ok(short(queue)),
             Self::Exchange(exchange) => {
                 let key = outgoing.routing_key(index, &exchange.routing_key);
                 ShortString::try_new(key)
-                    .map_err(|error| Misfit::routing_key((outgoing, index), error.to_string()))
+                    .map_err(|error| UnsupportedProperty::routing_key((outgoing, index), error.to_string()))
             }
         }
     }

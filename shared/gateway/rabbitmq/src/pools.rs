@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use broker::{Admitted, ConnectionCap, Deadline, Permit, Shelf};
+use broker::{Admitted, ConnectionCap, Deadline, IdleConnections, Permit};
 use mq::{Access, Address, BrokerError, Endpoint, PoolReport};
 
 use crate::config::{ConnectionConfig, Settings};
@@ -107,12 +107,12 @@ impl IdleShelf {
     }
 }
 
-impl Shelf for IdleShelf {
-    fn oldest(&self) -> Option<Instant> {
+impl IdleConnections for IdleShelf {
+    fn idle_since(&self) -> Option<Instant> {
         self.lock().idle.first().map(|idle| idle.since)
     }
 
-    fn close_oldest(&self) -> bool {
+    fn close_longest_idle(&self) -> bool {
         let oldest = {
             let mut state = self.lock();
             if state.idle.is_empty() { None } else { Some(state.idle.remove(0)) }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::content_header;
 use crate::errors::{Failure, NO_ROUTE};
 use crate::message::{check, properties};
-use crate::misfit::Misfit;
+use crate::misfit::UnsupportedProperty;
 use crate::place::Place;
 use crate::pools::ConnectionPools;
 use crate::progress::Progress;
@@ -129,7 +129,7 @@ struct Producer<'a> {
 /// Reason why a producer stopped before the last message.
 enum Stop {
     OutOfTime,
-    Unusable(Misfit),
+    Unusable(UnsupportedProperty),
     Window(Settled),
 }
 
@@ -157,7 +157,7 @@ impl Producer<'_> {
     }
 
     /// Publishes a window's messages, up to the first one that AMQP cannot carry.
-    async fn fill(&mut self, window: &mut Window<'_>) -> Result<(), Misfit> {
+    async fn fill(&mut self, window: &mut Window<'_>) -> Result<(), UnsupportedProperty> {
         // The first message is published alone: that proves whether the queue exists.
         let limit = if self.next == self.from { 1 } else { self.left_in_transaction() };
         let end = self.next.saturating_add(limit);
@@ -326,7 +326,7 @@ fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), B
     Ok(())
 }
 
-fn header_frame_size(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, Misfit> {
+fn header_frame_size(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, UnsupportedProperty> {
     let Some(message) = outgoing.message(index) else { return Ok(None) };
     Ok(content_header::frame_size(&properties(outgoing, &message)?))
 }

@@ -31,26 +31,26 @@ pub(crate) type Socket = AsyncTcpStream<Compat<TcpStream>>;
 
 /// Handle that closes a connection's socket from outside the library that uses it.
 #[derive(Debug)]
-pub(crate) struct Hangup(std::net::TcpStream);
+pub(crate) struct SocketShutdown(std::net::TcpStream);
 
-impl Hangup {
+impl SocketShutdown {
     pub(crate) fn hang_up(&self) {
         // Fails only if the peer closed the socket first.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
-impl Drop for Hangup {
+impl Drop for SocketShutdown {
     fn drop(&mut self) {
         self.hang_up();
     }
 }
 
 /// Prepares a socket for AMQP, and returns it with the handle that closes it.
-pub(crate) fn prepare(stream: TcpStream) -> io::Result<(Socket, Hangup)> {
+pub(crate) fn prepare(stream: TcpStream) -> io::Result<(Socket, SocketShutdown)> {
     stream.set_nodelay(true)?;
     let stream = stream.into_std()?;
-    let hangup = Hangup(stream.try_clone()?);
+    let hangup = SocketShutdown(stream.try_clone()?);
     Ok((AsyncTcpStream::Plain(TcpStream::from_std(stream)?.compat()), hangup))
 }
 

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::item::{readable, text, time};
-use crate::{Accepted, AcceptedError, Item};
+use crate::{BatchItemError, BatchItems, Item};
 
 /// Name of the index.
 pub const AWAITED_INDEX: &str = "awaited-index";
@@ -80,13 +80,13 @@ fn shard(number: u8) -> AttributeValue {
     text(number % SHARDS)
 }
 
-impl Accepted {
+impl BatchItems {
     /// Returns uploads that had to be checked before `before`, the oldest first: up to `limit` of
     /// each of the [`SHARDS`].
     ///
     /// # Errors
     /// If the table does not respond. A malformed item is logged and left out.
-    pub async fn awaited(&self, before: Timestamp, limit: u16) -> Result<Vec<AwaitedUpload>, AcceptedError> {
+    pub async fn awaited(&self, before: Timestamp, limit: u16) -> Result<Vec<AwaitedUpload>, BatchItemError> {
         let mut awaited = Vec::new();
         for number in 0..SHARDS {
             let query = self
@@ -109,7 +109,7 @@ impl Accepted {
     ///
     /// # Errors
     /// If the table does not respond.
-    pub async fn expire(&self, upload: &AwaitedUpload) -> Result<bool, AcceptedError> {
+    pub async fn expire(&self, upload: &AwaitedUpload) -> Result<bool, BatchItemError> {
         let update = self
             .of_awaited(upload)
             .update_expression("SET #status = :expired REMOVE awaited, awaitedUntil")
@@ -122,7 +122,7 @@ impl Accepted {
     ///
     /// # Errors
     /// If the table does not respond.
-    pub async fn arrived(&self, upload: &AwaitedUpload) -> Result<(), AcceptedError> {
+    pub async fn arrived(&self, upload: &AwaitedUpload) -> Result<(), BatchItemError> {
         done(received(self.of_awaited(upload))).await.map(drop)
     }
 
@@ -131,7 +131,7 @@ impl Accepted {
     ///
     /// # Errors
     /// If the table does not respond.
-    pub async fn note_arrival(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), AcceptedError> {
+    pub async fn note_arrival(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), BatchItemError> {
         let update = self.update(tenant_id, batch_id).condition_expression("attribute_exists(batchId)");
         done(received(update)).await.map(drop)
     }
@@ -141,7 +141,7 @@ impl Accepted {
     ///
     /// # Errors
     /// If the table does not respond.
-    pub async fn look_again(&self, upload: &AwaitedUpload, until: Timestamp) -> Result<(), AcceptedError> {
+    pub async fn look_again(&self, upload: &AwaitedUpload, until: Timestamp) -> Result<(), BatchItemError> {
         let update = self
             .of_awaited(upload)
             .update_expression("SET awaitedUntil = :until")
@@ -159,7 +159,7 @@ impl Accepted {
         tenant_id: Uuid,
         batch_id: Uuid,
         told_before: Timestamp,
-    ) -> Result<Taken, AcceptedError> {
+    ) -> Result<Taken, BatchItemError> {
         let update = self
             .update(tenant_id, batch_id)
             .update_expression("SET toldAt = :now")
@@ -175,7 +175,7 @@ impl Accepted {
     ///
     /// # Errors
     /// If the table does not respond.
-    pub async fn put_back(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), AcceptedError> {
+    pub async fn put_back(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), BatchItemError> {
         let update = self
             .update(tenant_id, batch_id)
             .update_expression("REMOVE toldAt")
@@ -203,11 +203,11 @@ impl Accepted {
 
 /// Reads a shard's first uploads. Malformed items stay in the index, so the next page is read if
 /// they leave no room for others.
-async fn of_shard(query: QueryFluentBuilder, limit: u16) -> Result<Vec<AwaitedUpload>, AcceptedError> {
+async fn of_shard(query: QueryFluentBuilder, limit: u16) -> Result<Vec<AwaitedUpload>, BatchItemError> {
     let (mut found, mut from) = (Vec::new(), None);
     for _ in 0..PAGES {
         let page = query.clone().set_exclusive_start_key(from).send().await;
-        let page = page.map_err(AcceptedError::unavailable)?;
+        let page = page.map_err(BatchItemError::unavailable)?;
         found.extend(readable(page.items.unwrap_or_default(), read));
         from = page.last_evaluated_key;
         if from.is_none() || found.len() >= usize::from(limit) {
@@ -218,8 +218,8 @@ async fn of_shard(query: QueryFluentBuilder, limit: u16) -> Result<Vec<AwaitedUp
     Ok(found)
 }
 
-fn read(item: Item) -> Result<AwaitedUpload, AcceptedError> {
-    failure::malformed::from_item(item).map_err(AcceptedError::unreadable)
+fn read(item: Item) -> Result<AwaitedUpload, BatchItemError> {
+    failure::malformed::from_item(item).map_err(BatchItemError::unreadable)
 }
 
 /// Completes the update of an item whose payload is there.
@@ -232,7 +232,7 @@ fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
 
 /// Sends an update, and returns whether its condition held, and if not, whether there is an item at
 /// all.
-async fn done(update: UpdateItemFluentBuilder) -> Result<Taken, AcceptedError> {
+async fn done(update: UpdateItemFluentBuilder) -> Result<Taken, BatchItemError> {
     let error = match update.send().await {
         Ok(_) => return Ok(Taken::Yes),
         Err(error) => error,
@@ -243,8 +243,8 @@ async fn done(update: UpdateItemFluentBuilder) -> Result<Taken, AcceptedError> {
                 let there = failed.item().is_some_and(|item| !item.is_empty());
                 Ok(if there { Taken::Recently } else { Taken::NotAccepted })
             }
-            _ => Err(AcceptedError::unavailable(error)),
+            _ => Err(BatchItemError::unavailable(error)),
         },
-        error => Err(AcceptedError::unavailable(error)),
+        error => Err(BatchItemError::unavailable(error)),
     }
 }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::{AcceptedError, Item, awaited};
+use crate::{BatchItemError, Item, awaited};
 
 /// Time for which an item is kept after it was written.
 pub(crate) const KEPT: Duration = Duration::from_secs(30 * 86_400);
@@ -109,8 +109,8 @@ fn map(source: &Source) -> AttributeValue {
 }
 
 /// Reads an item.
-pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
-    let stored: Stored = failure::malformed::from_item(item).map_err(AcceptedError::unreadable)?;
+pub(crate) fn read(item: Item) -> Result<AcceptedBatch, BatchItemError> {
+    let stored: Stored = failure::malformed::from_item(item).map_err(BatchItemError::unreadable)?;
     let upload_expires_at = stored.upload_expires_at();
     Ok(AcceptedBatch {
         metadata: PayloadMetadata {
@@ -135,11 +135,11 @@ pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
 /// malformed item does not hide the others.
 pub(crate) fn readable<T>(
     items: Vec<Item>,
-    read: impl Fn(Item) -> Result<T, AcceptedError>,
+    read: impl Fn(Item) -> Result<T, BatchItemError>,
 ) -> impl Iterator<Item = T> {
     items.into_iter().filter_map(move |item| {
         let [tenant, batch_id] = ["tenantId", "batchId"].map(|name| key(&item, name));
-        let refused = |error: &AcceptedError| {
+        let refused = |error: &BatchItemError| {
             let error: &dyn std::error::Error = error;
             tracing::error!(
                 event_type = "accepted.item_malformed",
@@ -258,9 +258,9 @@ mod tests {
     fn an_item_of_another_form_is_an_error() {
         let mut item = of(&batch(), Timestamp::UNIX_EPOCH);
         item.insert("cnpjs".to_owned(), AttributeValue::Ss(vec!["1".to_owned()]));
-        assert!(matches!(read(item), Err(AcceptedError::Unreadable(_))));
+        assert!(matches!(read(item), Err(BatchItemError::Unreadable(_))));
         let mut item = of(&batch(), Timestamp::UNIX_EPOCH);
         item.remove("loadType");
-        assert!(matches!(read(item), Err(AcceptedError::Unreadable(_))));
+        assert!(matches!(read(item), Err(BatchItemError::Unreadable(_))));
     }
 }

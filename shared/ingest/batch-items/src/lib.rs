@@ -31,14 +31,14 @@ type Item = HashMap<String, AttributeValue>;
 
 /// Client of the table of batch items.
 #[derive(Clone, Debug)]
-pub struct Accepted {
+pub struct BatchItems {
     dynamodb: Client,
     table: String,
 }
 
 /// Reason why an item was not read or written.
 #[derive(Debug, thiserror::Error)]
-pub enum AcceptedError {
+pub enum BatchItemError {
     /// The table did not respond; it is unknown whether a write was done.
     #[error("the table of batch items is unavailable")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
@@ -71,7 +71,7 @@ const OFFER_AGAIN: &str = "SET #ttl = :ttl, #status = :waiting, uploadExpiresAt 
 const IS_OPEN: &str =
     "uploadExpiresAt < :uploadExpiresAt AND (attribute_exists(awaited) OR #status = :expired)";
 
-impl Retryable for AcceptedError {
+impl Retryable for BatchItemError {
     fn retry(&self) -> Retry {
         match self {
             Self::Unavailable(_) => Retry::Later,
@@ -80,7 +80,7 @@ impl Retryable for AcceptedError {
     }
 }
 
-impl AcceptedError {
+impl BatchItemError {
     fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Unavailable(cause.into())
     }
@@ -90,7 +90,7 @@ impl AcceptedError {
     }
 }
 
-impl Accepted {
+impl BatchItems {
     /// Creates the client. `table` must have the index [`AWAITED_INDEX`].
     #[must_use]
     pub fn new(dynamodb: Client, table: String) -> Self {
@@ -103,7 +103,7 @@ impl Accepted {
     ///
     /// # Errors
     /// If the table does not respond.
-    pub async fn put(&self, batch: &AcceptedBatch) -> Result<Stored, AcceptedError> {
+    pub async fn put(&self, batch: &AcceptedBatch) -> Result<Stored, BatchItemError> {
         let now = Timestamp::now();
         // By then TTL may have removed an item of a payload that arrived.
         let may_be_gone = batch.upload_expires_at.is_some()
@@ -115,18 +115,18 @@ impl Accepted {
     }
 
     /// Creates an item; true if there was none.
-    async fn create(&self, batch: &AcceptedBatch, now: Timestamp) -> Result<bool, AcceptedError> {
+    async fn create(&self, batch: &AcceptedBatch, now: Timestamp) -> Result<bool, BatchItemError> {
         let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item::of(batch, now)));
         match put.condition_expression("attribute_not_exists(batchId)").send().await {
             Ok(_) => Ok(true),
             Err(SdkError::ServiceError(answer)) if answer.err().is_conditional_check_failed_exception() => {
                 Ok(false)
             }
-            Err(error) => Err(AcceptedError::unavailable(error)),
+            Err(error) => Err(BatchItemError::unavailable(error)),
         }
     }
 
-    async fn extend(&self, batch: &AcceptedBatch, now: Timestamp) -> Result<Stored, AcceptedError> {
+    async fn extend(&self, batch: &AcceptedBatch, now: Timestamp) -> Result<Stored, BatchItemError> {
         let PayloadMetadata { tenant_id, batch_id, .. } = batch.metadata;
         let mut update = self
             .update(tenant_id, batch_id)
@@ -152,9 +152,9 @@ impl Accepted {
             Ok(_) => Ok(Stored::Written),
             Err(SdkError::ServiceError(answer)) => match answer.into_err() {
                 UpdateItemError::ConditionalCheckFailedException(failed) => instead(failed.item),
-                error => Err(AcceptedError::unavailable(error)),
+                error => Err(BatchItemError::unavailable(error)),
             },
-            Err(error) => Err(AcceptedError::unavailable(error)),
+            Err(error) => Err(BatchItemError::unavailable(error)),
         }
     }
 
@@ -163,7 +163,11 @@ impl Accepted {
     ///
     /// # Errors
     /// If the table does not respond, or the item is malformed.
-    pub async fn get(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Option<AcceptedBatch>, AcceptedError> {
+    pub async fn get(
+        &self,
+        viewer: &Viewer,
+        batch_id: Uuid,
+    ) -> Result<Option<AcceptedBatch>, BatchItemError> {
         let get = self
             .dynamodb
             .get_item()
@@ -171,14 +175,14 @@ impl Accepted {
             .key("tenantId", item::text(viewer.tenant_id()))
             .key("batchId", item::text(batch_id))
             .consistent_read(true);
-        let found = get.send().await.map_err(AcceptedError::unavailable)?;
+        let found = get.send().await.map_err(BatchItemError::unavailable)?;
         let batch = found.item.map(item::read).transpose()?;
         Ok(batch.filter(|batch| viewer.sees(batch)))
     }
 }
 
 /// Returns the state of the item for which an upload was not offered.
-fn instead(item: Option<Item>) -> Result<Stored, AcceptedError> {
+fn instead(item: Option<Item>) -> Result<Stored, BatchItemError> {
     let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(Stored::Gone) };
     // A later time stands there if the payload has not arrived.
     let is_open = item::read(item)?.upload_expires_at.is_some();

@@ -6,9 +6,9 @@ use ingestion::payload::{AcceptedBatch, LoadType, SourceKey};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::{Accepted, AcceptedError, item};
+use crate::{BatchItemError, BatchItems, item};
 
-/// Most items that [`Accepted::recent`] reads in one call.
+/// Most items that [`BatchItems::recent`] reads in one call.
 pub const MAX_PAGE: u16 = 1000;
 
 /// Conditions of the items that are wanted.
@@ -36,7 +36,7 @@ pub struct Recent {
     pub looked_to: Option<Uuid>,
 }
 
-impl Accepted {
+impl BatchItems {
     /// Searches up to `limit` (at most [`MAX_PAGE`]) of a tenant's batches, the newest first, and
     /// returns those that the viewer may see and that are wanted, with the wanted status at `now`.
     ///
@@ -48,7 +48,7 @@ impl Accepted {
         wanted: &Wanted,
         now: Timestamp,
         limit: u16,
-    ) -> Result<Recent, AcceptedError> {
+    ) -> Result<Recent, BatchItemError> {
         let Some((oldest, newest)) = wanted.range() else { return Ok(Recent::default()) };
         let mut query = self
             .dynamodb
@@ -73,7 +73,7 @@ impl Accepted {
             }
             query = query.expression_attribute_values(":sourceKey", item::text(key.as_str()));
         }
-        let page = query.send().await.map_err(AcceptedError::unavailable)?;
+        let page = query.send().await.map_err(BatchItemError::unavailable)?;
         let looked_to = page.last_evaluated_key.map(|key| batch_of(&key)).transpose()?;
         let mut batches: Vec<_> = item::readable(page.items.unwrap_or_default(), item::read).collect();
         batches.retain(|batch| viewer.sees(batch));
@@ -109,9 +109,9 @@ impl Wanted {
 }
 
 /// Returns the batch of an item's key.
-fn batch_of(key: &crate::Item) -> Result<Uuid, AcceptedError> {
+fn batch_of(key: &crate::Item) -> Result<Uuid, BatchItemError> {
     let id = key.get("batchId").and_then(|value| value.as_s().ok());
-    id.and_then(|id| id.parse().ok()).ok_or_else(|| AcceptedError::unreadable("its key is not a batch's id"))
+    id.and_then(|id| id.parse().ok()).ok_or_else(|| BatchItemError::unreadable("its key is not a batch's id"))
 }
 
 #[cfg(test)]

@@ -88,6 +88,6 @@ pub use outbox::{Backlog, BatchFinal, BatchHeld, ChunkGivenUp, ErrorsByCode, Lin
 pub use pruning::Pruned;
 pub use replay::{BegunReplay, ReplayOutcome, ReplayRequest};
 pub use seal::{Seal, SealOutcome, SealedChunk};
-pub use stopped::{Patience, StoppedBatch, Stuck};
+pub use stopped::{StallThresholds, StalledBatch, StuckBatches};
 pub use view::{BatchFilter, BatchView, ChangesView, ChunksView, ERRORS_FILE, PayloadView, errors_url};
 pub use write::WriteOutcome;

@@ -27,7 +27,7 @@ use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::outbox;
-use crate::stopped::{self, StoppedBatch};
+use crate::stopped::{self, StalledBatch};
 
 /// Time after which every transaction has ended that began before a time was announced. The server
 /// ends a session that idles in a transaction for 10 s and each statement after 20 s; a call's
@@ -140,7 +140,7 @@ impl Database {
     ///
     /// # Errors
     /// If the database fails. Batches that were already ended remain so.
-    pub async fn end_too_old(&self, limit: u32) -> Result<Vec<StoppedBatch>, DatabaseError> {
+    pub async fn end_too_old(&self, limit: u32) -> Result<Vec<StalledBatch>, DatabaseError> {
         let rows = self.read(UNDER_WAY, &[&i64::from(limit)]).await?;
         let batches = rows.iter().map(stopped::batch).collect::<Result<Vec<_>, _>>()?;
         for batch in &batches {

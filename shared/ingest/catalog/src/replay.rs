@@ -6,7 +6,7 @@
 
 use ingestion::Viewer;
 use ingestion::batch::{
-    BatchEvent, BatchStatus, ChunkCounts, ChunkStatus, NotReplayable, Replay, ReplayScope, ReplayWork,
+    BatchEvent, BatchStatus, ChunkCounts, ChunkStatus, Replay, ReplayRefusal, ReplayScope, ReplayWork,
     ReplayedBatch,
 };
 use ingestion::chunk::{ChunkId, Generation};
@@ -44,7 +44,7 @@ pub enum ReplayOutcome {
     /// An earlier attempt of the same request began the replay.
     Repeated(BegunReplay),
     /// The batch cannot be replayed, for this reason; nothing changed.
-    NotReplayable(NotReplayable),
+    Refused(ReplayRefusal),
     /// The batch does not exist, or the viewer may not see it.
     Unknown,
 }
@@ -138,7 +138,7 @@ async fn replay(
     }
     let work = match request.replay.work(&batch.replayed()) {
         Ok(work) => work,
-        Err(reason) => return Ok(ReplayOutcome::NotReplayable(reason)),
+        Err(reason) => return Ok(ReplayOutcome::Refused(reason)),
     };
     let chosen = chosen(&chunks, work)?;
     let batch = begin(&mut session, batch, work, &chosen, request.replay).await?;

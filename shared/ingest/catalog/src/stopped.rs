@@ -16,7 +16,7 @@ use crate::rows::{count, word};
 
 /// Times that decide when a batch counts as stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct StallThresholds {
     /// Time without progress after which a batch is taken. It is taken again each time this time
     /// has doubled.
     pub stopped_for: Duration,
@@ -28,7 +28,7 @@ pub struct Patience {
 /// A stalled batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "columns of `batches`, under their names")]
-pub struct StoppedBatch {
+pub struct StalledBatch {
     pub batch_id: Uuid,
     pub tenant_id: Uuid,
     /// Trace id of the request that created the batch.
@@ -42,13 +42,13 @@ pub struct StoppedBatch {
     pub moved_at: Timestamp,
 }
 
-/// Batches that are still stalled after the time during which [`Patience`] allows taking them.
+/// Batches that are still stalled after the time during which [`StallThresholds`] allows taking them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck {
+pub struct StuckBatches {
     /// Number of all stuck batches.
     pub count: u64,
     /// The stuck batches that were received first, as many as were requested.
-    pub oldest: Vec<StoppedBatch>,
+    pub oldest: Vec<StalledBatch>,
 }
 
 const UNKNOWN: &str = "SELECT asked.batch_id FROM unnest($1::uuid[]) AS asked (batch_id) \
@@ -128,9 +128,9 @@ impl Database {
     /// If the database fails. If the commit's answer was lost, the batches count as taken.
     pub async fn take_stopped(
         &self,
-        patience: Patience,
+        patience: StallThresholds,
         limit: u32,
-    ) -> Result<Vec<StoppedBatch>, DatabaseError> {
+    ) -> Result<Vec<StalledBatch>, DatabaseError> {
         let (stopped, given_up) = (patience.stopped_for.as_secs_f64(), patience.given_up_after.as_secs_f64());
         self.take_batches(TAKE_STOPPED, &[&stopped, &i64::from(limit), &given_up]).await
     }
@@ -145,7 +145,7 @@ impl Database {
         &self,
         stopped_for: Duration,
         limit: u32,
-    ) -> Result<Vec<StoppedBatch>, DatabaseError> {
+    ) -> Result<Vec<StalledBatch>, DatabaseError> {
         self.take_batches(TAKE_UNFINISHED, &[&stopped_for.as_secs_f64(), &i64::from(limit)]).await
     }
 
@@ -159,7 +159,7 @@ impl Database {
         &self,
         final_for: Duration,
         limit: u32,
-    ) -> Result<Vec<StoppedBatch>, DatabaseError> {
+    ) -> Result<Vec<StalledBatch>, DatabaseError> {
         self.take_batches(TAKE_KEPT, &[&final_for.as_secs_f64(), &i64::from(limit)]).await
     }
 
@@ -176,22 +176,22 @@ impl Database {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn stuck(&self, patience: Patience, limit: u32) -> Result<Stuck, DatabaseError> {
+    pub async fn stuck(&self, patience: StallThresholds, limit: u32) -> Result<StuckBatches, DatabaseError> {
         let (stopped, given_up) = (patience.stopped_for.as_secs_f64(), patience.given_up_after.as_secs_f64());
         let counted = self.read(COUNT_STUCK, &[&stopped, &given_up]).await?;
         let count = counted.first().map_or(Ok(0), |row| count(row, "stuck"))?;
         if count == 0 {
-            return Ok(Stuck { count, oldest: Vec::new() });
+            return Ok(StuckBatches { count, oldest: Vec::new() });
         }
         let rows = self.read(OLDEST_STUCK, &[&stopped, &given_up, &i64::from(limit)]).await?;
-        Ok(Stuck { count, oldest: rows.iter().map(batch).collect::<Result<_, _>>()? })
+        Ok(StuckBatches { count, oldest: rows.iter().map(batch).collect::<Result<_, _>>()? })
     }
 
     async fn take_batches(
         &self,
         sql: &'static str,
         params: Params<'_>,
-    ) -> Result<Vec<StoppedBatch>, DatabaseError> {
+    ) -> Result<Vec<StalledBatch>, DatabaseError> {
         let rows = self.change(sql, params).await?;
         let mut taken = rows.iter().map(batch).collect::<Result<Vec<_>, _>>()?;
         taken.sort_by_key(|batch| (batch.received_at, batch.batch_id));
@@ -199,8 +199,8 @@ impl Database {
     }
 }
 
-pub(crate) fn batch(row: &Row) -> Result<StoppedBatch, DatabaseError> {
-    Ok(StoppedBatch {
+pub(crate) fn batch(row: &Row) -> Result<StalledBatch, DatabaseError> {
+    Ok(StalledBatch {
         batch_id: row.try_get("batch_id")?,
         tenant_id: row.try_get("tenant_id")?,
         trace_id: row.try_get("trace_id")?,

@@ -6,7 +6,7 @@
 
 use allocation_counter::{AllocationInfo, measure};
 use ingestion::product::{CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, PartialPolicy, RowHasher};
-use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
+use ingestion::split::{Format, ITEM_LIMIT, InvalidJson, Piece, Splitter};
 use jiff::tz::TimeZone;
 
 const RULES: ItemRules =
@@ -113,7 +113,7 @@ fn split(format: Format, payload: &str) -> AllocationInfo {
                 Piece::Item { index, offset, bytes } => {
                     let item = RULES.parse(ItemPlace { index, offset }, bytes);
                     let is_json = !matches!(item, Err(error) if error.code == ItemErrorCode::MalformedJson);
-                    return if is_json { Ok(()) } else { Err(NotJson) };
+                    return if is_json { Ok(()) } else { Err(InvalidJson) };
                 }
                 Piece::Broken { index, offset, bytes } => {
                     drop(RULES.broken(ItemPlace { index, offset }, bytes));

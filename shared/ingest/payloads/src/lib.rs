@@ -3,12 +3,12 @@
 
 pub mod retention;
 
-use batch_items::{Accepted, AcceptedError};
+use batch_items::{BatchItemError, BatchItems};
 use failure::{Retry, Retryable};
 use ingestion::Viewer;
 use ingestion::payload::{AcceptedBatch, InvalidMetadata, PayloadMetadata};
 use objects::{Head, ObjectError, Objects};
-use transport::{AnnounceError, PayloadNotice, PayloadsReceived};
+use transport::{AnnounceError, PayloadNotice, PayloadQueue};
 
 /// A payload whose object has the key that its own metadata give.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub enum PayloadError {
     #[error("the object's metadata belong to object {0}")]
     OtherKey(String),
     #[error("cannot read the batch's item")]
-    Accepted(#[from] AcceptedError),
+    Accepted(#[from] BatchItemError),
 }
 
 impl Retryable for PayloadError {
@@ -71,7 +71,7 @@ impl Retryable for NotifyError {
 /// If the object is not there, is not a payload of this bucket, or a store does not respond.
 pub async fn open_accepted(
     objects: &Objects,
-    accepted: &Accepted,
+    accepted: &BatchItems,
     notice: &PayloadNotice,
 ) -> Result<(Payload, Option<AcceptedBatch>), PayloadError> {
     if notice.bucket != objects.bucket() {
@@ -106,7 +106,7 @@ pub async fn open(objects: &Objects, key: &str) -> Result<Payload, PayloadError>
 ///
 /// # Errors
 /// If the URI is not of this bucket, or SQS does not take the message.
-pub async fn notify(objects: &Objects, queue: &PayloadsReceived, uri: &str) -> Result<(), NotifyError> {
+pub async fn notify(objects: &Objects, queue: &PayloadQueue, uri: &str) -> Result<(), NotifyError> {
     let elsewhere = || NotifyError::Elsewhere(ObjectError::Elsewhere { uri: uri.to_owned() });
     let key = objects.key(uri).ok_or_else(elsewhere)?;
     Ok(queue.notify(objects.bucket(), key).await?)

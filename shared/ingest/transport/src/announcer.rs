@@ -7,7 +7,7 @@ use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
 use runtime::{Environment, Sdk};
 
-use crate::{AnnounceError, ChunksReady, Origin, chunk_event};
+use crate::{AnnounceError, ChunkQueue, Origin, chunk_event};
 
 /// Transport of chunks from the chunker to `upsert`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum ChunkTransport {
 #[derive(Debug)]
 pub enum ChunkAnnouncer {
     /// Announces on the queue.
-    Queue(ChunksReady),
+    Queue(ChunkQueue),
     /// Announces in the topic.
     Topic(Box<Producer>),
 }
@@ -75,7 +75,7 @@ impl ChunkAnnouncer {
     #[must_use]
     pub fn new(transport: ChunkTransport, sdk: &Sdk, sqs: aws_sdk_sqs::Client) -> Self {
         match transport {
-            ChunkTransport::Sqs { queue_url } => Self::Queue(ChunksReady::new(sqs, queue_url)),
+            ChunkTransport::Sqs { queue_url } => Self::Queue(ChunkQueue::new(sqs, queue_url)),
             ChunkTransport::Kafka(settings) => {
                 Self::Topic(Box::new(Producer::new(Cluster::new(settings, sdk))))
             }

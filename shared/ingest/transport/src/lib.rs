@@ -11,7 +11,7 @@ pub mod text;
 pub use announcer::{ChunkAnnouncer, ChunkTransport};
 pub use event::{ChunkEvent, Origin, chunk_event, read_chunk_event, record_chunk};
 pub use payload::{
-    PayloadNotice, PayloadsReceived, UnknownNotice, VersionNotice, read_payload_notices, read_version_notices,
+    PayloadNotice, PayloadQueue, UnknownNotice, VersionNotice, read_payload_notices, read_version_notices,
 };
 pub use probe::{QueueAway, probe};
-pub use queue::{AnnounceError, ChunksReady};
+pub use queue::{AnnounceError, ChunkQueue};

@@ -95,12 +95,12 @@ fn notice(record: S3EventRecord) -> Result<VersionNotice, UnknownNotice> {
 
 /// Queue of payloads that were stored.
 #[derive(Clone, Debug)]
-pub struct PayloadsReceived {
+pub struct PayloadQueue {
     client: Client,
     queue_url: String,
 }
 
-impl PayloadsReceived {
+impl PayloadQueue {
     /// Makes the client of a queue, which S3 notifies, too.
     #[must_use]
     pub const fn new(client: Client, queue_url: String) -> Self {

@@ -22,7 +22,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Queue of chunks that are ready to be written.
 #[derive(Clone, Debug)]
-pub struct ChunksReady {
+pub struct ChunkQueue {
     client: Client,
     queue_url: String,
 }
@@ -55,7 +55,7 @@ impl Retryable for AnnounceError {
     }
 }
 
-impl ChunksReady {
+impl ChunkQueue {
     /// Makes the client of a standard SQS queue: message groups make it a fair one.
     #[must_use]
     pub const fn new(client: Client, queue_url: String) -> Self {

@@ -87,7 +87,7 @@ pub enum GrantError {
 
 /// Reason why an item is neither an API key nor a grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum NoKey {
+enum KeyItemError {
     #[error("it is malformed")]
     Form(#[from] Malformed),
     #[error("it has both cnpjs and allCnpjs")]
@@ -97,27 +97,27 @@ enum NoKey {
 }
 
 impl TryFrom<StoredGrant> for DropGrant {
-    type Error = NoKey;
+    type Error = KeyItemError;
 
-    fn try_from(stored: StoredGrant) -> Result<Self, NoKey> {
+    fn try_from(stored: StoredGrant) -> Result<Self, KeyItemError> {
         match (stored.cnpjs, stored.all_cnpjs.unwrap_or_default()) {
-            (Some(_), true) => Err(NoKey::Both),
-            (None, false) => Err(NoKey::Neither),
+            (Some(_), true) => Err(KeyItemError::Both),
+            (None, false) => Err(KeyItemError::Neither),
             (cnpjs, _) => Ok(Self { cnpjs, buckets: stored.buckets }),
         }
     }
 }
 
 impl TryFrom<StoredKey> for KeyItem {
-    type Error = NoKey;
+    type Error = KeyItemError;
 
-    fn try_from(stored: StoredKey) -> Result<Self, NoKey> {
+    fn try_from(stored: StoredKey) -> Result<Self, KeyItemError> {
         let is_about_products = stored.scopes.iter().any(|scope| scope.starts_with("products:"));
         let cnpjs = match (stored.cnpjs, stored.all_cnpjs.unwrap_or_default()) {
-            (Some(_), true) => return Err(NoKey::Both),
+            (Some(_), true) => return Err(KeyItemError::Both),
             (Some(cnpjs), false) => Some(cnpjs),
             (None, true) => None,
-            (None, false) if is_about_products => return Err(NoKey::Neither),
+            (None, false) if is_about_products => return Err(KeyItemError::Neither),
             (None, false) => Some(BTreeSet::new()),
         };
         Ok(Self { tenant_id: stored.tenant_id, scopes: stored.scopes, cnpjs, name: stored.name })
@@ -249,11 +249,11 @@ fn refused(pk: &str, error: &(dyn Error + 'static)) {
     );
 }
 
-fn read_grant(item: serde_json::Value) -> Result<DropGrant, NoKey> {
+fn read_grant(item: serde_json::Value) -> Result<DropGrant, KeyItemError> {
     failure::malformed::from_value::<StoredGrant>(item)?.try_into()
 }
 
-fn read_key(item: serde_json::Value) -> Result<KeyItem, NoKey> {
+fn read_key(item: serde_json::Value) -> Result<KeyItem, KeyItemError> {
     failure::malformed::from_value::<StoredKey>(item)?.try_into()
 }
 
@@ -266,7 +266,7 @@ mod tests {
     const TENANT: &str = "11111111-1111-4111-8111-111111111111";
 
     #[expect(clippy::needless_pass_by_value, reason = "the tests write members where they are used")]
-    fn key(members: Value) -> Result<KeyItem, NoKey> {
+    fn key(members: Value) -> Result<KeyItem, KeyItemError> {
         let mut item = json!({"tenantId": TENANT});
         item.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         read_key(item)
@@ -331,7 +331,7 @@ mod tests {
         for member in ["cnpj", "CNPJs", "allcnpjs", "scope", "ttl"] {
             let item = json!({"scopes": ["products:write"], "allCnpjs": true, member: ["11222333000181"]});
             let refused = key(item).unwrap_err();
-            let NoKey::Form(refused) = refused else { panic!("{refused}") };
+            let KeyItemError::Form(refused) = refused else { panic!("{refused}") };
             assert_eq!(refused.to_string(), format!("/{member}: the member is not known"));
         }
     }

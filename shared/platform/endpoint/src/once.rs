@@ -21,7 +21,7 @@ pub enum Done {
 
 /// Reason why work was not done, or may not have been.
 #[derive(Clone, Debug, PartialEq)]
-pub enum NotDone {
+pub enum WorkFailure {
     /// The work certainly was not done: a retry with the same key does it at once.
     Failed(Problem),
     /// The work may have been done. The record stays as it is until its lease expires.
@@ -29,7 +29,7 @@ pub enum NotDone {
 }
 
 /// Converts a problem that `?` returns: the work was not done.
-impl From<Problem> for NotDone {
+impl From<Problem> for WorkFailure {
     fn from(problem: Problem) -> Self {
         Self::Failed(problem)
     }
@@ -46,7 +46,7 @@ impl From<Problem> for NotDone {
 pub async fn once(
     store: &Store,
     claim: &ClaimRequest<'_>,
-    work: impl AsyncFnOnce(&Execution) -> Result<Done, NotDone>,
+    work: impl AsyncFnOnce(&Execution) -> Result<Done, WorkFailure>,
 ) -> Result<Reply, Problem> {
     let execution = match claimed(store, claim).await? {
         Granted::Execution(execution) => execution,
@@ -55,8 +55,8 @@ pub async fn once(
     let (outcome, answer) = match work(&execution).await {
         Ok(Done::Record(reply)) => (Outcome::Completed(reply.clone()), Ok(reply)),
         Ok(Done::Recorded(reply)) => return Ok(reply),
-        Err(NotDone::Failed(problem)) => (execution.failed(&problem), Err(problem)),
-        Err(NotDone::InDoubt(problem)) => return Err(problem),
+        Err(WorkFailure::Failed(problem)) => (execution.failed(&problem), Err(problem)),
+        Err(WorkFailure::InDoubt(problem)) => return Err(problem),
     };
     let _ = store.end(&execution, &outcome).await;
     answer

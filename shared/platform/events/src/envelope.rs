@@ -6,7 +6,7 @@
 //! [`Event::SCHEMA`].
 
 use failure::{Malformed, Retry, Retryable};
-use idempotency_key::{Fingerprint, IdempotencyKey, KeyForm, NoFingerprint};
+use idempotency_key::{Fingerprint, FingerprintError, IdempotencyKey, KeyForm};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap as _;
@@ -307,8 +307,8 @@ fn fingerprint(event_type: &str, data: &Map<String, Value>) -> Result<Fingerprin
     // The integer's value is left out: it belongs to the event.
     Fingerprint::of(&json!({ "type": event_type, "data": data })).map_err(|error| {
         EventError::Fingerprint(match error {
-            NoFingerprint::IntegerTooLarge(_) => "an integer beyond ±9007199254740991 (2^53-1)",
-            NoFingerprint::NotCanonical(_) => "no canonical form",
+            FingerprintError::IntegerTooLarge(_) => "an integer beyond ±9007199254740991 (2^53-1)",
+            FingerprintError::NotCanonical(_) => "no canonical form",
         })
     })
 }

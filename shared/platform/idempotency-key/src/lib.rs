@@ -4,5 +4,5 @@
 mod fingerprint;
 mod key;
 
-pub use fingerprint::{Fingerprint, NoFingerprint};
+pub use fingerprint::{Fingerprint, FingerprintError};
 pub use key::{ExpiryBounds, ExpiryError, IdempotencyKey, KeyError, KeyForm, MalformedKey};

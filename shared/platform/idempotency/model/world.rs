@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use idempotency::Whereabouts;
+use idempotency::LocationHistory;
 use idempotency::protocol::{Body, Progress, Record, Status, StoredResponse, Token, Transition};
 use jiff::Timestamp;
 
@@ -48,7 +48,7 @@ pub(crate) struct Granted {
     /// Time of the claim, by the clock of the process that claimed.
     pub(crate) claimed_at: Timestamp,
     pub(crate) progress: Progress,
-    pub(crate) whereabouts: Whereabouts,
+    pub(crate) whereabouts: LocationHistory,
 }
 
 /// `done` messages are put at a place, `noted` of them are in the record.

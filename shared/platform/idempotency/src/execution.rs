@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::ClaimRequest;
-use crate::protocol::{Arrival, Place, Progress, Record, Token, Whereabouts};
+use crate::protocol::{Arrival, LocationHistory, Place, Progress, Record, Token};
 
 /// A claim that was won. Its holder is the record's only writer until the lease ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub struct Execution {
     pub progress: Progress,
     /// Place of the progress, and the places where earlier attempts left units behind.
     #[serde(default)]
-    pub whereabouts: Whereabouts,
+    pub whereabouts: LocationHistory,
 }
 
 impl Execution {

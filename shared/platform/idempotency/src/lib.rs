@@ -81,13 +81,13 @@ pub use doubt::{Cause, Doubt, Doubtful};
 pub use error::StoreError;
 pub use execution::{Execution, Outcome};
 pub use idempotency_key::{
-    ExpiryBounds, ExpiryError, Fingerprint, IdempotencyKey, KeyError, KeyForm, MalformedKey, NoFingerprint,
+    ExpiryBounds, ExpiryError, Fingerprint, FingerprintError, IdempotencyKey, KeyError, KeyForm, MalformedKey,
 };
 pub use once::{Delivery, OnceError};
 pub use operation::OperationType;
 pub use prepared::Prepared;
 pub use problems::{from_store, in_progress, whole_seconds};
-pub use protocol::{LeftBehind, Place, Progress, Status, Tally, Whereabouts};
+pub use protocol::{AbandonedProgress, LocationHistory, Place, Progress, Status, Tally};
 pub use reuse::ReuseLimits;
 pub use settings::{expiry_bounds, records, reuse_limits};
 pub use store::{Store, WriteOutcome};

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use api::Problem;
-use broker::{Broker, Deadline, ReadyToPut, Unconfirmed};
+use broker::{Broker, Deadline, EarlierAttempts, ReadyToPut};
 use idempotency::{
-    Execution, LeftBehind, Place, Progress, StoreError, Whereabouts, WriteOutcome, from_store,
+    AbandonedProgress, Execution, LocationHistory, Place, Progress, StoreError, WriteOutcome, from_store,
 };
 use mq::{BrokerError, ContentSeed, MessageId, Outgoing, ProduceCommand, ProduceFailure, Target};
 use orders::from_produce;
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::answer::Produced;
-use crate::end::{Done, NotDone};
+use crate::end::{ChangeFailure, Done};
 use crate::{MqAccess, answer};
 
 /// Interval of checkpoints. Together with the time of a write, there is at least one a second.
@@ -29,7 +29,7 @@ impl MqAccess {
         command: ProduceCommand,
         execution: &mut Execution,
         deadline: Deadline,
-    ) -> Result<Done, NotDone> {
+    ) -> Result<Done, ChangeFailure> {
         let (started, count) = (Instant::now(), command.source.count());
         // Messages that earlier attempts put are not reported as on this target: without a
         // connection it is unknown whether its place is the same.
@@ -63,7 +63,7 @@ impl MqAccess {
         let produced = tokio::select! {
             produced = connected.put(from, &confirmed, deadline) => produced,
             () = self.keep_checkpoints(execution, confirmed.subscribe()) => {
-                return Err(NotDone::taken_over());
+                return Err(ChangeFailure::taken_over());
             }
         };
         match produced {
@@ -84,7 +84,7 @@ impl MqAccess {
         (before, mut execution): (&Execution, Execution),
         count: u64,
         deadline: Deadline,
-    ) -> Result<Execution, NotDone> {
+    ) -> Result<Execution, ChangeFailure> {
         let progress = execution.progress;
         let unconfirmed = unconfirmed(&before.whereabouts, before.progress, progress);
         let Some(unconfirmed) = unconfirmed else { return Ok(execution) };
@@ -92,7 +92,7 @@ impl MqAccess {
         let progress = progress_behind(progress, done, execution.earlier_attempts(), count);
         match self.store.checkpoint(&execution, progress).await {
             Ok(WriteOutcome::Applied) => {}
-            Ok(WriteOutcome::Fenced) => return Err(NotDone::taken_over()),
+            Ok(WriteOutcome::Fenced) => return Err(ChangeFailure::taken_over()),
             // The next attempt finds the messages, too.
             Err(error) => unwritten(&error),
         }
@@ -107,11 +107,11 @@ impl MqAccess {
         target: &Target,
         execution: &Execution,
         cluster: Option<&str>,
-    ) -> Result<Execution, NotDone> {
+    ) -> Result<Execution, ChangeFailure> {
         let place = Place { id: target.place(cluster), name: target.to_string() };
         match self.store.arrive(execution, place).await {
             Ok(Some(arrived)) => Ok(arrived),
-            Ok(None) => Err(NotDone::taken_over()),
+            Ok(None) => Err(ChangeFailure::taken_over()),
             Err(error) => Err(from_store(&error, "cannot record the move to another place").into()),
         }
     }
@@ -138,14 +138,19 @@ impl MqAccess {
 }
 
 /// Returns the end of an execution that did not put all messages.
-fn not_put(broker: &dyn Broker, execution: &Execution, failure: &ProduceFailure, count: u64) -> NotDone {
+fn not_put(
+    broker: &dyn Broker,
+    execution: &Execution,
+    failure: &ProduceFailure,
+    count: u64,
+) -> ChangeFailure {
     let in_doubt = u64::try_from(failure.in_doubt.len()).unwrap_or(u64::MAX);
     let progress = execution.progress.advanced(failure.committed, in_doubt);
     // Messages in doubt of earlier attempts count too.
     let all_in_doubt = progress.in_doubt.min(count.saturating_sub(progress.done));
     let problem = from_produce(failure, all_in_doubt, |id: &MessageId| broker.wire_id(*id));
     let problem = with_elsewhere(problem, &execution.whereabouts.left_behind, count);
-    NotDone::Stopped { problem, progress, in_doubt }
+    ChangeFailure::Stopped { problem, progress, in_doubt }
 }
 
 /// Returns the progress of an attempt that has found the first `done` of `count` messages.
@@ -159,18 +164,22 @@ fn progress_behind(progress: Progress, done: u64, earlier_attempts: u32, count: 
 /// Returns the messages that attempts before an execution may have put at its place, where it
 /// begins with `progress`; `None` if there are none. They were here if the record notes this place,
 /// and none of them may have been at another one: what that one put there may have been moved here.
-fn unconfirmed(whereabouts: &Whereabouts, before: Progress, progress: Progress) -> Option<Unconfirmed> {
+fn unconfirmed(
+    whereabouts: &LocationHistory,
+    before: Progress,
+    progress: Progress,
+) -> Option<EarlierAttempts> {
     let from = progress.done;
     if progress.in_doubt > 0 {
         let is_here = whereabouts.left_behind.is_empty() && progress.repeated == 0;
         let most = if is_here { progress.in_doubt } else { progress.in_doubt.max(progress.repeated) };
-        return Some(Unconfirmed { from, most, is_here });
+        return Some(EarlierAttempts { from, most, is_here });
     }
     // Before the first checkpoint the place of the messages is not noted.
     let is_unnoted = whereabouts.place.is_none() && before.done == 0;
     // An attempt that searched in vain, or did not search, has counted them as repeated.
     let most = before.in_doubt.max(before.repeated);
-    (is_unnoted && most > 0).then_some(Unconfirmed { from, most, is_here: false })
+    (is_unnoted && most > 0).then_some(EarlierAttempts { from, most, is_here: false })
 }
 
 fn unwritten(error: &StoreError) {
@@ -189,7 +198,7 @@ fn seed(execution: &Execution) -> ContentSeed {
 }
 
 /// Adds to a problem the messages that lie at other places, if there are any.
-pub(crate) fn with_elsewhere(problem: Problem, left: &[LeftBehind], count: u64) -> Problem {
+pub(crate) fn with_elsewhere(problem: Problem, left: &[AbandonedProgress], count: u64) -> Problem {
     if left.is_empty() {
         problem
     } else {
@@ -204,34 +213,34 @@ mod model;
 mod tests {
     use super::*;
 
-    fn arrived(whereabouts: &Whereabouts, before: Progress) -> Option<Unconfirmed> {
+    fn arrived(whereabouts: &LocationHistory, before: Progress) -> Option<EarlierAttempts> {
         let place = Place { id: "here".to_owned(), name: "here".to_owned() };
         unconfirmed(whereabouts, before, whereabouts.arrive(before, place).progress)
     }
 
     #[test]
     fn one_message_stands_for_others_only_where_all_attempts_were() {
-        let noted = |place: &str| Whereabouts {
+        let noted = |place: &str| LocationHistory {
             place: Some(Place { id: place.to_owned(), name: place.to_owned() }),
             left_behind: Vec::new(),
         };
         let crashed = |done, repeated| Progress { done, in_doubt: u64::MAX, repeated };
-        let found = |from, is_here| Some(Unconfirmed { from, most: u64::MAX, is_here });
+        let found = |from, is_here| Some(EarlierAttempts { from, most: u64::MAX, is_here });
         assert_eq!(arrived(&noted("here"), crashed(5, 0)), found(5, true));
         assert_eq!(arrived(&noted("there"), crashed(5, 0)), None, "it begins again");
-        assert_eq!(arrived(&Whereabouts::default(), crashed(0, 0)), found(0, false));
+        assert_eq!(arrived(&LocationHistory::default(), crashed(0, 0)), found(0, false));
         // An attempt before the last one was at a place that was left, or is unknown.
-        let left = LeftBehind { name: None, done: 5, in_doubt: 0 };
-        let moved = Whereabouts { left_behind: vec![left], ..noted("here") };
+        let left = AbandonedProgress { name: None, done: 5, in_doubt: 0 };
+        let moved = LocationHistory { left_behind: vec![left], ..noted("here") };
         assert_eq!(arrived(&moved, crashed(5, 0)), found(5, false));
         assert_eq!(arrived(&noted("here"), crashed(5, u64::MAX)), found(5, false));
         let failed = Progress { repeated: u64::MAX, ..Progress::default() };
-        assert_eq!(arrived(&Whereabouts::default(), failed), found(0, false), "without a word since");
+        assert_eq!(arrived(&LocationHistory::default(), failed), found(0, false), "without a word since");
         // Nothing is in doubt.
         let ended = Progress { done: 5, ..Progress::default() };
         assert_eq!(arrived(&noted("here"), ended), None);
-        assert_eq!(arrived(&Whereabouts::default(), Progress::default()), None);
+        assert_eq!(arrived(&LocationHistory::default(), Progress::default()), None);
         let some = Progress { done: 5, in_doubt: 2, repeated: 0 };
-        assert_eq!(arrived(&noted("here"), some), Some(Unconfirmed { from: 5, most: 2, is_here: true }));
+        assert_eq!(arrived(&noted("here"), some), Some(EarlierAttempts { from: 5, most: 2, is_here: true }));
     }
 }

@@ -6,8 +6,8 @@
 //! Each message is a unit of work of its own. A search may find any of the messages that are there,
 //! or none.
 
-use broker::Unconfirmed;
-use idempotency::{Place, Progress, Whereabouts};
+use broker::EarlierAttempts;
+use idempotency::{LocationHistory, Place, Progress};
 use stateright::{Checker as _, Expectation, HasDiscoveries, Model, Property};
 
 use super::{progress_behind, unconfirmed};
@@ -22,7 +22,7 @@ struct Attempt {
     queue: usize,
     /// Progress with which the attempt began to put.
     progress: Progress,
-    whereabouts: Whereabouts,
+    whereabouts: LocationHistory,
     next: u64,
     /// The next message's commit took effect, and the attempt does not know it yet.
     is_committed: bool,
@@ -40,7 +40,7 @@ struct World {
     moves: u8,
     attempts: Vec<Attempt>,
     progress: Progress,
-    whereabouts: Whereabouts,
+    whereabouts: LocationHistory,
     has_failed: bool,
     /// The queue and the label that the response names.
     answered: Option<(usize, u64)>,
@@ -119,18 +119,18 @@ impl World {
 }
 
 impl Course {
-    fn unconfirmed(&self, world: &World, queue: usize) -> Option<Unconfirmed> {
+    fn unconfirmed(&self, world: &World, queue: usize) -> Option<EarlierAttempts> {
         let left = world.left();
         let arrived = world.whereabouts.arrive(left, place(queue)).progress;
         let unconfirmed = unconfirmed(&world.whereabouts, left, arrived)?;
         let is_here = unconfirmed.is_here || self.rule == Rule::AlwaysHere;
-        Some(Unconfirmed { is_here, ..unconfirmed })
+        Some(EarlierAttempts { is_here, ..unconfirmed })
     }
 
     /// Lists the results that a search may have.
     fn findings(&self, world: &World, queue: usize) -> Vec<u64> {
         let from = world.whereabouts.arrive(world.left(), place(queue)).progress.done;
-        let Some(Unconfirmed { most, is_here, .. }) = self.unconfirmed(world, queue) else {
+        let Some(EarlierAttempts { most, is_here, .. }) = self.unconfirmed(world, queue) else {
             return vec![from];
         };
         let end = from.saturating_add(most).min(COUNT);

@@ -11,10 +11,10 @@ use ingestion::product::ItemError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{JoinSet, spawn_blocking};
 
-use crate::content::{Content, Whole};
+use crate::content::{Content, ContentDigest};
 use crate::cutter::{Cut, CutChunk, CutSpec, Cutter, End};
 use crate::report::Report;
-use crate::unusable::Unusable;
+use crate::unusable::PayloadFault;
 
 /// Most chunks that are stored at once, and most bytes of all of them together. One chunk alone may
 /// be larger.
@@ -78,7 +78,7 @@ pub enum Outcome {
     Cut(Cut),
     /// The payload is unusable. `stored` chunks were already uploaded and can be discarded. Of the
     /// items in error until then, the database does not list `errors_omitted`.
-    Unusable { why: Unusable, errors_omitted: u64, stored: u32 },
+    Unusable { why: PayloadFault, errors_omitted: u64, stored: u32 },
 }
 
 /// Reads a payload to its end. Unpacking, cutting and compressing have a thread each, so that they
@@ -136,7 +136,7 @@ async fn deliver<F: ReportFile>(mut parts: Receiver<Vec<u8>>, mut file: F) -> Re
 enum Step {
     /// The content's next bytes.
     Window(Vec<u8>),
-    End(Result<Whole, Unusable>),
+    End(Result<ContentDigest, PayloadFault>),
 }
 
 /// Unpacks frames until they end or the receiver is gone.
@@ -179,7 +179,7 @@ fn cut(
     mut steps: Receiver<Step>,
     found: &Sender<Found>,
     parts: &Sender<Vec<u8>>,
-) -> Option<Result<(Cut, Report), (Unusable, u64)>> {
+) -> Option<Result<(Cut, Report), (PayloadFault, u64)>> {
     let mut cutter = Cutter::new(spec);
     loop {
         let ended = match steps.blocking_recv()? {

@@ -24,7 +24,7 @@ use crate::mqi::{Connection, Refusal};
 use crate::outgoing::selected;
 use crate::pools::Pools;
 use crate::session::{Failure, Session};
-use crate::worker::{NoAnswer, wait_for};
+use crate::worker::{WorkerError, wait_for};
 use route::Route;
 use source::{Plan, Source, Window};
 
@@ -201,7 +201,7 @@ fn work(
 
 impl Moving {
     async fn step<T>(&self, step: impl FnOnce(Answer<T>) -> Step, deadline: Deadline) -> Result<T, Failure> {
-        let Some(open) = &self.open else { return Err(NoAnswer::Gone.into()) };
+        let Some(open) = &self.open else { return Err(WorkerError::Gone.into()) };
         let (answer, answered) = oneshot::channel();
         // If the thread has ended, no answer comes.
         let _ = open.steps.send(step(answer));

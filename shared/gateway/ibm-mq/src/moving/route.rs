@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use libmqm_sys as mqi;
-use mq::{Destination, QueueName, Reach, Stay};
+use mq::{Destination, KeptReason, QueueName, Reach};
 
 use crate::dead_letter::{Origin, origin};
 
@@ -16,14 +16,14 @@ pub(super) struct Route {
     /// Name of the queue manager, or `None` if the user may not inquire it.
     manager: Option<String>,
     /// Queues that accept no messages, with the reason.
-    closed: HashMap<QueueName, Stay>,
+    closed: HashMap<QueueName, KeptReason>,
 }
 
 /// Decision about one message.
 #[derive(Debug)]
 pub(super) struct Decision {
     pub(super) to: Option<QueueName>,
-    pub(super) stays: Option<Stay>,
+    pub(super) stays: Option<KeptReason>,
     /// The dead-letter header, which is removed if the message goes back to its first destination.
     pub(super) without: Option<Origin>,
 }
@@ -44,19 +44,19 @@ impl Route {
 
     fn back(&self, origin: Option<Origin>) -> Decision {
         let Some(origin) = origin else {
-            return Decision { to: None, stays: Some(Stay::NoOrigin), without: None };
+            return Decision { to: None, stays: Some(KeptReason::NoOrigin), without: None };
         };
         let Ok(to) = QueueName::try_from(origin.queue.clone()) else {
-            return Decision { to: None, stays: Some(Stay::NoOrigin), without: None };
+            return Decision { to: None, stays: Some(KeptReason::NoOrigin), without: None };
         };
         let is_elsewhere = !origin.queue_manager.is_empty()
             && self.manager.as_ref().is_none_or(|name| *name != origin.queue_manager);
         let stays = if to == self.from {
-            Some(Stay::SameQueue)
+            Some(KeptReason::SameQueue)
         } else if is_elsewhere {
-            Some(Stay::Unroutable)
+            Some(KeptReason::Unroutable)
         } else if !self.reach.contains(&to) {
-            Some(Stay::NotAllowed)
+            Some(KeptReason::NotAllowed)
         } else {
             self.closed.get(&to).copied()
         };
@@ -64,7 +64,7 @@ impl Route {
     }
 
     /// Stops putting messages on this queue.
-    pub(super) fn close(&mut self, to: QueueName, why: Stay) {
+    pub(super) fn close(&mut self, to: QueueName, why: KeptReason) {
         self.closed.insert(to, why);
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use libmqm_sys::{self as mqi, MQLONG};
-use mq::{Considered, MoveReport, QueueName, Stay};
+use mq::{KeptReason, MoveOutcome, MoveReport, QueueName};
 
 use super::route::{Decision, Route};
 use crate::dead_letter::{Origin, deaths};
@@ -85,7 +85,7 @@ struct Seen {
 /// Result of putting a message on a queue.
 enum Given {
     Taken,
-    Stays(Stay),
+    Stays(KeptReason),
 }
 
 impl<'c> Source<'c> {
@@ -216,10 +216,10 @@ impl<'c> Source<'c> {
     /// Puts a message on its destination, and gets it from this queue.
     fn give(&mut self, seen: &Seen, decision: &Decision) -> Result<Given, Refusal> {
         let Decision { to: Some(to), stays: None, without } = decision else {
-            return Ok(Given::Stays(decision.stays.unwrap_or(Stay::NoOrigin)));
+            return Ok(Given::Stays(decision.stays.unwrap_or(KeptReason::NoOrigin)));
         };
         if seen.of > crate::MOST_HELD {
-            return Ok(Given::Stays(Stay::TooLarge));
+            return Ok(Given::Stays(KeptReason::TooLarge));
         }
         if let Err(refusal) = self.target(to) {
             return self.refused(to, refusal);
@@ -310,19 +310,19 @@ impl<'c> Source<'c> {
         }
         let Reason { code, name, kind, .. } = Reason::of(refusal.reason);
         let why = match kind {
-            Kind::TooLarge => return Ok(Given::Stays(Stay::TooLarge)),
-            Kind::UnknownQueue => Stay::Unroutable,
-            _ => Stay::Refused,
+            Kind::TooLarge => return Ok(Given::Stays(KeptReason::TooLarge)),
+            Kind::UnknownQueue => KeptReason::Unroutable,
+            _ => KeptReason::Refused,
         };
         self.route.close(to.clone(), why);
         self.report.warnings.push(format!("nothing more was put on {to} ({code}, {name})"));
         Ok(Given::Stays(why))
     }
 
-    fn keep(&mut self, considered: Considered, why: Stay) {
+    fn keep(&mut self, considered: MoveOutcome, why: KeptReason) {
         self.report.stayed += 1;
         if self.report.stayed <= MoveReport::MOST_STAYING {
-            self.report.messages.push(Considered { stays: Some(why), ..considered });
+            self.report.messages.push(MoveOutcome { stays: Some(why), ..considered });
         }
         if self.route.is_closed() {
             self.end(self.left > 0 || self.has_more);
@@ -336,9 +336,9 @@ impl Drop for Source<'_> {
     }
 }
 
-fn considered(seen: &Seen, decision: &Decision, buffer: &[u8]) -> Considered {
+fn considered(seen: &Seen, decision: &Decision, buffer: &[u8]) -> MoveOutcome {
     let deaths = deaths(&seen.md, buffer.get(..seen.length).unwrap_or_default());
-    Considered {
+    MoveOutcome {
         msg_id: (seen.md.MsgId != [0; 24]).then(|| seen.md.MsgId.to_vec()),
         to: decision.to.clone(),
         stays: None,

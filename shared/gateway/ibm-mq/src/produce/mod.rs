@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use broker::{Latencies, Pacer, ReadyToPut, Unconfirmed};
+use broker::{EarlierAttempts, Latencies, Pacer, ReadyToPut};
 use clock::Deadline;
 use libmqm_sys::MQLONG;
 use mq::{Access, BrokerError, Outgoing, ProduceFailure, ProduceReport, QueueName, Transaction};
@@ -83,8 +83,8 @@ impl ReadyToPut for Connected<'_> {
     }
 
     /// If the user may not browse, or the queue is elsewhere, only the known messages count.
-    async fn find(&mut self, unconfirmed: Unconfirmed, deadline: Deadline) -> u64 {
-        let Unconfirmed { from, most, is_here } = unconfirmed;
+    async fn find(&mut self, unconfirmed: EarlierAttempts, deadline: Deadline) -> u64 {
+        let EarlierAttempts { from, most, is_here } = unconfirmed;
         let Ok(putting) = &self.opened else { return from };
         let until = deadline.min(TO_FIND.min(deadline.remaining() / 4));
         let end = from.saturating_add(most).min(self.outgoing.count());

@@ -1,8 +1,8 @@
 //! Messages that are moved are at exactly one queue at any time.
 
 use mq::{
-    Ack, AckMode, Base64Bytes, BrokerError, Destination, MaxMoves, MoveCommand, MoveFailure, MoveReport,
-    Reach, Stay,
+    Ack, AckMode, Base64Bytes, BrokerError, Destination, KeptReason, MaxMoves, MoveCommand, MoveFailure,
+    MoveReport, Reach,
 };
 
 use broker::Broker as _;
@@ -32,7 +32,7 @@ async fn moved(client: &Client, from: &str, command: &MoveCommand) -> Result<(u6
     }
 }
 
-fn stays(report: &MoveReport) -> Vec<Option<Stay>> {
+fn stays(report: &MoveReport) -> Vec<Option<KeptReason>> {
     report.messages.iter().map(|message| message.stays).collect()
 }
 
@@ -80,7 +80,7 @@ async fn what_its_new_queue_refuses_was_never_taken() {
     // The queue holds three messages of 1 KiB.
     let (count, report) = moved(&client, "DEV.QUEUE.1", &to("DEV.SMALL")).await.unwrap();
     assert_eq!((count, report.stayed, report.truncated), (3, 2, true), "{report:?}");
-    let refused = [None, Some(Stay::TooLarge), None, None, Some(Stay::Refused)];
+    let refused = [None, Some(KeptReason::TooLarge), None, None, Some(KeptReason::Refused)];
     assert_eq!(stays(&report), refused);
     assert!(report.warnings.iter().any(|warning| warning.contains("MQRC_Q_FULL")), "{report:?}");
     assert_eq!(bodies(&client.take("DEV.SMALL", 9).await), ["0", "2", "3"]);
@@ -128,7 +128,7 @@ async fn a_look_moves_nothing() {
     let origin = MoveCommand { to: Destination::Origin, ..to("DEV.QUEUE.2") };
     let report =
         client.broker.preview_move(&client.access, &name, &origin, &reach, deadline()).await.unwrap();
-    assert_eq!(stays(&report), [Some(Stay::NoOrigin); 3]);
+    assert_eq!(stays(&report), [Some(KeptReason::NoOrigin); 3]);
     // The same id twice, and an empty queue.
     let ids = Some(vec![Base64Bytes(vec![9; 24]); 2]);
     let command = MoveCommand { msg_ids: ids, ..to("DEV.QUEUE.2") };

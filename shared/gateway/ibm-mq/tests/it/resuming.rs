@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mq::{Ack, AckMode, ProduceCommand, ProduceReport};
 
-use broker::{Broker as _, Deadline, Unconfirmed};
+use broker::{Broker as _, Deadline, EarlierAttempts};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -12,12 +12,16 @@ use crate::support::{Client, QueueManager, deadline, generated, in_transactions_
 
 const QUEUE: &str = "DEV.QUEUE.1";
 /// After an attempt without a report, on the same queue.
-const ANY: Unconfirmed = Unconfirmed { from: 0, most: u64::MAX, is_here: true };
+const ANY: EarlierAttempts = EarlierAttempts { from: 0, most: u64::MAX, is_here: true };
 /// After an attempt without a report, on an unknown queue.
-const ANYWHERE: Unconfirmed = Unconfirmed { is_here: false, ..ANY };
+const ANYWHERE: EarlierAttempts = EarlierAttempts { is_here: false, ..ANY };
 
 /// Number of messages that a successor finds, and its report of the messages that it then puts.
-async fn resume(client: &Client, command: &ProduceCommand, unconfirmed: Unconfirmed) -> (u64, ProduceReport) {
+async fn resume(
+    client: &Client,
+    command: &ProduceCommand,
+    unconfirmed: EarlierAttempts,
+) -> (u64, ProduceReport) {
     let outgoing = outgoing(command, "key").after(1);
     let to = queue(QUEUE);
     let mut ready = client.broker.connect_to_put(&client.access, &to, &outgoing, deadline()).await.unwrap();
@@ -39,7 +43,7 @@ async fn what_an_earlier_attempt_committed_is_not_put_again() {
         let to = queue(QUEUE);
         let mut ready =
             client.broker.connect_to_put(&client.access, &to, &outgoing, deadline()).await.unwrap();
-        let unconfirmed = Unconfirmed { from, most, is_here: true };
+        let unconfirmed = EarlierAttempts { from, most, is_here: true };
         assert_eq!(ready.find(unconfirmed, deadline()).await, expected, "{unconfirmed:?}");
     }
     let (found, report) = resume(&client, &command, ANY).await;

@@ -13,7 +13,9 @@ use broker::{Deadline, Put, Relocation};
 use lapin::options::{BasicAckOptions, BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::ShortString;
 use lapin::{Channel, Confirmation, PublisherConfirm};
-use mq::{Access, BrokerError, Destination, MoveCommand, MoveFailure, MoveReport, QueueName, Reach, Stay};
+use mq::{
+    Access, BrokerError, Destination, KeptReason, MoveCommand, MoveFailure, MoveReport, QueueName, Reach,
+};
 
 use crate::errors::{During, Failure};
 use crate::pools::ConnectionPools;
@@ -109,8 +111,8 @@ pub(crate) async fn preview(
             source.arrives(parcel.to, parcel.past);
             source.hold(parcel.tag, parcel.considered);
         } else {
-            source.route.close(parcel.to, Stay::Unroutable);
-            source.keep(parcel.tag, parcel.considered, Stay::Unroutable, deadline).await;
+            source.route.close(parcel.to, KeptReason::Unroutable);
+            source.keep(parcel.tag, parcel.considered, KeptReason::Unroutable, deadline).await;
         }
     }
     let mut report = source.finish(0, deadline).await;
@@ -206,7 +208,7 @@ impl Moving {
                 Err(self.in_doubt("were put, and some of them returned", &detail))
             }
             Ok(_) if is_returned => {
-                self.stay_all(Stay::Unroutable, deadline).await;
+                self.stay_all(KeptReason::Unroutable, deadline).await;
                 Ok(())
             }
             Ok(confirmed) => {
@@ -243,7 +245,7 @@ impl Moving {
             return Err(MoveFailure { error, in_doubt: 0 });
         }
         for Parcel { tag, considered, .. } in std::mem::take(&mut self.window) {
-            self.source.keep(tag, considered, Stay::Refused, deadline).await;
+            self.source.keep(tag, considered, KeptReason::Refused, deadline).await;
         }
         self.puts = open_puts(&self.source.session, deadline).await.map_err(|failure| {
             let error = failure.into_error(During::Connection);
@@ -262,8 +264,8 @@ impl Moving {
                 self.window.push(parcel);
             } else {
                 *refused.entry(parcel.to.clone()).or_default() += 1;
-                self.source.route.close(parcel.to.clone(), Stay::Refused);
-                self.source.keep(parcel.tag, parcel.considered, Stay::Refused, deadline).await;
+                self.source.route.close(parcel.to.clone(), KeptReason::Refused);
+                self.source.keep(parcel.tag, parcel.considered, KeptReason::Refused, deadline).await;
             }
         }
         for (queue, count) in refused {
@@ -277,7 +279,7 @@ impl Moving {
         }
     }
 
-    async fn stay_all(&mut self, why: Stay, deadline: Deadline) {
+    async fn stay_all(&mut self, why: KeptReason, deadline: Deadline) {
         for Parcel { tag, to, considered, .. } in std::mem::take(&mut self.window) {
             self.source.route.close(to, why);
             self.source.keep(tag, considered, why, deadline).await;

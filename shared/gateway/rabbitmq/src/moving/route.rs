@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use mq::{Destination, QueueName, Reach, Stay};
+use mq::{Destination, KeptReason, QueueName, Reach};
 
 use crate::content_header;
 
@@ -23,14 +23,14 @@ pub(super) struct Route {
     to: Destination,
     reach: Reach,
     /// Queues that accept no message, with the reason.
-    closed: HashMap<QueueName, Stay>,
+    closed: HashMap<QueueName, KeptReason>,
 }
 
 /// Decision about one message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Decision {
     pub(super) to: Option<QueueName>,
-    pub(super) stays: Option<Stay>,
+    pub(super) stays: Option<KeptReason>,
 }
 
 impl Route {
@@ -39,7 +39,7 @@ impl Route {
     }
 
     /// Stops sending messages to `queue`.
-    pub(super) fn close(&mut self, queue: QueueName, why: Stay) {
+    pub(super) fn close(&mut self, queue: QueueName, why: KeptReason) {
         self.closed.insert(queue, why);
     }
 
@@ -55,14 +55,14 @@ impl Route {
             Destination::Origin => headers.and_then(origin),
         };
         let stays = match &to {
-            _ if headers.is_some_and(has_moved_properties) => Some(Stay::NotReproducible),
+            _ if headers.is_some_and(has_moved_properties) => Some(KeptReason::NotReproducible),
             _ if headers.is_some_and(|headers| COPIES.iter().any(|name| headers.contains_key(name))) => {
-                Some(Stay::WouldBeCopied)
+                Some(KeptReason::WouldBeCopied)
             }
-            None => Some(Stay::NoOrigin),
-            Some(queue) if *queue == self.from => Some(Stay::SameQueue),
+            None => Some(KeptReason::NoOrigin),
+            Some(queue) if *queue == self.from => Some(KeptReason::SameQueue),
             Some(queue) if self.to == Destination::Origin && !self.reach.contains(queue) => {
-                Some(Stay::NotAllowed)
+                Some(KeptReason::NotAllowed)
             }
             Some(queue) => self.closed.get(queue).copied(),
         };
@@ -162,7 +162,7 @@ mod tests {
         Route::new(queue("DLQ"), Destination::Queue(queue("ORDERS")), Reach::default())
     }
 
-    fn stays(route: &Route, properties: &BasicProperties) -> Option<Stay> {
+    fn stays(route: &Route, properties: &BasicProperties) -> Option<KeptReason> {
         route.decide(properties).stays
     }
 
@@ -183,9 +183,9 @@ mod tests {
     fn nothing_goes_where_it_came_from_or_where_its_caller_may_not() {
         let origin = Route::new(queue("DLQ"), Destination::Origin, Reach::default());
         let died_in = |name| with(&[("x-first-death-queue", long(name))]);
-        assert_eq!(stays(&origin, &died_in("DLQ")), Some(Stay::SameQueue));
-        assert_eq!(stays(&origin, &died_in("ORDERS")), Some(Stay::NotAllowed));
-        assert_eq!(stays(&origin, &BasicProperties::default()), Some(Stay::NoOrigin));
+        assert_eq!(stays(&origin, &died_in("DLQ")), Some(KeptReason::SameQueue));
+        assert_eq!(stays(&origin, &died_in("ORDERS")), Some(KeptReason::NotAllowed));
+        assert_eq!(stays(&origin, &BasicProperties::default()), Some(KeptReason::NoOrigin));
         // The request names this queue itself, so it was authorized before.
         assert_eq!(stays(&to_queue(), &died_in("DLQ")), None);
     }
@@ -193,17 +193,17 @@ mod tests {
     #[test]
     fn what_could_not_be_put_unchanged_or_would_be_put_twice_stays() {
         let copies = AMQPValue::FieldArray(FieldArray::from(vec![long("OTHER")]));
-        assert_eq!(stays(&to_queue(), &with(&[("CC", copies)])), Some(Stay::WouldBeCopied));
+        assert_eq!(stays(&to_queue(), &with(&[("CC", copies)])), Some(KeptReason::WouldBeCopied));
         let moved = with(&[("\0integrahub:message_id", AMQPValue::ByteArray(vec![0xff].into()))]);
-        assert_eq!(stays(&to_queue(), &moved), Some(Stay::NotReproducible));
+        assert_eq!(stays(&to_queue(), &moved), Some(KeptReason::NotReproducible));
     }
 
     #[test]
     fn a_queue_that_took_no_message_is_not_tried_again() {
         let mut route = to_queue();
-        route.close(queue("ORDERS"), Stay::Refused);
+        route.close(queue("ORDERS"), KeptReason::Refused);
         assert!(route.is_closed());
-        assert_eq!(stays(&route, &BasicProperties::default()), Some(Stay::Refused));
+        assert_eq!(stays(&route, &BasicProperties::default()), Some(KeptReason::Refused));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use broker::Broker as _;
 use lapin::options::{BasicGetOptions, BasicRejectOptions, QueueDeclareOptions};
 use lapin::types::AMQPValue;
 use lapin::{BasicProperties, types::FieldTable};
-use mq::{AckMode, Destination, HeaderValue, MaxMoves, MoveCommand, MoveReport, ReceivedMessage, Stay};
+use mq::{AckMode, Destination, HeaderValue, KeptReason, MaxMoves, MoveCommand, MoveReport, ReceivedMessage};
 
 use crate::raw::{self, HEADERS, MESSAGE_ID, long_string, short_string};
 use crate::reach::everywhere;
@@ -65,7 +65,7 @@ fn expect_both(messages: &[ReceivedMessage], from: &Bench) {
     }
 }
 
-fn outcomes(report: &MoveReport) -> Vec<(Option<&[u8]>, Option<Stay>)> {
+fn outcomes(report: &MoveReport) -> Vec<(Option<&[u8]>, Option<KeptReason>)> {
     report.messages.iter().map(|message| (message.msg_id.as_deref(), message.stays)).collect()
 }
 
@@ -98,7 +98,7 @@ async fn a_message_of_long_headers_is_left_by_a_move_and_the_others_go() {
         let rabbit = rabbit();
         let max = MaxMoves::try_from(10).unwrap();
         let command = MoveCommand { to: Destination::Origin, max, msg_ids: None };
-        let expected = [(None, None), (Some(&b"odd"[..]), Some(Stay::NotReproducible))];
+        let expected = [(None, None), (Some(&b"odd"[..]), Some(KeptReason::NotReproducible))];
         if kind == "classic" || is_at_least(4, 3).await {
             let report =
                 rabbit.preview_move(&access(), &dead.queue, &command, &everywhere(), soon()).await.unwrap();

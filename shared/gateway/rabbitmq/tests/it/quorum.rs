@@ -13,7 +13,7 @@ use futures_util::stream;
 use lapin::BasicProperties;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::AMQPValue;
-use mq::{AckMode, BrokerError, Destination, MaxMoves, MoveCommand, QueueName, Stay};
+use mq::{AckMode, BrokerError, Destination, KeptReason, MaxMoves, MoveCommand, QueueName};
 use rabbitmq::{RabbitMq, Settings};
 
 use crate::reach::everywhere;
@@ -295,7 +295,10 @@ async fn what_exceeds_the_memory_bound_costs_no_message() {
             assert_eq!(bench.ready(60).await, 60, "{time} {mode:?}");
         }
         let report = rabbit.preview_move(&access(), &bench.queue, &to, &everywhere(), soon()).await.unwrap();
-        assert!(report.messages.iter().any(|message| message.stays == Some(Stay::TooLarge)), "{report:?}");
+        assert!(
+            report.messages.iter().any(|message| message.stays == Some(KeptReason::TooLarge)),
+            "{report:?}"
+        );
         assert_eq!(bench.ready(60).await, 60, "{time} preview");
     }
     assert_eq!(found(&bench.queue).await.into_iter().collect::<BTreeSet<_>>().len(), 60);

@@ -10,7 +10,8 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable};
 use mq::{
-    BrokerError, Destination, Exchange, MaxMoves, MoveCommand, Outgoing, ProduceFailure, RoutingKey, Stay,
+    BrokerError, Destination, Exchange, KeptReason, MaxMoves, MoveCommand, Outgoing, ProduceFailure,
+    RoutingKey,
 };
 
 use crate::reach::everywhere;
@@ -209,7 +210,8 @@ async fn a_move_says_what_a_refusal_may_have_left() {
         }
         let left = moving.left_somewhere();
         let report = moving.finish(soon()).await;
-        let refused = report.messages.iter().filter(|message| message.stays == Some(Stay::Refused)).count();
+        let refused =
+            report.messages.iter().filter(|message| message.stays == Some(KeptReason::Refused)).count();
         assert_eq!((moved, refused), (ROOM, 3), "{report:?}");
         let dead_letters = topology.dead.ready(if overflow == "reject-publish" { 0 } else { 3 }).await;
         assert_eq!(u64::from(dead_letters), left, "{overflow}: {report:?}");

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use catalog::{Database, Patience};
+use catalog::{Database, StallThresholds};
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Generation, Plan};
 use uuid::Uuid;
@@ -9,8 +9,10 @@ use crate::support::{Load, TestDatabase, database_test};
 
 const HOUR: u64 = 3600;
 /// Stopped for half an hour, given up after a day.
-const PATIENCE: Patience =
-    Patience { stopped_for: Duration::from_secs(HOUR / 2), given_up_after: Duration::from_secs(24 * HOUR) };
+const PATIENCE: StallThresholds = StallThresholds {
+    stopped_for: Duration::from_secs(HOUR / 2),
+    given_up_after: Duration::from_secs(24 * HOUR),
+};
 
 const NONE: [Uuid; 0] = [];
 

@@ -11,5 +11,5 @@ mod status;
 
 pub use counters::{Changes, ChunkResult, ChunkTally, Counters, Unbalanced};
 pub use deactivation::{Deactivation, DeactivationGuard, DeactivationReport, SkipReason};
-pub use replay::{NotReplayable, Replay, ReplayScope, ReplayWork, ReplayedBatch};
+pub use replay::{Replay, ReplayRefusal, ReplayScope, ReplayWork, ReplayedBatch};
 pub use status::{BatchEvent, BatchStatus, ChunkCounts, ChunkEvent, ChunkStatus, IllegalTransition};

@@ -53,7 +53,7 @@ pub struct ReplayedBatch {
 /// Reason why a batch is not replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
-pub enum NotReplayable {
+pub enum ReplayRefusal {
     #[error("the batch is still under way: it is {0}; wait until its status is final")]
     UnderWay(BatchStatus),
     #[error("nothing was uploaded yet")]
@@ -81,31 +81,31 @@ impl Replay {
     ///
     /// # Errors
     /// If the batch is not final, or there is nothing to do for it.
-    pub const fn work(self, batch: &ReplayedBatch) -> Result<ReplayWork, NotReplayable> {
+    pub const fn work(self, batch: &ReplayedBatch) -> Result<ReplayWork, ReplayRefusal> {
         match batch.status {
             BatchStatus::Completed | BatchStatus::PartialFail | BatchStatus::Failed => {}
-            BatchStatus::AwaitingUpload => return Err(NotReplayable::NotUploaded),
-            BatchStatus::Expired => return Err(NotReplayable::Expired),
+            BatchStatus::AwaitingUpload => return Err(ReplayRefusal::NotUploaded),
+            BatchStatus::Expired => return Err(ReplayRefusal::Expired),
             status @ (BatchStatus::Received | BatchStatus::Chunking | BatchStatus::Processing) => {
-                return Err(NotReplayable::UnderWay(status));
+                return Err(ReplayRefusal::UnderWay(status));
             }
         }
         if batch.is_too_old {
-            return Err(NotReplayable::TooOld);
+            return Err(ReplayRefusal::TooOld);
         }
         if !batch.is_sealed {
             return Ok(ReplayWork::Cut);
         }
         if batch.chunks.total() == 0 {
-            return Err(NotReplayable::NoChunks);
+            return Err(ReplayRefusal::NoChunks);
         }
         let is_held = matches!(batch.deactivation, Deactivation::Held { .. });
         match self.scope {
             ReplayScope::All => Ok(ReplayWork::Chunks(ReplayScope::All)),
             ReplayScope::Failed if batch.chunks.failed > 0 => Ok(ReplayWork::Chunks(ReplayScope::Failed)),
             ReplayScope::Failed if is_held && self.confirm_deactivation => Ok(ReplayWork::Deactivation),
-            ReplayScope::Failed if is_held => Err(NotReplayable::OnlyHeld),
-            ReplayScope::Failed => Err(NotReplayable::NothingFailed),
+            ReplayScope::Failed if is_held => Err(ReplayRefusal::OnlyHeld),
+            ReplayScope::Failed => Err(ReplayRefusal::NothingFailed),
         }
     }
 }
@@ -140,9 +140,9 @@ mod tests {
         for status in BatchStatus::ALL {
             let batch = batch(status, 1, 1, Deactivation::NotApplicable);
             let expected = match status {
-                AwaitingUpload => Some(NotReplayable::NotUploaded),
-                Expired => Some(NotReplayable::Expired),
-                Received | Chunking | Processing => Some(NotReplayable::UnderWay(status)),
+                AwaitingUpload => Some(ReplayRefusal::NotUploaded),
+                Expired => Some(ReplayRefusal::Expired),
+                Received | Chunking | Processing => Some(ReplayRefusal::UnderWay(status)),
                 Completed | PartialFail | Failed => None,
             };
             assert_eq!(replay(ReplayScope::All, true).work(&batch).err(), expected, "{status}");
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn each_scope_has_its_work_or_says_why_not() {
-        use NotReplayable::*;
+        use ReplayRefusal::*;
         use ReplayScope::{All, Failed};
         let held = Deactivation::Held { would_deactivate: 9, deactivated: 0 };
         let done = Deactivation::Done { deactivated: 1, left_out: None };
@@ -191,7 +191,7 @@ mod tests {
         {
             let batch =
                 ReplayedBatch { is_sealed, is_too_old: true, ..batch(BatchStatus::PartialFail, 1, 1, held) };
-            assert_eq!(replay(scope, true).work(&batch), Err(NotReplayable::TooOld));
+            assert_eq!(replay(scope, true).work(&batch), Err(ReplayRefusal::TooOld));
         }
     }
 

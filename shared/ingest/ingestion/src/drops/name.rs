@@ -40,7 +40,7 @@ pub struct DropName {
 
 /// Reason why a key does not name a catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotADrop {
+pub enum DropNameError {
     /// The key is a folder's marker, another marker, a file that is not finished, or not among the
     /// dropped objects at all.
     Ignored,
@@ -67,19 +67,19 @@ impl DropName {
     ///
     /// # Errors
     /// If the object is ignored, or its key cannot be read.
-    pub fn read(key: &str) -> Result<Self, NotADrop> {
-        let path = key.strip_prefix(PREFIX).ok_or(NotADrop::Ignored)?;
+    pub fn read(key: &str) -> Result<Self, DropNameError> {
+        let path = key.strip_prefix(PREFIX).ok_or(DropNameError::Ignored)?;
         let is_folder = path.is_empty() || path.ends_with('/');
         if is_folder || path.split('/').any(is_hidden) || is_unfinished(path) {
-            return Err(NotADrop::Ignored);
+            return Err(DropNameError::Ignored);
         }
         if key.contains(char::is_control) {
-            return Err(NotADrop::Unknown(UnknownKey::Control));
+            return Err(DropNameError::Unknown(UnknownKey::Control));
         }
         if encoded_key(key).len() > MAX_ENCODED {
-            return Err(NotADrop::Unknown(UnknownKey::Length));
+            return Err(DropNameError::Unknown(UnknownKey::Length));
         }
-        Self::of(path).map_err(NotADrop::Unknown)
+        Self::of(path).map_err(DropNameError::Unknown)
     }
 
     fn of(path: &str) -> Result<Self, UnknownKey> {
@@ -96,7 +96,7 @@ impl DropName {
 /// catalogue's: an export failed, and its owner waits for a result.
 #[must_use]
 pub fn is_left_alone(key: &str, length: u64) -> bool {
-    DropName::read(key) == Err(NotADrop::Ignored) || (length == 0 && media_type(key).is_err())
+    DropName::read(key) == Err(DropNameError::Ignored) || (length == 0 && media_type(key).is_err())
 }
 
 /// Returns the tenant under whose prefix a key is, whatever the rest of the key is; `None` if it is
@@ -156,7 +156,7 @@ mod tests {
 
     const TENANT: &str = "11111111-1111-4111-8111-111111111111";
 
-    fn read(rest: &str) -> Result<DropName, NotADrop> {
+    fn read(rest: &str) -> Result<DropName, DropNameError> {
         DropName::read(&format!("drop/{TENANT}/{rest}"))
     }
 
@@ -220,10 +220,10 @@ mod tests {
             "full/job_$folder$",
             "full/a.json._COPYING_",
         ] {
-            assert_eq!(read(rest), Err(NotADrop::Ignored), "{rest}");
+            assert_eq!(read(rest), Err(DropNameError::Ignored), "{rest}");
         }
         for key in ["drop/", "incoming/a.json", "drop-results/a.json.json", "Drop/a.json"] {
-            assert_eq!(DropName::read(key), Err(NotADrop::Ignored), "{key}");
+            assert_eq!(DropName::read(key), Err(DropNameError::Ignored), "{key}");
         }
     }
 
@@ -248,7 +248,7 @@ mod tests {
             (format!("drop/{TENANT}/full/a.gz"), UnknownKey::Ending),
             (format!("drop/{TENANT}/full/{}.json", "é".repeat(160)), UnknownKey::Length),
         ] {
-            assert_eq!(DropName::read(&key), Err(NotADrop::Unknown(why)), "{key}");
+            assert_eq!(DropName::read(&key), Err(DropNameError::Unknown(why)), "{key}");
         }
         assert!(read(&format!("full/{}.json", "é".repeat(150))).is_ok());
     }

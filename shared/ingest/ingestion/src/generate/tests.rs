@@ -10,7 +10,7 @@ use crate::product::{
     BatchStamp, CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, PartialPolicy, ProductKey, RowHash,
     known_members,
 };
-use crate::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
+use crate::split::{Format, ITEM_LIMIT, InvalidJson, Piece, Splitter};
 
 type Loaded = (BTreeMap<ProductKey, RowHash>, Vec<ItemErrorCode>, u32);
 
@@ -35,7 +35,7 @@ fn load(payload: &[u8], format: Format, cnpjs: CnpjAccess) -> Loaded {
         };
         match parsed {
             Ok((product, index)) => chunks.extend(planner.push(product, index)),
-            Err(error) if error.code == ItemErrorCode::MalformedJson => return Err(NotJson),
+            Err(error) if error.code == ItemErrorCode::MalformedJson => return Err(InvalidJson),
             Err(error) => errors.push(error.code),
         }
         Ok(())

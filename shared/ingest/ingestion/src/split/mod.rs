@@ -11,13 +11,13 @@
 //! to the limit. So the limit bounds the memory, whatever the payload holds.
 //!
 //! ```
-//! use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
+//! use ingestion::split::{Format, ITEM_LIMIT, InvalidJson, Piece, Splitter};
 //!
 //! let mut splitter = Splitter::new(Format::Array, ITEM_LIMIT);
 //! let mut items = Vec::new();
 //! let mut collect = |piece: Piece<'_>| {
 //!     if let Piece::Item { bytes, .. } = piece {
-//!         let item: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| NotJson)?;
+//!         let item: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| InvalidJson)?;
 //!         items.push(item["PRODUCTID"].to_string());
 //!     }
 //!     Ok(())
@@ -81,9 +81,9 @@ pub enum Piece<'a> {
 /// Receiver of the pieces of a payload. It refuses a [`Piece::Item`] that is not JSON. Then the
 /// splitter passes on the items that it can separate in its bytes, and the rest as
 /// [`Piece::Broken`]. The result for any other piece is ignored.
-pub trait Sink: FnMut(Piece<'_>) -> Result<(), NotJson> {}
+pub trait Sink: FnMut(Piece<'_>) -> Result<(), InvalidJson> {}
 
-impl<F: FnMut(Piece<'_>) -> Result<(), NotJson>> Sink for F {}
+impl<F: FnMut(Piece<'_>) -> Result<(), InvalidJson>> Sink for F {}
 
 /// True if a text begins as an object does in JSON: with a member, or with its end.
 #[must_use]
@@ -94,7 +94,7 @@ pub fn begins_an_object(text: &[u8]) -> bool {
 
 /// Error of an item that is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotJson;
+pub struct InvalidJson;
 
 /// Reason why no further item can be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

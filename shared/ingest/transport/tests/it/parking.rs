@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use transport::{AnnounceError, ChunksReady};
+use transport::{AnnounceError, ChunkQueue};
 
 use crate::queue::Queue;
 
 /// The entry that is sent for a value.
 async fn entry(value: Option<&[u8]>, pause: Duration) -> Value {
     let queue = Queue::answering(vec![json!({"Successful": [], "Failed": []})]).await;
-    let chunks = ChunksReady::new(queue.client.clone(), queue.url.clone());
+    let chunks = ChunkQueue::new(queue.client.clone(), queue.url.clone());
     let attributes = [("kafka_record", "chunks.ready-0@16"), ("reason", "line\nbreak"), ("empty", "\n")];
     chunks.park(value, &attributes, pause).await.unwrap();
     let [call] = &queue.calls().await[..] else { panic!() };
@@ -56,7 +56,7 @@ async fn any_other_value_is_made_sendable() {
 #[tokio::test]
 async fn a_queue_that_does_not_take_the_record_is_an_error() {
     let queue = Queue::answering(Vec::new()).await;
-    let chunks = ChunksReady::new(queue.client.clone(), queue.url.clone());
+    let chunks = ChunkQueue::new(queue.client.clone(), queue.url.clone());
     let parked = chunks.park(Some(b"poison"), &[], Duration::ZERO).await;
     assert!(matches!(parked, Err(AnnounceError::Queue(_))), "{parked:?}");
 }

@@ -6,23 +6,23 @@ use std::time::Duration;
 use ingestion::chunk::{ChunkReady, Generation};
 use serde_json::{Value, json};
 use test_support::sqs::Call;
-use transport::{AnnounceError, ChunksReady, Origin, read_chunk_event};
+use transport::{AnnounceError, ChunkQueue, Origin, read_chunk_event};
 use uuid::Uuid;
 
 use crate::queue::Queue;
 
 /// Answers one call by each list, which names the entries that it rejects.
-async fn server(refused: &[&[&str]]) -> (ChunksReady, Queue) {
+async fn server(refused: &[&[&str]]) -> (ChunkQueue, Queue) {
     let failed = |id: &&str| json!({"Id": id, "SenderFault": false, "Code": "InternalError"});
     let answer = |refused: &&[&str]| {
         let failed: Vec<_> = refused.iter().map(failed).collect();
         json!({"Successful": [], "Failed": failed})
     };
     let queue = Queue::answering(refused.iter().map(answer).collect()).await;
-    (ChunksReady::new(queue.client.clone(), queue.url.clone()), queue)
+    (ChunkQueue::new(queue.client.clone(), queue.url.clone()), queue)
 }
 
-async fn announce(queue: &ChunksReady, count: u32) -> Result<(), AnnounceError> {
+async fn announce(queue: &ChunkQueue, count: u32) -> Result<(), AnnounceError> {
     let origin = Origin {
         tenant_id: Uuid::from_u128(1),
         idempotency_key: "5c1e0a56-4a58-4aaf-9359-83ec8f663f10".to_owned(),

@@ -1,12 +1,12 @@
 use serde_json::{Value, json};
-use transport::{AnnounceError, PayloadNotice, PayloadsReceived, read_payload_notices};
+use transport::{AnnounceError, PayloadNotice, PayloadQueue, read_payload_notices};
 
 use crate::queue::Queue;
 
 #[tokio::test]
 async fn a_notification_is_one_message_in_the_form_of_s3() {
     let queue = Queue::answering(vec![json!({"MessageId": "1"})]).await;
-    let payloads = PayloadsReceived::new(queue.client.clone(), queue.url.clone());
+    let payloads = PayloadQueue::new(queue.client.clone(), queue.url.clone());
     payloads.notify("payloads", "incoming/2026/11/21/a b").await.unwrap();
     let [call] = &queue.calls().await[..] else { panic!() };
     assert_eq!(
@@ -22,8 +22,7 @@ async fn a_notification_is_one_message_in_the_form_of_s3() {
 #[tokio::test]
 async fn a_queue_that_does_not_take_the_message_is_an_error() {
     let queue = Queue::answering(Vec::new()).await;
-    let notified =
-        PayloadsReceived::new(queue.client.clone(), queue.url.clone()).notify("payloads", "a").await;
+    let notified = PayloadQueue::new(queue.client.clone(), queue.url.clone()).notify("payloads", "a").await;
     assert!(matches!(notified, Err(AnnounceError::Queue(_))), "{notified:?}");
     assert_eq!(queue.calls().await.len(), 3);
 }

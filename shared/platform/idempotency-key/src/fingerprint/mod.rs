@@ -18,7 +18,7 @@ pub struct Fingerprint(String);
 
 /// Reason why a body has no fingerprint.
 #[derive(Debug, thiserror::Error)]
-pub enum NoFingerprint {
+pub enum FingerprintError {
     /// The body has an integer beyond ±(2^53-1). Beyond that, different integers have one canonical
     /// form, since its numbers are doubles.
     #[error("the integer {0} is beyond ±9007199254740991 (2^53-1)")]
@@ -34,8 +34,8 @@ impl Fingerprint {
     /// has to refuse both before.
     ///
     /// # Errors
-    /// [`NoFingerprint::IntegerTooLarge`] for an integer beyond ±(2^53-1).
-    pub fn of(body: &Value) -> Result<Self, NoFingerprint> {
+    /// [`FingerprintError::IntegerTooLarge`] for an integer beyond ±(2^53-1).
+    pub fn of(body: &Value) -> Result<Self, FingerprintError> {
         canonical(body).map(|canonical| Self(hex::encode(Sha256::digest(canonical))))
     }
 
@@ -53,17 +53,19 @@ impl fmt::Display for Fingerprint {
 }
 
 /// Writes the canonical form (RFC 8785), in UTF-8.
-fn canonical(body: &Value) -> Result<Vec<u8>, NoFingerprint> {
+fn canonical(body: &Value) -> Result<Vec<u8>, FingerprintError> {
     refuse_large_integers(body)?;
-    serde_json_canonicalizer::to_vec(body).map_err(NoFingerprint::NotCanonical)
+    serde_json_canonicalizer::to_vec(body).map_err(FingerprintError::NotCanonical)
 }
 
-fn refuse_large_integers(value: &Value) -> Result<(), NoFingerprint> {
+fn refuse_large_integers(value: &Value) -> Result<(), FingerprintError> {
     match value {
         Value::Number(number) => {
             let integer = number.as_i64().map(i64::unsigned_abs).or_else(|| number.as_u64());
             match integer {
-                Some(integer) if integer > MAX_INTEGER => Err(NoFingerprint::IntegerTooLarge(number.clone())),
+                Some(integer) if integer > MAX_INTEGER => {
+                    Err(FingerprintError::IntegerTooLarge(number.clone()))
+                }
                 _ => Ok(()),
             }
         }

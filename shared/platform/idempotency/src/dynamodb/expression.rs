@@ -7,7 +7,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
 
 use super::{Detail, iso, number, text, ttl};
-use crate::protocol::{Body, LeftBehind, Progress, Status, StoredResponse, Token, Transition, Whereabouts};
+use crate::protocol::{
+    AbandonedProgress, Body, LocationHistory, Progress, Status, StoredResponse, Token, Transition,
+};
 
 /// An update with its condition.
 #[derive(Debug, Default)]
@@ -184,7 +186,7 @@ fn set_progress(to: &mut Expression, progress: Progress) {
     to.set("possibleDuplicates", number(progress.repeated));
 }
 
-fn set_whereabouts(to: &mut Expression, Whereabouts { place, left_behind }: &Whereabouts) {
+fn set_whereabouts(to: &mut Expression, LocationHistory { place, left_behind }: &LocationHistory) {
     match place {
         Some(place) => {
             to.set("placeId", text(&place.id));
@@ -198,7 +200,7 @@ fn set_whereabouts(to: &mut Expression, Whereabouts { place, left_behind }: &Whe
     if left_behind.is_empty() {
         return to.remove("leftBehind");
     }
-    let entry = |LeftBehind { name, done, in_doubt }: &LeftBehind| {
+    let entry = |AbandonedProgress { name, done, in_doubt }: &AbandonedProgress| {
         let name = name.as_ref().map(|name| ("name".to_owned(), text(name)));
         let counts = [("done".to_owned(), number(done)), ("inDoubt".to_owned(), number(in_doubt))];
         AttributeValue::M(counts.into_iter().chain(name).collect())

@@ -8,7 +8,9 @@ use serde::Deserialize;
 
 use super::Item;
 use crate::error::StoreError;
-use crate::protocol::{Body, LeftBehind, Place, Progress, Record, Status, StoredResponse, Whereabouts};
+use crate::protocol::{
+    AbandonedProgress, Body, LocationHistory, Place, Progress, Record, Status, StoredResponse,
+};
 
 /// Scalars of a record as they stand in the table.
 #[derive(Debug, Deserialize)]
@@ -32,7 +34,7 @@ struct Stored {
     place_id: Option<String>,
     place_name: Option<String>,
     #[serde(default)]
-    left_behind: Vec<LeftBehind>,
+    left_behind: Vec<AbandonedProgress>,
     http_status: Option<u16>,
     response_headers: Option<BTreeMap<String, String>>,
     response_digest: Option<String>,
@@ -70,7 +72,7 @@ pub(crate) fn record(mut item: Item) -> Result<Record, StoreError> {
             in_doubt: stored.in_doubt,
             repeated: stored.possible_duplicates,
         },
-        whereabouts: Whereabouts {
+        whereabouts: LocationHistory {
             place: stored.place_id.map(|id| Place { id, name: stored.place_name.unwrap_or_default() }),
             left_behind: stored.left_behind,
         },

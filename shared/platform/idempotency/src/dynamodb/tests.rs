@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
-use crate::protocol::{Body, LeftBehind, Place, Progress, Status, StoredResponse, Token, Whereabouts};
+use crate::protocol::{
+    AbandonedProgress, Body, LocationHistory, Place, Progress, Status, StoredResponse, Token,
+};
 
 fn at() -> impl Strategy<Value = Timestamp> {
     (0..200i64).prop_map(|second| Timestamp::from_second(1_800_000_000 + second).unwrap())
@@ -56,12 +58,12 @@ fn failed_with() -> impl Strategy<Value = Progress> {
     prop_oneof![3 => progress(), 1 => nothing]
 }
 
-fn whereabouts() -> impl Strategy<Value = Whereabouts> {
+fn whereabouts() -> impl Strategy<Value = LocationHistory> {
     let place = ("[ab]", "[ab]").prop_map(|(id, name)| Place { id, name });
     let left = (prop::option::of("[ab]"), 0..5u64, prop_oneof![0..5u64, Just(u64::MAX)])
-        .prop_map(|(name, done, in_doubt)| LeftBehind { name, done, in_doubt });
+        .prop_map(|(name, done, in_doubt)| AbandonedProgress { name, done, in_doubt });
     (prop::option::weighted(0.8, place), prop::collection::vec(left, 0..3))
-        .prop_map(|(place, left_behind)| Whereabouts { place, left_behind })
+        .prop_map(|(place, left_behind)| LocationHistory { place, left_behind })
 }
 
 fn response() -> impl Strategy<Value = StoredResponse> {

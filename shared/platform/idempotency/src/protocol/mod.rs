@@ -12,7 +12,7 @@ mod record;
 mod transition;
 
 pub use decision::{Decision, decide};
-pub use place::{Arrival, LeftBehind, Place, Whereabouts};
+pub use place::{AbandonedProgress, Arrival, LocationHistory, Place};
 pub use progress::{Progress, Tally};
 pub use record::{Body, Record, Status, StoredResponse};
 pub(crate) use transition::lease_end;

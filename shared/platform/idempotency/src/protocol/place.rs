@@ -21,7 +21,7 @@ pub struct Place {
 /// Units that an attempt left at a place that is not the present one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LeftBehind {
+pub struct AbandonedProgress {
     /// Name of the place. `None` if it was not noted, or for several places.
     pub name: Option<String>,
     /// Number of units done at the place.
@@ -33,12 +33,12 @@ pub struct LeftBehind {
 /// Place of a record's progress, and the units that lie elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Whereabouts {
+pub struct LocationHistory {
     /// Place of the units that the progress counts as done or in doubt; `None` until an attempt
     /// noted it.
     pub place: Option<Place>,
     /// Units left at other places, the oldest first, one entry for each name.
-    pub left_behind: Vec<LeftBehind>,
+    pub left_behind: Vec<AbandonedProgress>,
 }
 
 /// Start of an attempt at its place.
@@ -48,13 +48,13 @@ pub struct Arrival {
     /// place.
     pub progress: Progress,
     /// Places that the record names from then on.
-    pub whereabouts: Whereabouts,
+    pub whereabouts: LocationHistory,
     /// True if the attempt begins again at another place. The record must have it before any unit
     /// is done there, or a crash would make the next attempt believe the old place.
     pub has_moved: bool,
 }
 
-impl Whereabouts {
+impl LocationHistory {
     /// Decides where an attempt begins. It continues where the last one was, with the progress that
     /// was made there. At any other place it begins again: units that were done or in doubt
     /// elsewhere are left behind there, and counted as units that may be done twice.
@@ -91,18 +91,18 @@ impl Whereabouts {
     /// Returns all units that attempts did until now, with `progress` at the last place: the view
     /// of an attempt that is at none of these places, or has not arrived at any.
     #[must_use]
-    pub fn left_by(&self, progress: Progress) -> Vec<LeftBehind> {
+    pub fn left_by(&self, progress: Progress) -> Vec<AbandonedProgress> {
         let mut left_behind = self.left_behind.clone();
         let Progress { done, in_doubt, .. } = progress;
         if done > 0 || in_doubt > 0 {
             let name = self.place.as_ref().map(|place| place.name.clone());
-            leave(&mut left_behind, LeftBehind { name, done, in_doubt });
+            leave(&mut left_behind, AbandonedProgress { name, done, in_doubt });
         }
         left_behind
     }
 }
 
-fn leave(left_behind: &mut Vec<LeftBehind>, left: LeftBehind) {
+fn leave(left_behind: &mut Vec<AbandonedProgress>, left: AbandonedProgress) {
     let is_full = left_behind.len() >= MAX_LEFT;
     let known = left_behind.iter().position(|known| known.name == left.name);
     let index = known.or_else(|| is_full.then(|| left_behind.len().saturating_sub(1)));
@@ -126,12 +126,12 @@ mod tests {
         Place { id: id.to_owned(), name: format!("/:{id}") }
     }
 
-    fn at(id: &str) -> Whereabouts {
-        Whereabouts { place: Some(place(id)), left_behind: Vec::new() }
+    fn at(id: &str) -> LocationHistory {
+        LocationHistory { place: Some(place(id)), left_behind: Vec::new() }
     }
 
-    fn left(id: &str, done: u64, in_doubt: u64) -> LeftBehind {
-        LeftBehind { name: Some(format!("/:{id}")), done, in_doubt }
+    fn left(id: &str, done: u64, in_doubt: u64) -> AbandonedProgress {
+        AbandonedProgress { name: Some(format!("/:{id}")), done, in_doubt }
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_first_attempt_begins_anywhere() {
-        for whereabouts in [Whereabouts::default(), at("a")] {
+        for whereabouts in [LocationHistory::default(), at("a")] {
             let first = whereabouts.arrive(Progress::default(), place("b"));
             assert_eq!((first.whereabouts, first.has_moved), (at("b"), false));
         }
@@ -163,10 +163,10 @@ mod tests {
 
     #[test]
     fn progress_at_a_place_that_nobody_noted_is_not_continued() {
-        let unknown = Whereabouts::default();
+        let unknown = LocationHistory::default();
         let moved = unknown.arrive(Progress { done: 5, in_doubt: u64::MAX, repeated: 0 }, place("a"));
         assert_eq!(moved.progress, Progress { done: 0, in_doubt: 0, repeated: u64::MAX / 2 + 5 });
-        let lost = LeftBehind { name: None, done: 5, in_doubt: u64::MAX };
+        let lost = AbandonedProgress { name: None, done: 5, in_doubt: u64::MAX };
         assert_eq!(moved.whereabouts.left_behind, [lost]);
         let doubt = Progress { done: 0, in_doubt: u64::MAX, repeated: 0 };
         let again = unknown.arrive(doubt, place("a"));
@@ -176,7 +176,7 @@ mod tests {
 
     /// Returns the units that a later attempt reports which reaches no place, after one that failed
     /// with this progress.
-    fn told_after(failed: &Arrival, progress: Progress) -> Vec<LeftBehind> {
+    fn told_after(failed: &Arrival, progress: Progress) -> Vec<AbandonedProgress> {
         let noted = failed.whereabouts.after(progress);
         noted.left_by(Progress { in_doubt: u64::MAX, ..progress })
     }
@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn a_crash_before_the_first_checkpoint_is_not_told_of_the_place_of_a_later_attempt() {
         let crashed = Progress { done: 0, in_doubt: u64::MAX, repeated: 0 };
-        let moved = Whereabouts::default().arrive(crashed, place("b"));
-        let unknown = LeftBehind { name: None, done: 0, in_doubt: u64::MAX };
+        let moved = LocationHistory::default().arrive(crashed, place("b"));
+        let unknown = AbandonedProgress { name: None, done: 0, in_doubt: u64::MAX };
         assert_eq!(told_after(&moved, moved.progress), [unknown], "nothing was put at b");
         let further = moved.progress.advanced(2, 1);
         assert_eq!(told_after(&moved, further), [left("b", 2, u64::MAX)]);
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_move_after_which_nothing_was_done_leaves_nothing_at_its_place() {
         let moved = at("a").arrive(Progress { done: 5, in_doubt: 1, repeated: 0 }, place("b"));
-        let unknown = LeftBehind { name: None, done: 0, in_doubt: u64::MAX };
+        let unknown = AbandonedProgress { name: None, done: 0, in_doubt: u64::MAX };
         assert_eq!(told_after(&moved, moved.progress), [left("a", 5, 1), unknown]);
         // If it crashed instead, the record names the place, and the units done there are unknown.
         let crashed = moved.whereabouts.left_by(Progress { in_doubt: u64::MAX, ..moved.progress });

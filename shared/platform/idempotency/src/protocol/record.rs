@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::place::Whereabouts;
+use super::place::LocationHistory;
 use super::progress::Progress;
 
 /// Status of an execution. Expired is computed, not stored.
@@ -95,7 +95,7 @@ pub struct Record {
     /// Units of the work that are known to be done, and those that may be.
     pub progress: Progress,
     /// Place of the progress, and the places where earlier attempts left units behind.
-    pub whereabouts: Whereabouts,
+    pub whereabouts: LocationHistory,
     /// Response, there while the record is prepared or completed.
     pub response: Option<StoredResponse>,
 }

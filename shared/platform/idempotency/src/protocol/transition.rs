@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::place::Whereabouts;
+use super::place::LocationHistory;
 use super::progress::Progress;
 use super::record::{Record, Status, StoredResponse};
 use crate::execution::Execution;
@@ -37,19 +37,25 @@ pub enum Transition {
         now: Timestamp,
         retention: Duration,
         progress: Progress,
-        whereabouts: Whereabouts,
+        whereabouts: LocationHistory,
     },
     /// Notes progress, while in progress; never backwards, except at another place than the
     /// record's.
-    Checkpoint { token: Token, progress: Progress, whereabouts: Whereabouts, now: Timestamp },
+    Checkpoint { token: Token, progress: Progress, whereabouts: LocationHistory, now: Timestamp },
     /// Stores the response before the side effect is made final, while in progress.
     Prepare { token: Token, response: StoredResponse, now: Timestamp },
     /// Ends the execution with a response; without one, that of a prepared record stays. The
     /// retention counts from then on.
     Complete { token: Token, response: Option<StoredResponse>, now: Timestamp, retention: Duration },
     /// Ends the execution so that a retry runs again; a response that was prepared is dropped.
-    /// Notes the place only if units are done or in doubt there: see [`Whereabouts::after`].
-    Fail { token: Token, progress: Progress, whereabouts: Whereabouts, now: Timestamp, retention: Duration },
+    /// Notes the place only if units are done or in doubt there: see [`LocationHistory::after`].
+    Fail {
+        token: Token,
+        progress: Progress,
+        whereabouts: LocationHistory,
+        now: Timestamp,
+        retention: Duration,
+    },
 }
 
 impl Transition {
@@ -196,7 +202,7 @@ fn claimed(request_hash: &str, owner: &str, now: Timestamp, retention: Duration)
         updated_at: now,
         expires_at: kept_until(now, retention),
         progress: Progress::default(),
-        whereabouts: Whereabouts::default(),
+        whereabouts: LocationHistory::default(),
         response: None,
     }
 }

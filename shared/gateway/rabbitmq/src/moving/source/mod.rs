@@ -10,7 +10,7 @@ use lapin::BasicProperties;
 use lapin::message::Delivery;
 use lapin::options::BasicGetOptions;
 use lapin::types::AMQPValue;
-use mq::{BrokerError, Considered, MoveCommand, MoveReport, QueueName, Reach, Stay, Warnings};
+use mq::{BrokerError, KeptReason, MoveCommand, MoveOutcome, MoveReport, QueueName, Reach, Warnings};
 
 use super::losses::{Losses, Past};
 use super::route::{self, Route};
@@ -37,7 +37,7 @@ pub(super) struct Parcel {
     pub(super) to: QueueName,
     pub(super) properties: BasicProperties,
     pub(super) body: Vec<u8>,
-    pub(super) considered: Considered,
+    pub(super) considered: MoveOutcome,
     pub(super) past: Past,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Source {
     /// Maximum bytes of messages in a window.
     most_held: usize,
     /// Outcomes of the messages, with the tags of their deliveries.
-    considered: Vec<(u64, Considered)>,
+    considered: Vec<(u64, MoveOutcome)>,
     examined: u64,
     is_over: bool,
     is_truncated: bool,
@@ -224,7 +224,7 @@ impl Source {
         }
         let decision = self.route.decide(&delivery.properties);
         let past = decision.to.as_ref().map(|to| Past::of(&delivery, to)).unwrap_or_default();
-        let considered = Considered {
+        let considered = MoveOutcome {
             msg_id,
             to: decision.to.clone(),
             stays: None,
@@ -233,7 +233,7 @@ impl Source {
         };
         if is_hollow {
             self.end(self.left > 0 || self.has_more);
-            self.keep(tag, Considered { to: None, ..considered }, Stay::TooLarge, deadline).await;
+            self.keep(tag, MoveOutcome { to: None, ..considered }, KeptReason::TooLarge, deadline).await;
             return None;
         }
         let properties = route::as_put(delivery.properties);
@@ -244,12 +244,12 @@ impl Source {
         };
         match (decision.to, decision.stays) {
             (Some(_), None) if does_not_fit() => {
-                self.keep(tag, considered, Stay::NotReproducible, deadline).await;
+                self.keep(tag, considered, KeptReason::NotReproducible, deadline).await;
                 None
             }
             (Some(to), None) => Some(Parcel { tag, to, properties, body: delivery.data, considered, past }),
             (_, stays) => {
-                self.keep(tag, considered, stays.unwrap_or(Stay::NoOrigin), deadline).await;
+                self.keep(tag, considered, stays.unwrap_or(KeptReason::NoOrigin), deadline).await;
                 None
             }
         }
@@ -264,10 +264,16 @@ impl Source {
 
     /// Leaves a message on its queue. If returning it counts towards a limit, no further message is
     /// examined, so a call returns at most one message.
-    pub(super) async fn keep(&mut self, tag: u64, considered: Considered, why: Stay, deadline: Deadline) {
+    pub(super) async fn keep(
+        &mut self,
+        tag: u64,
+        considered: MoveOutcome,
+        why: KeptReason,
+        deadline: Deadline,
+    ) {
         self.stayed += 1;
         if self.stayed <= MoveReport::MOST_STAYING {
-            self.hold(tag, Considered { stays: Some(why), ..considered });
+            self.hold(tag, MoveOutcome { stays: Some(why), ..considered });
         } else {
             self.held += 1;
         }
@@ -282,7 +288,7 @@ impl Source {
     }
 
     /// Records a message that returns to its queue at the end.
-    pub(super) fn hold(&mut self, tag: u64, considered: Considered) {
+    pub(super) fn hold(&mut self, tag: u64, considered: MoveOutcome) {
         self.held += 1;
         self.considered.push((tag, considered));
     }
@@ -293,7 +299,7 @@ impl Source {
     }
 
     /// Records a message that was moved.
-    pub(super) fn moved(&mut self, tag: u64, considered: Considered) {
+    pub(super) fn moved(&mut self, tag: u64, considered: MoveOutcome) {
         self.counts.remove(&tag);
         self.considered.push((tag, considered));
     }

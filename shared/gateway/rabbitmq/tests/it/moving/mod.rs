@@ -8,7 +8,7 @@ use broker::Broker as _;
 use lapin::BasicProperties;
 use lapin::options::{BasicGetOptions, BasicRejectOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, DecimalValue, FieldArray, FieldTable};
-use mq::{Base64Bytes, BrokerError, Destination, MaxMoves, MoveCommand, MoveReport, QueueName, Stay};
+use mq::{Base64Bytes, BrokerError, Destination, KeptReason, MaxMoves, MoveCommand, MoveReport, QueueName};
 use rabbitmq::RabbitMq;
 
 use crate::reach::everywhere;
@@ -39,7 +39,7 @@ async fn relocate(rabbit: &RabbitMq, from: &Bench, command: &MoveCommand) -> (u6
     (moved, moving.finish(soon()).await)
 }
 
-fn why(report: &MoveReport) -> Vec<Option<Stay>> {
+fn why(report: &MoveReport) -> Vec<Option<KeptReason>> {
     report.messages.iter().map(|message| message.stays).collect()
 }
 
@@ -171,7 +171,7 @@ async fn a_message_goes_back_to_where_it_died_first() {
     let origin = command(Destination::Origin, 10);
     let (moved, report) = relocate(&rabbit, &dead, &origin).await;
     assert_eq!((moved, report.remaining), (2, Some(1)));
-    assert_eq!(why(&report), [None, None, Some(Stay::NoOrigin)]);
+    assert_eq!(why(&report), [None, None, Some(KeptReason::NoOrigin)]);
     assert_eq!(report.messages.iter().map(|message| message.deaths).collect::<Vec<_>>(), [1, 1, 0]);
     let back = orders.get().await.unwrap();
     // The broker removes the expiration when it dead-letters a message, and records the queue and
@@ -242,7 +242,7 @@ async fn a_queue_that_counts_what_returns_gets_one_message_back_at_most() {
     let rabbit = rabbit();
     let (moved, report) = relocate(&rabbit, &from, &command(Destination::Origin, 10)).await;
     assert_eq!((moved, report.examined, report.truncated), (0, 1, true));
-    assert_eq!(why(&report), [Some(Stay::NoOrigin)]);
+    assert_eq!(why(&report), [Some(KeptReason::NoOrigin)]);
     assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
     let ids = Some(vec![Base64Bytes(b"id".to_vec())]);
     let selecting = MoveCommand { msg_ids: ids, ..command(to(&into), 10) };
@@ -308,7 +308,7 @@ async fn a_preview_says_what_would_be_moved_and_moves_nothing() {
     gone.clean().await;
     let origin = command(Destination::Origin, 10);
     let report = rabbit().preview_move(&access(), &dead.queue, &origin, &everywhere(), soon()).await.unwrap();
-    assert_eq!(why(&report), [None, Some(Stay::Unroutable)]);
+    assert_eq!(why(&report), [None, Some(KeptReason::Unroutable)]);
     let counts: Vec<_> = report.by_destination().into_iter().collect();
     assert_eq!((counts, report.remaining), (vec![(&orders.queue, 1)], Some(2)));
     assert_eq!(report.warnings.len(), 1);

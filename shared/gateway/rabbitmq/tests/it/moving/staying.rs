@@ -5,7 +5,7 @@ use broker::Broker as _;
 use lapin::BasicProperties;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldArray, FieldTable};
-use mq::{BrokerError, Destination, Reach, Stay};
+use mq::{BrokerError, Destination, KeptReason, Reach};
 use rabbitmq::{RabbitMq, Settings};
 
 use super::{command, dead_lettering_to, reject_all, relocate, to, why};
@@ -33,8 +33,11 @@ async fn what_cannot_be_put_again_as_it_is_stays() {
     let is_twice = !is_at_least(4, 0).await;
     let stayed = if is_twice { 3 } else { 2 };
     assert_eq!((moved, report.stayed, report.remaining), (4 - stayed, stayed, Some(stayed)), "{report:?}");
-    let twice = is_twice.then_some(Stay::NotReproducible);
-    assert_eq!(why(&report), [Some(Stay::NotReproducible), twice, Some(Stay::WouldBeCopied), None]);
+    let twice = is_twice.then_some(KeptReason::NotReproducible);
+    assert_eq!(
+        why(&report),
+        [Some(KeptReason::NotReproducible), twice, Some(KeptReason::WouldBeCopied), None]
+    );
     assert_eq!(report.messages[0].msg_id.as_deref(), Some(&[0xff][..]));
     let two = "two headers of one name";
     assert_eq!(into.bodies().await, if is_twice { vec!["plain"] } else { vec![two, "plain"] });
@@ -66,7 +69,7 @@ async fn what_a_queue_refuses_or_none_takes_stays() {
     let rabbit = rabbit();
     let (moved, report) = relocate(&rabbit, &from, &command(to(&full), 10)).await;
     assert!(report.stayed > 0 && moved + report.stayed <= 5, "{report:?}");
-    assert!(why(&report).contains(&Some(Stay::Refused)));
+    assert!(why(&report).contains(&Some(KeptReason::Refused)));
     let there = u64::from(full.count().await);
     assert_eq!((moved, u64::from(from.ready(5 - full.count().await).await)), (there, 5 - there));
 
@@ -84,7 +87,7 @@ async fn what_a_queue_refuses_or_none_takes_stays() {
     assert_eq!(dead.ready(1).await, 1);
     gone.clean().await;
     let (moved, report) = relocate(&rabbit, &dead, &command(Destination::Origin, 10)).await;
-    assert_eq!((moved, why(&report)), (0, vec![Some(Stay::Unroutable)]));
+    assert_eq!((moved, why(&report)), (0, vec![Some(KeptReason::Unroutable)]));
     assert_eq!(dead.ready(1).await, 1);
     for bench in [from, full, dead] {
         bench.clean().await;
@@ -197,7 +200,7 @@ async fn a_message_that_is_larger_than_a_move_may_hold_stays_and_ends_it() {
     let rabbit = RabbitMq::with_settings(Settings { most_held: 8 * MEBIBYTE, ..Settings::default() });
     let (moved, report) = relocate(&rabbit, &from, &command(to(&into), 10)).await;
     assert_eq!((moved, report.truncated), (2, true));
-    assert_eq!(why(&report), [None, None, Some(Stay::TooLarge)]);
+    assert_eq!(why(&report), [None, None, Some(KeptReason::TooLarge)]);
     assert_eq!((into.ready(2).await, from.ready(2).await), (2, 2));
     from.clean().await;
     into.clean().await;
@@ -216,7 +219,7 @@ async fn no_message_goes_where_its_caller_may_not() {
     let mut moving = rabbit.connect_to_move(&access(), &dead.queue, &origin, &none, soon()).await.unwrap();
     let put = moving.put(10, soon()).await.unwrap();
     assert_eq!((put.count, put.is_last), (0, true));
-    assert_eq!(why(&moving.finish(soon()).await), [Some(Stay::NotAllowed)]);
+    assert_eq!(why(&moving.finish(soon()).await), [Some(KeptReason::NotAllowed)]);
     assert_eq!((dead.ready(1).await, orders.count().await), (1, 0));
     dead.clean().await;
     orders.clean().await;

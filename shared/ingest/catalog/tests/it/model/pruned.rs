@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use catalog::{ChunkingOutcome, Database, ReplayOutcome, ReplayRequest, WriteOutcome};
 use ingestion::Viewer;
-use ingestion::batch::{NotReplayable, Replay, ReplayScope};
+use ingestion::batch::{Replay, ReplayRefusal, ReplayScope};
 use ingestion::chunk::Plan;
 use ingestion::product::{BatchStamp, Version};
 use proptest::prelude::*;
@@ -105,7 +105,7 @@ impl World<'_> {
                 let refused = matches!(
                     outcome,
                     ReplayOutcome::Unknown
-                        | ReplayOutcome::NotReplayable(NotReplayable::TooOld | NotReplayable::UnderWay(_))
+                        | ReplayOutcome::Refused(ReplayRefusal::TooOld | ReplayRefusal::UnderWay(_))
                 );
                 assert!(refused, "{outcome:?}");
             }

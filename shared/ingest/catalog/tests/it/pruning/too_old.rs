@@ -1,7 +1,7 @@
 //! What happens to chunks, payloads, full loads and replays from before the history begins.
 
 use catalog::{ChunkingOutcome, PayloadFailure, ReplayOutcome, SealOutcome, WriteOutcome};
-use ingestion::batch::{BatchStatus, Changes, NotReplayable, SkipReason};
+use ingestion::batch::{BatchStatus, Changes, ReplayRefusal, SkipReason};
 use ingestion::chunk::{Generation, Plan};
 
 use super::{changes, dated, replay, shown, titles};
@@ -32,7 +32,7 @@ fn chunks_that_are_too_old_are_not_written_and_their_batch_ends() {
         assert_eq!(batch.error.unwrap().code, PayloadFailure::TOO_OLD);
         assert_eq!(batch.deactivation.reason, Some(SkipReason::TooLate));
         assert_eq!(batch.items_parsed, batch.items_processed + batch.items_failed);
-        assert_eq!(replay(&database, &load).await, ReplayOutcome::NotReplayable(NotReplayable::TooOld));
+        assert_eq!(replay(&database, &load).await, ReplayOutcome::Refused(ReplayRefusal::TooOld));
         assert_eq!(database.write_chunk(pending).await.unwrap(), WriteOutcome::TooOld);
     });
 }
@@ -109,7 +109,7 @@ fn a_payload_that_is_too_old_fails_and_says_so() {
         let unheard = Load::delta(7);
         database.fail_payload(&unheard.batch, &failure(PayloadFailure::GIVEN_UP), 0).await.unwrap();
         assert_eq!(code(&unheard).await.as_deref(), Some("TOO_OLD"));
-        assert_eq!(replay(&database, &unheard).await, ReplayOutcome::NotReplayable(NotReplayable::TooOld));
+        assert_eq!(replay(&database, &unheard).await, ReplayOutcome::Refused(ReplayRefusal::TooOld));
     });
 }
 

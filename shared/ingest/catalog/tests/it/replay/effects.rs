@@ -2,7 +2,7 @@
 
 use catalog::ChunkingOutcome;
 use ingestion::Viewer;
-use ingestion::batch::{BatchStatus, NotReplayable, ReplayScope};
+use ingestion::batch::{BatchStatus, ReplayRefusal, ReplayScope};
 use ingestion::chunk::Plan;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn a_held_deactivation_is_carried_out_once_it_is_confirmed() {
         let load = Load::full(2).keys(even(100));
         load.run(&database).await;
         assert_eq!(shown(test, &load).await["deactivation"]["state"], "held");
-        assert_eq!(refused(&database, &load, ReplayScope::Failed).await, NotReplayable::OnlyHeld);
+        assert_eq!(refused(&database, &load, ReplayScope::Failed).await, ReplayRefusal::OnlyHeld);
         // Replayed again without a confirmation, the deactivation is held again.
         begin(&database, &load, ReplayScope::All).await;
         write(&database, &again(&load.chunks[0], SECOND)).await;
@@ -37,7 +37,7 @@ fn a_held_deactivation_is_carried_out_once_it_is_confirmed() {
         let nothing = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
         assert_eq!(nothing, ChunkingOutcome::Sealed { generation: begun.generation, pending: Vec::new() });
         // Nobody may replay it meanwhile, or deactivate twice.
-        let under_way = NotReplayable::UnderWay(BatchStatus::Processing);
+        let under_way = ReplayRefusal::UnderWay(BatchStatus::Processing);
         assert_eq!(refused(&database, &load, ReplayScope::All).await, under_way);
         let end = database.finalize(load.id()).await.unwrap();
         assert_eq!((end.status, end.became_final), (BatchStatus::Completed, true));

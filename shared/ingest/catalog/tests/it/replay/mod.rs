@@ -5,7 +5,7 @@ use catalog::{
     WriteOutcome,
 };
 use ingestion::Viewer;
-use ingestion::batch::{BatchStatus, Changes, NotReplayable, Replay, ReplayScope};
+use ingestion::batch::{BatchStatus, Changes, Replay, ReplayRefusal, ReplayScope};
 use ingestion::chunk::{Chunk, ChunkId, Generation, Plan};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -40,9 +40,9 @@ pub(crate) async fn confirm(
     begun
 }
 
-async fn refused(database: &Database, load: &Load, scope: ReplayScope) -> NotReplayable {
+async fn refused(database: &Database, load: &Load, scope: ReplayScope) -> ReplayRefusal {
     let outcome = database.replay(&Viewer::whole(TENANT), load.id(), &asked(scope, false)).await.unwrap();
-    let ReplayOutcome::NotReplayable(reason) = outcome else { panic!("{outcome:?}") };
+    let ReplayOutcome::Refused(reason) = outcome else { panic!("{outcome:?}") };
     reason
 }
 
@@ -161,7 +161,7 @@ fn a_replay_that_meets_a_chunk_being_written_lets_one_of_them_win() {
                 }
                 (
                     WriteOutcome::Done { .. },
-                    ReplayOutcome::NotReplayable(NotReplayable::NothingFailed | NotReplayable::UnderWay(_)),
+                    ReplayOutcome::Refused(ReplayRefusal::NothingFailed | ReplayRefusal::UnderWay(_)),
                 ) => {}
                 outcome => panic!("{outcome:?}"),
             }
@@ -216,8 +216,8 @@ fn of_two_requests_at_once_one_begins() {
         let (one, other) =
             tokio::join!(first.replay(&viewer, load.id(), &one), second.replay(&viewer, load.id(), &other));
         let outcomes = [one.unwrap(), other.unwrap()];
-        let under_way = NotReplayable::UnderWay(BatchStatus::Processing);
-        assert!(outcomes.contains(&ReplayOutcome::NotReplayable(under_way)), "{outcomes:?}");
+        let under_way = ReplayRefusal::UnderWay(BatchStatus::Processing);
+        assert!(outcomes.contains(&ReplayOutcome::Refused(under_way)), "{outcomes:?}");
         assert!(outcomes.iter().any(|outcome| matches!(outcome, ReplayOutcome::Begun(_))), "{outcomes:?}");
         assert_eq!(shown(test, &load).await["generation"], 2);
     });
@@ -229,15 +229,15 @@ fn what_is_under_way_or_has_nothing_to_do_is_refused_with_its_reason() {
         let database = test.open();
         let load = Load::full(1).keys([2]);
         database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
-        let under_way = NotReplayable::UnderWay;
+        let under_way = ReplayRefusal::UnderWay;
         assert_eq!(refused(&database, &load, ReplayScope::All).await, under_way(BatchStatus::Chunking));
         load.prepare(&database).await;
         assert_eq!(refused(&database, &load, ReplayScope::All).await, under_way(BatchStatus::Processing));
         write(&database, &load.chunks[0]).await;
-        assert_eq!(refused(&database, &load, ReplayScope::Failed).await, NotReplayable::NothingFailed);
+        assert_eq!(refused(&database, &load, ReplayScope::Failed).await, ReplayRefusal::NothingFailed);
         let empty = Load::delta(2);
         empty.run(&database).await;
-        assert_eq!(refused(&database, &empty, ReplayScope::All).await, NotReplayable::NoChunks);
+        assert_eq!(refused(&database, &empty, ReplayScope::All).await, ReplayRefusal::NoChunks);
         // A refused replay changes nothing and leaves no record.
         assert_eq!(test.number("SELECT count(*) FROM batch_replays").await, 0);
         assert_eq!(test.number("SELECT max(generation)::bigint FROM batches").await, 1);

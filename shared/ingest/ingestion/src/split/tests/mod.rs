@@ -39,7 +39,7 @@ fn split_json(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     let mut found = Vec::new();
     let result = feed(format, limit, windows, &mut |piece: Piece<'_>| {
         if let Piece::Item { bytes, .. } = piece {
-            serde_json::from_slice::<&RawValue>(bytes).map_err(|_| NotJson)?;
+            serde_json::from_slice::<&RawValue>(bytes).map_err(|_| InvalidJson)?;
         }
         found.push(Found::from(piece));
         Ok(())
@@ -205,7 +205,7 @@ fn the_limit_is_exact_at_every_window_size() {
 #[test]
 fn a_failed_splitter_stays_failed() {
     let mut splitter = Splitter::new(Format::Array, 10);
-    let mut sink = |piece: Piece<'_>| -> Result<(), NotJson> { panic!("{piece:?}") };
+    let mut sink = |piece: Piece<'_>| -> Result<(), InvalidJson> { panic!("{piece:?}") };
     let first = splitter.feed(b"{", &mut sink);
     assert!(first.is_err());
     assert_eq!(splitter.feed(b"[{}]", &mut sink), first);

@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use super::{Fingerprint, NoFingerprint, canonical};
+use super::{Fingerprint, FingerprintError, canonical};
 
 mod properties;
 mod spelling;
@@ -45,7 +45,7 @@ fn integers_that_are_no_double_of_their_own_have_no_fingerprint() {
     for integer in ["9007199254740992", "-9007199254740992", "18446744073709551615", "-9223372036854775808"] {
         for body in [integer.to_owned(), format!("[{integer}]"), format!("{{\"a\":{{\"b\":{integer}}}}}")] {
             match Fingerprint::of(&parsed(&body)) {
-                Err(NoFingerprint::IntegerTooLarge(number)) => assert_eq!(number.to_string(), integer),
+                Err(FingerprintError::IntegerTooLarge(number)) => assert_eq!(number.to_string(), integer),
                 other => panic!("{body}: {other:?}"),
             }
         }
