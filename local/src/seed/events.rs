@@ -1,4 +1,5 @@
-//! The destinations of events: a bus with a rule to a queue, and a topic with a queue that subscribes to it.
+//! The destinations of events: a bus with a rule to a queue, and a topic with a queue that
+//! subscribes to it.
 
 use aws_sdk_eventbridge::types::Target;
 use aws_sdk_sqs::types::QueueAttributeName;

@@ -2,8 +2,8 @@
 //!
 //! A connection holds a [`Permit`] from before it is opened until it has really ended, whether it
 //! is used, idle, or hangs in a call that does not return. Brokers keep idle connections on a
-//! [`IdleConnections`]. When the bound is reached, the connection that was idle for longest makes room,
-//! whichever broker it belongs to.
+//! [`IdleConnections`]. When the bound is reached, the connection that was idle for longest makes
+//! room, whichever broker it belongs to.
 //!
 //! A connection that was asked to end, and whose call does not return, keeps its permit until it
 //! does. If no other permit is left, no connection can be opened any more, and

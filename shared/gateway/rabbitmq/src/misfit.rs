@@ -60,8 +60,8 @@ mod tests {
     use super::*;
     use crate::message::check;
 
-    /// Unsupported property of the message at `index` in a request of two messages, of which the first sets
-    /// nothing itself.
+    /// Unsupported property of the message at `index` in a request of two messages, of which the
+    /// first sets nothing itself.
     fn refused(
         change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage),
         index: u64,

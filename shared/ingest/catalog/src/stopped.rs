@@ -42,7 +42,8 @@ pub struct StalledBatch {
     pub moved_at: Timestamp,
 }
 
-/// Batches that are still stalled after the time during which [`StallThresholds`] allows taking them.
+/// Batches that are still stalled after the time during which [`StallThresholds`] allows taking
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StuckBatches {
     /// Number of all stuck batches.

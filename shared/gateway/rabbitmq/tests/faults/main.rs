@@ -7,7 +7,8 @@
 //! runner gives each test a separate process, so all faults are one test, and this program is its
 //! own harness: it lists itself to the runner, it is also the process that is frozen, and it prints
 //! a table with times and counts. `docs/rabbitmq-faults.md` has what follows from it, and
-//! `docs/measurements` the table of a day. `FAULT=name` chooses the faults whose names contain that.
+//! `docs/measurements` the table of a day. `FAULT=name` chooses the faults whose names contain
+//! that.
 
 #![allow(
     clippy::unwrap_used,

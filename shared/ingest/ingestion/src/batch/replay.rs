@@ -45,8 +45,8 @@ pub struct ReplayedBatch {
     pub chunks: ChunkCounts,
     /// Deactivation of the last generation.
     pub deactivation: Deactivation,
-    /// True if the batch was received before the history of loads begins, with which its items would
-    /// have to be compared.
+    /// True if the batch was received before the history of loads begins, with which its items
+    /// would have to be compared.
     pub is_too_old: bool,
 }
 

@@ -2,10 +2,11 @@
 //!
 //! The splitter finds items by their brackets and quotation marks, or by line feeds. The sink reads
 //! each item, and refuses those that are not JSON: such an item may hold others, because a stray
-//! quotation mark hides where it ends. The splitter separates the items of its text as far as it can
-//! (`apart.rs`), and the sink gets them one by one. So a mistake costs the items next to it only if
-//! the places where they begin are unknown, and then the sink gets them as one broken piece. The
-//! payload fails only if no boundary can be trusted any more, with the byte where that shows.
+//! quotation mark hides where it ends. The splitter separates the items of its text as far as it
+//! can (`apart.rs`), and the sink gets them one by one. So a mistake costs the items next to it
+//! only if the places where they begin are unknown, and then the sink gets them as one broken
+//! piece. The payload fails only if no boundary can be trusted any more, with the byte where that
+//! shows.
 //!
 //! An item within a window is passed on from there. Only an item that crosses windows is copied, up
 //! to the limit. So the limit bounds the memory, whatever the payload holds.
