@@ -205,7 +205,7 @@ const NOT_SEEN: [(&str, &str); 25] = [
 ];
 const STATUS: &str = "a store of the whole stack would be away: `functions/status/src/tests.rs`";
 const UNANSWERED: &str = "mq-access gives no answer: `shared/gateway/front/src/mq_access.rs`";
-const STAYS: &str = "`shared/gateway/rabbitmq/tests/it/moving.rs`, and their names here";
+const STAYS: &str = "`shared/gateway/rabbitmq/tests/it/moving/mod.rs`, and their names here";
 const ONCE: &str = "too many conflicts: as for `/messages/produce`, by `endpoint::once`";
 
 #[test]

@@ -192,5 +192,5 @@ fn refusal(answer: &[u8]) -> Result<Refusal, Error> {
 }
 
 fn event(name: &str) -> Result<Vec<u8>, Error> {
-    Ok(std::fs::read(repository().join(format!("events/produce/{name}.json")))?)
+    Ok(std::fs::read(repository().join(format!("events/gateway/produce/{name}.json")))?)
 }

@@ -52,7 +52,7 @@ impl Pair {
         })
         .await;
         let produce = start("produce", dynamodb_of_produce, &lambda.url()).await?;
-        let event = std::fs::read(repository().join("events/produce/one-message.json"))?;
+        let event = std::fs::read(repository().join("events/gateway/produce/one-message.json"))?;
         Ok(Self { produce, mq_access, lambda, orders, event: serde_json::from_slice(&event)? })
     }
 

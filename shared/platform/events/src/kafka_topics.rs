@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::kafka::{Cluster, EventTopics, Producer, Record, Settings};
+use crate::kafka::{Cluster, EventTopics, ProduceError, Producer, Record, Settings};
 use runtime::Sdk;
 
 use crate::call::PublishError;
@@ -17,20 +17,23 @@ const FAILURE: &str = "integrahub.chunk.given_up";
 /// than the limit of publishing at once, so that the log gets the reason.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Two topics of Kafka: one for chunks that were given up, and one for all other events.
+/// Topics of Kafka: of chunks that were given up, and of all other events. Both may be one topic.
 #[derive(Clone, Debug)]
 pub struct KafkaTopics {
-    failures: Arc<Producer>,
+    /// `None` if the topic of events has the failures too.
+    failures: Option<Arc<Producer>>,
     events: Arc<Producer>,
 }
 
 impl KafkaTopics {
-    /// Creates producers for these topics. Each connects when its first events are sent.
+    /// The topics of these settings. Connects to each when its first events are sent.
     #[must_use]
     pub fn new(topics: EventTopics, sdk: &Sdk) -> Self {
         let producer =
             |settings: Settings| Arc::new(Producer::new(Cluster::new(settings, sdk).with_patience(PATIENCE)));
-        Self { failures: producer(topics.failures), events: producer(topics.events) }
+        let is_one = topics.failures == topics.events;
+        let failures = (!is_one).then(|| producer(topics.failures));
+        Self { failures, events: producer(topics.events) }
     }
 
     /// Sends events to their topics, acknowledged by all in-sync replicas. A record's value is the
@@ -41,15 +44,22 @@ impl KafkaTopics {
     /// The cluster accepts all events of a call, or the call fails. It does not refuse single
     /// events.
     pub(crate) async fn send(&self, events: &[Encoded]) -> Result<(), PublishError> {
-        let (failures, others): (Vec<&Encoded>, Vec<&Encoded>) =
+        let Some(failures) = &self.failures else {
+            return sent(self.events.send(events.iter().map(record).collect()).await);
+        };
+        let (failed, others): (Vec<&Encoded>, Vec<&Encoded>) =
             events.iter().partition(|event| event.event_type == FAILURE);
-        // Both at once: a topic that does not accept events must not block the other.
-        let (failures, others) = tokio::join!(
-            self.failures.send(failures.into_iter().map(record).collect()),
+        // Side by side, so a topic that takes nothing keeps no event of this call from the other.
+        let (failed, others) = tokio::join!(
+            failures.send(failed.into_iter().map(record).collect()),
             self.events.send(others.into_iter().map(record).collect()),
         );
-        failures.and(others).map_err(|error| PublishError::Kafka(Box::new(error)))
+        sent(failed.and(others))
     }
+}
+
+fn sent(result: Result<(), ProduceError>) -> Result<(), PublishError> {
+    result.map_err(|error| PublishError::Kafka(Box::new(error)))
 }
 
 fn record(event: &Encoded) -> Record {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 ///
 /// ```
 /// let lookup = |name: &str| (name == "TABLE").then(|| "records".to_owned());
-/// let mut environment = aws::Environment::of(lookup);
+/// let mut environment = runtime::Environment::of(lookup);
 /// let table: String = environment.required("TABLE");
 /// let cap: usize = environment.optional("CAP", 5);
 /// assert_eq!((table.as_str(), cap), ("records", 5));

@@ -10,7 +10,7 @@ use tracing_subscriber::{EnvFilter, Registry};
 /// silent: it logs returned messages with their bodies.
 ///
 /// `aws_` are all crates of the SDK. `lambda_runtime::layers::panic` logs the debug form of an
-/// invocation's error; `function::answered` logs it with its causes.
+/// invocation's error; `runtime::answered` logs it with its causes.
 const QUIET: &str = "aws_=warn,hyper=warn,hyper_util=warn,lambda_runtime=warn,lambda_runtime_api_client=warn,\
                      lambda_runtime::layers::panic=off,lapin=off,rustls=warn,h2=warn";
 

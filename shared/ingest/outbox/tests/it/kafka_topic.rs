@@ -135,6 +135,21 @@ async fn a_topic_of_failures_that_is_not_there_keeps_no_event_from_the_other_top
 }
 
 #[tokio::test]
+async fn one_topic_for_all_events_has_those_of_a_batch_in_their_order() {
+    let (stand, broker) = (Stand::open().await, FakeBroker::start().await.unwrap());
+    broker.create_topic(EVENTS_TOPIC, 3);
+    let publisher = stand.to_one_topic_of_kafka(&broker.bootstrap_servers()).await;
+    let (database, batch) = (stand.database(&publisher), batch());
+    begin(&database, &batch).await;
+    end(&database, &batch).await;
+    outbox::publish_committed(&publisher, &database).await;
+    let received = broker.all_records(EVENTS_TOPIC).unwrap();
+    let types: Vec<_> = received.iter().map(|record| record.header_str("type")).collect();
+    assert_eq!(types, [Some(GIVEN_UP), Some(FINAL)]);
+    assert_eq!(stand.waiting().await, 0);
+}
+
+#[tokio::test]
 async fn a_bus_that_is_away_keeps_no_event_from_the_topics() {
     let (stand, broker) = (Stand::open().await, broker().await);
     let publisher = stand.to_all(&broker).await;

@@ -73,6 +73,13 @@ impl Stand {
         self.publisher(Settings { kafka: Some(kafka_settings(servers)), ..Settings::default() }).await
     }
 
+    /// Publisher to one topic of Kafka, which has the failures too.
+    pub(crate) async fn to_one_topic_of_kafka(&self, servers: &str) -> Publisher {
+        let mut kafka = kafka_settings(servers);
+        kafka.failures = kafka.events.clone();
+        self.publisher(Settings { kafka: Some(kafka), ..Settings::default() }).await
+    }
+
     /// Database as a process of the ingest opens it.
     pub(crate) fn database(&self, publisher: &Publisher) -> Database {
         Database::new(self.config.clone()).with_outbox(outbox::needed_by(publisher))

@@ -104,6 +104,10 @@ impl Producer {
     /// If the cluster did not acknowledge every record. Those of earlier batches and any of the
     /// failed batch may have been written.
     pub async fn send(&self, records: Vec<Record>) -> Result<(), ProduceError> {
+        // Nothing to send is no reason to connect.
+        if records.is_empty() {
+            return Ok(());
+        }
         let mut slot = self.client.lock().await;
         let kept = slot.take().filter(|client| client.last_used.age() < self.cluster.max_idle);
         let mut client = match kept {
