@@ -14,7 +14,6 @@ use crate::work::{Change, Read, Work};
 /// one would.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(clippy::large_enum_variant, reason = "it becomes work at once")]
 pub(crate) enum Received {
     Change {
         target: Target,
