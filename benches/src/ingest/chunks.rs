@@ -31,12 +31,15 @@ impl Source for Stored {
     }
 }
 
+/// Files of chunks by their index.
+type Files = Vec<(u32, Vec<u8>)>;
+
 /// Place of chunks' files.
 #[derive(Clone)]
 pub(crate) enum Place {
     Nowhere,
-    /// Files by their index.
-    Memory(Arc<Mutex<Vec<(u32, Vec<u8>)>>>),
+    /// The memory of this process.
+    Memory(Arc<Mutex<Files>>),
     /// The place where the functions have the files of this batch.
     Bucket(Objects, Uuid),
 }

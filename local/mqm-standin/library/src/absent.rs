@@ -13,7 +13,7 @@ absent! {
 
 /// The callbacks of a connection: none.
 #[derive(Debug, Default)]
-pub(crate) struct Callbacks;
+pub(crate) struct Callbacks {}
 
 impl Callbacks {
     pub(crate) fn admit(&self) -> Result<(), Reason> {

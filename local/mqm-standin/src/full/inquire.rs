@@ -67,7 +67,7 @@ impl State {
             return Err(mq::MQRC_NOT_AUTHORIZED);
         }
         for parameter in &command.parameters {
-            let passes = |queue: &&Queue| parameter.value.admits(queue.attribute(parameter.id));
+            let passes = |queue: &&Queue| parameter.value.admits(queue.attribute(parameter.id).as_ref());
             chosen.retain(passes);
         }
         if chosen.is_empty() { Err(ids::MQRCCF_NONE_FOUND) } else { Ok(chosen) }
@@ -128,16 +128,16 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 impl Value {
     /// Whether a filter of numbers admits an attribute. A queue without the attribute does not
     /// pass; a value that is no filter admits all.
-    fn admits(&self, attribute: Option<Attribute>) -> bool {
+    fn admits(&self, attribute: Option<&Attribute>) -> bool {
         let Self::NumberFilter(operator, wanted) = self else { return true };
         let Some(Attribute::Number(number)) = attribute else { return false };
         match *operator {
-            ids::MQCFOP_LESS => number < *wanted,
-            ids::MQCFOP_EQUAL => number == *wanted,
-            ids::MQCFOP_GREATER => number > *wanted,
-            ids::MQCFOP_NOT_LESS => number >= *wanted,
-            ids::MQCFOP_NOT_EQUAL => number != *wanted,
-            ids::MQCFOP_NOT_GREATER => number <= *wanted,
+            ids::MQCFOP_LESS => number < wanted,
+            ids::MQCFOP_EQUAL => number == wanted,
+            ids::MQCFOP_GREATER => number > wanted,
+            ids::MQCFOP_NOT_LESS => number >= wanted,
+            ids::MQCFOP_NOT_EQUAL => number != wanted,
+            ids::MQCFOP_NOT_GREATER => number <= wanted,
             _ => false,
         }
     }

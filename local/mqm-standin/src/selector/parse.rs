@@ -10,13 +10,13 @@ const COMPARISONS: [&str; 7] = ["<>", "!=", "<=", ">=", "=", "<", ">"];
 
 pub(super) fn condition(text: &str) -> Option<Expression> {
     let mut parser = Parser { rest: text.trim_start(), depth: 0 };
-    let condition = parser.disjunction()?.as_condition()?;
+    let condition = parser.disjunction()?.into_condition()?;
     parser.rest.is_empty().then_some(condition)
 }
 
 impl Expression {
     /// The expression, if it can be true or false.
-    fn as_condition(self) -> Option<Self> {
+    fn into_condition(self) -> Option<Self> {
         let is_value = match &self {
             Self::Literal(value) => !matches!(value, Value::Boolean(_)),
             Self::Binary(_, operator, _) => matches!(*operator, "+" | "-" | "*" | "/"),
@@ -27,7 +27,7 @@ impl Expression {
     }
 
     /// The expression, boxed, if it can be compared or computed with.
-    fn as_value(self) -> Option<Box<Self>> {
+    fn into_value(self) -> Option<Box<Self>> {
         let is_value = match &self {
             Self::Literal(_) | Self::Property(_) | Self::Negative(_) => true,
             Self::Binary(_, operator, _) => matches!(*operator, "+" | "-" | "*" | "/"),
@@ -89,8 +89,8 @@ impl<'a> Parser<'a> {
     ) -> Option<Expression> {
         let mut left = next(self)?;
         while self.keyword(keyword) {
-            let right = next(self)?.as_condition()?;
-            left = Expression::Binary(Box::new(left.as_condition()?), keyword, Box::new(right));
+            let right = next(self)?.into_condition()?;
+            left = Expression::Binary(Box::new(left.into_condition()?), keyword, Box::new(right));
         }
         Some(left)
     }
@@ -99,7 +99,7 @@ impl<'a> Parser<'a> {
         if !self.keyword("NOT") {
             return self.predicate();
         }
-        let inner = self.nested(Self::negation)?.as_condition()?;
+        let inner = self.nested(Self::negation)?.into_condition()?;
         Some(Expression::Not(Box::new(inner)))
     }
 
@@ -107,28 +107,28 @@ impl<'a> Parser<'a> {
         let left = self.sum()?;
         if self.keyword("IS") {
             let not = self.keyword("NOT");
-            let is_null = Expression::IsNull(left.as_value()?);
+            let is_null = Expression::IsNull(left.into_value()?);
             return self.keyword("NULL").then(|| negated(not, is_null));
         }
         let not = self.keyword("NOT");
         if self.keyword("BETWEEN") {
-            let (tested, least) = (left.as_value()?, self.sum()?.as_value()?);
-            let most = self.keyword("AND").then(|| self.sum())??.as_value()?;
+            let (tested, least) = (left.into_value()?, self.sum()?.into_value()?);
+            let most = self.keyword("AND").then(|| self.sum())??.into_value()?;
             let over = Expression::Binary(tested.clone(), ">=", least);
             let under = Expression::Binary(tested, "<=", most);
             return Some(negated(not, Expression::Binary(Box::new(over), "AND", Box::new(under))));
         }
         if self.keyword("IN") {
-            return Some(negated(not, Expression::In(left.as_value()?, self.list()?)));
+            return Some(negated(not, Expression::In(left.into_value()?, self.list()?)));
         }
         if self.keyword("LIKE") {
             let pattern = self.text()?;
             let escape = if self.keyword("ESCAPE") { Some(self.text()?.chars().next()?) } else { None };
-            return Some(negated(not, Expression::Like(left.as_value()?, pattern, escape)));
+            return Some(negated(not, Expression::Like(left.into_value()?, pattern, escape)));
         }
         match COMPARISONS.into_iter().find(|sign| self.sign(sign)) {
             _ if not => None,
-            Some(sign) => Some(Expression::Binary(left.as_value()?, sign, self.sum()?.as_value()?)),
+            Some(sign) => Some(Expression::Binary(left.into_value()?, sign, self.sum()?.into_value()?)),
             None => Some(left),
         }
     }
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
             return None;
         }
         loop {
-            list.push(*self.sum()?.as_value()?);
+            list.push(*self.sum()?.into_value()?);
             if self.sign(")") {
                 return Some(list);
             }
@@ -164,17 +164,17 @@ impl<'a> Parser<'a> {
     ) -> Option<Expression> {
         let mut left = next(self)?;
         while let Some(sign) = signs.into_iter().find(|sign| self.sign(sign)) {
-            left = Expression::Binary(left.as_value()?, sign, next(self)?.as_value()?);
+            left = Expression::Binary(left.into_value()?, sign, next(self)?.into_value()?);
         }
         Some(left)
     }
 
     fn operand(&mut self) -> Option<Expression> {
         if self.sign("-") {
-            return Some(Expression::Negative(self.nested(Self::operand)?.as_value()?));
+            return Some(Expression::Negative(self.nested(Self::operand)?.into_value()?));
         }
         if self.sign("+") {
-            return self.nested(Self::operand)?.as_value().map(|operand| *operand);
+            return self.nested(Self::operand)?.into_value().map(|operand| *operand);
         }
         if self.sign("(") {
             let inner = self.nested(Self::disjunction)?;

@@ -83,7 +83,6 @@ pub struct Plan {
 
 /// Work without its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
 pub enum Action {
     /// Work that changes nothing, so it is neither claimed nor recorded.
     Read(Read),
