@@ -1,4 +1,4 @@
-//! One batch: it is cut, sealed and announced, or was found in one of these states.
+//! A batch: it is cut, sealed and announced, or was found in one of these states.
 
 use std::borrow::Cow;
 use std::time::Instant;

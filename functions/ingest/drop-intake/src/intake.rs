@@ -1,4 +1,4 @@
-//! One dropped object: accepted as a batch, refused, or ignored.
+//! A dropped object: accepted as a batch, refused, or ignored.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One connection, kept for as long as the program wants it.
+//! A connection, kept for as long as the program wants it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! One open connection: its channels, its health and how it ends.
+//! An open connection: its channels, its health and how it ends.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! One connection to PostgreSQL with its prepared statements.
+//! A connection to PostgreSQL with its prepared statements.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use std::error::Error;
 /// Remedy after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// The same work may succeed later: a store is unreachable, busy or slow.
+    /// Retry later: a store is unreachable, busy or slow.
     Later,
     /// The same work may succeed later, and nothing was wrong: other transactions held a lock for
     /// too long. This need not count as a failed attempt.

@@ -53,7 +53,7 @@ fn by(url: &str, access: &Access) -> Access {
     access
 }
 
-/// The same access with `ssl.enabled`.
+/// Access with `ssl.enabled`.
 fn with_tls(mut access: Access) -> Access {
     access.endpoint.tls = Tls::On {
         key_store_ref: None,

@@ -1,4 +1,4 @@
-//! What was seen, as rows of a table in the form of `docs/measurements`.
+//! Observations, as rows of a table in the form of `docs/measurements`.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
