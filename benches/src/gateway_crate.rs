@@ -115,6 +115,7 @@ pub(crate) fn access(endpoint: Endpoint, password: String) -> Access {
         key_store: None,
         key_files: None,
         idle: IdleRule::default(),
+        limits: mq::ConnectionLimits::default(),
         secret_version: "1".to_owned(),
     }
 }

@@ -87,6 +87,7 @@ mod tests {
             reach: Reach::default(),
             backout: BackoutRule::default(),
             idle_connections: IdleRule::default(),
+            limits: mq::ConnectionLimits::default(),
         }
     }
 

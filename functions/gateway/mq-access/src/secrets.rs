@@ -163,6 +163,7 @@ impl Secrets {
             key_store,
             key_files,
             idle: target.idle_connections,
+            limits: target.limits,
             secret_version: format!("{password_version}:{version}"),
         })
     }

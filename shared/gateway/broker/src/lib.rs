@@ -1,14 +1,33 @@
-//! The operations of a broker ([`Broker`]), and the parts that all brokers share: the bound on open
-//! connections, the rate of a produce, and the latencies of its messages.
+//! The operations of a broker ([`Broker`]), and the parts that all brokers share: the connection
+//! model of the source documents ([`ConnectionPool`], [`PooledConnection`], [`ConnectionState`],
+//! [`HealthStatus`], [`RetryPolicy`], and the ten [`events`]), the bound on open connections, the
+//! steps of a connection test, the rate of a produce, and the latencies of its messages.
 
 mod cap;
+pub mod events;
+mod health;
 mod latencies;
 mod operations;
 mod pacer;
+mod pool;
+mod retry;
+mod settings;
+mod state;
+mod steps;
 
 pub use cap::{Admitted, ClosingHandle, ConnectionCap, IdleConnections, Permit};
 // Every operation takes a deadline.
 pub use clock::Deadline;
+pub use events::Peer;
+pub use health::HealthStatus;
 pub use latencies::{Latencies, milliseconds};
 pub use operations::{Broker, Done, EarlierAttempts, Put, ReadyToPut, Relocation, UnitOfWork};
 pub use pacer::Pacer;
+pub use pool::{
+    Connection, ConnectionPool, Key, OpenError, Opened, Opener, PoolError, PoolKey, PoolStats,
+    PooledConnection, Vacancy,
+};
+pub use retry::{InvalidRetryPolicy, Jitter, RetryPolicy, RetryStats};
+pub use settings::ConnectionSettings;
+pub use state::{ConnectionState, IllegalTransition};
+pub use steps::{Step, StepLog};

@@ -8,12 +8,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use broker::milliseconds;
+use broker::{Step, StepLog, milliseconds};
 use clock::Deadline;
 use libmqm_sys as mqi;
-use mq::{Access, Address, BrokerError, QueueName, TestReport, TestStep, Tls};
+use mq::{Access, Address, BrokerError, BrokerKind, QueueName, TestReport, Tls};
 
-use crate::errors::{During, PRODUCT};
+use crate::errors::During;
 use crate::facts::{QueueKind, QueueManager};
 use crate::key_repository::Malformed;
 use crate::mqi::Refusal;
@@ -23,51 +23,28 @@ use crate::session::Session;
 /// Time limit for resolving the host names of a target.
 const LOOK_UP: Duration = Duration::from_secs(2);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
-    Resolve,
-    Connect,
-    Tls,
-    Authenticate,
-    OpenQueue,
-}
-
-impl Step {
-    const ALL: [Self; 5] = [Self::Resolve, Self::Connect, Self::Tls, Self::Authenticate, Self::OpenQueue];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Resolve => "resolve",
-            Self::Connect => "connect",
-            Self::Tls => "tls",
-            Self::Authenticate => "authenticate",
-            Self::OpenQueue => "openQueue",
-        }
+/// The step at which an attempt to connect ended with this error.
+fn step_of(error: &BrokerError) -> Step {
+    if error.cause().is_some_and(|cause| cause.is::<Malformed>()) {
+        return Step::Tls;
     }
-
-    /// The step at which an attempt to connect ended with this error.
-    fn of(error: &BrokerError) -> Self {
-        if error.cause().is_some_and(|cause| cause.is::<Malformed>()) {
-            return Self::Tls;
-        }
-        let Some(refusal) = refusal_of(error) else { return Self::Connect };
-        match refusal.reason {
-            mqi::MQRC_NOT_AUTHORIZED
-            | mqi::MQRC_SECURITY_ERROR
-            | mqi::MQRC_CONNECTION_NOT_AUTHORIZED
-            | mqi::MQRC_CHANNEL_BLOCKED
-            | mqi::MQRC_CSP_ERROR
-            | mqi::MQRC_PASSWORD_PROTECTION_ERROR
-            | mqi::MQRC_Q_MGR_NAME_ERROR => Self::Authenticate,
-            mqi::MQRC_SCO_ERROR..=mqi::MQRC_SSL_PEER_NAME_ERROR
-            | mqi::MQRC_UNSUPPORTED_CIPHER_SUITE
-            | mqi::MQRC_SSL_CERTIFICATE_REVOKED
-            | mqi::MQRC_SSL_CERT_STORE_ERROR
-            | mqi::MQRC_CHANNEL_SSL_ERROR
-            | mqi::MQRC_SSL_ALT_PROVIDER_REQUIRED
-            | mqi::MQRC_CERT_LABEL_NOT_ALLOWED => Self::Tls,
-            _ => Self::Connect,
-        }
+    let Some(refusal) = refusal_of(error) else { return Step::Connect };
+    match refusal.reason {
+        mqi::MQRC_NOT_AUTHORIZED
+        | mqi::MQRC_SECURITY_ERROR
+        | mqi::MQRC_CONNECTION_NOT_AUTHORIZED
+        | mqi::MQRC_CHANNEL_BLOCKED
+        | mqi::MQRC_CSP_ERROR
+        | mqi::MQRC_PASSWORD_PROTECTION_ERROR
+        | mqi::MQRC_Q_MGR_NAME_ERROR => Step::Authenticate,
+        mqi::MQRC_SCO_ERROR..=mqi::MQRC_SSL_PEER_NAME_ERROR
+        | mqi::MQRC_UNSUPPORTED_CIPHER_SUITE
+        | mqi::MQRC_SSL_CERTIFICATE_REVOKED
+        | mqi::MQRC_SSL_CERT_STORE_ERROR
+        | mqi::MQRC_CHANNEL_SSL_ERROR
+        | mqi::MQRC_SSL_ALT_PROVIDER_REQUIRED
+        | mqi::MQRC_CERT_LABEL_NOT_ALLOWED => Step::Tls,
+        _ => Step::Connect,
     }
 }
 
@@ -79,13 +56,13 @@ fn refusal_of(error: &BrokerError) -> Option<&Refusal> {
 /// True if a connection failed because of TLS: its key repository may have been replaced since it
 /// was read.
 pub(crate) fn is_of_tls(error: &BrokerError) -> bool {
-    Step::of(error) == Step::Tls
+    step_of(error) == Step::Tls
 }
 
 /// Results of a connection test so far.
 #[derive(Default)]
 struct Log {
-    durations: Vec<(Step, Duration)>,
+    steps: StepLog,
     failure: Option<(Step, BrokerError)>,
     latency: Option<Duration>,
     version: Option<String>,
@@ -99,17 +76,9 @@ pub(crate) async fn test(
 ) -> TestReport {
     let mut log = Log::default();
     run(&mut log, pools, access, queue, deadline).await;
-    if let Some((step, error)) = &log.failure {
-        let error: &dyn std::error::Error = error;
-        tracing::warn!(
-            event_type = "connection.test_failed",
-            step = step.name(),
-            error,
-            "The connection test failed at step {}: {error}",
-            step.name()
-        );
-    }
-    report(log)
+    let failure = log.failure.as_ref().map(|(step, error)| (*step, error));
+    let report = log.steps.report(BrokerKind::IbmMq, failure);
+    TestReport { version: log.version, latency_ms: log.latency.map(milliseconds), ..report }
 }
 
 async fn run(
@@ -122,7 +91,7 @@ async fn run(
     let (session, took) = match pools.open_fresh(access, deadline).await {
         Ok(opened) => opened,
         Err(error) => {
-            let mut at = Step::of(&error);
+            let mut at = step_of(&error);
             match refusal_of(&error).map(|refusal| refusal.reason) {
                 Some(mqi::MQRC_HOST_NOT_AVAILABLE | mqi::MQRC_Q_MGR_NOT_AVAILABLE) => {
                     at = look_up(log, &access.endpoint.addresses, deadline).await;
@@ -135,7 +104,7 @@ async fn run(
                 // The client completed the steps before this one.
                 Some(_) => {
                     let before = of_connecting(access).filter(|step| *step < at);
-                    log.durations.extend(before.map(|step| (step, Duration::ZERO)));
+                    log.steps.0.extend(before.map(|step| (step, Duration::ZERO)));
                 }
                 // The client was not called, or did not return.
                 None => {}
@@ -145,7 +114,7 @@ async fn run(
         }
     };
     let took = |step| if step == Step::Connect { took } else { Duration::ZERO };
-    log.durations.extend(of_connecting(access).map(|step| (step, took(step))));
+    log.steps.0.extend(of_connecting(access).map(|step| (step, took(step))));
     look(log, &session, queue, deadline).await;
     // The connection ends when `session` is dropped.
 }
@@ -162,7 +131,7 @@ async fn look_up(log: &mut Log, addresses: &[Address], deadline: Deadline) -> St
         if let Ok(Ok(mut found)) = deadline.run(tokio::net::lookup_host((host.as_str(), *port))).await
             && found.next().is_some()
         {
-            log.durations.push((Step::Resolve, started.elapsed()));
+            log.steps.0.push((Step::Resolve, started.elapsed()));
             return Step::Connect;
         }
     }
@@ -205,7 +174,7 @@ async fn look(log: &mut Log, session: &Session, queue: Option<&QueueName>, deadl
     let name = queue.as_str().to_owned();
     let opened = session.call(deadline, move |connection| QueueKind::ask(connection, &name)).await;
     match opened {
-        Ok(_) => log.durations.push((Step::OpenQueue, started.elapsed())),
+        Ok(_) => log.steps.0.push((Step::OpenQueue, started.elapsed())),
         Err(failure) => log.failure = Some((Step::OpenQueue, failure.into_error(During::Queue(queue)))),
     }
 }
@@ -219,60 +188,6 @@ fn version_of(queue_manager: Option<&QueueManager>, version: Option<String>) -> 
         Some(version) => format!("{version} ({details})"),
         None => details,
     })
-}
-
-fn report(log: Log) -> TestReport {
-    let Log { durations, failure, latency, version } = log;
-    let steps = Step::ALL.into_iter().map(|step| shown(step, &durations, failure.as_ref())).collect();
-    TestReport {
-        ok: failure.is_none(),
-        product: PRODUCT.to_owned(),
-        version,
-        latency_ms: latency.map(milliseconds),
-        blocked: None,
-        steps,
-    }
-}
-
-fn shown(step: Step, durations: &[(Step, Duration)], failure: Option<&(Step, BrokerError)>) -> TestStep {
-    let took = durations.iter().find(|(done, _)| *done == step).map(|(_, took)| *took);
-    let name = step.name();
-    match failure {
-        Some((at, error)) if *at == step => TestStep {
-            name,
-            ok: Some(false),
-            code: Some(code(*at, error)),
-            detail: Some(error.to_string()),
-            ..TestStep::default()
-        },
-        _ => match took {
-            // The client does this step within the call that connects, so it has no duration of its
-            // own.
-            Some(took) if took.is_zero() => TestStep { name, ok: Some(true), ..TestStep::default() },
-            Some(took) => TestStep {
-                name,
-                ok: Some(true),
-                duration_ms: Some(milliseconds(took)),
-                ..TestStep::default()
-            },
-            None => TestStep { name, skipped: true, ..TestStep::default() },
-        },
-    }
-}
-
-/// Error code of the failed step, for the caller to act on.
-fn code(step: Step, error: &BrokerError) -> &'static str {
-    match (error, step) {
-        (BrokerError::Timeout { .. }, _) => "BROKER_TIMEOUT",
-        (_, Step::Tls) => "TLS_FAILED",
-        (BrokerError::Rejected { .. }, Step::Authenticate) => "QUEUE_MANAGER_REFUSED",
-        (BrokerError::QueueNotFound { .. }, _) => "QUEUE_NOT_FOUND",
-        (BrokerError::AuthenticationFailed { .. }, _) => "AUTHENTICATION_FAILED",
-        (BrokerError::Unreachable { .. }, _) => "BROKER_UNREACHABLE",
-        (BrokerError::PoolTimeout { .. }, _) => "POOL_TIMEOUT",
-        (BrokerError::Unsupported { .. }, _) => "UNSUPPORTED_BY_BROKER",
-        (_, _) => "BROKER_REJECTED",
-    }
 }
 
 #[cfg(test)]
@@ -297,7 +212,9 @@ mod tests {
             (2058, Step::Authenticate, "QUEUE_MANAGER_REFUSED"),
         ] {
             let error = refused(reason);
-            assert_eq!((Step::of(&error), code(step, &error)), (step, of), "{reason}");
+            let report = StepLog::default().report(BrokerKind::IbmMq, Some((step, &error)));
+            let code = report.steps.iter().find_map(|step| step.code);
+            assert_eq!((step_of(&error), code), (step, Some(of)), "{reason}");
             assert_eq!(is_of_tls(&error), step == Step::Tls, "{reason}");
         }
     }
@@ -307,19 +224,6 @@ mod tests {
         let error = BrokerError::authentication_failed("wrong").caused_by(Malformed::Closed);
         assert!(is_of_tls(&error));
         assert!(!is_of_tls(&BrokerError::authentication_failed("wrong")));
-    }
-
-    #[test]
-    fn steps_after_the_one_that_failed_are_skipped() {
-        let durations = vec![(Step::Connect, Duration::ZERO)];
-        let log = Log { durations, failure: Some((Step::Tls, refused(2393))), ..Log::default() };
-        let report = report(log);
-        assert!(!report.ok);
-        let oks: Vec<_> = report.steps.iter().map(|step| (step.ok, step.skipped)).collect();
-        assert_eq!(
-            oks,
-            [(None, true), (Some(true), false), (Some(false), false), (None, true), (None, true)]
-        );
     }
 
     #[test]

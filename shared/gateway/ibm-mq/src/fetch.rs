@@ -14,6 +14,7 @@ use crate::doubt::{self, Evidence};
 use crate::errors::During;
 use crate::mqi::Connection;
 use crate::outgoing::selected;
+use crate::owned::Owned;
 use crate::pools::Pools;
 use crate::session::{Failure, Session, Told};
 use crate::taking::{self, Plan, Selection, Taken, Wait};
@@ -39,9 +40,9 @@ pub(crate) async fn fetch(
     deadline: Deadline,
 ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
     let selection = selection(command)?;
-    let job = |session: &Session| {
+    let job = |owned: &Owned| {
         let plan = plan(queue, command, selection.clone(), max_bytes, deadline);
-        let abandoned = session.abandoned();
+        let abandoned = owned.abandoned();
         move |connection: &Connection, told: Told<_>| taking::take(connection, &plan, &abandoned, told)
     };
     let (session, begun) = pools.begin(access, deadline, job).await?;

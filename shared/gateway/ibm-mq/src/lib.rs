@@ -8,7 +8,7 @@
 //! Ending a connection backs out uncommitted work.
 //!
 //! ```text
-//! IbmMq -> Pools -> Session -> Worker (a thread) -> mqi (the library)
+//! IbmMq -> Pools -> Session -> Owned -> Worker (a thread) -> mqi (the library)
 //!    |
 //!    v
 //! produce -> Putting      fetch -> taking -> poison      moving      depth, check -> facts
@@ -33,6 +33,7 @@ mod members;
 mod moving;
 mod mqi;
 mod outgoing;
+mod owned;
 mod poison;
 mod pools;
 mod produce;

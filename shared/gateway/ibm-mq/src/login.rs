@@ -9,7 +9,6 @@ use secrecy::ExposeSecret as _;
 
 use crate::key_repository::{KeyRepository, Malformed};
 use crate::mqi::{ChannelTls, Login, Route};
-use crate::settings::Settings;
 use crate::tls::TlsLease;
 
 /// Cipher specification for a target that names none: the client then negotiates one (MQ 9.1.1 or
@@ -61,7 +60,7 @@ impl Wanted {
 ///
 /// # Errors
 /// If the target is incomplete, or its key repository cannot be used.
-pub(crate) fn login(access: &Access, settings: &Settings) -> Result<Wanted, BrokerError> {
+pub(crate) fn login(access: &Access, application: &str, heartbeat: Duration) -> Result<Wanted, BrokerError> {
     let endpoint = &access.endpoint;
     let tls = match &endpoint.tls {
         Tls::Off => None,
@@ -89,8 +88,8 @@ pub(crate) fn login(access: &Access, settings: &Settings) -> Result<Wanted, Brok
         route,
         tls: None,
         credentials: credentials(access)?,
-        application: settings.application.clone(),
-        heartbeat: seconds(settings.heartbeat),
+        application: application.to_owned(),
+        heartbeat: seconds(heartbeat),
     };
     Ok(Wanted { login, tls })
 }
@@ -183,17 +182,22 @@ mod tests {
             key_store: None,
             key_files: None,
             idle: mq::IdleRule::default(),
+            limits: mq::ConnectionLimits::default(),
             secret_version: String::new(),
         }
     }
 
+    fn log_in(access: &Access) -> Result<Wanted, BrokerError> {
+        login(access, "integrahub", Duration::from_secs(60))
+    }
+
     fn refused(access: &Access) -> String {
-        login(access, &Settings::default()).unwrap_err().to_string()
+        log_in(access).unwrap_err().to_string()
     }
 
     #[test]
     fn addresses_are_given_to_the_client_in_their_order() {
-        let login = login(&access(), &Settings::default()).unwrap().with_key_repository_of(None);
+        let login = log_in(&access()).unwrap().with_key_repository_of(None);
         let Route::Channel { name, conn_name } = login.route else { panic!("{:?}", login.route) };
         assert!(login.tls.is_none());
         assert_eq!((name.as_str(), conn_name.as_str()), ("DEV.APP.SVRCONN", "one(1414),fe80::1(1415)"));
@@ -210,7 +214,7 @@ mod tests {
             ("ftp://x", false),
         ] {
             access.endpoint.ccdt_url = Some(url.to_owned());
-            let login = login(&access, &Settings::default());
+            let login = log_in(&access);
             let is_table = login.is_ok_and(|wanted| matches!(wanted.login.route, Route::Table { .. }));
             assert_eq!(is_table, fine, "{url}");
         }
@@ -228,7 +232,7 @@ mod tests {
                 cipher_spec,
                 opening: Default::default(),
             };
-            login(&access, &Settings::default())
+            log_in(&access)
         };
         assert!(tls(None).is_ok());
         let refused = tls(Some("ANY_TLS13".to_owned())).unwrap_err().to_string();
@@ -251,7 +255,6 @@ mod tests {
 
     #[test]
     fn tls_has_one_key_repository_in_a_file_of_its_own() {
-        let settings = Settings::default();
         let mut access = access();
         access.endpoint.tls = Tls::On {
             key_store_ref: None,
@@ -261,7 +264,7 @@ mod tests {
         };
         assert!(refused(&access).contains("key repository"));
         access.trust_store = Some(r#"{"p12":"AQI=","password":"s3cret","certificateLabel":"app"}"#.into());
-        let wanted = login(&access, &settings).unwrap();
+        let wanted = log_in(&access).unwrap();
         let (directory, in_use) = (tempfile::tempdir().unwrap(), Arc::<TlsInUse>::default());
         let lease = || in_use.lease(wanted.key_repository().unwrap(), directory.path()).unwrap().unwrap();
         let (first, second) = (lease(), lease());
@@ -274,7 +277,7 @@ mod tests {
         assert!(refused(&access).contains("not in both"));
         access.trust_store = None;
         access.key_store = Some("-----BEGIN".into());
-        let error = login(&access, &settings).unwrap_err();
+        let error = log_in(&access).unwrap_err();
         assert!(matches!(error, BrokerError::AuthenticationFailed { .. }), "{error:?}");
         assert!(!error.to_string().contains("BEGIN"), "{error}");
     }
@@ -296,7 +299,7 @@ mod tests {
             password: Some("s3cret".into()),
             certificate_label: opening.certificate_label.clone(),
         });
-        let wanted = login(&access, &Settings::default()).unwrap();
+        let wanted = log_in(&access).unwrap();
         let repository = wanted.key_repository().unwrap();
         assert!(repository.password.is_some());
         assert_eq!(repository.certificate_label.as_deref(), Some("app"));

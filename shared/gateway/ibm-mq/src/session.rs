@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
 
-use clock::{Deadline, Moment};
+use broker::{PooledConnection, events};
+use clock::Deadline;
 use libmqm_sys as mqi;
 use mq::{BrokerError, IdleRule};
 use tokio::sync::oneshot;
@@ -12,33 +12,14 @@ use tokio::sync::oneshot;
 use crate::errors::{During, Uncommitted};
 use crate::facts::QueueManager;
 use crate::mqi::{Connection, Refusal, Verb};
-use crate::pools::{InUse, Key, Pools};
+use crate::owned::Owned;
 use crate::worker::{Worker, WorkerError, wait_for};
-
-/// Time for an idle connection to answer, before another one is opened.
-pub(crate) const PROBE: Duration = Duration::from_secs(1);
 
 /// Sender by which a job on the connection's thread reports the result of its first call.
 pub(crate) type Told<T> = oneshot::Sender<Result<T, Refusal>>;
 
 /// A connection in use. Dropping it ends the connection, and backs out uncommitted work.
-pub(crate) struct Session {
-    worker: Worker,
-    queue_manager: Option<Arc<QueueManager>>,
-    pools: Arc<Pools>,
-    in_use: InUse,
-    /// True if the connection was opened for this operation, which proves that it answers.
-    is_new: bool,
-}
-
-/// An idle connection.
-pub(crate) struct Idle {
-    pub(crate) key: Arc<Key>,
-    pub(crate) since: Instant,
-    last_used: Moment,
-    worker: Worker,
-    queue_manager: Option<Arc<QueueManager>>,
-}
+pub(crate) struct Session(pub(crate) PooledConnection<Owned>);
 
 /// Reason why an operation on a connection failed.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
@@ -82,24 +63,10 @@ impl Failure {
 }
 
 impl Session {
-    pub(crate) fn new(
-        worker: Worker,
-        queue_manager: Option<Arc<QueueManager>>,
-        pools: Arc<Pools>,
-        key: Arc<Key>,
-    ) -> Self {
-        let in_use = InUse::new(&pools, key);
-        Self { worker, queue_manager, pools, in_use, is_new: true }
-    }
-
-    pub(crate) fn is_new(&self) -> bool {
-        self.is_new
-    }
-
     /// Attributes that the queue manager reported when connecting, or `None` if the user may not
     /// inquire them.
     pub(crate) fn queue_manager(&self) -> Option<&QueueManager> {
-        self.queue_manager.as_deref()
+        self.0.connection().queue_manager()
     }
 
     /// Identifier of the queue manager, which no other queue manager has.
@@ -108,7 +75,7 @@ impl Session {
     }
 
     pub(crate) fn abandoned(&self) -> Arc<AtomicBool> {
-        self.worker.abandoned()
+        self.0.connection().abandoned()
     }
 
     /// Runs `job` on the connection's thread.
@@ -121,27 +88,7 @@ impl Session {
         deadline: Deadline,
         job: impl FnOnce(&Connection) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Failure> {
-        Ok(self.worker.run(deadline, job).await??)
-    }
-
-    /// Begins the operation's job on the connection's thread, and waits until it has reported the
-    /// result of its first call. Uncommitted work of an earlier operation is backed out before.
-    ///
-    /// # Errors
-    /// The refusal of the first call, or no answer in time.
-    pub(crate) async fn first<T: Send + 'static>(
-        &self,
-        deadline: Deadline,
-        job: impl FnOnce(&Connection, Told<T>) + Send + 'static,
-    ) -> Result<T, Failure> {
-        let (told, answer) = oneshot::channel();
-        self.begin(move |connection| match connection.back_out_leftovers() {
-            Ok(()) => job(connection, told),
-            Err(refusal) => {
-                let _ = told.send(Err(refusal));
-            }
-        })?;
-        self.answer(answer, deadline).await
+        Ok(self.worker().run(deadline, job).await??)
     }
 
     /// Waits for a later answer of a job on the connection's thread.
@@ -155,19 +102,20 @@ impl Session {
 
     /// Begins a job on the connection's thread, which receives its instructions while it runs.
     pub(crate) fn begin(&self, job: impl FnOnce(&Connection) + Send + 'static) -> Result<(), Failure> {
-        Ok(self.worker.begin(job)?)
+        Ok(self.worker().begin(job)?)
     }
 
     /// Keeps the connection for the next request, or ends it if its target's rule requires that. No
     /// unit of work may be open on it.
     pub(crate) fn finish(self) {
-        let Self { worker, queue_manager, pools, in_use, .. } = self;
-        let key = in_use.end();
-        if key.idle == IdleRule::Close {
-            return;
+        match self.0.key().idle() {
+            IdleRule::Keep => self.0.release(),
+            IdleRule::Close => events::disconnected(broker::Connection::peer(self.0.connection()), true),
         }
-        let idle = Idle { key, since: Instant::now(), last_used: Moment::now(), worker, queue_manager };
-        pools.keep(idle);
+    }
+
+    fn worker(&self) -> &Worker {
+        self.0.connection().worker()
     }
 
     /// Backs out uncommitted work, and keeps the connection if that succeeded.
@@ -187,20 +135,5 @@ impl Session {
             let _ = self.back_out(deadline).await;
         }
         failure.into_error(during)
-    }
-}
-
-impl Idle {
-    /// True if the connection is too old to be tried: a frozen function sends no heartbeats, and a
-    /// queue manager that misses them closes the connection.
-    pub(crate) fn is_dead(&self, heartbeat: Duration) -> bool {
-        self.last_used.age() > heartbeat * 2
-    }
-
-    /// Puts the connection into use. It is unknown whether it still answers: the queue manager may
-    /// have been restarted since.
-    pub(crate) fn into_session(self, pools: Arc<Pools>) -> Session {
-        let session = Session::new(self.worker, self.queue_manager, pools, self.key);
-        Session { is_new: false, ..session }
     }
 }

@@ -1,7 +1,8 @@
 //! Settings of all connections of an [`IbmMq`](crate::IbmMq).
 
 use std::path::PathBuf;
-use std::time::Duration;
+
+use broker::ConnectionSettings;
 
 /// Settings of all connections of an [`IbmMq`](crate::IbmMq).
 #[derive(Clone, Debug)]
@@ -15,14 +16,9 @@ pub struct Settings {
     pub secrets: PathBuf,
     /// Application name that an administrator sees for a connection; at most 28 bytes.
     pub application: String,
-    /// Maximum time to wait for a permit under the cap.
-    pub pool_timeout: Duration,
-    /// Interval between the heartbeats that we ask for; the queue manager's interval is used if it
-    /// is longer.
-    pub heartbeat: Duration,
-    /// Time for which a queue manager that cannot be reached is tried again; at most half of the
-    /// time that a request has left.
-    pub retry_for: Duration,
+    /// Time limits of connections, unless a target's profile sets others. The queue manager's
+    /// heartbeat interval is used if it is longer.
+    pub connections: ConnectionSettings,
 }
 
 impl Settings {
@@ -37,9 +33,7 @@ impl Default for Settings {
             data_path: None,
             secrets: PathBuf::from("/tmp/ibm-mq"),
             application: "integrahub".to_owned(),
-            pool_timeout: Duration::from_secs(10),
-            heartbeat: Duration::from_secs(60),
-            retry_for: Duration::from_secs(8),
+            connections: ConnectionSettings::default(),
         }
     }
 }

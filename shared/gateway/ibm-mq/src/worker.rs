@@ -158,6 +158,16 @@ impl Worker {
         wait_for(answered, deadline).await
     }
 
+    /// Ends the connection, and waits until it has ended.
+    pub(crate) async fn end(mut self) {
+        let ended = self.ended.take();
+        drop(self);
+        if let Some(ended) = ended {
+            // The sender is dropped when the thread ends.
+            let _ = ended.await;
+        }
+    }
+
     /// Starts `job` with the connection, without waiting for it.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use secrecy::{SecretSlice, SecretString};
 use serde::{Deserialize, Serialize};
 
+use crate::bounded::bounded;
 use crate::target::Endpoint;
 
 /// A user and a password that were read from the places in the target's references.
@@ -27,6 +28,47 @@ pub enum IdleRule {
     /// Ends the connection before the response is sent, so that no function that is frozen holds it
     /// (IBM MQ).
     Close,
+}
+
+bounded!(
+    /// Seconds for one address to connect and log in.
+    ConnectSeconds: u16, 1..=300, default 30
+);
+
+bounded!(
+    /// Seconds between heartbeats. 0, which would switch them off, is refused: a cut network would
+    /// then hang the function.
+    HeartbeatSeconds: u16, 1..=3_600, default 60
+);
+
+bounded!(
+    /// Seconds for which a request waits for a connection while all are in use.
+    PoolSeconds: u16, 1..=60, default 10
+);
+
+bounded!(
+    /// Seconds for which a broker that cannot be reached is tried again.
+    RetrySeconds: u16, 0..=60, default 8
+);
+
+/// Time limits of a target's connections, which its profile sets. Without a member, the default of
+/// the function holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConnectionLimits {
+    /// Time for one address to connect and log in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<ConnectSeconds>,
+    /// Time between heartbeats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heartbeat_seconds: Option<HeartbeatSeconds>,
+    /// Time to wait for a connection while all are in use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool_timeout_seconds: Option<PoolSeconds>,
+    /// Time for which a broker that cannot be reached is tried again, at most half of the time that
+    /// a request has left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_seconds: Option<RetrySeconds>,
 }
 
 /// Files of a key repository of IBM MQ, with the stash or password that opens it. No `Debug` or log
@@ -58,6 +100,8 @@ pub struct Access {
     pub key_files: Option<KeyFiles>,
     /// Rule of the target's profile for the connection when the request ends.
     pub idle: IdleRule,
+    /// Time limits of the target's profile for the connection.
+    pub limits: ConnectionLimits,
     /// Names of the versions of all secrets above; a rotated secret is a different connection.
     pub secret_version: String,
 }

@@ -8,7 +8,9 @@
 //! for the caller too, as [`BrokerReply`]. Every kind of error has room for both.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -173,6 +175,18 @@ impl BrokerError {
     pub fn standing_for(mut self, other: &Self) -> Self {
         let (reply, source) = self.below_mut();
         (*reply, *source) = (other.reply(), other.cause().cloned());
+        self
+    }
+
+    /// Adds the number of attempts and their duration to the detail, if there was more than one
+    /// attempt.
+    #[must_use]
+    pub fn after(mut self, attempts: u64, took: Duration) -> Self {
+        if attempts > 1
+            && let Self::Unreachable { detail, .. } | Self::Timeout { detail, .. } = &mut self
+        {
+            let _ = write!(detail, " (tried {attempts} times in {:.1} s)", took.as_secs_f64());
+        }
         self
     }
 

@@ -49,7 +49,10 @@ pub use command::{
     ExplicitMessage, MaxMessages, MessageSize, MqProps, OversizedBodies, Payload, Persistence, Priority,
     ProduceCommand, ProduceSource, RateLimit, Selector, Transaction, TxSize, WaitSeconds,
 };
-pub use connection::{Access, Credentials, IdleRule, KeyFiles};
+pub use connection::{
+    Access, ConnectSeconds, ConnectionLimits, Credentials, HeartbeatSeconds, IdleRule, KeyFiles, PoolSeconds,
+    RetrySeconds,
+};
 pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage};
 pub use error::{BrokerError, BrokerReply, Cause, MoveFailure, ProduceFailure};
 pub use exchange::{Exchange, ExchangeName, RoutingKey};

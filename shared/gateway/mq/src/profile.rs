@@ -5,7 +5,7 @@ use wildmatch::WildMatch;
 
 use crate::address::{Address, ConnName};
 use crate::command::BackoutRule;
-use crate::connection::IdleRule;
+use crate::connection::{ConnectionLimits, IdleRule};
 use crate::exchange::Exchange;
 use crate::names::QueueName;
 use crate::target::TargetSpec;
@@ -33,6 +33,9 @@ pub struct Profile {
     /// Treatment of connections when requests end.
     #[serde(default)]
     pub idle_connections: IdleRule,
+    /// Time limits of connections.
+    #[serde(default)]
+    pub connection: ConnectionLimits,
 }
 
 impl Profile {

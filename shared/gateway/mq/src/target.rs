@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::{Address, ConnName};
 use crate::authorization::Authorization;
 use crate::command::BackoutRule;
-use crate::connection::IdleRule;
+use crate::connection::{ConnectionLimits, IdleRule};
 use crate::exchange::{Exchange, ExchangeName, RoutingKey};
 use crate::inline::AllowedTargets;
 use crate::key_repository::{self, Opening};
@@ -40,6 +40,15 @@ impl BrokerKind {
         match self {
             Self::IbmMq => "ibmmq",
             Self::RabbitMq => "rabbitmq",
+        }
+    }
+
+    /// Returns the product's name, for texts and the log.
+    #[must_use]
+    pub const fn product(self) -> &'static str {
+        match self {
+            Self::IbmMq => "IBM MQ",
+            Self::RabbitMq => "RabbitMQ",
         }
     }
 }
@@ -150,6 +159,9 @@ pub struct Target {
     /// Rule of the profile for connections when requests end.
     #[serde(default)]
     pub idle_connections: IdleRule,
+    /// Time limits of the profile for connections.
+    #[serde(default)]
+    pub limits: ConnectionLimits,
 }
 
 impl fmt::Display for Target {
@@ -206,7 +218,8 @@ impl Target {
         key_repository::check_profile(base)?;
         let backout = profile.map(|profile| profile.backout).unwrap_or_default();
         let idle_connections = profile.map(|profile| profile.idle_connections).unwrap_or_default();
-        let target = Self { backout, idle_connections, ..merge(base, inline).complete(inline)? };
+        let limits = profile.map(|profile| profile.connection).unwrap_or_default();
+        let target = Self { backout, idle_connections, limits, ..merge(base, inline).complete(inline)? };
         Authorization { profile, inline, target: &target, allowed }.check()?;
         Ok(target)
     }
@@ -343,6 +356,7 @@ impl TargetSpec {
             reach,
             backout,
             idle_connections,
+            limits: ConnectionLimits::default(),
         })
     }
 

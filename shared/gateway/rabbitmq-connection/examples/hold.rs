@@ -96,7 +96,7 @@ fn refuse(error: &dyn std::error::Error) -> ExitCode {
 }
 
 async fn hold(config: ConnectionConfig, retry: RetryPolicy, time: Duration) -> ExitCode {
-    println!("holding {} for {} s", config.connection_url(), time.as_secs());
+    println!("holding {} for {} s", config.get_connection_url(), time.as_secs());
     let deadline = Deadline::after(time);
     let manager = ConnectionManager::new(config)
         .with_retry_policy(retry)

@@ -1,6 +1,6 @@
-//! Connections to RabbitMQ for a program that runs all the time: the connection model of the source
-//! documents, without the gateway. The functions do not use it; they make connections by the same
-//! parts of [`rabbitmq`], and keep them in a way that survives being frozen.
+//! Connections to RabbitMQ for a program that runs all the time: the parts of the source documents'
+//! connection model that a function cannot have, because it is frozen between requests. The model
+//! itself, with its pool, is in [`broker`] and [`rabbitmq`], where the gateway uses it.
 //!
 //! A [`ConnectionConfig`] is read from arguments, environment and file by
 //! [`ConnectionArguments::load`]. A [`ConnectionManager`] holds one connection, watches it by a
@@ -13,22 +13,18 @@
 //! ```
 
 mod arguments;
-mod capacity;
 mod manager;
 mod monitor;
 mod pool;
-mod pooled;
-mod state;
 mod tls_files;
 
-pub use rabbitmq::{
-    ConfigError, ConfigFault, ConnectionConfig, ConnectionError, HealthStatus, Host, InvalidRetryPolicy,
-    Jitter, Login, PoolStats, RetryPolicy, RetryStats, TlsConfig,
+pub use broker::{
+    ConnectionState, HealthStatus, IllegalTransition, InvalidRetryPolicy, Jitter, PoolError, PoolStats,
+    RetryPolicy, RetryStats,
 };
+pub use rabbitmq::{ConfigError, ConfigFault, ConnectionConfig, ConnectionError, Host, Login, TlsConfig};
 
 pub use crate::arguments::ConnectionArguments;
 pub use crate::manager::ConnectionManager;
 pub use crate::monitor::ConnectionMonitor;
-pub use crate::pool::{ConnectionPool, InvalidPoolLimits, PoolError, PoolLimits};
-pub use crate::pooled::PooledConnection;
-pub use crate::state::{ConnectionState, IllegalTransition};
+pub use crate::pool::{ConnectionPool, InvalidPoolLimits, PoolLimits, PooledConnection};

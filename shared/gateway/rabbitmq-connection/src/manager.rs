@@ -4,14 +4,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use broker::Deadline;
+use broker::{ConnectionState, Deadline, HealthStatus, IllegalTransition, RetryPolicy, RetryStats, events};
 use lapin::Channel;
-use rabbitmq::parts::{Connection, Connector, events};
-use rabbitmq::{ConnectionConfig, ConnectionError, HealthStatus, RetryPolicy, RetryStats};
+use rabbitmq::parts::{Connection, Connector};
+use rabbitmq::{ConnectionConfig, ConnectionError};
 use tokio::sync::watch;
 
 use crate::monitor::ConnectionMonitor;
-use crate::state::{ConnectionState, IllegalTransition};
 
 type Callback = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -190,10 +189,8 @@ impl ConnectionManager {
         loop {
             let retries = self.retry().stats().attempts;
             // A first attempt does not count as a reconnection.
-            if (retries > 0 || self.state.get() == ConnectionState::Reconnecting)
-                && let Some(peer) = self.connector.peer()
-            {
-                events::reconnecting(&peer, retries + 1, delay);
+            if retries > 0 || self.state.get() == ConnectionState::Reconnecting {
+                events::reconnecting(&self.connector.peer(), retries + 1, delay);
             }
             let error = match Box::pin(self.connector.connect(deadline)).await {
                 Ok(connection) => {

@@ -4,10 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use broker::Deadline;
+use broker::{Deadline, HealthStatus, Peer, events};
 use jiff::Timestamp;
-use rabbitmq::HealthStatus;
-use rabbitmq::parts::{Connection, Peer, Pulse, Staleness, events};
+use rabbitmq::parts::{Connection, Pulse, Staleness};
 use tokio::task::AbortHandle;
 
 /// Time that a connection whose state is doubtful may take to answer.

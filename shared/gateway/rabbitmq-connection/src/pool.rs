@@ -2,21 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use broker::Deadline;
-use rabbitmq::parts::{Connector, events};
-use rabbitmq::{ConnectionConfig, ConnectionError, Jitter, PoolStats, RetryPolicy};
-
-use crate::capacity::Capacity;
-use crate::pooled::PooledConnection;
+use broker::{ConnectionCap, ConnectionSettings, Deadline, PoolError, PoolStats};
+use rabbitmq::ConnectionConfig;
+use rabbitmq::parts::{Connection, Connector, Dialler};
 
 /// Longest time for closing a channel politely when its connection goes back.
 const RESET: Duration = Duration::from_secs(3);
-
-/// Time for which the pool retries a broker that cannot be reached, within half of the caller's
-/// time.
-const RETRY_FOR: Duration = Duration::from_secs(8);
 
 /// Size of a pool, and the time that its callers may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,26 +37,16 @@ pub enum InvalidPoolLimits {
     Timeout,
 }
 
-/// Reason why a pool gave no connection.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum PoolError {
-    /// Every connection that the pool may have was in use.
-    #[error("no connection to the broker became free in time")]
-    PoolTimeout,
-    /// The pool was closed.
-    #[error("the pool is closed")]
-    Closed,
-    /// No connection could be opened.
-    #[error(transparent)]
-    Connection(#[from] ConnectionError),
-}
-
 /// Connections of one configuration: `ConnectionPool` of the connection model. Waiting callers get
 /// a connection in their order, and may stop waiting at any point.
 pub struct ConnectionPool {
     connector: Connector,
-    capacity: Arc<Capacity>,
+    limits: ConnectionSettings,
+    pool: broker::ConnectionPool<Connection, ()>,
 }
+
+/// A connection of a [`ConnectionPool`], with a channel.
+pub type PooledConnection = rabbitmq::PooledConnection<()>;
 
 impl ConnectionPool {
     /// Creates a pool without connections.
@@ -77,8 +60,10 @@ impl ConnectionPool {
         if limits.timeout < Duration::from_secs(1) {
             return Err(InvalidPoolLimits::Timeout);
         }
+        let cap = ConnectionCap::new(limits.max_size);
+        let limits = ConnectionSettings { pool_timeout: limits.timeout, ..ConnectionSettings::default() };
         let connector = Connector::new(Arc::new(config));
-        Ok(Self { connector, capacity: Arc::new(Capacity::new(limits)) })
+        Ok(Self { connector, limits, pool: broker::ConnectionPool::new(cap) })
     }
 
     /// Takes a connection that answers: one that is idle, or a new one. Dropping it cuts it;
@@ -89,50 +74,30 @@ impl ConnectionPool {
     /// [`PoolError::PoolTimeout`] if none became free in time, or the reason why no new one could
     /// be opened.
     pub async fn acquire(&self, deadline: Deadline) -> Result<PooledConnection, PoolError> {
-        let started = Instant::now();
-        let Some((place, idle)) = self.capacity.enter(deadline).await else {
-            if let Some(peer) = self.connector.peer() {
-                events::pool_timeout(&peer, started.elapsed(), self.capacity.max_size());
-            }
-            return Err(PoolError::PoolTimeout);
-        };
-        if self.capacity.is_closed() {
-            return Err(PoolError::Closed);
-        }
-        // One channel is enough for a use; other callers wait for their own.
-        if let Some(mut idle) = idle
-            && idle.answers(deadline).await
-        {
-            idle.mark_in_use(place);
-            events::acquired(idle.peer(), started.elapsed(), false, self.get_stats());
-            return Ok(idle);
-        }
-        let retry_until = deadline.min(RETRY_FOR.min(deadline.remaining() / 2));
-        let retry = RetryPolicy::default().with_jitter(Jitter::Half);
-        let (connection, channel, health) =
-            Box::pin(self.connector.persist(retry, retry_until, deadline)).await?;
-        let pooled = PooledConnection::new(connection, channel, health, place);
-        events::acquired(pooled.peer(), started.elapsed(), true, self.get_stats());
-        Ok(pooled)
+        let mut dialler = Dialler::new(&self.connector);
+        let acquired = Box::pin(self.pool.acquire(&(), &mut dialler, &self.limits, deadline)).await?;
+        Ok(PooledConnection::new(acquired))
     }
 
     /// Gives a connection back, for others to use. Its channel ends with everything that was open
     /// on it.
     pub async fn release(&self, connection: PooledConnection) {
-        connection.release(Deadline::after(RESET)).await;
+        if self.pool.is_closed() {
+            connection.close().await;
+        } else {
+            connection.release(Deadline::after(RESET)).await;
+        }
     }
 
     /// Closes the connections that are idle, and those in use as they come back. No caller gets one
     /// any more.
     pub async fn close(&self) {
-        for idle in self.capacity.close() {
-            idle.close().await;
-        }
+        self.pool.close().await;
     }
 
     /// Returns the counts at this moment.
     pub fn get_stats(&self) -> PoolStats {
-        self.capacity.stats()
+        self.pool.get_stats(&())
     }
 }
 

@@ -1,53 +1,51 @@
 //! Connection test: opens a separate connection step by step and reports each step.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use broker::{Deadline, milliseconds};
+use broker::{Deadline, HealthStatus, Step, StepLog, milliseconds};
 use lapin::BasicProperties;
 use lapin::options::{BasicPublishOptions, BasicQosOptions};
 use lapin::types::ShortString;
-use mq::{Access, BrokerError, QueueName, TestReport, TestStep};
+use mq::{Access, BrokerError, BrokerKind, QueueName, TestReport};
 
-use crate::connect::{Step, StepError, StepLog};
+use crate::connect::StepError;
 use crate::connection::Connection;
-use crate::errors::{During, Failure, PRODUCT};
-use crate::pools::ConnectionPools;
+use crate::errors::{During, Failure};
+use crate::pool::Pool;
 use crate::session::{call, inspect};
 
 /// Time to wait for the broker to report whether it accepts messages.
 const BLOCKED: Duration = Duration::from_secs(1);
 
 pub(crate) async fn test(
-    pool: &Arc<ConnectionPools>,
+    pool: &Pool,
     access: &Access,
     queue: Option<&QueueName>,
     deadline: Deadline,
 ) -> TestReport {
-    let (connector, _place) = match pool.acquire_place(access).await {
+    let report = |log: &StepLog, failure: Option<&StepError>| {
+        log.report(BrokerKind::RabbitMq, failure.map(|failure| (failure.step, &failure.error)))
+    };
+    let (connector, vacancy) = match pool.vacancy(access, deadline).await {
         Ok(acquired) => acquired,
         Err(error) => return report(&StepLog::default(), Some(&failed(Step::Resolve, error))),
     };
-    let (mut log, result) = Box::pin(connector.connect_step_by_step(deadline)).await;
-    let connection = match result {
-        Ok(connection) => connection,
+    let mut log = StepLog::default();
+    let opened = vacancy.fill(async |permit| {
+        let (steps, result) = Box::pin(connector.connect_step_by_step(deadline)).await;
+        log = steps;
+        Ok((result?.holding(permit), (), HealthStatus::healthy(Duration::ZERO)))
+    });
+    let pooled = match opened.await {
+        Ok((pooled, ())) => pooled,
         Err(failure) => return report(&log, Some(&failure)),
     };
-    let (latency, failure) = look(&connection, queue, deadline, &mut log).await;
-    if let Some(StepError { step, error, .. }) = &failure {
-        let error: &dyn std::error::Error = error;
-        tracing::warn!(
-            event_type = "connection.test_failed",
-            step = step.name(),
-            error,
-            "The connection test failed at step {}: {error}",
-            step.name()
-        );
-    }
-    let blocked = blocked(&connection, deadline).await;
+    let connection = pooled.connection();
+    let (latency, failure) = look(connection, queue, deadline, &mut log).await;
+    let blocked = blocked(connection, deadline).await;
     let version = connection.server.version.clone();
     let product = connection.server.product.clone();
-    connection.close().await;
+    pooled.close().await;
     let latency_ms = latency.map(milliseconds);
     TestReport { product, version, latency_ms, blocked, ..report(&log, failure.as_ref()) }
 }
@@ -117,53 +115,4 @@ async fn round_trip(
 
 fn failed(step: Step, error: BrokerError) -> StepError {
     StepError { step, error, timed_out: false }
-}
-
-fn report(log: &StepLog, failure: Option<&StepError>) -> TestReport {
-    let ok = failure.is_none();
-    let steps = Step::ALL
-        .into_iter()
-        .map(|step| {
-            let duration = log.0.iter().find(|(done, _)| *done == step).map(|(_, duration)| *duration);
-            let duration_ms = duration.map(milliseconds);
-            match failure {
-                Some(failure) if failure.step == step => TestStep {
-                    name: step.name(),
-                    ok: Some(false),
-                    duration_ms,
-                    code: Some(code(failure)),
-                    detail: Some(failure.error.to_string()),
-                    skipped: false,
-                },
-                _ if duration.is_some() => {
-                    TestStep { name: step.name(), ok: Some(true), duration_ms, ..TestStep::default() }
-                }
-                _ => TestStep { name: step.name(), skipped: true, ..TestStep::default() },
-            }
-        })
-        .collect();
-    TestReport { ok, product: PRODUCT.to_owned(), version: None, latency_ms: None, blocked: None, steps }
-}
-
-/// Error code of the failed step, for the caller to act on.
-fn code(failure: &StepError) -> &'static str {
-    match (&failure.error, failure.step) {
-        (BrokerError::Timeout { .. }, _) => "BROKER_TIMEOUT",
-        (_, Step::Tls) => "TLS_FAILED",
-        (BrokerError::Rejected { .. }, Step::Authenticate) => "VIRTUAL_HOST_REFUSED",
-        (BrokerError::QueueNotFound { .. }, _) => "QUEUE_NOT_FOUND",
-        (BrokerError::AuthenticationFailed { .. }, _) => "AUTHENTICATION_FAILED",
-        (BrokerError::Unreachable { .. }, _) => "BROKER_UNREACHABLE",
-        (BrokerError::PoolTimeout { .. }, _) => "POOL_TIMEOUT",
-        (BrokerError::Unsupported { .. }, _) => "UNSUPPORTED_BY_BROKER",
-        (
-            BrokerError::Rejected { .. }
-            | BrokerError::ExchangeNotFound { .. }
-            | BrokerError::Unroutable { .. }
-            | BrokerError::QueueFull { .. }
-            | BrokerError::InDoubt { .. }
-            | BrokerError::MessageTooLarge { .. },
-            _,
-        ) => "BROKER_REJECTED",
-    }
 }

@@ -3,10 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_rs::Runtime;
-use broker::Deadline;
+use broker::{Deadline, Step, StepLog};
 use lapin::{AsyncTcpStream, ConnectionProperties};
 use mq::{Address, BrokerError};
 use tokio::net::TcpStream;
@@ -14,7 +14,6 @@ use tokio::net::TcpStream;
 use crate::config::{ConnectionConfig, TlsConfig};
 use crate::connection::{Connection, Pulse};
 use crate::errors::{During, Failure};
-use crate::events::Peer;
 use crate::frame_filter::Noticed;
 use crate::server::Server;
 use crate::tls;
@@ -47,31 +46,6 @@ impl Dials {
     }
 }
 
-/// A step on the way to a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    Resolve,
-    Connect,
-    Tls,
-    Authenticate,
-    OpenQueue,
-}
-
-impl Step {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Resolve, Self::Connect, Self::Tls, Self::Authenticate, Self::OpenQueue];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Resolve => "resolve",
-            Self::Connect => "connect",
-            Self::Tls => "tls",
-            Self::Authenticate => "authenticate",
-            Self::OpenQueue => "openQueue",
-        }
-    }
-}
-
 /// Next action after a connection could not be opened. Nothing was sent by then, so trying again is
 /// safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +69,11 @@ pub(crate) struct StepError {
 }
 
 impl StepError {
+    /// Error of the channel that is opened after the login.
+    pub(crate) fn after_login(error: BrokerError, deadline: Deadline) -> Self {
+        Self { step: Step::OpenQueue, error, timed_out: deadline.has_passed() }
+    }
+
     pub(crate) fn remedy(&self) -> Remedy {
         match (self.error.is_transient(), self.step) {
             // A retry changes neither the certificate nor a port without TLS.
@@ -105,25 +84,20 @@ impl StepError {
     }
 }
 
-/// Completed steps with their durations.
-#[derive(Debug, Default)]
-pub(crate) struct StepLog(pub(crate) Vec<(Step, Duration)>);
-
-impl StepLog {
-    async fn run<T>(
-        &mut self,
-        step: Step,
-        deadline: Deadline,
-        address: &Address,
-        future: impl Future<Output = Result<T, BrokerError>>,
-    ) -> Result<T, StepError> {
-        let started = Instant::now();
-        let result = deadline.run(future).await.unwrap_or_else(|_| {
-            Err(BrokerError::timeout(format!("{address} did not answer in time ({})", step.name())))
-        });
-        self.0.push((step, started.elapsed()));
-        result.map_err(|error| StepError { step, error, timed_out: deadline.has_passed() })
-    }
+/// Takes a step, and adds its duration to the log.
+async fn take<T>(
+    log: &mut StepLog,
+    step: Step,
+    deadline: Deadline,
+    address: &Address,
+    future: impl Future<Output = Result<T, BrokerError>>,
+) -> Result<T, StepError> {
+    let started = Instant::now();
+    let result = deadline.run(future).await.unwrap_or_else(|_| {
+        Err(BrokerError::timeout(format!("{address} did not answer in time ({})", step.name())))
+    });
+    log.0.push((step, started.elapsed()));
+    result.map_err(|error| StepError { step, error, timed_out: deadline.has_passed() })
 }
 
 /// Opens a connection to `address`.
@@ -134,19 +108,19 @@ pub(crate) async fn open(
     log: &mut StepLog,
     dials: &mut Dials,
 ) -> Result<Connection, StepError> {
-    let candidates = log.run(Step::Resolve, deadline, address, resolve(address)).await?;
+    let candidates = take(log, Step::Resolve, deadline, address, resolve(address)).await?;
     let dialled = dial(address, &candidates, deadline, dials);
-    let (mut socket, hangup) = log.run(Step::Connect, deadline, address, dialled).await?;
+    let (mut socket, hangup) = take(log, Step::Connect, deadline, address, dialled).await?;
     if let Some(tls) = config.tls() {
-        socket = log.run(Step::Tls, deadline, address, secure(socket, address, tls)).await?;
+        socket = take(log, Step::Tls, deadline, address, secure(socket, address, tls)).await?;
     }
-    let peer = Peer::new(config, address);
+    let peer = config.peer(address);
     let noticed = Arc::new(Noticed::of(peer.clone()));
     let pulse = Arc::new(Pulse::new());
     let broken_by = Arc::new(OnceLock::new());
     let transport = Transport::new(socket, Arc::clone(&noticed), Arc::clone(&pulse), Arc::clone(&broken_by));
     let login = log_in(config, address, transport);
-    let mut amqp = log.run(Step::Authenticate, deadline, address, login).await;
+    let mut amqp = take(log, Step::Authenticate, deadline, address, login).await;
     if let (Some(_), Err(StepError { error, .. })) = (config.tls(), &mut amqp) {
         suspect_the_certificate(error, broken_by.get());
     }
@@ -251,6 +225,8 @@ async fn log_in(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]

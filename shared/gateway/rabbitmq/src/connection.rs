@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use broker::Deadline;
+use broker::{Deadline, HealthStatus, Peer, Permit, events};
 use clock::Moment;
 use futures_util::StreamExt as _;
 use lapin::{Channel, Event};
@@ -14,9 +14,7 @@ use mq::QueueName;
 
 use crate::config::{ConnectionConfig, Host};
 use crate::errors::{During, Failure, chain, classify};
-use crate::events::{self, Peer};
 use crate::frame_filter::{Noticed, Shortage};
-use crate::health::HealthStatus;
 use crate::intake::Intake;
 use crate::leader::Leadership;
 use crate::server::Server;
@@ -45,6 +43,8 @@ pub struct Connection {
     host: Host,
     pub(crate) known_queues: KnownQueues,
     last_used: Mutex<Moment>,
+    /// Permit of a pool's connection, which returns when the connection has ended.
+    permit: Option<Permit>,
 }
 
 /// Queues whose leadership is known, so that a commit need not ask for it. At most 64: a further
@@ -87,7 +87,13 @@ impl Connection {
             host: config.runs_in(),
             known_queues: KnownQueues::default(),
             last_used,
+            permit: None,
         }
+    }
+
+    /// Keeps `permit` until the connection has ended.
+    pub(crate) fn holding(self, permit: Permit) -> Self {
+        Self { permit: Some(permit), ..self }
     }
 
     /// Opens a channel, which takes one round trip to the broker.
@@ -112,18 +118,14 @@ impl Connection {
     /// `None` if it does not answer within the time that `staleness` allows: 3 s for `Fresh`, 1 s
     /// for `Doubtful`, none for `Dead`.
     pub async fn reopen(&self, staleness: Staleness, deadline: Deadline) -> Option<(Channel, HealthStatus)> {
-        let opened = match staleness {
+        match staleness {
             Staleness::Fresh => self.timed_channel(deadline.min(TRUSTED)).await.ok(),
             Staleness::Doubtful => match self.probe(deadline.min(PROBE)).await {
                 (Some(channel), health) => Some((channel, health)),
                 (None, _) => None,
             },
             Staleness::Dead => None,
-        };
-        if opened.is_none() {
-            events::lost(&self.peer, "it did not answer after being idle");
         }
-        opened
     }
 
     /// Closes a channel of the connection, with everything that was open on it.
@@ -165,11 +167,6 @@ impl Connection {
         self.noticed.until_blocked().await
     }
 
-    /// Reason for giving the connection up, for the log: that it is blocked, or `otherwise`.
-    pub(crate) fn why_given_up(&self, otherwise: &'static str) -> &'static str {
-        if self.blocked().is_some() { "RabbitMQ has blocked it" } else { otherwise }
-    }
-
     /// Records that the connection was used just now, from which its idle time counts.
     pub fn mark_used(&self) {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Moment::now();
@@ -185,12 +182,6 @@ impl Connection {
             Host::Process => idle.min(self.pulse.age()),
         };
         Staleness::of(silent, self.heartbeat())
-    }
-
-    /// True if the connection may be kept for a later request: it seems open and is not
-    /// [`Staleness::Dead`].
-    pub(crate) fn is_worth_keeping(&self) -> bool {
-        self.seems_open() && self.staleness() != Staleness::Dead
     }
 
     /// Heartbeat interval that both sides agreed on; 0 if there are no heartbeats.
@@ -211,13 +202,6 @@ impl Connection {
     /// Limit on the bytes of deliveries that the connection passes to the client library.
     pub(crate) fn intake(&self) -> &Intake {
         self.noticed.intake()
-    }
-
-    /// Marks the connection as idle: it receives no more messages, so its intake has no limit any
-    /// more.
-    pub fn mark_unused(&self) {
-        self.intake().unbind();
-        self.mark_used();
     }
 
     /// Waits until the library finds the connection broken, and returns the error.
@@ -265,6 +249,30 @@ impl Connection {
     pub async fn close(&self) {
         let closed = tokio::time::timeout(CLOSE_TIMEOUT, self.amqp.close(200, "OK".into())).await;
         events::disconnected(&self.peer, matches!(closed, Ok(Ok(()))));
+    }
+}
+
+impl broker::Connection for Connection {
+    fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    fn unusable(&self) -> Option<&'static str> {
+        if self.blocked().is_some() {
+            Some("RabbitMQ has blocked it")
+        } else if !self.is_connected() {
+            Some("it was closed")
+        } else {
+            (self.staleness() == Staleness::Dead).then_some("it was idle for too long")
+        }
+    }
+
+    fn mark_used(&mut self) {
+        Self::mark_used(self);
+    }
+
+    async fn close(self) {
+        Self::close(&self).await;
     }
 }
 

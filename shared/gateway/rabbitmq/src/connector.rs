@@ -4,17 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use broker::Deadline;
-use lapin::Channel;
+use broker::{Deadline, Peer, Step, StepLog, events};
 use mq::BrokerError;
 
 use crate::config::ConnectionConfig;
-use crate::connect::{self, Dials, Remedy, Step, StepError, StepLog};
+use crate::connect::{self, Dials, Remedy, StepError};
 use crate::connection::Connection;
-use crate::errors::{ConnectionError, During};
-use crate::events::{self, Peer};
-use crate::health::HealthStatus;
-use crate::retry::RetryPolicy;
+use crate::errors::ConnectionError;
 
 /// Maximum number of addresses of a configuration that are tried.
 pub(crate) const MOST_ADDRESSES: usize = 16;
@@ -48,9 +44,10 @@ impl Connector {
         self.preferred.load(Ordering::Relaxed)
     }
 
-    /// The address that is tried first, for the log. A configuration has at least one address.
-    pub fn peer(&self) -> Option<Peer> {
-        self.config.addresses().get(self.preferred()).map(|address| Peer::new(&self.config, address))
+    /// The address that is tried first, for the log.
+    pub fn peer(&self) -> Peer {
+        let first = self.config.addresses().get(self.preferred());
+        Peer { address: first.cloned(), ..self.config.unconnected_peer() }
     }
 
     /// Connects in one round: each address is tried once.
@@ -71,41 +68,12 @@ impl Connector {
         self.round(deadline, &mut Dials::new()).await
     }
 
-    /// Connects and opens a channel. Nothing is sent to a queue meanwhile, so failures that may
-    /// pass are retried by `retry`, until the next round would begin after `retry_until`.
-    ///
-    /// # Errors
-    /// The error of the last address of the last round, with the number of rounds.
-    pub async fn persist(
+    /// Connects in one round, with the TCP connections that `dials` still allows.
+    pub(crate) async fn round(
         &self,
-        mut retry: RetryPolicy,
-        retry_until: Deadline,
         deadline: Deadline,
-    ) -> Result<(Connection, Channel, HealthStatus), ConnectionError> {
-        let started = Instant::now();
-        let mut dials = Dials::new();
-        loop {
-            let failure = match Box::pin(self.round(deadline, &mut dials)).await.1 {
-                Ok(connection) => match connection.timed_channel(deadline).await {
-                    Ok((channel, health)) => return Ok((connection, channel, health)),
-                    Err(failure) => StepError {
-                        step: Step::OpenQueue,
-                        error: failure.into_error(During::Connection),
-                        timed_out: deadline.has_passed(),
-                    },
-                },
-                Err(failure) => failure,
-            };
-            let may_pass = failure.remedy() == Remedy::TryAgain && !dials.are_spent();
-            let Some(delay) = may_pass.then(|| retry.next_delay_before(retry_until)).flatten() else {
-                let rounds = retry.stats().attempts + u64::from(!may_pass);
-                return Err(ConnectionError::from(failure).after(rounds, started.elapsed()));
-            };
-            tokio::time::sleep(delay).await;
-        }
-    }
-
-    async fn round(&self, deadline: Deadline, dials: &mut Dials) -> (StepLog, Result<Connection, StepError>) {
+        dials: &mut Dials,
+    ) -> (StepLog, Result<Connection, StepError>) {
         let mut log = StepLog::default();
         let mut last = StepError {
             step: Step::Resolve,
@@ -135,7 +103,7 @@ impl Connector {
         }
         // One log line for the round, however many addresses were tried.
         if let Some(address) = tried.last() {
-            events::failed(&Peer::new(&self.config, address), last.step.name(), &last.error, tried.len());
+            events::failed(&self.config.peer(address), last.step.name(), &last.error, tried.len());
         }
         (log, Err(last))
     }

@@ -1,21 +1,19 @@
 //! Depth of a queue: its number of messages.
 
-use std::sync::Arc;
-
 use mq::{Access, BrokerError, DepthReport, QueueName};
 
 use broker::Deadline;
 
 use crate::errors::During;
 use crate::leader;
-use crate::pools::ConnectionPools;
+use crate::pool::Pool;
 use crate::session::Session;
 
 /// Counts the ready messages and the consumers of a queue; AMQP reports nothing else about it. A
 /// quorum queue that has no leader for a moment reports 0 of both, so a quorum queue that reports 0
 /// is asked again for up to 500 ms.
 pub(crate) async fn depth(
-    pool: &Arc<ConnectionPools>,
+    pool: &Pool,
     access: &Access,
     queue: &QueueName,
     deadline: Deadline,

@@ -3,11 +3,10 @@
 use mq::{Access, Ack, AckMode, BrokerError, ConsumeCommand, QueueName};
 
 use broker::{Deadline, Done, UnitOfWork};
-use std::sync::Arc;
 
 use crate::errors::During;
 use crate::intake::held_alone;
-use crate::pools::ConnectionPools;
+use crate::pool::Pool;
 use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::server::Counted;
 use crate::session::Session;
@@ -15,7 +14,7 @@ use crate::taking::{Full, Room, Taking};
 use crate::unit_of_work::Taken;
 
 pub(crate) async fn fetch(
-    pool: &Arc<ConnectionPools>,
+    pool: &Pool,
     access: &Access,
     queue: &QueueName,
     command: &ConsumeCommand,
@@ -66,7 +65,7 @@ pub(crate) async fn fetch(
 /// Takes messages from a queue, with a consumer if the queue allows one, otherwise with single
 /// `basic.get` requests.
 async fn take<'a>(
-    pool: &Arc<ConnectionPools>,
+    pool: &Pool,
     access: &Access,
     queue: &'a QueueName,
     command: &'a ConsumeCommand,
@@ -110,12 +109,7 @@ async fn take<'a>(
 }
 
 /// Opens a session whose connection accepts as many bytes of messages as one fetch may hold.
-async fn open(
-    pool: &Arc<ConnectionPools>,
-    access: &Access,
-    room: Room,
-    deadline: Deadline,
-) -> Result<Session, BrokerError> {
+async fn open(pool: &Pool, access: &Access, room: Room, deadline: Deadline) -> Result<Session, BrokerError> {
     let session = Session::open(pool, access, deadline).await?;
     session.intake().bind(pool.settings().most_held);
     if let Some(largest) = room.alone {

@@ -7,9 +7,9 @@
 //! socket is always safe: the broker requeues the messages that were not acknowledged.
 //!
 //! ```text
-//! RabbitMq -> ConnectionPools -> Connector -> Connection -> Transport -> FrameFilter
-//!    |            |
-//!    v            v
+//! RabbitMq -> Pool -> Connector -> Connection -> Transport -> FrameFilter
+//!    |         |
+//!    v         v
 //! produce, fetch, depth, check on a Session, which is a PooledConnection
 //! ```
 //!
@@ -26,26 +26,23 @@ mod deaths;
 mod delivery_limit;
 mod depth;
 mod errors;
-mod events;
 mod fetch;
 mod frame_filter;
 mod header_value;
-mod health;
 mod intake;
 mod leader;
 mod message;
 mod misfit;
 mod moving;
 mod place;
+mod pool;
 mod pooled;
-mod pools;
 mod produce;
 mod progress;
 mod properties;
 mod publish;
 mod queue_facts;
 mod refusal;
-mod retry;
 mod server;
 mod session;
 mod settlement;
@@ -67,12 +64,10 @@ use mq::{
 
 pub use crate::config::{ConfigError, ConfigFault, ConnectionConfig, Host, Login, Settings, TlsConfig};
 pub use crate::errors::ConnectionError;
-pub use crate::events::PoolStats;
-pub use crate::health::HealthStatus;
 pub use crate::intake::{MOST_HELD, held_alone};
 use crate::place::Place;
-use crate::pools::ConnectionPools;
-pub use crate::retry::{InvalidRetryPolicy, Jitter, RetryPolicy, RetryStats};
+use crate::pool::Pool;
+pub use crate::pooled::PooledConnection;
 use crate::taking::Room;
 
 /// Building blocks of a connection, for programs that keep connections in another way than a
@@ -81,18 +76,13 @@ pub mod parts {
     pub use crate::connection::{Connection, Pulse, Staleness};
     pub use crate::connector::Connector;
     pub use crate::errors::Failure;
-    pub use crate::events::Peer;
     pub use crate::frame_filter::{Passed, passed};
-
-    /// Log events for the code that keeps connections.
-    pub mod events {
-        pub use crate::events::{acquired, lost, pool_timeout, reconnecting, released};
-    }
+    pub use crate::pool::Dialler;
 }
 
 /// The [`Broker`] implementation for RabbitMQ, for all targets.
 pub struct RabbitMq {
-    pool: Arc<ConnectionPools>,
+    pool: Pool,
 }
 
 impl RabbitMq {
@@ -107,7 +97,7 @@ impl RabbitMq {
     #[must_use]
     pub fn with_settings(settings: Settings) -> Self {
         let cap = ConnectionCap::new(settings.cap);
-        Self { pool: ConnectionPools::new(settings, cap) }
+        Self { pool: Pool::new(settings, cap) }
     }
 
     /// Creates a broker that shares `cap` with other brokers: their connections count towards the
@@ -115,7 +105,7 @@ impl RabbitMq {
     #[must_use]
     pub fn sharing(cap: Arc<ConnectionCap>) -> Self {
         let settings = Settings { cap: cap.max(), ..Settings::default() };
-        Self { pool: ConnectionPools::new(settings, cap) }
+        Self { pool: Pool::new(settings, cap) }
     }
 }
 

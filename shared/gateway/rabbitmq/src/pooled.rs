@@ -1,60 +1,91 @@
-//! A pooled connection in use by one operation.
+//! A connection of a pool, with a channel for its user.
 
-use broker::Deadline;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use broker::{Deadline, Key, PoolKey};
 use lapin::Channel;
 
 use crate::connection::Connection;
-use crate::events;
-use crate::pools::Place;
+use crate::errors::ConnectionError;
 
-/// A connection with an open channel. Dropping it closes the socket, which ends everything that was
-/// open on it.
-pub(crate) struct PooledConnection {
-    // In this order: the connection must close before its permit becomes free.
-    connection: Connection,
+/// A connection in use with an open channel. Dropping it closes the socket, which ends everything
+/// that was open on it.
+pub struct PooledConnection<K: PoolKey = Arc<Key>> {
+    // In this order: the channel of a closed connection sends nothing.
+    pooled: broker::PooledConnection<Connection, K>,
     channel: Channel,
-    place: Place,
 }
 
-impl PooledConnection {
-    pub(crate) fn new(connection: Connection, channel: Channel, place: Place) -> Self {
-        Self { connection, channel, place }
+impl<K: PoolKey> PooledConnection<K> {
+    /// Takes what a pool gave.
+    #[must_use]
+    pub fn new((pooled, channel): (broker::PooledConnection<Connection, K>, Channel)) -> Self {
+        Self { pooled, channel }
     }
 
-    pub(crate) fn channel(&self) -> &Channel {
+    /// Channel for the connection's user, with nothing open on it at first.
+    pub fn channel(&self) -> &Channel {
         &self.channel
     }
 
-    pub(crate) fn connection(&self) -> &Connection {
-        &self.connection
+    /// Asks the broker for an answer; true if it came.
+    pub async fn check_health(&mut self, deadline: Deadline) -> bool {
+        let health = self.connection().check_health(deadline).await;
+        self.pooled.mark_checked(health);
+        self.health_status().is_healthy()
+    }
+
+    /// Ends the channel with everything that was open on it, and opens another one.
+    ///
+    /// # Errors
+    /// If the broker did not answer; the connection cannot be used any more.
+    pub async fn reset(&mut self, deadline: Deadline) -> Result<(), ConnectionError> {
+        self.connection().close_channel(&self.channel, deadline).await?;
+        self.channel = self.connection().open_channel(deadline).await?;
+        Ok(())
     }
 
     /// Closes the channel, if the broker has not done so, and keeps the connection for the next
-    /// request.
-    pub(crate) async fn release(self, deadline: Deadline) {
-        if !self.channel.status().connected() {
-            return self.keep();
-        }
-        if self.connection.close_channel(&self.channel, deadline).await.is_ok() {
+    /// use.
+    pub async fn release(self, deadline: Deadline) {
+        let is_closed = !self.channel.status().connected();
+        if is_closed || self.connection().close_channel(&self.channel, deadline).await.is_ok() {
             self.keep();
         } else {
             self.abandon("its channel did not close");
         }
     }
 
-    /// Keeps the connection for the next request. No channel may be open on it.
+    /// Keeps the connection for the next use. No channel may be open on it.
     pub(crate) fn keep(self) {
-        if !self.connection.seems_open() {
-            let why = self.connection.why_given_up("it was closed while in use");
-            return self.abandon(why);
-        }
-        let Self { connection, channel: _, place } = self;
-        connection.mark_unused();
-        place.keep(connection);
+        // It receives no more messages.
+        self.connection().intake().unbind();
+        self.pooled.release();
     }
 
     /// Closes the socket of a connection in an unknown state, and logs the reason.
     pub(crate) fn abandon(self, why: &str) {
-        events::lost(&self.connection.peer, why);
+        self.pooled.abandon(why);
+    }
+
+    /// Closes the connection in an orderly way.
+    pub async fn close(self) {
+        self.pooled.close().await;
+    }
+}
+
+impl<K: PoolKey> Deref for PooledConnection<K> {
+    type Target = broker::PooledConnection<Connection, K>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.pooled
+    }
+}
+
+impl<K: PoolKey> fmt::Debug for PooledConnection<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pooled.fmt(f)
     }
 }

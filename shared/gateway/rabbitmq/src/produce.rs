@@ -1,6 +1,5 @@
 //! Publishes messages to a queue or an exchange. The broker confirms each of them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,7 +13,7 @@ use crate::errors::{Failure, NO_ROUTE};
 use crate::message::{check, properties};
 use crate::misfit::UnsupportedProperty;
 use crate::place::Place;
-use crate::pools::ConnectionPools;
+use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::refusal;
 use crate::session::{Session, call};
@@ -39,7 +38,7 @@ pub(crate) struct Connected<'a> {
 
 /// Connects, after checking the request for members that RabbitMQ can never carry.
 pub(crate) async fn connect<'a>(
-    pool: &Arc<ConnectionPools>,
+    pool: &Pool,
     access: &Access,
     place: Place<'a>,
     outgoing: &'a Outgoing,

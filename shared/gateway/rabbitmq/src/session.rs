@@ -1,6 +1,5 @@
 //! Session: a channel for one operation on a pooled connection.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use broker::Deadline;
@@ -12,8 +11,8 @@ use mq::{Access, BrokerError, QueueName};
 use crate::errors::{During, Failure};
 use crate::intake::Intake;
 use crate::leader::Leadership;
+use crate::pool::Pool;
 use crate::pooled::PooledConnection;
-use crate::pools::ConnectionPools;
 use crate::server::{Counted, Server};
 
 /// Maximum time to wait for deliveries that are on their way, before the connection is closed.
@@ -26,11 +25,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 pub(crate) struct Session(PooledConnection);
 
 impl Session {
-    pub(crate) async fn open(
-        pool: &Arc<ConnectionPools>,
-        access: &Access,
-        deadline: Deadline,
-    ) -> Result<Self, BrokerError> {
+    pub(crate) async fn open(pool: &Pool, access: &Access, deadline: Deadline) -> Result<Self, BrokerError> {
         pool.acquire(access, deadline).await.map(Self)
     }
 

@@ -18,6 +18,7 @@ use crate::earlier::Look;
 use crate::errors::During;
 use crate::members;
 use crate::outgoing::{self, Context, Prepared, Preparer};
+use crate::owned::Owned;
 use crate::pools::Pools;
 use crate::produce::end::{Place, Stop};
 use crate::putting::{Handed, Putting, Unfinished};
@@ -71,7 +72,7 @@ pub(crate) async fn connect<'a>(
 ) -> Result<Connected<'a>, BrokerError> {
     members::check(outgoing)?;
     let sets_context = outgoing::sets_context(outgoing);
-    let job = |_: &Session| Putting::job(queue, sets_context);
+    let job = |_: &Owned| Putting::job(queue, sets_context);
     let (session, opened) = pools.begin(access, deadline, job).await?;
     Ok(Connected { session, opened, pools: Arc::clone(pools), access: access.clone(), queue, outgoing })
 }

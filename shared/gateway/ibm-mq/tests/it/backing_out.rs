@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use broker::Broker as _;
-use ibm_mq::Settings;
+use broker::{Broker as _, ConnectionSettings};
 use mq::{Ack, AckMode, Base64Bytes, BrokerError, ConsumeCommand, Selector};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::support::{QueueManager, bodies, consume, deadline, in_transactions_of, outgoing, queue, texts};
+use crate::support::{
+    QueueManager, bodies, consume, deadline, in_transactions_of, limits, outgoing, queue, texts,
+};
 
 const COMMIT: AckMode = AckMode::Take(Ack::Commit);
 
@@ -36,7 +37,10 @@ async fn what_cannot_be_backed_out_is_not_committed_by_the_connections_end() {
 #[tokio::test]
 async fn a_connection_that_is_left_open_keeps_its_place_under_the_cap() {
     let manager = QueueManager::start();
-    let settings = Settings { pool_timeout: Duration::from_millis(300), ..Settings::default() };
+    let settings = limits(ConnectionSettings {
+        pool_timeout: Duration::from_millis(300),
+        ..ConnectionSettings::default()
+    });
     let client = manager.client_with(settings, 1);
     client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
     manager.fault(&json!({"verb": "MQPUT", "reason": 2053}));

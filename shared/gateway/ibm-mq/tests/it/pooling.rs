@@ -1,11 +1,11 @@
 use std::time::{Duration, Instant};
 
-use broker::{Broker as _, ConnectionCap, Deadline};
+use broker::{Broker as _, ConnectionCap, ConnectionSettings, Deadline};
 use ibm_mq::Settings;
 use mq::{Ack, AckMode, BrokerError, IdleRule};
 use serde_json::json;
 
-use crate::support::{QueueManager, bodies, consume, deadline, queue, texts};
+use crate::support::{QueueManager, bodies, consume, deadline, limits, queue, texts};
 
 const COMMIT: AckMode = AckMode::Take(Ack::Commit);
 
@@ -32,7 +32,10 @@ async fn a_connection_is_kept_for_its_target_and_user_and_makes_room_for_others(
 #[tokio::test]
 async fn no_more_connections_are_open_than_the_cap_allows() {
     let manager = QueueManager::start();
-    let settings = Settings { pool_timeout: Duration::from_millis(300), ..Settings::default() };
+    let settings = limits(ConnectionSettings {
+        pool_timeout: Duration::from_millis(300),
+        ..ConnectionSettings::default()
+    });
     let client = manager.client_with(settings, 1);
     client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
     let unit = client.fetch("DEV.QUEUE.1", &consume(1, COMMIT)).await.unwrap();
@@ -96,7 +99,8 @@ async fn an_idle_connection_makes_room_in_its_channel_for_one_of_another_user() 
 #[tokio::test]
 async fn a_connection_that_was_idle_for_long_is_probed_and_replaced_if_it_is_dead() {
     let mut manager = QueueManager::start();
-    let settings = Settings { heartbeat: Duration::from_millis(400), ..Settings::default() };
+    let settings =
+        limits(ConnectionSettings { heartbeat: Duration::from_millis(400), ..ConnectionSettings::default() });
     let client = manager.client_with(settings, 1);
     let depth = async || client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await;
     depth().await.unwrap();
@@ -153,7 +157,10 @@ async fn what_the_queue_manager_says_of_the_queue_is_no_reason_for_another_conne
 #[tokio::test]
 async fn a_get_that_was_given_up_while_the_queue_was_opened_takes_nothing() {
     let manager = QueueManager::start();
-    let settings = Settings { pool_timeout: Duration::from_millis(200), ..Settings::default() };
+    let settings = limits(ConnectionSettings {
+        pool_timeout: Duration::from_millis(200),
+        ..ConnectionSettings::default()
+    });
     let client = manager.client_with(settings, 1);
     client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
     let frozen = manager.frozen();
@@ -173,7 +180,8 @@ async fn a_get_that_was_given_up_while_the_queue_was_opened_takes_nothing() {
 #[tokio::test]
 async fn connections_that_were_idle_for_long_end_whatever_the_next_request_is_about() {
     let manager = QueueManager::start();
-    let settings = Settings { heartbeat: Duration::from_millis(200), ..Settings::default() };
+    let settings =
+        limits(ConnectionSettings { heartbeat: Duration::from_millis(200), ..ConnectionSettings::default() });
     let client = manager.client_with(settings, 2);
     client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap();
     client.broker.end_stale();
@@ -189,8 +197,13 @@ async fn connections_that_were_idle_for_long_end_whatever_the_next_request_is_ab
 #[tokio::test]
 async fn a_call_that_does_not_return_is_left_alone_and_counted() {
     let manager = QueueManager::start();
-    let client =
-        manager.client_with(Settings { pool_timeout: Duration::from_millis(200), ..Settings::default() }, 1);
+    let client = manager.client_with(
+        limits(ConnectionSettings {
+            pool_timeout: Duration::from_millis(200),
+            ..ConnectionSettings::default()
+        }),
+        1,
+    );
     client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap();
     let frozen = manager.frozen();
     let started = Instant::now();
@@ -215,7 +228,7 @@ async fn connections_that_hang_while_they_end_are_no_reason_to_wait_for_ever() {
     const HANGS: Duration = Duration::from_millis(300);
     let mut manager = QueueManager::start();
     let cap = ConnectionCap::hanging_after(2, HANGS);
-    let settings = Settings { pool_timeout: HANGS, ..Settings::default() };
+    let settings = limits(ConnectionSettings { pool_timeout: HANGS, ..ConnectionSettings::default() });
     let mut client = manager.client_under(settings, cap);
     client.access.idle = IdleRule::Close;
     let depth = async || client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::{Broker as _, ConnectionCap, Deadline, UnitOfWork};
+use broker::{Broker as _, ConnectionCap, ConnectionSettings, Deadline, UnitOfWork};
 use ibm_mq::{IbmMq, Settings};
 use jiff::Timestamp;
 use mq::{
@@ -109,6 +109,7 @@ impl QueueManager {
             key_store: None,
             key_files: None,
             idle: mq::IdleRule::default(),
+            limits: mq::ConnectionLimits::default(),
             secret_version: "1".to_owned(),
         }
     }
@@ -266,4 +267,9 @@ impl Drop for Frozen {
     fn drop(&mut self) {
         let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGCONT);
     }
+}
+
+/// Settings with these limits of connections.
+pub(crate) fn limits(connections: ConnectionSettings) -> Settings {
+    Settings { connections, ..Settings::default() }
 }

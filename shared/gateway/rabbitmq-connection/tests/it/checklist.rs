@@ -58,7 +58,7 @@ fn connection_config_keeps_the_password_out_of_its_representation() {
     let arguments =
         ConnectionArguments { password: Some(SecretString::from("pw-unseen")), ..Default::default() };
     let config = arguments.load_from(|_| None, Path::new("no-such-file")).unwrap();
-    assert!(!format!("{config:?} {}", config.connection_url()).contains("pw-unseen"));
+    assert!(!format!("{config:?} {}", config.get_connection_url()).contains("pw-unseen"));
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn the_defaults_are_those_of_the_model() {
     assert_eq!((config.host(), config.port()), ("localhost", 5_672));
     assert_eq!((config.user(), config.vhost()), ("guest", "/"));
     assert_eq!((config.timeout(), config.heartbeat()), (Duration::from_secs(30), Duration::from_secs(60)));
-    assert_eq!(config.connection_url(), "amqp://guest:***@localhost:5672/");
+    assert_eq!(config.get_connection_url(), "amqp://guest:***@localhost:5672/");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn the_sample_has_every_setting_with_its_default() {
     let (config, defaults) =
         (load(&ConnectionArguments::default(), &[], sample).unwrap(), of_environment(&[]).unwrap());
     let shown = |config: &ConnectionConfig| {
-        (config.connection_url(), config.timeout(), config.heartbeat(), config.user().to_owned())
+        (config.get_connection_url(), config.timeout(), config.heartbeat(), config.user().to_owned())
     };
     assert_eq!(shown(&config), shown(&defaults));
     let text = std::fs::read_to_string(sample).unwrap();
@@ -83,7 +83,7 @@ fn arguments_precede_the_environment_and_that_the_file_and_that_the_defaults() {
     assert_eq!((config.host(), config.port()), ("of-arguments", 2_222));
     assert_eq!((config.user(), config.vhost()), ("of-the-file", "of-the-file"));
     assert_eq!((config.timeout(), config.heartbeat()), (Duration::from_secs(30), Duration::ZERO));
-    assert_eq!(config.connection_url(), "amqp://of-the-file:***@of-arguments:2222/of-the-file");
+    assert_eq!(config.get_connection_url(), "amqp://of-the-file:***@of-arguments:2222/of-the-file");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_password_is_shown_by_nothing() {
     let secret = "pw-that-nobody-sees";
     let arguments = ConnectionArguments { password: Some(SecretString::from(secret)), ..Default::default() };
     let config = load(&arguments, &[], Path::new(NO_FILE)).unwrap();
-    for text in [format!("{config:?}"), format!("{arguments:?}"), config.connection_url()] {
+    for text in [format!("{config:?}"), format!("{arguments:?}"), config.get_connection_url()] {
         assert!(!text.contains(secret), "{text}");
     }
     for broken in [
@@ -192,12 +192,12 @@ fn tls_is_set_by_every_source() {
     let environment = [("AMQP_CERT_FILE", path(&pem.certificate)), ("AMQP_CA_FILE", "no-such-file")];
     let file = file(&format!("[amqp]\ntls = true\nkey_file = '{}'\nuser = \"app\"\n", path(&pem.key)));
     let config = load(&arguments, &environment, file.path()).unwrap();
-    assert_eq!(config.connection_url(), "amqps://app:***@localhost:5671/");
+    assert_eq!(config.get_connection_url(), "amqps://app:***@localhost:5671/");
 
     let config = load(&arguments, &[("AMQP_TLS", "false")], Path::new(NO_FILE)).unwrap_err();
     assert_eq!(config.to_string(), "argument ca_file is of no use without tls");
     let config = of_environment(&[("AMQP_TLS", "true"), ("AMQP_PORT", "5672")]).unwrap();
-    assert_eq!(config.connection_url(), "amqps://guest:***@localhost:5672/");
+    assert_eq!(config.get_connection_url(), "amqps://guest:***@localhost:5672/");
     assert!(!of_environment(&[("AMQP_TLS", "false")]).unwrap().is_tls());
     assert!(of_environment(&[("AMQP_TLS", "yes")]).is_err());
 }
@@ -208,10 +208,13 @@ fn a_client_certificate_without_user_and_password_is_the_login() {
     let tls =
         [("AMQP_TLS", "true"), ("AMQP_CERT_FILE", path(&pem.certificate)), ("AMQP_KEY_FILE", path(&pem.key))];
     let config = of_environment(&tls).unwrap();
-    assert_eq!((config.user(), config.connection_url().as_str()), ("", "amqps://localhost:5671/"));
+    assert_eq!((config.user(), config.get_connection_url().as_str()), ("", "amqps://localhost:5671/"));
     let with_user = [tls.as_slice(), &[("AMQP_USER", "app"), ("AMQP_PASSWORD", "pw-of-app")]].concat();
     let config = of_environment(&with_user).unwrap();
-    assert_eq!((config.user(), config.connection_url().as_str()), ("app", "amqps://app:***@localhost:5671/"));
+    assert_eq!(
+        (config.user(), config.get_connection_url().as_str()),
+        ("app", "amqps://app:***@localhost:5671/")
+    );
 }
 
 #[test]

@@ -59,7 +59,7 @@ async fn tls_front(authority: &Authority, name: &str, clients: Option<&Authority
 
 async fn connect(port: u16, tls: TlsConfig) -> Result<(), ConnectionError> {
     let config = load(&arguments(port)).with_tls(tls);
-    assert!(config.connection_url().starts_with("amqps://"));
+    assert!(config.get_connection_url().starts_with("amqps://"));
     let manager = ConnectionManager::new(config);
     manager.connect(soon()).await?;
     assert!(manager.check_health(soon()).await.is_healthy());

@@ -7,9 +7,10 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use broker::{ConnectionSettings, Peer};
 use lapin::types::Heartbeat;
 use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo, SASLMechanism};
-use mq::{Access, Address, BrokerError, Credentials, Tls};
+use mq::{Access, Address, BrokerError, BrokerKind, Credentials, Tls};
 use secrecy::{ExposeSecret as _, SecretString};
 use tracing::warn;
 
@@ -48,20 +49,15 @@ pub enum Host {
     Process,
 }
 
-/// Settings of all connections of a [`RabbitMq`](crate::RabbitMq).
+/// Settings of a [`RabbitMq`](crate::RabbitMq).
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Maximum number of connections open at once, over all targets.
     pub cap: usize,
-    /// Time for one address to connect and log in.
-    pub connect_timeout: Duration,
-    /// Seconds between heartbeats. The broker may ask for fewer.
-    pub heartbeat: Heartbeat,
+    /// Time limits of connections, unless a target's profile sets others.
+    pub connections: ConnectionSettings,
     /// Maximum number of bytes in memory for the messages of one fetch.
     pub most_held: usize,
-    /// Time for which a broker that cannot be reached is tried again; at most half of the time that
-    /// a request has left.
-    pub retry_for: Duration,
     /// Kind of program. It decides the meaning of a heartbeat of 0.
     pub host: Host,
 }
@@ -70,10 +66,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             cap: 5,
-            connect_timeout: TIMEOUT,
-            heartbeat: HEARTBEAT,
+            connections: ConnectionSettings::default(),
             most_held: MOST_HELD,
-            retry_for: Duration::from_secs(8),
             host: Host::default(),
         }
     }
@@ -191,7 +185,11 @@ impl ConnectionConfig {
     ///
     /// # Errors
     /// If the target has a setting that RabbitMQ does not support.
-    pub(crate) fn for_target(access: &Access, settings: &Settings) -> Result<Self, BrokerError> {
+    pub(crate) fn for_target(
+        access: &Access,
+        limits: &ConnectionSettings,
+        host: Host,
+    ) -> Result<Self, BrokerError> {
         let endpoint = &access.endpoint;
         let unsupported = |detail: &str| BrokerError::unsupported(detail);
         if endpoint.addresses.is_empty() {
@@ -233,13 +231,13 @@ impl ConnectionConfig {
             user,
             password,
             tls,
-            timeout: settings.connect_timeout,
-            heartbeat: settings.heartbeat,
+            timeout: limits.timeout,
+            heartbeat: Heartbeat::try_from(limits.heartbeat.as_secs()).unwrap_or(Heartbeat::MAX),
             mechanism,
             host: Host::Process,
         };
         let config = config.checked().map_err(|error| unsupported(&error.to_string()))?;
-        Ok(config.running_in(settings.host))
+        Ok(config.running_in(host))
     }
 
     /// Sets the kind of program. In a function, a heartbeat of 0 is raised to 60 s, because a cut
@@ -324,12 +322,27 @@ impl ConnectionConfig {
 
     /// URL of the first address, with `***` in place of the password.
     #[must_use]
-    pub fn connection_url(&self) -> String {
+    pub fn get_connection_url(&self) -> String {
         let scheme = if self.is_tls() { "amqps" } else { "amqp" };
         // A login by certificate has neither user nor password.
         let login = if self.user.is_empty() { String::new() } else { format!("{}:***@", self.user) };
         let vhost = if self.vhost.starts_with('/') { self.vhost.clone() } else { format!("/{}", self.vhost) };
         format!("{scheme}://{login}{}:{}{vhost}", self.host(), self.port())
+    }
+
+    /// Names the connection to `address` in the log.
+    pub(crate) fn peer(&self, address: &Address) -> Peer {
+        Peer { address: Some(address.clone()), ..self.unconnected_peer() }
+    }
+
+    pub(crate) fn unconnected_peer(&self) -> Peer {
+        Peer {
+            broker: BrokerKind::RabbitMq,
+            address: None,
+            queue_manager: self.vhost.clone(),
+            user: self.user.clone(),
+            tls: self.is_tls(),
+        }
     }
 
     pub(crate) fn tls(&self) -> Option<&TlsConfig> {

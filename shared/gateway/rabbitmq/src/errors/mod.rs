@@ -4,18 +4,17 @@ mod replies;
 
 use std::error::Error;
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use lapin::ErrorKind;
 use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
-use mq::{BrokerError, BrokerReply, QueueName};
+use mq::{BrokerError, BrokerKind, BrokerReply, QueueName};
 
 use crate::connect::StepError;
 use replies::{classify_reply, reply};
 
 pub(crate) use replies::{NACK, NO_ROUTE};
 
-pub(crate) const PRODUCT: &str = "RabbitMQ";
+pub(crate) const PRODUCT: &str = BrokerKind::RabbitMq.product();
 
 /// Operation that was in progress when an error occurred.
 #[derive(Clone, Copy, Debug)]
@@ -121,19 +120,6 @@ impl ConnectionError {
         Self::Other(BrokerError::unreachable("the connection to RabbitMQ was lost"))
     }
 
-    /// Adds the number of rounds of attempts and their duration to the detail, if there was more
-    /// than one round.
-    pub(crate) fn after(mut self, rounds: u64, took: Duration) -> Self {
-        if rounds > 1
-            && let Self::ConnectionTimeout(error) | Self::AuthenticationError(error) | Self::Other(error) =
-                &mut self
-            && let BrokerError::Unreachable { detail, .. } | BrokerError::Timeout { detail, .. } = error
-        {
-            let _ = write!(detail, " (tried {rounds} times in {:.1} s)", took.as_secs_f64());
-        }
-        self
-    }
-
     /// True if another attempt may succeed; `false` if the broker refused something that every
     /// attempt would ask for again.
     #[must_use]
@@ -147,11 +133,9 @@ impl ConnectionError {
 
 impl From<StepError> for ConnectionError {
     fn from(failure: StepError) -> Self {
-        match failure.error {
-            error @ BrokerError::AuthenticationFailed { .. } => Self::AuthenticationError(error),
-            error @ BrokerError::Timeout { .. } => Self::ConnectionTimeout(error),
-            error if failure.timed_out => Self::ConnectionTimeout(error),
-            error => Self::Other(error),
+        match Self::from(failure.error) {
+            Self::Other(error) if failure.timed_out => Self::ConnectionTimeout(error),
+            error => error,
         }
     }
 }
@@ -162,6 +146,16 @@ impl From<Failure> for ConnectionError {
         let is_timeout = matches!(failure, Failure::Deadline);
         let error = failure.into_error(During::Connection);
         if is_timeout { Self::ConnectionTimeout(error) } else { Self::Other(error) }
+    }
+}
+
+impl From<BrokerError> for ConnectionError {
+    fn from(error: BrokerError) -> Self {
+        match error {
+            error @ BrokerError::AuthenticationFailed { .. } => Self::AuthenticationError(error),
+            error @ BrokerError::Timeout { .. } => Self::ConnectionTimeout(error),
+            error => Self::Other(error),
+        }
     }
 }
 

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use broker::{Peer, events};
 use tokio::sync::watch;
 
-use crate::events::{self, Peer};
 use crate::intake::Intake;
 
 /// Class and method numbers of `connection.blocked`, by which a broker announces that it stops

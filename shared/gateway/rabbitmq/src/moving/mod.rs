@@ -5,7 +5,6 @@ mod route;
 mod source;
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,7 +17,7 @@ use mq::{
 };
 
 use crate::errors::{During, Failure};
-use crate::pools::ConnectionPools;
+use crate::pool::Pool;
 use crate::refusal;
 use crate::session::{Session, call, inspect, short};
 use crate::settlement::Proof;
@@ -58,7 +57,7 @@ pub(crate) struct Moving {
 }
 
 pub(crate) async fn connect(
-    pool: &Arc<ConnectionPools>,
+    pool: &Pool,
     access: &Access,
     queue: &QueueName,
     command: &MoveCommand,
@@ -86,7 +85,7 @@ pub(crate) async fn connect(
 
 /// Previews a move: takes the messages, decides about each, and returns them to the queue.
 pub(crate) async fn preview(
-    pool: &Arc<ConnectionPools>,
+    pool: &Pool,
     access: &Access,
     queue: &QueueName,
     command: &MoveCommand,

@@ -122,7 +122,7 @@ async fn certificate_as_login(broker: &Broker, rabbit: &RabbitMq, queue: &QueueN
         _ => None,
     };
     let config = arguments.load_from(environment, Path::new("no-such-file")).unwrap();
-    assert_eq!(config.connection_url(), format!("amqps://127.0.0.1:{}/", broker.tls_port));
+    assert_eq!(config.get_connection_url(), format!("amqps://127.0.0.1:{}/", broker.tls_port));
     let manager = ConnectionManager::new(config);
     manager.connect(soon()).await.unwrap();
     assert!(manager.check_health(soon()).await.is_healthy());

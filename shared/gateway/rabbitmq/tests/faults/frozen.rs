@@ -5,19 +5,18 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rabbitmq::Settings;
 use test_support::freeze::freeze;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::support::{access, login};
+use crate::support::{access, heartbeat, login};
 use crate::victims::Victims;
 use crate::{log, report};
 
 /// Environment variable of the frozen process, with the broker's port and password.
 pub(crate) const VICTIM: &str = "FAULTS_VICTIM";
 const READY: &str = "ready";
-const HEARTBEAT_SECONDS: u16 = 1;
+const HEARTBEAT_SECONDS: u64 = 1;
 /// Duration of the freeze. The broker closes the connection between two and three heartbeats after
 /// the last data.
 const FREEZE: Duration = Duration::from_secs(5);
@@ -56,7 +55,7 @@ pub(crate) async fn by_a_signal() {
 
 /// Main function of the frozen process.
 pub(crate) async fn victim() {
-    let settings = Settings { heartbeat: HEARTBEAT_SECONDS, ..Settings::default() };
+    let settings = heartbeat(HEARTBEAT_SECONDS);
     let victims = Victims::prepare("frozen for longer than the heartbeat", access(), settings).await;
     let blow = async {
         // Read first, so that no freeze falls between two readings of the clock.

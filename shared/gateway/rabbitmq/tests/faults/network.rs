@@ -6,19 +6,21 @@ use std::time::{Duration, Instant};
 use broker::Broker as _;
 
 use mq::BrokerError;
-use rabbitmq::{RabbitMq, Settings};
+use rabbitmq::RabbitMq;
 
 use crate::observer::Observer;
 use crate::proxy::Proxy;
 use crate::report::{kind, outcome, row, timed};
-use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon, works_again};
+use crate::support::{
+    COMMIT, PLENTY, after, consume, heartbeat, ids, messages, produce, queue, soon, works_again,
+};
 use crate::victims::{Victims, check_produced};
 
 /// Cuts the network without FIN or RST: sent bytes are swallowed. The broker notices it by its
 /// heartbeat; only then does it requeue the messages that were in hand.
 pub(crate) async fn silent() {
     let proxy = Proxy::start().await;
-    let settings = Settings { heartbeat: 2, ..Settings::default() };
+    let settings = heartbeat(2);
     let victims = Victims::prepare("network cut without a FIN", proxy.access(), settings).await;
     let blow = async {
         proxy.freeze();
@@ -29,7 +31,7 @@ pub(crate) async fn silent() {
 
 pub(crate) async fn broken() {
     let proxy = Proxy::start().await;
-    let victims = Victims::prepare("connections reset", proxy.access(), Settings::default()).await;
+    let victims = Victims::prepare("connections reset", proxy.access(), rabbitmq::Settings::default()).await;
     let blow = async {
         let at = Instant::now();
         proxy.cut().await;

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use broker::{Broker as _, Deadline};
+use broker::{Broker as _, ConnectionSettings, Deadline};
 use jiff::Timestamp;
 use lapin::uri::{AMQPAuthority, AMQPUri, AMQPUserInfo};
 use mq::{
@@ -13,7 +13,7 @@ use mq::{
     Credentials, Endpoint, Headers, MaxMessages, MqProps, Outgoing, Payload, ProduceCommand, ProduceFailure,
     ProduceReport, ProduceSource, QueueName, RateLimit, Selector, Tls, Transaction, WaitSeconds,
 };
-use rabbitmq::RabbitMq;
+use rabbitmq::{RabbitMq, Settings};
 use secrecy::SecretString;
 use tokio::sync::watch;
 
@@ -71,6 +71,7 @@ pub(crate) fn access_at(addresses: &[(&str, u16)]) -> Access {
         key_store: None,
         key_files: None,
         idle: mq::IdleRule::default(),
+        limits: mq::ConnectionLimits::default(),
         secret_version: "1".to_owned(),
     }
 }
@@ -171,4 +172,11 @@ pub(crate) async fn works_again(rabbit: &RabbitMq, access: &Access, queue: &Queu
     assert_eq!(u64::try_from(unit.consumed().messages.len()).unwrap(), before + 3);
     unit.commit(soon()).await.expect("commit");
     assert_eq!(rabbit.depth(access, queue, soon()).await.expect("depth").current_depth, 0);
+}
+
+/// Settings with a heartbeat of so many seconds.
+pub(crate) fn heartbeat(seconds: u64) -> Settings {
+    let connections =
+        ConnectionSettings { heartbeat: Duration::from_secs(seconds), ..ConnectionSettings::default() };
+    Settings { connections, ..Settings::default() }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mq::{Access, BrokerError, Credentials, Outgoing, RateLimit};
 
-use broker::{Broker as _, Deadline};
+use broker::{Broker as _, ConnectionSettings, Deadline};
 use rabbitmq::{RabbitMq, Settings};
 use secrecy::SecretString;
 use test_support::ports;
@@ -16,8 +16,10 @@ use crate::support::{
     Bench, COMMIT, PLENTY, access, access_at, command, consume, rabbit, random, seed, soon,
 };
 
-fn with_heartbeat(seconds: u16) -> RabbitMq {
-    RabbitMq::with_settings(Settings { heartbeat: seconds, ..Settings::default() })
+fn with_heartbeat(seconds: u64) -> RabbitMq {
+    let connections =
+        ConnectionSettings { heartbeat: Duration::from_secs(seconds), ..ConnectionSettings::default() };
+    RabbitMq::with_settings(Settings { connections, ..Settings::default() })
 }
 
 fn version(access: Access, version: &str) -> Access {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use mq::{Access, BrokerError, Credentials};
 
-use broker::{Broker as _, Deadline};
+use broker::{Broker as _, ConnectionSettings, Deadline};
 use rabbitmq::{RabbitMq, Settings};
 use secrecy::SecretString;
 
@@ -15,7 +15,8 @@ use crate::proxy::Proxy;
 use crate::support::{Bench, COMMIT, PLENTY, access_at, consume, explicit, outgoing, soon, unwatched};
 
 fn rabbit(retry_for: Duration) -> RabbitMq {
-    RabbitMq::with_settings(Settings { retry_for, ..Settings::default() })
+    let connections = ConnectionSettings { retry_for, ..ConnectionSettings::default() };
+    RabbitMq::with_settings(Settings { connections, ..Settings::default() })
 }
 
 const LONG: Duration = Duration::from_secs(8);

@@ -63,6 +63,7 @@ pub(crate) fn access_at(addresses: &[(&str, u16)]) -> Access {
         key_store: None,
         key_files: None,
         idle: mq::IdleRule::default(),
+        limits: mq::ConnectionLimits::default(),
         secret_version: "1".to_owned(),
     }
 }

@@ -152,6 +152,7 @@ fn access(port: u16) -> Access {
         key_store: None,
         key_files: None,
         idle: mq::IdleRule::default(),
+        limits: mq::ConnectionLimits::default(),
         secret_version: "1".to_owned(),
     }
 }

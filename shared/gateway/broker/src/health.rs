@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use broker::milliseconds;
 use jiff::Timestamp;
+
+use crate::latencies::milliseconds;
 
 /// Health of a connection and of the broker behind it, `HealthStatus` of the connection model. It
 /// is an immutable record of one check.
@@ -22,7 +23,8 @@ pub struct HealthStatus {
 }
 
 impl HealthStatus {
-    pub(crate) fn healthy(latency: Duration) -> Self {
+    /// Result of a check that the broker answered after `latency`.
+    pub fn healthy(latency: Duration) -> Self {
         Self {
             is_connected: true,
             broker_available: true,

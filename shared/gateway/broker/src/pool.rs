@@ -1,0 +1,545 @@
+//! Pool of the connections that are kept between uses: `ConnectionPool` of the connection model.
+//!
+//! A function has one pool for each kind of broker, and all of them share a cap. A connection holds
+//! its [`Permit`] from before it is opened until it has really ended. No background task looks after
+//! idle connections, because a function is frozen between its requests: a connection is judged when
+//! it is needed.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use clock::Deadline;
+use jiff::Timestamp;
+use mq::{Access, BrokerError, ConnectionLimits, Endpoint, IdleRule, PoolReport};
+
+use crate::cap::{Admitted, ConnectionCap, IdleConnections, Permit};
+use crate::events::{self, Peer};
+use crate::health::HealthStatus;
+use crate::retry::{Jitter, RetryPolicy};
+use crate::settings::ConnectionSettings;
+
+/// A connection that a pool can keep. Dropping it ends everything that is open on it.
+pub trait Connection: Send + Sync + 'static {
+    /// Returns the broker and the login, as the log names them.
+    fn peer(&self) -> &Peer;
+
+    /// Returns why the connection must not be used again; `None` if it may be.
+    fn unusable(&self) -> Option<&'static str>;
+
+    /// Notes that a use begins or ends, from which the idle time counts.
+    fn mark_used(&mut self);
+
+    /// Ends the connection in an orderly way, and then returns its permit.
+    fn close(self) -> impl Future<Output = ()> + Send;
+}
+
+/// Way in which a use gets its connection, and begins on it.
+pub trait Opener: Send {
+    /// Kind of connection.
+    type Connection: Connection;
+    /// Result of the beginning: a channel, or the answer to a first call.
+    type Begun: Send;
+
+    /// Returns the peer that is tried first, for the log.
+    fn peer(&self) -> Peer;
+
+    /// Begins on a connection that was idle, which proves that it answers. `None` if it does not.
+    fn reuse(
+        &mut self,
+        connection: &Self::Connection,
+        deadline: Deadline,
+    ) -> impl Future<Output = Option<(Self::Begun, HealthStatus)>> + Send;
+
+    /// Opens a connection, with one attempt at each address, and begins on it.
+    fn open(
+        &mut self,
+        permit: Permit,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Opened<Self::Connection, Self::Begun>, OpenError>> + Send;
+}
+
+/// A new connection, the result of the beginning, and the health that it showed.
+pub type Opened<C, B> = (C, B, HealthStatus);
+
+/// Failed attempt to open a connection. Nothing was sent to a queue yet.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct OpenError {
+    /// Error of the last address.
+    pub error: BrokerError,
+    /// True if another attempt may succeed soon.
+    pub may_pass: bool,
+}
+
+/// Reason why a pool gave no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// Every connection that the pool may have was in use.
+    #[error("no connection to the broker became free in time")]
+    PoolTimeout,
+    /// The pool was closed.
+    #[error("the pool is closed")]
+    Closed,
+    /// No connection could be opened.
+    #[error(transparent)]
+    Connection(BrokerError),
+}
+
+impl From<PoolError> for BrokerError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Connection(error) => error,
+            PoolError::PoolTimeout | PoolError::Closed => Self::pool_timeout(),
+        }
+    }
+}
+
+/// Identity of a connection to a target: connections with equal keys are interchangeable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    endpoint: Endpoint,
+    secret_version: String,
+    idle: IdleRule,
+    limits: ConnectionLimits,
+}
+
+impl Key {
+    /// Returns the key of connections with this access.
+    #[must_use]
+    pub fn of(access: &Access) -> Arc<Self> {
+        Arc::new(Self {
+            endpoint: access.endpoint.clone(),
+            secret_version: access.secret_version.clone(),
+            idle: access.idle,
+            limits: access.limits,
+        })
+    }
+
+    /// Returns the treatment of connections with this key when their use ends.
+    #[must_use]
+    pub fn idle(&self) -> IdleRule {
+        self.idle
+    }
+
+    /// Returns the endpoint that connections with this key are connected to.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Returns broker, addresses and queue manager as the pool report names them, without the user.
+    #[must_use]
+    pub fn target(&self) -> String {
+        let Endpoint { broker, addresses, queue_manager, .. } = &self.endpoint;
+        PoolReport::target_of(*broker, addresses, queue_manager)
+    }
+}
+
+/// Counts of a pool's connections with one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Open connections.
+    pub total: usize,
+    /// Connections that were acquired and not released.
+    pub in_use: usize,
+    /// Idle connections.
+    pub available: usize,
+    /// Maximum number of connections that may be open at once.
+    pub max_size: usize,
+}
+
+/// Identity by which a pool tells its connections apart.
+pub trait PoolKey: Clone + PartialEq + Send + Sync + 'static {}
+
+impl<K: Clone + PartialEq + Send + Sync + 'static> PoolKey for K {}
+
+/// Connections that are kept between uses. The one that was idle for longest makes room for a new
+/// one.
+pub struct ConnectionPool<C: Connection, K: PoolKey = Arc<Key>>(Arc<Shelf<C, K>>);
+
+struct Shelf<C: Connection, K: PoolKey> {
+    cap: Arc<ConnectionCap>,
+    connections: Mutex<Connections<C, K>>,
+}
+
+struct Connections<C: Connection, K: PoolKey> {
+    /// Idle connections, the least recently used first.
+    idle: Vec<PooledConnection<C, K>>,
+    /// Keys of the connections that are in use or about to be opened, one entry for each.
+    in_use: Vec<K>,
+    is_closed: bool,
+}
+
+impl<C: Connection, K: PoolKey> Shelf<C, K> {
+    fn lock(&self) -> MutexGuard<'_, Connections<C, K>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the idle connections that `wanted` accepts.
+    fn take(&self, wanted: impl FnMut(&mut PooledConnection<C, K>) -> bool) -> Vec<PooledConnection<C, K>> {
+        self.lock().idle.extract_if(.., wanted).collect()
+    }
+
+    /// Ends the idle connections that must not be used again.
+    fn end_stale(&self) {
+        for past in self.take(|idle| idle.connection.unusable().is_some()) {
+            let why = past.connection.unusable().unwrap_or_default();
+            past.abandon(why);
+        }
+    }
+
+    fn stats(&self, key: &K) -> PoolStats {
+        let connections = self.lock();
+        let available = connections.idle.iter().filter(|idle| idle.key == *key).count();
+        let in_use = connections.in_use.iter().filter(|used| *used == key).count();
+        PoolStats { total: available + in_use, in_use, available, max_size: self.cap.max() }
+    }
+}
+
+impl<C: Connection, K: PoolKey> IdleConnections for Shelf<C, K> {
+    fn idle_since(&self) -> Option<Instant> {
+        self.lock().idle.first().map(|idle| idle.idle_since)
+    }
+
+    fn close_longest_idle(&self) -> bool {
+        let oldest = {
+            let mut connections = self.lock();
+            if connections.idle.is_empty() { None } else { Some(connections.idle.remove(0)) }
+        };
+        let Some(oldest) = oldest else { return false };
+        // The caller that asked for room waits for the permit, and so for the orderly close.
+        tokio::spawn(oldest.close());
+        true
+    }
+}
+
+/// Entry of a connection that is in use or about to be opened.
+struct Place<C: Connection, K: PoolKey> {
+    shelf: Arc<Shelf<C, K>>,
+    key: K,
+}
+
+impl<C: Connection, K: PoolKey> fmt::Debug for Place<C, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Place").finish_non_exhaustive()
+    }
+}
+
+impl<C: Connection, K: PoolKey> Drop for Place<C, K> {
+    fn drop(&mut self) {
+        let mut connections = self.shelf.lock();
+        if let Some(index) = connections.in_use.iter().position(|key| *key == self.key) {
+            connections.in_use.swap_remove(index);
+        }
+    }
+}
+
+/// Right to open a connection of a pool.
+#[derive(Debug)]
+pub struct Vacancy<C: Connection, K: PoolKey = Arc<Key>> {
+    permit: Permit,
+    place: Place<C, K>,
+}
+
+impl<C: Connection, K: PoolKey> Vacancy<C, K> {
+    /// Opens the connection, which holds the permit from then on.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub async fn fill<B, E, F>(self, open: impl FnOnce(Permit) -> F) -> Result<(PooledConnection<C, K>, B), E>
+    where
+        F: Future<Output = Result<Opened<C, B>, E>>,
+    {
+        let (connection, begun, health) = open(self.permit).await?;
+        let (key, now) = (self.place.key.clone(), Timestamp::now());
+        let pooled = PooledConnection {
+            place: Some(self.place),
+            key,
+            connection,
+            created_at: now,
+            last_used: now,
+            idle_since: Instant::now(),
+            health,
+        };
+        Ok((pooled, begun))
+    }
+}
+
+/// A connection of a pool: `PooledConnection` of the connection model. Dropping it ends it, with
+/// everything that was open on it; [`release`](Self::release) keeps it.
+pub struct PooledConnection<C: Connection, K: PoolKey = Arc<Key>> {
+    /// `None` while the connection is idle.
+    place: Option<Place<C, K>>,
+    key: K,
+    connection: C,
+    created_at: Timestamp,
+    last_used: Timestamp,
+    idle_since: Instant,
+    health: HealthStatus,
+}
+
+impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
+    /// Returns the connection.
+    pub fn connection(&self) -> &C {
+        &self.connection
+    }
+
+    /// Returns the connection's key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// True if the connection was acquired and not released.
+    pub fn in_use(&self) -> bool {
+        self.place.is_some()
+    }
+
+    /// Returns the time at which the connection was opened.
+    pub fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+
+    /// Returns the time at which the connection was last acquired or released.
+    pub fn last_used(&self) -> Timestamp {
+        self.last_used
+    }
+
+    /// Returns the result of the connection's last check.
+    pub fn health_status(&self) -> &HealthStatus {
+        &self.health
+    }
+
+    /// Notes the result of a check.
+    pub fn mark_checked(&mut self, health: HealthStatus) {
+        self.health = health;
+    }
+
+    fn mark_in_use(&mut self, place: Place<C, K>) {
+        self.mark_used();
+        self.place = Some(place);
+    }
+
+    fn mark_available(&mut self) -> Option<Place<C, K>> {
+        self.mark_used();
+        self.place.take()
+    }
+
+    fn mark_used(&mut self) {
+        self.connection.mark_used();
+        (self.last_used, self.idle_since) = (Timestamp::now(), Instant::now());
+    }
+
+    /// Keeps the connection for the next use. Nothing may be open on it.
+    pub fn release(mut self) {
+        let Some(place) = self.mark_available() else { return };
+        if let Some(why) = self.connection.unusable() {
+            return self.abandon(why);
+        }
+        let (shelf, key, peer) = (Arc::clone(&place.shelf), self.key.clone(), self.connection.peer().clone());
+        drop(place);
+        {
+            let mut connections = shelf.lock();
+            if !connections.is_closed {
+                connections.idle.push(self);
+            }
+        }
+        shelf.cap.became_idle();
+        events::released(&peer, shelf.stats(&key));
+    }
+
+    /// Ends a connection whose state is not known, and logs the reason.
+    pub fn abandon(self, why: &str) {
+        events::lost(self.connection.peer(), why);
+    }
+
+    /// Ends the connection in an orderly way.
+    pub async fn close(self) {
+        self.connection.close().await;
+    }
+}
+
+impl<C: Connection, K: PoolKey> fmt::Debug for PooledConnection<C, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PooledConnection")
+            .field("peer", self.connection.peer())
+            .field("in_use", &self.in_use())
+            .field("created_at", &self.created_at)
+            .field("last_used", &self.last_used)
+            .field("health_status", &self.health)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
+    /// Creates a pool without connections. The number of open connections is limited by `cap`,
+    /// which counts those of its other users as well.
+    #[must_use]
+    pub fn new(cap: Arc<ConnectionCap>) -> Self {
+        let connections = Connections { idle: Vec::new(), in_use: Vec::new(), is_closed: false };
+        let shelf = Arc::new(Shelf { cap, connections: Mutex::new(connections) });
+        let weak: Weak<Shelf<C, K>> = Arc::downgrade(&shelf);
+        shelf.cap.add(weak);
+        Self(shelf)
+    }
+
+    /// Takes a connection with this key that answers: the one that was used last, or a new one. A
+    /// use probes one idle connection only; the others wait for their own uses. A broker that
+    /// cannot be reached is tried again for at most `retry_for`, and at most half of the remaining
+    /// time; the rest is kept for the use itself.
+    ///
+    /// # Errors
+    /// [`PoolError`]. Its text has the number of attempts if there was more than one.
+    pub async fn acquire<O: Opener<Connection = C>>(
+        &self,
+        key: &K,
+        opener: &mut O,
+        settings: &ConnectionSettings,
+        deadline: Deadline,
+    ) -> Result<(PooledConnection<C, K>, O::Begun), PoolError> {
+        let started = Instant::now();
+        let retry_until = deadline.min(settings.retry_for.min(deadline.remaining() / 2));
+        let mut retry = RetryPolicy::default().with_jitter(Jitter::Half);
+        let (mut may_reuse, mut attempts, mut last) = (true, 0_u64, None);
+        loop {
+            let admitted = self.admit(key, &opener.peer(), may_reuse, settings, deadline).await;
+            may_reuse = false;
+            let failed = match admitted {
+                // Why no connection was opened says more than that there is no room by now.
+                Err(full) => return Err(last.map_or(full, PoolError::Connection)),
+                Ok(Admitted::Idle((mut idle, place))) => {
+                    let Some((begun, health)) = opener.reuse(&idle.connection, deadline).await else {
+                        idle.abandon("it did not answer after being idle");
+                        continue;
+                    };
+                    idle.mark_checked(health);
+                    idle.mark_in_use(place);
+                    events::acquired(idle.connection.peer(), started.elapsed(), false, self.get_stats(key));
+                    return Ok((idle, begun));
+                }
+                Ok(Admitted::New(vacancy)) => {
+                    match vacancy.fill(async |permit| opener.open(permit, deadline).await).await {
+                        Ok((new, begun)) => {
+                            events::acquired(
+                                new.connection.peer(),
+                                started.elapsed(),
+                                true,
+                                self.get_stats(key),
+                            );
+                            return Ok((new, begun));
+                        }
+                        Err(failed) => failed,
+                    }
+                }
+            };
+            attempts += 1;
+            let error = failed.error.after(attempts, started.elapsed());
+            let delay = failed.may_pass.then(|| retry.next_delay_before(retry_until)).flatten();
+            let Some(delay) = delay else { return Err(PoolError::Connection(error)) };
+            events::reconnecting(&opener.peer(), attempts, delay);
+            last = Some(error);
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// Waits for the right to open a separate connection, whatever is idle.
+    ///
+    /// # Errors
+    /// If all connections are in use until the deadline or the pool's time limit.
+    pub async fn vacancy(
+        &self,
+        key: &K,
+        peer: &Peer,
+        settings: &ConnectionSettings,
+        deadline: Deadline,
+    ) -> Result<Vacancy<C, K>, PoolError> {
+        match self.admit(key, peer, false, settings, deadline).await? {
+            Admitted::New(vacancy) => Ok(vacancy),
+            Admitted::Idle(_) => Err(PoolError::PoolTimeout),
+        }
+    }
+
+    async fn admit(
+        &self,
+        key: &K,
+        peer: &Peer,
+        may_reuse: bool,
+        settings: &ConnectionSettings,
+        deadline: Deadline,
+    ) -> Result<Admitted<(PooledConnection<C, K>, Place<C, K>), Vacancy<C, K>>, PoolError> {
+        let (started, shelf) = (Instant::now(), &self.0);
+        let idle = || {
+            shelf.end_stale();
+            let mut connections = shelf.lock();
+            let last = connections.idle.iter().rposition(|idle| may_reuse && idle.key == *key)?;
+            Some(connections.idle.remove(last))
+        };
+        let Some(admitted) = shelf.cap.admit(idle, deadline.min(settings.pool_timeout)).await else {
+            events::pool_timeout(peer, started.elapsed(), shelf.cap.max());
+            return Err(PoolError::PoolTimeout);
+        };
+        {
+            let mut connections = shelf.lock();
+            if connections.is_closed {
+                return Err(PoolError::Closed);
+            }
+            connections.in_use.push(key.clone());
+        }
+        let place = Place { shelf: Arc::clone(shelf), key: key.clone() };
+        Ok(match admitted {
+            Admitted::Idle(idle) => Admitted::Idle((idle, place)),
+            Admitted::New(permit) => Admitted::New(Vacancy { permit, place }),
+        })
+    }
+
+    /// Ends the idle connections that must not be used again. A function that was frozen calls this
+    /// when it resumes, before any request.
+    pub fn end_stale(&self) {
+        self.0.end_stale();
+    }
+
+    /// Ends the idle connections whose key `unwanted` accepts.
+    pub fn end_idle(&self, unwanted: impl Fn(&K) -> bool) {
+        drop(self.0.take(|idle| unwanted(&idle.key)));
+    }
+
+    /// Closes the connections that are idle. No caller gets one any more, and those in use end when
+    /// they are released.
+    pub async fn close(&self) {
+        self.0.lock().is_closed = true;
+        for idle in self.0.take(|_| true) {
+            idle.close().await;
+        }
+    }
+
+    /// True if the pool was closed.
+    pub fn is_closed(&self) -> bool {
+        self.0.lock().is_closed
+    }
+
+    /// Returns the counts of the connections with this key at this moment.
+    pub fn get_stats(&self, key: &K) -> PoolStats {
+        self.0.stats(key)
+    }
+}
+
+impl<C: Connection> ConnectionPool<C> {
+    /// Returns the counts of each target, over all users.
+    pub fn reports(&self) -> Vec<PoolReport> {
+        let connections = self.0.lock();
+        let idle = connections.idle.iter().map(|idle| (idle.key.target(), false));
+        let used = connections.in_use.iter().map(|key| (key.target(), true));
+        PoolReport::by_target(idle.chain(used), self.0.cap.max())
+    }
+}
+
+impl<C: Connection, K: PoolKey> fmt::Debug for ConnectionPool<C, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let connections = self.0.lock();
+        f.debug_struct("ConnectionPool")
+            .field("in_use", &connections.in_use.len())
+            .field("available", &connections.idle.len())
+            .field("max_size", &self.0.cap.max())
+            .finish()
+    }
+}

@@ -1,0 +1,100 @@
+//! A connection that a thread owns, as the pool keeps it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use broker::{Peer, events};
+use clock::{Deadline, Moment};
+use tokio::sync::oneshot;
+
+use crate::facts::QueueManager;
+use crate::mqi::Connection;
+use crate::session::{Failure, Told};
+use crate::worker::{Worker, wait_for};
+
+/// Time for an idle connection to answer, before another one is opened.
+pub(crate) const PROBE: Duration = Duration::from_secs(1);
+
+/// A connection with the facts that its queue manager reported. Dropping it ends the connection, and
+/// backs out uncommitted work.
+pub(crate) struct Owned {
+    worker: Worker,
+    queue_manager: Option<QueueManager>,
+    peer: Peer,
+    heartbeat: Duration,
+    /// `None` if the connection was opened for its present use, which proves that it answers.
+    last_used: Option<Moment>,
+}
+
+impl Owned {
+    pub(crate) fn new(
+        worker: Worker,
+        queue_manager: Option<QueueManager>,
+        peer: Peer,
+        heartbeat: Duration,
+    ) -> Self {
+        Self { worker, queue_manager, peer, heartbeat, last_used: None }
+    }
+
+    pub(crate) fn is_new(&self) -> bool {
+        self.last_used.is_none()
+    }
+
+    /// Attributes that the queue manager reported when connecting, or `None` if the user may not
+    /// inquire them.
+    pub(crate) fn queue_manager(&self) -> Option<&QueueManager> {
+        self.queue_manager.as_ref()
+    }
+
+    pub(crate) fn worker(&self) -> &Worker {
+        &self.worker
+    }
+
+    pub(crate) fn abandoned(&self) -> Arc<AtomicBool> {
+        self.worker.abandoned()
+    }
+
+    /// Begins the operation's job on the connection's thread, and waits until it has reported the
+    /// result of its first call. Uncommitted work of an earlier operation is backed out before.
+    ///
+    /// # Errors
+    /// The refusal of the first call, or no answer in time.
+    pub(crate) async fn first<T: Send + 'static>(
+        &self,
+        deadline: Deadline,
+        job: impl FnOnce(&Connection, Told<T>) + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (told, answer) = oneshot::channel();
+        self.worker.begin(move |connection| match connection.back_out_leftovers() {
+            Ok(()) => job(connection, told),
+            Err(refusal) => {
+                let _ = told.send(Err(refusal));
+            }
+        })?;
+        Ok(wait_for(answer, deadline).await??)
+    }
+}
+
+impl broker::Connection for Owned {
+    fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// A frozen function sends no heartbeats, and a queue manager that misses them closes the
+    /// connection. Whether a younger one answers is shown by its next call: the queue manager may
+    /// have been restarted.
+    fn unusable(&self) -> Option<&'static str> {
+        let is_dead = self.last_used.is_some_and(|used| used.age() > self.heartbeat * 2);
+        is_dead.then_some("it was idle for too long")
+    }
+
+    fn mark_used(&mut self) {
+        self.last_used = Some(Moment::now());
+    }
+
+    async fn close(self) {
+        self.worker.end().await;
+        events::disconnected(&self.peer, true);
+    }
+}

@@ -1,0 +1,173 @@
+//! Connections of requests: the shared pool, with the address of each target that answered last.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use broker::{
+    ConnectionCap, ConnectionPool, ConnectionSettings, Deadline, HealthStatus, Key, OpenError, Opened,
+    Opener, Peer, Permit, Vacancy,
+};
+use lapin::Channel;
+use mq::{Access, Address, BrokerError, PoolReport};
+
+use crate::config::{ConnectionConfig, Settings};
+use crate::connect::{Dials, Remedy, StepError};
+use crate::connection::Connection;
+use crate::connector::Connector;
+use crate::errors::During;
+use crate::pooled::PooledConnection;
+
+/// Maximum number of address lists for which the address that answered last is remembered.
+const MOST_REMEMBERED: usize = 64;
+
+/// Connections to all targets.
+pub(crate) struct Pool {
+    settings: Settings,
+    pool: ConnectionPool<Connection>,
+    answered: Mutex<Answered>,
+}
+
+/// Hash of each address list with the index of the address that answered last; the most recent
+/// entry last. If two lists have the same hash, the cost is one attempt at the wrong address.
+#[derive(Default)]
+struct Answered(Vec<(u64, usize)>);
+
+impl Answered {
+    fn index(&self, list: u64) -> usize {
+        self.0.iter().find(|(known, _)| *known == list).map_or(0, |(_, index)| *index)
+    }
+
+    fn remember(&mut self, list: u64, index: usize) {
+        self.0.retain(|(known, _)| *known != list);
+        self.0.push((list, index));
+        if self.0.len() > MOST_REMEMBERED {
+            self.0.remove(0);
+        }
+    }
+}
+
+impl Pool {
+    pub(crate) fn new(settings: Settings, cap: Arc<ConnectionCap>) -> Self {
+        Self { settings, pool: ConnectionPool::new(cap), answered: Mutex::default() }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Takes a connection to the target with an open channel.
+    pub(crate) async fn acquire(
+        &self,
+        access: &Access,
+        deadline: Deadline,
+    ) -> Result<PooledConnection, BrokerError> {
+        let (connector, limits) = self.connector(access)?;
+        let mut dialler = Dialler::new(&connector);
+        let acquired = Box::pin(self.pool.acquire(&Key::of(access), &mut dialler, &limits, deadline)).await?;
+        self.answered().remember(hash(connector.config().addresses()), connector.preferred());
+        Ok(PooledConnection::new(acquired))
+    }
+
+    /// Waits for the right to open a separate connection, and returns it with the connector.
+    pub(crate) async fn vacancy(
+        &self,
+        access: &Access,
+        deadline: Deadline,
+    ) -> Result<(Connector, Vacancy<Connection>), BrokerError> {
+        let (connector, limits) = self.connector(access)?;
+        let vacancy = self.pool.vacancy(&Key::of(access), &connector.peer(), &limits, deadline).await?;
+        Ok((connector, vacancy))
+    }
+
+    fn connector(&self, access: &Access) -> Result<(Connector, ConnectionSettings), BrokerError> {
+        let limits = self.settings.connections.within(&access.limits);
+        let config = ConnectionConfig::for_target(access, &limits, self.settings.host)?;
+        let index = self.answered().index(hash(config.addresses()));
+        Ok((Connector::new(Arc::new(config)).preferring(index), limits))
+    }
+
+    pub(crate) fn reports(&self) -> Vec<PoolReport> {
+        self.pool.reports()
+    }
+
+    fn answered(&self) -> MutexGuard<'_, Answered> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn hash(addresses: &[Address]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for Address { host, port } in addresses {
+        (host, port).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Opens connections for one use of a pool, and a channel on each.
+#[derive(Debug)]
+pub struct Dialler<'a> {
+    connector: &'a Connector,
+    dials: Dials,
+}
+
+impl<'a> Dialler<'a> {
+    /// Creates an opener that has tried no address yet.
+    #[must_use]
+    pub fn new(connector: &'a Connector) -> Self {
+        Self { connector, dials: Dials::new() }
+    }
+}
+
+impl Opener for Dialler<'_> {
+    type Connection = Connection;
+    type Begun = Channel;
+
+    fn peer(&self) -> Peer {
+        self.connector.peer()
+    }
+
+    async fn reuse(
+        &mut self,
+        connection: &Connection,
+        deadline: Deadline,
+    ) -> Option<(Channel, HealthStatus)> {
+        connection.reopen(connection.staleness(), deadline).await
+    }
+
+    async fn open(
+        &mut self,
+        permit: Permit,
+        deadline: Deadline,
+    ) -> Result<Opened<Connection, Channel>, OpenError> {
+        let (_, connected) = Box::pin(self.connector.round(deadline, &mut self.dials)).await;
+        let opened = async {
+            let connection = connected?.holding(permit);
+            match connection.timed_channel(deadline).await {
+                Ok((channel, health)) => Ok((connection, channel, health)),
+                Err(failure) => Err(StepError::after_login(failure.into_error(During::Connection), deadline)),
+            }
+        };
+        opened.await.map_err(|failure: StepError| OpenError {
+            may_pass: failure.remedy() == Remedy::TryAgain && !self.dials.are_spent(),
+            error: failure.error,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_that_answered_is_remembered_for_the_latest_targets() {
+        let mut answered = Answered::default();
+        let address = |number| vec![Address { host: format!("broker-{number}.example"), port: 5672 }];
+        for number in 0..200 {
+            answered.remember(hash(&address(number)), number);
+        }
+        assert_eq!(answered.0.len(), MOST_REMEMBERED);
+        answered.remember(hash(&address(150)), 3);
+        assert_eq!((answered.0.len(), answered.index(hash(&address(150)))), (MOST_REMEMBERED, 3));
+        assert_eq!(answered.index(hash(&address(0))), 0);
+    }
+}
