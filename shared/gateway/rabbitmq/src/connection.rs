@@ -44,7 +44,7 @@ pub struct Connection {
     pub(crate) known_queues: KnownQueues,
     last_used: Mutex<Moment>,
     /// Permit of a pool's connection, which returns when the connection has ended.
-    permit: Option<Permit>,
+    _permit: Option<Permit>,
 }
 
 /// Queues whose leadership is known, so that a commit need not ask for it. At most 64: a further
@@ -87,13 +87,13 @@ impl Connection {
             host: config.runs_in(),
             known_queues: KnownQueues::default(),
             last_used,
-            permit: None,
+            _permit: None,
         }
     }
 
     /// Keeps `permit` until the connection has ended.
     pub(crate) fn holding(self, permit: Permit) -> Self {
-        Self { permit: Some(permit), ..self }
+        Self { _permit: Some(permit), ..self }
     }
 
     /// Opens a channel, which takes one round trip to the broker.
