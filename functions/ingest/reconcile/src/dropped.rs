@@ -73,7 +73,7 @@ impl Reconcile {
                 tracing::warn!(
                     event_type = "look.limited",
                     bucket = objects.bucket(),
-                    "bucket {} may have more dropped objects than one run checks; the next run continues",
+                    "bucket `{}` may have more dropped objects than one run checks; the next run continues",
                     objects.bucket()
                 );
                 return Ok(());
@@ -153,7 +153,7 @@ async fn notify_drop(
         event_type = "drop.found",
         bucket = objects.bucket(),
         object = object.key,
-        "the notification of dropped object {} was sent again",
+        "the notification of dropped object `{}` was sent again",
         object.key
     );
     Ok(true)

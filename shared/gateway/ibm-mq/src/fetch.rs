@@ -59,7 +59,7 @@ pub(crate) async fn fetch(
     if taken.first_is_too_large && taken.moved == 0 {
         let _ = session.back_out(deadline).await;
         return Err(BrokerError::too_large(format!(
-            "the first message of the queue {queue} alone exceeds what an answer can carry"
+            "the first message of the queue `{queue}` alone exceeds what an answer can carry"
         )));
     }
     let place = Place { pools: Arc::clone(pools), access: access.clone(), queue: queue.clone() };

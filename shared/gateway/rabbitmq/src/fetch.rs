@@ -136,7 +136,7 @@ fn too_large(queue: &QueueName, room: Room, returns: Option<u64>, counted: Count
         Some(largest) => format!("can be stored for an answer, which are {largest} bytes"),
     };
     BrokerError::too_large(format!(
-        "the first message of the queue {queue} alone exceeds what {bound}{counted}"
+        "the first message of the queue `{queue}` alone exceeds what {bound}{counted}"
     ))
 }
 
@@ -181,6 +181,6 @@ async fn refuse_to_requeue(
         QueueKind::Other(name) => format!("of the unknown type `{name}`"),
     };
     Err(BrokerError::unsupported(format!(
-        "{queue} is {kind}: messages cannot be looked at and put back there, because a queue may drop what returns too often"
+        "the queue `{queue}` is {kind}: messages cannot be looked at and put back there, because a queue may drop what returns too often"
     )))
 }

@@ -54,7 +54,7 @@ impl Place<'_> {
             Some(NOT_FOUND) => BrokerError::exchange_not_found(exchange.clone()).standing_for(&error),
             Some(ACCESS_REFUSED) => {
                 let refused = BrokerError::rejected(format!(
-                    "RabbitMQ refused the user access to the exchange {exchange}"
+                    "RabbitMQ refused the user access to the exchange `{exchange}`"
                 ));
                 refused.standing_for(&error)
             }

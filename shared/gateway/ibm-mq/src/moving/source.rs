@@ -256,7 +256,7 @@ impl<'c> Source<'c> {
         if let Some(reason) = target.queue.put(&mut md, options, Some(&self.properties), None, body)? {
             let Reason { code, name, words, .. } = Reason::of(reason);
             let warning =
-                format!("IBM MQ warned of messages that were put on {to} ({code}, {name}). {words}");
+                format!("IBM MQ warned of messages that were put on `{to}` ({code}, {name}). {words}");
             self.report.warnings.push(warning);
         }
         Ok(())
@@ -288,7 +288,7 @@ impl<'c> Source<'c> {
             Err(Refusal { reason: mqi::MQRC_NOT_AUTHORIZED, .. }) => {
                 let queue = Object::open_queue(self.connection, to, mqi::MQOO_OUTPUT)?;
                 self.report.warnings.push(format!(
-                    "the user may not set all context on {to} (+setall), so messages there say that the gateway put \
+                    "the user may not set all context on `{to}` (+setall), so messages there say that the gateway put \
                      them, and when it did"
                 ));
                 Target { queue, context: mqi::MQPMO_NONE }
@@ -315,7 +315,7 @@ impl<'c> Source<'c> {
             _ => KeptReason::Refused,
         };
         self.route.close(to.clone(), why);
-        self.report.warnings.push(format!("nothing more was put on {to} ({code}, {name})"));
+        self.report.warnings.push(format!("nothing more was put on `{to}` ({code}, {name})"));
         Ok(Given::Stays(why))
     }
 

@@ -97,7 +97,7 @@ impl ReadyToPut for Connected<'_> {
             from,
             found,
             error,
-            "searched the queue {} for messages of earlier attempts: the first {found} are put, {from} of \
+            "searched the queue `{}` for messages of earlier attempts: the first {found} are put, {from} of \
              them were known",
             self.queue
         );

@@ -274,7 +274,7 @@ impl Moving {
             }
             self.left_somewhere += count;
             self.source.warn(format!(
-                "the queue {queue} refused {count} messages, which stay, and may also be there or at its dead-letter exchange"
+                "the queue `{queue}` refused {count} messages, which stay, and may also be there or at its dead-letter exchange"
             ));
         }
     }

@@ -31,14 +31,14 @@ pub struct Record {
 pub enum ProduceError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("cannot produce to the topic {topic} at {servers}")]
+    #[error("cannot produce to the topic `{topic}` at {servers}")]
     Refused {
         topic: String,
         servers: String,
         #[source]
         source: KrafkaError,
     },
-    #[error("the topic {topic} at {servers} did not take {records} records in time")]
+    #[error("the topic `{topic}` at {servers} did not take {records} records in time")]
     OutOfTime { topic: String, servers: String, records: usize },
 }
 
