@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::end::{ChangeFailure, Done};
+use crate::end::{ChangeDone, ChangeFailure};
 use crate::produce::with_elsewhere;
 use crate::{MqAccess, answer};
 
@@ -46,7 +46,7 @@ impl MqAccess {
         command: &MoveCommand,
         execution: &mut Execution,
         deadline: Deadline,
-    ) -> Result<Done, ChangeFailure> {
+    ) -> Result<ChangeDone, ChangeFailure> {
         let started = Instant::now();
         let ready = self.ready(target, deadline).await.map_err(Problem::from)?;
         let queue = ready.queue()?;
@@ -72,7 +72,7 @@ impl MqAccess {
                     possibly_moved: possibly_moved(execution, most_in_doubt, max(command)),
                 };
                 let reply = answered(target, command, Some(&done), &report, started.elapsed());
-                Ok(Done::Completed(reply))
+                Ok(ChangeDone::Completed(reply))
             }
             Err(Stopped::TakenOver) => Err(ChangeFailure::taken_over()),
             Err(Stopped::Unnoted { error, moved }) => {

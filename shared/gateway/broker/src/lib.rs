@@ -10,5 +10,7 @@ pub use cap::{Admitted, ClosingHandle, ConnectionCap, IdleConnections, Permit};
 // Every operation takes a deadline.
 pub use clock::Deadline;
 pub use latencies::{Latencies, milliseconds};
-pub use operations::{Broker, Done, EarlierAttempts, Put, ReadyToPut, Relocation, UnitOfWork};
+pub use operations::{
+    Broker, EarlierAttempts, PutMessages, ReadyToPut, Relocation, SettledMessages, UnitOfWork,
+};
 pub use pacer::Pacer;

@@ -2,7 +2,7 @@
 
 use mq::{Access, Ack, AckMode, BrokerError, ConsumeCommand, QueueName};
 
-use broker::{Deadline, Done, UnitOfWork};
+use broker::{Deadline, SettledMessages, UnitOfWork};
 use std::sync::Arc;
 
 use crate::errors::During;
@@ -58,7 +58,7 @@ pub(crate) async fn fetch(
                 "RabbitMQ has no browse: the messages were taken and put back, hidden from others meanwhile, and are marked as redelivered"
                     .to_owned(),
             );
-            Ok(Box::new(Done { consumed: taken.restore(deadline).await, removed: false }))
+            Ok(Box::new(SettledMessages { consumed: taken.restore(deadline).await, removed: false }))
         }
     }
 }
@@ -141,7 +141,7 @@ fn too_large(queue: &QueueName, room: Room, returns: Option<u64>, counted: Count
 }
 
 /// Removes the messages outside any transaction, and warns about it.
-async fn remove(taken: Taken, deadline: Deadline) -> Done {
+async fn remove(taken: Taken, deadline: Deadline) -> SettledMessages {
     let (mut consumed, removed) = taken.remove(deadline).await;
     consumed.warnings.push(
         "the messages were removed at once, outside any transaction; they are lost if this answer is"
@@ -150,7 +150,7 @@ async fn remove(taken: Taken, deadline: Deadline) -> Done {
     if let Err(error) = removed {
         consumed.warnings.push(format!("the messages may be delivered again: {error}"));
     }
-    Done { consumed, removed: true }
+    SettledMessages { consumed, removed: true }
 }
 
 /// Returns an error if requeueing messages of this queue could lose them.

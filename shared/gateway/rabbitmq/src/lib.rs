@@ -34,15 +34,14 @@ mod health;
 mod intake;
 mod leader;
 mod message;
-mod misfit;
 mod moving;
-mod place;
 mod pooled;
 mod pools;
 mod produce;
 mod progress;
 mod properties;
 mod publish;
+mod publish_destination;
 mod queue_facts;
 mod refusal;
 mod retry;
@@ -53,6 +52,7 @@ mod taking;
 mod tls;
 mod transport;
 mod unit_of_work;
+mod unsupported_property;
 mod window;
 
 use std::fmt;
@@ -70,8 +70,8 @@ pub use crate::errors::ConnectionError;
 pub use crate::events::PoolStats;
 pub use crate::health::HealthStatus;
 pub use crate::intake::{MOST_HELD, held_alone};
-use crate::place::Place;
 use crate::pools::ConnectionPools;
+use crate::publish_destination::PublishDestination;
 pub use crate::retry::{InvalidRetryPolicy, Jitter, RetryPolicy, RetryStats};
 use crate::taking::Room;
 
@@ -138,7 +138,9 @@ impl Broker for RabbitMq {
         outgoing: &'a Outgoing,
         deadline: Deadline,
     ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
-        let connected = produce::connect(&self.pool, access, Place::Queue(queue), outgoing, deadline).await?;
+        let connected =
+            produce::connect(&self.pool, access, PublishDestination::Queue(queue), outgoing, deadline)
+                .await?;
         Ok(Box::new(connected))
     }
 
@@ -149,8 +151,8 @@ impl Broker for RabbitMq {
         outgoing: &'a Outgoing,
         deadline: Deadline,
     ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
-        let place = Place::Exchange(exchange);
-        Ok(Box::new(produce::connect(&self.pool, access, place, outgoing, deadline).await?))
+        let destination = PublishDestination::Exchange(exchange);
+        Ok(Box::new(produce::connect(&self.pool, access, destination, outgoing, deadline).await?))
     }
 
     async fn fetch(

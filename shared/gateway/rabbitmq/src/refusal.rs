@@ -15,7 +15,7 @@ use lapin::Channel;
 use mq::{BrokerError, QueueName};
 
 use crate::errors::{Failure, NACK};
-use crate::place::Place;
+use crate::publish_destination::PublishDestination;
 use crate::queue_facts::{self, MAX_LENGTH, OVERFLOW, QueueFacts, QueueKind};
 use crate::session::{Session, call, inspect};
 
@@ -28,10 +28,14 @@ pub(crate) struct Refusal {
 }
 
 /// Finds out why messages for a destination were refused.
-pub(crate) async fn explain(session: &Session, place: Place<'_>, deadline: Deadline) -> Refusal {
-    match place {
-        Place::Queue(queue) => by_queue(session, queue, deadline).await,
-        Place::Exchange(exchange) => {
+pub(crate) async fn explain(
+    session: &Session,
+    destination: PublishDestination<'_>,
+    deadline: Deadline,
+) -> Refusal {
+    match destination {
+        PublishDestination::Queue(queue) => by_queue(session, queue, deadline).await,
+        PublishDestination::Exchange(exchange) => {
             let detail = format!(
                 "RabbitMQ refused a message (basic.nack): a queue behind the exchange `{}` is full and rejects, or could not store it; other queues may have it",
                 exchange.name

@@ -19,7 +19,7 @@ use crate::errors::During;
 use crate::members;
 use crate::outgoing::{self, Context, Prepared, Preparer};
 use crate::pools::Pools;
-use crate::produce::end::{Place, Stop};
+use crate::produce::end::{Stop, TargetQueue};
 use crate::putting::{Handed, Putting, Unfinished};
 use crate::session::{Failure, Session};
 
@@ -171,7 +171,9 @@ async fn put(
             session.finish();
             Ok(producer.report())
         }
-        Some(stop) => producer.explain(stop, session, Place { pools: &pools, access: &access, queue }).await,
+        Some(stop) => {
+            producer.explain(stop, session, TargetQueue { pools: &pools, access: &access, queue }).await
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker::{Deadline, Put, Relocation};
+use broker::{Deadline, PutMessages, Relocation};
 use lapin::options::{BasicAckOptions, BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::ShortString;
 use lapin::{Channel, Confirmation, PublisherConfirm};
@@ -363,7 +363,7 @@ impl Relocation for Moving {
         self.left_somewhere
     }
 
-    async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure> {
+    async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<PutMessages, MoveFailure> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(WINDOW);
         let before = self.left_somewhere;
         loop {
@@ -379,7 +379,7 @@ impl Relocation for Moving {
             let is_in_doubt = self.left_somewhere > before;
             if is_last || is_in_doubt || !self.window.is_empty() {
                 let count = u64::try_from(self.window.len()).unwrap_or(u64::MAX);
-                return Ok(Put { count, is_certain: true, is_last });
+                return Ok(PutMessages { count, is_certain: true, is_last });
             }
         }
     }
