@@ -122,6 +122,18 @@ async fn a_produce_that_would_fill_the_broker() {
     broker.delete(&queue).await;
 }
 
+#[tokio::test]
+async fn a_consume_whose_selector_is_empty_removes_nothing() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    gateway.produce(Uuid::new_v4(), &queue.request(json!({"batch": {"count": 1}}))).await.expect(201);
+    let body = queue.request(json!({"selector": {}, "waitSeconds": 0}));
+    let answer = gateway.consume(Uuid::new_v4(), &body).await.expect_problem(400, "SCHEMA_VIOLATION");
+    assert_eq!(answer.json()["errors"][0]["pointer"], "/selector");
+    assert_eq!(gateway.depth(&queue.name).await, 1);
+    broker.delete(&queue).await;
+}
+
 /// A retry of a produce that was done under another `MaxProduceBytes`.
 #[tokio::test]
 async fn what_was_put_under_another_limit_is_replayed() {

@@ -9,6 +9,7 @@ use serde_norway::Value;
 
 const TEMPLATE: &str = include_str!("../template.yaml");
 const CONTRACT: &str = include_str!("../openapi.yaml");
+const ERRORS: &str = include_str!("../docs/errors.md");
 
 type Routes = BTreeSet<(String, String)>;
 
@@ -100,6 +101,17 @@ fn the_contract_lists_exactly_the_reasons_of_the_code() {
     let codes: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.code().to_owned()).collect();
     assert_eq!(listed("ErrorReason"), reasons);
     assert_eq!(listed("ErrorCode"), codes);
+}
+
+#[test]
+fn the_page_on_errors_lists_exactly_the_reasons_of_the_code_with_their_actions() {
+    let rows = Reason::ALL.iter().map(|reason| {
+        let (status, name, action) = (reason.status(), reason.as_str(), reason.action());
+        format!("| {status} | `{name}` | {action} |\n")
+    });
+    let rows: String = rows.collect();
+    let table = format!("| status | reason | action |\n|---|---|---|\n{rows}\n");
+    assert!(ERRORS.contains(&table), "the table of actions in docs/errors.md has to be:\n{table}");
 }
 
 /// The types that a schema takes, in the order of their names.

@@ -141,7 +141,7 @@ fn of_targets() -> Vec<Row> {
             404,
             "QUEUE_NOT_FOUND",
         )
-        .says(&["the queue DEV.QUEU.1 does not exist in the virtual host `/`", "check the name"]),
+        .says(&["the queue `DEV.QUEU.1` does not exist in the virtual host `/`", "check the name"]),
         Row::post(
             DEPTH,
             &json!({"targetRef": "local-rabbit", "queue": "DEV.QUEUE.2"}),
@@ -187,7 +187,7 @@ fn of_connections() -> Vec<Row> {
             "or leave ssl.enabled away",
         ]),
         Row::post(DEPTH, &inline("secret://local/wrong", false), 502, "AUTHENTICATION_FAILED")
-            .says(&["RabbitMQ refused", "the password of secret://local/wrong, which /target/auth names"]),
+            .says(&["RabbitMQ refused", "the password of `secret://local/wrong`, which /target/auth names"]),
     ]
 }
 
@@ -254,7 +254,7 @@ fn of_products() -> Vec<Row> {
         .at(&["/content_type"])
         .says(&["application/json", "for gzip, say so in `content_encoding`"]),
         Row::get(&format!("{BATCHES}?limt=10"), 400, "INVALID_PARAMETER")
-            .says(&["limt", "did you mean limit?"]),
+            .says(&["limt", "did you mean `limit`?"]),
         Row::get(&format!("{BATCHES}?page=2"), 400, "INVALID_PARAMETER")
             .says(&["page", "which takes status"]),
         Row::get(&format!("{BATCHES}?status=DONE"), 400, "INVALID_PARAMETER")

@@ -101,7 +101,7 @@ async fn a_password_without_a_user_is_told_of_whoever_names_it(on: On) {
     let name = access.profile_of(TENANT_A, &target).await;
     let body = json!({"targetRef": name});
     let answer = gateway.post("/queue/depth", &body).await.expect_problem(502, "AUTHENTICATION_FAILED");
-    let detail = format!("neither the profile {name} nor its secret names a user");
+    let detail = format!("neither the profile `{name}` nor its secret names a user");
     assert_eq!((&answer.json()["detail"], answer.json().get("errors")), (&json!(detail), None));
     let produced = gateway.produce(Uuid::new_v4(), &body).await;
     produced.expect_problem(502, "AUTHENTICATION_FAILED");

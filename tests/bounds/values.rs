@@ -108,6 +108,9 @@ fn edge(place: &str, schema: &'static Value, minimal: &Value) -> Option<Edge> {
     if schema.get("maxProperties").is_some() {
         return Some(edge_of_names(schema));
     }
+    if schema.get("minProperties").is_some() {
+        return Some(Edge { within: Vec::new(), beyond: vec![json!({})] });
+    }
     None
 }
 

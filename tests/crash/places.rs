@@ -102,7 +102,7 @@ fn assert_begun_again(answer: &Answer, queue: &Queue) -> Vec<Value> {
     let elsewhere = answer["elsewhere"].as_array().unwrap().clone();
     for left in &elsewhere {
         let said = format!(
-            "put {} messages, and perhaps {} more, on {}",
+            "put {} messages, and perhaps {} more, on `{}`",
             left["enqueued"],
             left["inDoubt"],
             left["target"].as_str().unwrap()

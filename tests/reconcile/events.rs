@@ -36,7 +36,10 @@ async fn a_batch_completes_while_the_bus_is_away_and_its_events_follow() {
         completed(stand, batch_id).await;
         assert_eq!(stand.number("SELECT count(*) FROM outbox").await, 1);
         let failed = run(&at_once(stand)).await.unwrap_err();
-        assert!(matches!(&failed, ReconcileError::Looks(looks) if *looks == [Check::Events]), "{failed:?}");
+        assert!(
+            matches!(&failed, ReconcileError::Checks(checks) if *checks == [Check::Events]),
+            "{failed:?}"
+        );
 
         bus.go_away(false);
         let report = run(&stand.reconcile()).await.unwrap().events;

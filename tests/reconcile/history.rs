@@ -138,7 +138,7 @@ async fn a_batch_that_cannot_be_ended_does_not_stop_others_from_being_deleted() 
         time_passes(stand, "10 min").await;
         let failed = run(&reconcile).await.unwrap_err();
         assert!(
-            matches!(&failed, ReconcileError::Looks(looks) if looks[..] == [Check::History]),
+            matches!(&failed, ReconcileError::Checks(checks) if checks[..] == [Check::History]),
             "{failed:?}"
         );
         assert_eq!(batches(stand).await, 1, "only the batch that cannot be ended is left");

@@ -197,7 +197,7 @@ async fn a_run_without_its_database_fails_and_the_next_makes_up_for_it() {
         let batch_id = stand.lose(LoadType::Delta, 10).await;
         stand.accept(&stand::upload(2)).await;
         let failed = run(&stand.without_database()).await.unwrap_err();
-        let ReconcileError::Looks(looks) = &failed else { panic!("{failed:?}") };
+        let ReconcileError::Checks(checks) = &failed else { panic!("{failed:?}") };
         let all = [
             Check::Objects,
             Check::Stopped,
@@ -207,7 +207,7 @@ async fn a_run_without_its_database_fails_and_the_next_makes_up_for_it() {
             Check::Drops,
             Check::History,
         ];
-        assert_eq!(looks[..], all);
+        assert_eq!(checks[..], all);
         let names = "objects, stopped, unfinished, kept, uploads, drops, history";
         assert!(failed.to_string().ends_with(names), "{failed}");
         assert_eq!(stand.work().await, (0, 0));
@@ -230,8 +230,8 @@ async fn a_notification_that_failed_is_sent_by_the_next_run() {
         let lost = stand.lose(LoadType::Delta, 10).await;
         stand.accept(&stand::upload(2)).await;
         let failed = run(&stand.without_queue()).await.unwrap_err();
-        let ReconcileError::Looks(looks) = &failed else { panic!("{failed:?}") };
-        assert_eq!(looks[..], [Check::Objects, Check::Stopped], "the others did their work");
+        let ReconcileError::Checks(checks) = &failed else { panic!("{failed:?}") };
+        assert_eq!(checks[..], [Check::Objects, Check::Stopped], "the others did their work");
         let report = run(&stand.reconcile()).await.unwrap();
         let told = (report.objects.found, report.batches.restarted, report.uploads.expired);
         assert_eq!(told, (1, 1, 0), "the upload had expired in the run before");

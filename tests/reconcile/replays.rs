@@ -8,7 +8,7 @@ use ingestion::payload::{AcceptedBatch, LoadType};
 use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
 use objects::Objects;
-use payloads::retention::Seen;
+use payloads::retention::Finality;
 use reconcile::{Check, ReconcileError};
 use uuid::Uuid;
 
@@ -67,7 +67,7 @@ async fn a_replay_removes_the_tags_of_the_generation_before() {
         assert_eq!(stand.cut().await, 1);
         assert_eq!(tagged(stand, &seen.uris).await, 0, "the chunker keeps what it announces");
         let late = payloads::retention::tag_as_seen(&database, &objects, &seen).await.unwrap();
-        assert_eq!((late, tagged(stand, &seen.uris).await), (Seen::NoLonger, 0));
+        assert_eq!((late, tagged(stand, &seen.uris).await), (Finality::NoLonger, 0));
         payloads::retention::release(&database, &objects, batch_id).await;
         assert_eq!(tagged(stand, &seen.uris).await, 0, "it is not final");
 
@@ -153,8 +153,8 @@ async fn objects_that_were_not_released_at_the_end_of_their_batch_are_released_l
             .unwrap();
         let mut without = stand.reconcile();
         without.objects = Objects::new(stand.s3.clone(), format!("{}-gone", stand.bucket));
-        let ReconcileError::Looks(looks) = run(&without).await.unwrap_err() else { panic!() };
-        assert!(looks.contains(&Check::Kept), "{looks:?}");
+        let ReconcileError::Checks(checks) = run(&without).await.unwrap_err() else { panic!() };
+        assert!(checks.contains(&Check::Kept), "{checks:?}");
         assert_eq!(run(&stand.reconcile()).await.unwrap().batches.released, 0);
         stand.age(2).await;
         assert_eq!(run(&stand.reconcile()).await.unwrap().batches.released, 1);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use end_to_end::TENANT_A;
 use futures_util::future::join_all;
-use ingestion::drops::Seen;
+use ingestion::drops::TaggedState;
 use ingestion::payload::{AcceptedBatch, LoadType, Source};
 use jiff::{SignedDuration, Timestamp};
 use objects::Objects;
@@ -43,10 +43,10 @@ async fn result(stand: &Stand) -> Value {
 }
 
 /// Returns what the tags say about the version that is there.
-async fn seen(stand: &Stand) -> Option<Seen> {
+async fn tagged_state(stand: &Stand) -> Option<TaggedState> {
     let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
     let (version, tags) = (objects.version(&key(), None).await.unwrap(), objects.tags(&key()).await.unwrap());
-    ingestion::drops::seen(&tags, &version.etag, version.modified_at)
+    ingestion::drops::tagged_state(&tags, &version.etag, version.modified_at)
 }
 
 /// A dropped object whose batch is final, with an item in error.
@@ -63,7 +63,7 @@ async fn loaded(stand: &Stand) -> AcceptedBatch {
     stand.work().await;
     let written = result(stand).await;
     assert_eq!(written["errors"]["listed"], 1, "{written}");
-    assert_eq!(seen(stand).await, Some(Seen::Settled));
+    assert_eq!(tagged_state(stand).await, Some(TaggedState::Settled));
     batch
 }
 
@@ -96,7 +96,7 @@ async fn an_earlier_batch_that_ends_slowly_leaves_the_result_of_a_later_version(
         let ((), written) = tokio::join!(end(stand, &batch), later);
         assert_eq!(result(stand).await, written);
         assert_eq!(read(stand, &errors).await, json!({"item_index": 7}));
-        assert_eq!(seen(stand).await, None, "the later version is not final");
+        assert_eq!(tagged_state(stand).await, None, "the later version is not final");
     })
     .await;
 }
@@ -110,7 +110,7 @@ async fn the_same_bytes_written_again_are_another_object_which_does_not_expire()
         let (source, _) = drop_object(stand, BYTES).await;
         assert_eq!(Some(&source), batch.metadata.source.as_ref(), "only the time differs");
         end(stand, &batch).await;
-        assert_eq!(seen(stand).await, None, "nobody has looked at it");
+        assert_eq!(tagged_state(stand).await, None, "nobody has looked at it");
 
         let refusal = ingestion::drops::refused(&source, "TENANT_NOT_ALLOWED", "the grant was removed");
         write(stand, &ingestion::drops::result_key(&key()), &refusal).await;

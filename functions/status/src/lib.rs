@@ -16,7 +16,7 @@ pub use endpoint::Endpoint;
 use std::time::Instant;
 
 use access::{AccessStore, Scope};
-use api::{Problem, Reply, TraceId, respond};
+use api::{Problem, Reason, Reply, TraceId, respond};
 use clock::Remembered;
 use front::{Budget, MqAccess};
 use http::HeaderValue;
@@ -55,15 +55,22 @@ impl Status {
         let trace_id = TraceId::of(request.headers());
         let span = tracing::error_span!("request", correlation_id = %trace_id);
         async {
-            let mut response = match self.answer(&request, &trace_id).await {
-                Ok(response) => response,
-                Err(problem) => respond(problem.to_reply(&trace_id), &trace_id).map(Body::Text),
-            };
+            let answer = self.answer(&request, &trace_id).await;
+            let refusal = answer.as_ref().err().map(|problem| problem.reason);
+            let mut response = answer
+                .unwrap_or_else(|problem| respond(problem.to_reply(&trace_id), &trace_id).map(Body::Text));
             if let Ok(trace_id) = HeaderValue::try_from(trace_id.as_str()) {
                 response.headers_mut().insert(TraceId::HEADER, trace_id);
             }
             let status = response.status().as_u16();
-            tracing::info!(event_type = "request.completed", status, "answered with {status}");
+            let (reason, action) = (refusal.map(Reason::as_str), refusal.map(Reason::action));
+            tracing::info!(
+                event_type = "request.completed",
+                status,
+                reason,
+                action,
+                "answered with {status}"
+            );
             response
         }
         .instrument(span)

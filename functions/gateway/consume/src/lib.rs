@@ -7,11 +7,11 @@ use front::{Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule};
 use idempotency::OperationType;
 use lambda_http::{Body, Request, Response};
 use mq::{
-    Ack, AckMode, BackoutRule, ConsumeCommand, MaxMessages, OversizedBodies, ProfileName, Selector,
-    TargetSpec, TxSize, WaitSeconds, or_default,
+    Ack, AckMode, BackoutRule, ConsumeCommand, IdBytes, MaxMessages, OversizedBodies, ProfileName, Selector,
+    SelectorExpression, TargetSpec, TxSize, WaitSeconds, or_default,
 };
 use orders::{Change, Read, STORED_BODY};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 /// Type of a consume in idempotency records.
 const CONSUME: OperationType = OperationType::named("CONSUME");
@@ -37,14 +37,51 @@ pub struct ConsumeRequest {
     wait_seconds: WaitSeconds,
     #[serde(default, deserialize_with = "or_default")]
     browse_only: bool,
-    #[serde(default)]
-    selector: Option<Selector>,
+    selector: Option<ConsumeSelector>,
     #[serde(default, deserialize_with = "or_default")]
     convert: bool,
     transaction: Option<ConsumeTransaction>,
     ack: Option<Ack>,
     #[serde(default, deserialize_with = "or_default")]
     large: OversizedBodies,
+}
+
+/// Member `selector`. A member of it is `None` if it is absent, and `Some(None)` if it is null.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ConsumeSelector {
+    #[serde(default, deserialize_with = "named")]
+    correl_id_base64: Option<Option<IdBytes>>,
+    #[serde(default, deserialize_with = "named")]
+    msg_id_base64: Option<Option<IdBytes>>,
+    #[serde(default, deserialize_with = "named")]
+    expression: Option<Option<SelectorExpression>>,
+}
+
+/// Reads a member that the request names.
+fn named<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl ConsumeSelector {
+    /// Returns the selection. It refuses an empty object, with which a client that lost the id of
+    /// its message would remove any other.
+    fn selection(self) -> Result<Selector, Problem> {
+        let Self { correl_id_base64, msg_id_base64, expression } = self;
+        if correl_id_base64.is_none() && msg_id_base64.is_none() && expression.is_none() {
+            return Err(Problem::violation(
+                "/selector",
+                "is empty and selects no message: name correlIdBase64, msgIdBase64 or expression, or leave selector out to get any message",
+            ));
+        }
+        Ok(Selector {
+            correl_id_base64: correl_id_base64.flatten(),
+            msg_id_base64: msg_id_base64.flatten(),
+            expression: expression.flatten(),
+        })
+    }
 }
 
 /// Member `transaction`, accepted for symmetry with a produce: a call that commits or backs out is
@@ -77,11 +114,12 @@ impl Operation for ConsumeRequest {
                 "may be store with ack commit or rollback: a browse and ack none record nothing beforehand",
             ));
         }
+        let selector = self.selector.map(ConsumeSelector::selection).transpose()?;
         let command = ConsumeCommand {
             max_messages: self.max_messages,
             wait_seconds: self.wait_seconds,
             mode,
-            selector: self.selector.unwrap_or_default(),
+            selector: selector.unwrap_or_default(),
             convert: self.convert,
             backout: BackoutRule::default(),
             warnings,
@@ -199,6 +237,7 @@ mod tests {
             (json!({"large": "store", "browseOnly": true}), "/large"),
             (json!({"transaction": {"txSize": 0}}), "/transaction/txSize"),
             (json!({"selector": {"msgIdBase64": "?"}}), "/selector/msgIdBase64"),
+            (json!({"selector": {}}), "/selector"),
         ] {
             assert_eq!(plan(body.clone()).unwrap_err().faults[0].pointer, expected, "{body}");
         }

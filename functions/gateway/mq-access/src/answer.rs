@@ -90,7 +90,7 @@ fn moved(left: &[AbandonedProgress], count: u64) -> Vec<String> {
     left.iter()
         .map(|AbandonedProgress { name, done, in_doubt }| {
             let place = match name {
-                Some(name) => format!("{name}, which is another queue or broker than this attempt's"),
+                Some(name) => format!("`{name}`, which is another queue or broker than this attempt's"),
                 None => "queues or brokers that are not known any more".to_owned(),
             };
             let more = in_doubt.min(&count);

@@ -8,7 +8,7 @@ use orders::from_broker;
 use tokio::time::Instant;
 
 use crate::answer::InHand;
-use crate::end::{ChangeFailure, Done, taken_over};
+use crate::end::{ChangeDone, ChangeFailure, taken_over};
 use crate::large::LARGEST_BODY;
 use crate::{MqAccess, answer};
 
@@ -36,7 +36,7 @@ impl MqAccess {
         (command, large): (&ConsumeCommand, OversizedBodies),
         execution: &Execution,
         deadline: Deadline,
-    ) -> Result<Done, ChangeFailure> {
+    ) -> Result<ChangeDone, ChangeFailure> {
         let started = Instant::now();
         let unit = self.fetched(target, command, large, deadline).await?;
         let settlement = match command.mode {
@@ -63,7 +63,7 @@ impl MqAccess {
             }
         };
         match settle(unit, settlement, deadline).await {
-            Ok(()) => Ok(Done::AsPrepared(prepared.into_response())),
+            Ok(()) => Ok(ChangeDone::AsPrepared(prepared.into_response())),
             // The record stays prepared: after its lease a retry returns the stored response.
             Err(error @ BrokerError::InDoubt { .. }) => {
                 self.note_doubt(execution).await;
@@ -96,7 +96,7 @@ impl MqAccess {
         consumed: &Consumed,
         execution: &Execution,
         started: Instant,
-    ) -> Result<Done, ChangeFailure> {
+    ) -> Result<ChangeDone, ChangeFailure> {
         let answer = |consumed: &Consumed| {
             let in_hand = InHand { consumed, stored: None };
             let answer = answer::consumed(target, command, in_hand, started.elapsed());
@@ -104,7 +104,7 @@ impl MqAccess {
         };
         let response = answer(consumed)?;
         let why = match self.store.end(execution, &Outcome::Completed(response.clone())).await {
-            Ok(WriteOutcome::Applied) => return Ok(Done::Ended(response)),
+            Ok(WriteOutcome::Applied) => return Ok(ChangeDone::Ended(response)),
             Ok(WriteOutcome::Fenced) => "another attempt with this key has taken over",
             Err(_) => "the idempotency store did not confirm it",
         };
@@ -113,7 +113,7 @@ impl MqAccess {
             "this answer may not be recorded ({why}): a retry with the same key may not repeat it, and \
              may remove other messages"
         ));
-        answer(&consumed).map(Done::Ended)
+        answer(&consumed).map(ChangeDone::Ended)
     }
 
     /// Stores the response before the messages are removed, and checks that there is time left to

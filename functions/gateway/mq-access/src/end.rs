@@ -8,7 +8,7 @@ use idempotency::{Execution, Outcome, Progress, WriteOutcome, in_progress};
 use crate::MqAccess;
 
 /// A change that was done.
-pub(crate) enum Done {
+pub(crate) enum ChangeDone {
     /// The reply is recorded, and retries get it again.
     Completed(Reply),
     /// The reply was stored before the change became final. Retries get it again.
@@ -52,12 +52,12 @@ impl MqAccess {
     pub(crate) async fn end(
         &self,
         execution: &Execution,
-        ended: Result<Done, ChangeFailure>,
+        ended: Result<ChangeDone, ChangeFailure>,
     ) -> Result<Reply, Problem> {
         let (outcome, answer) = match ended {
-            Ok(Done::Completed(reply)) => (Outcome::Completed(reply.clone()), Ok(reply)),
-            Ok(Done::AsPrepared(reply)) => (Outcome::AsPrepared, Ok(reply)),
-            Ok(Done::Ended(reply)) => return Ok(reply),
+            Ok(ChangeDone::Completed(reply)) => (Outcome::Completed(reply.clone()), Ok(reply)),
+            Ok(ChangeDone::AsPrepared(reply)) => (Outcome::AsPrepared, Ok(reply)),
+            Ok(ChangeDone::Ended(reply)) => return Ok(reply),
             Err(ChangeFailure::Failed(problem)) => (execution.failed(&problem), Err(problem)),
             Err(ChangeFailure::Stopped { problem, progress, in_doubt }) => {
                 (Outcome::Failed { error: problem.to_string(), progress, in_doubt }, Err(problem))

@@ -41,7 +41,7 @@ fn place(target: &Target) -> Option<String> {
     let whole = !name.is_empty() && !name.starts_with('*');
     let place = match target.endpoint.broker {
         BrokerKind::RabbitMq => format!("in the virtual host `{name}`"),
-        BrokerKind::IbmMq if whole => format!("on the queue manager {name}"),
+        BrokerKind::IbmMq if whole => format!("on the queue manager `{name}`"),
         BrokerKind::IbmMq => "on the queue manager that the channel leads to".to_owned(),
     };
     Some(format!(" {place}: check the name, of which case matters, or ask the operator to create it"))
@@ -53,11 +53,11 @@ fn login(target: &Target) -> Option<String> {
     let password = target.endpoint.password_ref.as_ref()?;
     Some(match &target.password_origin {
         PasswordOrigin::Profile(name) => {
-            format!(": the login of the profile {} is wrong, tell its operator", name.as_str())
+            format!(": the login of the profile `{}` is wrong, tell its operator", name.as_str())
         }
         // The user may be the profile's.
         PasswordOrigin::Request { target: pointer } => {
-            format!(": the password of {password}, which {pointer}/auth names, does not belong to the user")
+            format!(": the password of `{password}`, which {pointer}/auth names, does not belong to the user")
         }
     })
 }
@@ -101,10 +101,10 @@ mod tests {
         let said = |broker, name| detail(&missing, &target(broker, name, PasswordOrigin::default()));
         let rabbit = said(BrokerKind::RabbitMq, "/");
         assert!(
-            rabbit.starts_with("the queue ORDERS does not exist in the virtual host `/`: check"),
+            rabbit.starts_with("the queue `ORDERS` does not exist in the virtual host `/`: check"),
             "{rabbit}"
         );
-        assert!(said(BrokerKind::IbmMq, "QM1").contains("on the queue manager QM1: check"));
+        assert!(said(BrokerKind::IbmMq, "QM1").contains("on the queue manager `QM1`: check"));
         assert!(said(BrokerKind::IbmMq, "*GROUP").contains("that the channel leads to: check"));
     }
 
@@ -116,10 +116,10 @@ mod tests {
         let of_request = said(PasswordOrigin::default());
         assert_eq!(
             of_request,
-            "refused: the password of secret://mq/app, which /target/auth names, does not belong to the user"
+            "refused: the password of `secret://mq/app`, which /target/auth names, does not belong to the user"
         );
         let of_profile = said(PasswordOrigin::Profile("orders".to_owned().try_into().unwrap()));
-        assert_eq!(of_profile, "refused: the login of the profile orders is wrong, tell its operator");
+        assert_eq!(of_profile, "refused: the login of the profile `orders` is wrong, tell its operator");
         // A secret that cannot be read is not a refusal by the broker.
         let unread = BrokerError::authentication_failed("the secret cannot be read");
         let origin = PasswordOrigin::default();

@@ -75,7 +75,7 @@ impl KeyObjects {
                 event_type = "key_repository.unreadable",
                 %object,
                 error,
-                "cannot read object {object}: {error}"
+                "cannot read object `{object}`: {error}"
             );
             SecretError::Object { object: object.clone(), why }
         })?;

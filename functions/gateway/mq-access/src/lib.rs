@@ -100,6 +100,7 @@ impl MqAccess {
             tracing::warn!(
                 event_type = "order.failed",
                 reason = problem.reason.as_str(),
+                action = problem.reason.action(),
                 detail = problem.detail,
                 error = problem.source(),
                 "order {trace_id} failed: {}",

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::end::{ChangeFailure, Done};
+use crate::end::{ChangeDone, ChangeFailure};
 use crate::produce::with_elsewhere;
 use crate::{MqAccess, answer};
 
@@ -46,7 +46,7 @@ impl MqAccess {
         command: &MoveCommand,
         execution: &mut Execution,
         deadline: Deadline,
-    ) -> Result<Done, ChangeFailure> {
+    ) -> Result<ChangeDone, ChangeFailure> {
         let started = Instant::now();
         let ready = self.ready(target, deadline).await.map_err(Problem::from)?;
         let queue = ready.queue()?;
@@ -72,7 +72,7 @@ impl MqAccess {
                     possibly_moved: possibly_moved(execution, most_in_doubt, max(command)),
                 };
                 let reply = answered(target, command, Some(&done), &report, started.elapsed());
-                Ok(Done::Completed(reply))
+                Ok(ChangeDone::Completed(reply))
             }
             Err(Stopped::TakenOver) => Err(ChangeFailure::taken_over()),
             Err(Stopped::Unnoted { error, moved }) => {
@@ -265,11 +265,13 @@ fn answered(
 
 /// Makes a warning about a place that was left.
 fn moved_elsewhere(AbandonedProgress { name, done, in_doubt }: &AbandonedProgress, max: u64) -> String {
-    let place = name.as_deref().unwrap_or("queues or brokers that are not known any more");
+    let place = match name {
+        Some(name) => format!("`{name}`, which is another queue or broker than this attempt's"),
+        None => "queues or brokers that are not known any more".to_owned(),
+    };
     let more = in_doubt.min(&max);
     format!(
-        "earlier attempts moved {done} messages, and perhaps {more} more, from {place}, which is another queue \
-         or broker than this attempt's; this attempt began again"
+        "earlier attempts moved {done} messages, and perhaps {more} more, from {place}; this attempt began again"
     )
 }
 

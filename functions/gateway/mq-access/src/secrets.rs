@@ -62,31 +62,31 @@ pub(crate) struct Text {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// The secret does not exist, or this function may not read it.
-    #[error("the secret {0} cannot be read")]
+    #[error("the secret `{0}` cannot be read")]
     Unreadable(SecretRef),
     /// The secret is binary, but a password or PEM must be text.
-    #[error("{0} is binary, and has to be text here")]
+    #[error("`{0}` is binary, and has to be text here")]
     Binary(StoreRef),
     /// The secret is a JSON object without the form of a login. It is not sent to a broker as the
     /// password that it would be otherwise.
-    #[error("the secret {0} is a JSON object, and not one with the texts `password` and `username`")]
+    #[error("the secret `{0}` is a JSON object, and not one with the texts `password` and `username`")]
     NoLogin(SecretRef),
     /// The secret is text, but a stash file must be binary.
-    #[error("{0} is text, and a stash file is binary")]
+    #[error("`{0}` is text, and a stash file is binary")]
     NoFile(StoreRef),
     /// A key repository in S3 cannot be used.
-    #[error("the object {object} {why}")]
+    #[error("the object `{object}` {why}")]
     Object { object: ObjectRef, why: KeyObjectError },
     /// There is a password without a user. Another user's name in its place would send the password
     /// to the broker under that name, or log in as a user that the request did not name.
-    #[error("neither the target nor the secret {secret} names a user")]
+    #[error("neither the target nor the secret `{secret}` names a user")]
     NoUser {
         secret: SecretRef,
         /// Place of the target's members in the request's body, as a JSON Pointer.
         target: String,
     },
     /// There is a password without a user, and the profile names the password.
-    #[error("neither the profile {} nor its secret names a user", .0.as_str())]
+    #[error("neither the profile `{}` nor its secret names a user", .0.as_str())]
     NoUserInProfile(ProfileName),
     /// A secret that TLS needs cannot be used.
     #[error(transparent)]
@@ -240,7 +240,7 @@ impl Secrets {
                 event_type = "secret.unreadable",
                 reference = %reference,
                 error,
-                "cannot read secret {reference}: {error}"
+                "cannot read secret `{reference}`: {error}"
             );
             SecretError::Unreadable(reference.clone())
         })?;
@@ -356,7 +356,7 @@ mod tests {
         let profile = PasswordOrigin::Profile("orders".to_owned().try_into().unwrap());
         let problem = Problem::from(login_of(&profile, None, "s3cret").unwrap_err());
         assert_eq!((problem.reason, problem.faults.len()), (Reason::AuthenticationFailed, 0));
-        assert_eq!(problem.detail, "neither the profile orders nor its secret names a user");
+        assert_eq!(problem.detail, "neither the profile `orders` nor its secret names a user");
     }
 
     #[test]
@@ -401,6 +401,9 @@ mod tests {
         let reference = SecretRef::SecretsManager("local/rabbit".to_owned());
         let problem = Problem::from(SecretError::NoLogin(reference));
         assert_eq!(problem.reason, Reason::AuthenticationFailed);
-        assert!(problem.detail.starts_with("the secret secret://local/rabbit is a JSON object"), "{problem}");
+        assert!(
+            problem.detail.starts_with("the secret `secret://local/rabbit` is a JSON object"),
+            "{problem}"
+        );
     }
 }

@@ -98,7 +98,7 @@ fn typed<T: FromStr<Err: ToString>>(name: &str, text: &str) -> Result<T, Problem
 
 fn unknown(name: &str, known: &[&str]) -> Problem {
     let detail = match nearest(name, known.iter().copied()) {
-        Some(meant) => format!("is not a parameter of this path; did you mean {meant}?"),
+        Some(meant) => format!("is not a parameter of this path; did you mean `{meant}`?"),
         None if known.is_empty() => "is not a parameter of this path, which takes none".to_owned(),
         None => format!("is not a parameter of this path, which takes {}", known.join(", ")),
     };
@@ -107,7 +107,7 @@ fn unknown(name: &str, known: &[&str]) -> Problem {
 
 /// Makes the problem of a value in the path or the query that cannot be used.
 pub(crate) fn invalid(parameter: &str, detail: impl AsRef<str>) -> Problem {
-    Problem::new(Reason::InvalidParameter, format!("{parameter} {}", detail.as_ref()))
+    Problem::new(Reason::InvalidParameter, format!("`{parameter}` {}", detail.as_ref()))
         .extension("parameter", json!(parameter))
 }
 
@@ -136,12 +136,12 @@ mod tests {
     #[test]
     fn a_parameter_that_the_path_lacks_is_named_and_not_ignored() {
         for (text, parameter, detail) in [
-            ("limt=1", "limt", "limt is not a parameter of this path; did you mean limit?"),
-            ("Status=FAILED", "Status", "Status is not a parameter of this path; did you mean status?"),
+            ("limt=1", "limt", "`limt` is not a parameter of this path; did you mean `limit`?"),
+            ("Status=FAILED", "Status", "`Status` is not a parameter of this path; did you mean `status`?"),
             (
                 "limit=1&page=2",
                 "page",
-                "page is not a parameter of this path, which takes limit, cursor, status, load_type",
+                "`page` is not a parameter of this path, which takes limit, cursor, status, load_type",
             ),
         ] {
             let problem = Query::parse(text, &KNOWN).unwrap_err();
@@ -152,7 +152,7 @@ mod tests {
             );
         }
         let problem = Query::parse("limit=1", &[]).unwrap_err();
-        assert_eq!(problem.detail, "limit is not a parameter of this path, which takes none");
+        assert_eq!(problem.detail, "`limit` is not a parameter of this path, which takes none");
         assert!(Query::parse(&"x".repeat(5000), &KNOWN).unwrap_err().detail.len() < 250);
     }
 
@@ -173,7 +173,7 @@ mod tests {
                 (problem.reason, &problem.extensions["parameter"]),
                 (Reason::InvalidParameter, &json!("limit"))
             );
-            assert!(problem.detail.starts_with("limit "), "{text}");
+            assert!(problem.detail.starts_with("`limit` "), "{text}");
         }
         for text in ["status=received", "status="] {
             assert!(parse(text).status().is_err(), "{text}");

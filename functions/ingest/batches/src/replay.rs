@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use api::{Problem, Reason, Reply, TraceId, body, json};
 use catalog::{BatchView, BegunReplay, ReplayOutcome, ReplayRequest};
-use endpoint::{Done, from_key};
+use endpoint::{WorkDone, from_key};
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, KeyForm, OperationType};
 use ingestion::Viewer;
@@ -65,7 +65,7 @@ impl Batches {
         endpoint::once(&self.records, &claim, async |execution| {
             let begun = self.begin(&wanted, execution).await?;
             self.tell(&begun.payload_uri).await;
-            Ok(Done::Record(accepted(&wanted, &begun)))
+            Ok(WorkDone::Record(accepted(&wanted, &begun)))
         })
         .await
     }

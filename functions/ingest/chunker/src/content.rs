@@ -7,11 +7,11 @@ use crate::unusable::{PayloadFault, UnusableCode};
 #[derive(Debug)]
 pub(crate) struct Content {
     decoder: Decoder,
-    seen: Seen,
+    meter: ContentMeter,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct ContentMeter {
     bytes: u64,
     max_bytes: u64,
     hash: Sha256,
@@ -27,29 +27,29 @@ pub(crate) struct ContentDigest {
 
 impl Content {
     pub(crate) fn new(max_bytes: u64) -> Self {
-        Self { decoder: Decoder::new(), seen: Seen { bytes: 0, max_bytes, hash: Sha256::new() } }
+        Self { decoder: Decoder::new(), meter: ContentMeter { bytes: 0, max_bytes, hash: Sha256::new() } }
     }
 
     /// Decodes some of the payload's next bytes, appends at most a window of content, and returns
     /// how many bytes it took.
     pub(crate) fn take(&mut self, input: &[u8], content: &mut Vec<u8>) -> Result<usize, PayloadFault> {
         let before = content.len();
-        let taken = self.decoder.step(input, content).map_err(|error| corrupt(&error, self.seen.bytes))?;
-        self.seen.take(content, before)?;
+        let taken = self.decoder.step(input, content).map_err(|error| corrupt(&error, self.meter.bytes))?;
+        self.meter.take(content, before)?;
         Ok(taken)
     }
 
     /// Ends the payload, and appends what was left of its content.
     pub(crate) fn finish(self, content: &mut Vec<u8>) -> Result<ContentDigest, PayloadFault> {
-        let Self { decoder, mut seen } = self;
+        let Self { decoder, mut meter } = self;
         let before = content.len();
-        decoder.finish(content).map_err(|error| corrupt(&error, seen.bytes))?;
-        seen.take(content, before)?;
-        Ok(ContentDigest { bytes: seen.bytes, checksum: hex::encode(seen.hash.finalize()) })
+        decoder.finish(content).map_err(|error| corrupt(&error, meter.bytes))?;
+        meter.take(content, before)?;
+        Ok(ContentDigest { bytes: meter.bytes, checksum: hex::encode(meter.hash.finalize()) })
     }
 }
 
-impl Seen {
+impl ContentMeter {
     /// Counts and hashes what was appended to the content. If it is too much, removes it again.
     fn take(&mut self, content: &mut Vec<u8>, before: usize) -> Result<(), PayloadFault> {
         let new = content.get(before..).unwrap_or_default();

@@ -12,7 +12,7 @@ use transport::UnknownNotice;
 pub enum IntakeError {
     #[error("cannot read the notification")]
     Notice(#[from] UnknownNotice),
-    #[error("the object is in bucket {0}, where nothing is dropped")]
+    #[error("the object is in bucket `{0}`, where nothing is dropped")]
     OtherBucket(String),
     #[error("storage error")]
     Object(#[from] ObjectError),

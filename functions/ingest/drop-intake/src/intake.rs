@@ -49,14 +49,14 @@ impl DropIntake {
             Err(DropNameError::Ignored) => {
                 tracing::info!(
                     event_type = "drop.ignored",
-                    "object {key} is ignored: a marker, an unfinished file, or not a file of a drop"
+                    "object `{key}` is ignored: a marker, an unfinished file, or not a file of a drop"
                 );
                 return Ok(());
             }
         };
         let version = match dropped.version(key, notice.version_id.as_deref()).await {
             Err(ObjectError::Missing { .. }) => {
-                tracing::info!(event_type = "drop.gone", "object {key} was deleted before it was read");
+                tracing::info!(event_type = "drop.gone", "object `{key}` was deleted before it was read");
                 return Ok(());
             }
             version => version?,
@@ -64,7 +64,7 @@ impl DropIntake {
         if is_left_alone(key, version.length) {
             tracing::info!(
                 event_type = "drop.ignored",
-                "object {key} is ignored: it has no bytes and is not a catalogue"
+                "object `{key}` is ignored: it has no bytes and is not a catalogue"
             );
             return Ok(());
         }
@@ -143,7 +143,7 @@ impl DropIntake {
         if decided.await? == Delivery::Duplicate {
             tracing::info!(
                 event_type = "drop.known",
-                "this version of object {} was accepted or refused before",
+                "this version of object `{}` was accepted or refused before",
                 source.key
             );
         }
@@ -222,7 +222,7 @@ impl DropIntake {
         tracing::info!(
             event_type = "drop.accepted",
             bytes = version.length,
-            "object {} is accepted as batch {batch_id}: {} bytes",
+            "object `{}` is accepted as batch {batch_id}: {} bytes",
             source.key,
             version.length
         );

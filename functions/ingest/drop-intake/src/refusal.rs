@@ -69,7 +69,7 @@ impl DropIntake {
             object = source.key,
             reason,
             detail,
-            "dropped object {} is refused: {reason}",
+            "dropped object `{}` is refused: {reason}",
             source.key
         );
         let properties = [("object".to_owned(), json!(source.key)), ("reason".to_owned(), json!(reason))];
@@ -95,7 +95,7 @@ impl DropIntake {
                 tracing::error!(
                     event_type = "event.refused",
                     error,
-                    "the refusal of object {} has no valid event and is not published: {error}",
+                    "the refusal of object `{}` has no valid event and is not published: {error}",
                     source.key
                 );
                 Ok(())

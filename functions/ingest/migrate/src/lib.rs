@@ -143,13 +143,13 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
 fn tell(topic: &str, state: TopicState) {
     match state {
         TopicState::Created => {
-            tracing::info!(event_type = "topic.created", topic, "the topic {topic} was created");
+            tracing::info!(event_type = "topic.created", topic, "the topic `{topic}` was created");
         }
         TopicState::Exists { partitions } => tracing::info!(
             event_type = "topic.exists",
             topic,
             partitions,
-            "the topic {topic} exists and stays as it is"
+            "the topic `{topic}` exists and stays as it is"
         ),
     }
 }

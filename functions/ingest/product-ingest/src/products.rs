@@ -3,7 +3,7 @@
 use access::Principal;
 use api::{Problem, Reason, Reply, Route, TraceId, body};
 use batch_items::BatchItems;
-use endpoint::Done;
+use endpoint::WorkDone;
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, OperationType};
 use ingestion::payload::{AcceptedBatch, MediaType};
@@ -53,7 +53,7 @@ impl ProductIngest {
             retention: RETENTION,
         };
         endpoint::once(&self.records, &claim, async |execution| {
-            Ok(Done::Record(self.accept(&caller, kind, execution, content).await?))
+            Ok(WorkDone::Record(self.accept(&caller, kind, execution, content).await?))
         })
         .await
     }

@@ -7,7 +7,7 @@
 use access::Principal;
 use api::{Problem, Reason, Reply, Route, TraceId, body, json};
 use batch_items::Stored;
-use endpoint::Done;
+use endpoint::WorkDone;
 use idempotency::{ClaimRequest, IdempotencyKey, OperationType};
 use ingestion::batch::BatchStatus;
 use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata};
@@ -85,7 +85,7 @@ impl ProductIngest {
             retention: RETENTION,
         };
         let reply = endpoint::once(&self.records, &claim, async |execution| {
-            Ok(Done::Record(created(batch_id(&caller, execution), kind.partial)))
+            Ok(WorkDone::Record(created(batch_id(&caller, execution), kind.partial)))
         })
         .await?;
         let metadata = recorded(&reply, &caller, kind, &key, trace_id)?;

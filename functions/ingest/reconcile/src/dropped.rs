@@ -1,6 +1,6 @@
 use clock::Deadline;
 use futures_util::future::join_all;
-use ingestion::drops::{PREFIX, Seen};
+use ingestion::drops::{PREFIX, TaggedState};
 use ingestion::payload::payload_key_of;
 use jiff::Timestamp;
 use objects::{Listed, ObjectError, Objects, Page};
@@ -73,7 +73,7 @@ impl Reconcile {
                 tracing::warn!(
                     event_type = "look.limited",
                     bucket = objects.bucket(),
-                    "bucket {} may have more dropped objects than one run checks; the next run continues",
+                    "bucket `{}` may have more dropped objects than one run checks; the next run continues",
                     objects.bucket()
                 );
                 return Ok(());
@@ -140,10 +140,10 @@ async fn notify_drop(
         Err(ObjectError::Missing { .. }) => return Ok(false),
         tags => tags?,
     };
-    let is_done = match ingestion::drops::seen(&tags, &object.etag, object.modified_at) {
+    let is_done = match ingestion::drops::tagged_state(&tags, &object.etag, object.modified_at) {
         None => false,
-        Some(Seen::Settled) => true,
-        Some(Seen::Accepted(batch_id)) => has_payload(payloads, batch_id).await?,
+        Some(TaggedState::Settled) => true,
+        Some(TaggedState::Accepted(batch_id)) => has_payload(payloads, batch_id).await?,
     };
     if is_done {
         return Ok(false);
@@ -153,7 +153,7 @@ async fn notify_drop(
         event_type = "drop.found",
         bucket = objects.bucket(),
         object = object.key,
-        "the notification of dropped object {} was sent again",
+        "the notification of dropped object `{}` was sent again",
         object.key
     );
     Ok(true)

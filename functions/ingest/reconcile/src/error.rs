@@ -75,11 +75,11 @@ pub enum ReconcileError {
     Event(#[from] UnknownEvent),
     /// Checks that failed. The log has the reason of each.
     #[error("these checks failed: {}", names(.0))]
-    Looks(Vec<Check>),
+    Checks(Vec<Check>),
 }
 
-fn names(looks: &[Check]) -> String {
-    looks.iter().map(|look| look.as_str()).collect::<Vec<_>>().join(", ")
+fn names(checks: &[Check]) -> String {
+    checks.iter().map(|check| check.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 /// Reason why a check failed.

@@ -82,7 +82,7 @@ pub struct Reconcile {
 }
 
 /// Number of checks, by which the time is divided.
-const LOOKS: u32 = 8;
+const CHECKS: u32 = 8;
 const _: () = assert!(Check::ALL.len() == 8);
 
 impl Reconcile {
@@ -95,34 +95,34 @@ impl Reconcile {
         let deadline = Deadline::of_invocation(ends_at, RESERVE);
         let mut report = Report::default();
         let mut failed = Vec::new();
-        for (look, looks_left) in Check::ALL.into_iter().zip((1..=LOOKS).rev()) {
+        for (check, checks_left) in Check::ALL.into_iter().zip((1..=CHECKS).rev()) {
             // The time that one check leaves of its share is for the others.
-            let share = Deadline::after(deadline.remaining() / looks_left);
-            let span = tracing::error_span!("look", look = look.as_str());
-            let looking = deadline.run(Box::pin(self.look(look, share, &mut report)));
-            let outcome = looking.instrument(span).await.unwrap_or(Err(CheckError::OutOfTime));
+            let share = Deadline::after(deadline.remaining() / checks_left);
+            let span = tracing::error_span!("look", look = check.as_str());
+            let checking = deadline.run(Box::pin(self.make(check, share, &mut report)));
+            let outcome = checking.instrument(span).await.unwrap_or(Err(CheckError::OutOfTime));
             // Events that are not published in time stay for the last check.
             let publishing = outbox::publish_committed(&self.publisher, &self.database);
             let _published = deadline.run(Box::pin(publishing)).await;
             if let Err(failure) = outcome {
                 let error: &dyn std::error::Error = &failure;
-                let (look_name, retry) = (look.as_str(), failure.retry());
+                let (name, retry) = (check.as_str(), failure.retry());
                 tracing::error!(
                     event_type = "look.failed",
-                    look = look_name,
+                    look = name,
                     error,
                     ?retry,
-                    "the check {look_name} failed: {error}"
+                    "the check {name} failed: {error}"
                 );
-                failed.push(look);
+                failed.push(check);
             }
         }
         report.measure(failed.len());
-        if failed.is_empty() { Ok(report) } else { Err(ReconcileError::Looks(failed)) }
+        if failed.is_empty() { Ok(report) } else { Err(ReconcileError::Checks(failed)) }
     }
 
-    async fn look(&self, look: Check, deadline: Deadline, report: &mut Report) -> Result<(), CheckError> {
-        match look {
+    async fn make(&self, check: Check, deadline: Deadline, report: &mut Report) -> Result<(), CheckError> {
+        match check {
             Check::Objects => self.notify_objects(deadline, &mut report.objects).await,
             Check::Stopped => self.restart_batches(deadline, &mut report.batches).await,
             Check::Unfinished => self.finalize_batches(deadline, &mut report.batches).await,

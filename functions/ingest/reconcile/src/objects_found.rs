@@ -94,7 +94,7 @@ impl Reconcile {
                     tracing::warn!(
                         event_type = "object.foreign",
                         object = object.key,
-                        "object {} is not a payload: its key names no batch",
+                        "object `{}` is not a payload: its key names no batch",
                         object.key
                     );
                 }
@@ -145,7 +145,7 @@ impl Reconcile {
                     event_type = "object.foreign",
                     object = key,
                     error,
-                    "object {key} is not a payload: it does not name its batch: {error}"
+                    "object `{key}` is not a payload: it does not name its batch: {error}"
                 );
                 return Ok(Finding::Foreign);
             }
@@ -176,7 +176,7 @@ impl Reconcile {
                     object = key,
                     batch_id,
                     tenant,
-                    "object {key} is not a payload: batch {batch_id} was never accepted"
+                    "object `{key}` is not a payload: batch {batch_id} was never accepted"
                 );
                 Finding::Foreign
             }

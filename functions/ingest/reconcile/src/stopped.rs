@@ -24,7 +24,7 @@ impl Reconcile {
         deadline: Deadline,
         report: &mut BatchesReport,
     ) -> Result<(), CheckError> {
-        let patience = StallThresholds {
+        let thresholds = StallThresholds {
             stopped_for: self.settings.stopped_for,
             given_up_after: self.settings.given_up_after,
         };
@@ -34,7 +34,7 @@ impl Reconcile {
             if deadline.has_passed() {
                 return Err(CheckError::OutOfTime);
             }
-            let stalled = self.database.take_stopped(patience, left.min(AT_ONCE)).await?;
+            let stalled = self.database.take_stopped(thresholds, left.min(AT_ONCE)).await?;
             if stalled.is_empty() {
                 break;
             }
@@ -47,7 +47,7 @@ impl Reconcile {
                 "there may be more stalled batches than one run restarts; the next run continues"
             );
         }
-        self.report_stuck(patience, report).await?;
+        self.report_stuck(thresholds, report).await?;
         first.into_result()
     }
 
@@ -88,10 +88,10 @@ impl Reconcile {
 
     async fn report_stuck(
         &self,
-        patience: StallThresholds,
+        thresholds: StallThresholds,
         report: &mut BatchesReport,
     ) -> Result<(), CheckError> {
-        let stuck = self.database.stuck(patience, NAMED).await?;
+        let stuck = self.database.stuck(thresholds, NAMED).await?;
         report.stuck = Some(stuck.count);
         for batch in stuck.oldest {
             claimed::span_of(&batch).in_scope(|| {

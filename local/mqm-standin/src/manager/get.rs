@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use libmqm_sys as mq;
 
-use super::queue::{Hold, Place, QueueId};
+use super::queue::{Hold, QueueId, QueuePlace};
 use super::session::{Handle, Work};
 use super::state::State;
 use super::{HasGone, Manager, convert, open};
@@ -137,12 +137,12 @@ impl State {
     }
 
     /// Finds the message that this get is about.
-    fn look(&self, session: u64, get: &Get, id: &QueueId) -> Result<Place, Reason> {
+    fn look(&self, session: u64, get: &Get, id: &QueueId) -> Result<QueuePlace, Reason> {
         let handle = self.handle(session, get.handle)?;
         let queue = self.queues.get(&id.name).ok_or(Reason(mq::MQRC_Q_DELETED))?;
         if get.has(mq::MQGMO_BROWSE_MSG_UNDER_CURSOR | mq::MQGMO_MSG_UNDER_CURSOR) {
             let holder = Hold::Locked(session, get.handle);
-            let there = |place: &Place| queue.get(*place, holder).is_some();
+            let there = |place: &QueuePlace| queue.get(*place, holder).is_some();
             return handle.cursor.filter(there).ok_or(Reason(mq::MQRC_NO_MSG_UNDER_CURSOR));
         }
         let after = handle.cursor.filter(|_| get.has(mq::MQGMO_BROWSE_NEXT));
@@ -156,7 +156,7 @@ impl State {
         session: u64,
         get: &Get,
         id: &QueueId,
-        place: Place,
+        place: QueuePlace,
         Shaped { mut message, length, warning }: Shaped,
     ) -> Reply {
         let is_cut = !get.has_room_for(&message);
@@ -178,7 +178,7 @@ impl State {
         Ok((Answer::Got(Box::new(Got { message, full_length })), warning))
     }
 
-    fn browsed(&mut self, session: u64, get: &Get, id: &QueueId, place: Place) -> Result<(), Reason> {
+    fn browsed(&mut self, session: u64, get: &Get, id: &QueueId, place: QueuePlace) -> Result<(), Reason> {
         let locks = get.has(mq::MQGMO_LOCK);
         if locks {
             let hold = Hold::Locked(session, get.handle);
@@ -190,7 +190,7 @@ impl State {
         Ok(())
     }
 
-    fn taken(&mut self, session: u64, get: &Get, id: &QueueId, place: Place) -> Result<(), Reason> {
+    fn taken(&mut self, session: u64, get: &Get, id: &QueueId, place: QueuePlace) -> Result<(), Reason> {
         let holder = Hold::Locked(session, get.handle);
         if get.has(mq::MQGMO_SYNCPOINT) {
             self.join_unit(session, Work { queue: id.clone(), place, is_put: false })?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::queue::{Place, Stored};
+use super::queue::{QueuePlace, Stored};
 use crate::definition::Definition;
 use crate::protocol::Chars;
 
@@ -19,11 +19,11 @@ pub(crate) enum Record {
     Define(Definition),
     Delete(Chars),
     Commit {
-        puts: Vec<(Chars, Place, Stored)>,
-        gets: Vec<(Chars, Place)>,
+        puts: Vec<(Chars, QueuePlace, Stored)>,
+        gets: Vec<(Chars, QueuePlace)>,
     },
     /// Messages that were got and backed out once more.
-    Backout(Vec<(Chars, Place)>),
+    Backout(Vec<(Chars, QueuePlace)>),
 }
 
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use crate::selector::Selector;
 /// The place of a message on its queue: by priority if the queue delivers so, then as they were
 /// put. It stays when a message is backed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct QueuePlace {
     rank: u8,
     pub(crate) sequence: u64,
 }
@@ -56,12 +56,12 @@ pub(crate) struct QueueId {
 pub(crate) struct Queue {
     pub(crate) number: u64,
     pub(crate) definition: Definition,
-    ready: BTreeMap<Place, Stored>,
-    held: BTreeMap<Place, (Hold, Stored)>,
+    ready: BTreeMap<QueuePlace, Stored>,
+    held: BTreeMap<QueuePlace, (Hold, Stored)>,
     /// The number of messages that were got in units of work.
     got: usize,
     /// The times at which messages expire. That of a message that is gone stays here until then.
-    expiries: BTreeSet<(u64, Place)>,
+    expiries: BTreeSet<(u64, QueuePlace)>,
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
     pub(crate) exclusive: bool,
@@ -111,13 +111,13 @@ impl Queue {
         self.ready.is_empty() && self.held.is_empty()
     }
 
-    pub(crate) fn place(&self, priority: i32, sequence: u64) -> Place {
+    pub(crate) fn place(&self, priority: i32, sequence: u64) -> QueuePlace {
         let by_priority = self.definition.number(mq::MQIA_MSG_DELIVERY_SEQUENCE) == mq::MQMDS_PRIORITY;
         let priority = if by_priority { u8::try_from(priority.clamp(0, 9)).unwrap_or_default() } else { 9 };
-        Place { rank: 9 - priority, sequence }
+        QueuePlace { rank: 9 - priority, sequence }
     }
 
-    pub(crate) fn add(&mut self, place: Place, stored: Stored, hold: Option<Hold>) {
+    pub(crate) fn add(&mut self, place: QueuePlace, stored: Stored, hold: Option<Hold>) {
         self.expiries.extend(stored.expires.map(|at| (at, place)));
         match hold {
             Some(hold) => drop(self.held.insert(place, (hold, stored))),
@@ -138,8 +138,8 @@ impl Queue {
         &self,
         by: &Match,
         selector: Option<&Selector>,
-        after: Option<Place>,
-    ) -> Option<Place> {
+        after: Option<QueuePlace>,
+    ) -> Option<QueuePlace> {
         let now = crate::clock::now();
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut fitting = self.ready.range((from, Bound::Unbounded)).filter(|(_, stored)| {
@@ -151,23 +151,23 @@ impl Queue {
     }
 
     /// A message that is there for this handle: ready, or locked by it.
-    pub(crate) fn get(&self, place: Place, holder: Hold) -> Option<&Stored> {
+    pub(crate) fn get(&self, place: QueuePlace, holder: Hold) -> Option<&Stored> {
         let locked = || self.held.get(&place).filter(|(hold, _)| *hold == holder).map(|(_, stored)| stored);
         self.ready.get(&place).or_else(locked)
     }
 
     /// Takes a message that is ready or locked by this handle off the queue.
-    pub(crate) fn take(&mut self, place: Place, holder: Hold) -> Option<Stored> {
+    pub(crate) fn take(&mut self, place: QueuePlace, holder: Hold) -> Option<Stored> {
         self.get(place, holder)?;
         self.take_ready(place).or_else(|| self.drop_held(place))
     }
 
-    pub(crate) fn take_ready(&mut self, place: Place) -> Option<Stored> {
+    pub(crate) fn take_ready(&mut self, place: QueuePlace) -> Option<Stored> {
         self.ready.remove(&place)
     }
 
     /// Changes the holder of a message that is ready or held by `from`.
-    pub(crate) fn hold(&mut self, place: Place, from: Hold, to: Hold) {
+    pub(crate) fn hold(&mut self, place: QueuePlace, from: Hold, to: Hold) {
         if let Some(stored) = self.take(place, from) {
             self.got += usize::from(to == Hold::Got);
             self.held.insert(place, (to, stored));
@@ -175,7 +175,7 @@ impl Queue {
     }
 
     /// Gives a held message free, changed by `change`.
-    pub(crate) fn release(&mut self, place: Place, change: impl FnOnce(&mut Message)) {
+    pub(crate) fn release(&mut self, place: QueuePlace, change: impl FnOnce(&mut Message)) {
         if let Some(mut stored) = self.drop_held(place) {
             change(&mut stored.message);
             self.ready.insert(place, stored);
@@ -184,18 +184,18 @@ impl Queue {
     }
 
     /// Takes a held message away.
-    pub(crate) fn drop_held(&mut self, place: Place) -> Option<Stored> {
+    pub(crate) fn drop_held(&mut self, place: QueuePlace) -> Option<Stored> {
         let (hold, stored) = self.held.remove(&place)?;
         self.got -= usize::from(hold == Hold::Got);
         Some(stored)
     }
 
-    pub(crate) fn held(&self, place: Place) -> Option<&Stored> {
+    pub(crate) fn held(&self, place: QueuePlace) -> Option<&Stored> {
         self.held.get(&place).map(|(_, stored)| stored)
     }
 
     /// Takes what has expired off the queue.
-    pub(crate) fn expire(&mut self) -> Vec<(Place, Stored)> {
+    pub(crate) fn expire(&mut self) -> Vec<(QueuePlace, Stored)> {
         let now = crate::clock::now();
         let due = self.expiries.iter().take_while(|(at, _)| *at <= now);
         // What somebody holds stays: it is discarded if it comes back.
@@ -209,14 +209,14 @@ impl Queue {
     }
 
     /// The messages that outlive the queue manager: persistent ones whose put is committed.
-    pub(crate) fn persistent(&self) -> impl Iterator<Item = (Place, &Stored)> {
+    pub(crate) fn persistent(&self) -> impl Iterator<Item = (QueuePlace, &Stored)> {
         let held = self.held.iter().filter(|(_, (hold, _))| *hold != Hold::Put);
         let held = held.map(|(place, (_, stored))| (*place, stored));
         let ready = self.ready.iter().map(|(place, stored)| (*place, stored));
         ready.chain(held).filter(|(_, stored)| stored.message.is_persistent())
     }
 
-    pub(crate) fn clear(&mut self) -> Vec<(Place, Stored)> {
+    pub(crate) fn clear(&mut self) -> Vec<(QueuePlace, Stored)> {
         std::mem::take(&mut self.ready).into_iter().collect()
     }
 }

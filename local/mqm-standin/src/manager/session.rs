@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::queue::{Place, QueueId};
+use super::queue::{QueueId, QueuePlace};
 use crate::protocol::{Chars, Context};
 use crate::selector::Selector;
 
@@ -21,7 +21,7 @@ pub(crate) struct Session {
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     pub(crate) queue: QueueId,
-    pub(crate) place: Place,
+    pub(crate) place: QueuePlace,
     pub(crate) is_put: bool,
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct Handle {
     pub(crate) is_manager: bool,
     pub(crate) options: i32,
     pub(crate) selector: Option<Selector>,
-    pub(crate) cursor: Option<Place>,
-    pub(crate) locked: Option<Place>,
+    pub(crate) cursor: Option<QueuePlace>,
+    pub(crate) locked: Option<QueuePlace>,
     /// The context of the message got last, if the handle was opened to save it.
     pub(crate) context: Option<Context>,
 }

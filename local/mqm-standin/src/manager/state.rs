@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use libmqm_sys as mq;
 
 use super::journal::{Journal, Record};
-use super::queue::{Hold, Place, Queue, QueueId, Stored};
+use super::queue::{Hold, Queue, QueueId, QueuePlace, Stored};
 use super::session::{Handle, Session, Work};
 use crate::configuration::Configuration;
 use crate::definition::Definition;
@@ -133,7 +133,7 @@ impl State {
     }
 
     /// Writes that messages are gone for good.
-    pub(crate) fn forget(&mut self, name: &Chars, gone: &[(Place, Stored)]) {
+    pub(crate) fn forget(&mut self, name: &Chars, gone: &[(QueuePlace, Stored)]) {
         let persistent = gone.iter().filter(|(_, stored)| stored.message.is_persistent());
         let gets: Vec<_> = persistent.map(|(place, _)| (name.clone(), *place)).collect();
         if !gets.is_empty() {

@@ -21,7 +21,9 @@ pub use clock::Deadline;
 pub use events::Peer;
 pub use health::HealthStatus;
 pub use latencies::{Latencies, milliseconds};
-pub use operations::{Broker, Done, EarlierAttempts, Put, ReadyToPut, Relocation, UnitOfWork};
+pub use operations::{
+    Broker, EarlierAttempts, PutMessages, ReadyToPut, Relocation, SettledMessages, UnitOfWork,
+};
 pub use pacer::Pacer;
 pub use pool::{
     Connection, ConnectionPool, Key, OpenError, Opened, Opener, PoolError, PoolKey, PoolStats,

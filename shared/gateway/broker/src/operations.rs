@@ -64,7 +64,7 @@ pub trait ReadyToPut: Send {
 
 /// Messages that are put at their new places and still in hand at the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Put {
+pub struct PutMessages {
     /// Number of these messages; 0 only if no more will be put, or if more is [left
     /// somewhere](Relocation::left_somewhere) than before.
     pub count: u64,
@@ -101,7 +101,7 @@ pub trait Relocation: Send {
 
     /// Puts the next messages at their new places, at most `limit`. Messages that cannot be put
     /// stay.
-    async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure>;
+    async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<PutMessages, MoveFailure>;
 
     /// Removes from the old place the messages that were put last.
     async fn settle(&mut self, deadline: Deadline) -> Result<(), MoveFailure>;
@@ -242,7 +242,7 @@ pub trait Broker: Send + Sync {
 
 /// Messages that need no settlement any more: read and put back, or removed for good.
 #[derive(Debug)]
-pub struct Done {
+pub struct SettledMessages {
     /// Messages as a response shows them.
     pub consumed: Consumed,
     /// True if the messages have left the queue.
@@ -250,7 +250,7 @@ pub struct Done {
 }
 
 #[async_trait]
-impl UnitOfWork for Done {
+impl UnitOfWork for SettledMessages {
     fn consumed(&self) -> &Consumed {
         &self.consumed
     }

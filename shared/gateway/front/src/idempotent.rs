@@ -1,7 +1,7 @@
 //! Work that must be done once: the outcome of its record after `mq-access` was asked to do it.
 
 use api::{Problem, Reason, Reply};
-use endpoint::{Done, WorkFailure};
+use endpoint::{WorkDone, WorkFailure};
 use idempotency::{Execution, ExpiryBounds, Store, whole_seconds};
 use jiff::Timestamp;
 
@@ -22,9 +22,9 @@ pub struct Idempotency {
 pub(crate) fn outcome(
     answer: Result<Reply, InvokeError>,
     execution: &Execution,
-) -> Result<Done, WorkFailure> {
+) -> Result<WorkDone, WorkFailure> {
     let unanswered = match answer {
-        Ok(reply) => return Ok(Done::Recorded(reply)),
+        Ok(reply) => return Ok(WorkDone::Recorded(reply)),
         Err(unanswered) => unanswered,
     };
     unanswered.log();

@@ -100,7 +100,7 @@ fn complete(
                 event_type = "profile.unusable",
                 profile = name.as_str(),
                 %error,
-                "target profile {} cannot be used: {error}",
+                "target profile `{}` cannot be used: {error}",
                 name.as_str()
             );
         }

@@ -28,7 +28,7 @@ pub(crate) enum ChannelTableError {
     #[error("the table of channels is not in JSON as IBM describes it, so ssl.enabled cannot be kept")]
     Malformed(#[source] Malformed),
     #[error(
-        "the channel {0} of the table has no transmissionSecurity.cipherSpecification, although the target wants TLS"
+        "the channel `{0}` of the table has no transmissionSecurity.cipherSpecification, although the target wants TLS"
     )]
     Unprotected(String),
 }

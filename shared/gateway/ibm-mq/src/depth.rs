@@ -43,7 +43,7 @@ fn report(queue: &QueueName, kind: QueueKind) -> Result<DepthReport, BrokerError
 }
 
 fn without_messages(queue: &QueueName, kind: &str) -> BrokerError {
-    BrokerError::unsupported(format!("{queue} is {kind}, which has no messages of its own"))
+    BrokerError::unsupported(format!("the queue `{queue}` is {kind}, which has no messages of its own"))
 }
 
 /// Reason codes with which MQOPEN may refuse a queue that holds no messages of its own, to get or

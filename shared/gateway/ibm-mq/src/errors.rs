@@ -24,8 +24,8 @@ impl During<'_> {
     fn what(self) -> String {
         match self {
             Self::LogIn { queue_manager: "" } => "IBM MQ gave no connection".to_owned(),
-            Self::LogIn { queue_manager } => format!("IBM MQ gave no connection to {queue_manager}"),
-            Self::Queue(queue) => format!("IBM MQ refused an operation on the queue {queue}"),
+            Self::LogIn { queue_manager } => format!("IBM MQ gave no connection to `{queue_manager}`"),
+            Self::Queue(queue) => format!("IBM MQ refused an operation on the queue `{queue}`"),
             Self::Connection => "IBM MQ refused an operation".to_owned(),
         }
     }
@@ -117,7 +117,7 @@ mod tests {
         assert!(text.contains("ORDERS") && text.contains("2053, MQRC_Q_FULL") && text.contains("MAXDEPTH"));
         // If a response has no member for the code, its text contains it.
         let error = refusal(2538).into_error(During::LogIn { queue_manager: "QM1" });
-        assert!(error.to_string().contains("QM1 (2538, MQRC_HOST_NOT_AVAILABLE)"), "{error}");
+        assert!(error.to_string().contains("`QM1` (2538, MQRC_HOST_NOT_AVAILABLE)"), "{error}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker::{Done, UnitOfWork};
+use broker::{SettledMessages, UnitOfWork};
 use clock::Deadline;
 use libmqm_sys::{self as mqi, MQLONG};
 use mq::{Access, Ack, AckMode, BackoutRule, BrokerError, ConsumeCommand, Consumed, QueueName};
@@ -60,17 +60,17 @@ pub(crate) async fn fetch(
     if taken.first_is_too_large && taken.moved == 0 {
         let _ = session.back_out(deadline).await;
         return Err(BrokerError::too_large(format!(
-            "the first message of the queue {queue} alone exceeds what an answer can carry"
+            "the first message of the queue `{queue}` alone exceeds what an answer can carry"
         )));
     }
-    let place = Place { pools: Arc::clone(pools), access: access.clone(), queue: queue.clone() };
-    let unit = Unit { session, place, taken };
+    let from = SourceQueue { pools: Arc::clone(pools), access: access.clone(), queue: queue.clone() };
+    let unit = Unit { session, from, taken };
     match command.mode {
         AckMode::Take(Ack::Commit | Ack::Rollback) => Ok(Box::new(unit)),
         AckMode::Take(Ack::None) => Ok(Box::new(unit.remove(deadline).await?)),
         AckMode::Browse => {
             unit.session.finish();
-            Ok(Box::new(Done { consumed: unit.taken.consumed, removed: false }))
+            Ok(Box::new(SettledMessages { consumed: unit.taken.consumed, removed: false }))
         }
     }
 }
@@ -116,7 +116,7 @@ fn plan(
 }
 
 /// Queue that messages came from, for searching it after a commit in doubt.
-pub(crate) struct Place {
+pub(crate) struct SourceQueue {
     pub(crate) pools: Arc<Pools>,
     pub(crate) access: Access,
     pub(crate) queue: QueueName,
@@ -126,7 +126,7 @@ pub(crate) struct Place {
 /// them out.
 struct Unit {
     session: Session,
-    place: Place,
+    from: SourceQueue,
     taken: Taken,
 }
 
@@ -137,8 +137,8 @@ impl UnitOfWork for Unit {
     }
 
     async fn commit(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError> {
-        let Self { session, place, taken } = *self;
-        commit(session, &place, &taken.evidence, deadline).await
+        let Self { session, from, taken } = *self;
+        commit(session, &from, &taken.evidence, deadline).await
     }
 
     async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError> {
@@ -154,9 +154,9 @@ impl Unit {
     /// # Errors
     /// If they are certainly on the queue again. If that is unknown, they are returned with a
     /// warning, because no other client may ever get them.
-    async fn remove(self, deadline: Deadline) -> Result<Done, BrokerError> {
-        let Self { session, place, taken } = self;
-        let removed = commit(session, &place, &taken.evidence, deadline).await;
+    async fn remove(self, deadline: Deadline) -> Result<SettledMessages, BrokerError> {
+        let Self { session, from, taken } = self;
+        let removed = commit(session, &from, &taken.evidence, deadline).await;
         let mut consumed = taken.consumed;
         consumed.warnings.push(match removed {
             Ok(()) => {
@@ -168,18 +168,18 @@ impl Unit {
             ),
             Err(error) => return Err(error),
         });
-        Ok(Done { consumed, removed: true })
+        Ok(SettledMessages { consumed, removed: true })
     }
 }
 
 /// Commits the unit of work. If its outcome is in doubt, searching the queue may settle it.
 async fn commit(
     session: Session,
-    place: &Place,
+    from: &SourceQueue,
     evidence: &[Evidence],
     deadline: Deadline,
 ) -> Result<(), BrokerError> {
-    let during = During::Queue(&place.queue);
+    let during = During::Queue(&from.queue);
     let until = deadline.earlier_by(doubt::TO_RESOLVE.min(deadline.remaining() / 4));
     let failure = match session.call(until, Connection::commit).await {
         Ok(()) => {
@@ -192,7 +192,7 @@ async fn commit(
         return Err(session.fail(failure, during, deadline).await);
     }
     drop(session);
-    let Place { pools, access, queue } = place;
+    let SourceQueue { pools, access, queue } = from;
     let error = failure.into_error(during);
     if doubt::are_all_back(pools, access, queue, evidence, deadline).await {
         let detail = format!("the messages were not taken and are back on the queue: {error}");

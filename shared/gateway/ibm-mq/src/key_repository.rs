@@ -249,7 +249,7 @@ fn remove(place: &Path) {
             event_type = "key_repository.not_removed",
             path = %place.display(),
             error,
-            "cannot remove the key repository {} from disk",
+            "cannot remove the key repository `{}` from disk",
             place.display()
         );
     }

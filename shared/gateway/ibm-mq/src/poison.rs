@@ -92,7 +92,7 @@ impl<'c> Poison<'c> {
                     format!(". IBM MQ warned of it there ({code}, {name}). {words}")
                 });
                 let but = but.unwrap_or_default();
-                let warning = format!("{past}: it is moved to {to} and not in this answer{but}");
+                let warning = format!("{past}: it is moved to `{to}` and not in this answer{but}");
                 Ok(Verdict::Moved { warning })
             }
             // A message that was put with a warning is in the unit of work, which must be backed
@@ -100,7 +100,7 @@ impl<'c> Poison<'c> {
             Err(refusal) if refusal.spares_the_connection() && refusal.effect == Effect::Nothing => {
                 let name = Reason::of(refusal.reason).name;
                 let warning = format!(
-                    "{past}; it is in this answer because it cannot be moved to {to} ({}, {name})",
+                    "{past}; it is in this answer because it cannot be moved to `{to}` ({}, {name})",
                     refusal.reason
                 );
                 Ok(Verdict::Kept { warning })

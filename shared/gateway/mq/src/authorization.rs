@@ -102,7 +102,7 @@ impl Authorization<'_> {
         for secret in self.named_secrets() {
             if !self.allowed.grant(secret, self.target) {
                 return Err(TargetError::SecretNotAllowed(format!(
-                    "{secret} is not granted for this target; a grant needs ssl.enabled unless it says otherwise"
+                    "`{secret}` is not granted for this target; a grant needs ssl.enabled unless it says otherwise"
                 )));
             }
         }

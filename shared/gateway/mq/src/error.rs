@@ -48,12 +48,12 @@ impl BrokerReply {
 #[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's name or message says what failed")]
 pub enum BrokerError {
-    #[error("the queue {queue} does not exist")]
+    #[error("the queue `{queue}` does not exist")]
     QueueNotFound { queue: QueueName, reply: Option<BrokerReply>, source: Option<Cause> },
-    #[error("the exchange {exchange} does not exist")]
+    #[error("the exchange `{exchange}` does not exist")]
     ExchangeNotFound { exchange: ExchangeName, reply: Option<BrokerReply>, source: Option<Cause> },
     /// No queue is bound for the routing key of a message, so the message is on no queue.
-    #[error("the exchange {exchange} has no queue for the routing key of a message")]
+    #[error("the exchange `{exchange}` has no queue for the routing key of a message")]
     Unroutable { exchange: ExchangeName, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
     AuthenticationFailed { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },

@@ -56,7 +56,7 @@ fn read_file(place: &str, path: &Path, faults: &mut Faults) -> Option<SecretStri
     match std::fs::read_to_string(path) {
         Ok(text) => Some(SecretString::from(text)),
         Err(error) => {
-            faults.push(place, format!("names {}, which cannot be read: {error}", path.display()));
+            faults.push(place, format!("names `{}`, which cannot be read: {error}", path.display()));
             None
         }
     }

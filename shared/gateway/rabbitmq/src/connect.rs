@@ -146,7 +146,7 @@ fn suspect_the_certificate(error: &mut BrokerError, broken_by: Option<&Arc<io::E
 
 async fn resolve(address: &Address) -> Result<Vec<SocketAddr>, BrokerError> {
     let unresolvable =
-        || BrokerError::unreachable(format!("the host name {} cannot be resolved", address.host));
+        || BrokerError::unreachable(format!("the host name `{}` cannot be resolved", address.host));
     let found: Vec<_> = tokio::net::lookup_host((address.host.as_str(), address.port))
         .await
         .map_err(|error| unresolvable().caused_by(error))?

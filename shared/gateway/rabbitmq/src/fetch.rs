@@ -2,7 +2,7 @@
 
 use mq::{Access, Ack, AckMode, BrokerError, ConsumeCommand, QueueName};
 
-use broker::{Deadline, Done, UnitOfWork};
+use broker::{Deadline, SettledMessages, UnitOfWork};
 
 use crate::errors::During;
 use crate::intake::held_alone;
@@ -57,7 +57,7 @@ pub(crate) async fn fetch(
                 "RabbitMQ has no browse: the messages were taken and put back, hidden from others meanwhile, and are marked as redelivered"
                     .to_owned(),
             );
-            Ok(Box::new(Done { consumed: taken.restore(deadline).await, removed: false }))
+            Ok(Box::new(SettledMessages { consumed: taken.restore(deadline).await, removed: false }))
         }
     }
 }
@@ -130,12 +130,12 @@ fn too_large(queue: &QueueName, room: Room, returns: Option<u64>, counted: Count
         Some(largest) => format!("can be stored for an answer, which are {largest} bytes"),
     };
     BrokerError::too_large(format!(
-        "the first message of the queue {queue} alone exceeds what {bound}{counted}"
+        "the first message of the queue `{queue}` alone exceeds what {bound}{counted}"
     ))
 }
 
 /// Removes the messages outside any transaction, and warns about it.
-async fn remove(taken: Taken, deadline: Deadline) -> Done {
+async fn remove(taken: Taken, deadline: Deadline) -> SettledMessages {
     let (mut consumed, removed) = taken.remove(deadline).await;
     consumed.warnings.push(
         "the messages were removed at once, outside any transaction; they are lost if this answer is"
@@ -144,7 +144,7 @@ async fn remove(taken: Taken, deadline: Deadline) -> Done {
     if let Err(error) = removed {
         consumed.warnings.push(format!("the messages may be delivered again: {error}"));
     }
-    Done { consumed, removed: true }
+    SettledMessages { consumed, removed: true }
 }
 
 /// Returns an error if requeueing messages of this queue could lose them.
@@ -175,6 +175,6 @@ async fn refuse_to_requeue(
         QueueKind::Other(name) => format!("of the unknown type `{name}`"),
     };
     Err(BrokerError::unsupported(format!(
-        "{queue} is {kind}: messages cannot be looked at and put back there, because a queue may drop what returns too often"
+        "the queue `{queue}` is {kind}: messages cannot be looked at and put back there, because a queue may drop what returns too often"
     )))
 }

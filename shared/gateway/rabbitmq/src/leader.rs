@@ -170,7 +170,7 @@ impl Holders {
             };
             if no_leader {
                 return Err(BrokerError::unreachable(format!(
-                    "the quorum queue {queue} has no leader at present, so nothing was acknowledged and the messages return to it"
+                    "the quorum queue `{queue}` has no leader at present, so nothing was acknowledged and the messages return to it"
                 )));
             }
             rest(&mut pause, until).await;

@@ -32,15 +32,14 @@ mod header_value;
 mod intake;
 mod leader;
 mod message;
-mod misfit;
 mod moving;
-mod place;
 mod pool;
 mod pooled;
 mod produce;
 mod progress;
 mod properties;
 mod publish;
+mod publish_destination;
 mod queue_facts;
 mod refusal;
 mod server;
@@ -50,6 +49,7 @@ mod taking;
 mod tls;
 mod transport;
 mod unit_of_work;
+mod unsupported_property;
 mod window;
 
 use std::fmt;
@@ -65,9 +65,9 @@ use mq::{
 pub use crate::config::{ConfigError, ConfigFault, ConnectionConfig, Host, Login, Settings, TlsConfig};
 pub use crate::errors::ConnectionError;
 pub use crate::intake::{MOST_HELD, held_alone};
-use crate::place::Place;
 use crate::pool::Pool;
 pub use crate::pooled::PooledConnection;
+use crate::publish_destination::PublishDestination;
 use crate::taking::Room;
 
 /// Building blocks of a connection, for programs that keep connections in another way than a
@@ -128,7 +128,9 @@ impl Broker for RabbitMq {
         outgoing: &'a Outgoing,
         deadline: Deadline,
     ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
-        let connected = produce::connect(&self.pool, access, Place::Queue(queue), outgoing, deadline).await?;
+        let connected =
+            produce::connect(&self.pool, access, PublishDestination::Queue(queue), outgoing, deadline)
+                .await?;
         Ok(Box::new(connected))
     }
 
@@ -139,8 +141,8 @@ impl Broker for RabbitMq {
         outgoing: &'a Outgoing,
         deadline: Deadline,
     ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
-        let place = Place::Exchange(exchange);
-        Ok(Box::new(produce::connect(&self.pool, access, place, outgoing, deadline).await?))
+        let destination = PublishDestination::Exchange(exchange);
+        Ok(Box::new(produce::connect(&self.pool, access, destination, outgoing, deadline).await?))
     }
 
     async fn fetch(

@@ -14,8 +14,8 @@ use mq::{
 use crate::content_header;
 use crate::deaths::deaths;
 use crate::header_value::{from_amqp, short, to_amqp};
-use crate::misfit::UnsupportedProperty;
-use crate::properties::{CARRIERS, Got, Put};
+use crate::properties::{CARRIERS, GotProperties, PutProperties};
+use crate::unsupported_property::UnsupportedProperty;
 
 const TRANSIENT: u8 = 1;
 const PERSISTENT: u8 = 2;
@@ -52,7 +52,7 @@ pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), UnsupportedPr
     correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
         .map_err(|detail| UnsupportedProperty::correl_id(at, detail))?;
     CARRIERS
-        .write(&outgoing.props_of(index).properties, &mut Put::default())
+        .write(&outgoing.props_of(index).properties, &mut PutProperties::default())
         .map_err(|uncarried| UnsupportedProperty::property(at, uncarried))?;
     if let Some(name) = ROUTING_HEADERS.into_iter().find(|name| outgoing.has_header(index, name)) {
         let detail = format!("the header `{name}` would send the message to further queues on RabbitMQ");
@@ -98,11 +98,11 @@ pub(crate) fn properties(
     if let Some(id) = correl_id.map_err(|detail| UnsupportedProperty::correl_id(at, detail))? {
         amqp = amqp.with_correlation_id(id);
     }
-    let mut put = Put { amqp, headers: headers(outgoing, message.sequence)? };
+    let mut put = PutProperties { amqp, headers: headers(outgoing, message.sequence)? };
     CARRIERS
         .write(&props.properties, &mut put)
         .map_err(|uncarried| UnsupportedProperty::property(at, uncarried))?;
-    let Put { amqp, mut headers } = put;
+    let PutProperties { amqp, mut headers } = put;
     headers.insert("idempotencyKey".into(), AMQPValue::LongString(outgoing.idempotency_key().into()));
     let sequence = i64::try_from(message.sequence).unwrap_or(i64::MAX);
     headers.insert("sequence".into(), AMQPValue::LongLongInt(sequence));
@@ -123,9 +123,9 @@ fn headers(outgoing: &Outgoing, sequence: u64) -> Result<FieldTable, Unsupported
 pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
     let counted = times_back(&delivery);
     let (headers, mut unreadable) = delivery.properties.headers().as_ref().map(shown).unwrap_or_default();
-    let mut got = Got { amqp: delivery.properties, headers };
+    let mut got = GotProperties { amqp: delivery.properties, headers };
     let properties = CARRIERS.read(&mut got);
-    let Got { amqp: own, headers } = got;
+    let GotProperties { amqp: own, headers } = got;
     let mut id = |text: &Option<ShortString>, name| match text {
         Some(text) => Some(text.as_str().as_bytes().to_vec()),
         None => unreadable.remove(name),

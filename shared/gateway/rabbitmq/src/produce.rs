@@ -11,12 +11,12 @@ use tokio::sync::watch;
 use crate::content_header;
 use crate::errors::{Failure, NO_ROUTE};
 use crate::message::{check, properties};
-use crate::misfit::UnsupportedProperty;
-use crate::place::Place;
 use crate::pool::Pool;
 use crate::progress::Progress;
+use crate::publish_destination::PublishDestination;
 use crate::refusal;
 use crate::session::{Session, call};
+use crate::unsupported_property::UnsupportedProperty;
 use crate::window::{Settled, Verdict, Window};
 
 /// Maximum time for which messages with a rate limit may wait for their confirms.
@@ -32,7 +32,7 @@ const MARGIN: Duration = Duration::from_millis(500);
 /// A connection on which nothing has been sent yet, ready to publish.
 pub(crate) struct Connected<'a> {
     session: Session,
-    place: Place<'a>,
+    destination: PublishDestination<'a>,
     outgoing: &'a Outgoing,
 }
 
@@ -40,13 +40,13 @@ pub(crate) struct Connected<'a> {
 pub(crate) async fn connect<'a>(
     pool: &Pool,
     access: &Access,
-    place: Place<'a>,
+    destination: PublishDestination<'a>,
     outgoing: &'a Outgoing,
     deadline: Deadline,
 ) -> Result<Connected<'a>, BrokerError> {
     refuse_up_front(outgoing)?;
     let session = Session::open(pool, access, deadline).await?;
-    Ok(Connected { session, place, outgoing })
+    Ok(Connected { session, destination, outgoing })
 }
 
 #[async_trait]
@@ -66,7 +66,7 @@ impl ReadyToPut for Connected<'_> {
 }
 
 async fn put(
-    Connected { session, place, outgoing }: Connected<'_>,
+    Connected { session, destination, outgoing }: Connected<'_>,
     from: u64,
     confirmed: &watch::Sender<u64>,
     deadline: Deadline,
@@ -83,10 +83,10 @@ async fn put(
     if let Err(failure) =
         call(deadline, session.channel().confirm_select(ConfirmSelectOptions::default())).await
     {
-        return Err(nothing(place.fail(session, failure)));
+        return Err(nothing(destination.fail(session, failure)));
     }
     let mut producer = Producer {
-        place,
+        destination,
         outgoing,
         transaction: outgoing.transaction(),
         confirmed,
@@ -109,7 +109,7 @@ async fn put(
 }
 
 struct Producer<'a> {
-    place: Place<'a>,
+    destination: PublishDestination<'a>,
     outgoing: &'a Outgoing,
     transaction: Transaction,
     confirmed: &'a watch::Sender<u64>,
@@ -139,7 +139,7 @@ impl Producer<'_> {
                 return Err(Stop::OutOfTime);
             }
             let mut window =
-                Window::new(session, self.place.exchange(), Progress::new(self.confirmed, self.next));
+                Window::new(session, self.destination.exchange(), Progress::new(self.confirmed, self.next));
             let unusable = self.fill(&mut window).await.err();
             let bytes = u64::try_from(window.bytes()).unwrap_or(u64::MAX);
             let settled = window.settle(&mut self.latencies, self.deadline).await;
@@ -148,8 +148,8 @@ impl Producer<'_> {
                 Verdict::AllConfirmed => self.bytes += bytes,
                 _ => return Err(Stop::Window(settled)),
             }
-            if let Some(misfit) = unusable {
-                return Err(Stop::Unusable(misfit));
+            if let Some(unsupported) = unusable {
+                return Err(Stop::Unusable(unsupported));
             }
         }
         Ok(())
@@ -166,7 +166,7 @@ impl Producer<'_> {
                 break;
             }
             let properties = properties(self.outgoing, &message)?;
-            let routing_key = self.place.routing_key(self.outgoing, message.sequence)?;
+            let routing_key = self.destination.routing_key(self.outgoing, message.sequence)?;
             window.publish(message.id, routing_key, message.body, properties, &mut self.latencies);
             self.due = None;
             let is_due = self.pacer.is_some() && window.opened().elapsed() >= WINDOW_TIME;
@@ -234,7 +234,7 @@ impl Producer<'_> {
     /// others are not.
     async fn explain(self, stop: Stop, session: Session) -> ProduceFailure {
         let committed = self.next;
-        let place = self.place;
+        let destination = self.destination;
         let fail = |error, in_doubt| ProduceFailure { error, committed, in_doubt };
         match stop {
             Stop::OutOfTime => {
@@ -243,21 +243,23 @@ impl Producer<'_> {
                     format!("the time ended after {committed} of {} messages", self.outgoing.count());
                 fail(BrokerError::timeout(detail), Vec::new())
             }
-            Stop::Unusable(misfit) => {
+            Stop::Unusable(unsupported) => {
                 session.finish(self.deadline).await;
-                fail(misfit.into(), Vec::new())
+                fail(unsupported.into(), Vec::new())
             }
             Stop::Window(settled) => match &settled.verdict {
-                Verdict::Unknown(failure) => unknown(failure.clone(), session, place, settled, committed),
+                Verdict::Unknown(failure) => {
+                    unknown(failure.clone(), session, destination, settled, committed)
+                }
                 Verdict::Refused => {
-                    let refusal = refusal::explain(&session, place, self.deadline).await;
+                    let refusal = refusal::explain(&session, destination, self.deadline).await;
                     session.finish(self.deadline).await;
                     let in_doubt = if refusal.is_nowhere { settled.in_doubt } else { settled.all_in_doubt() };
                     fail(refusal.error, in_doubt)
                 }
                 Verdict::Returned | Verdict::AllConfirmed => {
                     session.finish(self.deadline).await;
-                    fail(place.unroutable().with_reply(NO_ROUTE), settled.all_in_doubt())
+                    fail(destination.unroutable().with_reply(NO_ROUTE), settled.all_in_doubt())
                 }
             },
         }
@@ -270,14 +272,14 @@ impl Producer<'_> {
 fn unknown(
     failure: Failure,
     session: Session,
-    place: Place<'_>,
+    destination: PublishDestination<'_>,
     settled: Settled,
     committed: u64,
 ) -> ProduceFailure {
     let refused_alone = is_refused_alone(&failure, settled.published);
     let in_doubt = settled.all_in_doubt();
     let why = session.blocked_note();
-    let error = place.fail(session, failure);
+    let error = destination.fail(session, failure);
     if refused_alone {
         return ProduceFailure { error, committed, in_doubt: Vec::new() };
     }

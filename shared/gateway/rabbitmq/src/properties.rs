@@ -14,13 +14,13 @@ use crate::header_value::short;
 
 /// Properties of a message to be put: those that AMQP has, and the headers beside them.
 #[derive(Default)]
-pub(crate) struct Put {
+pub(crate) struct PutProperties {
     pub(crate) amqp: BasicProperties,
     pub(crate) headers: FieldTable,
 }
 
 /// Properties of a message that was got.
-pub(crate) struct Got {
+pub(crate) struct GotProperties {
     pub(crate) amqp: BasicProperties,
     pub(crate) headers: BTreeMap<String, HeaderValue>,
 }
@@ -47,7 +47,7 @@ macro_rules! none {
 }
 
 /// Mapping of the properties. A header that the gateway would not write remains a plain header.
-pub(crate) static CARRIERS: Carriers<Put, Got> = Carriers {
+pub(crate) static CARRIERS: Carriers<PutProperties, GotProperties> = Carriers {
     reply_to: Carrier {
         write: |queue, put| match queue.as_str() {
             DIRECT_REPLY_TO => {
@@ -93,7 +93,7 @@ pub(crate) static CARRIERS: Carriers<Put, Got> = Carriers {
     feedback: none!(Feedback),
 };
 
-impl Put {
+impl PutProperties {
     fn text(
         &mut self,
         text: &str,
@@ -113,7 +113,7 @@ fn text(text: &Option<ShortString>) -> Option<PropertyText> {
     PropertyText::try_from(text.as_ref()?.to_string()).ok()
 }
 
-fn write_group(group: &Group, put: &mut Put) -> Result<(), String> {
+fn write_group(group: &Group, put: &mut PutProperties) -> Result<(), String> {
     let id = match &group.id {
         GroupId::Text(text) => AMQPValue::LongString(text.as_str().into()),
         GroupId::Bytes(bytes) => AMQPValue::ByteArray(bytes.0.as_slice().into()),

@@ -153,7 +153,7 @@ impl Question {
         deadline: Deadline,
     ) -> Result<String, BrokerError> {
         let unknown = |why: &str| {
-            BrokerError::unsupported(format!("the type of the queue {queue} is not known: {why}"))
+            BrokerError::unsupported(format!("the type of the queue `{queue}` is not known: {why}"))
         };
         for _ in 0..MAX_QUESTIONS {
             let channel = throwaway(session, deadline).await?;

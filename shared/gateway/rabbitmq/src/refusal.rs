@@ -15,7 +15,7 @@ use lapin::Channel;
 use mq::{BrokerError, QueueName};
 
 use crate::errors::{Failure, NACK};
-use crate::place::Place;
+use crate::publish_destination::PublishDestination;
 use crate::queue_facts::{self, MAX_LENGTH, OVERFLOW, QueueFacts, QueueKind};
 use crate::session::{Session, call, inspect};
 
@@ -28,12 +28,16 @@ pub(crate) struct Refusal {
 }
 
 /// Finds out why messages for a destination were refused.
-pub(crate) async fn explain(session: &Session, place: Place<'_>, deadline: Deadline) -> Refusal {
-    match place {
-        Place::Queue(queue) => by_queue(session, queue, deadline).await,
-        Place::Exchange(exchange) => {
+pub(crate) async fn explain(
+    session: &Session,
+    destination: PublishDestination<'_>,
+    deadline: Deadline,
+) -> Refusal {
+    match destination {
+        PublishDestination::Queue(queue) => by_queue(session, queue, deadline).await,
+        PublishDestination::Exchange(exchange) => {
             let detail = format!(
-                "RabbitMQ refused a message (basic.nack): a queue behind the exchange {} is full and rejects, or could not store it; other queues may have it",
+                "RabbitMQ refused a message (basic.nack): a queue behind the exchange `{}` is full and rejects, or could not store it; other queues may have it",
                 exchange.name
             );
             Refusal { error: BrokerError::rejected(detail).with_reply(NACK), is_nowhere: false }
@@ -50,13 +54,13 @@ pub(crate) async fn by_queue(session: &Session, queue: &QueueName, deadline: Dea
     };
     let error = match facts.and_then(|facts| facts.text(OVERFLOW)) {
         Some(_) if is_nowhere => {
-            BrokerError::queue_full(format!("the queue {queue} is full and rejects further messages"))
+            BrokerError::queue_full(format!("the queue `{queue}` is full and rejects further messages"))
         }
         Some(overflow) if overflow.starts_with("reject-publish") => BrokerError::queue_full(format!(
-            "the queue {queue} was full and rejects further messages; those that it refused may be there or at its dead-letter exchange"
+            "the queue `{queue}` was full and rejects further messages; those that it refused may be there or at its dead-letter exchange"
         )),
         _ => BrokerError::rejected(format!(
-            "RabbitMQ refused a message (basic.nack): the queue {queue} is full under a policy that rejects, or could not store it; the message may be there or at its dead-letter exchange"
+            "RabbitMQ refused a message (basic.nack): the queue `{queue}` is full under a policy that rejects, or could not store it; the message may be there or at its dead-letter exchange"
         )),
     };
     Refusal { error: error.with_reply(NACK), is_nowhere }

@@ -64,7 +64,7 @@ impl Unproven {
         match self {
             Self::Failure(failure) => failure.into_error(During::Queue(queue)),
             Self::StillHeld => {
-                BrokerError::timeout(format!("the quorum queue {queue} did not apply it in time"))
+                BrokerError::timeout(format!("the quorum queue `{queue}` did not apply it in time"))
             }
         }
     }

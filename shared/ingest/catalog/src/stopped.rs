@@ -129,10 +129,11 @@ impl Database {
     /// If the database fails. If the commit's answer was lost, the batches count as taken.
     pub async fn take_stopped(
         &self,
-        patience: StallThresholds,
+        thresholds: StallThresholds,
         limit: u32,
     ) -> Result<Vec<StalledBatch>, DatabaseError> {
-        let (stopped, given_up) = (patience.stopped_for.as_secs_f64(), patience.given_up_after.as_secs_f64());
+        let (stopped, given_up) =
+            (thresholds.stopped_for.as_secs_f64(), thresholds.given_up_after.as_secs_f64());
         self.take_batches(TAKE_STOPPED, &[&stopped, &i64::from(limit), &given_up]).await
     }
 
@@ -177,8 +178,13 @@ impl Database {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn stuck(&self, patience: StallThresholds, limit: u32) -> Result<StuckBatches, DatabaseError> {
-        let (stopped, given_up) = (patience.stopped_for.as_secs_f64(), patience.given_up_after.as_secs_f64());
+    pub async fn stuck(
+        &self,
+        thresholds: StallThresholds,
+        limit: u32,
+    ) -> Result<StuckBatches, DatabaseError> {
+        let (stopped, given_up) =
+            (thresholds.stopped_for.as_secs_f64(), thresholds.given_up_after.as_secs_f64());
         let counted = self.read(COUNT_STUCK, &[&stopped, &given_up]).await?;
         let count = counted.first().map_or(Ok(0), |row| count(row, "stuck"))?;
         if count == 0 {

@@ -23,13 +23,13 @@ pub struct Payload {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum PayloadError {
-    #[error("the object is in bucket {0}, which is not the payload bucket")]
+    #[error("the object is in bucket `{0}`, which is not the payload bucket")]
     OtherBucket(String),
     #[error("cannot read object")]
     Object(#[from] ObjectError),
     #[error("the object is not a payload")]
     Metadata(#[from] InvalidMetadata),
-    #[error("the object's metadata belong to object {0}")]
+    #[error("the object's metadata belong to object `{0}`")]
     OtherKey(String),
     #[error("cannot read the batch's item")]
     Accepted(#[from] BatchItemError),

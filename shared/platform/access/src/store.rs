@@ -169,7 +169,7 @@ impl AccessStore {
         failure::malformed::from_value(item).map(Some).map_err(|error| {
             refused(&pk, &error);
             let detail =
-                format!("the target profile {name} cannot be read; an operator has to correct its item");
+                format!("the target profile `{name}` cannot be read; an operator has to correct its item");
             Problem::new(Reason::StoreUnavailable, detail).retry_after(PROFILE_REPAIR)
         })
     }

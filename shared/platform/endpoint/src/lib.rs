@@ -6,6 +6,6 @@ mod once;
 mod serve;
 mod signed;
 
-pub use once::{Done, WorkFailure, from_key, once};
+pub use once::{WorkDone, WorkFailure, from_key, once};
 pub use serve::{Keyed, check_method, check_route, serve};
 pub use signed::{SIGNED_FOR, see_signed};

@@ -12,7 +12,7 @@ use jiff::fmt::rfc2822::DateTimePrinter;
 
 /// Result of work.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Done {
+pub enum WorkDone {
     /// [`once`] records the reply, and retries get it again.
     Record(Reply),
     /// The reply was recorded already, by the function that did the work.
@@ -46,15 +46,15 @@ impl From<Problem> for WorkFailure {
 pub async fn once(
     store: &Store,
     claim: &ClaimRequest<'_>,
-    work: impl AsyncFnOnce(&Execution) -> Result<Done, WorkFailure>,
+    work: impl AsyncFnOnce(&Execution) -> Result<WorkDone, WorkFailure>,
 ) -> Result<Reply, Problem> {
     let execution = match claimed(store, claim).await? {
         Granted::Execution(execution) => execution,
         Granted::Answer(reply) => return Ok(reply),
     };
     let (outcome, answer) = match work(&execution).await {
-        Ok(Done::Record(reply)) => (Outcome::Completed(reply.clone()), Ok(reply)),
-        Ok(Done::Recorded(reply)) => return Ok(reply),
+        Ok(WorkDone::Record(reply)) => (Outcome::Completed(reply.clone()), Ok(reply)),
+        Ok(WorkDone::Recorded(reply)) => return Ok(reply),
         Err(WorkFailure::Failed(problem)) => (execution.failed(&problem), Err(problem)),
         Err(WorkFailure::InDoubt(problem)) => return Err(problem),
     };

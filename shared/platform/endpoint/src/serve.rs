@@ -59,10 +59,19 @@ pub async fn serve(
 fn account(service: &str, answer: &Result<Reply, Problem>, took: Duration) {
     let (status, reason) = match answer {
         Ok(reply) => (reply.status, None),
-        Err(problem) => (problem.reason.status(), Some(problem.reason.as_str())),
+        Err(problem) => (problem.reason.status(), Some(problem.reason)),
     };
+    let action = reason.map(Reason::action);
+    let reason = reason.map(Reason::as_str);
     let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    tracing::info!(event_type = "request.completed", status, reason, duration_ms, "answered with {status}");
+    tracing::info!(
+        event_type = "request.completed",
+        status,
+        reason,
+        action,
+        duration_ms,
+        "answered with {status}"
+    );
     let properties = Map::from_iter([
         ("status".to_owned(), Value::from(status)),
         ("reason".to_owned(), Value::from(reason)),
@@ -92,4 +101,35 @@ pub fn check_method(route: Route, request: &Request) -> Result<(), Problem> {
         return Err(Problem::new(Reason::MethodNotAllowed, detail).header("allow", route.method));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use runtime::Envelope;
+    use serde_json::json;
+    use test_support::log::Sink;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    fn logged(answer: &Result<Reply, Problem>) -> Value {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let subscriber = tracing_subscriber::registry().with(Envelope::to(move || writer.clone()));
+        tracing::subscriber::with_default(subscriber, || account("tested", answer, Duration::ZERO));
+        let mut lines = sink.lines();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        lines.remove(0)["context"].take()
+    }
+
+    #[test]
+    fn a_request_that_failed_is_logged_with_what_to_do() {
+        let problem = Problem::new(Reason::QueueFull, "the queue is full");
+        let line = logged(&Err(problem));
+        let action = Reason::QueueFull.action();
+        let expected = json!({"status": 502, "reason": "QUEUE_FULL", "action": action, "duration_ms": 0});
+        assert_eq!(line, expected);
+        let line = logged(&Ok(Reply::json(200, &json!({}))));
+        assert_eq!(line, json!({"status": 200, "duration_ms": 0}));
+    }
 }

@@ -10,7 +10,7 @@ use crate::call::{PublishError, calls};
 use crate::encoded::{Encoded, Fact};
 use crate::kafka::EventTopics;
 use crate::round::Round;
-use crate::{EventBus, KafkaTopics, Topic};
+use crate::{EventBus, KafkaTopic, Topic};
 
 /// Destination of events. Another kind of destination is another variant.
 #[derive(Clone, Debug)]
@@ -19,8 +19,8 @@ pub enum Destination {
     Bus(EventBus),
     /// SNS topic, whose subscriptions filter the events.
     Topic(Topic),
-    /// Kafka topics, whose consumers read the events of each tenant in order.
-    Kafka(KafkaTopics),
+    /// Kafka topic, whose consumers read the events of each tenant in order.
+    Kafka(KafkaTopic),
 }
 
 /// The destinations of the deployment.
@@ -76,8 +76,8 @@ impl Publisher {
         let topic = settings
             .topic
             .map(|arn| Destination::Topic(Topic::new(aws_sdk_sns::Client::new(sdk.standard()), arn)));
-        let kafka = settings.kafka.map(|topics| Destination::Kafka(KafkaTopics::new(topics, sdk)));
-        Self::new(bus.into_iter().chain(topic).chain(kafka).collect())
+        let kafka = settings.kafka.into_iter().flat_map(|topics| KafkaTopic::of(topics, sdk));
+        Self::new(bus.into_iter().chain(topic).chain(kafka.map(Destination::Kafka)).collect())
     }
 
     /// True if there is any destination. Without one, no event need be written.

@@ -53,9 +53,10 @@ impl<'a> Round<'a> {
                     }
                     left.push(destination);
                 }
-                Err(error) if self.failure.is_none() => self.failure = Some(error),
-                // The caller reports only the first failure.
-                Err(error) => log(&error),
+                Err(error) => {
+                    log(destination, &error);
+                    self.failure.get_or_insert(error);
+                }
             }
         }
         self.destinations = left;
@@ -63,21 +64,32 @@ impl<'a> Round<'a> {
     }
 }
 
-fn log(error: &(dyn std::error::Error + 'static)) {
+/// Logs each destination that failed: the caller reports only the first failure.
+fn log(destination: &Destination, error: &(dyn std::error::Error + 'static)) {
     tracing::warn!(
-        event_type = "events.left",
+        event_type = "destination.failed",
+        topic = destination.topic(),
         error,
-        "a further destination did not accept the events: {error}"
+        "a destination did not accept the events: {error}"
     );
 }
 
 impl Destination {
+    /// Returns the topic of SNS or Kafka, or `None` for an event bus.
+    fn topic(&self) -> Option<&str> {
+        match self {
+            Self::Bus(_) => None,
+            Self::Topic(topic) => Some(topic.arn()),
+            Self::Kafka(topic) => Some(topic.name()),
+        }
+    }
+
     async fn send(&self, call: &[Encoded]) -> Result<Vec<(i64, Refusal)>, PublishError> {
         // Boxed: the futures of the clients are large.
         match self {
             Self::Bus(bus) => Box::pin(bus.put(call)).await,
             Self::Topic(topic) => Box::pin(topic.publish(call)).await,
-            Self::Kafka(topics) => Box::pin(topics.send(call)).await.map(|()| Vec::new()),
+            Self::Kafka(topic) => Box::pin(topic.send(call)).await.map(|()| Vec::new()),
         }
     }
 }

@@ -21,6 +21,11 @@ impl Topic {
         Self { client, arn }
     }
 
+    /// Returns the ARN of the topic.
+    pub(crate) fn arn(&self) -> &str {
+        &self.arn
+    }
+
     /// Publishes events to the topic: the message is the whole envelope, and subscriptions can
     /// filter by the attributes `type` and `tenant`. On a FIFO topic each event has a message
     /// group; the events of a batch share one. Returns the events that SNS refused.

@@ -8,24 +8,24 @@ use failure::{Retry, Retryable};
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ObjectError {
-    #[error("object {key} does not exist")]
+    #[error("object `{key}` does not exist")]
     Missing { key: String },
     /// Access is denied, or the object does not exist: S3 reports a missing object only to callers
     /// that may list the bucket.
-    #[error("access to object {key} is denied")]
+    #[error("access to object `{key}` is denied")]
     Denied {
         key: String,
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
     /// The existing object is not the one whose beginning was read.
-    #[error("object {key} was replaced while it was being read")]
+    #[error("object `{key}` was replaced while it was being read")]
     Replaced { key: String },
-    #[error("object {key} is larger than {limit} bytes")]
+    #[error("object `{key}` is larger than {limit} bytes")]
     TooLarge { key: String, limit: usize },
     #[error("{uri} is not in this bucket")]
     Elsewhere { uri: String },
-    #[error("S3 request failed for object {key}")]
+    #[error("S3 request failed for object `{key}`")]
     Storage {
         key: String,
         #[source]

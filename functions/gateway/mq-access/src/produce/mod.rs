@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::answer::Produced;
-use crate::end::{ChangeFailure, Done};
+use crate::end::{ChangeDone, ChangeFailure};
 use crate::{MqAccess, answer};
 
 /// Interval of checkpoints. Together with the time of a write, there is at least one a second.
@@ -29,7 +29,7 @@ impl MqAccess {
         command: ProduceCommand,
         execution: &mut Execution,
         deadline: Deadline,
-    ) -> Result<Done, ChangeFailure> {
+    ) -> Result<ChangeDone, ChangeFailure> {
         let (started, count) = (Instant::now(), command.source.count());
         // Messages that earlier attempts put are not reported as on this target: without a
         // connection it is unknown whether its place is the same.
@@ -69,7 +69,7 @@ impl MqAccess {
         match produced {
             Ok(report) => {
                 let produced = Produced { warnings: &warnings, report: &report, execution, count };
-                Ok(Done::Completed(answer::produced(target, &produced, started.elapsed())))
+                Ok(ChangeDone::Completed(answer::produced(target, &produced, started.elapsed())))
             }
             Err(failure) => Err(not_put(ready.broker, execution, &failure, count)),
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use test_support::http_server::{Answer, Server, response};
 
 #[derive(Clone, Default)]
-struct Seen {
+struct ListenerState {
     answers: Arc<Mutex<Vec<Value>>>,
     refusals: Arc<Mutex<Vec<u16>>>,
 }
@@ -16,36 +16,36 @@ struct Seen {
 pub(crate) struct Listener {
     /// With an encoded path and query, as presigned URLs have them.
     pub(crate) url: String,
-    seen: Seen,
+    state: ListenerState,
     _server: Server,
 }
 
 impl Listener {
     /// Refuses with these one after the other, and then takes everything.
     pub(crate) async fn start(refusals: &[u16]) -> Self {
-        let seen = Seen::default();
-        seen.refusals.lock().unwrap().extend(refusals.iter().rev());
-        let taken = seen.clone();
+        let state = ListenerState::default();
+        state.refusals.lock().unwrap().extend(refusals.iter().rev());
+        let taken = state.clone();
         let server = Server::start(move |request| {
-            let seen = taken.clone();
-            async move { take(&seen, &request) }
+            let state = taken.clone();
+            async move { take(&state, &request) }
         })
         .await;
         let url = format!("{}/arn%3Aaws%3Acloudformation%7Cx?Signature=a%2Bb", server.url());
-        Self { url, seen, _server: server }
+        Self { url, state, _server: server }
     }
 
     pub(crate) fn answers(&self) -> Vec<Value> {
-        self.seen.answers.lock().unwrap().clone()
+        self.state.answers.lock().unwrap().clone()
     }
 }
 
-fn take(seen: &Seen, request: &Request<Bytes>) -> Answer {
+fn take(state: &ListenerState, request: &Request<Bytes>) -> Answer {
     assert_eq!(request.method(), Method::PUT);
     assert_eq!(request.uri().to_string(), "/arn%3Aaws%3Acloudformation%7Cx?Signature=a%2Bb");
     // The URL is signed for a request without one.
     assert!(!request.headers().contains_key("content-type"));
-    seen.answers.lock().unwrap().push(serde_json::from_slice(request.body()).unwrap());
-    let refusal = seen.refusals.lock().unwrap().pop();
+    state.answers.lock().unwrap().push(serde_json::from_slice(request.body()).unwrap());
+    let refusal = state.refusals.lock().unwrap().pop();
     Some(response(refusal.unwrap_or(200), ""))
 }

@@ -110,7 +110,7 @@ async fn search(
         event_type = "commit.resolved",
         queue = queue.as_str(),
         found,
-        "searched the queue {queue} for the messages of a commit in doubt: found = {found}"
+        "searched the queue `{queue}` for the messages of a commit in doubt: found = {found}"
     );
     found
 }

@@ -26,7 +26,7 @@ enum Whose {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Place {
+enum Whereabouts {
     Queue,
     Put(Whose),
     Got(Whose),
@@ -42,7 +42,7 @@ struct Instance {
     message: u8,
     put_at: mqi::MQCHAR,
     backouts: i32,
-    place: Place,
+    whereabouts: Whereabouts,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -98,8 +98,8 @@ struct Course {
     rule: Rule,
 }
 
-fn instance(message: u8, put_at: mqi::MQCHAR, place: Place) -> Instance {
-    Instance { message, put_at, backouts: 0, place }
+fn instance(message: u8, put_at: mqi::MQCHAR, whereabouts: Whereabouts) -> Instance {
+    Instance { message, put_at, backouts: 0, whereabouts }
 }
 
 impl Instance {
@@ -115,24 +115,24 @@ impl Instance {
 
     /// Effect of a unit of work's end on this message.
     fn end(&mut self, whose: Whose, committed: bool) {
-        self.place = match (self.place, committed) {
-            (Place::Put(of), true) if of == whose => Place::Queue,
-            (Place::Put(of), false) if of == whose => Place::Never,
-            (Place::Got(of), true) if of == whose => Place::Removed(whose),
-            (Place::Got(of), false) if of == whose => {
+        self.whereabouts = match (self.whereabouts, committed) {
+            (Whereabouts::Put(of), true) if of == whose => Whereabouts::Queue,
+            (Whereabouts::Put(of), false) if of == whose => Whereabouts::Never,
+            (Whereabouts::Got(of), true) if of == whose => Whereabouts::Removed(whose),
+            (Whereabouts::Got(of), false) if of == whose => {
                 self.backouts += 1;
-                Place::Queue
+                Whereabouts::Queue
             }
-            (place, _) => place,
+            (whereabouts, _) => whereabouts,
         };
     }
 
     fn is_held_by(&self, whose: Whose) -> bool {
-        matches!(self.place, Place::Put(of) | Place::Got(of) if of == whose)
+        matches!(self.whereabouts, Whereabouts::Put(of) | Whereabouts::Got(of) if of == whose)
     }
 
     fn was_committed(&self) -> bool {
-        !matches!(self.place, Place::Put(_) | Place::Never)
+        !matches!(self.whereabouts, Whereabouts::Put(_) | Whereabouts::Never)
     }
 }
 
@@ -172,11 +172,17 @@ impl Course {
         };
         match (world.verdict, self.doubt) {
             (Some(Verdict::Certain), Doubt::FirstPut | Doubt::LaterPut) => every(&Instance::was_committed),
-            (Some(Verdict::Certain), Doubt::Got) => every(&|it| it.place != Place::Removed(Whose::Ours)),
+            (Some(Verdict::Certain), Doubt::Got) => {
+                every(&|it| it.whereabouts != Whereabouts::Removed(Whose::Ours))
+            }
             (Some(Verdict::Taken), _) => {
                 // They were got and are gone, or will be.
-                let ours =
-                    |it: &Instance| matches!(it.place, Place::Got(Whose::Ours) | Place::Removed(Whose::Ours));
+                let ours = |it: &Instance| {
+                    matches!(
+                        it.whereabouts,
+                        Whereabouts::Got(Whose::Ours) | Whereabouts::Removed(Whose::Ours)
+                    )
+                };
                 every(&ours)
             }
             (Some(Verdict::InDoubt) | None, _) => true,
@@ -190,8 +196,8 @@ impl Model for Course {
 
     fn init_states(&self) -> Vec<World> {
         let ours = match self.doubt {
-            Doubt::FirstPut | Doubt::LaterPut => Place::Put(Whose::Ours),
-            Doubt::Got => Place::Got(Whose::Ours),
+            Doubt::FirstPut | Doubt::LaterPut => Whereabouts::Put(Whose::Ours),
+            Doubt::Got => Whereabouts::Got(Whose::Ours),
         };
         let unit = MESSAGES.map(|message| instance(message, 1, ours)).to_vec();
         let others: Vec<Vec<Instance>> = match self.doubt {
@@ -202,16 +208,16 @@ impl Model for Course {
                     MESSAGES
                         .iter()
                         .take(count)
-                        .map(|message| instance(*message, 0, Place::Put(Whose::Earlier)))
+                        .map(|message| instance(*message, 0, Whereabouts::Put(Whose::Earlier)))
                         .collect()
                 })
                 .collect(),
             // Copies that a retry of their produce put, at another time or with the same time.
             Doubt::Got => vec![
                 Vec::new(),
-                vec![instance(0, 2, Place::Queue)],
-                vec![instance(0, 1, Place::Queue)],
-                MESSAGES.map(|message| instance(message, 1, Place::Queue)).to_vec(),
+                vec![instance(0, 2, Whereabouts::Queue)],
+                vec![instance(0, 1, Whereabouts::Queue)],
+                MESSAGES.map(|message| instance(message, 1, Whereabouts::Queue)).to_vec(),
             ],
         };
         let world = |more: Vec<Instance>| World {
@@ -229,7 +235,8 @@ impl Model for Course {
                 actions.extend([Action::End(whose, true), Action::End(whose, false)]);
             }
         }
-        let on_queue = || world.instances.iter().enumerate().filter(|(_, it)| it.place == Place::Queue);
+        let on_queue =
+            || world.instances.iter().enumerate().filter(|(_, it)| it.whereabouts == Whereabouts::Queue);
         if world.their_gets > 0 {
             actions.extend(on_queue().map(|(index, _)| Action::Take(index)));
         }
@@ -250,7 +257,7 @@ impl Model for Course {
                 next.instances.iter_mut().for_each(|it| it.end(whose, committed));
             }
             Action::Take(index) => {
-                next.instances.get_mut(index)?.place = Place::Got(Whose::Theirs);
+                next.instances.get_mut(index)?.whereabouts = Whereabouts::Got(Whose::Theirs);
                 next.their_gets -= 1;
             }
             Action::Look(found) => {

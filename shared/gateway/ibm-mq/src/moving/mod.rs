@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use broker::{Put, Relocation};
+use broker::{PutMessages, Relocation};
 use clock::Deadline;
 use mq::{Access, BrokerError, Destination, MoveCommand, MoveFailure, MoveReport, QueueName, Reach};
 use tokio::sync::oneshot;
@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use crate::depth::fail_to_get;
 use crate::doubt;
 use crate::errors::During;
-use crate::fetch::Place;
+use crate::fetch::SourceQueue;
 use crate::mqi::{Connection, Refusal};
 use crate::outgoing::selected;
 use crate::pools::Pools;
@@ -39,7 +39,7 @@ const USUAL_MAXUMSGS: u64 = 10_000;
 pub(crate) struct Moving {
     /// `None` after a commit that was not confirmed.
     open: Option<Open>,
-    place: Place,
+    from: SourceQueue,
     /// Messages that were put last and are not committed.
     window: Window,
 }
@@ -76,9 +76,9 @@ pub(crate) async fn connect(
         Ok(()) => wait_for(is_open, deadline).await.map_err(Failure::from),
         Err(failure) => Err(failure),
     };
-    let place = Place { pools: Arc::clone(pools), access: access.clone(), queue: queue.clone() };
+    let from = SourceQueue { pools: Arc::clone(pools), access: access.clone(), queue: queue.clone() };
     match opened {
-        Ok(Ok(())) => Ok(Moving { open: Some(Open { session, steps }), place, window: Window::default() }),
+        Ok(Ok(())) => Ok(Moving { open: Some(Open { session, steps }), from, window: Window::default() }),
         Ok(Err((refusal, at))) => {
             drop(steps);
             Err(did_not_open(session, refusal, (queue, &at), deadline).await)
@@ -215,13 +215,13 @@ impl Moving {
     async fn unsettled(&mut self, failure: Failure, deadline: Deadline) -> MoveFailure {
         let Window { count, evidence, .. } = std::mem::take(&mut self.window);
         let may_have_committed = failure.may_have_committed();
-        let error = failure.into_error(During::Queue(&self.place.queue));
+        let error = failure.into_error(During::Queue(&self.from.queue));
         if !may_have_committed {
             return MoveFailure { error, in_doubt: 0 };
         }
         // As long as the connection exists, its unit of work may hold the messages.
         self.open = None;
-        let Place { pools, access, queue } = &self.place;
+        let SourceQueue { pools, access, queue } = &self.from;
         if doubt::are_all_back(pools, access, queue, &evidence, deadline).await {
             let detail =
                 format!("the last {count} messages were not moved and are back on the queue: {error}");
@@ -246,15 +246,15 @@ impl Relocation for Moving {
         0
     }
 
-    async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure> {
+    async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<PutMessages, MoveFailure> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let stop_at = stop_at(deadline);
         let window = self.step(|answer| Step::Put { limit, stop_at, answer }, deadline).await;
         self.window = window.map_err(|failure| MoveFailure {
-            error: failure.into_error(During::Queue(&self.place.queue)),
+            error: failure.into_error(During::Queue(&self.from.queue)),
             in_doubt: 0,
         })?;
-        Ok(Put { count: self.window.count, is_certain: false, is_last: self.window.is_last })
+        Ok(PutMessages { count: self.window.count, is_certain: false, is_last: self.window.is_last })
     }
 
     async fn settle(&mut self, deadline: Deadline) -> Result<(), MoveFailure> {

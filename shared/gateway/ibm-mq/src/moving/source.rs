@@ -75,7 +75,7 @@ pub(super) struct Source<'c> {
 }
 
 /// A browsed and locked message. Its body is truncated to the buffer.
-struct Seen {
+struct BrowsedMessage {
     md: Box<mqi::MQMD>,
     length: usize,
     /// Length of the whole body.
@@ -131,13 +131,14 @@ impl<'c> Source<'c> {
                 self.end(true);
                 break;
             }
-            let Some(seen) = self.look()? else { break };
-            let decision = self.route.decide(&seen.md, self.buffer.get(..seen.length).unwrap_or_default());
-            let considered = considered(&seen, &decision, &self.buffer);
-            match self.give(&seen, &decision)? {
+            let Some(browsed) = self.look()? else { break };
+            let decision =
+                self.route.decide(&browsed.md, self.buffer.get(..browsed.length).unwrap_or_default());
+            let considered = considered(&browsed, &decision, &self.buffer);
+            match self.give(&browsed, &decision)? {
                 Given::Taken => {
-                    (moved, bytes) = (moved + 1, bytes + if self.plan.is_preview { 0 } else { seen.of });
-                    doubt::remember(&mut window.evidence, &seen.md);
+                    (moved, bytes) = (moved + 1, bytes + if self.plan.is_preview { 0 } else { browsed.of });
+                    doubt::remember(&mut window.evidence, &browsed.md);
                     self.report.messages.push(considered);
                 }
                 Given::Stays(why) => self.keep(considered, why),
@@ -165,7 +166,7 @@ impl<'c> Source<'c> {
     }
 
     /// Browses the next message that may be moved, and locks it.
-    fn look(&mut self) -> Result<Option<Seen>, Refusal> {
+    fn look(&mut self) -> Result<Option<BrowsedMessage>, Refusal> {
         loop {
             if self.left == 0 {
                 self.end(self.has_more);
@@ -182,12 +183,12 @@ impl<'c> Source<'c> {
                 },
             };
             let which = if self.is_first_look { mqi::MQGMO_BROWSE_FIRST } else { mqi::MQGMO_BROWSE_NEXT };
-            if let Some(seen) = self.browse(which, message_id)? {
+            if let Some(browsed) = self.browse(which, message_id)? {
                 self.is_first_look = false;
                 self.found.extend(message_id);
                 self.left -= 1;
                 self.report.examined += 1;
-                return Ok(Some(seen));
+                return Ok(Some(browsed));
             }
             match &mut self.ids {
                 // The next id may be in front of this one.
@@ -203,22 +204,26 @@ impl<'c> Source<'c> {
         }
     }
 
-    fn browse(&mut self, which: MQLONG, message_id: Option<mqi::MQBYTE24>) -> Result<Option<Seen>, Refusal> {
+    fn browse(
+        &mut self,
+        which: MQLONG,
+        message_id: Option<mqi::MQBYTE24>,
+    ) -> Result<Option<BrowsedMessage>, Refusal> {
         let lock = if self.plan.is_preview { 0 } else { mqi::MQGMO_LOCK };
         let take =
             Take { options: which | lock | mqi::MQGMO_ACCEPT_TRUNCATED_MSG, message_id, ..Take::default() };
         match self.queue.get(&take, &self.properties, &mut self.buffer)? {
-            Got::Message { descriptor: md, length, of, .. } => Ok(Some(Seen { md, length, of })),
+            Got::Message { descriptor: md, length, of, .. } => Ok(Some(BrowsedMessage { md, length, of })),
             Got::Nothing | Got::TooLong { .. } => Ok(None),
         }
     }
 
     /// Puts a message on its destination, and gets it from this queue.
-    fn give(&mut self, seen: &Seen, decision: &Decision) -> Result<Given, Refusal> {
+    fn give(&mut self, browsed: &BrowsedMessage, decision: &Decision) -> Result<Given, Refusal> {
         let Decision { to: Some(to), stays: None, without } = decision else {
             return Ok(Given::Stays(decision.stays.unwrap_or(KeptReason::NoOrigin)));
         };
-        if seen.of > crate::MOST_HELD {
+        if browsed.of > crate::MOST_HELD {
             return Ok(Given::Stays(KeptReason::TooLarge));
         }
         if let Err(refusal) = self.target(to) {
@@ -227,14 +232,14 @@ impl<'c> Source<'c> {
         if self.plan.is_preview {
             return Ok(Given::Taken);
         }
-        if seen.length < seen.of {
-            self.buffer.resize(seen.of, 0);
+        if browsed.length < browsed.of {
+            self.buffer.resize(browsed.of, 0);
             let whole = self.browse(mqi::MQGMO_BROWSE_MSG_UNDER_CURSOR, None)?;
-            if whole.is_none_or(|whole| whole.length < seen.of) {
+            if whole.is_none_or(|whole| whole.length < browsed.of) {
                 return Err(Refusal::failed(Verb::Get, mqi::MQRC_NO_MSG_UNDER_CURSOR));
             }
         }
-        match self.put(seen, to, without.as_ref()) {
+        match self.put(browsed, to, without.as_ref()) {
             Ok(()) => {
                 self.take()?;
                 Ok(Given::Taken)
@@ -243,11 +248,16 @@ impl<'c> Source<'c> {
         }
     }
 
-    fn put(&mut self, seen: &Seen, to: &QueueName, without: Option<&Origin>) -> Result<(), Refusal> {
+    fn put(
+        &mut self,
+        browsed: &BrowsedMessage,
+        to: &QueueName,
+        without: Option<&Origin>,
+    ) -> Result<(), Refusal> {
         let target = self.targets.get(to);
         let target = target.ok_or(Refusal::failed(Verb::Put, mqi::MQRC_HOBJ_ERROR))?;
-        let mut md = *seen.md;
-        let body = self.buffer.get(..seen.of).unwrap_or_default();
+        let mut md = *browsed.md;
+        let body = self.buffer.get(..browsed.of).unwrap_or_default();
         let body = match without {
             Some(origin) => origin.take_off(&mut md, body),
             None => body,
@@ -256,7 +266,7 @@ impl<'c> Source<'c> {
         if let Some(reason) = target.queue.put(&mut md, options, Some(&self.properties), None, body)? {
             let Reason { code, name, words, .. } = Reason::of(reason);
             let warning =
-                format!("IBM MQ warned of messages that were put on {to} ({code}, {name}). {words}");
+                format!("IBM MQ warned of messages that were put on `{to}` ({code}, {name}). {words}");
             self.report.warnings.push(warning);
         }
         Ok(())
@@ -288,7 +298,7 @@ impl<'c> Source<'c> {
             Err(Refusal { reason: mqi::MQRC_NOT_AUTHORIZED, .. }) => {
                 let queue = Object::open_queue(self.connection, to, mqi::MQOO_OUTPUT)?;
                 self.report.warnings.push(format!(
-                    "the user may not set all context on {to} (+setall), so messages there say that the gateway put \
+                    "the user may not set all context on `{to}` (+setall), so messages there say that the gateway put \
                      them, and when it did"
                 ));
                 Target { queue, context: mqi::MQPMO_NONE }
@@ -315,7 +325,7 @@ impl<'c> Source<'c> {
             _ => KeptReason::Refused,
         };
         self.route.close(to.clone(), why);
-        self.report.warnings.push(format!("nothing more was put on {to} ({code}, {name})"));
+        self.report.warnings.push(format!("nothing more was put on `{to}` ({code}, {name})"));
         Ok(Given::Stays(why))
     }
 
@@ -336,14 +346,14 @@ impl Drop for Source<'_> {
     }
 }
 
-fn considered(seen: &Seen, decision: &Decision, buffer: &[u8]) -> MoveOutcome {
-    let deaths = deaths(&seen.md, buffer.get(..seen.length).unwrap_or_default());
+fn considered(browsed: &BrowsedMessage, decision: &Decision, buffer: &[u8]) -> MoveOutcome {
+    let deaths = deaths(&browsed.md, buffer.get(..browsed.length).unwrap_or_default());
     MoveOutcome {
-        msg_id: (seen.md.MsgId != [0; 24]).then(|| seen.md.MsgId.to_vec()),
+        msg_id: (browsed.md.MsgId != [0; 24]).then(|| browsed.md.MsgId.to_vec()),
         to: decision.to.clone(),
         stays: None,
         deaths: u64::try_from(deaths.len()).unwrap_or(u64::MAX),
-        backout_count: u64::try_from(seen.md.BackoutCount).unwrap_or_default(),
+        backout_count: u64::try_from(browsed.md.BackoutCount).unwrap_or_default(),
     }
 }
 

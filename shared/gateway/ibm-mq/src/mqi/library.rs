@@ -11,11 +11,11 @@ pub(crate) struct Library(MqmContainer);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
-    #[error("{} is not an absolute path", .0.display())]
+    #[error("`{}` is not an absolute path", .0.display())]
     NotAbsolute(PathBuf),
-    #[error("there is no file {}", .0.display())]
+    #[error("there is no file `{}`", .0.display())]
     Missing(PathBuf),
-    #[error("{} cannot be loaded", .0.display())]
+    #[error("`{}` cannot be loaded", .0.display())]
     Unusable(PathBuf, #[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

@@ -15,7 +15,7 @@ use crate::session::{Failure, Session};
 
 /// Queue that messages go to, for searching it after a commit in doubt.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct TargetQueue<'a> {
     pub(super) pools: &'a Arc<Pools>,
     pub(super) access: &'a Access,
     pub(super) queue: &'a QueueName,
@@ -64,7 +64,7 @@ impl Producer<'_> {
         mut self,
         stop: Stop,
         session: Session,
-        place: Place<'_>,
+        target: TargetQueue<'_>,
     ) -> Result<ProduceReport, ProduceFailure> {
         let deadline = self.deadline;
         let error = match stop {
@@ -79,7 +79,7 @@ impl Producer<'_> {
                 BrokerError::unsupported(detail)
             }
             Stop::Put(failure, at) => {
-                let error = session.fail(failure, During::Queue(place.queue), deadline).await;
+                let error = session.fail(failure, During::Queue(target.queue), deadline).await;
                 match (failure, at) {
                     (Failure::Refused(refusal), Some(at)) => {
                         members::blame(self.outgoing, at, refusal.reason, error)
@@ -88,12 +88,12 @@ impl Producer<'_> {
                 }
             }
             Stop::Commit(failure) => {
-                let during = During::Queue(place.queue);
+                let during = During::Queue(target.queue);
                 if !failure.may_have_committed() {
                     session.fail(failure, during, deadline).await
                 } else {
                     drop(session);
-                    match self.resolve(failure, place).await {
+                    match self.resolve(failure, target).await {
                         Resolved::Done => return Ok(self.report()),
                         Resolved::Stopped(error) => error,
                         Resolved::InDoubt(error, in_doubt) => {
@@ -108,10 +108,10 @@ impl Producer<'_> {
 
     /// Searches for the messages of the unit of work. In a first attempt, one that is found proves
     /// that all of them were committed.
-    async fn resolve(&mut self, failure: Failure, place: Place<'_>) -> Resolved {
+    async fn resolve(&mut self, failure: Failure, target: TargetQueue<'_>) -> Resolved {
         let ids: Vec<MessageId> =
             (self.next..self.index()).map(|index| self.outgoing.message_id(index)).collect();
-        let Place { pools, access, queue } = place;
+        let TargetQueue { pools, access, queue } = target;
         let is_first = self.outgoing.is_first_attempt();
         if doubt::is_unit_on_queue(pools, access, queue, &ids, is_first, self.deadline).await {
             self.committed();
@@ -125,7 +125,7 @@ impl Producer<'_> {
                 self.outgoing.count()
             )));
         }
-        let error = failure.into_error(During::Queue(place.queue));
+        let error = failure.into_error(During::Queue(target.queue));
         let detail = format!("{} messages were put and their commit was not confirmed: {error}", ids.len());
         Resolved::InDoubt(error.left_in_doubt(detail), ids)
     }

@@ -20,7 +20,7 @@ use crate::members;
 use crate::outgoing::{self, Context, Prepared, Preparer};
 use crate::owned::Owned;
 use crate::pools::Pools;
-use crate::produce::end::{Place, Stop};
+use crate::produce::end::{Stop, TargetQueue};
 use crate::putting::{Handed, Putting, Unfinished};
 use crate::session::{Failure, Session};
 
@@ -98,7 +98,7 @@ impl ReadyToPut for Connected<'_> {
             from,
             found,
             error,
-            "searched the queue {} for messages of earlier attempts: the first {found} are put, {from} of \
+            "searched the queue `{}` for messages of earlier attempts: the first {found} are put, {from} of \
              them were known",
             self.queue
         );
@@ -172,7 +172,9 @@ async fn put(
             session.finish();
             Ok(producer.report())
         }
-        Some(stop) => producer.explain(stop, session, Place { pools: &pools, access: &access, queue }).await,
+        Some(stop) => {
+            producer.explain(stop, session, TargetQueue { pools: &pools, access: &access, queue }).await
+        }
     }
 }
 

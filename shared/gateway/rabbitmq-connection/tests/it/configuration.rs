@@ -242,7 +242,7 @@ fn wrong_files_are_told_at_once_and_no_key_is_shown() {
     );
     assert!(
         fault(&[("AMQP_CA_FILE", "no-such-file")])
-            .starts_with("AMQP_CA_FILE names no-such-file, which cannot be read: ")
+            .starts_with("AMQP_CA_FILE names `no-such-file`, which cannot be read: ")
     );
     let of_another = Pem::new();
     let mixed = [("AMQP_CERT_FILE", path(&pem.certificate)), ("AMQP_KEY_FILE", path(&of_another.key))];

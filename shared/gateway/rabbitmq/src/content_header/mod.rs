@@ -87,12 +87,12 @@ pub(crate) struct Read {
 /// Exchange and routing key that a delivery was published with, if they are not valid UTF-8. They
 /// are no properties, but are moved into headers like unreadable properties.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct UnreadableRouting {
     pub(crate) exchange: Option<Vec<u8>>,
     pub(crate) routing_key: Option<Vec<u8>>,
 }
 
-impl Place {
+impl UnreadableRouting {
     fn entries(&self) -> Option<Vec<u8>> {
         let entry = |name, bytes: &Option<Vec<u8>>| match bytes {
             Some(bytes) => entry(name, bytes),
@@ -102,10 +102,10 @@ impl Place {
     }
 }
 
-/// Reads a content header's payload. `place` is moved into its headers.
-pub(crate) fn read(payload: &[u8], place: &Place) -> Read {
+/// Reads a content header's payload. `routing` is moved into its headers.
+pub(crate) fn read(payload: &[u8], routing: &UnreadableRouting) -> Read {
     let mut values = 0;
-    let rewritten = readable(payload, place, &mut values);
+    let rewritten = readable(payload, routing, &mut values);
     // The library collects a body in a buffer that doubles as it grows.
     let body = usize::try_from(body_size(payload)).unwrap_or(usize::MAX).saturating_mul(2);
     let properties = payload.len().saturating_mul(COPIES).saturating_add(values.saturating_mul(VALUE));
@@ -114,8 +114,8 @@ pub(crate) fn read(payload: &[u8], place: &Place) -> Read {
 
 /// Result for a content header that is too long to be buffered, of which `payload` is the
 /// beginning.
-pub(crate) fn too_long(payload: &[u8], place: &Place) -> Read {
-    Read { weight: usize::MAX, properties: usize::MAX, rewritten: Some(unparsable(payload, &[], place)) }
+pub(crate) fn too_long(payload: &[u8], routing: &UnreadableRouting) -> Read {
+    Read { weight: usize::MAX, properties: usize::MAX, rewritten: Some(unparsable(payload, &[], routing)) }
 }
 
 /// Size of the frame in which the library writes these properties, or `None` if it cannot write
@@ -151,7 +151,7 @@ struct Sorted<'a> {
 impl<'a> Sorted<'a> {
     /// Sorts the properties of a payload. `values` is increased by the number of values in the
     /// table. `None` if the properties cannot be separated.
-    fn of(payload: &'a [u8], place: &Place, values: &mut usize) -> Option<Self> {
+    fn of(payload: &'a [u8], routing: &UnreadableRouting, values: &mut usize) -> Option<Self> {
         let (prelude, rest) = payload.split_at_checked(PRELUDE)?;
         let (flags, mut rest) = rest.split_first_chunk::<2>()?;
         let mut flags = u16::from_be_bytes(*flags);
@@ -159,7 +159,7 @@ impl<'a> Sorted<'a> {
         if !is_basic || flags & UNKNOWN_FLAGS != 0 {
             return None;
         }
-        let mut moved = place.entries()?;
+        let mut moved = routing.entries()?;
         let (mut before, mut after, mut table, mut is_renamed) = (Vec::new(), Vec::new(), None, false);
         for (index, (name, kind)) in PROPERTIES.iter().enumerate() {
             let flag = 1 << (15 - index);
@@ -204,9 +204,9 @@ impl<'a> Sorted<'a> {
 }
 
 /// Computes [`Read::rewritten`]. `values` is increased by the number of values in the table.
-fn readable(payload: &[u8], place: &Place, values: &mut usize) -> Option<Vec<u8>> {
-    let Some(sorted) = Sorted::of(payload, place, values) else {
-        return Some(unparsable(payload, payload.get(PRELUDE..).unwrap_or_default(), place));
+fn readable(payload: &[u8], routing: &UnreadableRouting, values: &mut usize) -> Option<Vec<u8>> {
+    let Some(sorted) = Sorted::of(payload, routing, values) else {
+        return Some(unparsable(payload, payload.get(PRELUDE..).unwrap_or_default(), routing));
     };
     if sorted.is_readable() {
         return None;
@@ -220,16 +220,16 @@ fn readable(payload: &[u8], place: &Place, values: &mut usize) -> Option<Vec<u8>
 
 /// Builds the payload with an empty header in place of the headers, if they do not fit into a
 /// frame. The result is smaller than the smallest frame that can be agreed on.
-pub(crate) fn without_headers(payload: &[u8], place: &Place) -> Vec<u8> {
-    match Sorted::of(payload, place, &mut 0) {
+pub(crate) fn without_headers(payload: &[u8], routing: &UnreadableRouting) -> Vec<u8> {
+    match Sorted::of(payload, routing, &mut 0) {
         Some(sorted) => sorted.with(&entry(HEADERS, &[]).unwrap_or_default()),
-        None => unparsable(payload, &[], place),
+        None => unparsable(payload, &[], routing),
     }
 }
 
 /// Builds a content header for the same body, whose only header holds the bytes `shown`.
-fn unparsable(payload: &[u8], shown: &[u8], place: &Place) -> Vec<u8> {
-    let moved = [entry(HEADERS, shown), place.entries()].map(Option::unwrap_or_default).concat();
+fn unparsable(payload: &[u8], shown: &[u8], routing: &UnreadableRouting) -> Vec<u8> {
+    let moved = [entry(HEADERS, shown), routing.entries()].map(Option::unwrap_or_default).concat();
     of_headers(body_size(payload), &moved)
 }
 

@@ -19,7 +19,7 @@ fn parsed(payload: &[u8]) -> Option<BasicProperties> {
 }
 
 fn rewritten(payload: &[u8]) -> Option<Vec<u8>> {
-    read(payload, &Place::default()).rewritten
+    read(payload, &UnreadableRouting::default()).rewritten
 }
 
 /// Bytes of a moved property.
@@ -100,11 +100,11 @@ proptest! {
         let flags = bytes.first_chunk().map_or(0, |flags| u16::from_be_bytes(*flags));
         let prelude = if is_basic { payload(flags, &text, &bytes) } else { Vec::new() };
         let bytes = [prelude, end, bytes].concat();
-        let place = Place { exchange: Some(text.clone()), routing_key: Some(text) };
-        for place in [&Place::default(), &place] {
-            let rewritten = read(&bytes, place).rewritten;
+        let routing = UnreadableRouting { exchange: Some(text.clone()), routing_key: Some(text) };
+        for routing in [&UnreadableRouting::default(), &routing] {
+            let rewritten = read(&bytes, routing).rewritten;
             prop_assert!(parsed(rewritten.as_ref().unwrap_or(&bytes)).is_some(), "{rewritten:?}");
-            let short = without_headers(&bytes, place);
+            let short = without_headers(&bytes, routing);
             prop_assert!(parsed(&short).is_some() && short.len() + 8 <= 4096, "{}", short.len());
         }
     }
@@ -152,8 +152,8 @@ fn a_publisher_s_header_of_any_name_says_nothing_of_a_property() {
         let published: HashSet<_> = published.collect();
         assert_eq!(published, HashSet::from(["before", name.as_str(), "after"]));
         // A property that is moved next to it gets another name.
-        let place = Place { exchange: Some(vec![0xff]), routing_key: None };
-        let properties = parsed(&read(&original, &place).rewritten.unwrap()).unwrap();
+        let routing = UnreadableRouting { exchange: Some(vec![0xff]), routing_key: None };
+        let properties = parsed(&read(&original, &routing).rewritten.unwrap()).unwrap();
         assert_eq!(bytes(&properties, EXCHANGE), Some(vec![0xff]), "{name:?}");
         assert_eq!(properties.headers().as_ref().unwrap().inner().len(), 4, "{name:?}");
     }
@@ -174,7 +174,7 @@ fn a_message_weighs_its_body_and_every_value_of_its_table() {
     let weight = |size: u64, table: &[u8]| {
         let mut payload = payload(HEADERS_FLAG, b"", table);
         payload[BODY_SIZE..PRELUDE].copy_from_slice(&size.to_be_bytes());
-        read(&payload, &Place::default()).weight
+        read(&payload, &UnreadableRouting::default()).weight
     };
     assert!(weight(0, &[]) < 100);
     assert_eq!(weight(1_000_000, &[]) - weight(0, &[]), 2_000_000);

@@ -35,7 +35,7 @@ pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerErr
             too_large(last_number(error.get_message().as_str()))
         }
         (Hard(AMQPHardError::NOTIMPLEMENTED), During::Queue(queue)) => BrokerError::unsupported(format!(
-            "RabbitMQ does not implement this for the queue {queue}: streams, and a few other kinds, cannot be \
+            "RabbitMQ does not implement this for the queue `{queue}`: streams, and a few other kinds, cannot be \
              read message by message"
         )),
         (Hard(AMQPHardError::NOTIMPLEMENTED), _) => {
@@ -45,10 +45,10 @@ pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerErr
             BrokerError::unreachable("RabbitMQ closed the connection")
         }
         (Soft(AMQPSoftError::ACCESSREFUSED), During::Queue(queue)) => {
-            rejected(&format!("the user access to the queue {queue}"))
+            rejected(&format!("the user access to the queue `{queue}`"))
         }
         (Soft(AMQPSoftError::RESOURCELOCKED), During::Queue(queue)) => rejected(&format!(
-            "access to the queue {queue}: another connection owns it, or it has a single active consumer"
+            "access to the queue `{queue}`: another connection owns it, or it has a single active consumer"
         )),
         (
             Soft(

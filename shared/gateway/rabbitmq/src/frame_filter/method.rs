@@ -1,6 +1,6 @@
 //! AMQP methods that contain bytes chosen by other clients.
 
-use crate::content_header::Place;
+use crate::content_header::UnreadableRouting;
 
 /// Class and method numbers of the methods that a message's content follows.
 pub(super) const BASIC_RETURN: [u8; 4] = [0, 60, 0, 50];
@@ -62,31 +62,31 @@ fn foreign_fields(method: [u8; 4]) -> &'static [Field] {
 
 /// Replaces bytes that are not UTF-8 by question marks, and returns the original exchange and
 /// routing key.
-pub(super) fn make_readable(payload: &mut [u8]) -> Place {
-    let mut place = Place::default();
-    let Some((method, mut rest)) = payload.split_first_chunk_mut::<4>() else { return place };
+pub(super) fn make_readable(payload: &mut [u8]) -> UnreadableRouting {
+    let mut routing = UnreadableRouting::default();
+    let Some((method, mut rest)) = payload.split_first_chunk_mut::<4>() else { return routing };
     for field in foreign_fields(*method) {
         let length = match field {
             Field::Skip(length) => *length,
             Field::Text | Field::Exchange | Field::RoutingKey => {
-                let Some((length, tail)) = rest.split_first_mut() else { return place };
+                let Some((length, tail)) = rest.split_first_mut() else { return routing };
                 rest = tail;
                 usize::from(*length)
             }
         };
-        let Some((part, tail)) = rest.split_at_mut_checked(length) else { return place };
+        let Some((part, tail)) = rest.split_at_mut_checked(length) else { return routing };
         rest = tail;
         if matches!(field, Field::Skip(_)) || std::str::from_utf8(part).is_ok() {
             continue;
         }
         match field {
-            Field::Exchange => place.exchange = Some(part.to_vec()),
-            Field::RoutingKey => place.routing_key = Some(part.to_vec()),
+            Field::Exchange => routing.exchange = Some(part.to_vec()),
+            Field::RoutingKey => routing.routing_key = Some(part.to_vec()),
             Field::Text | Field::Skip(_) => {}
         }
         make_utf8(part);
     }
-    place
+    routing
 }
 
 fn make_utf8(text: &mut [u8]) {

@@ -26,7 +26,7 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::content_header::{self, Place, Read};
+use crate::content_header::{self, Read, UnreadableRouting};
 use crate::intake::Admission;
 
 pub(crate) use noticed::{Noticed, Shortage};
@@ -92,7 +92,7 @@ pub(crate) struct FrameFilter {
     contents: HashMap<u16, Content>,
     /// Exchange and routing key, if they are not valid UTF-8, of the delivery whose content comes
     /// next, by channel. The content's header takes them over.
-    places: HashMap<u16, Place>,
+    routings: HashMap<u16, UnreadableRouting>,
     ready: Vec<u8>,
     taken: usize,
 }
@@ -107,7 +107,7 @@ impl FrameFilter {
             oversized: None,
             frame_max: in_bytes(FRAME_MAX),
             contents: HashMap::new(),
-            places: HashMap::new(),
+            routings: HashMap::new(),
             ready: Vec::new(),
             taken: 0,
         }
@@ -221,10 +221,10 @@ impl FrameFilter {
         let start = self.ready.len();
         self.ready.extend_from_slice(frame);
         if let Some(arguments) = self.ready.get_mut(start..).and_then(frame::payload_mut) {
-            let place = method::make_readable(arguments);
-            self.places.remove(&channel);
-            if matches!(content, Some(Content::Delivery(_))) && place != Place::default() {
-                self.places.insert(channel, place);
+            let routing = method::make_readable(arguments);
+            self.routings.remove(&channel);
+            if matches!(content, Some(Content::Delivery(_))) && routing != UnreadableRouting::default() {
+                self.routings.insert(channel, routing);
             }
         }
         Rest::Passes
@@ -235,18 +235,18 @@ impl FrameFilter {
         if content == Some(Content::Dropped) {
             return Rest::IsDropped;
         }
-        let place = self.places.remove(&frame::channel(frame)).unwrap_or_default();
+        let routing = self.routings.remove(&frame::channel(frame)).unwrap_or_default();
         let is_gathered = self.left == 0;
         let header = if is_gathered { frame::payload(frame) } else { frame.get(frame::HEADER..) };
         let header = header.unwrap_or_default();
         let read = match is_gathered {
-            true => content_header::read(header, &place),
-            false => content_header::too_long(header, &place),
+            true => content_header::read(header, &routing),
+            false => content_header::too_long(header, &routing),
         };
         let whole: Cow<'_, [u8]> = Cow::Borrowed(read.rewritten.as_deref().unwrap_or(header));
         let fits = whole.len() <= self.most_payload();
         let is_carried = !fits && is_gathered && self.noticed.intake().is_bound();
-        let short = || content_header::without_headers(header, &place);
+        let short = || content_header::without_headers(header, &routing);
         match content {
             Some(Content::Delivery(tag)) if !self.admits(tag, &read, is_carried.then_some(whole.len())) => {
                 self.contents.insert(frame::channel(frame), Content::Hollow);

@@ -137,7 +137,7 @@ fn of_limits(to: &QueueName, facts: &QueueFacts) -> Option<String> {
     let drops = drops(facts);
     (!limits.is_empty()).then(|| {
         format!(
-            "the queue {to} has {}: beyond that it confirms and {drops} its oldest messages",
+            "the queue `{to}` has {}: beyond that it confirms and {drops} its oldest messages",
             limits.join(", ")
         )
     })
@@ -146,7 +146,7 @@ fn of_limits(to: &QueueName, facts: &QueueFacts) -> Option<String> {
 /// Warning about a time after which the queue drops messages.
 fn of_ttl(to: &QueueName, ttl: u64, facts: &QueueFacts) -> String {
     format!(
-        "the queue {to} has {MESSAGE_TTL}: {ttl}, and {} messages after so many milliseconds",
+        "the queue `{to}` has {MESSAGE_TTL}: {ttl}, and {} messages after so many milliseconds",
         drops(facts)
     )
 }
@@ -166,9 +166,9 @@ fn of_keys(to: &QueueName, arrivals: &Arrivals, facts: Option<&QueueFacts>) -> O
     };
     let key = arrivals.old_key.as_ref().filter(|_| count > 0)?;
     Some(format!(
-        "{count} messages have the routing key {to} on the queue {to}, and not the one before (such as {key:?}): if they \
+        "{count} messages have the routing key `{to}` on the queue `{to}`, and not the one before (such as `{key}`): if they \
          are dead-lettered again, they are lost unless the dead-letter exchange routes that key. Bind the dead-letter \
-         queue with it as well, or set {DEAD_LETTER_KEY} (a policy's dead-letter-routing-key) for {to}"
+         queue with it as well, or set {DEAD_LETTER_KEY} (a policy's dead-letter-routing-key) for `{to}`"
     ))
 }
 
@@ -177,9 +177,9 @@ fn of_keys(to: &QueueName, arrivals: &Arrivals, facts: Option<&QueueFacts>) -> O
 fn of_cycles(to: &QueueName, count: u64) -> Option<String> {
     (count > 0).then(|| {
         format!(
-            "{count} messages were dead-lettered from the queue {to} through others without a rejection: if that happens \
+            "{count} messages were dead-lettered from the queue `{to}` through others without a rejection: if that happens \
              again, RabbitMQ before 4.0 takes it for a cycle and drops them. Move them to a queue that does not \
-             dead-letter by itself, or consume them from {to} in time"
+             dead-letter by itself, or consume them from `{to}` in time"
         )
     })
 }

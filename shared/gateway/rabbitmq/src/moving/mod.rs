@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use broker::{Deadline, Put, Relocation};
+use broker::{Deadline, PutMessages, Relocation};
 use lapin::options::{BasicAckOptions, BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::ShortString;
 use lapin::{Channel, Confirmation, PublisherConfirm};
@@ -273,7 +273,7 @@ impl Moving {
             }
             self.left_somewhere += count;
             self.source.warn(format!(
-                "the queue {queue} refused {count} messages, which stay, and may also be there or at its dead-letter exchange"
+                "the queue `{queue}` refused {count} messages, which stay, and may also be there or at its dead-letter exchange"
             ));
         }
     }
@@ -362,7 +362,7 @@ impl Relocation for Moving {
         self.left_somewhere
     }
 
-    async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure> {
+    async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<PutMessages, MoveFailure> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(WINDOW);
         let before = self.left_somewhere;
         loop {
@@ -378,7 +378,7 @@ impl Relocation for Moving {
             let is_in_doubt = self.left_somewhere > before;
             if is_last || is_in_doubt || !self.window.is_empty() {
                 let count = u64::try_from(self.window.len()).unwrap_or(u64::MAX);
-                return Ok(Put { count, is_certain: true, is_last });
+                return Ok(PutMessages { count, is_certain: true, is_last });
             }
         }
     }

@@ -11,7 +11,7 @@ use super::later::LaterChunks;
 use super::own::OwnKeys;
 use crate::connection::Session;
 use crate::error::DatabaseError;
-use crate::place::Place;
+use crate::row_place::RowPlace;
 use crate::rows::texts;
 
 /// Maximum number of rows that one transaction deactivates.
@@ -34,7 +34,7 @@ pub(super) struct Lacking {
 pub(super) struct Product {
     pub(super) key: i64,
     establishment: usize,
-    place: Place,
+    place: RowPlace,
 }
 
 /// Finds the active products that a load lacks, without regard to later batches.
@@ -63,7 +63,7 @@ pub(super) async fn lacking(
 pub(super) struct Missing {
     /// Numbers of active and of missing products of each establishment.
     counts: Vec<(u64, u64)>,
-    places: Vec<Place>,
+    places: Vec<RowPlace>,
 }
 
 impl Missing {
@@ -102,7 +102,7 @@ impl Missing {
     }
 
     /// Row locations of the missing products, at most as many as one transaction deactivates.
-    pub(super) fn places(&self) -> &[Place] {
+    pub(super) fn places(&self) -> &[RowPlace] {
         self.places.get(..MOST_AT_ONCE).unwrap_or(&self.places)
     }
 }

@@ -12,7 +12,7 @@ use super::history;
 use super::lookup::{Differing, Existing};
 use crate::connection::Session;
 use crate::error::DatabaseError;
-use crate::place::Place;
+use crate::row_place::RowPlace;
 
 const IS_STAGE_ABSENT: &str = "SELECT to_regclass('pg_temp.staged_products') IS NULL AS is_absent";
 const REACTIVATE: &str = "UPDATE products SET active = true, deactivated_at = NULL, updated_at = now() \
@@ -21,9 +21,9 @@ const REACTIVATE: &str = "UPDATE products SET active = true, deactivated_at = NU
 /// Changes that a chunk's rows need.
 pub(super) struct Plan<'a> {
     insert: Vec<(&'a Row, Presence)>,
-    update: Vec<(Place, &'a Row, Presence)>,
+    update: Vec<(RowPlace, &'a Row, Presence)>,
     /// Rows that only become active again.
-    reactivate: Vec<Place>,
+    reactivate: Vec<RowPlace>,
     counts: Changes,
 }
 

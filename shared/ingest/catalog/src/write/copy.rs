@@ -15,7 +15,7 @@ use super::numeric;
 use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::hashes::first_eight;
-use crate::place::Place;
+use crate::row_place::RowPlace;
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 const END: [u8; 2] = (-1_i16).to_be_bytes();
@@ -84,7 +84,7 @@ impl Rows {
     /// Appends the new version of the row at that location.
     pub(super) fn push_change(
         &mut self,
-        place: Place,
+        place: RowPlace,
         row: &Row,
         presence: Presence,
     ) -> Result<(), DatabaseError> {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::connection::Session;
 use crate::error::DatabaseError;
-use crate::place::Place;
+use crate::row_place::RowPlace;
 
 /// Selects all products of each range, in the order of the index. If it returns `$5` rows, there
 /// are too many.
@@ -46,7 +46,7 @@ pub(super) struct Differing<'a> {
 /// Row of a product in the table.
 pub(super) struct Existing {
     /// Location of the row, valid while its establishment is locked.
-    pub(super) place: Place,
+    pub(super) place: RowPlace,
     pub(super) row_hash: RowHash,
     pub(super) active: bool,
     pub(super) source_updated_at: Option<Timestamp>,
@@ -143,7 +143,8 @@ pub(super) async fn differing<'a>(
             lookups
         }
     };
-    let places: Vec<Place> = lookups.iter().filter_map(|(_, stored)| Some(stored.as_ref()?.place)).collect();
+    let places: Vec<RowPlace> =
+        lookups.iter().filter_map(|(_, stored)| Some(stored.as_ref()?.place)).collect();
     let mut versions = versions(session, &places).await?;
     let differing = lookups.into_iter().map(|(row, stored)| {
         let existing = stored.map(|StoredRow { place, row_hash, active }| {
@@ -176,7 +177,7 @@ type Lookup<'a> = (&'a Row, Option<StoredRow>);
 
 /// Columns of a product that a lookup returns.
 struct StoredRow {
-    place: Place,
+    place: RowPlace,
     row_hash: RowHash,
     active: bool,
 }
@@ -204,17 +205,17 @@ async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<L
         let place = usize::try_from(answer.try_get::<_, i64>("place")?)?;
         let row = place.checked_sub(1).and_then(|place| rows.get(place));
         let row = *row.ok_or(DatabaseError::Unreadable("a row's place"))?;
-        let is_there = answer.try_get::<_, Option<Place>>("ctid")?.is_some();
+        let is_there = answer.try_get::<_, Option<RowPlace>>("ctid")?.is_some();
         stored.push((place, row, is_there.then(|| StoredRow::of(&answer)).transpose()?));
     }
     stored.sort_unstable_by_key(|(place, ..)| *place);
     Ok(stored.into_iter().map(|(_, row, stored)| (row, stored)).collect())
 }
 
-type Versions = HashMap<Place, (Option<Timestamp>, Version)>;
+type Versions = HashMap<RowPlace, (Option<Timestamp>, Version)>;
 
 /// Versions of the rows at these locations, with their source's time.
-async fn versions(session: &mut Session<'_>, places: &[Place]) -> Result<Versions, DatabaseError> {
+async fn versions(session: &mut Session<'_>, places: &[RowPlace]) -> Result<Versions, DatabaseError> {
     let mut versions = HashMap::with_capacity(places.len());
     if places.is_empty() {
         return Ok(versions);

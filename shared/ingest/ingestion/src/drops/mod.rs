@@ -10,4 +10,6 @@ pub use name::{
     tenant_of,
 };
 pub use result::{ErrorsFile, expired, final_result, received, refused};
-pub use source::{Seen, State, idempotency_key, is_version_of, may_be_of, refusal_id, seen, tags};
+pub use source::{
+    State, TaggedState, idempotency_key, is_version_of, may_be_of, refusal_id, tagged_state, tags,
+};

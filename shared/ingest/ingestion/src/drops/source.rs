@@ -91,7 +91,7 @@ pub fn tags(source: &Source, modified_at: Timestamp, state: State<'_>) -> Vec<(&
 
 /// State of an object that was read from its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum TaggedState {
     /// The object was accepted as this batch. Its tags are written before the batch has its
     /// payload.
     Accepted(Uuid),
@@ -102,12 +102,16 @@ pub enum Seen {
 /// Reads the state from an object's tags; `None` if they are not about the version of this ETag
 /// that was written then.
 #[must_use]
-pub fn seen(tags: &BTreeMap<String, String>, etag: &str, modified_at: Timestamp) -> Option<Seen> {
+pub fn tagged_state(
+    tags: &BTreeMap<String, String>,
+    etag: &str,
+    modified_at: Timestamp,
+) -> Option<TaggedState> {
     let tag = |name| tags.get(name).map(String::as_str);
     match (tag("drop")?, tag("state")) {
         _ if tag("etag")? != bare(etag) || tag("modified")? != second(modified_at) => None,
-        ("accepted", None) => Some(Seen::Accepted(tag("batch")?.parse().ok()?)),
-        _ => Some(Seen::Settled),
+        ("accepted", None) => Some(TaggedState::Accepted(tag("batch")?.parse().ok()?)),
+        _ => Some(TaggedState::Settled),
     }
 }
 
@@ -191,20 +195,24 @@ mod tests {
             ["2026-11-22T01:00:00Z", "2026-11-22T01:00:00.731Z", "2026-11-22T01:00:01Z"]
                 .map(|time| time.parse().unwrap());
         for (state, expected) in [
-            (State::Accepted(batch_id), Seen::Accepted(batch_id)),
-            (State::Final(batch_id), Seen::Settled),
-            (State::Refused("EMPTY"), Seen::Settled),
+            (State::Accepted(batch_id), TaggedState::Accepted(batch_id)),
+            (State::Final(batch_id), TaggedState::Settled),
+            (State::Refused("EMPTY"), TaggedState::Settled),
         ] {
             let tags = tags(&source(), time, state);
             let tags: BTreeMap<_, _> =
                 tags.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             assert_eq!(tags.contains_key("state"), matches!(state, State::Final(_)));
-            assert_eq!(seen(&tags, "\"ab-2\"", time), Some(expected), "{tags:?}");
-            assert_eq!(seen(&tags, "\"ab-2\"", listed), Some(expected), "{tags:?}");
-            assert_eq!(seen(&tags, "\"ab-3\"", time), None, "{tags:?}");
-            assert_eq!(seen(&tags, "\"ab-2\"", later), None, "the same bytes, written again: {tags:?}");
+            assert_eq!(tagged_state(&tags, "\"ab-2\"", time), Some(expected), "{tags:?}");
+            assert_eq!(tagged_state(&tags, "\"ab-2\"", listed), Some(expected), "{tags:?}");
+            assert_eq!(tagged_state(&tags, "\"ab-3\"", time), None, "{tags:?}");
+            assert_eq!(
+                tagged_state(&tags, "\"ab-2\"", later),
+                None,
+                "the same bytes, written again: {tags:?}"
+            );
         }
-        assert_eq!(seen(&BTreeMap::new(), "\"ab-2\"", time), None);
+        assert_eq!(tagged_state(&BTreeMap::new(), "\"ab-2\"", time), None);
     }
 
     #[test]

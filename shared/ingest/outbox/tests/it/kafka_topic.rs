@@ -9,7 +9,11 @@ use krafka::consumer::ConsumerRecord;
 use krafka::error::ErrorCode;
 use krafka::testing::{ApiKey, Control, FakeBroker};
 use outbox::{Left, OutboxError};
+use runtime::Envelope;
 use serde_json::Value;
+use test_support::log::Sink;
+use tracing::instrument::WithSubscriber as _;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::stand::{
     EVENTS_TOPIC, FAILURES_TOPIC, FINAL, GIVEN_UP, Stand, batch, begin, conforms, end, types,
@@ -132,6 +136,44 @@ async fn a_topic_of_failures_that_is_not_there_keeps_no_event_from_the_other_top
     let types: Vec<_> = received.iter().map(|record| record.header_str("type")).collect();
     assert_eq!(types, [Some(FINAL)]);
     assert_eq!(stand.waiting().await, 2, "both are sent again");
+}
+
+/// Events of more than one call: a topic that failed gets no further one, and the other gets all.
+#[tokio::test]
+async fn a_topic_that_failed_keeps_no_later_event_from_the_other_topic() {
+    let (stand, broker) = (Stand::open().await, FakeBroker::start().await.unwrap());
+    broker.create_topic(EVENTS_TOPIC, 3);
+    let publisher = stand.to_kafka(&broker.bootstrap_servers()).await;
+    let database = stand.database(&publisher);
+    for number in 0..12 {
+        let mut batch = batch();
+        batch.metadata.idempotency_key = format!("loja-{number}");
+        begin(&database, &batch).await;
+        end(&database, &batch).await;
+    }
+    outbox::publish_left(&publisher, &database, Duration::ZERO, 100, soon()).await.unwrap_err();
+    let received = broker.all_records(EVENTS_TOPIC).unwrap();
+    assert_eq!(received.len(), 12);
+    assert!(received.iter().all(|record| record.header_str("type") == Some(FINAL)));
+    assert_eq!(stand.waiting().await, 24, "all are sent again");
+}
+
+#[tokio::test]
+async fn each_topic_that_failed_is_logged() {
+    let (stand, broker) = (Stand::open().await, FakeBroker::start().await.unwrap());
+    let publisher = stand.to_kafka(&broker.bootstrap_servers()).await;
+    let (database, batch) = (stand.database(&publisher), batch());
+    begin(&database, &batch).await;
+    end(&database, &batch).await;
+    let sink = Sink::default();
+    let make_writer = sink.clone();
+    let subscriber = tracing_subscriber::registry().with(Envelope::to(move || make_writer.clone()));
+    let publishing = outbox::publish_left(&publisher, &database, Duration::ZERO, 100, soon());
+    publishing.with_subscriber(subscriber).await.unwrap_err();
+    let lines = sink.lines();
+    let failed = lines.iter().filter(|line| line["event_type"] == "destination.failed");
+    let topics: Vec<&Value> = failed.map(|line| &line["context"]["topic"]).collect();
+    assert_eq!(topics, [FAILURES_TOPIC, EVENTS_TOPIC]);
 }
 
 #[tokio::test]

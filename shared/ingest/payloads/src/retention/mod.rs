@@ -88,7 +88,7 @@ pub async fn try_release(
 ) -> Result<(), RetentionError> {
     for _ in 0..MAX_ROUNDS {
         let Some(batch) = database.final_batch(batch_id).await? else { return Ok(()) };
-        if tag_as_seen(database, objects, &batch).await? == Seen::Still {
+        if tag_as_seen(database, objects, &batch).await? == Finality::Still {
             return Ok(());
         }
     }
@@ -97,7 +97,7 @@ pub async fn try_release(
 
 /// State of a batch, compared with the one that was seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum Finality {
     /// The batch is final in the same generation.
     Still,
     /// The batch is being replayed.
@@ -113,7 +113,7 @@ pub async fn tag_as_seen(
     database: &Database,
     objects: &Objects,
     batch: &FinalBatch,
-) -> Result<Seen, RetentionError> {
+) -> Result<Finality, RetentionError> {
     let tagged = match dropped::publish(database, objects, batch).await {
         Ok(()) => objects.tag_final(batch.uris.clone()).await.map_err(RetentionError::Object),
         Err(error) => Err(error),
@@ -124,8 +124,8 @@ pub async fn tag_as_seen(
     };
     if is_final {
         tagged?;
-        return Ok(Seen::Still);
+        return Ok(Finality::Still);
     }
     objects.untag_final(batch.uris.clone()).await?;
-    Ok(Seen::NoLonger)
+    Ok(Finality::NoLonger)
 }

@@ -43,12 +43,12 @@ pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
 struct Found {
     fault: Fault,
     /// Path to the member.
-    path: Vec<Place>,
+    path: Vec<OwnedStep>,
     kind: Kind,
 }
 
 /// Step on the path to a member, apart from the error that names it.
-enum Place {
+enum OwnedStep {
     Member(String),
     Item(usize),
 }
@@ -66,23 +66,23 @@ enum Kind {
 impl Found {
     fn of(error: &serde_path_to_error::Error<serde_json::Error>) -> Self {
         let message = error.inner().to_string();
-        let path: Vec<Place> = error
+        let path: Vec<OwnedStep> = error
             .path()
             .iter()
             .filter_map(|segment| match segment {
-                Segment::Map { key } => Some(Place::Member(key.clone())),
-                Segment::Seq { index } => Some(Place::Item(*index)),
+                Segment::Map { key } => Some(OwnedStep::Member(key.clone())),
+                Segment::Seq { index } => Some(OwnedStep::Item(*index)),
                 Segment::Enum { .. } | Segment::Unknown => None,
             })
             .collect();
-        let steps = path.iter().map(|place| match place {
-            Place::Member(name) => Step::Member(name),
-            Place::Item(index) => Step::Item(*index),
+        let steps = path.iter().map(|step| match step {
+            OwnedStep::Member(name) => Step::Member(name),
+            OwnedStep::Item(index) => Step::Item(*index),
         });
         let pointer = pointer(steps);
         let (kind, detail) = if message.starts_with("unknown field") {
             let name = match path.last() {
-                Some(Place::Member(name)) => name.as_str(),
+                Some(OwnedStep::Member(name)) => name.as_str(),
                 _ => "",
             };
             (Kind::Unknown, unknown(name, &message))
@@ -109,16 +109,16 @@ impl Found {
         let (Some((last, above)), true) = (self.path.split_last(), self.kind != Kind::Missing) else {
             return false;
         };
-        let holder = above.iter().try_fold(value, |value, place| match place {
-            Place::Member(name) => value.get_mut(name),
-            Place::Item(index) => value.get_mut(index),
+        let holder = above.iter().try_fold(value, |value, step| match step {
+            OwnedStep::Member(name) => value.get_mut(name),
+            OwnedStep::Item(index) => value.get_mut(index),
         });
         match (holder, last) {
-            (Some(Value::Object(members)), Place::Member(name)) if self.kind == Kind::Unknown => {
+            (Some(Value::Object(members)), OwnedStep::Member(name)) if self.kind == Kind::Unknown => {
                 members.remove(name).is_some()
             }
-            (Some(holder), Place::Member(name)) => holder.get_mut(name).map(Value::take).is_some(),
-            (Some(holder), Place::Item(index)) => holder.get_mut(index).map(Value::take).is_some(),
+            (Some(holder), OwnedStep::Member(name)) => holder.get_mut(name).map(Value::take).is_some(),
+            (Some(holder), OwnedStep::Item(index)) => holder.get_mut(index).map(Value::take).is_some(),
             (None, _) => false,
         }
     }

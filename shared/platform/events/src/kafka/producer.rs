@@ -31,14 +31,14 @@ pub struct Record {
 pub enum ProduceError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("cannot produce to the topic {topic} at {servers}")]
+    #[error("cannot produce to the topic `{topic}` at {servers}")]
     Refused {
         topic: String,
         servers: String,
         #[source]
         source: KrafkaError,
     },
-    #[error("the topic {topic} at {servers} did not take {records} records in time")]
+    #[error("the topic `{topic}` at {servers} did not take {records} records in time")]
     OutOfTime { topic: String, servers: String, records: usize },
 }
 
@@ -96,6 +96,11 @@ impl Producer {
         Self { cluster, client: Mutex::new(None) }
     }
 
+    /// Returns the name of the topic.
+    pub(crate) fn topic(&self) -> &str {
+        self.cluster.settings.topic.as_str()
+    }
+
     /// Sends records in their order, and returns when all in-sync replicas have all of them. Of
     /// concurrent calls, one sends at a time. Connecting and each batch of 500 records may take ten
     /// seconds each.
@@ -146,7 +151,7 @@ impl Producer {
     }
 
     async fn send_batch(&self, client: &Client, batch: Vec<Record>) -> Result<(), ProduceError> {
-        let topic = self.cluster.settings.topic.as_str();
+        let topic = self.topic();
         let records = batch.len();
         let sending = async {
             let mut handles: Vec<DeliveryHandle> = Vec::with_capacity(records);

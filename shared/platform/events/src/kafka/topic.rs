@@ -41,16 +41,16 @@ pub enum TopicState {
 pub enum TopicError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("the topic {0} does not exist, and this login may not create it: let an administrator do so")]
+    #[error("the topic `{0}` does not exist, and this login may not create it: let an administrator do so")]
     MayNotCreate(String),
-    #[error("cannot create the topic {topic} with {partitions} partitions")]
+    #[error("cannot create the topic `{topic}` with {partitions} partitions")]
     Refused {
         topic: String,
         partitions: u16,
         #[source]
         source: KrafkaError,
     },
-    #[error("the cluster did not answer in time whether the topic {0} exists")]
+    #[error("the cluster did not answer in time whether the topic `{0}` exists")]
     OutOfTime(String),
 }
 

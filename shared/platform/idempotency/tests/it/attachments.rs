@@ -7,7 +7,7 @@ use idempotency::{AttachmentId, OperationType, Outcome, Store, StoreError};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{Asked, Place, prepared};
+use crate::support::{Asked, TestStore, prepared};
 
 const CONSUME: OperationType = OperationType::named("CONSUME");
 const SOON: Duration = Duration::from_secs(5);
@@ -16,50 +16,50 @@ fn digest(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-async fn url(place: &Place, tenant: &str, id: &AttachmentId) -> Option<String> {
-    place.store.attachment_url(CONSUME, tenant, id, SOON).await.unwrap()
+async fn url(test: &TestStore, tenant: &str, id: &AttachmentId) -> Option<String> {
+    test.store.attachment_url(CONSUME, tenant, id, SOON).await.unwrap()
 }
 
 #[tokio::test]
 async fn it_can_be_had_from_the_stored_response_on_and_by_its_tenant_alone() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({}));
-    let execution = place.execution(&asked).await;
+    let execution = test.execution(&asked).await;
     let bytes = vec![7; 9_000_000];
-    let id = place.store.attach(&execution, bytes.clone(), digest(&bytes), SOON).await.unwrap();
-    assert_eq!(url(&place, "tenant", &id).await, None, "no response names it yet");
-    place.store.prepare(&execution, &prepared("done")).await.unwrap();
-    assert!(url(&place, "tenant", &id).await.is_some());
-    place.store.end(&execution, &Outcome::AsPrepared).await.unwrap();
-    let signed = url(&place, "tenant", &id.to_string().parse().unwrap()).await.unwrap();
+    let id = test.store.attach(&execution, bytes.clone(), digest(&bytes), SOON).await.unwrap();
+    assert_eq!(url(&test, "tenant", &id).await, None, "no response names it yet");
+    test.store.prepare(&execution, &prepared("done")).await.unwrap();
+    assert!(url(&test, "tenant", &id).await.is_some());
+    test.store.end(&execution, &Outcome::AsPrepared).await.unwrap();
+    let signed = url(&test, "tenant", &id.to_string().parse().unwrap()).await.unwrap();
     assert!(signed.contains("X-Amz-Expires=5&"), "{signed}");
-    assert_eq!(url(&place, "another", &id).await, None);
+    assert_eq!(url(&test, "another", &id).await, None);
     assert_eq!(
-        place.objects().await,
+        test.objects().await,
         [format!("results/1d/CONSUME/tenant/{}.attachment", {
             let text = id.to_string();
             let mut parts = text.split('.');
             format!("{}/{}", parts.next().unwrap(), parts.next().unwrap())
         })]
     );
-    place.set(&asked, "expiresAt", AttributeValue::S("2026-01-01T00:00:00.000Z".to_owned())).await;
-    assert_eq!(url(&place, "tenant", &id).await, None, "it has expired");
-    place.remove().await;
+    test.set(&asked, "expiresAt", AttributeValue::S("2026-01-01T00:00:00.000Z".to_owned())).await;
+    assert_eq!(url(&test, "tenant", &id).await, None, "it has expired");
+    test.remove().await;
 }
 
 /// The first attempt stored something and ended; the second one answered.
 #[tokio::test]
 async fn attempts_do_not_replace_what_others_stored() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({}));
-    let first = place.execution(&asked).await;
-    let one = place.store.attach(&first, b"one".to_vec(), digest(b"one"), SOON).await.unwrap();
-    place.end_lease(&asked).await;
-    let second = place.execution(&asked).await;
-    let two = place.store.attach(&second, b"two".to_vec(), digest(b"two"), SOON).await.unwrap();
+    let first = test.execution(&asked).await;
+    let one = test.store.attach(&first, b"one".to_vec(), digest(b"one"), SOON).await.unwrap();
+    test.end_lease(&asked).await;
+    let second = test.execution(&asked).await;
+    let two = test.store.attach(&second, b"two".to_vec(), digest(b"two"), SOON).await.unwrap();
     assert_ne!(one, two);
-    assert_eq!(place.objects().await.len(), 2);
-    place.remove().await;
+    assert_eq!(test.objects().await.len(), 2);
+    test.remove().await;
 }
 
 /// Makes ids of the same record that were never issued: one of another execution, claimed at the
@@ -74,30 +74,30 @@ fn altered(id: &AttachmentId) -> [AttachmentId; 2] {
 
 #[tokio::test]
 async fn what_is_gone_is_an_error_as_long_as_the_record_lives() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({}));
-    let execution = place.execution(&asked).await;
-    let id = place.store.attach(&execution, b"bytes".to_vec(), digest(b"bytes"), SOON).await.unwrap();
-    place.store.prepare(&execution, &prepared(format!("/messages/bodies/{id}"))).await.unwrap();
+    let execution = test.execution(&asked).await;
+    let id = test.store.attach(&execution, b"bytes".to_vec(), digest(b"bytes"), SOON).await.unwrap();
+    test.store.prepare(&execution, &prepared(format!("/messages/bodies/{id}"))).await.unwrap();
     for altered in altered(&id) {
-        assert_eq!(url(&place, "tenant", &altered).await, None, "{altered}");
+        assert_eq!(url(&test, "tenant", &altered).await, None, "{altered}");
     }
-    let key = place.objects().await.remove(0);
-    place.s3.delete_object().bucket(&place.name).key(key).send().await.unwrap();
+    let key = test.objects().await.remove(0);
+    test.s3.delete_object().bucket(&test.name).key(key).send().await.unwrap();
     for altered in altered(&id) {
-        assert_eq!(url(&place, "tenant", &altered).await, None, "{altered}");
+        assert_eq!(url(&test, "tenant", &altered).await, None, "{altered}");
     }
-    let error = place.store.attachment_url(CONSUME, "tenant", &id, SOON).await.unwrap_err();
+    let error = test.store.attachment_url(CONSUME, "tenant", &id, SOON).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
-    place.remove().await;
+    test.remove().await;
 }
 
 #[tokio::test]
 async fn without_a_bucket_nothing_can_be_attached() {
-    let place = Place::make().await;
-    let store = Store::new(place.dynamodb.clone(), place.name.clone());
-    let execution = place.execution(&Asked::new(&json!({}))).await;
+    let test = TestStore::make().await;
+    let store = Store::new(test.dynamodb.clone(), test.name.clone());
+    let execution = test.execution(&Asked::new(&json!({}))).await;
     let error = store.attach(&execution, vec![7], digest(&[7]), SOON).await.unwrap_err();
     assert!(matches!(error, StoreError::TooLarge { bytes: 1 }), "{error}");
-    place.remove().await;
+    test.remove().await;
 }

@@ -8,21 +8,21 @@ use idempotency::{
 };
 use serde_json::json;
 
-use crate::support::{Asked, Place, prepared, response};
+use crate::support::{Asked, TestStore, prepared, response};
 
 #[tokio::test]
 async fn what_is_done_is_replayed_and_another_body_is_refused_in_every_state() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({"a": 1}));
     let other = asked.with_body(&json!({"a": 2}));
-    let execution = place.execution(&asked).await;
-    assert_eq!(place.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
-    assert!(matches!(place.store.claim(&asked.request()).await.unwrap(), Claimed::InProgress { .. }));
-    place.store.prepare(&execution, &prepared("done")).await.unwrap();
-    assert_eq!(place.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
-    place.store.end(&execution, &Outcome::AsPrepared).await.unwrap();
-    assert_eq!(place.replayed(&asked).await, prepared("done").into_response());
-    assert_eq!(place.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
+    let execution = test.execution(&asked).await;
+    assert_eq!(test.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
+    assert!(matches!(test.store.claim(&asked.request()).await.unwrap(), Claimed::InProgress { .. }));
+    test.store.prepare(&execution, &prepared("done")).await.unwrap();
+    assert_eq!(test.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
+    test.store.end(&execution, &Outcome::AsPrepared).await.unwrap();
+    assert_eq!(test.replayed(&asked).await, prepared("done").into_response());
+    assert_eq!(test.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
     let expected = [
         AuditEvent::Claimed,
         AuditEvent::Conflict,
@@ -31,200 +31,195 @@ async fn what_is_done_is_replayed_and_another_body_is_refused_in_every_state() {
         AuditEvent::Replayed,
         AuditEvent::Conflict,
     ];
-    assert_eq!(place.heard(), expected);
-    place.remove().await;
+    assert_eq!(test.heard(), expected);
+    test.remove().await;
 }
 
 #[tokio::test]
 async fn a_caller_with_other_rights_is_refused_in_every_state() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({"a": 1}));
     let [mine, others] = ["mine", "others"].map(|rights| Fingerprint::of(&json!(rights)).unwrap());
     let with = |rights| ClaimRequest { rights, ..asked.request() };
-    let Claimed::Execute(execution) = place.store.claim(&with(Some(&mine))).await.unwrap() else { panic!() };
+    let Claimed::Execute(execution) = test.store.claim(&with(Some(&mine))).await.unwrap() else { panic!() };
     let other_body = asked.with_body(&json!({"a": 2}));
     let other_body = ClaimRequest { rights: Some(&others), ..other_body.request() };
     let refuses_others = async || {
         for rights in [Some(&others), None] {
-            assert_eq!(place.store.claim(&with(rights)).await.unwrap(), Claimed::OtherRights);
+            assert_eq!(test.store.claim(&with(rights)).await.unwrap(), Claimed::OtherRights);
         }
-        assert_eq!(
-            place.store.claim(&other_body).await.unwrap(),
-            Claimed::Conflict,
-            "it outranks the rights"
-        );
+        assert_eq!(test.store.claim(&other_body).await.unwrap(), Claimed::Conflict, "it outranks the rights");
     };
     refuses_others().await;
-    place.store.prepare(&execution, &prepared("done")).await.unwrap();
+    test.store.prepare(&execution, &prepared("done")).await.unwrap();
     refuses_others().await;
-    place.store.end(&execution, &Outcome::AsPrepared).await.unwrap();
+    test.store.end(&execution, &Outcome::AsPrepared).await.unwrap();
     refuses_others().await;
-    assert!(matches!(place.store.claim(&with(Some(&mine))).await.unwrap(), Claimed::Replay { .. }));
-    place.remove().await;
+    assert!(matches!(test.store.claim(&with(Some(&mine))).await.unwrap(), Claimed::Replay { .. }));
+    test.remove().await;
 }
 
 #[tokio::test]
 async fn a_takeover_keeps_whose_record_it_is() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({}));
     let [mine, others] = ["mine", "others"].map(|rights| Fingerprint::of(&json!(rights)).unwrap());
     let with = |rights| ClaimRequest { rights, ..asked.request() };
-    let claimed = async |rights| place.store.claim(&with(rights)).await.unwrap();
+    let claimed = async |rights| test.store.claim(&with(rights)).await.unwrap();
     let Claimed::Execute(first) = claimed(Some(&mine)).await else { panic!() };
     let failed = Outcome::Failed { error: String::new(), progress: Progress::default(), in_doubt: 0 };
-    place.store.end(&first, &failed).await.unwrap();
+    test.store.end(&first, &failed).await.unwrap();
     assert_eq!(claimed(Some(&others)).await, Claimed::OtherRights);
     assert!(matches!(claimed(Some(&mine)).await, Claimed::Execute(second) if second.earlier_attempts() == 1));
     assert_eq!(claimed(Some(&others)).await, Claimed::OtherRights);
-    place.remove().await;
+    test.remove().await;
 }
 
 #[tokio::test]
 async fn a_record_that_names_no_rights_answers_every_caller() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({}));
-    let execution = place.execution(&asked).await;
-    place.store.end(&execution, &Outcome::Completed(response("done"))).await.unwrap();
+    let execution = test.execution(&asked).await;
+    test.store.end(&execution, &Outcome::Completed(response("done"))).await.unwrap();
     let rights = Fingerprint::of(&json!("mine")).unwrap();
     for rights in [None, Some(&rights)] {
-        let claimed = place.store.claim(&ClaimRequest { rights, ..asked.request() }).await.unwrap();
+        let claimed = test.store.claim(&ClaimRequest { rights, ..asked.request() }).await.unwrap();
         assert!(matches!(claimed, Claimed::Replay { .. }), "{rights:?}");
     }
-    place.remove().await;
+    test.remove().await;
 }
 
 #[tokio::test]
 async fn an_execution_that_was_taken_over_writes_nothing_more() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({}));
-    let first = place.execution(&asked).await;
+    let first = test.execution(&asked).await;
     let progress = Progress { done: 3, in_doubt: 0, repeated: 0 };
-    assert_eq!(place.store.checkpoint(&first, progress).await.unwrap(), WriteOutcome::Applied);
-    place.end_lease(&asked).await;
-    let second = place.execution(&asked).await;
+    assert_eq!(test.store.checkpoint(&first, progress).await.unwrap(), WriteOutcome::Applied);
+    test.end_lease(&asked).await;
+    let second = test.execution(&asked).await;
     assert_eq!(second.progress, Progress { done: 3, in_doubt: u64::MAX, repeated: 0 });
     assert_eq!(second.created_at, first.created_at);
     let late = Progress { done: 9, in_doubt: 0, repeated: 0 };
     let failed = Outcome::Failed { error: "late".to_owned(), progress: late, in_doubt: 0 };
-    assert_eq!(place.store.checkpoint(&first, late).await.unwrap(), WriteOutcome::Fenced);
-    assert_eq!(place.store.prepare(&first, &prepared("late")).await.unwrap(), WriteOutcome::Fenced);
-    assert_eq!(place.store.end(&first, &failed).await.unwrap(), WriteOutcome::Fenced);
+    assert_eq!(test.store.checkpoint(&first, late).await.unwrap(), WriteOutcome::Fenced);
+    assert_eq!(test.store.prepare(&first, &prepared("late")).await.unwrap(), WriteOutcome::Fenced);
+    assert_eq!(test.store.end(&first, &failed).await.unwrap(), WriteOutcome::Fenced);
     let done = Outcome::Completed(response("late"));
-    assert_eq!(place.store.end(&first, &done).await.unwrap(), WriteOutcome::Fenced);
+    assert_eq!(test.store.end(&first, &done).await.unwrap(), WriteOutcome::Fenced);
     let done = Outcome::Completed(response("in time"));
-    assert_eq!(place.store.end(&second, &done).await.unwrap(), WriteOutcome::Applied);
-    assert_eq!(place.replayed(&asked).await, response("in time"));
-    let heard = place.heard();
+    assert_eq!(test.store.end(&second, &done).await.unwrap(), WriteOutcome::Applied);
+    assert_eq!(test.replayed(&asked).await, response("in time"));
+    let heard = test.heard();
     assert_eq!(heard.iter().filter(|event| **event == AuditEvent::Fenced).count(), 4, "{heard:?}");
-    place.remove().await;
+    test.remove().await;
 }
 
 /// A move counts what a queue refused before it has moved anything.
 #[tokio::test]
 async fn a_checkpoint_that_counts_more_is_noted_though_nothing_more_is_done() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({}));
-    let first = place.execution(&asked).await;
+    let first = test.execution(&asked).await;
     for repeated in [2, 5] {
         let counted = Progress { repeated, ..first.progress };
-        assert_eq!(place.store.checkpoint(&first, counted).await.unwrap(), WriteOutcome::Applied);
+        assert_eq!(test.store.checkpoint(&first, counted).await.unwrap(), WriteOutcome::Applied);
     }
-    place.end_lease(&asked).await;
-    let second = place.execution(&asked).await;
+    test.end_lease(&asked).await;
+    let second = test.execution(&asked).await;
     assert_eq!(second.progress, Progress { done: 0, in_doubt: u64::MAX, repeated: 5 });
-    place.remove().await;
+    test.remove().await;
 }
 
 #[tokio::test]
 async fn a_write_that_is_sent_twice_is_one_write() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({}));
-    let execution = place.execution(&asked).await;
+    let execution = test.execution(&asked).await;
     for _ in 0..2 {
-        assert_eq!(place.store.prepare(&execution, &prepared("done")).await.unwrap(), WriteOutcome::Applied);
+        assert_eq!(test.store.prepare(&execution, &prepared("done")).await.unwrap(), WriteOutcome::Applied);
     }
     for _ in 0..2 {
-        assert_eq!(place.store.end(&execution, &Outcome::AsPrepared).await.unwrap(), WriteOutcome::Applied);
+        assert_eq!(test.store.end(&execution, &Outcome::AsPrepared).await.unwrap(), WriteOutcome::Applied);
     }
-    place.remove().await;
+    test.remove().await;
 }
 
 #[tokio::test]
 async fn a_failure_keeps_the_checkpoint_and_what_is_in_doubt() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({}));
-    let first = place.execution(&asked).await;
+    let first = test.execution(&asked).await;
     let progress = Progress { done: 4, in_doubt: 2, repeated: 1 };
-    place
-        .store
+    test.store
         .end(&first, &Outcome::Failed { error: "cut".to_owned(), progress, in_doubt: 2 })
         .await
         .unwrap();
-    assert_eq!(place.execution(&asked).await.progress, progress);
-    place.remove().await;
+    assert_eq!(test.execution(&asked).await.progress, progress);
+    test.remove().await;
 }
 
 #[tokio::test]
 async fn a_prepared_response_is_answered_after_its_lease_and_not_executed() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({}));
-    let first = place.execution(&asked).await;
-    place.store.prepare(&first, &prepared("stored")).await.unwrap();
-    place.end_lease(&asked).await;
-    let Claimed::InDoubt { execution, response: stored } = place.store.claim(&asked.request()).await.unwrap()
+    let first = test.execution(&asked).await;
+    test.store.prepare(&first, &prepared("stored")).await.unwrap();
+    test.end_lease(&asked).await;
+    let Claimed::InDoubt { execution, response: stored } = test.store.claim(&asked.request()).await.unwrap()
     else {
         panic!("not in doubt");
     };
     assert_eq!(stored.body, r#"{"deliveryInDoubt":true,"text":"stored"}"#);
-    place.store.end(&execution, &Outcome::Completed(response("in doubt"))).await.unwrap();
-    assert_eq!(place.store.end(&first, &Outcome::AsPrepared).await.unwrap(), WriteOutcome::Fenced);
-    assert_eq!(place.replayed(&asked).await, response("in doubt"));
-    place.remove().await;
+    test.store.end(&execution, &Outcome::Completed(response("in doubt"))).await.unwrap();
+    assert_eq!(test.store.end(&first, &Outcome::AsPrepared).await.unwrap(), WriteOutcome::Fenced);
+    assert_eq!(test.replayed(&asked).await, response("in doubt"));
+    test.remove().await;
 }
 
 /// A record as an alteration by hand would leave it: the answer could be given only without its
 /// label.
 #[tokio::test]
 async fn a_prepared_response_without_a_label_is_an_error_and_stays_as_it_is() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked::new(&json!({}));
-    let execution = place.execution(&asked).await;
+    let execution = test.execution(&asked).await;
     let done = Outcome::Completed(response(r#"{"text":"stored","deliveryInDoubt":false}"#));
-    place.store.end(&execution, &done).await.unwrap();
+    test.store.end(&execution, &done).await.unwrap();
     for _ in 0..2 {
-        place.set(&asked, "status", AttributeValue::S("PREPARED".to_owned())).await;
-        place.end_lease(&asked).await;
-        let error = place.store.claim(&asked.request()).await.unwrap_err();
+        test.set(&asked, "status", AttributeValue::S("PREPARED".to_owned())).await;
+        test.end_lease(&asked).await;
+        let error = test.store.claim(&asked.request()).await.unwrap_err();
         assert!(matches!(error, StoreError::Unlabelled(_)), "{error}");
     }
-    let status = place.attribute(&asked, "status").await;
+    let status = test.attribute(&asked, "status").await;
     assert_eq!(status, Some(AttributeValue::S("PREPARED".to_owned())));
-    let heard = place.heard();
+    let heard = test.heard();
     assert_eq!(heard.iter().filter(|event| **event == AuditEvent::Unreadable).count(), 2, "{heard:?}");
-    place.remove().await;
+    test.remove().await;
 }
 
 #[tokio::test]
 async fn a_record_that_is_kept_for_a_second_does_not_expire_before_its_lease() {
-    let place = Place::make().await;
+    let test = TestStore::make().await;
     let asked = Asked { retention: Duration::from_secs(1), ..Asked::new(&json!({})) };
-    let first = place.execution(&asked).await;
-    does_not_expire_in_its_lease(&place, &asked).await;
+    let first = test.execution(&asked).await;
+    does_not_expire_in_its_lease(&test, &asked).await;
     let failed = Outcome::Failed { error: String::new(), progress: Progress::default(), in_doubt: 0 };
-    place.store.end(&first, &failed).await.unwrap();
-    place.execution(&asked).await;
-    does_not_expire_in_its_lease(&place, &asked).await;
-    place.remove().await;
+    test.store.end(&first, &failed).await.unwrap();
+    test.execution(&asked).await;
+    does_not_expire_in_its_lease(&test, &asked).await;
+    test.remove().await;
 }
 
-async fn does_not_expire_in_its_lease(place: &Place, asked: &Asked) {
-    let number = async |name| match place.attribute(asked, name).await {
+async fn does_not_expire_in_its_lease(test: &TestStore, asked: &Asked) {
+    let number = async |name| match test.attribute(asked, name).await {
         Some(AttributeValue::N(number)) => number.parse::<i64>().unwrap(),
         other => panic!("{name}: {other:?}"),
     };
     let lease = number("leaseExpiresAt").await;
     assert!(number("ttl").await * 1000 >= lease);
-    let Some(AttributeValue::S(expires_at)) = place.attribute(asked, "expiresAt").await else {
+    let Some(AttributeValue::S(expires_at)) = test.attribute(asked, "expiresAt").await else {
         panic!("no expiresAt")
     };
     assert!(expires_at.parse::<jiff::Timestamp>().unwrap().as_millisecond() >= lease);

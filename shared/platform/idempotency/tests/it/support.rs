@@ -24,7 +24,7 @@ impl Audit for Heard {
 }
 
 /// A table and a bucket, and the store on them.
-pub(crate) struct Place {
+pub(crate) struct TestStore {
     pub(crate) dynamodb: aws_sdk_dynamodb::Client,
     pub s3: aws_sdk_s3::Client,
     pub(crate) name: String,
@@ -67,7 +67,7 @@ impl Asked {
     }
 }
 
-impl Place {
+impl TestStore {
     pub(crate) async fn make() -> Self {
         let sdk = runtime::Sdk::from_environment().await;
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());

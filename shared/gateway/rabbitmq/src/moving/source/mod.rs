@@ -184,7 +184,7 @@ impl Source {
                     break;
                 }
                 self.warnings.push(format!(
-                    "the queue {} takes back {MOST_RETURNED} messages at once, so no further ones were looked at",
+                    "the queue `{}` takes back {MOST_RETURNED} messages at once, so no further ones were looked at",
                     self.queue
                 ));
                 self.end(true);

@@ -75,7 +75,7 @@ impl Source {
                 false => "",
             };
             self.warnings.push(format!(
-                "the queue {} counts what returns to it and may drop it past a limit{end}: messages that return now: {returning}",
+                "the queue `{}` counts what returns to it and may drop it past a limit{end}: messages that return now: {returning}",
                 self.queue
             ));
         }

@@ -64,7 +64,7 @@ async fn a_message_loses_the_routing_key_by_which_it_was_dead_lettered() {
     let preview = previewed(&dead, &origin).await;
     let (moved, report) = relocate(&rabbit(), &dead, &origin).await;
     for report in [preview, report] {
-        assert!(warns(&report, "and not the one before (such as \"orders.new\")"), "{:?}", report.warnings);
+        assert!(warns(&report, "and not the one before (such as `orders.new`)"), "{:?}", report.warnings);
     }
     reject_all(&orders).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
@@ -125,7 +125,7 @@ async fn a_queue_that_drops_its_oldest_messages_is_told_of_once() {
         let preview = previewed(&from, &command(to(&into), 10)).await;
         let (moved, report) = relocate(&rabbit(), &from, &command(to(&into), 10)).await;
         let warning = format!(
-            "the queue {} has x-max-length: 2, x-max-length-bytes: 1000: beyond that it confirms and drops its oldest messages",
+            "the queue `{}` has x-max-length: 2, x-max-length-bytes: 1000: beyond that it confirms and drops its oldest messages",
             into.queue.as_str()
         );
         assert!(preview.warnings.contains(&warning), "{:?}", preview.warnings);

@@ -4,20 +4,20 @@ use lapin::types::ShortString;
 use mq::{BrokerError, Exchange, Outgoing, QueueName};
 
 use crate::errors::{During, Failure};
-use crate::misfit::UnsupportedProperty;
 use crate::session::{Session, short};
+use crate::unsupported_property::UnsupportedProperty;
 
 /// Reply codes of AMQP 0-9-1 (section 1.2).
 const ACCESS_REFUSED: i64 = 403;
 const NOT_FOUND: i64 = 404;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place<'a> {
+pub(crate) enum PublishDestination<'a> {
     Queue(&'a QueueName),
     Exchange(&'a Exchange),
 }
 
-impl Place<'_> {
+impl PublishDestination<'_> {
     /// Name of the exchange; empty for a queue.
     pub(crate) fn exchange(self) -> ShortString {
         match self {
@@ -54,7 +54,7 @@ impl Place<'_> {
             Some(NOT_FOUND) => BrokerError::exchange_not_found(exchange.clone()).standing_for(&error),
             Some(ACCESS_REFUSED) => {
                 let refused = BrokerError::rejected(format!(
-                    "RabbitMQ refused the user access to the exchange {exchange}"
+                    "RabbitMQ refused the user access to the exchange `{exchange}`"
                 ));
                 refused.standing_for(&error)
             }

@@ -105,11 +105,11 @@ mod tests {
         ];
         for (properties, member) in cases {
             let of_all = properties.clone();
-            let misfit = refused(|command, _| *command.props.properties = of_all, 0);
-            assert_eq!(misfit.pointer, Some(format!("/mqProps/{member}")));
+            let unsupported = refused(|command, _| *command.props.properties = of_all, 0);
+            assert_eq!(unsupported.pointer, Some(format!("/mqProps/{member}")));
             let own = OwnProps { properties, ..OwnProps::default() };
-            let misfit = refused(|_, second| second.own = own.boxed(), 1);
-            assert_eq!(misfit.pointer, Some(format!("/messages/1/{member}")));
+            let unsupported = refused(|_, second| second.own = own.boxed(), 1);
+            assert_eq!(unsupported.pointer, Some(format!("/messages/1/{member}")));
         }
     }
 

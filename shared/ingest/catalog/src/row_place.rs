@@ -6,9 +6,9 @@ type Failure = Box<dyn std::error::Error + Sync + Send>;
 /// Location of a row in its table, as PostgreSQL's `tid` writes it: the number of its block, and
 /// its number there. It is valid as long as no other transaction can write the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place(pub(crate) [u8; 6]);
+pub(crate) struct RowPlace(pub(crate) [u8; 6]);
 
-impl<'a> FromSql<'a> for Place {
+impl<'a> FromSql<'a> for RowPlace {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failure> {
         Ok(Self(raw.try_into()?))
     }
@@ -16,7 +16,7 @@ impl<'a> FromSql<'a> for Place {
     accepts!(TID);
 }
 
-impl ToSql for Place {
+impl ToSql for RowPlace {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
         out.put_slice(&self.0);
         Ok(IsNull::No)
