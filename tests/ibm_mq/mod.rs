@@ -235,5 +235,5 @@ async fn a_message_past_the_threshold_goes_to_the_backout_queue_unless_the_profi
     }
     let got = take(&gateway, &manager, "DEV.POISON", json!({})).await;
     assert_eq!((&got["count"], manager.depth("DEV.POISON"), manager.depth("DEV.BACKOUT")), (&json!(0), 0, 1));
-    assert!(got["warnings"].to_string().contains("moved to DEV.BACKOUT"), "{got}");
+    assert!(got["warnings"].to_string().contains("moved to `DEV.BACKOUT`"), "{got}");
 }

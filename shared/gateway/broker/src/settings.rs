@@ -44,3 +44,36 @@ impl ConnectionSettings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_changes_the_limits_that_it_names() {
+        let limits = serde_json::from_str(
+            r#"{"timeoutSeconds": 5, "heartbeatSeconds": 20, "poolTimeoutSeconds": 3, "retrySeconds": 0}"#,
+        );
+        let settings = ConnectionSettings::default().within(&limits.unwrap());
+        let all = [settings.timeout, settings.heartbeat, settings.pool_timeout, settings.retry_for];
+        assert_eq!(all.map(|limit| limit.as_secs()), [5, 20, 3, 0]);
+        let none = ConnectionSettings::default().within(&ConnectionLimits::default());
+        let all = [none.timeout, none.heartbeat, none.pool_timeout, none.retry_for];
+        assert_eq!(all.map(|limit| limit.as_secs()), [30, 60, 10, 8]);
+    }
+
+    #[test]
+    fn a_limit_out_of_its_range_is_refused() {
+        for limits in [
+            r#"{"timeoutSeconds": 0}"#,
+            r#"{"timeoutSeconds": 301}"#,
+            r#"{"heartbeatSeconds": 0}"#,
+            r#"{"heartbeatSeconds": 3601}"#,
+            r#"{"poolTimeoutSeconds": 0}"#,
+            r#"{"retrySeconds": -1}"#,
+            r#"{"retries": 3}"#,
+        ] {
+            assert!(serde_json::from_str::<ConnectionLimits>(limits).is_err(), "{limits}");
+        }
+    }
+}

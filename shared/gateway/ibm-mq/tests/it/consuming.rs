@@ -168,7 +168,7 @@ async fn a_message_past_the_threshold_goes_to_the_backout_queue_with_the_commit(
 
     let unit = client.fetch("DEV.POISON", &consume(5, COMMIT)).await.unwrap();
     assert_eq!(bodies(unit.consumed()), ["fine"]);
-    assert!(unit.consumed().warnings.iter().any(|warning| warning.contains("moved to DEV.BACKOUT")));
+    assert!(unit.consumed().warnings.iter().any(|warning| warning.contains("moved to `DEV.BACKOUT`")));
     // Nothing is moved before the commit.
     unit.rollback(deadline()).await.unwrap();
     assert_eq!((manager.depth("DEV.POISON"), manager.depth("DEV.BACKOUT")), (2, 0));

@@ -1,9 +1,12 @@
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use broker::{Broker as _, ConnectionCap, ConnectionSettings, Deadline};
 use ibm_mq::Settings;
 use mq::{Ack, AckMode, BrokerError, IdleRule};
 use serde_json::json;
+use test_support::log::Sink;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::support::{QueueManager, bodies, consume, deadline, limits, queue, texts};
 
@@ -247,4 +250,59 @@ async fn connections_that_hang_while_they_end_are_no_reason_to_wait_for_ever() {
     client.has_open(0).await;
     assert!(!client.cap.is_exhausted());
     depth().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_events_of_connections_are_those_of_the_connection_model() {
+    let sink = Sink::default();
+    let writer = sink.clone();
+    let filter = tracing_subscriber::EnvFilter::new("info,broker=debug");
+    let envelope = runtime::Envelope::to(move || writer.clone());
+    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(filter).with(envelope));
+    let mut manager = QueueManager::start();
+    let mut client = manager.client_with(
+        limits(ConnectionSettings {
+            pool_timeout: Duration::from_millis(50),
+            retry_for: Duration::from_secs(3),
+            ..ConnectionSettings::default()
+        }),
+        1,
+    );
+    let held = {
+        client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
+        client.fetch("DEV.QUEUE.1", &consume(1, COMMIT)).await.unwrap()
+    };
+    client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap_err();
+    held.commit(deadline()).await.unwrap();
+    manager.kill();
+    let soon = Deadline::after(Duration::from_secs(4));
+    client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), soon).await.unwrap_err();
+    manager.run();
+    client.access.idle = IdleRule::Close;
+    client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap();
+
+    let lines = sink.lines();
+    let seen: BTreeSet<_> = lines.iter().filter_map(|line| line["event_type"].as_str()).collect();
+    let expected = [
+        "connection.disconnected",
+        "connection.established",
+        "connection.failed",
+        "connection.lost",
+        "connection.reconnecting",
+        "pool.connection_acquired",
+        "pool.connection_released",
+        "pool.timeout",
+    ];
+    assert_eq!(seen, BTreeSet::from(expected));
+    for line in &lines {
+        let context = &line["context"];
+        assert_eq!((&context["broker"], &context["host"]), (&json!("IBM MQ"), &json!("localhost")), "{line}");
+        assert_eq!(
+            (&context["queue_manager"], &context["user"]),
+            (&json!(manager.name()), &json!("app")),
+            "{line}"
+        );
+        assert!(context["vhost"].is_null(), "{line}");
+    }
+    assert!(!sink.text().contains("passw0rd"), "{}", sink.text());
 }

@@ -20,7 +20,7 @@ fn record() -> (Sink, DefaultGuard) {
     let sink = Sink::default();
     let writer = sink.clone();
     let envelope = runtime::Envelope::to(move || writer.clone());
-    let filter = tracing_subscriber::EnvFilter::new("info,rabbitmq=debug,lapin=off");
+    let filter = tracing_subscriber::EnvFilter::new("info,broker=debug,rabbitmq=debug,lapin=off");
     let subscriber = tracing_subscriber::registry().with(filter).with(envelope);
     (sink, tracing::subscriber::set_default(subscriber))
 }

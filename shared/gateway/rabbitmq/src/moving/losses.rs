@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(warned(&[exchange, (DEAD_LETTER_KEY, long("k"))]), None);
         // An exchange set by a policy shows only in a message that it routed back.
         assert_eq!(warned(&[]).as_deref(), Some("1"));
-        assert!(of_keys(&orders(), arrivals, None).is_some_and(|text| text.contains("\"orders.new\"")));
+        assert!(of_keys(&orders(), arrivals, None).is_some_and(|text| text.contains("`orders.new`")));
     }
 
     #[test]

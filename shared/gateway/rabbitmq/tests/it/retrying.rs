@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use mq::{Access, BrokerError, Credentials};
+use mq::{Access, BrokerError, Credentials, RetrySeconds};
 
 use broker::{Broker as _, ConnectionSettings, Deadline};
 use rabbitmq::{RabbitMq, Settings};
@@ -70,7 +70,17 @@ async fn a_broker_that_is_down_is_given_up_in_half_of_the_time() {
     );
     assert_eq!(broker.accepted(), 3);
     assert!(started.elapsed() <= Duration::from_secs(4), "{:?}", started.elapsed());
-    assert_eq!(recorder.lines().len(), 3, "a line for each round");
+    assert_eq!(recorder.lines().len(), 5, "a line for each round, and for each wait before the next");
+}
+
+#[tokio::test]
+async fn a_profile_decides_how_long_a_broker_is_tried_again() {
+    let broker = Proxy::after_resets(usize::MAX).await;
+    let bench = Bench::absent("once").await;
+    let mut access = broker.access();
+    access.limits.retry_seconds = Some(RetrySeconds::try_from(0).unwrap());
+    rabbit(LONG).depth(&access, &bench.queue, soon()).await.unwrap_err();
+    assert_eq!(broker.accepted(), 1);
 }
 
 #[tokio::test]
