@@ -40,6 +40,7 @@ impl Brokers {
 
     /// Ends idle connections that are too old for another use, of all targets.
     pub(crate) fn end_stale(&self) {
+        self.rabbitmq.end_stale();
         self.ibm_mq.end_stale();
     }
 

@@ -105,11 +105,11 @@ impl Permit {
 
 /// Result of an admission: a connection that was idle, or the right to open another.
 #[derive(Debug)]
-pub enum Admitted<T, R = Permit> {
+pub enum Admitted<T> {
     /// A connection that was idle.
     Idle(T),
     /// Right to open a connection.
-    New(R),
+    New(Permit),
 }
 
 impl ConnectionCap {

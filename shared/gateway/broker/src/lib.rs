@@ -10,6 +10,7 @@ mod latencies;
 mod operations;
 mod pacer;
 mod pool;
+mod pooled;
 mod retry;
 mod settings;
 mod state;
@@ -25,10 +26,8 @@ pub use operations::{
     Broker, EarlierAttempts, PutMessages, ReadyToPut, Relocation, SettledMessages, UnitOfWork,
 };
 pub use pacer::Pacer;
-pub use pool::{
-    Connection, ConnectionPool, Key, OpenError, Opened, Opener, PoolError, PoolKey, PoolStats,
-    PooledConnection, Vacancy,
-};
+pub use pool::{Connection, ConnectionPool, Key, OpenError, Opened, Opener, PoolError, PoolKey, PoolStats};
+pub use pooled::{PooledConnection, Reservation};
 pub use retry::{InvalidRetryPolicy, Jitter, RetryPolicy, RetryStats};
 pub use settings::ConnectionSettings;
 pub use state::{ConnectionState, IllegalTransition};

@@ -5,17 +5,18 @@
 //! idle connections, because a function is frozen between its requests: a connection is judged when
 //! it is needed.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use clock::Deadline;
-use jiff::Timestamp;
 use mq::{Access, BrokerError, ConnectionLimits, Endpoint, IdleRule, PoolReport};
 
 use crate::cap::{Admitted, ConnectionCap, IdleConnections, Permit};
 use crate::events::{self, Peer};
 use crate::health::HealthStatus;
+use crate::pooled::{PooledConnection, Reservation};
 use crate::retry::{Jitter, RetryPolicy};
 use crate::settings::ConnectionSettings;
 
@@ -73,7 +74,7 @@ pub struct OpenError {
 }
 
 /// Reason why a pool gave no connection.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum PoolError {
     /// Every connection that the pool may have was in use.
     #[error("no connection to the broker became free in time")]
@@ -158,21 +159,21 @@ impl<K: Clone + PartialEq + Send + Sync + 'static> PoolKey for K {}
 /// one.
 pub struct ConnectionPool<C: Connection, K: PoolKey = Arc<Key>>(Arc<Shelf<C, K>>);
 
-struct Shelf<C: Connection, K: PoolKey> {
+pub(crate) struct Shelf<C: Connection, K: PoolKey> {
     cap: Arc<ConnectionCap>,
     connections: Mutex<Connections<C, K>>,
 }
 
-struct Connections<C: Connection, K: PoolKey> {
+pub(crate) struct Connections<C: Connection, K: PoolKey> {
     /// Idle connections, the least recently used first.
     idle: Vec<PooledConnection<C, K>>,
     /// Keys of the connections that are in use or about to be opened, one entry for each.
-    in_use: Vec<K>,
+    pub(crate) in_use: Vec<K>,
     is_closed: bool,
 }
 
 impl<C: Connection, K: PoolKey> Shelf<C, K> {
-    fn lock(&self) -> MutexGuard<'_, Connections<C, K>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Connections<C, K>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -181,15 +182,44 @@ impl<C: Connection, K: PoolKey> Shelf<C, K> {
         self.lock().idle.extract_if(.., wanted).collect()
     }
 
+    /// Takes the idle connection with this key that was used last. Ends those that must not be used
+    /// again.
+    fn take_last(&self, key: &K) -> Option<PooledConnection<C, K>> {
+        self.end_stale();
+        let mut connections = self.lock();
+        let last = connections.idle.iter().rposition(|idle| idle.key == *key)?;
+        Some(connections.idle.remove(last))
+    }
+
+    /// Keeps an idle connection, unless the pool was closed.
+    pub(crate) fn keep(&self, idle: PooledConnection<C, K>) -> Result<(), PooledConnection<C, K>> {
+        {
+            let mut connections = self.lock();
+            if connections.is_closed {
+                return Err(idle);
+            }
+            connections.idle.push(idle);
+        }
+        self.cap.became_idle();
+        Ok(())
+    }
+
     /// Ends the idle connections that must not be used again.
     fn end_stale(&self) {
-        for past in self.take(|idle| idle.connection.unusable().is_some()) {
-            let why = past.connection.unusable().unwrap_or_default();
+        let mut reasons = Vec::new();
+        let past = self.take(|idle| match idle.connection.unusable() {
+            Some(why) => {
+                reasons.push(why);
+                true
+            }
+            None => false,
+        });
+        for (past, why) in past.into_iter().zip(reasons) {
             past.abandon(why);
         }
     }
 
-    fn stats(&self, key: &K) -> PoolStats {
+    pub(crate) fn stats(&self, key: &K) -> PoolStats {
         let connections = self.lock();
         let available = connections.idle.iter().filter(|idle| idle.key == *key).count();
         let in_use = connections.in_use.iter().filter(|used| *used == key).count();
@@ -211,163 +241,6 @@ impl<C: Connection, K: PoolKey> IdleConnections for Shelf<C, K> {
         // The caller that asked for room waits for the permit, and so for the orderly close.
         tokio::spawn(oldest.close());
         true
-    }
-}
-
-/// Entry of a connection that is in use or about to be opened.
-struct Place<C: Connection, K: PoolKey> {
-    shelf: Arc<Shelf<C, K>>,
-    key: K,
-}
-
-impl<C: Connection, K: PoolKey> fmt::Debug for Place<C, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Place").finish_non_exhaustive()
-    }
-}
-
-impl<C: Connection, K: PoolKey> Drop for Place<C, K> {
-    fn drop(&mut self) {
-        let mut connections = self.shelf.lock();
-        if let Some(index) = connections.in_use.iter().position(|key| *key == self.key) {
-            connections.in_use.swap_remove(index);
-        }
-    }
-}
-
-/// Right to open a connection of a pool.
-#[derive(Debug)]
-pub struct Vacancy<C: Connection, K: PoolKey = Arc<Key>> {
-    permit: Permit,
-    place: Place<C, K>,
-}
-
-impl<C: Connection, K: PoolKey> Vacancy<C, K> {
-    /// Opens the connection, which holds the permit from then on.
-    ///
-    /// # Errors
-    /// Those of `open`.
-    pub async fn fill<B, E, F>(self, open: impl FnOnce(Permit) -> F) -> Result<(PooledConnection<C, K>, B), E>
-    where
-        F: Future<Output = Result<Opened<C, B>, E>>,
-    {
-        let (connection, begun, health) = open(self.permit).await?;
-        let (key, now) = (self.place.key.clone(), Timestamp::now());
-        let pooled = PooledConnection {
-            place: Some(self.place),
-            key,
-            connection,
-            created_at: now,
-            last_used: now,
-            idle_since: Instant::now(),
-            health,
-        };
-        Ok((pooled, begun))
-    }
-}
-
-/// A connection of a pool: `PooledConnection` of the connection model. Dropping it ends it, with
-/// everything that was open on it; [`release`](Self::release) keeps it.
-pub struct PooledConnection<C: Connection, K: PoolKey = Arc<Key>> {
-    /// `None` while the connection is idle.
-    place: Option<Place<C, K>>,
-    key: K,
-    connection: C,
-    created_at: Timestamp,
-    last_used: Timestamp,
-    idle_since: Instant,
-    health: HealthStatus,
-}
-
-impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
-    /// Returns the connection.
-    pub fn connection(&self) -> &C {
-        &self.connection
-    }
-
-    /// Returns the connection's key.
-    pub fn key(&self) -> &K {
-        &self.key
-    }
-
-    /// True if the connection was acquired and not released.
-    pub fn in_use(&self) -> bool {
-        self.place.is_some()
-    }
-
-    /// Returns the time at which the connection was opened.
-    pub fn created_at(&self) -> Timestamp {
-        self.created_at
-    }
-
-    /// Returns the time at which the connection was last acquired or released.
-    pub fn last_used(&self) -> Timestamp {
-        self.last_used
-    }
-
-    /// Returns the result of the connection's last check.
-    pub fn health_status(&self) -> &HealthStatus {
-        &self.health
-    }
-
-    /// Notes the result of a check.
-    pub fn mark_checked(&mut self, health: HealthStatus) {
-        self.health = health;
-    }
-
-    fn mark_in_use(&mut self, place: Place<C, K>) {
-        self.mark_used();
-        self.place = Some(place);
-    }
-
-    fn mark_available(&mut self) -> Option<Place<C, K>> {
-        self.mark_used();
-        self.place.take()
-    }
-
-    fn mark_used(&mut self) {
-        self.connection.mark_used();
-        (self.last_used, self.idle_since) = (Timestamp::now(), Instant::now());
-    }
-
-    /// Keeps the connection for the next use. Nothing may be open on it.
-    pub fn release(mut self) {
-        let Some(place) = self.mark_available() else { return };
-        if let Some(why) = self.connection.unusable() {
-            return self.abandon(why);
-        }
-        let (shelf, key, peer) = (Arc::clone(&place.shelf), self.key.clone(), self.connection.peer().clone());
-        drop(place);
-        {
-            let mut connections = shelf.lock();
-            if !connections.is_closed {
-                connections.idle.push(self);
-            }
-        }
-        shelf.cap.became_idle();
-        events::released(&peer, shelf.stats(&key));
-    }
-
-    /// Ends a connection whose state is not known, and logs the reason.
-    pub fn abandon(self, why: &str) {
-        events::lost(self.connection.peer(), why);
-    }
-
-    /// Ends the connection in an orderly way.
-    pub async fn close(self) {
-        self.connection.close().await;
-    }
-}
-
-impl<C: Connection, K: PoolKey> fmt::Debug for PooledConnection<C, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PooledConnection")
-            .field("peer", self.connection.peer())
-            .field("in_use", &self.in_use())
-            .field("created_at", &self.created_at)
-            .field("last_used", &self.last_used)
-            .field("health_status", &self.health)
-            .finish_non_exhaustive()
     }
 }
 
@@ -397,98 +270,102 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
         settings: &ConnectionSettings,
         deadline: Deadline,
     ) -> Result<(PooledConnection<C, K>, O::Begun), PoolError> {
-        let started = Instant::now();
+        let (started, peer) = (Instant::now(), opener.peer());
+        let until = deadline.min(settings.pool_timeout);
+        let mut permit = match self.admit(&peer, || self.0.take_last(key), until).await? {
+            Admitted::New(permit) => permit,
+            Admitted::Idle(mut idle) => {
+                let reservation = Reservation::new(&self.0, key);
+                if let Some((begun, health)) = opener.reuse(&idle.connection, deadline).await {
+                    idle.mark_checked(health);
+                    idle.mark_in_use(reservation);
+                    return self.give(idle, begun, false, started).await;
+                }
+                drop(reservation);
+                idle.abandon("it did not answer after being idle");
+                self.permit(&peer, until).await?
+            }
+        };
+        let opening = Instant::now();
         let retry_until = deadline.min(settings.retry_for.min(deadline.remaining() / 2));
         let mut retry = RetryPolicy::default().with_jitter(Jitter::Half);
-        let (mut may_reuse, mut attempts, mut last) = (true, 0_u64, None);
+        let mut attempts = 1;
         loop {
-            let admitted = self.admit(key, &opener.peer(), may_reuse, settings, deadline).await;
-            may_reuse = false;
-            let failed = match admitted {
-                // Why no connection was opened says more than that there is no room by now.
-                Err(full) => return Err(last.map_or(full, PoolError::Connection)),
-                Ok(Admitted::Idle((mut idle, place))) => {
-                    let Some((begun, health)) = opener.reuse(&idle.connection, deadline).await else {
-                        idle.abandon("it did not answer after being idle");
-                        continue;
-                    };
-                    idle.mark_checked(health);
-                    idle.mark_in_use(place);
-                    events::acquired(idle.connection.peer(), started.elapsed(), false, self.get_stats(key));
-                    return Ok((idle, begun));
+            let reservation = Reservation::new(&self.0, key);
+            let failed = match opener.open(permit, deadline).await {
+                Ok((connection, begun, health)) => {
+                    return self.give(reservation.hold(connection, health), begun, true, started).await;
                 }
-                Ok(Admitted::New(vacancy)) => {
-                    match vacancy.fill(async |permit| opener.open(permit, deadline).await).await {
-                        Ok((new, begun)) => {
-                            events::acquired(
-                                new.connection.peer(),
-                                started.elapsed(),
-                                true,
-                                self.get_stats(key),
-                            );
-                            return Ok((new, begun));
-                        }
-                        Err(failed) => failed,
-                    }
-                }
+                Err(failed) => failed,
             };
-            attempts += 1;
-            let error = failed.error.after(attempts, started.elapsed());
+            drop(reservation);
+            let error = failed.error.after(attempts, opening.elapsed());
             let delay = failed.may_pass.then(|| retry.next_delay_before(retry_until)).flatten();
             let Some(delay) = delay else { return Err(PoolError::Connection(error)) };
+            attempts += 1;
             events::reconnecting(&opener.peer(), attempts, delay);
-            last = Some(error);
             tokio::time::sleep(delay).await;
+            permit = match self.permit(&peer, retry_until).await {
+                // The reason why no connection was opened says more than that all are in use by now.
+                Err(PoolError::PoolTimeout) => return Err(PoolError::Connection(error)),
+                admitted => admitted?,
+            };
         }
+    }
+
+    /// Returns a connection to its user, unless the pool was closed meanwhile.
+    async fn give<B>(
+        &self,
+        pooled: PooledConnection<C, K>,
+        begun: B,
+        is_new: bool,
+        started: Instant,
+    ) -> Result<(PooledConnection<C, K>, B), PoolError> {
+        if self.is_closed() {
+            pooled.close().await;
+            return Err(PoolError::Closed);
+        }
+        let stats = self.get_stats(&pooled.key);
+        events::acquired(pooled.connection.peer(), started.elapsed(), is_new, stats);
+        Ok((pooled, begun))
     }
 
     /// Waits for the right to open a separate connection, whatever is idle.
     ///
     /// # Errors
     /// If all connections are in use until the deadline or the pool's time limit.
-    pub async fn vacancy(
+    pub async fn reserve(
         &self,
         key: &K,
         peer: &Peer,
         settings: &ConnectionSettings,
         deadline: Deadline,
-    ) -> Result<Vacancy<C, K>, PoolError> {
-        match self.admit(key, peer, false, settings, deadline).await? {
-            Admitted::New(vacancy) => Ok(vacancy),
-            Admitted::Idle(_) => Err(PoolError::PoolTimeout),
+    ) -> Result<(Permit, Reservation<C, K>), PoolError> {
+        let permit = self.permit(peer, deadline.min(settings.pool_timeout)).await?;
+        Ok((permit, Reservation::new(&self.0, key)))
+    }
+
+    async fn permit(&self, peer: &Peer, until: Deadline) -> Result<Permit, PoolError> {
+        match self.admit(peer, || None::<Infallible>, until).await? {
+            Admitted::New(permit) => Ok(permit),
+            Admitted::Idle(never) => match never {},
         }
     }
 
-    async fn admit(
+    async fn admit<T>(
         &self,
-        key: &K,
         peer: &Peer,
-        may_reuse: bool,
-        settings: &ConnectionSettings,
-        deadline: Deadline,
-    ) -> Result<Admitted<(PooledConnection<C, K>, Place<C, K>), Vacancy<C, K>>, PoolError> {
-        let (started, shelf) = (Instant::now(), &self.0);
-        let idle = || {
-            shelf.end_stale();
-            let mut connections = shelf.lock();
-            let last = connections.idle.iter().rposition(|idle| may_reuse && idle.key == *key)?;
-            Some(connections.idle.remove(last))
-        };
-        let Some(admitted) = shelf.cap.admit(idle, deadline.min(settings.pool_timeout)).await else {
-            events::pool_timeout(peer, started.elapsed(), shelf.cap.max());
-            return Err(PoolError::PoolTimeout);
-        };
-        {
-            let mut connections = shelf.lock();
-            if connections.is_closed {
-                return Err(PoolError::Closed);
-            }
-            connections.in_use.push(key.clone());
+        idle: impl FnMut() -> Option<T>,
+        until: Deadline,
+    ) -> Result<Admitted<T>, PoolError> {
+        let started = Instant::now();
+        let admitted = self.0.cap.admit(idle, until).await;
+        if self.is_closed() {
+            return Err(PoolError::Closed);
         }
-        let place = Place { shelf: Arc::clone(shelf), key: key.clone() };
-        Ok(match admitted {
-            Admitted::Idle(idle) => Admitted::Idle((idle, place)),
-            Admitted::New(permit) => Admitted::New(Vacancy { permit, place }),
+        admitted.ok_or_else(|| {
+            events::pool_timeout(peer, started.elapsed(), self.0.cap.max());
+            PoolError::PoolTimeout
         })
     }
 

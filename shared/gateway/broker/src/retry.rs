@@ -26,7 +26,7 @@ pub enum Jitter {
     Half,
 }
 
-/// State of a [`RetryPolicy`], from [`RetryPolicy::stats`].
+/// State of a [`RetryPolicy`], from [`RetryPolicy::get_stats`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryStats {
     /// Number of delays since the last reset.
@@ -116,7 +116,7 @@ impl RetryPolicy {
 
     /// Attempts and delays since the last reset.
     #[must_use]
-    pub fn stats(&self) -> RetryStats {
+    pub fn get_stats(&self) -> RetryStats {
         RetryStats { attempts: self.attempts, current_delay: self.current_delay, max_delay: self.max_delay }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mq::ConnectionLimits;
+use mq::{ConnectSeconds, ConnectionLimits, HeartbeatSeconds, PoolSeconds, RetrySeconds};
 
 /// Time limits of connections, with the defaults of the connection model.
 #[derive(Clone, Copy, Debug)]
@@ -18,13 +18,17 @@ pub struct ConnectionSettings {
     pub retry_for: Duration,
 }
 
+fn seconds(value: u16) -> Duration {
+    Duration::from_secs(value.into())
+}
+
 impl Default for ConnectionSettings {
     fn default() -> Self {
         Self {
-            timeout: Duration::from_secs(30),
-            heartbeat: Duration::from_secs(60),
-            pool_timeout: Duration::from_secs(10),
-            retry_for: Duration::from_secs(8),
+            timeout: seconds(ConnectSeconds::default().get()),
+            heartbeat: seconds(HeartbeatSeconds::default().get()),
+            pool_timeout: seconds(PoolSeconds::default().get()),
+            retry_for: seconds(RetrySeconds::default().get()),
         }
     }
 }
@@ -35,7 +39,6 @@ impl ConnectionSettings {
     pub fn within(self, limits: &ConnectionLimits) -> Self {
         let ConnectionLimits { timeout_seconds, heartbeat_seconds, pool_timeout_seconds, retry_seconds } =
             limits;
-        let seconds = |value: u16| Duration::from_secs(value.into());
         Self {
             timeout: timeout_seconds.map_or(self.timeout, |value| seconds(value.get())),
             heartbeat: heartbeat_seconds.map_or(self.heartbeat, |value| seconds(value.get())),

@@ -17,14 +17,14 @@ use crate::errors::During;
 use crate::facts::{QueueKind, QueueManager};
 use crate::key_repository::Malformed;
 use crate::mqi::Refusal;
-use crate::pools::Pools;
+use crate::pool::Pool;
 use crate::session::Session;
 
 /// Time limit for resolving the host names of a target.
 const LOOK_UP: Duration = Duration::from_secs(2);
 
 /// The step at which an attempt to connect ended with this error.
-fn step_of(error: &BrokerError) -> Step {
+pub(crate) fn step_of(error: &BrokerError) -> Step {
     if error.cause().is_some_and(|cause| cause.is::<Malformed>()) {
         return Step::Tls;
     }
@@ -69,13 +69,13 @@ struct Log {
 }
 
 pub(crate) async fn test(
-    pools: &Arc<Pools>,
+    pool: &Arc<Pool>,
     access: &Access,
     queue: Option<&QueueName>,
     deadline: Deadline,
 ) -> TestReport {
     let mut log = Log::default();
-    run(&mut log, pools, access, queue, deadline).await;
+    run(&mut log, pool, access, queue, deadline).await;
     let failure = log.failure.as_ref().map(|(step, error)| (*step, error));
     let report = log.steps.report(BrokerKind::IbmMq, failure);
     TestReport { version: log.version, latency_ms: log.latency.map(milliseconds), ..report }
@@ -83,12 +83,12 @@ pub(crate) async fn test(
 
 async fn run(
     log: &mut Log,
-    pools: &Arc<Pools>,
+    pool: &Arc<Pool>,
     access: &Access,
     queue: Option<&QueueName>,
     deadline: Deadline,
 ) {
-    let (session, took) = match pools.open_fresh(access, deadline).await {
+    let (session, took) = match pool.open_fresh(access, deadline).await {
         Ok(opened) => opened,
         Err(error) => {
             let mut at = step_of(&error);

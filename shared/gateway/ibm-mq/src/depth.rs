@@ -9,17 +9,17 @@ use mq::{Access, BrokerError, DepthReport, QueueName};
 use crate::errors::During;
 use crate::facts::QueueKind;
 use crate::mqi::{Refusal, Verb};
-use crate::pools::Pools;
+use crate::pool::Pool;
 use crate::session::{Failure, Session};
 
 /// Returns the depth of a queue, or of the base queue of an alias.
 pub(crate) async fn depth(
-    pools: &Arc<Pools>,
+    pool: &Arc<Pool>,
     access: &Access,
     queue: &QueueName,
     deadline: Deadline,
 ) -> Result<DepthReport, BrokerError> {
-    let session = pools.acquire(access, deadline).await?;
+    let session = pool.acquire(access, deadline).await?;
     let name = queue.as_str().to_owned();
     match session.call(deadline, move |connection| QueueKind::ask(connection, &name)).await {
         Ok(kind) => {

@@ -15,7 +15,7 @@ use crate::errors::During;
 use crate::mqi::Connection;
 use crate::outgoing::selected;
 use crate::owned::Owned;
-use crate::pools::Pools;
+use crate::pool::Pool;
 use crate::session::{Failure, Session, Told};
 use crate::taking::{self, Plan, Selection, Taken, Wait};
 
@@ -32,7 +32,7 @@ const WAIT_MARGIN: Duration = Duration::from_millis(750);
 /// Time reserved while taking messages, for everything that follows.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 pub(crate) async fn fetch(
-    pools: &Arc<Pools>,
+    pool: &Arc<Pool>,
     access: &Access,
     queue: &QueueName,
     command: &ConsumeCommand,
@@ -45,7 +45,7 @@ pub(crate) async fn fetch(
         let abandoned = owned.abandoned();
         move |connection: &Connection, told: Told<_>| taking::take(connection, &plan, &abandoned, told)
     };
-    let (session, begun) = pools.begin(access, deadline, job).await?;
+    let (session, begun) = pool.begin(access, deadline, job).await?;
     let taken = match begun {
         Ok(taken) => session.answer(taken, deadline).await,
         Err(failure) => Err(failure),
@@ -63,7 +63,7 @@ pub(crate) async fn fetch(
             "the first message of the queue `{queue}` alone exceeds what an answer can carry"
         )));
     }
-    let from = SourceQueue { pools: Arc::clone(pools), access: access.clone(), queue: queue.clone() };
+    let from = SourceQueue { pool: Arc::clone(pool), access: access.clone(), queue: queue.clone() };
     let unit = Unit { session, from, taken };
     match command.mode {
         AckMode::Take(Ack::Commit | Ack::Rollback) => Ok(Box::new(unit)),
@@ -117,7 +117,7 @@ fn plan(
 
 /// Queue that messages came from, for searching it after a commit in doubt.
 pub(crate) struct SourceQueue {
-    pub(crate) pools: Arc<Pools>,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) access: Access,
     pub(crate) queue: QueueName,
 }
@@ -192,9 +192,9 @@ async fn commit(
         return Err(session.fail(failure, during, deadline).await);
     }
     drop(session);
-    let SourceQueue { pools, access, queue } = from;
+    let SourceQueue { pool, access, queue } = from;
     let error = failure.into_error(during);
-    if doubt::are_all_back(pools, access, queue, evidence, deadline).await {
+    if doubt::are_all_back(pool, access, queue, evidence, deadline).await {
         let detail = format!("the messages were not taken and are back on the queue: {error}");
         return Err(BrokerError::unreachable(detail).standing_for(&error));
     }

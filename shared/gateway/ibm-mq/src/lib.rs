@@ -8,7 +8,7 @@
 //! Ending a connection backs out uncommitted work.
 //!
 //! ```text
-//! IbmMq -> Pools -> Session -> Owned -> Worker (a thread) -> mqi (the library)
+//! IbmMq -> Pool -> Session -> Owned -> Worker (a thread) -> mqi (the library)
 //!    |
 //!    v
 //! produce -> Putting      fetch -> taking -> poison      moving      depth, check -> facts
@@ -35,7 +35,7 @@ mod mqi;
 mod outgoing;
 mod owned;
 mod poison;
-mod pools;
+mod pool;
 mod produce;
 mod properties;
 mod property_names;
@@ -57,7 +57,7 @@ use mq::{
     QueueName, Reach, TestReport,
 };
 
-use crate::pools::Pools;
+use crate::pool::Pool;
 pub use crate::settings::Settings;
 
 /// Maximum bytes of messages that an operation holds at once: a message that is moved is held as it
@@ -69,7 +69,7 @@ pub const LIBRARY_MEMORY: usize = 48 * 1024 * 1024;
 
 /// The [`Broker`] implementation for IBM MQ, for all targets.
 pub struct IbmMq {
-    pools: Arc<Pools>,
+    pool: Arc<Pool>,
 }
 
 impl IbmMq {
@@ -77,25 +77,25 @@ impl IbmMq {
     /// same limit. The library is loaded with the first connection.
     #[must_use]
     pub fn new(settings: Settings, cap: Arc<ConnectionCap>) -> Self {
-        Self { pools: Pools::new(settings, cap) }
+        Self { pool: Pool::new(settings, cap) }
     }
 
     /// Ends idle connections that are too old to be used again. A function that was frozen calls
     /// this when it resumes, before any request.
     pub fn end_stale(&self) {
-        self.pools.end_stale();
+        self.pool.end_stale();
     }
 
     /// Waits until the connections that are not kept after their request have ended. A function
     /// calls this before it answers, because it may be frozen then.
     pub async fn settle(&self, deadline: Deadline) {
-        self.pools.settle(deadline).await;
+        self.pool.settle(deadline).await;
     }
 }
 
 impl fmt::Debug for IbmMq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IbmMq").field("pools", &self.pools.reports()).finish()
+        f.debug_struct("IbmMq").field("pools", &self.pool.reports()).finish()
     }
 }
 
@@ -116,7 +116,7 @@ impl Broker for IbmMq {
         outgoing: &'a Outgoing,
         deadline: Deadline,
     ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
-        let connected = produce::connect(&self.pools, access, queue, outgoing, deadline).await?;
+        let connected = produce::connect(&self.pool, access, queue, outgoing, deadline).await?;
         Ok(Box::new(connected))
     }
 
@@ -128,7 +128,7 @@ impl Broker for IbmMq {
         max_bytes: usize,
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
-        fetch::fetch(&self.pools, access, queue, command, max_bytes, deadline).await
+        fetch::fetch(&self.pool, access, queue, command, max_bytes, deadline).await
     }
 
     async fn connect_to_move(
@@ -139,7 +139,7 @@ impl Broker for IbmMq {
         reach: &Reach,
         deadline: Deadline,
     ) -> Result<Box<dyn Relocation>, BrokerError> {
-        let moving = moving::connect(&self.pools, access, queue, command, reach, deadline).await?;
+        let moving = moving::connect(&self.pool, access, queue, command, reach, deadline).await?;
         Ok(Box::new(moving))
     }
 
@@ -151,7 +151,7 @@ impl Broker for IbmMq {
         reach: &Reach,
         deadline: Deadline,
     ) -> Result<MoveReport, BrokerError> {
-        moving::preview(&self.pools, access, queue, command, reach, deadline).await
+        moving::preview(&self.pool, access, queue, command, reach, deadline).await
     }
 
     async fn depth(
@@ -160,14 +160,14 @@ impl Broker for IbmMq {
         queue: &QueueName,
         deadline: Deadline,
     ) -> Result<DepthReport, BrokerError> {
-        depth::depth(&self.pools, access, queue, deadline).await
+        depth::depth(&self.pool, access, queue, deadline).await
     }
 
     async fn test(&self, access: &Access, queue: Option<&QueueName>, deadline: Deadline) -> TestReport {
-        check::test(&self.pools, access, queue, deadline).await
+        check::test(&self.pool, access, queue, deadline).await
     }
 
     fn pools(&self) -> Vec<PoolReport> {
-        self.pools.reports()
+        self.pool.reports()
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use broker::{Peer, events};
+use broker::Peer;
 use clock::{Deadline, Moment};
 use tokio::sync::oneshot;
 
@@ -95,6 +95,5 @@ impl broker::Connection for Owned {
 
     async fn close(self) {
         self.worker.end().await;
-        events::disconnected(&self.peer, true);
     }
 }

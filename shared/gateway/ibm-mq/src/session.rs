@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use broker::{PooledConnection, events};
+use broker::PooledConnection;
 use clock::Deadline;
 use libmqm_sys as mqi;
 use mq::{BrokerError, IdleRule};
@@ -108,9 +108,8 @@ impl Session {
     /// Keeps the connection for the next request, or ends it if its target's rule requires that. No
     /// unit of work may be open on it.
     pub(crate) fn finish(self) {
-        match self.0.key().idle() {
-            IdleRule::Keep => self.0.release(),
-            IdleRule::Close => events::disconnected(broker::Connection::peer(self.0.connection()), true),
+        if self.0.key().idle() == IdleRule::Keep {
+            self.0.release();
         }
     }
 
@@ -133,6 +132,8 @@ impl Session {
         {
             // If this fails, the end of the connection backs out as well.
             let _ = self.back_out(deadline).await;
+        } else {
+            self.0.abandon("an operation on it failed");
         }
         failure.into_error(during)
     }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
-use broker::{ClosingHandle, Permit};
+use broker::{ClosingHandle, Peer, Permit, events};
 use clock::Deadline;
 use tokio::sync::oneshot;
 
@@ -70,15 +70,20 @@ pub(crate) enum WorkerError {
 pub(crate) struct ThreadState {
     permit: Permit,
     tls: Option<TlsLease>,
+    peer: Peer,
 }
 
 impl ThreadState {
-    pub(crate) fn new(permit: Permit, tls: Option<TlsLease>) -> Self {
-        Self { permit, tls }
+    pub(crate) fn new(permit: Permit, tls: Option<TlsLease>, peer: Peer) -> Self {
+        Self { permit, tls, peer }
     }
 }
 
 impl Occupied for ThreadState {
+    fn disconnected(&self, polite: bool) {
+        events::disconnected(&self.peer, polite);
+    }
+
     fn keep(self: Box<Self>) {
         self.permit.abandon();
         std::mem::forget(self.tls);

@@ -19,12 +19,12 @@ mod pool;
 mod tls_files;
 
 pub use broker::{
-    ConnectionState, HealthStatus, IllegalTransition, InvalidRetryPolicy, Jitter, PoolError, PoolStats,
-    RetryPolicy, RetryStats,
+    ConnectionState, HealthStatus, IllegalTransition, InvalidRetryPolicy, Jitter, PoolStats, RetryPolicy,
+    RetryStats,
 };
 pub use rabbitmq::{ConfigError, ConfigFault, ConnectionConfig, ConnectionError, Host, Login, TlsConfig};
 
 pub use crate::arguments::ConnectionArguments;
 pub use crate::manager::ConnectionManager;
 pub use crate::monitor::ConnectionMonitor;
-pub use crate::pool::{ConnectionPool, InvalidPoolLimits, PoolLimits, PooledConnection};
+pub use crate::pool::{ConnectionPool, InvalidPoolLimits, PoolError, PoolLimits, PooledConnection};

@@ -174,7 +174,7 @@ impl ConnectionManager {
 
     /// Returns attempts and delays since the retry policy was last reset.
     pub fn retry_stats(&self) -> RetryStats {
-        self.retry().stats()
+        self.retry().get_stats()
     }
 
     async fn turn(&self, deadline: Deadline) -> Result<tokio::sync::MutexGuard<'_, ()>, ConnectionError> {
@@ -187,7 +187,7 @@ impl ConnectionManager {
         let attempt = self.state.begin();
         let mut delay = Duration::ZERO;
         loop {
-            let retries = self.retry().stats().attempts;
+            let retries = self.retry().get_stats().attempts;
             // A first attempt does not count as a reconnection.
             if retries > 0 || self.state.get() == ConnectionState::Reconnecting {
                 events::reconnecting(&self.connector.peer(), retries + 1, delay);

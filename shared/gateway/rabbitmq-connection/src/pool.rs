@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::{ConnectionCap, ConnectionSettings, Deadline, PoolError, PoolStats};
-use rabbitmq::ConnectionConfig;
+use broker::{ConnectionCap, ConnectionSettings, Deadline, PoolStats};
 use rabbitmq::parts::{Connection, Connector, Dialler};
+use rabbitmq::{ConnectionConfig, ConnectionError};
 
 /// Longest time for closing a channel politely when its connection goes back.
 const RESET: Duration = Duration::from_secs(3);
@@ -35,6 +35,30 @@ pub enum InvalidPoolLimits {
     MaxSize,
     #[error("a pool lets wait for a second at least")]
     Timeout,
+}
+
+/// Reason why a pool gave no connection.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PoolError {
+    /// Every connection that the pool may have was in use.
+    #[error("no connection to the broker became free in time")]
+    PoolTimeout,
+    /// The pool was closed.
+    #[error("the pool is closed")]
+    Closed,
+    /// No connection could be opened.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+}
+
+impl From<broker::PoolError> for PoolError {
+    fn from(error: broker::PoolError) -> Self {
+        match error {
+            broker::PoolError::PoolTimeout => Self::PoolTimeout,
+            broker::PoolError::Closed => Self::Closed,
+            broker::PoolError::Connection(error) => Self::Connection(error.into()),
+        }
+    }
 }
 
 /// Connections of one configuration: `ConnectionPool` of the connection model. Waiting callers get

@@ -26,18 +26,14 @@ pub(crate) async fn test(
     let report = |log: &StepLog, failure: Option<&StepError>| {
         log.report(BrokerKind::RabbitMq, failure.map(|failure| (failure.step, &failure.error)))
     };
-    let (connector, vacancy) = match pool.vacancy(access, deadline).await {
-        Ok(acquired) => acquired,
+    let (connector, permit, reservation) = match pool.reserve(access, deadline).await {
+        Ok(reserved) => reserved,
         Err(error) => return report(&StepLog::default(), Some(&failed(Step::Resolve, error))),
     };
-    let mut log = StepLog::default();
-    let opened = vacancy.fill(async |permit| {
-        let (steps, result) = Box::pin(connector.connect_step_by_step(deadline)).await;
-        log = steps;
-        Ok((result?.holding(permit), (), HealthStatus::healthy(Duration::ZERO)))
-    });
-    let pooled = match opened.await {
-        Ok((pooled, ())) => pooled,
+    let started = Instant::now();
+    let (mut log, result) = Box::pin(connector.connect_step_by_step(deadline)).await;
+    let pooled = match result {
+        Ok(opened) => reservation.hold(opened.holding(permit), HealthStatus::healthy(started.elapsed())),
         Err(failure) => return report(&log, Some(&failure)),
     };
     let connection = pooled.connection();

@@ -69,11 +69,6 @@ pub(crate) struct StepError {
 }
 
 impl StepError {
-    /// Error of the channel that is opened after the login.
-    pub(crate) fn after_login(error: BrokerError, deadline: Deadline) -> Self {
-        Self { step: Step::OpenQueue, error, timed_out: deadline.has_passed() }
-    }
-
     pub(crate) fn remedy(&self) -> Remedy {
         match (self.error.is_transient(), self.step) {
             // A retry changes neither the certificate nor a port without TLS.

@@ -107,6 +107,12 @@ impl RabbitMq {
         let settings = Settings { cap: cap.max(), ..Settings::default() };
         Self { pool: Pool::new(settings, cap) }
     }
+
+    /// Ends idle connections that are too old to be used again. A function that was frozen calls
+    /// this when it resumes, before any request.
+    pub fn end_stale(&self) {
+        self.pool.end_stale();
+    }
 }
 
 impl fmt::Debug for RabbitMq {

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use broker::{
     ConnectionCap, ConnectionPool, ConnectionSettings, Deadline, HealthStatus, Key, OpenError, Opened,
-    Opener, Peer, Permit, Vacancy,
+    Opener, Peer, Permit, Reservation,
 };
 use lapin::Channel;
 use mq::{Access, Address, BrokerError, PoolReport};
 
 use crate::config::{ConnectionConfig, Settings};
-use crate::connect::{Dials, Remedy, StepError};
+use crate::connect::{Dials, Remedy};
 use crate::connection::Connection;
 use crate::connector::Connector;
 use crate::errors::During;
@@ -69,14 +69,15 @@ impl Pool {
     }
 
     /// Waits for the right to open a separate connection, and returns it with the connector.
-    pub(crate) async fn vacancy(
+    pub(crate) async fn reserve(
         &self,
         access: &Access,
         deadline: Deadline,
-    ) -> Result<(Connector, Vacancy<Connection>), BrokerError> {
+    ) -> Result<(Connector, Permit, Reservation<Connection>), BrokerError> {
         let (connector, limits) = self.connector(access)?;
-        let vacancy = self.pool.vacancy(&Key::of(access), &connector.peer(), &limits, deadline).await?;
-        Ok((connector, vacancy))
+        let reserved = self.pool.reserve(&Key::of(access), &connector.peer(), &limits, deadline).await;
+        let (permit, reservation) = reserved?;
+        Ok((connector, permit, reservation))
     }
 
     fn connector(&self, access: &Access) -> Result<(Connector, ConnectionSettings), BrokerError> {
@@ -84,6 +85,10 @@ impl Pool {
         let config = ConnectionConfig::for_target(access, &limits, self.settings.host)?;
         let index = self.answered().index(hash(config.addresses()));
         Ok((Connector::new(Arc::new(config)).preferring(index), limits))
+    }
+
+    pub(crate) fn end_stale(&self) {
+        self.pool.end_stale();
     }
 
     pub(crate) fn reports(&self) -> Vec<PoolReport> {
@@ -140,17 +145,18 @@ impl Opener for Dialler<'_> {
         deadline: Deadline,
     ) -> Result<Opened<Connection, Channel>, OpenError> {
         let (_, connected) = Box::pin(self.connector.round(deadline, &mut self.dials)).await;
-        let opened = async {
-            let connection = connected?.holding(permit);
-            match connection.timed_channel(deadline).await {
-                Ok((channel, health)) => Ok((connection, channel, health)),
-                Err(failure) => Err(StepError::after_login(failure.into_error(During::Connection), deadline)),
-            }
-        };
-        opened.await.map_err(|failure: StepError| OpenError {
+        let connection = connected.map_err(|failure| OpenError {
             may_pass: failure.remedy() == Remedy::TryAgain && !self.dials.are_spent(),
             error: failure.error,
-        })
+        })?;
+        let connection = connection.holding(permit);
+        match connection.timed_channel(deadline).await {
+            Ok((channel, health)) => Ok((connection, channel, health)),
+            Err(failure) => {
+                let error = failure.into_error(During::Connection);
+                Err(OpenError { may_pass: error.is_transient() && !self.dials.are_spent(), error })
+            }
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! A connection of a pool, with a channel for its user.
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 
-use broker::{Deadline, Key, PoolKey};
+use broker::{Deadline, HealthStatus, Key, PoolKey};
+use jiff::Timestamp;
 use lapin::Channel;
 
 use crate::connection::Connection;
@@ -28,6 +28,31 @@ impl<K: PoolKey> PooledConnection<K> {
     /// Channel for the connection's user, with nothing open on it at first.
     pub fn channel(&self) -> &Channel {
         &self.channel
+    }
+
+    pub(crate) fn connection(&self) -> &Connection {
+        self.pooled.connection()
+    }
+
+    /// True if the connection was acquired and not released.
+    pub fn in_use(&self) -> bool {
+        self.pooled.in_use()
+    }
+
+    /// Returns the time at which the connection was opened.
+    pub fn created_at(&self) -> Timestamp {
+        self.pooled.created_at()
+    }
+
+    /// Returns the time at which the connection was last acquired or released.
+    pub fn last_used(&self) -> Timestamp {
+        self.pooled.last_used()
+    }
+
+    /// Returns the result of the connection's last check: the broker opens a channel for each use,
+    /// and the check measures how soon it did.
+    pub fn health_status(&self) -> &HealthStatus {
+        self.pooled.health_status()
     }
 
     /// Asks the broker for an answer; true if it came.
@@ -73,14 +98,6 @@ impl<K: PoolKey> PooledConnection<K> {
     /// Closes the connection in an orderly way.
     pub async fn close(self) {
         self.pooled.close().await;
-    }
-}
-
-impl<K: PoolKey> Deref for PooledConnection<K> {
-    type Target = broker::PooledConnection<Connection, K>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.pooled
     }
 }
 

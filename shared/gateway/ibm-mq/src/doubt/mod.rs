@@ -19,7 +19,7 @@ use libmqm_sys as mqi;
 use mq::{Access, MessageId, QueueName};
 
 use crate::mqi::{Connection, Got, Object, Properties, Refusal, Take};
-use crate::pools::Pools;
+use crate::pool::Pool;
 use rule::Needed;
 
 pub(crate) use rule::Evidence;
@@ -47,7 +47,7 @@ pub(crate) fn remember(taken: &mut Vec<Evidence>, md: &mqi::MQMD) {
 
 /// True if all messages of a unit of work are certainly on the queue.
 pub(crate) async fn is_unit_on_queue(
-    pools: &Arc<Pools>,
+    pool: &Arc<Pool>,
     access: &Access,
     queue: &QueueName,
     ids: &[MessageId],
@@ -60,12 +60,12 @@ pub(crate) async fn is_unit_on_queue(
         return false;
     }
     let ids: Vec<_> = ids.iter().rev().take(most).map(|id| id.0).collect();
-    search(pools, access, queue, ids, needed, |_| true, deadline).await
+    search(pool, access, queue, ids, needed, |_| true, deadline).await
 }
 
 /// True if all messages that were got are certainly back on the queue.
 pub(crate) async fn are_all_back(
-    pools: &Arc<Pools>,
+    pool: &Arc<Pool>,
     access: &Access,
     queue: &QueueName,
     taken: &[Evidence],
@@ -77,14 +77,14 @@ pub(crate) async fn are_all_back(
     let taken: Vec<_> = taken.iter().rev().copied().collect();
     let ids = taken.iter().map(|evidence| evidence.message_id).collect();
     let is_back = move |found: &Evidence| taken.iter().any(|evidence| evidence.came_back_as(found));
-    search(pools, access, queue, ids, Needed::OF_GOT, is_back, deadline).await
+    search(pool, access, queue, ids, Needed::OF_GOT, is_back, deadline).await
 }
 
 /// Searches for messages by their ids over a connection that answers, and repeats that a little
 /// later: the queue manager may not have noticed yet that the other connection broke. A failed
 /// search proves nothing.
 async fn search(
-    pools: &Arc<Pools>,
+    pool: &Arc<Pool>,
     access: &Access,
     queue: &QueueName,
     ids: Vec<mqi::MQBYTE24>,
@@ -99,7 +99,7 @@ async fn search(
             break;
         }
         tokio::time::sleep(pause).await;
-        let Ok(session) = pools.acquire(access, deadline).await else { break };
+        let Ok(session) = pool.acquire(access, deadline).await else { break };
         let (name, ids, is_proof) = (queue.as_str().to_owned(), Arc::clone(&ids), Arc::clone(&is_proof));
         let job = move |connection: &Connection| look(connection, &name, &ids, needed, &*is_proof);
         let Ok(proved) = session.call(deadline, job).await else { break };

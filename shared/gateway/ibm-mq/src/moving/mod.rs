@@ -22,7 +22,7 @@ use crate::errors::During;
 use crate::fetch::SourceQueue;
 use crate::mqi::{Connection, Refusal};
 use crate::outgoing::selected;
-use crate::pools::Pools;
+use crate::pool::Pool;
 use crate::session::{Failure, Session};
 use crate::worker::{WorkerError, wait_for};
 use route::Route;
@@ -59,7 +59,7 @@ enum Step {
 }
 
 pub(crate) async fn connect(
-    pools: &Arc<Pools>,
+    pool: &Arc<Pool>,
     access: &Access,
     queue: &QueueName,
     command: &MoveCommand,
@@ -67,7 +67,7 @@ pub(crate) async fn connect(
     deadline: Deadline,
 ) -> Result<Moving, BrokerError> {
     let msg_ids = ids(command)?;
-    let session = pools.acquire(access, deadline).await?;
+    let session = pool.acquire(access, deadline).await?;
     let plan = plan(&session, queue, command, reach, msg_ids);
     let (steps, todo) = mpsc::channel();
     let (opened, is_open) = oneshot::channel();
@@ -76,7 +76,7 @@ pub(crate) async fn connect(
         Ok(()) => wait_for(is_open, deadline).await.map_err(Failure::from),
         Err(failure) => Err(failure),
     };
-    let from = SourceQueue { pools: Arc::clone(pools), access: access.clone(), queue: queue.clone() };
+    let from = SourceQueue { pool: Arc::clone(pool), access: access.clone(), queue: queue.clone() };
     match opened {
         Ok(Ok(())) => Ok(Moving { open: Some(Open { session, steps }), from, window: Window::default() }),
         Ok(Err((refusal, at))) => {
@@ -89,7 +89,7 @@ pub(crate) async fn connect(
 
 /// Previews a move by browsing the messages.
 pub(crate) async fn preview(
-    pools: &Arc<Pools>,
+    pool: &Arc<Pool>,
     access: &Access,
     queue: &QueueName,
     command: &MoveCommand,
@@ -97,7 +97,7 @@ pub(crate) async fn preview(
     deadline: Deadline,
 ) -> Result<MoveReport, BrokerError> {
     let msg_ids = ids(command)?;
-    let session = pools.acquire(access, deadline).await?;
+    let session = pool.acquire(access, deadline).await?;
     let plan = Plan { is_preview: true, ..plan(&session, queue, command, reach, msg_ids) };
     let limit = usize::try_from(command.max.get()).unwrap_or(usize::MAX);
     let stop_at = stop_at(deadline);
@@ -221,8 +221,8 @@ impl Moving {
         }
         // As long as the connection exists, its unit of work may hold the messages.
         self.open = None;
-        let SourceQueue { pools, access, queue } = &self.from;
-        if doubt::are_all_back(pools, access, queue, &evidence, deadline).await {
+        let SourceQueue { pool, access, queue } = &self.from;
+        if doubt::are_all_back(pool, access, queue, &evidence, deadline).await {
             let detail =
                 format!("the last {count} messages were not moved and are back on the queue: {error}");
             return MoveFailure { error: BrokerError::unreachable(detail).standing_for(&error), in_doubt: 0 };

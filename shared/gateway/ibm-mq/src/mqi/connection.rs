@@ -25,6 +25,9 @@ pub(crate) enum Route {
 
 /// Resources that a connection occupies until it has ended.
 pub(crate) trait Occupied: Send + 'static {
+    /// Logs that the connection has ended; `polite` if the queue manager answered that.
+    fn disconnected(&self, polite: bool);
+
     /// Keeps the resources for ever: the connection will not end before its process does.
     fn keep(self: Box<Self>);
 }
@@ -258,19 +261,16 @@ impl Drop for Connection {
         let Codes { mut completion, mut reason } = Codes::UNSET;
         // SAFETY: the handle is open, this is its thread, and it is not used afterwards.
         unsafe { self.library.functions().MQDISC(&mut self.handle, &mut completion, &mut reason) };
-        match (Codes { completion, reason }).check(Verb::Disconnect) {
-            Ok(_) => {}
-            Err(refusal) if ENDED.contains(&refusal.reason) => {
-                tracing::debug!(
-                    event_type = "connection.lost",
-                    reason = refusal.reason,
-                    "MQDISC failed with reason {}",
-                    refusal.reason
-                );
-            }
-            Err(refusal) => {
+        let checked = Codes { completion, reason }.check(Verb::Disconnect);
+        match checked {
+            Err(refusal) if !ENDED.contains(&refusal.reason) => {
                 let name = Reason::of(refusal.reason).name;
                 self.leave_open(&format!("cannot disconnect ({name}), so the connection stays open"));
+            }
+            ended => {
+                if let Some(occupied) = &self.occupied {
+                    occupied.disconnected(ended.is_ok());
+                }
             }
         }
     }

@@ -9,14 +9,14 @@ use super::{Producer, UNIT_BYTES};
 use crate::doubt;
 use crate::errors::During;
 use crate::members;
-use crate::pools::Pools;
+use crate::pool::Pool;
 use crate::reason::Reason;
 use crate::session::{Failure, Session};
 
 /// Queue that messages go to, for searching it after a commit in doubt.
 #[derive(Clone, Copy)]
 pub(super) struct TargetQueue<'a> {
-    pub(super) pools: &'a Arc<Pools>,
+    pub(super) pool: &'a Arc<Pool>,
     pub(super) access: &'a Access,
     pub(super) queue: &'a QueueName,
 }
@@ -111,9 +111,9 @@ impl Producer<'_> {
     async fn resolve(&mut self, failure: Failure, target: TargetQueue<'_>) -> Resolved {
         let ids: Vec<MessageId> =
             (self.next..self.index()).map(|index| self.outgoing.message_id(index)).collect();
-        let TargetQueue { pools, access, queue } = target;
+        let TargetQueue { pool, access, queue } = target;
         let is_first = self.outgoing.is_first_attempt();
-        if doubt::is_unit_on_queue(pools, access, queue, &ids, is_first, self.deadline).await {
+        if doubt::is_unit_on_queue(pool, access, queue, &ids, is_first, self.deadline).await {
             self.committed();
             if self.next >= self.outgoing.count() {
                 return Resolved::Done;

@@ -19,7 +19,7 @@ use crate::errors::During;
 use crate::members;
 use crate::outgoing::{self, Context, Prepared, Preparer};
 use crate::owned::Owned;
-use crate::pools::Pools;
+use crate::pool::Pool;
 use crate::produce::end::{Stop, TargetQueue};
 use crate::putting::{Handed, Putting, Unfinished};
 use crate::session::{Failure, Session};
@@ -56,7 +56,7 @@ pub(crate) struct Connected<'a> {
     session: Session,
     /// The opened queue, or the queue manager's refusal to open it.
     opened: Result<Putting, Failure>,
-    pools: Arc<Pools>,
+    pool: Arc<Pool>,
     access: Access,
     queue: &'a QueueName,
     outgoing: &'a Outgoing,
@@ -64,7 +64,7 @@ pub(crate) struct Connected<'a> {
 
 /// Connects, after checking the request for members that IBM MQ can never carry.
 pub(crate) async fn connect<'a>(
-    pools: &Arc<Pools>,
+    pool: &Arc<Pool>,
     access: &Access,
     queue: &'a QueueName,
     outgoing: &'a Outgoing,
@@ -73,8 +73,8 @@ pub(crate) async fn connect<'a>(
     members::check(outgoing)?;
     let sets_context = outgoing::sets_context(outgoing);
     let job = |_: &Owned| Putting::job(queue, sets_context);
-    let (session, opened) = pools.begin(access, deadline, job).await?;
-    Ok(Connected { session, opened, pools: Arc::clone(pools), access: access.clone(), queue, outgoing })
+    let (session, opened) = pool.begin(access, deadline, job).await?;
+    Ok(Connected { session, opened, pool: Arc::clone(pool), access: access.clone(), queue, outgoing })
 }
 
 #[async_trait]
@@ -116,7 +116,7 @@ impl ReadyToPut for Connected<'_> {
 }
 
 async fn put(
-    Connected { session, opened, pools, access, queue, outgoing }: Connected<'_>,
+    Connected { session, opened, pool, access, queue, outgoing }: Connected<'_>,
     from: u64,
     confirmed: &watch::Sender<u64>,
     deadline: Deadline,
@@ -137,7 +137,7 @@ async fn put(
     }
     let context = Context {
         user: access.credentials.as_ref().map_or("", |login| login.user.as_str()),
-        application: &pools.settings().application,
+        application: &pool.settings().application,
     };
     let preparer = match Preparer::new(outgoing, context) {
         Ok(preparer) => preparer,
@@ -173,7 +173,7 @@ async fn put(
             Ok(producer.report())
         }
         Some(stop) => {
-            producer.explain(stop, session, TargetQueue { pools: &pools, access: &access, queue }).await
+            producer.explain(stop, session, TargetQueue { pool: &pool, access: &access, queue }).await
         }
     }
 }

@@ -280,6 +280,7 @@ async fn the_events_of_connections_are_those_of_the_connection_model() {
     manager.run();
     client.access.idle = IdleRule::Close;
     client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap();
+    client.broker.settle(deadline()).await;
 
     let lines = sink.lines();
     let seen: BTreeSet<_> = lines.iter().filter_map(|line| line["event_type"].as_str()).collect();

@@ -80,7 +80,7 @@ fn retry_policy_doubles_from_one_second_to_sixty() {
     let mut policy = RetryPolicy::default();
     let delays: Vec<_> = (0..8).map(|_| policy.next_delay().as_secs()).collect();
     assert_eq!(delays, [1, 2, 4, 8, 16, 32, 60, 60]);
-    assert_eq!(policy.stats().attempts, 8);
+    assert_eq!(policy.get_stats().attempts, 8);
 }
 
 #[test]

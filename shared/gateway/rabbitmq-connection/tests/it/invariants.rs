@@ -52,16 +52,16 @@ proptest! {
         let mut last = Duration::ZERO;
         let has_jitter = policy != policy.clone().with_jitter(Jitter::None);
         for _ in 0..calls {
-            let expected = policy.stats().current_delay;
-            prop_assert!(expected <= policy.stats().max_delay);
+            let expected = policy.get_stats().current_delay;
+            prop_assert!(expected <= policy.get_stats().max_delay);
             let delay = policy.next_delay();
             prop_assert!(delay.as_secs_f64() <= expected + 1e-9);
             prop_assert!(delay.as_secs_f64() >= expected / 2.0 - 1e-9);
             prop_assert!(has_jitter || delay >= last, "without jitter, delays never shrink");
             last = delay;
         }
-        prop_assert_eq!(policy.stats().attempts, calls);
-        prop_assert!(policy.stats().current_delay <= policy.stats().max_delay);
+        prop_assert_eq!(policy.get_stats().attempts, calls);
+        prop_assert!(policy.get_stats().current_delay <= policy.get_stats().max_delay);
     }
 
     #[test]
@@ -79,7 +79,7 @@ proptest! {
         let deadline = Deadline::after(Duration::from_secs(remaining));
         while let Some(delay) = policy.next_delay_before(deadline) {
             prop_assert!(delay < Duration::from_secs(remaining));
-            if policy.stats().attempts > 20 {
+            if policy.get_stats().attempts > 20 {
                 break;
             }
         }

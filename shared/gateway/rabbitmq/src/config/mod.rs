@@ -335,6 +335,7 @@ impl ConnectionConfig {
         Peer { address: Some(address.clone()), ..self.unconnected_peer() }
     }
 
+    /// Names a connection in the log before its address is known.
     pub(crate) fn unconnected_peer(&self) -> Peer {
         Peer {
             broker: BrokerKind::RabbitMq,

@@ -8,14 +8,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use broker::{
-    ConnectionCap, ConnectionPool, ConnectionSettings, HealthStatus, Key, OpenError as NotOpened, Opened,
-    Opener, Peer, Permit, events,
+    ConnectionCap, ConnectionPool, ConnectionSettings, HealthStatus, Key, OpenError, Opened, Opener, Peer,
+    Permit, events,
 };
 use clock::Deadline;
 use libmqm_sys::{MQRC_CHANNEL_NOT_AVAILABLE, MQRC_MAX_CONNS_LIMIT_REACHED};
 use mq::{Access, BrokerError, BrokerKind, IdleRule, PoolReport, Tls};
 
 use crate::channel_table::{self, ChannelTableError};
+use crate::check::step_of;
 use crate::errors::During;
 use crate::facts::QueueManager;
 use crate::login::{Wanted, login};
@@ -30,7 +31,7 @@ use crate::worker::{Closing, ThreadState, Worker, WorkerError};
 const TLS_WAIT: Duration = Duration::from_secs(2);
 
 /// The connections to all targets.
-pub(crate) struct Pools {
+pub(crate) struct Pool {
     settings: Settings,
     pool: ConnectionPool<Owned>,
     tls: Arc<TlsInUse>,
@@ -41,7 +42,7 @@ pub(crate) struct Pools {
 
 /// Reason why a thread has no connection.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OpenError {
+pub(crate) enum ConnectError {
     #[error(transparent)]
     Library(#[from] LoadError),
     #[error("{} cannot be made", .0.display())]
@@ -52,7 +53,7 @@ pub(crate) enum OpenError {
     Refused(#[from] Refusal),
 }
 
-impl OpenError {
+impl ConnectError {
     pub(crate) fn into_error(self, queue_manager: &str) -> BrokerError {
         match self {
             Self::Refused(refusal) => refusal.into_error(During::LogIn { queue_manager }),
@@ -73,7 +74,7 @@ impl OpenError {
     }
 }
 
-impl Pools {
+impl Pool {
     pub(crate) fn new(settings: Settings, cap: Arc<ConnectionCap>) -> Arc<Self> {
         Arc::new(Self {
             settings,
@@ -121,7 +122,7 @@ impl Pools {
         J: FnOnce(&Connection, Told<T>) + Send + 'static,
     {
         let target = self.target(access)?;
-        let mut beginner = Beginner { pools: self, target: &target, job, answer: PhantomData };
+        let mut beginner = Beginner { pool: self, target: &target, job, answer: PhantomData };
         let (pooled, answer) =
             self.pool.acquire(&target.key, &mut beginner, &target.limits, deadline).await?;
         Ok((Session(pooled), answer))
@@ -135,14 +136,12 @@ impl Pools {
         deadline: Deadline,
     ) -> Result<(Session, Duration), BrokerError> {
         let target = self.target(access)?;
-        let vacancy = self.pool.vacancy(&target.key, &target.peer, &target.limits, deadline).await?;
+        let (permit, reservation) =
+            self.pool.reserve(&target.key, &target.peer, &target.limits, deadline).await?;
         let started = Instant::now();
-        let opened = vacancy.fill(async |permit| {
-            let owned = self.connect(&target, permit, deadline).await?;
-            Ok::<_, BrokerError>((owned, (), HealthStatus::healthy(started.elapsed())))
-        });
-        let (pooled, ()) = opened.await?;
-        Ok((Session(pooled), started.elapsed()))
+        let owned = self.connect(&target, permit, deadline).await?;
+        let took = started.elapsed();
+        Ok((Session(reservation.hold(owned, HealthStatus::healthy(took))), took))
     }
 
     fn target(&self, access: &Access) -> Result<Target, BrokerError> {
@@ -165,15 +164,33 @@ impl Pools {
         permit: Permit,
         deadline: Deadline,
     ) -> Result<Owned, BrokerError> {
-        let Target { key, login: wanted, peer, limits } = target;
         let started = Instant::now();
+        match self.try_to_connect(target, permit, deadline).await {
+            Ok((worker, facts)) => {
+                events::established(&target.peer, started.elapsed());
+                Ok(Owned::new(worker, facts, target.peer.clone(), target.limits.heartbeat))
+            }
+            Err(error) => {
+                let addresses = target.key.endpoint().addresses.len();
+                events::failed(&target.peer, step_of(&error).name(), &error, addresses);
+                Err(error)
+            }
+        }
+    }
+
+    async fn try_to_connect(
+        &self,
+        Target { key, login: wanted, peer, .. }: &Target,
+        permit: Permit,
+        deadline: Deadline,
+    ) -> Result<(Worker, Option<QueueManager>), BrokerError> {
         let tls = self.tls_lease(wanted, deadline).await?;
         let (library, settings) = (Arc::clone(&self.library), self.settings.clone());
         let login = wanted.with_key_repository_of(tls.as_ref());
         let connect = move |belongings| open(&library, &settings, &login, belongings);
         let closing = (key.idle() == IdleRule::Close).then(|| Arc::clone(&self.closing));
-        let connected = Worker::start(connect, ThreadState::new(permit, tls), closing, deadline).await;
-        let result = match connected {
+        let state = ThreadState::new(permit, tls, peer.clone());
+        match Worker::start(connect, state, closing, deadline).await {
             Ok(Ok(connected)) => Ok(connected),
             Ok(Err(error)) => Err(error.into_error(wanted.queue_manager())),
             Err(WorkerError::TimedOut) => {
@@ -181,16 +198,6 @@ impl Pools {
             }
             Err(error @ WorkerError::Gone) => {
                 Err(BrokerError::unreachable("the connection's thread ended").caused_by(error))
-            }
-        };
-        match result {
-            Ok((worker, facts)) => {
-                events::established(peer, started.elapsed());
-                Ok(Owned::new(worker, facts, peer.clone(), limits.heartbeat))
-            }
-            Err(error) => {
-                events::failed(peer, "connect", &error, key.endpoint().addresses.len());
-                Err(error)
             }
         }
     }
@@ -244,7 +251,7 @@ struct Target {
 
 /// Begins an operation by a job, whose first call shows whether the connection answers.
 struct Beginner<'a, F, T, J> {
-    pools: &'a Pools,
+    pool: &'a Pool,
     target: &'a Target,
     job: F,
     answer: PhantomData<fn() -> (T, J)>,
@@ -274,18 +281,23 @@ where
         &mut self,
         permit: Permit,
         deadline: Deadline,
-    ) -> Result<Opened<Owned, Self::Begun>, NotOpened> {
-        match self.pools.connect(self.target, permit, deadline).await {
+    ) -> Result<Opened<Owned, Self::Begun>, OpenError> {
+        match self.pool.connect(self.target, permit, deadline).await {
             Ok(owned) => {
                 let started = Instant::now();
                 let answer = owned.first(deadline, (self.job)(&owned)).await;
-                Ok((owned, answer, HealthStatus::healthy(started.elapsed())))
+                let took = started.elapsed();
+                let health = match &answer {
+                    Err(Failure::NoAnswer(error)) => HealthStatus::unhealthy(true, took, error.to_string()),
+                    _ => HealthStatus::healthy(took),
+                };
+                Ok((owned, answer, health))
             }
             Err(error) => {
                 if let Some(full) = Full::of(&error) {
-                    self.pools.pool.end_idle(|key| full.is_shared_by(key, &self.target.key));
+                    self.pool.pool.end_idle(|key| full.is_shared_by(key, &self.target.key));
                 }
-                Err(NotOpened { may_pass: is_worth_another_attempt(&error), error })
+                Err(OpenError { may_pass: is_worth_another_attempt(&error), error })
             }
         }
     }
@@ -297,7 +309,7 @@ fn open(
     settings: &Settings,
     login: &Login,
     belongings: ThreadState,
-) -> Result<(Connection, Option<QueueManager>), OpenError> {
+) -> Result<(Connection, Option<QueueManager>), ConnectError> {
     let library = loaded(library, settings)?;
     if let (Route::Table { url }, Some(_)) = (&login.route, &login.tls) {
         channel_table::promises_tls(url, &login.queue_manager)?;
@@ -314,13 +326,13 @@ fn open(
 fn loaded(
     library: &Mutex<Option<&'static Library>>,
     settings: &Settings,
-) -> Result<&'static Library, OpenError> {
+) -> Result<&'static Library, ConnectError> {
     let mut library = library.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(library) = *library {
         return Ok(library);
     }
     if let Some(path) = &settings.data_path {
-        fs::create_dir_all(path).map_err(|error| OpenError::DataPath(path.clone(), error))?;
+        fs::create_dir_all(path).map_err(|error| ConnectError::DataPath(path.clone(), error))?;
     }
     // Kept for the life of the process: the library has threads of its own.
     let loaded: &'static Library = Box::leak(Box::new(Library::load(&settings.library)?));

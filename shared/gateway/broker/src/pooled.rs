@@ -1,0 +1,160 @@
+//! A connection of a pool, and its entry in the pool's counts.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use crate::events;
+use crate::health::HealthStatus;
+use crate::pool::{Connection, Key, PoolKey, Shelf};
+
+/// Entry of a connection that is in use or about to be opened in the pool's counts.
+pub struct Reservation<C: Connection, K: PoolKey = Arc<Key>> {
+    shelf: Arc<Shelf<C, K>>,
+    key: K,
+}
+
+impl<C: Connection, K: PoolKey> fmt::Debug for Reservation<C, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reservation").finish_non_exhaustive()
+    }
+}
+
+impl<C: Connection, K: PoolKey> Drop for Reservation<C, K> {
+    fn drop(&mut self) {
+        let mut connections = self.shelf.lock();
+        if let Some(index) = connections.in_use.iter().position(|key| *key == self.key) {
+            connections.in_use.swap_remove(index);
+        }
+    }
+}
+
+impl<C: Connection, K: PoolKey> Reservation<C, K> {
+    pub(crate) fn new(shelf: &Arc<Shelf<C, K>>, key: &K) -> Self {
+        shelf.lock().in_use.push(key.clone());
+        Self { shelf: Arc::clone(shelf), key: key.clone() }
+    }
+
+    /// Puts a connection that has just been opened into use.
+    #[must_use]
+    pub fn hold(self, connection: C, health: HealthStatus) -> PooledConnection<C, K> {
+        let (key, now) = (self.key.clone(), Timestamp::now());
+        let reservation = Some(self);
+        PooledConnection {
+            reservation,
+            key,
+            connection,
+            created_at: now,
+            last_used: now,
+            idle_since: Instant::now(),
+            health,
+        }
+    }
+}
+
+/// A connection of a pool: `PooledConnection` of the connection model. Dropping it ends it, with
+/// everything that was open on it; [`release`](Self::release) keeps it.
+pub struct PooledConnection<C: Connection, K: PoolKey = Arc<Key>> {
+    /// `None` while the connection is idle.
+    reservation: Option<Reservation<C, K>>,
+    pub(crate) key: K,
+    pub(crate) connection: C,
+    created_at: Timestamp,
+    last_used: Timestamp,
+    pub(crate) idle_since: Instant,
+    health: HealthStatus,
+}
+
+impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
+    /// Returns the connection.
+    pub fn connection(&self) -> &C {
+        &self.connection
+    }
+
+    /// Returns the connection's key.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// True if the connection was acquired and not released.
+    pub fn in_use(&self) -> bool {
+        self.reservation.is_some()
+    }
+
+    /// Returns the time at which the connection was opened.
+    pub fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+
+    /// Returns the time at which the connection was last acquired or released.
+    pub fn last_used(&self) -> Timestamp {
+        self.last_used
+    }
+
+    /// Returns the result of the connection's last check.
+    pub fn health_status(&self) -> &HealthStatus {
+        &self.health
+    }
+
+    /// Notes the result of a check.
+    pub fn mark_checked(&mut self, health: HealthStatus) {
+        self.health = health;
+    }
+
+    pub(crate) fn mark_in_use(&mut self, reservation: Reservation<C, K>) {
+        self.mark_used();
+        self.reservation = Some(reservation);
+    }
+
+    fn mark_available(&mut self) -> Option<Reservation<C, K>> {
+        self.mark_used();
+        self.reservation.take()
+    }
+
+    fn mark_used(&mut self) {
+        self.connection.mark_used();
+        (self.last_used, self.idle_since) = (Timestamp::now(), Instant::now());
+    }
+
+    /// Keeps the connection for the next use. Nothing may be open on it.
+    pub fn release(mut self) {
+        let Some(reservation) = self.mark_available() else { return };
+        let shelf = Arc::clone(&reservation.shelf);
+        drop(reservation);
+        if let Some(why) = self.connection.unusable() {
+            return self.abandon(why);
+        }
+        let (key, peer) = (self.key.clone(), self.connection.peer().clone());
+        if let Err(late) = shelf.keep(self) {
+            return late.abandon("the pool was closed");
+        }
+        events::released(&peer, shelf.stats(&key));
+    }
+
+    /// Ends a connection whose state is not known, and logs the reason.
+    pub fn abandon(mut self, why: &str) {
+        // Before the connection's permit, so that no more are counted than there may be.
+        self.reservation = None;
+        events::lost(self.connection.peer(), why);
+    }
+
+    /// Ends the connection in an orderly way.
+    pub async fn close(mut self) {
+        self.reservation = None;
+        self.connection.close().await;
+    }
+}
+
+impl<C: Connection, K: PoolKey> fmt::Debug for PooledConnection<C, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PooledConnection")
+            .field("peer", self.connection.peer())
+            .field("in_use", &self.in_use())
+            .field("created_at", &self.created_at)
+            .field("last_used", &self.last_used)
+            .field("health_status", &self.health)
+            .finish_non_exhaustive()
+    }
+}
