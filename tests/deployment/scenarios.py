@@ -1,4 +1,4 @@
-"""Parameters of the deployments that docs/deploy.md describes."""
+"""Parameters of the deployments that the pages describe."""
 
 SECRET = "arn:aws:secretsmanager:us-east-1:111122223333:secret:catalogue-AbCdEf"
 OTHER_SECRET = "arn:aws:secretsmanager:us-east-1:111122223333:secret:another-GhIjKl"
