@@ -122,7 +122,7 @@ async fn a_produce_that_would_fill_the_broker() {
     broker.delete(&queue).await;
 }
 
-/// A retry of a produce that was done under another `MAX_PRODUCE_BYTES`.
+/// A retry of a produce that was done under another `MaxProduceBytes`.
 #[tokio::test]
 async fn what_was_put_under_another_limit_is_replayed() {
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);

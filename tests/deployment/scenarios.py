@@ -66,6 +66,8 @@ EVERYTHING = {
     **DOMAIN,
     **ORGANISATION,
     "CreateDatabase": "with-reader",
+    "DatabaseDeletionProtection": "true",
+    "DatabaseEngineVersion": "16.8",
     "DatabaseKmsKeyArn": KEY,
     **PARTNER,
     **EVENTS,

@@ -100,9 +100,14 @@ def test_every_listing_of_a_bucket_is_bounded_by_a_prefix():
     assert found > 10
 
 
-def test_every_table_can_be_restored_to_any_moment():
-    for name, table in deploy().of("AWS::DynamoDB::Table").items():
-        assert table["Properties"]["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}, name
+def test_the_backup_of_records_can_be_switched_off_and_that_of_keys_and_batches_cannot():
+    def recovered(stack):
+        return {name: table["Properties"]["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] for name, table in stack.of("AWS::DynamoDB::Table").items()}
+
+    assert set(map(str, recovered(deploy()).values())) <= {"true", "True"}
+    without = recovered(deploy({"IdempotencyRecovery": "false"}))
+    assert without.pop("IdempotencyTable") == "false"
+    assert set(map(str, without.values())) <= {"true", "True"}
 
 
 def test_mq_access_reads_key_repositories_from_s3_where_it_is_told_to_and_nowhere_else():

@@ -58,6 +58,7 @@ OTHER = {
     "CorsOrigins": "https://third.example.com",
     "DatabaseCaSecretArn": OTHER_SECRET,
     "DatabaseAddress": ["other.example.com:5432/catalogue", "db.example.com:5433/catalogue", "db.example.com:5432/other"],
+    "DatabaseEngineVersion": "17.5",
     "DatabaseKmsKeyArn": OTHER_KEY,
     "DatabaseRouteTableIds": "rtb-99999999",
     "DatabaseSecretArn": OTHER_SECRET,
@@ -169,7 +170,7 @@ def test_what_holds_data_outlives_the_stack_and_a_failed_first_deployment_does_n
 
 def test_a_failed_first_deployment_can_remove_its_cluster():
     # RDS deletes no protected cluster, so that the rollback would fail.
-    assert "DeletionProtection" not in deploy(NEW_DATABASE).properties("DatabaseCluster")
+    assert deploy(NEW_DATABASE).properties("DatabaseCluster")["DeletionProtection"] == "false"
 
 
 def test_the_stack_policy_names_only_what_the_template_has():

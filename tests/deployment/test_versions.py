@@ -98,7 +98,7 @@ def test_new_code_and_another_text_of_a_function_are_another_version():
 
     everywhere = [
         lambda template: template["Globals"]["Function"].update(Timeout=28),
-        lambda template: template["Globals"]["Function"].update(Tracing="Active"),
+        lambda template: template["Globals"]["Function"].update(Tracing="PassThrough"),
         lambda template: template["Globals"]["Function"]["LoggingConfig"].update(ApplicationLogLevel="INFO"),
         lambda template: template["Globals"]["Function"]["Environment"]["Variables"].update(CONSTANT="1"),
     ]
