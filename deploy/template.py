@@ -132,8 +132,8 @@ def given(name, parameters):
     match parameters[name]:
         case {"Type": "CommaDelimitedList"}:
             return Tagged("!Not", [{"Fn::EachMemberEquals": [Tagged("!Ref", name), ""]}]), name
-        case {"AllowedValues": ["true", "false"]}:
-            return Tagged("!Equals", [Tagged("!Ref", name), "true"]), f"{name}=true"
+        case {"Default": "false"}:
+            return Tagged("!Not", [Tagged("!Equals", [Tagged("!Ref", name), "false"])]), f"{name}=true"
     return Tagged("!Not", [Tagged("!Equals", [Tagged("!Ref", name), ""])]), name
 
 

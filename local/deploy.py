@@ -25,9 +25,11 @@ FUNCTION = "AWS::Serverless::Function"
 TABLE = "AWS::DynamoDB::Table"
 
 
-# What the functions here do otherwise than by themselves: short pauses between attempts, and no TLS
-# to a database that is on this machine, too.
-VARIABLES = {"RETRY_BASE_SECONDS": "1", "DATABASE_TLS": "off"}
+# What the functions here do otherwise than by themselves: short pauses between attempts, no TLS to
+# a database that is on this machine, too, and the shortest interval between checks for stopped
+# batches.
+VARIABLES = {"RETRY_BASE_SECONDS": "1", "DATABASE_TLS": "off", "RECONCILE_MINUTES": "2"}
+SCHEDULE = "rate(2 minutes)"
 
 
 class Refused(Exception):
@@ -153,6 +155,13 @@ def number_concurrency(template, parameters):
                 scaling["MaximumConcurrency"] = int(parameters.get(name, defaults[name]))
 
 
+def schedule(template):
+    for function in resources(template, FUNCTION).values():
+        for event in function["Properties"].get("Events", {}).values():
+            if event["Type"] == "Schedule":
+                event["Properties"]["Schedule"] = SCHEDULE
+
+
 def turn_on_time_to_live(template, names, dynamodb):
     for name, table in resources(template, TABLE).items():
         specification = table["Properties"].get("TimeToLiveSpecification")
@@ -171,8 +180,10 @@ def deploy(arguments):
     count = package(template, arguments.binaries, s3)
     print(f"uploaded {count} functions", flush=True)
     parameters = json.loads(arguments.parameters)
-    template["Globals"]["Function"]["Environment"]["Variables"] |= VARIABLES
+    variables = {**VARIABLES, "IBM_MQ_LIBRARY": arguments.ibm_mq_library} if arguments.ibm_mq_library else VARIABLES
+    template["Globals"]["Function"]["Environment"]["Variables"] |= variables
     number_concurrency(template, parameters)
+    schedule(template)
     without_kafka(template)
     without_metric_math(template)
     create(template, arguments.stack, parameters, arguments.endpoint, s3, cloudformation)
@@ -194,6 +205,7 @@ def main():
     parser.add_argument("--endpoint", required=True)
     parser.add_argument("--stack", required=True)
     parser.add_argument("--parameters", required=True, help="JSON object of names and values")
+    parser.add_argument("--ibm-mq-library", help="absolute path of the library that mq-access loads for IBM MQ")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args()
     try:

@@ -20,12 +20,17 @@ markdown() {
   "$linters/markdownlint-cli2" && "$environment/bin/md-dead-link-check" --config .markdown.toml
 }
 
-# Pages that sources name by their path, as `docs/start.md`.
+# Pages that sources name by their path, as `docs/start.md`, and sources that pages name, as
+# `deploy/template.py`. A path with a placeholder is left out.
 pages() {
-  local page status=0
+  local page path status=0
   while read -r page; do
     [ -f "$page" ] || { echo "There is no $page, which a source names." && status=1; }
   done < <(git grep -ohE 'docs/[a-z0-9/-]+\.md' -- ':!*.md' | sort -u)
+  while read -r path; do
+    [ "$(git ls-files -- "$path")" ] || { echo "There is no $path, which a page names." && status=1; }
+  done < <(LC_ALL=C.UTF-8 grep -ohP '(?<![\w./-])(functions|shared|events|benches|local|deploy|tests)/[\w./-]+(?![\w./<*{…-])' \
+    README.md CONTRIBUTING.md docs/*.md | sed 's:[./]*$::' | sort -u)
   return "$status"
 }
 
@@ -100,7 +105,7 @@ check "Node.js environment" scripts/node-env.sh .local/linters scripts/linters
 check "openapi.yaml" "$environment/bin/openapi-spec-validator" openapi.yaml
 check "openapi.yaml with spectral and redocly" contract
 check "Markdown" markdown
-check "pages that sources name" pages
+check "pages that sources name, and sources that pages name" pages
 check "cargo-deny" scripts/tool.sh cargo-deny
 check "licences and sources" cargo deny --log-level error check licenses bans sources
 

@@ -89,7 +89,7 @@ if [ "$status" = 200 ]; then
   ok "depth: $(head -c 300 "$body")"
 else
   case "$status $(cat "$body")" in
-    401*) meaning="The key is unknown, or its item is refused (the log says access.item_malformed). The item's pk is KEY# and the lower-case SHA-256 of the key (docs/deploy.md)." ;;
+    401*) meaning="The key is unknown, or its item is refused (the log says access.item_malformed). The item's pk is KEY# and the lower-case SHA-256 of the key (docs/access.md)." ;;
     403*) meaning="The key lacks the scope mq:read, or the target is not allowed." ;;
     404*TARGET_REF_NOT_FOUND*) meaning="The key's tenant has no profile $target_ref. Name another profile by TARGET_REF." ;;
     404*) meaning="The profile names a queue that its broker does not have." ;;

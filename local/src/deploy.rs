@@ -17,10 +17,10 @@ use crate::seed;
 use crate::supervisor::isolate;
 
 /// Parameters of the local stack that differ from the template's defaults: inline targets on this
-/// machine for all tenants, wide bounds for the records' expiry, the shortest interval between
-/// checks for stopped batches, as many concurrent executions as an account of some age allows,
-/// dropped objects also from a bucket that is not the stack's, and this machine's processor.
-const PARAMETERS: [(&str, &str); 10] = [
+/// machine for all tenants, wide bounds for the records' expiry, as many concurrent executions as
+/// an account of some age allows, dropped objects also from a bucket that is not the stack's, and
+/// this machine's processor.
+const PARAMETERS: [(&str, &str); 7] = [
     (
         "InlineTargets",
         "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
@@ -31,11 +31,8 @@ const PARAMETERS: [(&str, &str); 10] = [
     ("IdempotencyExpiryMinSeconds", "1"),
     ("IdempotencyExpiryMaxSeconds", "2592000"),
     ("IdempotencyTableName", "mq-probe-idempotency"),
-    ("ChunkerConcurrency", "5"),
     ("UpsertConcurrency", "10"),
-    ("ReconcileMinutes", "2"),
-    ("AcceptDrops", "true"),
-    ("DropBucketName", DROP_BUCKET),
+    ("AcceptDrops", DROP_BUCKET),
     ("Architecture", ARCHITECTURE),
 ];
 
@@ -95,10 +92,8 @@ pub(crate) async fn deploy(
     let explain = || "run local/deploy.py".to_owned();
     let binaries = std::env::current_exe().or_explain(explain)?;
     let binaries = binaries.parent().unwrap_or(layout.root());
-    let library = ibm_mq_library.display().to_string();
     let mut parameters = BTreeMap::from(PARAMETERS);
     parameters.insert("DatabaseSecretArn", database_secret);
-    parameters.insert("IbmMqLibrary", &library);
     let (bus, topic) = (seed::bus_arn(), seed::topic_arn());
     parameters.insert("EventBusArn", &bus);
     parameters.insert("EventTopicArn", &topic);
@@ -119,6 +114,8 @@ pub(crate) async fn deploy(
         .arg("--binaries")
         .arg(binaries)
         .args(["--endpoint", &ministack.endpoint(), "--stack", "integrahub", "--parameters", &parameters])
+        .arg("--ibm-mq-library")
+        .arg(ibm_mq_library)
         .arg("--output")
         .arg(&output)
         .env("HOME", &directory)

@@ -40,7 +40,7 @@ NOT_USED = """
 """.split()
 
 # What SAM CLI and CloudFormation do besides: the stack and its bucket for code, the API's access
-# log, the call of the migration, and what docs/deploy.md does to the stack.
+# log, the call of the migration, and what docs/production.md does to the stack.
 ALWAYS = {
     *(f"cloudformation:{action}" for action in ("CreateChangeSet", "DeleteChangeSet", "DeleteStack", "DescribeChangeSet", "DescribeStackEvents")),
     *(f"cloudformation:{action}" for action in ("DescribeStacks", "ExecuteChangeSet", "GetTemplate", "GetTemplateSummary", "ListStackResources")),
@@ -56,7 +56,8 @@ OPTIONS = {"route53:AssociateVPCWithHostedZone", "secretsmanager:CreateSecret", 
 LAYER = {"AWS::Lambda::LayerVersion"}
 
 # The pages whose commands are for who deploys and operates.
-PAGES = ("docs/start.md", "docs/deploy.md", "docs/operate.md", "docs/gateway.md", "docs/ibm-mq-layer.md", "docs/ingest.md", "deploy/INSTALL.md")
+OF_DEPLOYING = ("docs/deploy.md", "docs/access.md", "docs/network.md", "docs/database.md", "docs/production.md", "docs/upgrade.md")
+PAGES = (*OF_DEPLOYING, "docs/start.md", "docs/operate.md", "docs/gateway.md", "docs/ibm-mq-layer.md", "docs/ingest.md", "deploy/INSTALL.md")
 # Commands that call other actions than the one of their own name.
 COMMANDS = {
     "aws cloudformation deploy": set(),  # is in ALWAYS

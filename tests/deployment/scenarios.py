@@ -1,4 +1,4 @@
-"""Parameters of the deployments that docs/deploy.md describes."""
+"""Parameters of the deployments that the pages describe."""
 
 SECRET = "arn:aws:secretsmanager:us-east-1:111122223333:secret:catalogue-AbCdEf"
 OTHER_SECRET = "arn:aws:secretsmanager:us-east-1:111122223333:secret:another-GhIjKl"
@@ -12,7 +12,6 @@ BROKERS_ENDPOINTS = {
     **BROKERS_VPC,
     "VpcId": "vpc-11111111",
     "RouteTableIds": "rtb-11111111",
-    "CreateSecretsManagerEndpoint": "true",
 }
 IBM_MQ = {"IbmMqLayerArn": "arn:aws:lambda:us-east-1:111122223333:layer:integrahub-ibm-mq-client:1"}
 EXISTING_DATABASE = {"DatabaseSecretArn": SECRET}
@@ -21,7 +20,6 @@ DATABASE_ENDPOINTS = {
     **DATABASE_VPC,
     "DatabaseVpcId": "vpc-33333333",
     "DatabaseRouteTableIds": "rtb-33333333",
-    "CreateDatabaseEndpoints": "true",
 }
 NEW_DATABASE = {**DATABASE_VPC, "DatabaseVpcId": "vpc-33333333", "CreateDatabase": "true"}
 DOMAIN = {
@@ -34,28 +32,25 @@ ORGANISATION = {
     "PermissionsBoundaryArn": "arn:aws:iam::111122223333:policy/boundary",
     "RolePath": "/applications/integrahub/",
     "KmsKeyArn": KEY,
-    "FormerKmsKeyArns": OTHER_KEY,
-    "SecretKmsKeyArns": f"{KEY},{OTHER_KEY}",
+    "FurtherKmsKeyArns": f"{OTHER_KEY},{PARTNER_KEY}",
     "KeyRepositoryObjects": "arn:aws:s3:::acme-keys/mq/*",
     "CorsOrigins": "https://app.example.com,https://other.example.com",
     "Rollout": "Linear10PercentEvery1Minute",
     "AlarmTopicArn": "arn:aws:sns:us-east-1:111122223333:alarms",
     "AuditDataEvents": "true",
-    "CreateDashboards": "true",
     "PublicReservedConcurrency": "20",
     "MqAccessReservedConcurrency": "10",
 }
-PARTNER = {"AcceptDrops": "true", "DropBucketName": "partner-files", "DropBucketAccount": "444455556666", "DropBucketKmsKeyArn": PARTNER_KEY}
+PARTNER = {"AcceptDrops": "partner-files/444455556666", "FurtherKmsKeyArns": f"{OTHER_KEY},{PARTNER_KEY}"}
 EVENTS = {
     "EventBusArn": "arn:aws:events:us-east-1:111122223333:event-bus/news",
     "EventTopicArn": "arn:aws:sns:us-east-1:111122223333:news",
-    "EventKmsKeyArn": OTHER_KEY,
+    "FurtherKmsKeyArns": f"{OTHER_KEY},{PARTNER_KEY}",
 }
 MSK = {
     "KafkaBootstrapServers": "b-1.example.com:9098,b-2.example.com:9098",
     "KafkaClusterArn": "arn:aws:kafka:us-east-1:111122223333:cluster/catalogue/11111111-2222-4333-8444-555555555555-1",
 }
-NO_KAFKA_EVENTS = {"KafkaEventsTopic": ""}
 MSK_SCRAM = {**MSK, "KafkaAuthentication": "scram", "KafkaSecretArn": OTHER_SECRET}
 OTHER_KAFKA = {
     "KafkaBootstrapServers": "b-1.example.com:9093,b-2.example.com:9093",
@@ -70,7 +65,7 @@ EVERYTHING = {
     **NEW_DATABASE,
     **DOMAIN,
     **ORGANISATION,
-    "DatabaseReader": "true",
+    "CreateDatabase": "with-reader",
     "DatabaseDeletionProtection": "true",
     "DatabaseEngineVersion": "16.8",
     "DatabaseKmsKeyArn": KEY,
@@ -85,7 +80,7 @@ SCENARIOS = {
     "brokers in a VPC with endpoints": BROKERS_ENDPOINTS,
     "IBM MQ": IBM_MQ,
     "existing database": EXISTING_DATABASE,
-    "existing database, host and name given": {**EXISTING_DATABASE, "DatabaseHost": "db.example.com", "DatabasePort": "5432", "DatabaseName": "catalogue"},
+    "existing database, address given": {**EXISTING_DATABASE, "DatabaseAddress": "db.example.com:5432/catalogue"},
     "existing database in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC},
     "existing database in a VPC with endpoints": {**EXISTING_DATABASE, **DATABASE_ENDPOINTS},
     "one VPC for both": {**EXISTING_DATABASE, **DATABASE_ENDPOINTS, **BROKERS_VPC, "VpcId": "vpc-33333333"},
@@ -95,20 +90,20 @@ SCENARIOS = {
     "ingest switched off": {**NEW_DATABASE, "IngestEnabled": "false"},
     "drops": {**EXISTING_DATABASE, "AcceptDrops": "true"},
     "drops, ingest switched off": {**EXISTING_DATABASE, "AcceptDrops": "true", "IngestEnabled": "false"},
-    "drops into a bucket of this account": {**EXISTING_DATABASE, "AcceptDrops": "true", "DropBucketName": "own-files"},
+    "drops into a bucket of this account": {**EXISTING_DATABASE, "AcceptDrops": "own-files"},
     "drops into a bucket of another account": {**EXISTING_DATABASE, **PARTNER},
     "drops into a bucket, ingest switched off": {**EXISTING_DATABASE, **PARTNER, "IngestEnabled": "false"},
     "events on a bus": {**EXISTING_DATABASE, "EventBusArn": EVENTS["EventBusArn"]},
     "events on a topic, in a VPC with endpoints": {**EXISTING_DATABASE, **DATABASE_ENDPOINTS, "EventTopicArn": EVENTS["EventTopicArn"]},
     "events, ingest switched off": {**EXISTING_DATABASE, **EVENTS, "IngestEnabled": "false"},
-    "chunks over MSK": {**EXISTING_DATABASE, **MSK, **NO_KAFKA_EVENTS},
-    "chunks over MSK, with SCRAM": {**EXISTING_DATABASE, **MSK_SCRAM},
-    "chunks over another Kafka": {**EXISTING_DATABASE, **OTHER_KAFKA, **NO_KAFKA_EVENTS},
-    "chunks over another Kafka, in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC, **OTHER_KAFKA},
-    "chunks over another Kafka, without login": {**EXISTING_DATABASE, **DATABASE_VPC, "KafkaBootstrapServers": "kafka:9092", "KafkaAuthentication": "none"},
-    "chunks over MSK, ingest switched off": {**EXISTING_DATABASE, **MSK, "IngestEnabled": "false"},
-    "events over MSK": {**EXISTING_DATABASE, **MSK},
-    "events over another Kafka and a bus, in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC, **OTHER_KAFKA, "EventBusArn": EVENTS["EventBusArn"]},
+    "MSK": {**EXISTING_DATABASE, **MSK},
+    "MSK, with a prefix of the topics": {**EXISTING_DATABASE, **MSK, "KafkaTopicPrefix": "dev."},
+    "MSK, with SCRAM": {**EXISTING_DATABASE, **MSK_SCRAM},
+    "another Kafka": {**EXISTING_DATABASE, **OTHER_KAFKA},
+    "another Kafka, in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC, **OTHER_KAFKA},
+    "another Kafka, without login": {**EXISTING_DATABASE, **DATABASE_VPC, "KafkaBootstrapServers": "kafka:9092", "KafkaAuthentication": "none"},
+    "MSK, ingest switched off": {**EXISTING_DATABASE, **MSK, "IngestEnabled": "false"},
+    "another Kafka and a bus, in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC, **OTHER_KAFKA, "EventBusArn": EVENTS["EventBusArn"]},
     "domain": DOMAIN,
     "organisation": ORGANISATION,
     "organisation with an existing database": {**ORGANISATION, **EXISTING_DATABASE},

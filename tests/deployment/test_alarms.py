@@ -29,7 +29,7 @@ def test_every_function_has_alarms_on_errors_and_throttles(name, scenario):
 
 
 def test_an_alarm_on_several_metrics_is_one_that_cloudwatch_takes():
-    summing = {name: alarm["Metrics"] for name, alarm in alarms(EVERYTHING).items() if "Metrics" in alarm}
+    summing = {name: alarm["Metrics"] for name, alarm in alarms(EVERYTHING).items() if "Metrics" in alarm and name != "ReceiptsRetriedAlarm"}
     assert {"GatewayErrorsAlarm", "IngestThrottlesAlarm", "TableThrottlesAlarm"} <= set(summing)
     for name, (result, *metrics) in summing.items():
         # Not a sum by `+`, which has no value in a period in which one of the metrics has none.
@@ -39,6 +39,19 @@ def test_an_alarm_on_several_metrics_is_one_that_cloudwatch_takes():
         assert len({metric["Id"] for metric in metrics}) == len(metrics), name
         assert all(re.fullmatch("[a-z][A-Za-z0-9_]*", metric["Id"]) for metric in metrics), name
         assert not {"Namespace", "MetricName", "Dimensions", "Statistic", "Period"} & set(alarms(EVERYTHING)[name]), name
+
+
+def test_receipts_that_are_in_flight_under_a_steady_load_raise_no_alarm():
+    alarm = alarms(EVERYTHING)["ReceiptsRetriedAlarm"]
+    result, *metrics = alarm["Metrics"]
+    # Whatever is in flight, none waits for another attempt while others are deleted.
+    assert result == {"Id": "retried", "Expression": "IF(FILL(published, 0) == 0, waiting, 0)"}
+    assert {metric["Id"]: (metric["MetricStat"]["Metric"]["MetricName"], metric["MetricStat"]["Stat"]) for metric in metrics} == {
+        "waiting": ("ApproximateNumberOfMessagesNotVisible", "Minimum"),
+        "published": ("NumberOfMessagesDeleted", "Sum"),
+    }
+    assert {metric["MetricStat"]["Period"] for metric in metrics} == {300} and int(alarm["EvaluationPeriods"]) == 3
+    assert all(metric["ReturnData"] is False for metric in metrics)
 
 
 def test_the_api_the_tables_the_database_and_the_schedule_are_watched():
@@ -63,7 +76,7 @@ def test_a_function_on_a_schedule_tells_when_it_is_no_longer_invoked():
     # With `breaching` it would be raised by each first deployment.
     assert alarm["TreatMissingData"] == "missing"
     assert alarm["InsufficientDataActions"] == [TOPIC]
-    assert int(alarm["Period"]) >= 30 * 60, "ReconcileMinutes is up to 30"
+    assert int(alarm["Period"]) >= 2 * 5 * 60, "a run that comes late is no silence"
 
 
 def test_an_alarm_notifies_when_it_is_raised_and_when_it_is_over():

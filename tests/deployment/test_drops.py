@@ -40,7 +40,9 @@ def test_the_functions_of_drops_and_no_others_reach_the_bucket():
 
 def test_the_key_of_the_bucket_is_used_where_there_is_one():
     policy = deploy({**EXISTING_DATABASE, **PARTNER}).properties("DropBucketAccess")
-    assert [each["Resource"] for each in policy["PolicyDocument"]["Statement"] if "kms:Decrypt" in each["Action"]] == [PARTNER_KEY]
+    [use] = [each for each in policy["PolicyDocument"]["Statement"] if "kms:Decrypt" in each["Action"]]
+    assert PARTNER_KEY in use["Resource"]
+    assert use["Condition"] == {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}}
     policy = deploy(SCENARIOS["drops into a bucket of this account"]).properties("DropBucketAccess")
     assert "kms" not in str(policy)
 

@@ -4,10 +4,10 @@ import json
 
 import pytest
 from cloudformation import deploy
-from scenarios import DATABASE_VPC, EVENTS, EVERYTHING, EXISTING_DATABASE, KEY, MSK, MSK_SCRAM, NO_KAFKA_EVENTS, OTHER_KAFKA, OTHER_SECRET, SCENARIOS, SECRET
+from scenarios import DATABASE_VPC, EVENTS, EVERYTHING, EXISTING_DATABASE, KEY, MSK, MSK_SCRAM, OTHER_KAFKA, OTHER_SECRET, SCENARIOS, SECRET
 
-OVER_MSK = {**EXISTING_DATABASE, **MSK, **NO_KAFKA_EVENTS}
-OVER_OTHERS = {**EXISTING_DATABASE, **OTHER_KAFKA, **NO_KAFKA_EVENTS}
+OVER_MSK = {**EXISTING_DATABASE, **MSK}
+OVER_OTHERS = {**EXISTING_DATABASE, **OTHER_KAFKA}
 CLUSTER = MSK["KafkaClusterArn"]
 TOPIC = CLUSTER.replace(":cluster/", ":topic/") + "/chunks.ready"
 EVENT_TOPICS = [CLUSTER.replace(":cluster/", ":topic/") + name for name in ("/batches.received", "/chunks.failed")]
@@ -39,7 +39,7 @@ def attached(stack, policy):
     return {name.removesuffix("Role") for name, role in stack.of("AWS::IAM::Role").items() if f"«{policy}»" in role["Properties"].get("ManagedPolicyArns", [])}
 
 
-@pytest.mark.parametrize("parameters", [EXISTING_DATABASE, SCENARIOS["chunks over MSK, ingest switched off"]], ids=["sqs", "no ingest"])
+@pytest.mark.parametrize("parameters", [EXISTING_DATABASE, SCENARIOS["MSK, ingest switched off"]], ids=["sqs", "no ingest"])
 def test_nothing_is_there_without_kafka(parameters):
     stack = deploy(parameters)
     assert kafka_resources(stack) == set() and variables(stack) == {}
@@ -74,7 +74,7 @@ def test_a_mapping_finds_its_cluster_and_group():
         ({**EXISTING_DATABASE, **MSK_SCRAM, "KafkaAuthentication": "mtls"}, "UpsertFromMsk", [("CLIENT_CERTIFICATE_TLS_AUTH", OTHER_SECRET)]),
         (OVER_OTHERS, "UpsertFromKafka", [("CLIENT_CERTIFICATE_TLS_AUTH", OTHER_SECRET), ("SERVER_ROOT_CA_CERTIFICATE", SECRET)]),
         (
-            SCENARIOS["chunks over another Kafka, without login"],
+            SCENARIOS["another Kafka, without login"],
             "UpsertFromKafka",
             [("VPC_SUBNET", "subnet:subnet-33333333"), ("VPC_SECURITY_GROUP", "security_group:sg-33333333")],
         ),
@@ -99,8 +99,7 @@ def test_each_role_may_do_what_its_function_does():
     }
     assert statements(stack, "KafkaTopicsAccess") == {
         ("kafka-cluster:Connect", CLUSTER),
-        ("kafka-cluster:CreateTopic", TOPIC),
-        ("kafka-cluster:DescribeTopic", TOPIC),
+        *((f"kafka-cluster:{action}", topic) for action in ("CreateTopic", "DescribeTopic") for topic in (TOPIC, *EVENT_TOPICS)),
     }
     assert statements(stack, "KafkaConsumeAccess") == {
         ("kafka:DescribeCluster", CLUSTER),
@@ -124,22 +123,22 @@ def test_secrets_are_read_by_those_who_log_in_with_them():
     assert ("kafka:ListScramSecrets", CLUSTER) in scram and ("secretsmanager:GetSecretValue", OTHER_SECRET) in scram
 
 
-def test_the_functions_learn_the_cluster():
-    given = variables(deploy({**OVER_OTHERS, **DATABASE_VPC}))
-    shared = {
-        "CHUNK_TRANSPORT": "kafka",
-        "KAFKA_AUTHENTICATION": "mtls",
-        "KAFKA_BOOTSTRAP_SERVERS": OTHER_KAFKA["KafkaBootstrapServers"],
-        "KAFKA_CHUNKS_TOPIC": "chunks.ready",
-        "KAFKA_SECRET_ARN": OTHER_SECRET,
-    }
-    assert set(given) == {"Chunker", "Migrate"}
-    assert given["Chunker"] == shared
-    assert given["Migrate"] == shared
+def test_a_prefix_is_that_of_every_topic():
+    stack = deploy(SCENARIOS["MSK, with a prefix of the topics"])
+    given = variables(stack)
+    of_chunks = {"KAFKA_CHUNKS_TOPIC": "dev.chunks.ready"}
+    of_events = {"KAFKA_EVENTS_TOPIC": "dev.batches.received", "KAFKA_FAILURES_TOPIC": "dev.chunks.failed"}
+    assert given["Chunker"].items() >= {**of_chunks, **of_events}.items()
+    assert given["Migrate"].items() >= {**of_chunks, **of_events}.items()
+    assert given["Upsert"].items() >= of_events.items()
+    assert stack.properties("UpsertFromMsk")["Topics"] == ["dev.chunks.ready"]
+    named = {resource.rsplit("/", 1)[1] for policy in ("KafkaProduceAccess", "KafkaTopicsAccess", "KafkaEventsAccess", "KafkaConsumeAccess") for _, resource in statements(stack, policy) if ":topic/" in resource}
+    assert named == {"dev.chunks.ready", "dev.batches.received", "dev.chunks.failed"}
+    assert stack.properties("Migration")["Topics"] != deploy(OVER_MSK).properties("Migration")["Topics"], "new topics are created"
 
 
 def test_those_who_publish_events_may_write_to_their_topics_and_to_no_other():
-    stack = deploy(SCENARIOS["events over MSK"])
+    stack = deploy(SCENARIOS["MSK"])
     assert attached(stack, "KafkaEventsAccess") == PUBLISHERS
     assert statements(stack, "KafkaEventsAccess") == {
         ("kafka-cluster:Connect", CLUSTER),
@@ -149,13 +148,13 @@ def test_those_who_publish_events_may_write_to_their_topics_and_to_no_other():
     for topic in EVENT_TOPICS:
         created = {action for action, resource in statements(stack, "KafkaTopicsAccess") if resource == topic}
         assert created == {"kafka-cluster:CreateTopic", "kafka-cluster:DescribeTopic"}
-    over_others = deploy(SCENARIOS["events over another Kafka and a bus, in a VPC"])
+    over_others = deploy(SCENARIOS["another Kafka and a bus, in a VPC"])
     assert statements(over_others, "KafkaEventsAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET)}
     assert "kafka-cluster:CreateTopic" not in json.dumps(over_others.resources)
 
 
 def test_those_who_publish_events_learn_the_topics_and_reach_the_cluster():
-    stack = deploy(SCENARIOS["events over another Kafka and a bus, in a VPC"])
+    stack = deploy(SCENARIOS["another Kafka and a bus, in a VPC"])
     given = variables(stack)
     connection = {
         "KAFKA_AUTHENTICATION": "mtls",
@@ -171,38 +170,35 @@ def test_those_who_publish_events_learn_the_topics_and_reach_the_cluster():
     assert given["Migrate"].items() >= {**connection, **chunks}.items()
     network = stack.properties("ChunkerFunction")["VpcConfig"]
     assert all(stack.properties(f"{name}Function")["VpcConfig"] == network for name in given)
-    assert stack.properties("Migration")["EventsTopic"] == "batches.received chunks.failed", "a new topic is created"
-    assert "KAFKA_SECRET_ARN" not in variables(deploy(SCENARIOS["events over MSK"]))["Upsert"]
+    assert "KAFKA_SECRET_ARN" not in variables(deploy(SCENARIOS["MSK"]))["Upsert"]
 
 
 def test_the_function_that_refuses_dropped_files_is_in_the_network_only_for_the_topic():
     drops = {"AcceptDrops": "true"}
-    with_topic = deploy({**SCENARIOS["events over another Kafka and a bus, in a VPC"], **drops})
+    with_topic = deploy({**SCENARIOS["another Kafka and a bus, in a VPC"], **drops})
     assert attached(with_topic, "KafkaEventsAccess") == {*PUBLISHERS, "DropIntake"}
     function = with_topic.properties("DropIntakeFunction")
     assert function["VpcConfig"] == with_topic.properties("ChunkerFunction")["VpcConfig"]
     assert variables(with_topic)["DropIntake"] == variables(with_topic)["Upsert"]
-    with_keys = deploy({**SCENARIOS["events over another Kafka and a bus, in a VPC"], **drops, "SecretKmsKeyArns": KEY})
+    with_keys = deploy({**SCENARIOS["another Kafka and a bus, in a VPC"], **drops, "FurtherKmsKeyArns": KEY})
     assert "«SecretKmsKeyAccess»" in with_keys.properties("DropIntakeRole")["ManagedPolicyArns"]
     without = deploy({**EXISTING_DATABASE, **DATABASE_VPC, **drops})
     assert "VpcConfig" not in without.properties("DropIntakeFunction") and "DropIntake" not in variables(without)
 
 
 def test_a_topic_of_kafka_is_watched_and_brings_no_function_of_the_gateway():
-    stack = deploy(SCENARIOS["events over MSK"])
+    stack = deploy(SCENARIOS["MSK"])
     assert "EventsBehindAlarm" in stack.resources
     assert not {"EventAccess", "DoubtsFunction", "DoubtsRole"} & set(stack.resources)
     assert "StreamSpecification" not in stack.properties("IdempotencyTable")
-    beside = deploy({**SCENARIOS["events over MSK"], **EVENTS})
+    beside = deploy({**SCENARIOS["MSK"], **EVENTS})
     assert "Doubts" not in variables(beside) and "DoubtsFunction" in beside.resources
 
 
-@pytest.mark.parametrize("parameters", [OVER_MSK, SCENARIOS["chunks over MSK, ingest switched off"]], ids=["no topic", "no ingest"])
-def test_nothing_publishes_over_kafka_without_a_topic_or_an_ingest(parameters):
-    stack = deploy(parameters)
+def test_nothing_publishes_over_kafka_without_an_ingest():
+    stack = deploy(SCENARIOS["MSK, ingest switched off"])
     assert not {"KafkaEventsAccess", "EventsBehindAlarm"} & set(stack.resources)
-    assert not [name for name, given in variables(stack).items() if "KAFKA_EVENTS_TOPIC" in given]
-    assert "EventsTopic" not in stack.resources.get("Migration", {}).get("Properties", {})
+    assert variables(stack) == {}
 
 
 def test_lag_raises_an_alarm_and_is_on_the_dashboard():

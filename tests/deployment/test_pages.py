@@ -1,4 +1,4 @@
-"""What docs/deploy.md tells somebody to deploy can be deployed, and works."""
+"""What the pages tell somebody to deploy can be deployed, and works."""
 
 import json
 import os
@@ -10,25 +10,25 @@ import pytest
 from cloudformation import ROOT, deploy, source, watched
 from scenarios import EVENTS, EXISTING_DATABASE, MSK, NEW_DATABASE, SCENARIOS
 
-DEPLOY = (ROOT / "docs/deploy.md").read_text()
+DATABASE, COSTS = ROOT / "docs/database.md", ROOT / "docs/costs.md"
 
 
-def section(title):
+def section(page, title):
     """The text from a heading to the next one."""
-    (text,) = re.findall(rf"^#+ {title}$(.*?)(?=^#+ )", DEPLOY, re.MULTILINE | re.DOTALL)
+    (text,) = re.findall(rf"^#+ {title}$(.*?)(?=^##+ )", page.read_text(), re.MULTILINE | re.DOTALL)
     return text
 
 
-def sample(title):
+def sample(page, title):
     """The parameters that a section shows, with numbers in place of the reader's own."""
-    (block,) = re.findall(r"```toml\n(.*?)```", section(title), re.DOTALL)
+    (block,) = re.findall(r"```toml\n(.*?)```", section(page, title), re.DOTALL)
     numbers = (f"{number:08d}" for number in range(1, 100))
     return dict(re.findall(r'"(\w+)=(.*)"', re.sub("…", lambda _: next(numbers), block)))
 
 
 def test_migrate_can_answer_cloudformation_in_the_network_that_a_new_database_is_shown_with():
     """Its answer goes to S3. Without a way there, the deployment and its rollback wait for 16 minutes each, and the database stays."""
-    stack = deploy(sample("A new one"))
+    stack = deploy(sample(DATABASE, "A new one"))
     assert "VpcConfig" in stack.properties("MigrateFunction")
     endpoints = {endpoint["Properties"]["ServiceName"].split(".")[-1]: endpoint["Properties"] for endpoint in stack.of("AWS::EC2::VPCEndpoint").values()}
     assert {"s3", "dynamodb", "secretsmanager", "sqs"} == set(endpoints)
@@ -37,9 +37,9 @@ def test_migrate_can_answer_cloudformation_in_the_network_that_a_new_database_is
 
 
 def test_a_vpc_is_said_to_need_what_private_names_need():
-    endpoints = deploy(sample("A new one")).of("AWS::EC2::VPCEndpoint").values()
+    endpoints = deploy(sample(DATABASE, "A new one")).of("AWS::EC2::VPCEndpoint").values()
     assert any(endpoint["Properties"].get("PrivateDnsEnabled") for endpoint in endpoints)
-    assert "--enable-dns-hostnames" in section("Its network")
+    assert "--enable-dns-hostnames" in section(DATABASE, "Its network")
 
 
 def alarms(parameters):
@@ -60,9 +60,9 @@ def test_the_numbers_of_alarms_and_resources_are_those_of_the_template():
         f" {more(bus) - alarms(bus) + gateway} with events, {more(MSK)} with Kafka,"
         f" and {alarms(NEW_DATABASE) - ingest} with a new database"
     )
-    assert f"| {of_gateway} | {of_ingest} |" in section("Idle, a month")
+    assert f"| {of_gateway} | {of_ingest} |" in section(COSTS, "Idle, a month")
     resources = sorted(len(deploy(parameters).resources) for parameters in SCENARIOS.values())
-    assert f"{resources[0]} resources for the gateway to {resources[-1]} with everything" in DEPLOY
+    assert f"{resources[0]} resources for the gateway to {resources[-1]} with everything" in (ROOT / "docs/verification.md").read_text()
 
 
 def test_the_functions_that_share_the_reserved_concurrency_are_counted_right():
@@ -140,8 +140,13 @@ def test_every_page_is_in_the_list_of_pages():
     assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"} == listed
 
 
-def test_the_number_of_parameters_is_the_template_s():
-    assert f"each of the {len(source()['Parameters'])} parameters" in DEPLOY
+def test_the_page_of_parameters_has_a_row_for_each_of_them_with_who_turns_it():
+    page = (ROOT / "docs/parameters.md").read_text()
+    assert f"each of the {len(source()['Parameters'])} parameters" in page
+    rows = [re.split(r" \| ", row.strip("| ")) for row in page.split("## Reference")[1].splitlines() if row.startswith("| `")]
+    assert all(len(row) == 3 and row[2] for row in rows)
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
+    assert sorted(named) == sorted(source()["Parameters"])
 
 
 def test_the_document_s_property_is_mapped_to_its_parameter():

@@ -206,11 +206,11 @@ def test_the_local_stack_deploys_the_template_too_and_two_of_them_side_by_side(t
             (binaries / function["Metadata"]["BuildProperties"]["Binary"]).write_bytes(program.read_bytes())
     deployed = []
     for stack, table in [("integrahub", "mq-probe-idempotency"), ("another", "")]:
-        parameters = {"DatabaseSecretArn": secret, "IdempotencyTableName": table, "Architecture": "x86_64"}
+        parameters = {"DatabaseSecretArn": secret, "IdempotencyTableName": table, "Architecture": "x86_64", "AcceptDrops": "partner-files"}
         output = tmp_path / f"{stack}.json"
         run = subprocess.run(
             [PYTHON, ROOT / "local/deploy.py", "--template", ROOT / "template.yaml", "--binaries", binaries, "--endpoint", standin.endpoint]
-            + ["--stack", stack, "--parameters", json.dumps(parameters), "--output", output],
+            + ["--stack", stack, "--parameters", json.dumps(parameters), "--ibm-mq-library", "/stand-in/libmqm_r.so", "--output", output],
             env={**CREDENTIALS, "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
             capture_output=True,
             text=True,
@@ -220,6 +220,10 @@ def test_the_local_stack_deploys_the_template_too_and_two_of_them_side_by_side(t
         deployed.append(json.loads(output.read_text()))
     one, other = (deployment["names"] for deployment in deployed)
     assert one["IdempotencyTable"] == "mq-probe-idempotency"
+    variables = {name: standin.client("lambda").get_function_configuration(FunctionName=one[name])["Environment"]["Variables"] for name in ("MqAccessFunction", "ReconcileFunction")}
+    assert variables["MqAccessFunction"]["IBM_MQ_LIBRARY"] == "/stand-in/libmqm_r.so"
+    assert (variables["ReconcileFunction"]["DROP_BUCKET"], variables["ReconcileFunction"]["RECONCILE_MINUTES"]) == ("partner-files", "2")
+    assert standin.client("events").describe_rule(Name=one["ReconcileFunctionSchedule"])["ScheduleExpression"] == "rate(2 minutes)"
     assert {"key": "$default", "function": "StatusFunction"} in deployed[0]["routes"]
     assert len([name for name in one.values() if name.startswith("/aws/lambda/")]) == 17
     assert set(one) == set(other)

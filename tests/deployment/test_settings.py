@@ -73,7 +73,7 @@ def test_functions_may_use_the_keys_of_what_they_use():
             continue
         attached = role["Properties"]["ManagedPolicyArns"]
         assert "«KmsKeyAccess»" in attached, name
-        assert "«FormerKmsKeyAccess»" in attached, name
+        assert "«FurtherKmsKeyAccess»" in attached, name
         shared = [stack.properties("KafkaEventsAccess")] if "«KafkaEventsAccess»" in attached else []
         reads_secrets = "secretsmanager:GetSecretValue" in json.dumps([role["Properties"]["Policies"], *shared])
         assert ("«SecretKmsKeyAccess»" in attached) == reads_secrets, name
@@ -82,7 +82,7 @@ def test_functions_may_use_the_keys_of_what_they_use():
 def test_the_keys_are_used_through_the_stores_alone():
     stack = deploy(EVERYTHING)
     services = [f"{service}.us-east-1.amazonaws.com" for service in ("dynamodb", "lambda", "s3", "sqs")]
-    for policy in ("KmsKeyAccess", "FormerKmsKeyAccess"):
+    for policy in ("KmsKeyAccess", "FurtherKmsKeyAccess"):
         for statement in stack.properties(policy)["PolicyDocument"]["Statement"]:
             assert statement["Condition"] == {"StringEquals": {"kms:ViaService": services}}, policy
 
@@ -125,10 +125,10 @@ def test_mq_access_reads_key_repositories_from_s3_where_it_is_told_to_and_nowher
         "Resource": objects["KeyRepositoryObjects"],
         "Condition": {"StringEquals": {"aws:ResourceAccount": "111122223333"}},
     }
-    encrypted = deploy({**objects, "SecretKmsKeyArns": f"{KEY},{OTHER_KEY}"})
-    [_, decrypt] = encrypted.properties("KeyRepositoryAccess")["PolicyDocument"]["Statement"]
+    encrypted = deploy({**objects, "FurtherKmsKeyArns": f"{KEY},{OTHER_KEY}"})
+    [decrypt] = encrypted.properties("FurtherKmsKeyAccess")["PolicyDocument"]["Statement"]
     assert (decrypt["Action"], decrypt["Resource"]) == ("kms:Decrypt", [KEY, OTHER_KEY])
-    assert decrypt["Condition"] == {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}}
+    assert "s3.us-east-1.amazonaws.com" in decrypt["Condition"]["StringEquals"]["kms:ViaService"]
 
 
 @pytest.mark.parametrize("arn", ["*", "arn:aws:s3:::acme-keys", "arn:aws:s3:::acme-keys/", "arn:aws:s3:::*/mq/*", "arn:aws:s3:::acme-keys/*/key.kdb"])
@@ -195,14 +195,14 @@ def test_network_interfaces_can_be_removed_after_the_vpc_was_left_and_not_by_cod
 
 
 def test_the_api_is_bounded_and_what_needs_no_key_more_so():
-    stage = deploy({"ApiRateLimit": "70", "ApiBurstLimit": "90"}).properties("ApiApiGatewayDefaultStage")
-    assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": "70", "ThrottlingBurstLimit": "90"}
+    stage = deploy({"ApiRateLimit": "70"}).properties("ApiApiGatewayDefaultStage")
+    assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": "70", "ThrottlingBurstLimit": 1000}
     assert {"$default", "GET /health/ready", "GET /health/live", "GET /docs", "GET /docs/{file}", "GET /openapi.json"} == set(stage["RouteSettings"])
     # API Gateway refuses settings of a route that it does not have.
     events = [event for r in source()["Resources"].values() for event in r.get("Properties", {}).get("Events", {}).values() if event["Type"] == "HttpApi"]
     routes = {f"{e['Properties']['Method']} {e['Properties']['Path']}" if "Path" in e["Properties"] else "$default" for e in events}
     assert set(stage["RouteSettings"]) <= routes
-    assert source()["Parameters"]["ApiBurstLimit"]["Default"] <= 1250, "the burst that some regions give an account"
+    assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] <= 1250, "the burst that some regions give an account"
 
 
 def test_public_functions_can_be_kept_from_taking_the_account_s_concurrency():

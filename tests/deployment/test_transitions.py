@@ -17,7 +17,6 @@ from scenarios import (
     IBM_MQ,
     MSK,
     NEW_DATABASE,
-    NO_KAFKA_EVENTS,
     ORGANISATION,
     OTHER_KAFKA,
     OTHER_KEY,
@@ -29,6 +28,7 @@ from scenarios import (
 
 OFF = {"IngestEnabled": "false"}
 IN_VPC = {**EXISTING_DATABASE, **DATABASE_VPC}
+ELSEWHERE = {**IN_VPC, "DatabaseAddress": "db.example.com:5432/catalogue"}
 
 TRANSITIONS = {
     "the ingest with an existing database": [GATEWAY, EXISTING_DATABASE, GATEWAY, EXISTING_DATABASE],
@@ -41,30 +41,25 @@ TRANSITIONS = {
     "drops and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, "AcceptDrops": "true"}, EXISTING_DATABASE],
     "drops into another account's bucket and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **PARTNER}, EXISTING_DATABASE],
     "Kafka and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **MSK}, {**EXISTING_DATABASE, **OTHER_KAFKA}, EXISTING_DATABASE],
-    "events over Kafka and back": [
-        {**EXISTING_DATABASE, **MSK, **NO_KAFKA_EVENTS},
-        {**EXISTING_DATABASE, **MSK},
-        {**EXISTING_DATABASE, **MSK, **EVENTS},
-        {**EXISTING_DATABASE, **MSK, **NO_KAFKA_EVENTS},
-    ],
-    "a reader and back": [NEW_DATABASE, {**NEW_DATABASE, "DatabaseReader": "true"}, NEW_DATABASE],
+    "events over Kafka alone and back": [{**EXISTING_DATABASE, **MSK}, {**EXISTING_DATABASE, **MSK, **EVENTS}, {**EXISTING_DATABASE, **MSK}],
+    "a reader and back": [NEW_DATABASE, {**NEW_DATABASE, "CreateDatabase": "with-reader"}, NEW_DATABASE],
 }
 
 # Parameters whose change takes a table or a cluster away, so that the stack policy has to refuse
 # it.
 FOR_CREATION_ONLY = {"CreateDatabase", "DatabaseKmsKeyArn", "DatabaseSnapshotIdentifier", "IdempotencyTableName"}
 
-# Another value of each parameter that has no list or range of values.
+# Another value of each parameter that has no list or range of values, or several of one that says
+# several things.
 OTHER = {
+    "AcceptDrops": "other-files/777788889999",
     "AlarmTopicArn": "arn:aws:sns:us-east-1:111122223333:others",
     "CertificateArn": "arn:aws:acm:us-east-1:111122223333:certificate/99999999-2222-4333-8444-555555555555",
     "CorsOrigins": "https://third.example.com",
     "DatabaseCaSecretArn": OTHER_SECRET,
+    "DatabaseAddress": ["other.example.com:5432/catalogue", "db.example.com:5433/catalogue", "db.example.com:5432/other"],
     "DatabaseEngineVersion": "17.5",
-    "DatabaseHost": "other.example.com",
     "DatabaseKmsKeyArn": OTHER_KEY,
-    "DatabaseName": "other",
-    "DatabasePort": "5433",
     "DatabaseRouteTableIds": "rtb-99999999",
     "DatabaseSecretArn": OTHER_SECRET,
     "DatabaseSecurityGroupIds": "sg-99999999",
@@ -72,25 +67,18 @@ OTHER = {
     "DatabaseSubnetIds": "subnet-88888888,subnet-99999999",
     "DatabaseVpcId": "vpc-99999999",
     "DomainName": "other.example.com",
-    "DropBucketAccount": "777788889999",
-    "DropBucketKmsKeyArn": OTHER_KEY,
-    "DropBucketName": "other-files",
     "EventBusArn": "arn:aws:events:us-east-1:111122223333:event-bus/other",
-    "EventKmsKeyArn": OTHER_KEY,
     "EventTopicArn": "arn:aws:sns:us-east-1:111122223333:other",
-    "FormerKmsKeyArns": f"{OTHER_KEY},{OTHER_KEY}",
+    "FurtherKmsKeyArns": OTHER_KEY,
     "HostedZoneId": "Z9999",
     "IbmMqLayerArn": "arn:aws:lambda:us-east-1:111122223333:layer:integrahub-ibm-mq-client:2",
-    "IbmMqLibrary": "/opt/another/libmqm_r.so",
     "IdempotencyTableName": "another",
     "InlineTargets": "rabbitmq://b.example.com:5671/A",
     "KafkaBootstrapServers": "b-9.example.com:9098",
     "KafkaCaSecretArn": OTHER_SECRET,
-    "KafkaChunksTopic": "other.chunks",
     "KafkaClusterArn": "arn:aws:kafka:us-east-1:111122223333:cluster/other/99999999-2222-4333-8444-555555555555-1",
-    "KafkaEventsTopic": "other.events",
-    "KafkaFailuresTopic": "other.failures",
     "KafkaSecretArn": SECRET,
+    "KafkaTopicPrefix": "other.",
     "KeyRepositoryObjects": "arn:aws:s3:::other-keys/mq/*",
     "KmsKeyArn": OTHER_KEY,
     "MqAccessReservedConcurrency": "7",
@@ -101,21 +89,20 @@ OTHER = {
     "PublicReservedConcurrency": "9",
     "RolePath": "/another/",
     "RouteTableIds": "rtb-88888888",
-    "SecretKmsKeyArns": OTHER_KEY,
     "SecretNamePrefix": "another/",
     "TimeZone": "Europe/Lisbon",
     "VpcId": "vpc-88888888",
 }
 
 OVER_KAFKA = {**EXISTING_DATABASE, **OTHER_KAFKA}
-BASES = {"gateway": GATEWAY, "Kafka": OVER_KAFKA, "existing database": IN_VPC, "new database": NEW_DATABASE, "everything": EVERYTHING, "organisation": ORGANISATION}
+BASES = {"gateway": GATEWAY, "Kafka": OVER_KAFKA, "existing database": ELSEWHERE, "new database": NEW_DATABASE, "everything": EVERYTHING, "organisation": ORGANISATION}
 
 
 def others(name):
     """Values to change the parameter to."""
     parameter = source()["Parameters"][name]
     if name in OTHER:
-        return [OTHER[name], str(parameter["Default"])]
+        return [*(OTHER[name] if isinstance(OTHER[name], list) else [OTHER[name]]), str(parameter["Default"])]
     if "AllowedValues" in parameter:
         return [str(value) for value in parameter["AllowedValues"]]
     number = parameter["Default"] + 1

@@ -111,8 +111,10 @@ impl Stand {
         let (faults, network) = (Faults::default(), AmqpProxy::start(broker).await);
         let stores = StoreProxy::start(faults.clone()).await;
         let mut variables = store_variables(&stores);
-        let shifted: Vec<_> = variables.iter().cloned().chain(ahead.into_iter().flat_map(shifted)).collect();
-        let mq_access = Function::new("mq-access", deployed("MqAccessFunction", &[]), &shifted);
+        let mut of_mq_access = variables.clone();
+        of_mq_access.push(("IBM_MQ_LIBRARY", format!("{}/libmqm_r.so", variable("IBM_MQ_DIRECTORY"))));
+        of_mq_access.extend(ahead.into_iter().flat_map(shifted));
+        let mq_access = Function::new("mq-access", deployed("MqAccessFunction", &[]), &of_mq_access);
         let lambda = Lambda::start(mq_access.clone(), faults.clone()).await;
         variables.push(("AWS_ENDPOINT_URL_LAMBDA", lambda.url()));
         let this = Self {
@@ -279,7 +281,7 @@ pub(crate) fn deployed(logical_id: &str, given: &[(&str, String)]) -> Deployed {
 
 /// Returns the values of the template's `!Ref`s in the local stack: its tables and buckets, and
 /// parameters that it sets.
-fn references() -> [(&'static str, String); 9] {
+fn references() -> [(&'static str, String); 8] {
     let inline = "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/* \
                   ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://mq/app";
     [
@@ -290,7 +292,6 @@ fn references() -> [(&'static str, String); 9] {
         ("PayloadBucket", variable("PAYLOAD_BUCKET")),
         ("MqAccessFunction", "mq-access".to_owned()),
         ("InlineTargets", inline.to_owned()),
-        ("IbmMqLibrary", format!("{}/libmqm_r.so", variable("IBM_MQ_DIRECTORY"))),
         ("IdempotencyExpiryMinSeconds", "1".to_owned()),
     ]
 }

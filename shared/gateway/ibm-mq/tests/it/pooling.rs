@@ -258,7 +258,9 @@ async fn the_events_of_connections_are_those_of_the_connection_model() {
     let writer = sink.clone();
     let filter = tracing_subscriber::EnvFilter::new("info,broker=debug");
     let envelope = runtime::Envelope::to(move || writer.clone());
-    let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(filter).with(envelope));
+    // For the threads that own connections, too. Each test runs in a process of its own.
+    let subscriber = tracing_subscriber::registry().with(filter).with(envelope);
+    tracing::subscriber::set_global_default(subscriber).unwrap();
     let mut manager = QueueManager::start();
     let mut client = manager.client_with(
         limits(ConnectionSettings {
@@ -294,7 +296,7 @@ async fn the_events_of_connections_are_those_of_the_connection_model() {
         "pool.connection_released",
         "pool.timeout",
     ];
-    assert_eq!(seen, BTreeSet::from(expected));
+    assert_eq!(seen, BTreeSet::from(expected), "{}", sink.text());
     for line in &lines {
         let context = &line["context"];
         assert_eq!((&context["broker"], &context["host"]), (&json!("IBM MQ"), &json!("localhost")), "{line}");
