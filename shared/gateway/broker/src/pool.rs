@@ -1,9 +1,9 @@
 //! Pool of the connections that are kept between uses: `ConnectionPool` of the connection model.
 //!
 //! A function has one pool for each kind of broker, and all of them share a cap. A connection holds
-//! its [`Permit`] from before it is opened until it has really ended. No background task looks after
-//! idle connections, because a function is frozen between its requests: a connection is judged when
-//! it is needed.
+//! its [`Permit`] from before it is opened until it has really ended. No background task looks
+//! after idle connections, because a function is frozen between its requests: a connection is
+//! judged when it is needed.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -306,7 +306,7 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
             events::reconnecting(&opener.peer(), attempts, delay);
             tokio::time::sleep(delay).await;
             permit = match self.permit(&peer, retry_until).await {
-                // The reason why no connection was opened says more than that all are in use by now.
+                // Why no connection was opened says more than that all are in use by now.
                 Err(PoolError::PoolTimeout) => return Err(PoolError::Connection(error)),
                 admitted => admitted?,
             };

@@ -16,8 +16,8 @@ use crate::worker::{Worker, wait_for};
 /// Time for an idle connection to answer, before another one is opened.
 pub(crate) const PROBE: Duration = Duration::from_secs(1);
 
-/// A connection with the facts that its queue manager reported. Dropping it ends the connection, and
-/// backs out uncommitted work.
+/// A connection with the facts that its queue manager reported. Dropping it ends the connection,
+/// and backs out uncommitted work.
 pub(crate) struct Owned {
     worker: Worker,
     queue_manager: Option<QueueManager>,

@@ -46,8 +46,8 @@ macro_rules! reasons {
                 }
             }
 
-            /// Next step of the caller or the operator. It is for the log and for `docs/errors.md`; a
-            /// problem's `detail` tells the caller.
+            /// Next step of the caller or the operator. It is for the log and for
+            /// `docs/errors.md`; a problem's `detail` tells the caller.
             pub const fn action(self) -> &'static str {
                 match self {
                     $($(Self::$variant => $action,)*)*
