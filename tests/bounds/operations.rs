@@ -1,4 +1,4 @@
-//! The five operations of the gateway, from a request's bytes to what they would do.
+//! The operations of the gateway, from a request's bytes to what they would do.
 
 use api::{Problem, json};
 use front::{Operation, Plan};
@@ -24,10 +24,14 @@ const fn checked<O: Operation>() -> Checked {
     Checked { path: O::ROUTE.path, plan: plan::<O>, refusal: refusal::<O> }
 }
 
+pub(crate) const PRODUCE: Checked = checked::<produce::ProduceRequest>();
+pub(crate) const CONNECTION_TEST: Checked = checked::<connection_test::ConnectionTestRequest>();
+
+/// A test holds that they are those of the contract.
 pub(crate) const OPERATIONS: [Checked; 5] = [
-    checked::<produce::ProduceRequest>(),
+    PRODUCE,
     checked::<consume::ConsumeRequest>(),
     checked::<move_messages::MoveRequest>(),
     checked::<depth::DepthRequest>(),
-    checked::<connection_test::ConnectionTestRequest>(),
+    CONNECTION_TEST,
 ];

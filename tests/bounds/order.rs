@@ -6,7 +6,7 @@ use orders::{Work, WorkOrder};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::operations::OPERATIONS;
+use crate::operations::PRODUCE;
 
 /// The largest body, and the most that Lambda carries in a synchronous invocation.
 const MAX_BODY: usize = api::body::MAX_JSON;
@@ -23,8 +23,7 @@ fn sample() -> WorkOrder {
 fn order(body: &[u8]) -> WorkOrder {
     let WorkOrder { trace_id, tenant, work } = sample();
     let Work::Change { target, execution, .. } = work else { panic!("a produce") };
-    let [produce, ..] = OPERATIONS;
-    let Action::Change(_, change) = (produce.plan)(body).unwrap().action else { panic!("a change") };
+    let Action::Change(_, change) = (PRODUCE.plan)(body).unwrap().action else { panic!("a change") };
     WorkOrder { trace_id, tenant, work: Work::Change { target, execution, change } }
 }
 

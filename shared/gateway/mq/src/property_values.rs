@@ -148,13 +148,14 @@ impl Value for Group {
 #[cfg(test)]
 pub(crate) fn longest<T: serde::de::DeserializeOwned>() -> T {
     let id = serde_json::json!({"base64": crate::Base64Bytes::encode(&[0xff; 24])});
-    let values: [serde_json::Value; 6] = [
-        "\u{1}".repeat(255).into(),
-        "Q".repeat(48).into(),
+    let texts = (1..=255).flat_map(|length| ["\u{1}".repeat(length), "Q".repeat(length)]);
+    let others: [serde_json::Value; 4] = [
         u64::MAX.to_string().into(),
         "datagram".into(),
         i32::MIN.into(),
         serde_json::json!({"id": id, "sequence": 999_999_999, "last": true}),
     ];
-    values.into_iter().find_map(|value| serde_json::from_value(value).ok()).unwrap()
+    let values = texts.map(serde_json::Value::from).chain(others);
+    let taken = values.filter(|value| serde_json::from_value::<T>(value.clone()).is_ok());
+    serde_json::from_value(taken.max_by_key(|value| value.to_string().len()).unwrap()).unwrap()
 }
