@@ -149,6 +149,6 @@ mod tests {
     fn a_reason_is_the_failure_and_its_cause() {
         let missing = PayloadError::Object(ObjectError::Missing { key: "incoming/1".to_owned() });
         let failure = Failure::Job(DeadLetterError::from(missing));
-        assert_eq!(reason(&failure), "cannot read object: object incoming/1 does not exist");
+        assert_eq!(reason(&failure), "cannot read object: object `incoming/1` does not exist");
     }
 }

@@ -62,7 +62,7 @@ mod tests {
         let missing = ObjectError::Missing { key: "chunks/1".to_owned() };
         assert_eq!(
             UpsertError::from(missing).note(),
-            "cannot read the chunk's object: object chunks/1 does not exist"
+            "cannot read the chunk's object: object `chunks/1` does not exist"
         );
         assert_eq!(UpsertError::OtherChunk.note(), "the object holds another chunk than the event's");
     }

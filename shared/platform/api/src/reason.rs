@@ -100,13 +100,13 @@ reasons! {
         TargetNotAllowed = "TARGET_NOT_ALLOWED", "The target is not allowed"
             => "Name a target that the API key may reach, or ask the operator to allow this one";
         SecretNotAllowed = "SECRET_NOT_ALLOWED", "The secret is not allowed for the target"
-            => "Name a secret that is granted for the target, or ask the operator to grant this one";
+            => "Name a secret that is granted for the target, turn ssl.enabled on if `detail` says so, or ask the operator to grant this one";
     }
     404 "ERR404_NOT_FOUND" {
         QueueNotFound = "QUEUE_NOT_FOUND", "The queue does not exist"
-            => "Correct the name of the queue or the routing key, or let the broker's operator create the queue or its binding";
+            => "Correct the name of the queue or the routing key under a new key, or let the broker's operator create the queue or its binding";
         ExchangeNotFound = "EXCHANGE_NOT_FOUND", "The exchange does not exist"
-            => "Correct the name of the exchange, or let the broker's operator create it";
+            => "Correct the name of the exchange under a new key, or let the broker's operator create it";
         TargetRefNotFound = "TARGET_REF_NOT_FOUND", "The target profile does not exist"
             => "Correct `targetRef`, or ask the operator to store the profile";
         BodyNotFound = "BODY_NOT_FOUND", "The stored body does not exist"
@@ -134,7 +134,7 @@ reasons! {
     }
     413 "ERR413_PAYLOAD_TOO_LARGE" {
         MaxPayloadExceeded = "MAX_PAYLOAD_EXCEEDED", "The body is too large"
-            => "Split the body into several requests, each under a key of its own";
+            => "Send less in a request, under a new key; never split the full load of an establishment: ask the operator to raise MaxPayloadBytes";
         UseUpload = "USE_UPLOAD", "The body is too large for one request and has to be uploaded"
             => "Ask POST /v1/inovafarma/products/uploads for a URL, and upload the body there";
     }
@@ -146,13 +146,13 @@ reasons! {
     }
     422 "ERR422_UNPROCESSABLE" {
         UnsupportedByBroker = "UNSUPPORTED_BY_BROKER", "The broker cannot do this"
-            => "Leave out what `detail` names, or use a broker that can do it";
+            => "Leave out what `detail` names, under a new key, or use a broker that can do it";
         ExceedsTimeBudget = "EXCEEDS_TIME_BUDGET", "The work takes longer than one request may"
             => "Send fewer messages in a request, or at a higher rate";
         ExceedsVolume = "EXCEEDS_VOLUME", "The messages have more bytes than one request may put"
             => "Send fewer messages in a request, under another idempotency key";
         MessageTooLarge = "MESSAGE_TOO_LARGE", "A message is too large"
-            => "Send a smaller message or raise the broker's limit; consume one that no response can carry with `large: store`";
+            => "Send a smaller message under a new key or raise the broker's limit; consume one that no response can carry with `large: store`";
     }
     429 "ERR429_TOO_MANY_REQUESTS" {
         TenantRateLimit = "TENANT_RATE_LIMIT", "The tenant has too many requests under way"
@@ -162,9 +162,9 @@ reasons! {
     }
     502 "ERR502_BROKER_ERROR" {
         BrokerRejected = "BROKER_REJECTED", "The broker refused the operation"
-            => "Correct the request or the broker's configuration: `broker` and `detail` say what was refused";
+            => "Correct the request under a new key, or the broker's configuration: `detail` says what was refused, and `broker` the reply if there was one";
         AuthenticationFailed = "AUTHENTICATION_FAILED", "The broker refused the credentials"
-            => "Correct the login that `detail` names: its user, its secret, or the user's rights on the broker";
+            => "Correct the login or the key repository that `detail` names, or the user's rights on the broker, and use a new key for another request";
         QueueFull = "QUEUE_FULL", "The queue is full"
             => "Consume messages or raise the queue's limit, and send the same request with the same key again";
         OutcomeInDoubt = "OUTCOME_IN_DOUBT", "The broker's answer never came; the work may have been done"
@@ -176,13 +176,13 @@ reasons! {
         StoreUnavailable = "STORE_UNAVAILABLE", "A store that the gateway needs cannot be reached"
             => "Send the same request with the same key again, and repair the store or the profile that the log names if that does not help";
         PoolTimeout = "POOL_TIMEOUT", "No connection to the broker became free"
-            => "Send the same request with the same key again, and raise ConnectionCap if this happens often";
+            => "Send the same request again, with the same key if it has one, and raise ConnectionCap if this happens often";
         Busy = "BUSY", "The gateway is at its limit"
-            => "Send the same request with the same key again, and raise MqAccessReservedConcurrency if this happens often";
+            => "Send the same request again, with the same key if it has one, and look at the alarms GatewayThrottles and GatewayErrors if this happens often";
     }
     504 "ERR504_TIMEOUT" {
         BrokerTimeout = "BROKER_TIMEOUT", "The broker did not answer in time"
-            => "Send the same request with the same key again, and find out why the broker is slow if this happens often";
+            => "Send the same request again, with the same key if it has one, and find out why the broker is slow if this happens often";
     }
 }
 
