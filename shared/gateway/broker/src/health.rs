@@ -24,6 +24,7 @@ pub struct HealthStatus {
 
 impl HealthStatus {
     /// Result of a check that the broker answered after `latency`.
+    #[must_use]
     pub fn healthy(latency: Duration) -> Self {
         Self {
             is_connected: true,

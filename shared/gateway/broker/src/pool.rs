@@ -390,6 +390,7 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
     }
 
     /// True if the pool was closed.
+    #[must_use]
     pub fn is_closed(&self) -> bool {
         self.0.lock().is_closed
     }
@@ -402,6 +403,7 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
 
 impl<C: Connection> ConnectionPool<C> {
     /// Returns the counts of each target, over all users.
+    #[must_use]
     pub fn reports(&self) -> Vec<PoolReport> {
         let connections = self.0.lock();
         let idle = connections.idle.iter().map(|idle| (idle.key.target(), false));
