@@ -73,9 +73,9 @@ pub struct OpenError {
     pub may_pass: bool,
 }
 
-/// Reason why a pool gave no connection.
+/// Reason why a pool gave no connection. `E` is why none could be opened.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum PoolError {
+pub enum PoolError<E = BrokerError> {
     /// Every connection that the pool may have was in use.
     #[error("no connection to the broker became free in time")]
     PoolTimeout,
@@ -84,7 +84,7 @@ pub enum PoolError {
     Closed,
     /// No connection could be opened.
     #[error(transparent)]
-    Connection(BrokerError),
+    Connection(E),
 }
 
 impl From<PoolError> for BrokerError {

@@ -13,51 +13,13 @@ use clock::Deadline;
 use libmqm_sys as mqi;
 use mq::{Access, Address, BrokerError, BrokerKind, QueueName, TestReport, Tls};
 
-use crate::errors::During;
+use crate::errors::{During, refusal_of, step_of};
 use crate::facts::{QueueKind, QueueManager};
-use crate::key_repository::Malformed;
-use crate::mqi::Refusal;
 use crate::pool::Pool;
 use crate::session::Session;
 
 /// Time limit for resolving the host names of a target.
 const LOOK_UP: Duration = Duration::from_secs(2);
-
-/// The step at which an attempt to connect ended with this error.
-pub(crate) fn step_of(error: &BrokerError) -> Step {
-    if error.cause().is_some_and(|cause| cause.is::<Malformed>()) {
-        return Step::Tls;
-    }
-    let Some(refusal) = refusal_of(error) else { return Step::Connect };
-    match refusal.reason {
-        mqi::MQRC_NOT_AUTHORIZED
-        | mqi::MQRC_SECURITY_ERROR
-        | mqi::MQRC_CONNECTION_NOT_AUTHORIZED
-        | mqi::MQRC_CHANNEL_BLOCKED
-        | mqi::MQRC_CSP_ERROR
-        | mqi::MQRC_PASSWORD_PROTECTION_ERROR
-        | mqi::MQRC_Q_MGR_NAME_ERROR => Step::Authenticate,
-        mqi::MQRC_SCO_ERROR..=mqi::MQRC_SSL_PEER_NAME_ERROR
-        | mqi::MQRC_UNSUPPORTED_CIPHER_SUITE
-        | mqi::MQRC_SSL_CERTIFICATE_REVOKED
-        | mqi::MQRC_SSL_CERT_STORE_ERROR
-        | mqi::MQRC_CHANNEL_SSL_ERROR
-        | mqi::MQRC_SSL_ALT_PROVIDER_REQUIRED
-        | mqi::MQRC_CERT_LABEL_NOT_ALLOWED => Step::Tls,
-        _ => Step::Connect,
-    }
-}
-
-/// Reason code of the client or the queue manager, if the error has one.
-fn refusal_of(error: &BrokerError) -> Option<&Refusal> {
-    error.cause().and_then(|cause| cause.downcast_ref::<Refusal>())
-}
-
-/// True if a connection failed because of TLS: its key repository may have been replaced since it
-/// was read.
-pub(crate) fn is_of_tls(error: &BrokerError) -> bool {
-    step_of(error) == Step::Tls
-}
 
 /// Results of a connection test so far.
 #[derive(Default)]
@@ -193,7 +155,9 @@ fn version_of(queue_manager: Option<&QueueManager>, version: Option<String>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mqi::Verb;
+    use crate::errors::is_of_tls;
+    use crate::key_repository::Malformed;
+    use crate::mqi::{Refusal, Verb};
 
     fn refused(reason: mqi::MQLONG) -> BrokerError {
         Refusal::failed(Verb::Connect, reason).into_error(During::LogIn { queue_manager: "QM1" })

@@ -1,12 +1,14 @@
 //! Translates refusals of the client library into errors for the caller.
 
+use broker::Step;
 use libmqm_sys::{self as mqi, MQLONG};
-use mq::{BrokerError, BrokerReply, QueueName};
+use mq::{BrokerError, BrokerKind, BrokerReply, QueueName};
 
+use crate::key_repository::Malformed;
 use crate::mqi::Refusal;
 use crate::reason::{Kind, Reason};
 
-pub(crate) const PRODUCT: &str = "IBM MQ";
+pub(crate) const PRODUCT: &str = BrokerKind::IbmMq.product();
 
 /// Operation that was in progress when an error occurred.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,42 @@ impl During<'_> {
             Self::Connection => "IBM MQ refused an operation".to_owned(),
         }
     }
+}
+
+/// The step at which an attempt to connect ended with this error.
+pub(crate) fn step_of(error: &BrokerError) -> Step {
+    if error.cause().is_some_and(|cause| cause.is::<Malformed>()) {
+        return Step::Tls;
+    }
+    let Some(refusal) = refusal_of(error) else { return Step::Connect };
+    match refusal.reason {
+        mqi::MQRC_NOT_AUTHORIZED
+        | mqi::MQRC_SECURITY_ERROR
+        | mqi::MQRC_CONNECTION_NOT_AUTHORIZED
+        | mqi::MQRC_CHANNEL_BLOCKED
+        | mqi::MQRC_CSP_ERROR
+        | mqi::MQRC_PASSWORD_PROTECTION_ERROR
+        | mqi::MQRC_Q_MGR_NAME_ERROR => Step::Authenticate,
+        mqi::MQRC_SCO_ERROR..=mqi::MQRC_SSL_PEER_NAME_ERROR
+        | mqi::MQRC_UNSUPPORTED_CIPHER_SUITE
+        | mqi::MQRC_SSL_CERTIFICATE_REVOKED
+        | mqi::MQRC_SSL_CERT_STORE_ERROR
+        | mqi::MQRC_CHANNEL_SSL_ERROR
+        | mqi::MQRC_SSL_ALT_PROVIDER_REQUIRED
+        | mqi::MQRC_CERT_LABEL_NOT_ALLOWED => Step::Tls,
+        _ => Step::Connect,
+    }
+}
+
+/// Refusal that the error comes from, with the reason code of the client or the queue manager.
+pub(crate) fn refusal_of(error: &BrokerError) -> Option<&Refusal> {
+    error.cause().and_then(|cause| cause.downcast_ref::<Refusal>())
+}
+
+/// True if a connection failed because of TLS: its key repository may have been replaced since it
+/// was read.
+pub(crate) fn is_of_tls(error: &BrokerError) -> bool {
+    step_of(error) == Step::Tls
 }
 
 impl Refusal {

@@ -106,7 +106,7 @@ impl Broker for IbmMq {
     }
 
     fn is_about_secrets(&self, error: &BrokerError) -> bool {
-        matches!(error, BrokerError::AuthenticationFailed { .. }) || check::is_of_tls(error)
+        matches!(error, BrokerError::AuthenticationFailed { .. }) || errors::is_of_tls(error)
     }
 
     async fn connect_to_put<'a>(

@@ -16,8 +16,7 @@ use libmqm_sys::{MQRC_CHANNEL_NOT_AVAILABLE, MQRC_MAX_CONNS_LIMIT_REACHED};
 use mq::{Access, BrokerError, BrokerKind, IdleRule, PoolReport, Tls};
 
 use crate::channel_table::{self, ChannelTableError};
-use crate::check::step_of;
-use crate::errors::During;
+use crate::errors::{During, refusal_of, step_of};
 use crate::facts::QueueManager;
 use crate::login::{Wanted, login};
 use crate::mqi::{Connection, Library, LoadError, Login, Refusal, Route};
@@ -356,7 +355,7 @@ enum Full {
 
 impl Full {
     fn of(error: &BrokerError) -> Option<Self> {
-        match error.cause().and_then(|cause| cause.downcast_ref::<Refusal>())?.reason {
+        match refusal_of(error)?.reason {
             MQRC_CHANNEL_NOT_AVAILABLE => Some(Self::Channel),
             MQRC_MAX_CONNS_LIMIT_REACHED => Some(Self::QueueManager),
             _ => None,

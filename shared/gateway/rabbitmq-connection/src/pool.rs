@@ -23,7 +23,7 @@ pub struct PoolLimits {
 
 impl Default for PoolLimits {
     fn default() -> Self {
-        Self { max_size: 5, timeout: Duration::from_secs(10) }
+        Self { max_size: 5, timeout: ConnectionSettings::default().pool_timeout }
     }
 }
 
@@ -38,28 +38,7 @@ pub enum InvalidPoolLimits {
 }
 
 /// Reason why a pool gave no connection.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum PoolError {
-    /// Every connection that the pool may have was in use.
-    #[error("no connection to the broker became free in time")]
-    PoolTimeout,
-    /// The pool was closed.
-    #[error("the pool is closed")]
-    Closed,
-    /// No connection could be opened.
-    #[error(transparent)]
-    Connection(#[from] ConnectionError),
-}
-
-impl From<broker::PoolError> for PoolError {
-    fn from(error: broker::PoolError) -> Self {
-        match error {
-            broker::PoolError::PoolTimeout => Self::PoolTimeout,
-            broker::PoolError::Closed => Self::Closed,
-            broker::PoolError::Connection(error) => Self::Connection(error.into()),
-        }
-    }
-}
+pub type PoolError = broker::PoolError<ConnectionError>;
 
 /// Connections of one configuration: `ConnectionPool` of the connection model. Waiting callers get
 /// a connection in their order, and may stop waiting at any point.
@@ -99,8 +78,12 @@ impl ConnectionPool {
     /// be opened.
     pub async fn acquire(&self, deadline: Deadline) -> Result<PooledConnection, PoolError> {
         let mut dialler = Dialler::new(&self.connector);
-        let acquired = Box::pin(self.pool.acquire(&(), &mut dialler, &self.limits, deadline)).await?;
-        Ok(PooledConnection::new(acquired))
+        let acquired = Box::pin(self.pool.acquire(&(), &mut dialler, &self.limits, deadline)).await;
+        acquired.map(PooledConnection::new).map_err(|error| match error {
+            broker::PoolError::PoolTimeout => PoolError::PoolTimeout,
+            broker::PoolError::Closed => PoolError::Closed,
+            broker::PoolError::Connection(error) => PoolError::Connection(error.into()),
+        })
     }
 
     /// Gives a connection back, for others to use. Its channel ends with everything that was open
