@@ -13,8 +13,8 @@ const ENVELOPE: &str = "application/cloudevents+json; charset=UTF-8";
 /// Type of the events that go to the topic of failures.
 const FAILURE: &str = "integrahub.chunk.given_up";
 
-/// Time limit of a connection, and again of the records of one call to one topic. Each is shorter
-/// than the limit of publishing at once, so that the log gets the reason.
+/// Time limit of a connection, and again of the records of one call to one topic. Each alone is
+/// shorter than the limit of publishing at once, so the log gets the reason unless both are slow.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// A topic of Kafka, and which events it gets.
