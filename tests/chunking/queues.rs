@@ -60,3 +60,31 @@ impl UnhandledMessage {
         Self { reason: text("reason"), source: text("source"), message_id: text("message_id") }
     }
 }
+
+#[tokio::test]
+async fn a_group_with_much_in_flight_waits_for_the_others_as_in_a_fair_queue() {
+    let client = aws_sdk_sqs::Client::new(runtime::Sdk::from_environment().await.standard());
+    let name = format!("fair-{}", uuid::Uuid::new_v4().simple());
+    let queue_url = client.create_queue().queue_name(name).send().await.unwrap().queue_url.unwrap();
+    for (body, group) in [
+        ("a1", Some("a")),
+        ("a2", Some("a")),
+        ("a3", Some("a")),
+        ("a4", Some("a")),
+        ("b1", Some("b")),
+        ("alone", None),
+        ("b2", Some("b")),
+    ] {
+        let send = client.send_message().queue_url(&queue_url).message_body(body);
+        send.set_message_group_id(group.map(str::to_owned)).send().await.unwrap();
+    }
+    let mut received = Vec::new();
+    // Two together, then one by one.
+    for most in [2, 1, 1, 1, 1, 1] {
+        let receive = client.receive_message().queue_url(&queue_url).max_number_of_messages(most);
+        let messages = receive.send().await.unwrap().messages.unwrap_or_default();
+        received.extend(messages.into_iter().map(|message| message.body.unwrap()));
+    }
+    assert_eq!(received, ["a1", "b1", "alone", "a2", "b2", "a3", "a4"]);
+    client.delete_queue().queue_url(&queue_url).send().await.unwrap();
+}

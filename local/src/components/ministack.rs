@@ -38,7 +38,7 @@ impl Ministack {
         let mut command = Command::new(layout.python().join("bin/python"));
         command
             .env_clear()
-            .args(["-m", "ministack"])
+            .arg(layout.root().join("local/fair_queues.py"))
             .current_dir(&home)
             .env("HOME", &home)
             .env("TMPDIR", &temporary)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ingestion::drops::tenant_of;
 use transport::{VersionNotice, read_version_notices};
 use worker::{Job, Record, Visibility};
 
@@ -18,9 +19,14 @@ impl Job for DropIntake {
         notices(record)
     }
 
-    async fn run(&self, notice: VersionNotice, _: &Record) -> Result<(), IntakeError> {
+    async fn run(&self, notice: VersionNotice, record: &Record) -> Result<(), IntakeError> {
         tracing::Span::current().record("object", &notice.object.key);
-        self.process(&notice).await
+        match tenant_of(&notice.object.key) {
+            Some(tenant_id) if record.lacks_group => {
+                Ok(self.visibility.regroup(record, &tenant_id.to_string()).await?)
+            }
+            _ => self.process(&notice).await,
+        }
     }
 
     fn visibility(&self, _: &Record) -> Option<&Visibility> {

@@ -5,7 +5,6 @@ use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use events::EventError;
 use failure::{Retry, Retryable};
-use ingestion::Cnpj;
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
 
@@ -16,8 +15,6 @@ const AT_ONCE: usize = 10;
 
 /// Most times that messages are sent that SQS rejects while it takes others of the same call.
 const ATTEMPTS: u32 = 4;
-/// Number of message groups of one tenant.
-const GROUPS: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Queue of chunks that are ready to be written.
@@ -62,8 +59,8 @@ impl ChunkQueue {
         Self { client, queue_url }
     }
 
-    /// Announces chunks of one batch, each in a message group of its tenant, so that one tenant's
-    /// flood does not delay the others.
+    /// Announces chunks of one batch in the message group of its tenant, so that one tenant's flood
+    /// does not delay the others.
     ///
     /// # Errors
     /// If SQS does not take all of them.
@@ -115,7 +112,7 @@ impl ChunkQueue {
             .set_delay_seconds(delay(pause))
             .message_body(text::body(value));
         if let Some(event) = value.and_then(|value| read_chunk_event(value).ok()) {
-            entry = entry.message_group_id(group(&event.attributes().tenant, &event.data().cnpj));
+            entry = entry.message_group_id(&event.attributes().tenant);
         }
         for (name, value) in attributes {
             let value = text::attribute(value);
@@ -155,7 +152,7 @@ fn entry(
     SendMessageBatchRequestEntry::builder()
         .id(place.to_string())
         .set_delay_seconds(delay(pause))
-        .message_group_id(group(&event.attributes().tenant, &event.data().cnpj))
+        .message_group_id(&event.attributes().tenant)
         .message_body(serde_json::to_string(event).map_err(AnnounceError::Json)?)
         .build()
         .map_err(refused)
@@ -169,29 +166,4 @@ fn refused(error: BuildError) -> AnnounceError {
 fn delay(pause: Duration) -> Option<i32> {
     let seconds = i32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
     (seconds > 0).then_some(seconds)
-}
-
-/// Returns the message group of an establishment's chunks. SQS gives groups with much in flight
-/// less of the consumers. A tenant has a bounded number of groups, so the share of a tenant does
-/// not grow with its establishments.
-fn group(tenant: &str, cnpj: &Cnpj) -> String {
-    let sum: u32 = cnpj.as_bytes().iter().copied().map(u32::from).sum();
-    format!("{tenant}-{}", sum % GROUPS)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::*;
-
-    #[test]
-    fn a_tenant_has_few_groups_however_many_establishments_it_has() {
-        let groups = |tenant: &str| -> HashSet<String> {
-            let cnpjs = (1..=10_000).map(|number| Cnpj::from_base(&format!("{number:012}")).unwrap());
-            cnpjs.map(|cnpj| group(tenant, &cnpj)).collect()
-        };
-        assert_eq!(groups("1").len(), usize::try_from(GROUPS).unwrap());
-        assert!(groups("1").is_disjoint(&groups("2")));
-    }
 }

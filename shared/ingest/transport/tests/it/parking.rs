@@ -30,7 +30,7 @@ async fn a_chunk_s_event_stays_as_it_is_in_its_tenant_s_group() {
     let entry = entry(Some(&sample), Duration::from_millis(9100)).await;
     assert_eq!(entry["MessageBody"], std::str::from_utf8(&sample).unwrap());
     assert_eq!(entry["DelaySeconds"], 10);
-    assert_eq!(entry["MessageGroupId"], "11111111-1111-4111-8111-111111111111-5");
+    assert_eq!(entry["MessageGroupId"], "11111111-1111-4111-8111-111111111111");
     assert_eq!(
         entry["MessageAttributes"],
         json!({

@@ -42,7 +42,7 @@ async fn announce(queue: &ChunkQueue, count: u32) -> Result<(), AnnounceError> {
 /// The chunks of a call by the ids of its entries.
 fn chunks(call: &Call) -> BTreeMap<&str, u64> {
     let entries = call.body["Entries"].as_array().unwrap();
-    let group = format!("{}-5", Uuid::from_u128(1));
+    let group = Uuid::from_u128(1).to_string();
     assert!(entries.iter().all(|entry| entry["MessageGroupId"] == group.as_str()));
     entries
         .iter()
