@@ -9,13 +9,18 @@ use sha2::{Digest as _, Sha256};
 const STRIPES: u16 = 16_384;
 /// Upper half of the locks' numbers: "cnpj".
 const SPACE: i64 = i64::from_be_bytes(*b"cnpj\0\0\0\0");
-/// Lock of the one transaction that may hold more than [`MOST_WITHOUT_GATE`] locks. Its number is
-/// below all others, so it is taken first.
-const GATE: i64 = SPACE - 1;
-/// Maximum number of locks that a transaction takes without the gate. The server has room for 64
-/// locks of each connection that it allows, in a table that all share: 32 for each of 100
-/// connections, and a thousand for the one behind the gate, leave a third of it free.
+/// Maximum number of locks that a transaction takes without a gate.
 pub(crate) const MOST_WITHOUT_GATE: usize = 32;
+/// Maximum number of locks behind each of [`GATES`].
+const MOST_BEHIND_GATE: usize = 128;
+/// Number of transactions that may hold so many locks at once. A transaction with even more passes
+/// a last gate, alone. The server has room for 64 locks of each connection that it allows, in a
+/// table that all share: of 100 connections, 91 with 32 locks, 8 with 128 and one with 2,000, the
+/// most items of a chunk, leave a tenth of it free.
+const GATES: i64 = 8;
+/// Lowest number of a gate, that of the last one. Gates are below all other numbers, so they are
+/// taken first.
+const LOWEST: i64 = SPACE - 1 - GATES;
 
 /// Mode in which establishments are locked until the transaction ends. Each transaction takes the
 /// locks in the order of their numbers, and before any other, so there is no deadlock. A
@@ -42,14 +47,17 @@ impl Hold {
     }
 }
 
-/// Lock numbers of these establishments, preceded by the gate if there are many.
+/// Lock numbers of these establishments, preceded by a gate if there are many.
 pub(crate) fn numbers(cnpjs: &[Cnpj]) -> Vec<i64> {
     let mut numbers: Vec<i64> = cnpjs.iter().map(stripe).collect();
-    if numbers.len() > MOST_WITHOUT_GATE {
-        numbers.push(GATE);
-    }
     numbers.sort_unstable();
     numbers.dedup();
+    if numbers.len() > MOST_BEHIND_GATE {
+        numbers.insert(0, LOWEST);
+    } else if numbers.len() > MOST_WITHOUT_GATE {
+        let chosen = numbers.first().map_or(0, |first| first % GATES);
+        numbers.insert(0, LOWEST + 1 + chosen);
+    }
     numbers
 }
 
@@ -75,12 +83,27 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_of_many_establishments_passes_the_gate_first_and_holds_few_of_all_locks() {
+    fn a_transaction_of_many_establishments_passes_a_gate_first_and_holds_few_of_all_locks() {
         assert!(of(32).iter().all(|number| *number >= SPACE));
-        for many in [33, 1000, 2000] {
+        for many in [33, 100, 128] {
             let numbers = of(many);
-            assert_eq!(numbers.first(), Some(&GATE), "{many}");
+            assert!(numbers[0] > LOWEST && numbers[1] >= SPACE, "{many}");
+        }
+        for many in [150, 1000, 2000] {
+            let numbers = of(many);
+            assert!(numbers[0] == LOWEST && numbers[1] >= SPACE, "{many}");
             assert!(numbers.len() <= usize::from(STRIPES) / 8, "{many}");
         }
+    }
+
+    #[test]
+    fn catalogues_of_some_establishments_pass_different_gates() {
+        let gate = |first: u64| {
+            let cnpjs = (first..first + 100).map(|number| Cnpj::from_base(&format!("{number:012}")).unwrap());
+            numbers(&cnpjs.collect::<Vec<_>>())[0]
+        };
+        let gates: std::collections::BTreeSet<i64> = (1..50).map(|catalogue| gate(catalogue * 100)).collect();
+        assert_eq!(i64::try_from(gates.len()).unwrap(), GATES);
+        assert!(gates.iter().all(|gate| (LOWEST + 1..SPACE).contains(gate)));
     }
 }

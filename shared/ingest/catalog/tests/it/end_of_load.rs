@@ -33,11 +33,11 @@ fn one_each(mut load: Load, establishments: u32, id: &str) -> Load {
 }
 
 /// Notes each statement that updates products or decides about establishments, with the locks that
-/// its transaction holds, and whether the gate is one of them.
+/// its transaction holds, and whether a gate is one of them.
 const STEPS: &str = "CREATE TABLE steps (step xid8, what text, locks bigint, gate boolean); \
      CREATE FUNCTION note_step() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO steps \
          SELECT pg_current_xact_id(), TG_TABLE_NAME, count(*), \
-             COALESCE(bool_or((classid, objid) = (x''636e7069''::bigint::oid, x''ffffffff''::bigint::oid)), false) FROM pg_locks \
+             COALESCE(bool_or(classid = x''636e7069''::bigint::oid), false) FROM pg_locks \
          WHERE pid = pg_backend_pid() AND locktype = ''advisory''; RETURN NULL; END'; \
      CREATE TRIGGER note_step AFTER UPDATE ON products FOR EACH STATEMENT EXECUTE FUNCTION note_step(); \
      CREATE TRIGGER note_step AFTER UPDATE ON batch_cnpjs FOR EACH STATEMENT EXECUTE FUNCTION note_step()";
