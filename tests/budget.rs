@@ -4,16 +4,17 @@
 //! `mq-access` with the concurrency that a deployment reserves: what is beyond is refused, as
 //! Lambda does it.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use access::AccessStore;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
-use end_to_end::{Access, Answer, contract, variable};
+use end_to_end::{Access, Answer, body_of, contract, operations, variable};
 use front::{Budget, Gateway, Idempotency, MqAccess, Operation};
 use futures_util::future::join_all;
 use http::{HeaderValue, Request, Response};
@@ -93,6 +94,8 @@ async fn execute(
 struct Stand {
     gateway: Gateway,
     dynamodb: Client,
+    /// Operations that the budget had no room for.
+    refused: Mutex<BTreeSet<&'static str>>,
 }
 
 impl Stand {
@@ -116,11 +119,12 @@ impl Stand {
                 expiry: ExpiryBounds { default: min, min, max },
             }),
         };
-        Self { gateway, dynamodb }
+        Self { gateway, dynamodb, refused: Mutex::default() }
     }
 
     async fn send<O: Operation>(&self, api_key: &str, key: Uuid, members: &Value) -> (u16, String) {
-        let mut body = json!({"target": {"broker": "rabbitmq", "connName": "127.0.0.1:1", "queue": "Q"}});
+        let target = json!({"target": {"broker": "rabbitmq", "connName": "127.0.0.1:1", "queue": "Q"}});
+        let mut body = body_of(O::ROUTE.path, &target);
         body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         let request = Request::builder()
             .method(O::ROUTE.method)
@@ -132,6 +136,7 @@ impl Stand {
             .unwrap();
         let response = self.gateway.handle::<O>(request).await;
         if response.status() == 429 {
+            self.refused.lock().unwrap().insert(O::ROUTE.path);
             let (headers, bytes) = (response.headers().clone(), response.body().to_vec());
             contract::hold(O::ROUTE.method, O::ROUTE.path, &Answer { status: 429, headers, bytes });
         }
@@ -148,6 +153,10 @@ impl Stand {
 
     async fn produce(&self, api_key: &str, key: Uuid) -> (u16, String) {
         self.send::<produce::ProduceRequest>(api_key, key, &json!({})).await
+    }
+
+    async fn refuses<O: Operation>(&self, api_key: &str) {
+        assert_eq!(self.send::<O>(api_key, Uuid::new_v4(), &json!({})).await, refused(), "{}", O::ROUTE.path);
     }
 
     fn item(tenant: &str) -> AttributeValue {
@@ -187,17 +196,15 @@ async fn long_browses_of_one_tenant_leave_room_for_another_s_produce() {
         brokers.browsing(2).await;
         assert_eq!(stand.produce(&other_key, Uuid::new_v4()).await, ok());
         assert_eq!(stand.produce(&greedy_key, key).await, refused());
-        let depth = stand.send::<depth::DepthRequest>(&greedy_key, Uuid::new_v4(), &json!({})).await;
-        assert_eq!(depth, refused());
-        let members = json!({});
-        let test =
-            stand.send::<connection_test::ConnectionTestRequest>(&greedy_key, Uuid::new_v4(), &members);
-        assert_eq!(test.await, refused());
+        stand.refuses::<depth::DepthRequest>(&greedy_key).await;
+        stand.refuses::<connection_test::ConnectionTestRequest>(&greedy_key).await;
+        stand.refuses::<move_messages::MoveRequest>(&greedy_key).await;
         brokers.go.send(true).unwrap();
     };
     let (mut browses, ()) = tokio::join!(browses, meanwhile);
     browses.sort();
     assert_eq!(browses, [ok(), ok(), refused()]);
+    assert_eq!(*stand.refused.lock().unwrap(), operations(), "no operation escapes the budget");
     assert_eq!(stand.leases(&greedy.to_string()).await, [""; 0], "every lease was given back");
     assert_eq!(stand.produce(&greedy_key, key).await, ok(), "the same key runs later");
 }

@@ -1,8 +1,8 @@
 //! The contract, the template and the code say the same.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use api::{Reason, Route};
+use api::Reason;
 use front::Operation;
 use ingestion::product::{ATTRIBUTES, Kind, known_members};
 use serde_norway::Value;
@@ -21,73 +21,58 @@ fn untagged(value: &Value) -> &Value {
     }
 }
 
-/// The routes of one function, or of all, as the template's events declare them.
-fn template_routes(function: Option<&str>) -> Routes {
+/// The routes of each function that has some, as the template's events declare them.
+fn template_routes() -> BTreeMap<String, Routes> {
     let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
-    let mut routes = Routes::new();
+    let mut functions: BTreeMap<String, Routes> = BTreeMap::new();
     for (name, resource) in template["Resources"].as_mapping().unwrap() {
-        if function.is_some_and(|function| name.as_str() != Some(function)) {
-            continue;
-        }
         let Some(events) = resource.get("Properties").and_then(|properties| properties.get("Events")) else {
             continue;
         };
         for event in untagged(events).as_mapping().unwrap().values() {
             let properties = &event["Properties"];
-            if let (Some("HttpApi"), Some(path)) = (event["Type"].as_str(), properties["Path"].as_str()) {
+            let path = properties["Path"].as_str().filter(|path| *path != "$default");
+            if let (Some("HttpApi"), Some(path)) = (event["Type"].as_str(), path) {
                 let method = properties["Method"].as_str().unwrap().to_ascii_uppercase();
+                let routes = functions.entry(name.as_str().unwrap().to_owned()).or_default();
                 routes.insert((method, path.to_owned()));
             }
         }
     }
-    routes.retain(|(_, path)| path != "$default");
-    routes
-}
-
-fn route(route: Route) -> Routes {
-    Routes::from([(route.method.to_owned(), route.path.to_owned())])
+    functions
 }
 
 #[test]
 fn the_contract_describes_exactly_the_routes_of_the_template() {
-    let contract: Value = serde_norway::from_str(CONTRACT).unwrap();
-    let mut described = Routes::new();
-    for (path, operations) in contract["paths"].as_mapping().unwrap() {
-        for method in operations.as_mapping().unwrap().keys() {
-            let method = method.as_str().unwrap();
-            if ["get", "post", "put", "delete", "patch", "head", "options"].contains(&method) {
-                described.insert((method.to_ascii_uppercase(), path.as_str().unwrap().to_owned()));
-            }
-        }
-    }
-    assert_eq!(described, template_routes(None));
+    assert_eq!(end_to_end::routes(), template_routes().into_values().flatten().collect());
 }
 
 #[test]
 fn every_function_serves_the_routes_that_the_template_sends_it() {
-    let produce =
-        [produce::ProduceRequest::ROUTE, front::UPLOADED_BODY].into_iter().flat_map(route).collect();
-    assert_eq!(template_routes(Some("ProduceFunction")), produce);
-    let consume = [consume::ConsumeRequest::ROUTE, orders::STORED_BODY].into_iter().flat_map(route).collect();
-    assert_eq!(template_routes(Some("ConsumeFunction")), consume);
-    assert_eq!(template_routes(Some("MoveMessagesFunction")), route(move_messages::MoveRequest::ROUTE));
-    assert_eq!(template_routes(Some("DepthFunction")), route(depth::DepthRequest::ROUTE));
-    assert_eq!(
-        template_routes(Some("ConnectionTestFunction")),
-        route(connection_test::ConnectionTestRequest::ROUTE)
-    );
-    let products = [product_ingest::PRODUCTS, product_ingest::UPLOADS].into_iter().flat_map(route).collect();
-    assert_eq!(template_routes(Some("ProductIngestFunction")), products);
-    let batches: Routes =
-        batches::Endpoint::ALL.iter().flat_map(|endpoint| route(endpoint.route())).collect();
-    assert_eq!(template_routes(Some("BatchesFunction")), batches);
-    let served: Routes = status::Endpoint::ALL.iter().flat_map(|endpoint| route(endpoint.route())).collect();
-    assert_eq!(template_routes(Some("StatusFunction")), served);
+    let served = [
+        ("ProduceFunction", vec![produce::ProduceRequest::ROUTE, front::UPLOADED_BODY]),
+        ("ConsumeFunction", vec![consume::ConsumeRequest::ROUTE, orders::STORED_BODY]),
+        ("MoveMessagesFunction", vec![move_messages::MoveRequest::ROUTE]),
+        ("DepthFunction", vec![depth::DepthRequest::ROUTE]),
+        ("ConnectionTestFunction", vec![connection_test::ConnectionTestRequest::ROUTE]),
+        ("ProductIngestFunction", vec![product_ingest::PRODUCTS, product_ingest::UPLOADS]),
+        ("BatchesFunction", batches::Endpoint::ALL.map(batches::Endpoint::route).to_vec()),
+        ("StatusFunction", status::Endpoint::ALL.map(status::Endpoint::route).to_vec()),
+    ];
+    let template = template_routes();
+    for (function, routes) in &template {
+        let served = served.iter().find(|(name, _)| name == function);
+        let (_, served) = served.unwrap_or_else(|| panic!("the routes of {function} are missing here"));
+        let served: Routes =
+            served.iter().map(|route| (route.method.to_owned(), route.path.to_owned())).collect();
+        assert_eq!(*routes, served, "{function}");
+    }
     let known = status::ROUTES
         .iter()
         .flat_map(|(path, methods)| methods.iter().map(|method| ((*method).to_owned(), (*path).to_owned())));
     let known: Routes = known.collect();
-    assert_eq!(known, template_routes(None), "what the $default route knows decides between 404 and 405");
+    let sent: Routes = template.into_values().flatten().collect();
+    assert_eq!(known, sent, "what the $default route knows decides between 404 and 405");
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn of_bodies() -> Vec<Row> {
         Row::post(CONSUME, &misspelt, 400, "SCHEMA_VIOLATION")
             .at(&["/browse", "/maxMesages", "/waitSeconds"])
             .says(&[
-                "which takes target, targetRef",
+                "which takes `target`, `targetRef`",
                 "did you mean `maxMessages`?",
                 "must be an integer, not a string",
             ]),
@@ -256,7 +256,7 @@ fn of_products() -> Vec<Row> {
         Row::get(&format!("{BATCHES}?limt=10"), 400, "INVALID_PARAMETER")
             .says(&["limt", "did you mean `limit`?"]),
         Row::get(&format!("{BATCHES}?page=2"), 400, "INVALID_PARAMETER")
-            .says(&["page", "which takes status"]),
+            .says(&["page", "which takes `status`"]),
         Row::get(&format!("{BATCHES}?status=DONE"), 400, "INVALID_PARAMETER")
             .says(&["must be one of", "COMPLETED"]),
         Row::get(&format!("{BATCHES}/17"), 400, "INVALID_PARAMETER").says(&["must be a UUID"]),

@@ -5,13 +5,11 @@ use std::collections::BTreeSet;
 
 use end_to_end::{
     Access, Answer, Broker, Gateway, Ingest, KEY_A, KEY_B, Load, PHARMACY_KEY, READONLY_KEY, TENANT_A,
+    body_of,
 };
 use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
-use serde_norway::Value as Yaml;
 use uuid::Uuid;
-
-const CONTRACT: &str = include_str!("../openapi.yaml");
 
 /// Kinds of keys, in the order in which rows have their answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,12 +112,7 @@ impl Row {
 
 /// The rows, about a profile and a batch of tenant A.
 fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
-    let consume = {
-        let mut body = target.clone();
-        body["waitSeconds"] = json!(0);
-        body
-    };
-    let moves = json!({"from": target, "to": "origin"});
+    let [consume, moves] = ["/messages/consume", "/messages/move"].map(|path| body_of(path, target));
     let upload = json!({"content_type": "application/json", "content_length": 2, "sha256": "ab".repeat(32)});
     let of_batch = |more: &str| format!("/v1/inovafarma/batches/{batch_id}{more}");
     let changes = |ok| closed([Gives(ok), SCOPE, Gives(ok), NO_PROFILE, SCOPE, SCOPE], SCOPE);
@@ -163,21 +156,6 @@ fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
     ]
 }
 
-/// Routes of the contract.
-fn described() -> BTreeSet<(String, String)> {
-    let contract: Yaml = serde_norway::from_str(CONTRACT).unwrap();
-    let mut described = BTreeSet::new();
-    for (path, operations) in contract["paths"].as_mapping().unwrap() {
-        for method in operations.as_mapping().unwrap().keys() {
-            let method = method.as_str().unwrap();
-            if ["get", "post", "put", "delete", "patch", "head", "options"].contains(&method) {
-                described.insert((method.to_uppercase(), path.as_str().unwrap().to_owned()));
-            }
-        }
-    }
-    described
-}
-
 /// The keys of each kind.
 async fn keys(cnpj: &str) -> Vec<Option<String>> {
     let access = Access::open().await;
@@ -219,7 +197,7 @@ async fn each_kind_of_key_gets_from_each_route_what_it_may() {
     let target = json!({"targetRef": profile, "target": {"queue": queue.name}});
     let rows = rows(&target, batch_id);
     let listed: BTreeSet<_> = rows.iter().map(|row| (row.method.to_owned(), row.route.to_owned())).collect();
-    assert_eq!(listed, described(), "each route of the contract has a row");
+    assert_eq!(listed, end_to_end::routes(), "each route of the contract has a row");
     let keys = keys(catalogue.cnpjs()[0].as_str()).await;
     for row in &rows {
         assert_eq!(row.answers.len(), KINDS.len());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use end_to_end::{Access, Answer, Gateway, On, QueueManager, Site, TENANT_A};
+use end_to_end::{Access, Answer, Gateway, On, QueueManager, Site, TENANT_A, operations};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -45,9 +45,9 @@ async fn no_request_sends_secrets_to_another_host(on: On) {
         (profile(json!({"auth": {"passwordRef": "secret://prod/broker"}})), "SECRET_NOT_ALLOWED"),
         (inline("/auth/passwordRef", "ssm://prod/broker"), "SECRET_NOT_ALLOWED"),
     ] {
-        gateway.post("/queue/depth", &body).await.expect_problem(403, reason);
-        gateway.post("/connections/test", &body).await.expect_problem(403, reason);
-        gateway.produce(Uuid::new_v4(), &body).await.expect_problem(403, reason);
+        for operation in operations() {
+            gateway.operate(operation, &body).await.expect_problem(403, reason);
+        }
     }
     site.delete(&queue).await;
 }
@@ -57,9 +57,7 @@ async fn a_secret_that_was_rotated_is_read_again_when_the_broker_refuses_it(on: 
     let queue = site.queue().await;
     let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
     let secrets = aws_sdk_secretsmanager::Client::new(&sdk);
-    let operations =
-        ["/connections/test", "/queue/depth", "/messages/produce", "/messages/consume", "/messages/move"];
-    for operation in operations {
+    for operation in operations() {
         let secret = format!("local/rotated-{}", Uuid::new_v4());
         secrets.create_secret().name(&secret).secret_string("not-yet").send().await.unwrap();
         let mut target = site.inline(&queue);
@@ -70,14 +68,7 @@ async fn a_secret_that_was_rotated_is_read_again_when_the_broker_refuses_it(on: 
         refused.expect_problem(502, "AUTHENTICATION_FAILED");
         let put = secrets.put_secret_value().secret_id(&secret).secret_string(QueueManager::password());
         put.send().await.unwrap();
-        let answer = match operation {
-            "/queue/depth" | "/connections/test" => gateway.post(operation, &body).await,
-            "/messages/move" => {
-                let moving = json!({"from": body, "to": "origin", "max": 1});
-                gateway.post_once(operation, Uuid::new_v4(), &moving).await
-            }
-            operation => gateway.post_once(operation, Uuid::new_v4(), &body).await,
-        };
+        let answer = gateway.operate(operation, &body).await;
         let answer = answer.expect(if operation == "/messages/produce" { 201 } else { 200 }).json();
         if operation == "/connections/test" {
             assert_eq!(answer["ok"], json!(true), "{answer}");

@@ -1,6 +1,5 @@
 //! The contract as data, and whether each of its leaves has a bound.
 
-use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
@@ -97,26 +96,7 @@ fn unbounded(at: &str, schema: &'static Value, found: &mut Vec<String>) {
 
 #[test]
 fn every_request_that_has_a_target_is_an_operation_here() {
-    let has_target = |path: &str| {
-        let body = &CONTRACT["paths"][path]["post"]["requestBody"];
-        !body.is_null() && ["target", "targetRef"].iter().any(|member| names(body, member))
-    };
-    let paths = CONTRACT["paths"].as_object().unwrap().keys();
-    let described: BTreeSet<_> = paths.map(String::as_str).filter(|path| has_target(path)).collect();
-    assert_eq!(described, OPERATIONS.iter().map(|operation| operation.path).collect());
-}
-
-/// Whether a schema or what it refers to has a property of this name.
-fn names(value: &'static Value, property: &str) -> bool {
-    match value {
-        Value::Object(members) => {
-            members.get("properties").is_some_and(|properties| properties.get(property).is_some())
-                || members.get("$ref").is_some_and(|_| names(resolved(value), property))
-                || members.iter().any(|(name, member)| name != "examples" && names(member, property))
-        }
-        Value::Array(items) => items.iter().any(|item| names(item, property)),
-        _ => false,
-    }
+    assert_eq!(end_to_end::operations(), OPERATIONS.iter().map(|operation| operation.path).collect());
 }
 
 #[test]

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::gateway::Answer;
 
-static CONTRACT: LazyLock<Value> = LazyLock::new(|| {
+pub(crate) static CONTRACT: LazyLock<Value> = LazyLock::new(|| {
     let mut contract: Value = serde_norway::from_str(include_str!("../../openapi.yaml")).unwrap();
     let schemas = contract["components"]["schemas"].as_object().unwrap();
     let lists = schemas.iter().filter(|(_, schema)| schema.get("enum").is_some());
@@ -202,7 +202,7 @@ fn close(schema: &mut Value, lists: &BTreeSet<String>) {
     }
 }
 
-fn resolved(schema: &Value) -> &Value {
+pub(crate) fn resolved(schema: &Value) -> &Value {
     match schema.get("$ref").and_then(Value::as_str) {
         None => schema,
         Some(reference) => {

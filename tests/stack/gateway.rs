@@ -5,7 +5,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::contract;
+use crate::{contract, operations};
 
 pub const TENANT_A: &str = "11111111-1111-4111-8111-111111111111";
 pub const KEY_A: &str = "local-dev-key-a";
@@ -120,6 +120,11 @@ impl Gateway {
     /// A JSON request under an idempotency key.
     pub async fn post_once(&self, path: &str, key: Uuid, body: &Value) -> Answer {
         self.post_with(path, &[("idempotency-key", &key.to_string())], body).await
+    }
+
+    /// An operation's request about a target and nothing else, under a key of its own.
+    pub async fn operate(&self, operation: &str, target: &Value) -> Answer {
+        self.post_once(operation, Uuid::new_v4(), &operations::body_of(operation, target)).await
     }
 
     /// A JSON request with further headers.

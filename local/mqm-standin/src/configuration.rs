@@ -11,13 +11,13 @@ use crate::protocol::{Attribute, Chars, ConnectionName};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
-    #[error("could not read {path}")]
+    #[error("could not read `{path}`")]
     Read { path: String, source: std::io::Error },
-    #[error("{path} is not a configuration")]
+    #[error("`{path}` is not a configuration")]
     Parse { path: String, source: Box<toml::de::Error> },
     #[error("`{0}` is no connection name; write host(port)")]
     Listener(String),
-    #[error("queue {queue}: {fault}")]
+    #[error("queue `{queue}`: {fault}")]
     Queue { queue: String, fault: String },
 }
 

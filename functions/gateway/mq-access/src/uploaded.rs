@@ -57,7 +57,7 @@ impl MqAccess {
             tracing::error!(
                 event_type = "uploads.altered",
                 object = key,
-                "uploaded body {key} was altered: its bytes do not have the digest in its name"
+                "uploaded body `{key}` was altered: its bytes do not have the digest in its name"
             );
             not_there("what was uploaded has been altered; upload it again")
         };
@@ -80,7 +80,7 @@ impl MqAccess {
                     event_type = "uploads.unavailable",
                     object = key,
                     error,
-                    "cannot read uploaded body {key}: {error}"
+                    "cannot read uploaded body `{key}`: {error}"
                 );
                 Err(unavailable())
             }

@@ -100,7 +100,7 @@ fn unknown(name: &str, known: &[&str]) -> Problem {
     let detail = match nearest(name, known.iter().copied()) {
         Some(meant) => format!("is not a parameter of this path; did you mean `{meant}`?"),
         None if known.is_empty() => "is not a parameter of this path, which takes none".to_owned(),
-        None => format!("is not a parameter of this path, which takes {}", known.join(", ")),
+        None => format!("is not a parameter of this path, which takes `{}`", known.join("`, `")),
     };
     invalid(&cut(name, 100), detail)
 }
@@ -141,7 +141,8 @@ mod tests {
             (
                 "limit=1&page=2",
                 "page",
-                "`page` is not a parameter of this path, which takes limit, cursor, status, load_type",
+                "`page` is not a parameter of this path, which takes `limit`, `cursor`, `status`, \
+                 `load_type`",
             ),
         ] {
             let problem = Query::parse(text, &KNOWN).unwrap_err();

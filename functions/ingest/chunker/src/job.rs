@@ -21,7 +21,7 @@ impl Job for Chunker {
     async fn run(&self, notice: PayloadNotice, record: &Record) -> Result<(), ChunkerError> {
         tracing::Span::current().record("object", &notice.key);
         let done = self.process(&notice, record).await;
-        outbox::publish_committed(&self.publisher, &self.database).await;
+        self.database.publish_committed(&self.publisher).await;
         done
     }
 

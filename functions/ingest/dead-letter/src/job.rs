@@ -36,7 +36,7 @@ impl Job for DeadLetter {
                 self.give_up_payload(&notice).await
             }
         };
-        outbox::publish_committed(&self.publisher, &self.database).await;
+        self.database.publish_committed(&self.publisher).await;
         done
     }
 

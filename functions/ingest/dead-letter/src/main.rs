@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use batch_items::BatchItems;
-use catalog::Database;
+use catalog::{Database, Outbox};
 use dead_letter::{DeadLetter, UnhandledQueue};
 use events::Publisher;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
@@ -37,7 +37,7 @@ async fn serve() -> Result<(), Error> {
     let dead_letter = DeadLetter {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: BatchItems::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
-        database: Database::from_environment(&sdk).await?.with_outbox(outbox::needed_by(&publisher)),
+        database: Database::from_environment(&sdk).await?.with_outbox(Outbox::needed_by(&publisher)),
         publisher,
         sources: sources.map(source).into(),
         unhandled: UnhandledQueue::new(sqs.clone(), unhandled),

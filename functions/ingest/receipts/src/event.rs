@@ -42,7 +42,7 @@ pub(crate) fn read(body: &[u8]) -> Result<PayloadNotice, Malformed> {
 /// Makes the receipt of a batch. It is the same in each call, so its time is when the batch was
 /// accepted, and its id is the batch's.
 pub(crate) fn of(batch: &PayloadMetadata) -> Result<Fact, EventError> {
-    let event = outbox::event_of(&OutboxEvent {
+    let receipt = OutboxEvent {
         sequence: 0,
         event_id: batch.batch_id,
         event_type: EVENT_TYPE.to_owned(),
@@ -58,8 +58,8 @@ pub(crate) fn of(batch: &PayloadMetadata) -> Result<Fact, EventError> {
             "source": batch.source,
             "links": Links::of(batch.batch_id),
         }),
-    })?;
-    Ok(Fact { event, group: batch.batch_id.to_string() })
+    };
+    Ok(Fact { event: receipt.to_event()?, group: batch.batch_id.to_string() })
 }
 
 #[cfg(test)]

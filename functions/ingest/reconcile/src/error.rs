@@ -1,10 +1,9 @@
 use std::fmt;
 
 use batch_items::BatchItemError;
-use catalog::DatabaseError;
+use catalog::{DatabaseError, OutboxError};
 use failure::{Retry, Retryable};
 use objects::ObjectError;
-use outbox::OutboxError;
 use payloads::retention::RetentionError;
 use payloads::{NotifyError, PayloadError};
 

@@ -102,7 +102,7 @@ impl Reconcile {
             let checking = deadline.run(Box::pin(self.make(check, share, &mut report)));
             let outcome = checking.instrument(span).await.unwrap_or(Err(CheckError::OutOfTime));
             // Events that are not published in time stay for the last check.
-            let publishing = outbox::publish_committed(&self.publisher, &self.database);
+            let publishing = self.database.publish_committed(&self.publisher);
             let _published = deadline.run(Box::pin(publishing)).await;
             if let Err(failure) = outcome {
                 let error: &dyn std::error::Error = &failure;

@@ -19,7 +19,7 @@ impl Reconcile {
             return Ok(());
         }
         let older_than = self.settings.events_after;
-        let left = outbox::publish_left(&self.publisher, &self.database, older_than, LIMIT, deadline).await;
+        let left = self.database.publish_left(&self.publisher, older_than, LIMIT, deadline).await;
         // The age is reported also when the destination is unreachable: the alarm is about that.
         let backlog = self.database.backlog().await?;
         report.behind_minutes = Some(backlog.oldest.as_secs() / 60);

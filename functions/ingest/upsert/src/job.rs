@@ -21,7 +21,7 @@ impl Job for Upsert {
     async fn run(&self, event: ChunkEvent, _: &Record) -> Result<(), UpsertError> {
         record_chunk(&event);
         let done = self.process(&event).await;
-        outbox::publish_committed(&self.publisher, &self.database).await;
+        self.database.publish_committed(&self.publisher).await;
         done
     }
 

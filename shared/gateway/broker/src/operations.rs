@@ -137,7 +137,7 @@ pub trait Broker: Send + Sync {
         deadline: Deadline,
     ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
         let _ = (access, outgoing, deadline);
-        Err(BrokerError::unsupported(format!("this broker has no exchanges, as {}", exchange.name)))
+        Err(BrokerError::unsupported(format!("this broker has no exchanges, as `{}`", exchange.name)))
     }
 
     /// Puts the messages of `outgoing` from index `from` on, on whichever broker answers: for

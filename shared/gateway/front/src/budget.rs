@@ -104,7 +104,7 @@ impl Budget {
             tracing::warn!(
                 event_type = "tenant.lease_kept",
                 error,
-                "cannot release a lease of the budget of tenant {tenant}; it will expire: {error}"
+                "cannot release a lease of the budget of tenant `{tenant}`; it will expire: {error}"
             );
         }
     }

@@ -67,7 +67,7 @@ impl Gateway {
                 event_type = "uploads.unavailable",
                 object = object.key,
                 error,
-                "cannot sign the upload of body {}: {error}",
+                "cannot sign the upload of body `{}`: {error}",
                 object.key
             );
             unavailable()

@@ -44,7 +44,7 @@ pub(crate) struct Pool {
 pub(crate) enum ConnectError {
     #[error(transparent)]
     Library(#[from] LoadError),
-    #[error("{} cannot be made", .0.display())]
+    #[error("`{}` cannot be made", .0.display())]
     DataPath(PathBuf, #[source] io::Error),
     #[error(transparent)]
     Table(#[from] ChannelTableError),

@@ -26,7 +26,8 @@ pub(crate) struct GotProperties {
 }
 
 // Headers for properties that AMQP 0-9-1 does not have. They have the names and types under which
-// JMS knows them, as IBM MQ's and RabbitMQ's own JMS clients use them.
+// JMS knows them, as IBM MQ's and RabbitMQ's own JMS clients use them. `docs/messages.md` has the
+// rule, also for a property that JMS does not know.
 const GROUP_ID: &str = "JMSXGroupID";
 const GROUP_SEQUENCE: &str = "JMSXGroupSeq";
 const LAST_IN_GROUP: &str = "JMS_IBM_Last_Msg_In_Group";

@@ -1,4 +1,5 @@
-//! The product catalogue in PostgreSQL: every statement of the product ingest.
+//! The product catalogue in PostgreSQL: every statement of the product ingest, and publishing the
+//! events that its outbox holds.
 //!
 //! ```no_run
 //! # async fn write(sdk: runtime::Sdk, chunk: ingestion::chunk::Chunk) -> Result<(), catalog::DatabaseError> {
@@ -84,7 +85,10 @@ pub use finalize::{Finalized, deactivation_guard};
 pub use item_errors::{ItemErrorPage, LISTED_ITEM_ERRORS};
 pub use last::FinalBatch;
 pub use migrate::Migrated;
-pub use outbox::{Backlog, BatchFinal, BatchHeld, ChunkGivenUp, ErrorsByCode, Links, Outbox, OutboxEvent};
+pub use outbox::{
+    Backlog, BatchFinal, BatchHeld, ChunkGivenUp, ErrorsByCode, LeftEvents, Links, Outbox, OutboxError,
+    OutboxEvent,
+};
 pub use pruning::Pruned;
 pub use replay::{BegunReplay, ReplayOutcome, ReplayRequest};
 pub use seal::{Seal, SealOutcome, SealedChunk};

@@ -165,7 +165,7 @@ mod tests {
         for (right, wrong, said) in [
             ("6543", "\"hidden\"", "/port: the value is not allowed"),
             ("\"u\"", "7", "/username: the value has the wrong type"),
-            ("\"password\"", "\"passwort\"", "/: the member password is missing"),
+            ("\"password\"", "\"passwort\"", "/: the member `password` is missing"),
         ] {
             let content = SecretString::from(CONTENT.replace(right, wrong));
             let error = secret(None, TlsMode::Off).await.config(&content, None).unwrap_err();

@@ -89,7 +89,7 @@ impl Principal {
             pk,
             member,
             error,
-            "item {pk} of an API key is refused: its {member} cannot be used"
+            "item `{pk}` of an API key is refused: its `{member}` cannot be used"
         );
         invalid()
     }

@@ -212,7 +212,7 @@ impl AccessStore {
                     event_type = "access.unavailable",
                     pk,
                     error,
-                    "cannot read item {pk} of the access table"
+                    "cannot read item `{pk}` of the access table"
                 );
                 unavailable()
             })?;
@@ -245,7 +245,7 @@ fn refused(pk: &str, error: &(dyn Error + 'static)) {
         event_type = "access.item_malformed",
         pk,
         error,
-        "item {pk} of the access table is refused: {error}"
+        "item `{pk}` of the access table is refused: {error}"
     );
 }
 

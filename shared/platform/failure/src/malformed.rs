@@ -62,8 +62,8 @@ impl fmt::Display for Fault {
         match self {
             Self::Syntax { line, column } => write!(f, "no valid JSON at line {line} column {column}"),
             Self::Incomplete => f.write_str("the JSON ends too early"),
-            Self::Missing(member) => write!(f, "the member {member} is missing"),
-            Self::Repeated(member) => write!(f, "the member {member} occurs twice"),
+            Self::Missing(member) => write!(f, "the member `{member}` is missing"),
+            Self::Repeated(member) => write!(f, "the member `{member}` occurs twice"),
             Self::UnknownMember => f.write_str("the member is not known"),
             Self::Type => f.write_str("the value has the wrong type"),
             Self::Value => f.write_str("the value is not allowed"),
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_fault_has_its_place_and_its_kind() {
-        assert_eq!(refused(json!({"ports": []})), "/: the member name is missing");
+        assert_eq!(refused(json!({"ports": []})), "/: the member `name` is missing");
         assert_eq!(
             refused(json!({"name": "n", "ports": ["5432"]})),
             "/ports/0: the value has the wrong type"
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(of("{\"name\": \"n\""), "/: the JSON ends too early");
         assert_eq!(of("{\"name\":\"n\",\"ports\":[]} hunter2"), "/: no valid JSON at line 1 column 25");
         let twice = of("{\"name\":\"n\",\"name\":\"n\",\"ports\":[]}");
-        assert!(twice.ends_with("the member name occurs twice"), "{twice}");
+        assert!(twice.ends_with("the member `name` occurs twice"), "{twice}");
     }
 
     #[test]

@@ -303,7 +303,7 @@ impl<'c> Object<'c> {
             tracing::debug!(
                 event_type = "queue.not_closed",
                 reason = refusal.reason,
-                "MQCLOSE of {} failed with reason {}",
+                "MQCLOSE of `{}` failed with reason {}",
                 self.name,
                 refusal.reason
             );

@@ -6,9 +6,11 @@
 //! same id.
 
 mod facts;
+mod publishing;
 mod queue;
 
 pub use facts::{BatchFinal, BatchHeld, ChunkGivenUp, ErrorsByCode, Links};
+pub use publishing::{LeftEvents, OutboxError};
 pub use queue::{Backlog, OutboxEvent};
 
 use ingestion::batch::{BatchStatus, ChunkCounts, Deactivation};

@@ -45,7 +45,7 @@ fn write_object(
         if last == Some(name) {
             return Err(match top {
                 None => fault(name, "it is given more than once"),
-                Some(top) => fault(top, format!("its member {} is given more than once", shown(name))),
+                Some(top) => fault(top, format!("its member `{}` is given more than once", shown(name))),
             });
         }
         let top = top.unwrap_or(name);

@@ -132,7 +132,7 @@ fn unknown(name: &str, message: &str) -> String {
     match nearest(name, known.iter().copied()) {
         Some(meant) => format!("is not a member of this object; did you mean `{meant}`?"),
         None if known.is_empty() => "is not a member of this object".to_owned(),
-        None => format!("is not a member of this object, which takes {}", known.join(", ")),
+        None => format!("is not a member of this object, which takes `{}`", known.join("`, `")),
     }
 }
 
@@ -208,7 +208,7 @@ mod tests {
             (
                 json!({"items": [{"size": 1, "colour": "red"}]}),
                 "/items/0/colour",
-                "is not a member of this object, which takes size",
+                "is not a member of this object, which takes `size`",
             ),
             (
                 json!({"items": [{"size": 1, "siez": "red"}]}),
@@ -250,7 +250,7 @@ mod tests {
         // Null is no array either, so nothing behind it can be read.
         assert_eq!(pointers(json!({"items": 1, "more": true})), ["/items"]);
         let problem = read::<Form>(json!({"items": [], "a": 1, "b": 2})).unwrap_err();
-        let first = "/a: is not a member of this object, which takes items";
+        let first = "/a: is not a member of this object, which takes `items`";
         assert_eq!(problem.detail, format!("{first} (one of 2 faults, which `errors` lists)"));
     }
 

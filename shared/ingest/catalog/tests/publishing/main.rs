@@ -1,4 +1,5 @@
-//! Tests of the outbox with a real PostgreSQL, and stand-ins for EventBridge, SNS and Kafka.
+//! Publishing the events of the outbox, with a real PostgreSQL, and stand-ins for EventBridge, SNS
+//! and Kafka.
 
 #![allow(
     clippy::unwrap_used,

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use catalog::Outbox;
+use catalog::{LeftEvents, Outbox};
 use clock::Deadline;
 use events::{Event, Publisher};
-use outbox::Left;
 use serde_json::Value;
 
 use crate::stand::{FIFO, FINAL, GIVEN_UP, Stand, batch, begin, conforms, end, types};
@@ -15,14 +14,14 @@ async fn events_are_published_once_they_are_committed_and_leave_the_outbox() {
     let stand = Stand::open().await;
     let publisher = stand.to_both().await;
     let (database, batch) = (stand.database(&publisher), batch());
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert!(stand.bus.calls().is_empty(), "nothing was committed");
     begin(&database, &batch).await;
     assert!(stand.bus.calls().is_empty());
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert_eq!(types(&stand.bus.on_the_bus()), [GIVEN_UP]);
     end(&database, &batch).await;
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert_eq!(stand.waiting().await, 0);
 
     let events = stand.bus.on_the_bus();
@@ -48,7 +47,7 @@ async fn a_topic_gets_attributes_to_filter_by_and_one_in_order_gets_a_group_for_
     let publisher = stand.to_the_topic(FIFO).await;
     let (database, batch) = (stand.database(&publisher), batch());
     begin(&database, &batch).await;
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     let (attributes, event) = (&stand.bus.attributes()[0], &stand.bus.on_the_topic()[0]);
     let attribute = |number: usize| {
         let of = |part: &str| attributes[&format!("MessageAttributes.entry.{number}.{part}")].clone();
@@ -69,11 +68,11 @@ async fn a_bus_that_is_away_fails_nothing_and_the_next_fact_takes_the_earlier_ev
     let (database, batch) = (stand.database(&publisher), batch());
     stand.bus.go_away(true);
     begin(&database, &batch).await;
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert_eq!(stand.waiting().await, 1);
     stand.bus.go_away(false);
     end(&database, &batch).await;
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert_eq!(types(&stand.bus.on_the_bus()), [GIVEN_UP, FINAL]);
     assert_eq!(stand.waiting().await, 0);
 }
@@ -86,11 +85,11 @@ async fn an_event_that_is_published_again_is_the_same_event() {
     begin(&database, &batch()).await;
     // The bus takes the event, and the function dies before it deletes it from the outbox.
     stand.sql.batch_execute("CREATE RULE keep AS ON DELETE TO outbox DO INSTEAD NOTHING").await.unwrap();
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     stand.sql.batch_execute("DROP RULE keep ON outbox").await.unwrap();
     assert_eq!(stand.waiting().await, 1);
-    let left = outbox::publish_left(&publisher, &database, Duration::ZERO, 10, soon()).await.unwrap();
-    assert_eq!(left, Left { published: 1, ..Left::default() });
+    let left = database.publish_left(&publisher, Duration::ZERO, 10, soon()).await.unwrap();
+    assert_eq!(left, LeftEvents { published: 1, ..LeftEvents::default() });
     let events = stand.bus.on_the_bus();
     assert_eq!(events.len(), 2);
     assert_eq!(events[0], events[1]);
@@ -102,13 +101,13 @@ async fn an_event_that_is_published_again_is_the_same_event() {
 async fn without_a_destination_nothing_is_written_read_or_published() {
     let stand = Stand::open().await;
     let publisher = Publisher::new(Vec::new());
-    assert_eq!(outbox::needed_by(&publisher), Outbox::Unused);
+    assert_eq!(Outbox::needed_by(&publisher), Outbox::Unused);
     let database = stand.database(&publisher);
     begin(&database, &batch()).await;
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert_eq!(stand.waiting().await, 0);
-    let left = outbox::publish_left(&publisher, &database, Duration::ZERO, 10, soon()).await.unwrap();
-    assert_eq!(left, Left::default());
+    let left = database.publish_left(&publisher, Duration::ZERO, 10, soon()).await.unwrap();
+    assert_eq!(left, LeftEvents::default());
 }
 
 fn soon() -> Deadline {

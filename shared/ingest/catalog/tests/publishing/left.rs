@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use catalog::{LeftEvents, OutboxError};
 use clock::Deadline;
 use events::PublishError;
-use outbox::{Left, OutboxError};
 use uuid::Uuid;
 
 use crate::stand::{FINAL, GIVEN_UP, Stand, batch, begin, end, types};
@@ -23,12 +23,11 @@ async fn events_of_a_function_that_died_after_its_commit_are_published() {
     end(&died, &batch).await;
     drop(died);
     let database = stand.database(&publisher);
-    outbox::publish_committed(&publisher, &database).await;
-    let recent =
-        outbox::publish_left(&publisher, &database, Duration::from_mins(1), 10, soon()).await.unwrap();
-    assert_eq!(recent, Left::default(), "it may still be at it");
-    let left = outbox::publish_left(&publisher, &database, Duration::ZERO, 10, soon()).await.unwrap();
-    assert_eq!(left, Left { published: 2, ..Left::default() });
+    database.publish_committed(&publisher).await;
+    let recent = database.publish_left(&publisher, Duration::from_mins(1), 10, soon()).await.unwrap();
+    assert_eq!(recent, LeftEvents::default(), "it may still be at it");
+    let left = database.publish_left(&publisher, Duration::ZERO, 10, soon()).await.unwrap();
+    assert_eq!(left, LeftEvents { published: 2, ..LeftEvents::default() });
     assert_eq!(types(&stand.bus.on_the_bus()), [GIVEN_UP, FINAL]);
     assert_eq!(stand.waiting().await, 0);
 }
@@ -41,14 +40,14 @@ async fn an_event_that_is_refused_stays_and_the_others_of_its_call_do_not() {
     begin(&database, &batch).await;
     end(&database, &batch).await;
     stand.bus.refuse(&[GIVEN_UP]);
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert_eq!(types(&stand.bus.on_the_bus()), [FINAL]);
     assert_eq!(types(&stand.bus.on_the_topic()), [FINAL]);
-    let left = outbox::publish_left(&publisher, &database, Duration::ZERO, 10, soon()).await.unwrap();
-    assert_eq!(left, Left { refused: 1, ..Left::default() });
+    let left = database.publish_left(&publisher, Duration::ZERO, 10, soon()).await.unwrap();
+    assert_eq!(left, LeftEvents { refused: 1, ..LeftEvents::default() });
     stand.bus.refuse(&[]);
-    let left = outbox::publish_left(&publisher, &database, Duration::ZERO, 10, soon()).await.unwrap();
-    assert_eq!(left, Left { published: 1, ..Left::default() });
+    let left = database.publish_left(&publisher, Duration::ZERO, 10, soon()).await.unwrap();
+    assert_eq!(left, LeftEvents { published: 1, ..LeftEvents::default() });
     assert_eq!(types(&stand.bus.on_the_topic()), [FINAL, GIVEN_UP]);
     assert_eq!(stand.waiting().await, 0);
 }
@@ -61,11 +60,11 @@ async fn a_bus_that_is_away_ends_the_run_and_keeps_every_event_in_its_place() {
     begin(&database, &batch).await;
     end(&database, &batch).await;
     stand.bus.go_away(true);
-    let failed = outbox::publish_left(&publisher, &database, Duration::ZERO, 10, soon()).await.unwrap_err();
+    let failed = database.publish_left(&publisher, Duration::ZERO, 10, soon()).await.unwrap_err();
     assert!(matches!(failed, OutboxError::Publish(PublishError::Bus(_))), "{failed:?}");
     assert_eq!(stand.waiting().await, 2);
     stand.bus.go_away(false);
-    outbox::publish_left(&publisher, &database, Duration::ZERO, 10, soon()).await.unwrap();
+    database.publish_left(&publisher, Duration::ZERO, 10, soon()).await.unwrap();
     assert_eq!(types(&stand.bus.on_the_bus()), [GIVEN_UP, FINAL]);
 }
 
@@ -79,12 +78,10 @@ async fn a_run_publishes_as_many_as_it_may_ten_in_a_call_in_their_order() {
         SELECT id, 'integrahub.batch.received', id, id, 'k', 't', '{}' FROM unnest($1::uuid[]) WITH ORDINALITY AS e (id, n) \
         ORDER BY n";
     stand.sql.execute(insert, &[&ids]).await.unwrap();
-    let run = async |limit| {
-        outbox::publish_left(&publisher, &database, Duration::ZERO, limit, soon()).await.unwrap()
-    };
-    assert_eq!(run(120).await, Left { published: 120, refused: 0, is_more: true });
+    let run = async |limit| database.publish_left(&publisher, Duration::ZERO, limit, soon()).await.unwrap();
+    assert_eq!(run(120).await, LeftEvents { published: 120, refused: 0, is_more: true });
     assert!(stand.bus.calls().iter().all(|call| call.len() == 10));
-    assert_eq!(run(1000).await, Left { published: 130, refused: 0, is_more: false });
+    assert_eq!(run(1000).await, LeftEvents { published: 130, refused: 0, is_more: false });
     let published: Vec<String> =
         stand.bus.on_the_bus().iter().map(|event| event["id"].as_str().unwrap().to_owned()).collect();
     assert_eq!(published, ids.iter().map(Uuid::to_string).collect::<Vec<_>>());
@@ -100,8 +97,8 @@ async fn an_event_that_can_never_be_published_does_not_stand_in_the_way() {
             jsonb_build_object('text', repeat('x', size)) FROM unnest(ARRAY[300000, 1]) AS size";
     stand.sql.execute(insert, &[]).await.unwrap();
     begin(&database, &batch).await;
-    let left = outbox::publish_left(&publisher, &database, Duration::ZERO, 10, soon()).await.unwrap();
-    assert_eq!(left, Left { published: 2, refused: 1, is_more: false });
+    let left = database.publish_left(&publisher, Duration::ZERO, 10, soon()).await.unwrap();
+    assert_eq!(left, LeftEvents { published: 2, refused: 1, is_more: false });
     assert_eq!(types(&stand.bus.on_the_bus()), ["x", GIVEN_UP]);
 }
 
@@ -117,8 +114,8 @@ async fn two_publishers_at_once_lose_nothing_and_repeat_under_the_same_id() {
         end(&one, &batch).await;
     }
     let runs = tokio::join!(
-        outbox::publish_committed(&publisher, &one),
-        outbox::publish_left(&publisher, &other, Duration::ZERO, 100, soon()),
+        one.publish_committed(&publisher),
+        other.publish_left(&publisher, Duration::ZERO, 100, soon()),
     );
     runs.1.unwrap();
     assert_eq!(stand.waiting().await, 0);

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use catalog::{LeftEvents, OutboxError};
 use clock::Deadline;
 use events::PublishError;
 use failure::{Retry, Retryable as _};
 use krafka::consumer::ConsumerRecord;
 use krafka::error::ErrorCode;
 use krafka::testing::{ApiKey, Control, FakeBroker};
-use outbox::{Left, OutboxError};
 use runtime::Envelope;
 use serde_json::Value;
 use test_support::log::Sink;
@@ -48,7 +48,7 @@ async fn every_destination_gets_the_same_events() {
     let (database, batch) = (stand.database(&publisher), batch());
     begin(&database, &batch).await;
     end(&database, &batch).await;
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert_eq!(stand.waiting().await, 0);
     let events = events(&broker);
     assert_eq!(types(&events), [GIVEN_UP, FINAL]);
@@ -64,7 +64,7 @@ async fn a_record_is_in_the_topic_of_its_kind_keyed_by_its_tenant_and_has_header
     let (database, batch) = (stand.database(&publisher), batch());
     begin(&database, &batch).await;
     end(&database, &batch).await;
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     let records = records(&broker);
     assert_eq!(records.len(), 2);
     let tenant = batch.metadata.tenant_id.to_string();
@@ -96,21 +96,21 @@ async fn a_topic_that_takes_nothing_keeps_no_event_from_the_others_and_gets_it_l
     for batch in &batches {
         begin(&database, batch).await;
     }
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert_eq!(stand.waiting().await, 12);
     assert_eq!((stand.bus.on_the_bus().len(), stand.bus.on_the_topic().len()), (12, 12));
     let tried = broker.request_count(ApiKey::Produce);
     assert_eq!(tried, 1, "a destination that failed gets no further call of the run");
 
-    let failed = outbox::publish_left(&publisher, &database, Duration::ZERO, 100, soon()).await.unwrap_err();
+    let failed = database.publish_left(&publisher, Duration::ZERO, 100, soon()).await.unwrap_err();
     assert!(matches!(failed, OutboxError::Publish(PublishError::Kafka(_))), "{failed:?}");
     assert_eq!(failed.retry(), Retry::AfterRepair);
     assert_eq!(stand.waiting().await, 12);
     assert_eq!((stand.bus.on_the_bus().len(), stand.bus.on_the_topic().len()), (24, 24));
 
     broker.clear_hooks();
-    let left = outbox::publish_left(&publisher, &database, Duration::ZERO, 100, soon()).await.unwrap();
-    assert_eq!(left, Left { published: 12, ..Left::default() });
+    let left = database.publish_left(&publisher, Duration::ZERO, 100, soon()).await.unwrap();
+    assert_eq!(left, LeftEvents { published: 12, ..LeftEvents::default() });
     assert_eq!(stand.waiting().await, 0);
     let mut ids: Vec<String> =
         stand.bus.on_the_bus().iter().map(|event| event["id"].as_str().unwrap().to_owned()).collect();
@@ -131,7 +131,7 @@ async fn a_topic_of_failures_that_is_not_there_keeps_no_event_from_the_other_top
     let (database, batch) = (stand.database(&publisher), batch());
     begin(&database, &batch).await;
     end(&database, &batch).await;
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     let received = broker.all_records(EVENTS_TOPIC).unwrap();
     let types: Vec<_> = received.iter().map(|record| record.header_str("type")).collect();
     assert_eq!(types, [Some(FINAL)]);
@@ -151,7 +151,7 @@ async fn a_topic_that_failed_keeps_no_later_event_from_the_other_topic() {
         begin(&database, &batch).await;
         end(&database, &batch).await;
     }
-    outbox::publish_left(&publisher, &database, Duration::ZERO, 100, soon()).await.unwrap_err();
+    database.publish_left(&publisher, Duration::ZERO, 100, soon()).await.unwrap_err();
     let received = broker.all_records(EVENTS_TOPIC).unwrap();
     assert_eq!(received.len(), 12);
     assert!(received.iter().all(|record| record.header_str("type") == Some(FINAL)));
@@ -168,7 +168,7 @@ async fn each_topic_that_failed_is_logged() {
     let sink = Sink::default();
     let make_writer = sink.clone();
     let subscriber = tracing_subscriber::registry().with(Envelope::to(move || make_writer.clone()));
-    let publishing = outbox::publish_left(&publisher, &database, Duration::ZERO, 100, soon());
+    let publishing = database.publish_left(&publisher, Duration::ZERO, 100, soon());
     publishing.with_subscriber(subscriber).await.unwrap_err();
     let lines = sink.lines();
     let failed = lines.iter().filter(|line| line["event_type"] == "destination.failed");
@@ -184,7 +184,7 @@ async fn one_topic_for_all_events_has_those_of_a_batch_in_their_order() {
     let (database, batch) = (stand.database(&publisher), batch());
     begin(&database, &batch).await;
     end(&database, &batch).await;
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     let received = broker.all_records(EVENTS_TOPIC).unwrap();
     let types: Vec<_> = received.iter().map(|record| record.header_str("type")).collect();
     assert_eq!(types, [Some(GIVEN_UP), Some(FINAL)]);
@@ -198,13 +198,13 @@ async fn a_bus_that_is_away_keeps_no_event_from_the_topics() {
     let (database, batch) = (stand.database(&publisher), batch());
     stand.bus.bus_goes_away(true);
     begin(&database, &batch).await;
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert_eq!(stand.waiting().await, 1);
     assert_eq!(types(&events(&broker)), [GIVEN_UP]);
     assert_eq!(types(&stand.bus.on_the_topic()), [GIVEN_UP]);
     stand.bus.bus_goes_away(false);
     end(&database, &batch).await;
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert_eq!(stand.waiting().await, 0);
     assert_eq!(types(&stand.bus.on_the_bus()), [GIVEN_UP, FINAL]);
     assert_eq!(types(&events(&broker)), [GIVEN_UP, GIVEN_UP, FINAL]);
@@ -218,11 +218,11 @@ async fn an_event_that_one_destination_refused_stays_and_is_repeated_to_all() {
     begin(&database, &batch).await;
     end(&database, &batch).await;
     stand.bus.refuse(&[GIVEN_UP]);
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert_eq!(stand.waiting().await, 1);
     assert_eq!(types(&events(&broker)), [GIVEN_UP, FINAL]);
     stand.bus.refuse(&[]);
-    outbox::publish_left(&publisher, &database, Duration::ZERO, 10, soon()).await.unwrap();
+    database.publish_left(&publisher, Duration::ZERO, 10, soon()).await.unwrap();
     assert_eq!(stand.waiting().await, 0);
     let records = events(&broker);
     assert_eq!(types(&records), [GIVEN_UP, GIVEN_UP, FINAL]);
@@ -238,7 +238,7 @@ async fn a_cluster_that_is_away_costs_a_function_seconds_and_no_event() {
     let database = stand.database(&publisher);
     begin(&database, &batch()).await;
     let began = Instant::now();
-    outbox::publish_committed(&publisher, &database).await;
+    database.publish_committed(&publisher).await;
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     assert_eq!(stand.waiting().await, 1);
 }

@@ -1,0 +1,211 @@
+//! Publishing the events of the outbox.
+//!
+//! A function that committed events publishes them at once, by [`Database::publish_committed`], and
+//! never fails because of it. `reconcile` publishes the remaining ones, by
+//! [`Database::publish_left`]. Both delete an event from the outbox only after every destination
+//! has accepted it.
+//!
+//! A destination that was unavailable gets the events of that run again with the next one.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clock::Deadline;
+use events::{
+    Attributes, Encoded, Event, EventError, PublishError, Published, Publisher, Round, calls, log_refusal,
+};
+use failure::{Retry, Retryable};
+use idempotency_key::{IdempotencyKey, KeyForm};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::outbox::{Outbox, OutboxEvent};
+
+/// Time limit of publishing at once. Events that are not published by then stay in the outbox.
+const AT_ONCE: Duration = Duration::from_secs(6);
+
+/// Maximum number of events of one batch that are published at once. A batch with more has a
+/// destination that was unavailable for long; `reconcile` publishes the rest.
+const OF_ONE_BATCH: u32 = 50;
+
+/// Number of events that are read from the outbox together.
+const PAGE: u32 = 100;
+
+/// Reason why events stay in the outbox.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
+pub enum OutboxError {
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    #[error("database error")]
+    Database(#[from] DatabaseError),
+}
+
+impl Retryable for OutboxError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Publish(error) => error.retry(),
+            Self::Database(error) => error.retry(),
+        }
+    }
+}
+
+/// Result of [`Database::publish_left`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftEvents {
+    /// Number of events that were published and deleted from the outbox.
+    pub published: u64,
+    /// Number of events that a destination refused while it accepted others. They stay.
+    pub refused: u64,
+    /// True if there may be more events than the limit allowed.
+    pub is_more: bool,
+}
+
+impl Outbox {
+    /// Written if the publisher has a destination, and otherwise unused.
+    #[must_use]
+    pub const fn needed_by(publisher: &Publisher) -> Self {
+        if publisher.has_destinations() { Self::Written } else { Self::Unused }
+    }
+}
+
+impl OutboxEvent {
+    /// Creates the event of the row: the same however often it is created.
+    ///
+    /// # Errors
+    /// If the row has values that the envelope does not allow.
+    pub fn to_event(&self) -> Result<Published, EventError> {
+        let key = |attribute, text: &str, form| {
+            let refused = |_| EventError::Attribute { attribute, fault: "is not a key" };
+            IdempotencyKey::parse_canonical(text, form).map_err(refused)
+        };
+        let id = self.event_id.to_string();
+        let own_key = key("idempotencykey", &id, KeyForm::Uuid)?;
+        let key_of_batch = key("source_idempotency_key", &self.idempotency_key, KeyForm::Text)?;
+        let attributes = Attributes {
+            id,
+            idempotency_key: own_key,
+            source: format!("/batches/{}", self.batch_id),
+            event_type: self.event_type.clone(),
+            subject: None,
+            time: self.occurred_at,
+            source_idempotency_key: Some(key_of_batch),
+            tenant: self.tenant_id.to_string(),
+            trace_id: self.trace_id.clone(),
+            traceparent: None,
+        };
+        Event::new(attributes, self.data.clone())
+    }
+
+    fn encode(&self) -> Result<Encoded, Box<dyn std::error::Error>> {
+        Ok(Encoded::new(self.sequence, &self.to_event()?, self.batch_id.to_string())?)
+    }
+}
+
+impl Database {
+    /// Publishes the events that this process committed, after older events of the same batches,
+    /// and logs failures. Free if nothing was committed.
+    pub async fn publish_committed(&self, publisher: &Publisher) {
+        let batches: BTreeSet<Uuid> = self.batches_with_events().into_iter().collect();
+        if batches.is_empty() || !publisher.has_destinations() {
+            return;
+        }
+        let publishing = async {
+            let mut round = publisher.round();
+            for batch_id in batches {
+                let events = self.events_of(batch_id, OF_ONE_BATCH).await?;
+                self.publish_rows(&mut round, &events).await?;
+            }
+            Ok::<_, OutboxError>(round.end()?)
+        };
+        let error: Box<dyn std::error::Error> = match timeout(AT_ONCE, Box::pin(publishing)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.into(),
+            Err(error) => error.into(),
+        };
+        let error: &dyn std::error::Error = error.as_ref();
+        tracing::warn!(
+            event_type = "events.left",
+            error,
+            "events stay in the outbox and are published later: {error}"
+        );
+    }
+
+    /// Publishes up to `limit` events that have been in the outbox for `older_than`, until the
+    /// deadline. Two concurrent callers may publish the same events.
+    ///
+    /// # Errors
+    /// If the database or a destination fails as a whole. Events that were already published remain
+    /// so.
+    pub async fn publish_left(
+        &self,
+        publisher: &Publisher,
+        older_than: Duration,
+        limit: u32,
+        deadline: Deadline,
+    ) -> Result<LeftEvents, OutboxError> {
+        let mut left = LeftEvents::default();
+        let mut round = publisher.round();
+        let mut room = limit;
+        while publisher.has_destinations() && !deadline.has_passed() {
+            let page = room.min(PAGE);
+            let events = self.events_left(older_than, page).await?;
+            let (published, refused) = self.publish_rows(&mut round, &events).await?;
+            left.published = left.published.saturating_add(published);
+            left.refused = left.refused.saturating_add(refused);
+            if round.has_failed() {
+                break;
+            }
+            left.is_more = u32::try_from(events.len()).is_ok_and(|read| read >= page);
+            room = room.saturating_sub(page);
+            // Refused events come last, so a page with one is followed only by refused events.
+            if !left.is_more || refused > 0 || room == 0 {
+                break;
+            }
+        }
+        round.end()?;
+        Ok(left)
+    }
+
+    /// Publishes the events of rows in order, and deletes those from the outbox that every
+    /// destination accepted. Returns the number of these, and of the refused ones. The round
+    /// records the destinations that failed.
+    async fn publish_rows(
+        &self,
+        round: &mut Round<'_>,
+        events: &[OutboxEvent],
+    ) -> Result<(u64, u64), DatabaseError> {
+        let mut refused = BTreeSet::new();
+        let mut encoded = Vec::with_capacity(events.len());
+        for event in events {
+            match event.encode() {
+                Ok(event) => encoded.push(event),
+                Err(error) => {
+                    log_refusal(event.sequence, &event.event_type, error.as_ref());
+                    refused.insert(event.sequence);
+                }
+            }
+        }
+        let mut published = 0;
+        for call in calls(&encoded) {
+            refused.extend(round.send(call).await);
+            if round.has_failed() {
+                continue;
+            }
+            let taken: Vec<i64> = call
+                .iter()
+                .map(|event| event.sequence)
+                .filter(|sequence| !refused.contains(sequence))
+                .collect();
+            self.note_published(&taken, &[]).await?;
+            published += u64::try_from(taken.len()).unwrap_or(u64::MAX);
+        }
+        if !refused.is_empty() {
+            let places: Vec<i64> = refused.iter().copied().collect();
+            self.note_published(&[], &places).await?;
+        }
+        Ok((published, u64::try_from(refused.len()).unwrap_or(u64::MAX)))
+    }
+}

@@ -1,0 +1,52 @@
+//! The routes of the contract, for tests that try all of a kind. Such a test also tries a route
+//! that is added later, or fails because it does not expect it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::contract::{CONTRACT, resolved};
+
+/// Lists the routes of the contract: methods in upper case, and paths.
+pub fn routes() -> BTreeSet<(String, String)> {
+    let of_path = |(path, operations): (&String, &Value)| {
+        let methods = operations.as_object().unwrap().keys();
+        methods.map(|method| (method.to_ascii_uppercase(), path.clone())).collect::<Vec<_>>()
+    };
+    CONTRACT["paths"].as_object().unwrap().iter().flat_map(of_path).collect()
+}
+
+/// Lists the paths of the gateway's operations: the `POST` requests whose body names a target.
+pub fn operations() -> BTreeSet<&'static str> {
+    let has_target = |operations: &Value| {
+        let body = &operations["post"]["requestBody"];
+        ["target", "targetRef"].iter().any(|member| names(body, member))
+    };
+    let paths = CONTRACT["paths"].as_object().unwrap().iter();
+    paths.filter(|(_, operations)| has_target(operations)).map(|(path, _)| path.as_str()).collect()
+}
+
+/// True if a schema, or one that it refers to, has a property of this name.
+fn names(value: &Value, property: &str) -> bool {
+    match value {
+        Value::Object(members) => {
+            members.get("properties").is_some_and(|properties| properties.get(property).is_some())
+                || members.get("$ref").is_some_and(|_| names(resolved(value), property))
+                || members.iter().any(|(name, member)| name != "examples" && names(member, property))
+        }
+        Value::Array(items) => items.iter().any(|item| names(item, property)),
+        _ => false,
+    }
+}
+
+/// Makes the body of an operation out of a body that names a target and nothing else. A consume
+/// does not wait.
+pub fn body_of(operation: &str, target: &Value) -> Value {
+    let mut body = target.clone();
+    match operation {
+        "/messages/consume" => body["waitSeconds"] = json!(0),
+        "/messages/move" => body = json!({"from": target, "to": "origin"}),
+        _ => {}
+    }
+    body
+}
