@@ -6,11 +6,14 @@ use bytes::Bytes;
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
+use tokio::time::sleep;
 
 use crate::error::Error;
 
 /// API Gateway answers after 30 s at the latest.
 const PATIENCE: Duration = Duration::from_secs(45);
+const ATTEMPTS: u32 = 10;
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Http {
@@ -46,6 +49,38 @@ impl Http {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Some(Answer { status, headers, body: response.bytes().await.ok()? })
     }
+
+    /// Sends until there is an answer that is final, as the contract says: again after
+    /// `Retry-After`, and again if there was no answer. `hear` gets the outcome of each attempt.
+    ///
+    /// # Errors
+    /// Says what the last answer was, unless it has this status.
+    pub(crate) async fn insist(
+        &self,
+        call: &Call,
+        status: u16,
+        mut hear: impl FnMut(String),
+    ) -> Result<Answer, String> {
+        let mut attempt = 1;
+        loop {
+            let answer = self.send(call).await;
+            hear(answer.as_ref().map_or("no answer".to_owned(), Answer::outcome));
+            match answer {
+                Some(answer) if answer.status == status => return Ok(answer),
+                Some(answer) if answer.header("retry-after").is_none() || attempt == ATTEMPTS => {
+                    return Err(format!("{} instead of {status}", answer.describe()));
+                }
+                None if attempt == ATTEMPTS => return Err("no answer".to_owned()),
+                answer => sleep(pause(answer.as_ref())).await,
+            }
+            attempt += 1;
+        }
+    }
+}
+
+fn pause(answer: Option<&Answer>) -> Duration {
+    let seconds = answer.and_then(|answer| answer.header("retry-after")?.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(1)).min(LONGEST_PAUSE)
 }
 
 impl Call {

@@ -1,8 +1,6 @@
 //! A caller that does what the contract says: it tries again when it is told to, with the same key.
 
-use std::time::Duration;
-
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::caller::Caller;
 use super::tally::Phase;
@@ -10,9 +8,6 @@ use crate::http_client::{Answer, Call};
 
 /// Tenant B's, which no hostile caller uses: a tenant's budget is its own.
 pub(super) const KEY: &str = "local-dev-key-b";
-
-const ATTEMPTS: u32 = 10;
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Fault of an answer, in words.
 pub(super) type Wrong = String;
@@ -29,21 +24,8 @@ impl Caller {
     /// Sends until there is an answer that is final, and takes it if it has this status.
     pub(super) async fn call(&self, kind: &'static str, call: &Call, status: u16) -> Result<Answer, Wrong> {
         let (phase, begin) = (self.now(), Instant::now());
-        let mut attempt = 1;
-        let answer = loop {
-            let answer = self.http.send(call).await;
-            let outcome = answer.as_ref().map_or("no answer".to_owned(), Answer::outcome);
-            self.tally.answered(kind, outcome);
-            match answer {
-                Some(answer) if answer.status == status => break answer,
-                Some(answer) if answer.header("retry-after").is_none() || attempt == ATTEMPTS => {
-                    return Err(format!("{kind}: {} instead of {status}", answer.describe()));
-                }
-                None if attempt == ATTEMPTS => return Err(format!("{kind}: no answer")),
-                answer => sleep(pause(answer.as_ref())).await,
-            }
-            attempt += 1;
-        };
+        let answered = self.http.insist(call, status, |outcome| self.tally.answered(kind, outcome)).await;
+        let answer = answered.map_err(|wrong| format!("{kind}: {wrong}"))?;
         self.took(kind, phase, begin);
         Ok(answer)
     }
@@ -65,11 +47,6 @@ impl Caller {
     pub(super) fn check<T>(&self, checked: Result<T, Wrong>) -> Option<T> {
         checked.map_err(|what| self.tally.wrong(&what)).ok()
     }
-}
-
-fn pause(answer: Option<&Answer>) -> Duration {
-    let seconds = answer.and_then(|answer| answer.header("retry-after")?.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(1)).min(LONGEST_PAUSE)
 }
 
 /// # Errors
