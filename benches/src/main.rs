@@ -5,6 +5,7 @@
 //! in benches/node.
 
 mod accept;
+mod batch;
 mod child;
 mod clients;
 mod contender;

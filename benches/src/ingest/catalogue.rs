@@ -26,8 +26,12 @@ pub(crate) fn gzip(items: u32, number: u32) -> Result<Vec<u8>, Error> {
 
 /// A catalogue as clients send it.
 pub(crate) fn compressed(catalogue: &Catalogue) -> Result<Vec<u8>, Error> {
+    gzipped(&catalogue.payload(Layout::Array))
+}
+
+pub(crate) fn gzipped(text: &[u8]) -> Result<Vec<u8>, Error> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    gzip.write_all(&catalogue.payload(Layout::Array))?;
+    gzip.write_all(text)?;
     Ok(gzip.finish()?)
 }
 

@@ -8,6 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
+use crate::batch::BATCHES;
 use crate::http_client::Call;
 
 /// Tenant A's keys and the pharmacy's. The well-behaved callers are another tenant's.
@@ -20,7 +21,6 @@ const PRODUCE: &str = "/messages/produce";
 const CONSUME: &str = "/messages/consume";
 const CONNECTION_TEST: &str = "/connections/test";
 const PRODUCTS: &str = "/v1/inovafarma/products";
-const BATCHES: &str = "/v1/inovafarma/batches";
 
 const EMPTY: &str = "soak.hostile.empty";
 const REUSED: &str = "soak.hostile.reused";

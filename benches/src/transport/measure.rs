@@ -4,19 +4,18 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use ingestion::generate::Catalogue;
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
+use crate::batch::{BATCHES, Times};
 use crate::contender::serve;
 use crate::error::Error;
 use crate::http_client::{Call, Http};
 use crate::ingest::catalogue::compressed;
 
 const PRODUCTS: &str = "/v1/inovafarma/products";
-const BATCHES: &str = "/v1/inovafarma/batches";
 /// The key of the local stack's first tenant.
 const API_KEY: &str = "local-dev-key-a";
 /// Chunks of different establishments are written at the same time.
@@ -35,12 +34,6 @@ pub(super) struct Load {
     pub(super) each: Vec<f64>,
     /// Time from a small catalogue's 202 to its end, with nothing else on its way.
     pub(super) alone: f64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Times {
-    received_at: Timestamp,
-    finished_at: Timestamp,
 }
 
 /// The contender's process, which gets the number of catalogues and of items in each.
@@ -68,18 +61,6 @@ pub(super) async fn load(base_url: &str, catalogues: u32, items: u32) -> Result<
     };
     let whole = Times { received_at, finished_at }.seconds();
     Ok(Load { whole, each: all.into_iter().map(Times::seconds).collect(), alone })
-}
-
-impl Times {
-    fn of(batch: &Value) -> Result<Self, Error> {
-        let time =
-            |member: &str| batch.get(member).and_then(Value::as_str).unwrap_or_default().parse::<Timestamp>();
-        Ok(Self { received_at: time("received_at")?, finished_at: time("finished_at")? })
-    }
-
-    fn seconds(self) -> f64 {
-        self.finished_at.duration_since(self.received_at).as_secs_f64()
-    }
 }
 
 struct Sender(Http);
