@@ -95,15 +95,20 @@ impl Call {
             .with("content-type", "application/json")
     }
 
+    /// A body for a signed URL. It needs the headers that were signed.
+    pub(crate) fn put(url: impl Into<String>, body: Bytes) -> Self {
+        Self::new(Method::PUT, url, body)
+    }
+
     fn new(method: Method, path: impl Into<String>, body: Bytes) -> Self {
         Self { method, path: path.into(), headers: HeaderMap::new(), body }
     }
 
-    /// Adds a header. A header whose value HTTP does not allow is left away.
+    /// Adds a header, unless HTTP does not allow its name or value.
     #[must_use]
-    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            self.headers.insert(HeaderName::from_static(name), value);
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
+            self.headers.insert(name, value);
         }
         self
     }

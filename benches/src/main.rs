@@ -20,6 +20,7 @@ mod ingest;
 mod keys;
 mod load;
 mod mq;
+mod peak;
 mod recorder;
 mod report;
 mod soak;
@@ -64,6 +65,8 @@ enum Command {
     Accept(accept::Options),
     /// Compare SQS and Kafka as the transport of chunks
     Transport(transport::Options),
+    /// Measure a morning peak of catalogues, and quiet tenants beside a flood
+    Peak(peak::Options),
     /// Send what well-behaved and hostile callers send, for minutes
     Soak(soak::Options),
     /// Be a contender
@@ -139,6 +142,7 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Mq(options) => mq::run(&options).await,
         Command::Accept(options) => accept::run(&options).await,
         Command::Transport(options) => transport::run(&options).await,
+        Command::Peak(options) => peak::run(&options).await,
         Command::Soak(options) => soak::run(&options).await,
         Command::Contend(contender) => contend(contender).await,
     }

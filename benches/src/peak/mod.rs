@@ -1,0 +1,109 @@
+//! The morning peak: many tenants' catalogues arrive within a short time by every way in, beside
+//! requests to the gateway, queries and broken input. Then quiet tenants load alone and beside a
+//! flood. Every item is accounted for.
+
+mod account;
+mod backlog;
+mod fairness;
+mod load;
+mod meanwhile;
+mod morning;
+mod round;
+mod send;
+mod tally;
+mod tenant;
+
+use std::time::Duration;
+
+use catalog::DatabaseConfig;
+use clap::Args;
+use runtime::Sdk;
+use tokio_postgres::Client;
+
+use crate::clients::broker::Queues;
+use crate::database::connect;
+use crate::error::Error;
+use crate::http_client::Http;
+use crate::peak::tally::Tally;
+use crate::peak::tenant::Tenant;
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Tenants that send catalogues
+    #[arg(long, env = "PEAK_TENANTS", default_value_t = 8)]
+    tenants: u32,
+    /// Catalogues of each
+    #[arg(long, env = "CATALOGUES", default_value_t = 5)]
+    catalogues: u32,
+    /// Items of the largest ones; most have a hundredth of that
+    #[arg(long, env = "ITEMS", default_value_t = 20_000)]
+    items: u32,
+    /// Seconds within which they arrive
+    #[arg(long, env = "WINDOW", default_value_t = 30)]
+    window: u32,
+    /// Items of a flood, as a multiple of those of the quiet tenants together
+    #[arg(long, env = "PEAK_FLOOD", default_value_t = 100)]
+    flood: u32,
+    #[arg(long, env = "API")]
+    base_url: String,
+    /// Key of a tenant with the target profile `local-rabbit`
+    #[arg(long, env = "API_KEY", hide_env_values = true)]
+    api_key: String,
+    #[arg(long, env = "AMQP_URL", hide_env_values = true)]
+    amqp_url: String,
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    database_url: String,
+    /// The bucket that files are dropped into
+    #[arg(long, env = "PAYLOAD_BUCKET")]
+    bucket: String,
+    /// The table that keys and grants are stored in
+    #[arg(long, env = "ACCESS_TABLE")]
+    access_table: String,
+}
+
+impl Options {
+    fn window(&self) -> Duration {
+        Duration::from_secs(self.window.into())
+    }
+
+    /// Items of a small catalogue.
+    fn few(&self) -> u32 {
+        (self.items / 100).max(1)
+    }
+}
+
+/// Time within which a file has to be stored.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The stack, as callers and an observer of its database reach it.
+struct Stack<'a> {
+    options: &'a Options,
+    http: Http,
+    /// For signed URLs, which are whole.
+    storage: Http,
+    s3: aws_sdk_s3::Client,
+    queues: Queues,
+    observer: Client,
+    tally: Tally,
+}
+
+pub(crate) async fn run(options: &Options) -> Result<(), Error> {
+    let sdk = Sdk::from_environment().await;
+    let stack = Stack {
+        options,
+        http: Http::new(&options.base_url)?,
+        storage: Http::new("")?,
+        s3: aws_sdk_s3::Client::new(&sdk.single_attempt(TIMEOUT)),
+        queues: Queues::open(&options.amqp_url).await?,
+        observer: connect(&DatabaseConfig::from_url(&options.database_url)?).await?,
+        tally: Tally::default(),
+    };
+    let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+    let tenant = async || Tenant::store(&dynamodb, &options.access_table).await;
+    let mut tenants = Vec::new();
+    for _ in 0..options.tenants {
+        tenants.push(tenant().await?);
+    }
+    morning::measure(&stack, &tenants, &tenant().await?).await?;
+    fairness::measure(&stack, &tenants, &tenant().await?).await
+}

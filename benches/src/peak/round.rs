@@ -1,0 +1,50 @@
+//! Catalogues that arrive at their times, until every batch is final and accounted for.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{try_join, try_join_all};
+use tokio::time::{Instant, sleep_until};
+
+use super::Stack;
+use super::backlog::{Backlog, Sample};
+use super::load::Load;
+use super::send::Sent;
+use crate::batch::Times;
+use crate::error::Error;
+
+/// A catalogue, and the time from the begin of its round until it is sent.
+pub(super) type Planned = (Duration, Load);
+/// A batch that ended as it should, by what was sent.
+pub(super) type Ended = (Load, Times);
+
+/// Plans catalogues at even distances.
+pub(super) fn spread(loads: Vec<Load>, from: Duration, within: Duration) -> Result<Vec<Planned>, Error> {
+    let distance = within / u32::try_from(loads.len())?.max(1);
+    Ok((0_u32..).zip(loads).map(|(index, load)| (from + distance * index, load)).collect())
+}
+
+impl Stack<'_> {
+    /// Returns the batches, and the backlog over time.
+    pub(super) async fn round(&self, planned: Vec<Planned>) -> Result<(Vec<Ended>, Vec<Sample>), Error> {
+        let accepted = AtomicI64::new(0);
+        let tenants = planned.iter().map(|(_, load)| load.tenant.id).collect();
+        let backlog = Backlog::of(&self.observer, tenants, planned.len())?;
+        let begin = Instant::now();
+        let sending = planned.into_iter().map(|(at, load)| self.send_at(begin + at, load, &accepted));
+        let (sent, samples) = try_join(try_join_all(sending), backlog.until_all_end(&accepted)).await?;
+        let mut ended = Vec::new();
+        for sent in sent {
+            let times = self.account(&sent).await?;
+            ended.push((sent.load, times));
+        }
+        Ok((ended, samples))
+    }
+
+    async fn send_at(&self, at: Instant, load: Load, accepted: &AtomicI64) -> Result<Sent, Error> {
+        sleep_until(at).await;
+        let sent = self.send(load).await?;
+        accepted.fetch_add(1, Ordering::Relaxed);
+        Ok(sent)
+    }
+}
