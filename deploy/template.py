@@ -165,7 +165,7 @@ def function(name, entry, parts):
     for bucket, prefixes in values.get("Lists", {}).items():
         values = merge(values, fill(listing, {"Bucket": bucket, "Prefixes": prefixes}))
     for event, read in values.get("Reads", {}).items():
-        values = merge(values, fill(reading, {**read, "event": event}))
+        values = merge(values, fill(reading, {"BatchSize": 1, **read, "event": event}))
     for event, answered in values.get("Routes", {}).items():
         method, _, path = answered.partition(" ")
         values = merge(values, fill(route, {"event": event, **({"Method": method, "Path": path} if path else {})}))

@@ -223,7 +223,6 @@ async fn every_sample_event_is_answered_as_its_name_says() {
         (CHUNKER, "chunker", "s3-put", &none),
         (CHUNKER, "chunker", "s3-through-sqs", &none),
         (CHUNKER, "chunker", "multipart-upload-through-sqs", &none),
-        (CHUNKER, "chunker", "regrouped-through-sqs", &none),
         (CHUNKER, "chunker", "duplicate", &none),
         (CHUNKER, "chunker", "test-event", &none),
         (CHUNKER, "chunker", "bare-test-event", &none),

@@ -47,10 +47,3 @@ pub fn variable(name: &str) -> String {
         panic!("{name} is not set: run these tests by `make test`, which starts their stack")
     })
 }
-
-/// Attributes of a message of SQS, as Lambda hands them over.
-pub fn sent_attributes(message: &aws_sdk_sqs::types::Message) -> serde_json::Value {
-    let attributes = message.message_attributes().into_iter().flatten();
-    let of = |value: &aws_sdk_sqs::types::MessageAttributeValue| serde_json::json!({"stringValue": value.string_value(), "dataType": value.data_type()});
-    attributes.map(|(name, value)| (name.clone(), of(value))).collect()
-}

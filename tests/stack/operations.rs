@@ -10,8 +10,9 @@ use crate::contract::{CONTRACT, resolved};
 /// Lists the routes of the contract: methods in upper case, and paths.
 pub fn routes() -> BTreeSet<(String, String)> {
     let of_path = |(path, operations): (&String, &Value)| {
-        let methods = operations.as_object().unwrap().keys();
-        methods.map(|method| (method.to_ascii_uppercase(), path.clone())).collect::<Vec<_>>()
+        let members = operations.as_object().unwrap().iter();
+        let methods = members.filter(|(_, operation)| operation.get("responses").is_some());
+        methods.map(|(method, _)| (method.to_ascii_uppercase(), path.clone())).collect::<Vec<_>>()
     };
     CONTRACT["paths"].as_object().unwrap().iter().flat_map(of_path).collect()
 }

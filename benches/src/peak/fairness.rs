@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Stack;
-use super::load::{Content, GZIP, Load, UPLOAD};
+use super::load::{Content, FILE, GZIP, Load, UPLOAD, Way};
 use super::round::spread;
 use super::tally::{NUMBER, P50, P95, Tally};
 use super::tenant::Tenant;
@@ -15,9 +15,11 @@ const CHAIN: &str = "beside a chain's flood";
 const DISTRIBUTOR: &str = "beside a distributor's flood";
 const WHOLESALER: &str = "beside a wholesaler's flood";
 /// Floods, with the establishments that each chunk of them has. A chunk of more than 32 waits at one
-/// of eight gates, one of more than 128 at the last gate, which all of them pass one by one.
+/// of six gates, one of more than 128 at the last gate, which all of them pass one by one.
 const FLOODS: [(&str, Option<u32>); 4] =
     [(ALONE, None), (CHAIN, Some(4)), (DISTRIBUTOR, Some(64)), (WHOLESALER, Some(200))];
+/// Ways in of the quiet catalogues in turn, and their establishments: those with many pass a gate.
+const QUIET: [(Way, u32); 3] = [(GZIP, 1), (FILE, 1), (UPLOAD, 64)];
 const TWICE: Goal = Goal::AtMost(2.0);
 
 const COLUMNS: [Column; 5] = [
@@ -41,17 +43,20 @@ pub(super) async fn measure(stack: &Stack<'_>, tenants: &[Tenant], flooding: &Te
          receipt to end: those that were received before the flood was final.",
         window.as_secs(),
     );
-    let large = items.div_ceil(stack.options.items.max(1));
+    // So many catalogues that their notifications are a flood as well.
+    let each = (stack.options.items / 10).max(1);
     let tally = Tally::default();
     for (who, establishments) in FLOODS {
         let mut flood = Vec::new();
         if let Some(establishments) = establishments {
-            for _ in 0..large {
-                flood.push(Load::new(flooding, UPLOAD, Content::Sound, items / large, establishments)?);
+            for _ in 0..items.div_ceil(each) {
+                flood.push(Load::new(flooding, GZIP, Content::Sound, each, establishments)?);
             }
         }
-        let quiet = tenants.iter().cycle().take(number);
-        let quiet = quiet.map(|tenant| Load::new(tenant, GZIP, Content::Sound, few, 1));
+        let quiet = tenants.iter().cycle().zip(QUIET.into_iter().cycle()).take(number);
+        let quiet = quiet.map(|(tenant, (way, establishments))| {
+            Load::new(tenant, way, Content::Sound, few, establishments)
+        });
         let quiet = quiet.collect::<Result<_, _>>()?;
         // The flood begins first, so that its work is in the queues before theirs.
         let mut planned = spread(flood, Duration::ZERO, window / 2)?;

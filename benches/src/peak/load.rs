@@ -32,13 +32,14 @@ pub(super) enum Door {
 
 pub(super) const GZIP: Way = way("POST, gzip", Door::Request, Layout::Array, true);
 pub(super) const UPLOAD: Way = way("upload", Door::Upload, Layout::Lines, true);
+pub(super) const FILE: Way = way("file", Door::File, Layout::Array, true);
 pub(super) const WAYS: [Way; 6] = [
     way("POST", Door::Request, Layout::Array, false),
     GZIP,
     way("POST of lines", Door::Request, Layout::Lines, false),
     way("POST of lines, gzip", Door::Request, Layout::Lines, true),
     UPLOAD,
-    way("file", Door::File, Layout::Array, true),
+    FILE,
 ];
 
 const fn way(name: &'static str, door: Door, layout: Layout, is_gzip: bool) -> Way {

@@ -53,7 +53,7 @@ pub(crate) async fn seed(
         access::seed(aws_sdk_dynamodb::Client::new(&configuration), access_table, rabbitmq, given),
         secrets::seed(aws_sdk_secretsmanager::Client::new(&configuration), rabbitmq, &given.targets),
         broker::declare_queues(rabbitmq),
-        drops::bucket(aws_sdk_s3::Client::new(&configuration), deployment.name("DropsReceivedQueue")?),
+        drops::bucket(aws_sdk_s3::Client::new(&configuration), deployment.name("NotificationsQueue")?),
         events::destinations(&clients),
     )?;
     Ok(queues)

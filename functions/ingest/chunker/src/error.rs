@@ -4,7 +4,7 @@ use failure::{Retry, Retryable};
 use objects::ObjectError;
 use payloads::PayloadError;
 use transport::{AnnounceError, UnknownNotice};
-use worker::{Failure, RegroupError, ServeError};
+use worker::{Failure, ServeError};
 
 use crate::pipeline::RunError;
 
@@ -16,8 +16,6 @@ pub enum ChunkerError {
     Notice(#[from] UnknownNotice),
     #[error(transparent)]
     Payload(#[from] PayloadError),
-    #[error(transparent)]
-    Regroup(#[from] RegroupError),
     #[error("the batch was never accepted")]
     NotAccepted,
     #[error("cannot write the batch's item")]
@@ -37,7 +35,6 @@ impl Retryable for ChunkerError {
         match self {
             Self::Notice(error) => error.retry(),
             Self::Payload(error) => error.retry(),
-            Self::Regroup(error) => error.retry(),
             Self::NotAccepted => Retry::Never,
             Self::Accepted(error) => error.retry(),
             Self::Object(error) => error.retry(),

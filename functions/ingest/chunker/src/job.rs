@@ -18,9 +18,9 @@ impl Job for Chunker {
         Ok(notices(record)?)
     }
 
-    async fn run(&self, notice: PayloadNotice, record: &Record) -> Result<(), ChunkerError> {
+    async fn run(&self, notice: PayloadNotice, _: &Record) -> Result<(), ChunkerError> {
         tracing::Span::current().record("object", &notice.key);
-        let done = self.process(&notice, record).await;
+        let done = self.process(&notice).await;
         self.database.publish_committed(&self.publisher).await;
         done
     }
@@ -65,13 +65,8 @@ mod tests {
     fn a_notification_comes_from_s3_itself_or_through_a_queue() {
         let [bare] = &sample("s3-put")[..] else { panic!() };
         assert_eq!((&bare.id, notices(bare).unwrap()), (&None, vec![payload()]));
-        for (name, lacks_group) in [
-            ("s3-through-sqs", true),
-            ("multipart-upload-through-sqs", true),
-            ("regrouped-through-sqs", false),
-        ] {
+        for name in ["s3-through-sqs", "multipart-upload-through-sqs"] {
             let [queued] = &sample(name)[..] else { panic!() };
-            assert_eq!(queued.lacks_group, lacks_group, "{name}");
             let id = RecordId::Message("059f36b4-87a3-44ab-83d2-661975830a7d".to_owned());
             assert_eq!((queued.id.as_ref(), notices(queued).unwrap()), (Some(&id), vec![payload()]));
             assert_eq!(queued.receipt.as_ref().unwrap().receives(), 1);

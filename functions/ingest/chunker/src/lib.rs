@@ -36,7 +36,7 @@ use ingestion::product::CnpjAccess;
 use objects::Objects;
 use serde_json::Value;
 use transport::{ChunkAnnouncer, PayloadNotice};
-use worker::{BatchResponse, Record, Visibility};
+use worker::{BatchResponse, Visibility};
 
 /// This function's name in metrics.
 const SERVICE: &str = "chunker";
@@ -68,12 +68,9 @@ impl Chunker {
         Ok(BatchResponse::default())
     }
 
-    async fn process(&self, notice: &PayloadNotice, record: &Record) -> Result<(), ChunkerError> {
+    async fn process(&self, notice: &PayloadNotice) -> Result<(), ChunkerError> {
         let (payload, accepted) = payloads::open_accepted(&self.objects, &self.accepted, notice).await?;
         let metadata = payload.metadata;
-        if record.lacks_group {
-            return Ok(self.visibility.regroup(record, &metadata.tenant_id.to_string()).await?);
-        }
         let cnpjs = self.allowed(&metadata, accepted).await?;
         let batch = NewBatch { payload_uri: self.objects.uri(&notice.key), metadata, cnpjs };
         self.advance(&batch, &payload.head).await

@@ -5,7 +5,6 @@ use failure::{Retry, Retryable};
 use idempotency::{FingerprintError, OnceError, StoreError};
 use objects::ObjectError;
 use transport::UnknownNotice;
-use worker::RegroupError;
 
 /// Reason why an object was neither accepted nor refused. It stays in the bucket.
 #[derive(Debug, thiserror::Error)]
@@ -13,8 +12,6 @@ use worker::RegroupError;
 pub enum IntakeError {
     #[error("cannot read the notification")]
     Notice(#[from] UnknownNotice),
-    #[error(transparent)]
-    Regroup(#[from] RegroupError),
     #[error("the object is in bucket `{0}`, where nothing is dropped")]
     OtherBucket(String),
     #[error("storage error")]
@@ -43,7 +40,6 @@ impl Retryable for IntakeError {
     fn retry(&self) -> Retry {
         match self {
             Self::Notice(error) => error.retry(),
-            Self::Regroup(error) => error.retry(),
             Self::Object(error) => error.retry(),
             Self::Accepted(error) => error.retry(),
             Self::Store(StoreError::Unavailable(_)) | Self::Grant(GrantError::Unavailable) => Retry::Later,

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ingestion::drops::tenant_of;
 use transport::{VersionNotice, read_version_notices};
 use worker::{Job, Record, Visibility};
 
@@ -19,14 +18,9 @@ impl Job for DropIntake {
         notices(record)
     }
 
-    async fn run(&self, notice: VersionNotice, record: &Record) -> Result<(), IntakeError> {
+    async fn run(&self, notice: VersionNotice, _: &Record) -> Result<(), IntakeError> {
         tracing::Span::current().record("object", &notice.object.key);
-        match tenant_of(&notice.object.key) {
-            Some(tenant_id) if record.lacks_group => {
-                Ok(self.visibility.regroup(record, &tenant_id.to_string()).await?)
-            }
-            _ => self.process(&notice).await,
-        }
+        self.process(&notice).await
     }
 
     fn visibility(&self, _: &Record) -> Option<&Visibility> {

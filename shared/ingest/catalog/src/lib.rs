@@ -22,14 +22,14 @@
 //!
 //! All transactions lock in one order, so no two wait for each other:
 //!
-//! 1. the gate, of which there is one, if the transaction has more than 32 establishments;
+//! 1. a gate, if the transaction has more than 32 locks: one of six, or the last one above 128;
 //! 2. the establishments (advisory locks, in the order of their numbers);
 //! 3. rows of products;
 //! 4. the chunk's row;
 //! 5. the batch's row.
 //!
 //! Only chunks can have more than 32 establishments. The end of a full load takes them in slices,
-//! and never needs the gate. While a transaction holds an establishment's lock alone, no other
+//! and never needs a gate. While a transaction holds an establishment's lock alone, no other
 //! writes the establishment's products, so the rows that it read stay the same until it commits.
 //!
 //! # Connection and time

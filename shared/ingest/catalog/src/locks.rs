@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 
 /// Number of locks that all establishments share. Two establishments that share one only wait for
 /// each other. With this number, a transaction with a thousand establishments holds one lock in
-/// sixteen, and other tenants rarely wait for it.
+/// sixteen, and tenants with one establishment rarely wait for it.
 const STRIPES: u16 = 16_384;
 /// Upper half of the locks' numbers: "cnpj".
 const SPACE: i64 = i64::from_be_bytes(*b"cnpj\0\0\0\0");
@@ -13,11 +13,12 @@ const SPACE: i64 = i64::from_be_bytes(*b"cnpj\0\0\0\0");
 pub(crate) const MOST_WITHOUT_GATE: usize = 32;
 /// Maximum number of locks behind each of [`GATES`].
 const MOST_BEHIND_GATE: usize = 128;
-/// Number of transactions that may hold so many locks at once. A transaction with even more passes
-/// a last gate, alone. The server has room for 64 locks of each connection that it allows, in a
-/// table that all share: of 100 connections, 91 with 32 locks, 8 with 128 and one with 2,000, the
-/// most items of a chunk, leave a tenth of it free.
-const GATES: i64 = 8;
+/// Number of transactions that may hold more than [`MOST_WITHOUT_GATE`] locks at once, up to
+/// [`MOST_BEHIND_GATE`]. A transaction with even more passes a last gate, alone. The server has
+/// room for 64 locks of each connection that it allows, in a table that all share: of 100
+/// connections, 93 with 32 locks, 6 with 128 and one with 2,000, the most items of a chunk, leave a
+/// tenth of it free.
+const GATES: i64 = 6;
 /// Lowest number of a gate, that of the last one. Gates are below all other numbers, so they are
 /// taken first.
 const LOWEST: i64 = SPACE - 1 - GATES;

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::form_urlencoded;
+use uuid::Uuid;
 
-use crate::AnnounceError;
+use crate::{AnnounceError, text};
 
 /// Object that a notification names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,14 +108,28 @@ impl PayloadQueue {
         Self { client, queue_url }
     }
 
-    /// Sends the notification of a payload. One too many does no harm.
+    /// Sends the notification of an object, which waits for no tenant's turn. One too many does no
+    /// harm.
     ///
     /// # Errors
     /// If SQS does not take the message.
     pub async fn notify(&self, bucket: &str, key: &str) -> Result<(), AnnounceError> {
-        let body = event(bucket, key, Timestamp::now()).to_string();
-        let sending = self.client.send_message().queue_url(&self.queue_url).message_body(body).send();
-        sending.await.map(drop).map_err(|error| AnnounceError::Queue(Box::new(error.into())))
+        self.send(event(bucket, key, Timestamp::now()).to_string(), None).await
+    }
+
+    /// Passes a notification of S3 on as it is, in the message group of this tenant. A repeated
+    /// call sends a second copy.
+    ///
+    /// # Errors
+    /// If SQS does not take the message.
+    pub async fn pass_on(&self, body: &[u8], tenant: Option<Uuid>) -> Result<(), AnnounceError> {
+        self.send(text::body(Some(body)).into_owned(), tenant).await
+    }
+
+    async fn send(&self, body: String, tenant: Option<Uuid>) -> Result<(), AnnounceError> {
+        let request = self.client.send_message().queue_url(&self.queue_url).message_body(body);
+        let request = request.set_message_group_id(tenant.map(|tenant| tenant.to_string()));
+        request.send().await.map(drop).map_err(|error| AnnounceError::Queue(Box::new(error.into())))
     }
 }
 

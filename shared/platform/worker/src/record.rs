@@ -16,12 +16,6 @@ use crate::Receipt;
 /// `topic-partition@offset`.
 pub const KAFKA_RECORD: &str = "kafka_record";
 
-/// Name of the attribute of a message that was sent with a message group, by
-/// [`Visibility::regroup`](crate::Visibility::regroup): its value is the group. Lambda is not
-/// documented to deliver the group of a standard queue's message, and a message that did not show
-/// its group would be sent for ever.
-pub const MESSAGE_GROUP: &str = "message_group";
-
 /// An event of Kafka with only the members that are read. Other members may have any form, such as
 /// the headers that a foreign producer wrote: an event that cannot be read would block its
 /// partitions.
@@ -51,8 +45,6 @@ pub struct Record {
     pub source: Option<String>,
     /// Parked record of Kafka that this message stands for, as `topic-partition@offset`.
     pub parked_from: Option<String>,
-    /// True if S3 or another service sent the message to SQS, which cannot name a message group.
-    pub lacks_group: bool,
 }
 
 /// A record's name.
@@ -97,7 +89,6 @@ impl Record {
             receipt: None,
             source: None,
             parked_from: None,
-            lacks_group: false,
         }
     }
 
@@ -105,14 +96,12 @@ impl Record {
         let receipt = Receipt::of(&message);
         let parked_from = message.message_attributes.get(KAFKA_RECORD);
         let parked_from = parked_from.and_then(|attribute| attribute.string_value.clone());
-        let lacks_group = receipt.is_some() && !message.message_attributes.contains_key(MESSAGE_GROUP);
         Ok(Self {
             id: Some(RecordId::Message(message.message_id.ok_or(UnknownEvent::NoId)?)),
             body: message.body.map(String::into_bytes),
             receipt,
             source: message.event_source_arn,
             parked_from,
-            lacks_group,
         })
     }
 
@@ -124,7 +113,6 @@ impl Record {
             receipt: None,
             source: None,
             parked_from: None,
-            lacks_group: false,
         }
     }
 }

@@ -1,6 +1,7 @@
 use std::time::SystemTime;
 
 use clock::Deadline;
+use futures_util::future::join_all;
 use serde_json::Value;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
@@ -10,7 +11,8 @@ use crate::record::is_from_kafka;
 use crate::{BatchResponse, Disposition, Failure, ItemFailure, Job, Record, lanes};
 
 /// Handles the records of an invocation, which is cut off at `ends_at`, and returns the messages
-/// that must be delivered again. Records of Kafka that fail are parked.
+/// that must be delivered again. Messages of SQS are handled side by side. Records of Kafka that
+/// fail are parked.
 ///
 /// # Errors
 /// If the event as a whole cannot be read, or a record of Kafka was neither done nor parked.
@@ -20,14 +22,12 @@ pub async fn serve<J: Job>(job: &J, event: Value, ends_at: SystemTime) -> Result
         return Ok(BatchResponse::default());
     }
     let deadline = Deadline::of_invocation(ends_at, J::RESERVE);
-    let mut response = BatchResponse::default();
-    for record in lanes(event)?.into_iter().flatten() {
-        if handle(job, &record, deadline).await.is_err() {
-            let failed = record.id.map(|id| ItemFailure { item_identifier: id.to_string() });
-            response.batch_item_failures.extend(failed);
-        }
-    }
-    Ok(response)
+    let messages: Vec<Record> = lanes(event)?.into_iter().flatten().collect();
+    let handled = join_all(messages.iter().map(|message| handle(job, message, deadline))).await;
+    let failed = messages.iter().zip(handled).filter(|(_, handled)| handled.is_err());
+    let names = failed.filter_map(|(message, _)| message.id.as_ref());
+    let batch_item_failures = names.map(|id| ItemFailure { item_identifier: id.to_string() }).collect();
+    Ok(BatchResponse { batch_item_failures })
 }
 
 /// Handles an event that is itself the record, because its sender invoked the function.

@@ -1,22 +1,14 @@
-//! Time of the next delivery of a failed message, and the message group of one that has none.
+//! Time of the next delivery of a failed message.
 //!
 //! A message that a function returns stays hidden until its visibility timeout has passed. The
 //! queue's own timeout is always the same, and long enough for the slowest run. Here the message's
 //! timeout is changed instead, so that it grows with each receive.
-//!
-//! A fair queue of SQS prefers the messages of a group that has little in flight. S3 cannot name a
-//! group, so the function that receives its notification sends it once more with one.
 
 use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsMessage;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::BuildError;
-use aws_sdk_sqs::types::MessageAttributeValue;
-use failure::{Retry, Retryable};
 use tokio::time::timeout;
-
-use crate::{MESSAGE_GROUP, Record};
 
 /// Factor by which the pause grows with each receive.
 const FACTOR: u64 = 5;
@@ -38,23 +30,6 @@ pub struct Visibility {
     queue_url: String,
     base: Duration,
     earlier_receives: u32,
-}
-
-/// Reason why a message was not sent once more with a group. It stays in its queue.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot send the message once more with its message group")]
-pub struct RegroupError(#[source] Box<aws_sdk_sqs::Error>);
-
-impl Retryable for RegroupError {
-    fn retry(&self) -> Retry {
-        Retry::Later
-    }
-}
-
-impl From<BuildError> for RegroupError {
-    fn from(error: BuildError) -> Self {
-        Self(Box::new(error.into()))
-    }
 }
 
 /// Delivery of a message.
@@ -127,19 +102,6 @@ impl Visibility {
     pub async fn expire(&self, receipt: &Receipt) {
         let pause = if receipt.receives > 1 { self.first_pause() } else { Duration::ZERO };
         self.set(receipt, pause).await;
-    }
-
-    /// Sends a message that [lacks a group](Record::lacks_group) once more, as one of this group.
-    /// The received one can then be deleted. A repeated call sends a second copy.
-    ///
-    /// # Errors
-    /// If SQS does not take it.
-    pub async fn regroup(&self, record: &Record, group: &str) -> Result<(), RegroupError> {
-        let body = String::from_utf8_lossy(record.body.as_deref().unwrap_or_default());
-        let attribute = MessageAttributeValue::builder().data_type("String").string_value(group).build()?;
-        let request = self.client.send_message().queue_url(&self.queue_url).message_body(body);
-        let request = request.message_group_id(group).message_attributes(MESSAGE_GROUP, attribute);
-        request.send().await.map(drop).map_err(|error| RegroupError(Box::new(error.into())))
     }
 
     async fn set(&self, receipt: &Receipt, pause: Duration) {

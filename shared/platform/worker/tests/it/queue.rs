@@ -2,7 +2,6 @@
 
 use aws_sdk_sqs::Client;
 use runtime::Sdk;
-use serde_json::Value;
 use test_support::sqs::FakeSqs;
 
 pub(crate) struct Queue {
@@ -40,12 +39,6 @@ impl Queue {
         assert!(calls.iter().all(|call| call.operation == "AmazonSQS.ChangeMessageVisibility"), "{calls:?}");
         let ours = calls.iter().filter(|call| call.body["ReceiptHandle"] == handle);
         ours.map(|call| call.body["VisibilityTimeout"].as_i64().unwrap()).collect()
-    }
-
-    /// The bodies of the messages that were sent, as SQS gets them.
-    pub(crate) async fn sent(&self) -> Vec<Value> {
-        let calls = self.sqs.calls().await.into_iter();
-        calls.filter(|call| call.operation == "AmazonSQS.SendMessage").map(|call| call.body).collect()
     }
 
     /// Counts the calls.

@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use aws_lambda_events::sqs::SqsMessage;
-use serde_json::{Value, json};
-use worker::{Receipt, Record, Visibility, lanes};
+use worker::{Receipt, Visibility};
 
 use crate::queue::Queue;
 
@@ -86,27 +85,4 @@ async fn a_queue_knows_its_own_arn() {
     assert!(visibility.is_of("arn:aws:sqs:us-east-1:000000000000:queue-of-ours"));
     assert!(!visibility.is_of("arn:aws:sqs:us-east-1:000000000000:another-queue-of-ours"));
     assert!(!visibility.is_of("queue-of"));
-}
-
-fn record(attributes: &Value) -> Record {
-    let event = json!({"Records": [{
-        "eventSource": "aws:sqs", "messageId": "m-1", "receiptHandle": "handle", "body": "of S3",
-        "attributes": {"ApproximateReceiveCount": "1"}, "messageAttributes": attributes,
-    }]});
-    lanes(event).unwrap().remove(0).remove(0)
-}
-
-#[tokio::test]
-async fn a_message_without_a_group_is_sent_once_more_with_one_and_then_has_it() {
-    let queue = Queue::start().await;
-    let visibility = Visibility::new(queue.client(), queue.url(), BASE);
-    let received = record(&json!({}));
-    assert!(received.lacks_group);
-    visibility.regroup(&received, "a tenant").await.unwrap();
-    let [sent] = &queue.sent().await[..] else { panic!() };
-    assert_eq!((&sent["MessageBody"], &sent["MessageGroupId"]), (&json!("of S3"), &json!("a tenant")));
-    let (name, attribute) = sent["MessageAttributes"].as_object().unwrap().iter().next().unwrap();
-    let delivered =
-        json!({name: {"stringValue": attribute["StringValue"], "dataType": attribute["DataType"]}});
-    assert!(!record(&delivered).lacks_group);
 }

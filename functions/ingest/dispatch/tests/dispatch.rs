@@ -1,0 +1,128 @@
+//! Notifications of S3 in the message groups of their tenants.
+
+use std::time::{Duration, SystemTime};
+
+use dispatch::Dispatch;
+use ingestion::payload::{LoadType, MediaType, PayloadMetadata};
+use ingestion::product::PartialPolicy;
+use objects::Objects;
+use runtime::Sdk;
+use serde_json::{Value, json};
+use test_support::http_server::{Server, response};
+use test_support::sqs::{Call, FakeSqs};
+use transport::PayloadQueue;
+use uuid::Uuid;
+use worker::Visibility;
+
+const TENANT: Uuid = Uuid::from_u128(0x2222_2222_2222_4222_8222_2222_2222_2222);
+/// Tenant that the key of the dropped file names.
+const OF_FILE: &str = "11111111-1111-4111-8111-111111111111";
+
+struct Stand {
+    /// S3, where every object is a payload of [`TENANT`], or answers otherwise.
+    s3: Server,
+    batches: FakeSqs,
+    drops: FakeSqs,
+    own: FakeSqs,
+}
+
+impl Stand {
+    async fn of(status: u16, metadata: Vec<(String, String)>) -> Self {
+        let s3 = Server::start(move |_| {
+            let mut answer = response(status, "");
+            for (name, value) in &metadata {
+                let name = http::HeaderName::try_from(format!("x-amz-meta-{name}")).unwrap();
+                answer.headers_mut().insert(name, value.parse().unwrap());
+            }
+            async move { Some(answer) }
+        });
+        Self {
+            s3: s3.await,
+            batches: FakeSqs::accepting().await,
+            drops: FakeSqs::accepting().await,
+            own: FakeSqs::accepting().await,
+        }
+    }
+
+    async fn with_payloads() -> Self {
+        let metadata = PayloadMetadata {
+            batch_id: Uuid::from_u128(7),
+            tenant_id: TENANT,
+            load_type: LoadType::Full,
+            media_type: MediaType::Json,
+            idempotency_key: "a key".to_owned(),
+            received_at: "2026-11-21T10:00:00.195Z".parse().unwrap(),
+            checksum: None,
+            trace_id: "trace-1".to_owned(),
+            partial: PartialPolicy::Warn,
+            source: None,
+        };
+        Self::of(200, metadata.to_map().into_iter().collect()).await
+    }
+
+    async fn handle(&self, sample: &str) -> Vec<String> {
+        let sdk = async |endpoint: &str| Sdk::at(endpoint, "us-east-1", "key", "secret").await;
+        let queue = async |sqs: &FakeSqs| aws_sdk_sqs::Client::new(sdk(&sqs.endpoint()).await.standard());
+        let s3 =
+            aws_sdk_s3::config::Builder::from(sdk(&self.s3.url()).await.standard()).force_path_style(true);
+        let dispatch = Dispatch {
+            objects: Objects::new(aws_sdk_s3::Client::from_conf(s3.build()), "payloads".to_owned()),
+            payloads: PayloadQueue::new(queue(&self.batches).await, self.batches.queue_url()),
+            drops: PayloadQueue::new(queue(&self.drops).await, self.drops.queue_url()),
+            visibility: Visibility::new(queue(&self.own).await, self.own.queue_url(), Duration::from_secs(1)),
+        };
+        let ends_at = SystemTime::now() + Duration::from_secs(30);
+        let response = dispatch.handle(event(sample), ends_at).await.unwrap();
+        response.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect()
+    }
+}
+
+fn event(sample: &str) -> Value {
+    let path = format!("{}/../../../events/ingest/dispatch/{sample}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// The messages that were sent: their groups and bodies.
+async fn sent(sqs: &FakeSqs) -> Vec<(Value, Value)> {
+    let of = |Call { body, .. }: Call| (body["MessageGroupId"].clone(), body["MessageBody"].clone());
+    sqs.calls().await.into_iter().map(of).collect()
+}
+
+#[tokio::test]
+async fn a_payload_and_a_file_go_to_their_queues_as_they_came_each_in_its_tenant_s_group() {
+    let stand = Stand::with_payloads().await;
+    assert!(stand.handle("two-messages").await.is_empty());
+    let records = &event("two-messages")["Records"];
+    assert_eq!(sent(&stand.batches).await, [(json!(TENANT), records[0]["body"].clone())]);
+    assert_eq!(sent(&stand.drops).await, [(json!(OF_FILE), records[1]["body"].clone())]);
+}
+
+#[tokio::test]
+async fn an_object_that_is_gone_or_no_payload_goes_without_a_group() {
+    for (status, metadata) in [(404, Vec::new()), (200, vec![("a".to_owned(), "b".to_owned())])] {
+        let stand = Stand::of(status, metadata).await;
+        assert!(stand.handle("payload").await.is_empty());
+        assert_eq!(
+            sent(&stand.batches).await,
+            [(Value::Null, event("payload")["Records"][0]["body"].clone())]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_message_is_tried_again_where_s3_does_not_answer_and_no_other_is() {
+    let stand = Stand::of(503, Vec::new()).await;
+    let records = &event("two-messages")["Records"];
+    assert_eq!(stand.handle("two-messages").await, [records[0]["messageId"].as_str().unwrap()]);
+    assert_eq!(sent(&stand.batches).await, []);
+    assert_eq!(sent(&stand.drops).await.len(), 1);
+    assert_eq!(stand.own.calls().await.len(), 1, "its visibility timeout");
+}
+
+#[tokio::test]
+async fn a_test_event_is_acknowledged_and_anything_else_fails() {
+    let stand = Stand::with_payloads().await;
+    assert!(stand.handle("test-event").await.is_empty());
+    assert_eq!(stand.handle("malformed").await.len(), 1);
+    assert_eq!(sent(&stand.batches).await, []);
+}
