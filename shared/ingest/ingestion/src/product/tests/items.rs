@@ -38,8 +38,8 @@ fn a_name_that_is_given_twice_is_named_itself() {
     let long = "x".repeat(500);
     for (members, field, name) in [
         (r#""ATTRS":1,"ATTRS":2"#.to_owned(), "ATTRS", "it is given"),
-        (r#""ATTRS":{"cor":1,"cor":2}"#.to_owned(), "ATTRS", "its member cor is given"),
-        (r#""ATTRS":[{"a":{"b":1,"b":2}}]"#.to_owned(), "ATTRS", "its member b is given"),
+        (r#""ATTRS":{"cor":1,"cor":2}"#.to_owned(), "ATTRS", "its member `cor` is given"),
+        (r#""ATTRS":[{"a":{"b":1,"b":2}}]"#.to_owned(), "ATTRS", "its member `b` is given"),
         (format!(r#""ATTRS":{{"{long}":1,"{long}":2}}"#), "ATTRS", &long[..100]),
     ] {
         let error = parse(with(&members).as_bytes()).unwrap_err();
