@@ -51,12 +51,13 @@ def test_the_key_of_the_bucket_is_used_where_there_is_one():
     "scenario, account, bucket",
     [("drops into a bucket of this account", "111122223333", "own-files"), ("drops into a bucket of another account", "444455556666", "partner-files")],
 )
-def test_the_bucket_and_no_other_one_notifies_the_queue(scenario, account, bucket):
-    policy = deploy(SCENARIOS[scenario]).properties("DropsReceivedQueuePolicy")["PolicyDocument"]
+@pytest.mark.parametrize("queue", ["NotificationsQueuePolicy", "DropsReceivedQueuePolicy"])
+def test_the_bucket_and_no_other_one_notifies_the_queue(scenario, account, bucket, queue):
+    policy = deploy(SCENARIOS[scenario]).properties(queue)["PolicyDocument"]
     [tells] = [each for each in policy["Statement"] if each["Sid"] == "DropBucketTells"]
     assert tells["Principal"] == {"Service": "s3.amazonaws.com"} and tells["Action"] == "sqs:SendMessage"
     assert tells["Condition"] == {"StringEquals": {"aws:SourceAccount": account}, "ArnEquals": {"aws:SourceArn": f"arn:aws:s3:::{bucket}"}}
-    without = deploy(SCENARIOS["drops"]).properties("DropsReceivedQueuePolicy")["PolicyDocument"]
+    without = deploy(SCENARIOS["drops"]).properties(queue)["PolicyDocument"]
     assert "DropBucketTells" not in str(without)
 
 

@@ -225,7 +225,7 @@ def test_the_local_stack_deploys_the_template_too_and_two_of_them_side_by_side(t
     assert (variables["ReconcileFunction"]["DROP_BUCKET"], variables["ReconcileFunction"]["RECONCILE_MINUTES"]) == ("partner-files", "2")
     assert standin.client("events").describe_rule(Name=one["ReconcileFunctionSchedule"])["ScheduleExpression"] == "rate(2 minutes)"
     assert {"key": "$default", "function": "StatusFunction"} in deployed[0]["routes"]
-    assert len([name for name in one.values() if name.startswith("/aws/lambda/")]) == 17
+    assert len([name for name in one.values() if name.startswith("/aws/lambda/")]) == 18
     assert set(one) == set(other)
     # A custom resource names what its function manages, here a database of each stack.
     assert {name for name in one if one[name] == other[name]} <= {"ApiApiGatewayDefaultStage", "Migration"}

@@ -69,7 +69,7 @@ async fn a_batch_that_never_ended_is_ended_before_it_is_deleted() {
         stand.accept(&accepted).await;
         stand.put(&accepted.metadata, 1200).await;
         let reconcile = stand.reconcile();
-        reconcile.queue.notify(&stand.bucket, &key).await.unwrap();
+        reconcile.queue.notify(&stand.bucket, &key, None).await.unwrap();
         assert_eq!(stand.cut().await, 1);
         time_passes(stand, "10 min").await;
         assert_eq!(run(&reconcile).await.unwrap().history.too_old, 0, "the history begins later from now on");
@@ -105,7 +105,7 @@ async fn a_payload_that_comes_too_late_fails_and_its_message_is_acknowledged() {
         let reconcile = stand.reconcile();
         time_passes(stand, "10 min").await;
         run(&reconcile).await.unwrap();
-        reconcile.queue.notify(&stand.bucket, &accepted.metadata.key()).await.unwrap();
+        reconcile.queue.notify(&stand.bucket, &accepted.metadata.key(), None).await.unwrap();
         assert_eq!(stand.work().await, (1, 0));
         let batch = stand.batch(accepted.metadata.batch_id).await;
         assert_eq!((batch.status, batch.error.unwrap().code.as_ref()), (BatchStatus::Failed, "TOO_OLD"));
@@ -125,7 +125,7 @@ async fn a_batch_that_cannot_be_ended_does_not_stop_others_from_being_deleted() 
         accepted.metadata.received_at = Timestamp::now() - SignedDuration::from_hours(24 * 91);
         stand.accept(&accepted).await;
         stand.put(&accepted.metadata, 10).await;
-        reconcile.queue.notify(&stand.bucket, &accepted.metadata.key()).await.unwrap();
+        reconcile.queue.notify(&stand.bucket, &accepted.metadata.key(), None).await.unwrap();
         assert_eq!(stand.cut().await, 1);
         let refuse = format!(
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$; \

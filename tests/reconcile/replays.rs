@@ -63,7 +63,7 @@ async fn a_replay_removes_the_tags_of_the_generation_before() {
 
         // A slow function saw the final batch, and tags its objects only now.
         let ReplayOutcome::Begun(begun) = replay(stand, batch_id).await else { panic!() };
-        queue.notify(&stand.bucket, objects.key(&begun.payload_uri).unwrap()).await.unwrap();
+        queue.notify(&stand.bucket, objects.key(&begun.payload_uri).unwrap(), None).await.unwrap();
         assert_eq!(stand.cut().await, 1);
         assert_eq!(tagged(stand, &seen.uris).await, 0, "the chunker keeps what it announces");
         let late = payloads::retention::tag_as_seen(&database, &objects, &seen).await.unwrap();
@@ -94,7 +94,7 @@ async fn the_payload_of_a_batch_that_continues_after_it_was_given_up_does_not_ex
             let payload = [format!("s3://{}/{key}", stand.bucket)];
             stand.accept(&batch).await;
             stand.put(&batch.metadata, 10).await;
-            stand.reconcile().queue.notify(&stand.bucket, &key).await.unwrap();
+            stand.reconcile().queue.notify(&stand.bucket, &key, None).await.unwrap();
             if while_it_is_read {
                 stand.sql.batch_execute(WAIT_TO_SEAL).await.unwrap();
                 let tag = async {

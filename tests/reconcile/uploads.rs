@@ -124,7 +124,7 @@ async fn an_upload_that_arrived_is_waited_for_no_longer() {
         stand.accept(&used).await;
         stand.put(&used.metadata, 10).await;
         let reconcile = stand.reconcile();
-        reconcile.queue.notify(&stand.bucket, &used.metadata.key()).await.unwrap();
+        reconcile.queue.notify(&stand.bucket, &used.metadata.key(), None).await.unwrap();
         assert_eq!(stand.work().await, (1, 1));
         assert_eq!(stand.accepted.awaited(Timestamp::MAX, 10).await.unwrap(), []);
         assert_eq!(run(&reconcile).await.unwrap().uploads, Default::default());

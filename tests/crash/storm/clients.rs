@@ -59,17 +59,18 @@ impl Clients {
 
     /// Creates a bucket that notifies one queue of payloads and one of dropped files, and
     /// EventBridge of all objects.
-    pub(super) async fn bucket(&self, world: &str, received: &Queue, dropped: &Queue) {
+    pub(super) async fn bucket(&self, world: &str, notifications: &Queue) {
         self.s3.create_bucket().bucket(world).send().await.unwrap();
-        let tell = |queue: &Queue, prefix: &str| {
+        let tell = |prefix: &str| {
             let prefix = FilterRule::builder().name(FilterRuleName::Prefix).value(prefix).build();
             let filter = S3KeyFilter::builder().filter_rules(prefix).build();
-            let tell = QueueConfiguration::builder().queue_arn(&queue.arn).events(Event::S3ObjectCreated);
+            let tell =
+                QueueConfiguration::builder().queue_arn(&notifications.arn).events(Event::S3ObjectCreated);
             tell.filter(NotificationConfigurationFilter::builder().key(filter).build()).build().unwrap()
         };
         let told = NotificationConfiguration::builder()
-            .queue_configurations(tell(received, "incoming/"))
-            .queue_configurations(tell(dropped, "drop/"))
+            .queue_configurations(tell("incoming/"))
+            .queue_configurations(tell("drop/"))
             .event_bridge_configuration(EventBridgeConfiguration::builder().build());
         let put = self.s3.put_bucket_notification_configuration().bucket(world);
         put.notification_configuration(told.build()).send().await.unwrap();

@@ -29,6 +29,7 @@ use super::topic::{EVENTS, FAILURES, Topic};
 const UPSERTS: usize = 4;
 const CHUNKERS: usize = 2;
 const DEAD_LETTERS: usize = 1;
+const DISPATCHES: usize = 2;
 const INTAKES: usize = 2;
 const RECEIPTS: usize = 2;
 /// Most connections of the functions to the database: one for each execution, `batches` and
@@ -57,6 +58,7 @@ pub(crate) struct World {
     pub(crate) bus: Option<FakeEventBus>,
     ingest: Function,
     batches: Function,
+    dispatch: Function,
     intake: Function,
     chunker: Function,
     upsert: Function,
@@ -100,7 +102,8 @@ impl World {
         // not read.
         let dropped = clients.queue(&name, "drops-received", Some((&unhandled, 1000))).await;
         let receipts = clients.queue(&name, "receipts", Some((&unhandled, 1000))).await;
-        clients.bucket(&name, &received, &dropped).await;
+        let notifications = clients.queue(&name, "notifications", Some((&unhandled, 1000))).await;
+        clients.bucket(&name, &notifications).await;
         clients.batches_table(&name).await;
         clients.secret(&name).await;
 
@@ -121,6 +124,7 @@ impl World {
             ("CHUNKS_FAILED_QUEUE_URL", chunks_failed.url.clone()),
             ("UNHANDLED_QUEUE_URL", unhandled.url.clone()),
             ("DROPS_QUEUE_URL", dropped.url.clone()),
+            ("NOTIFICATIONS_QUEUE_URL", notifications.url.clone()),
             ("RECEIPTS_QUEUE_URL", receipts.url.clone()),
             ("RETRY_BASE_SECONDS", "1".to_owned()),
             // The smallest size that is allowed, so that a catalogue has several chunks.
@@ -143,6 +147,7 @@ impl World {
         }
         let function =
             |name: &str, logical_id: &str| Function::new(name, deployed(logical_id, &variables), &variables);
+        let dispatch = function("dispatch", "DispatchFunction");
         let intake = function("drop-intake", "DropIntakeFunction");
         let chunker = function("chunker", "ChunkerFunction");
         let upsert = function("upsert", "UpsertFunction");
@@ -153,6 +158,7 @@ impl World {
         let delivery = Delivery::start(
             &clients.sqs,
             vec![
+                Source { queue: notifications, function: dispatch.clone(), at_once: DISPATCHES },
                 Source { queue: dropped, function: intake.clone(), at_once: INTAKES },
                 Source { queue: received, function: chunker.clone(), at_once: chunkers },
                 Source { queue: ready, function: upsert.clone(), at_once: upserts },
@@ -177,6 +183,7 @@ impl World {
             cluster,
             faults,
             delivery,
+            dispatch,
             intake,
             bucket: name,
             chunker,
@@ -193,6 +200,7 @@ impl World {
         [
             &self.ingest,
             &self.batches,
+            &self.dispatch,
             &self.intake,
             &self.chunker,
             &self.upsert,

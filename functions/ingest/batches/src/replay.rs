@@ -64,7 +64,7 @@ impl Batches {
         let wanted = Wanted { viewer, batch_id, replay, batch };
         endpoint::once(&self.records, &claim, async |execution| {
             let begun = self.begin(&wanted, execution).await?;
-            self.tell(&begun.payload_uri).await;
+            self.tell(&begun.payload_uri, wanted.viewer.tenant_id()).await;
             Ok(WorkDone::Record(accepted(&wanted, &begun)))
         })
         .await
@@ -119,8 +119,9 @@ impl Batches {
 
     /// Sends the payload's notification, which starts the replay. If that fails, `reconcile` finds
     /// the batch stalled and restarts it.
-    async fn tell(&self, payload_uri: &str) {
-        let Err(error) = payloads::notify(&self.objects, &self.payloads, payload_uri).await else { return };
+    async fn tell(&self, payload_uri: &str, tenant_id: Uuid) {
+        let notified = payloads::notify(&self.objects, &self.payloads, payload_uri, tenant_id).await;
+        let Err(error) = notified else { return };
         let event_type = match error {
             NotifyError::Elsewhere(_) => "batch.elsewhere",
             NotifyError::Queue(_) => "batch.notification_failed",

@@ -36,8 +36,8 @@ impl Job for Dispatch {
     type Work = PayloadNotice;
     type Error = DispatchError;
 
-    /// Reads the object that decides where the message goes. S3 names one in each message; if there
-    /// were more, they would go with the first.
+    /// Returns the first object. S3 names one in each message; further ones would go where the
+    /// first one goes.
     fn read(&self, record: &Record) -> Result<Vec<PayloadNotice>, DispatchError> {
         let event = failure::malformed::from_slice(record.body.as_deref().unwrap_or_default());
         let mut notices = read_payload_notices(event.map_err(UnknownNotice::from)?)?;

@@ -2,8 +2,8 @@
 //! tenant.
 //!
 //! S3 cannot name a message group, and without one a queue gives every message its turn by its age:
-//! one tenant's flood would delay all others. This function only looks up whose an object is, so its
-//! own queue stays short, and the queues behind it are fair.
+//! one tenant's flood would delay all others. This function only looks up the object's tenant, so
+//! its own queue stays short, and the queues behind it are fair.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -13,7 +13,7 @@ pub use job::DispatchError;
 
 use std::time::SystemTime;
 
-use ingestion::drops::tenant_of;
+use ingestion::drops::{PREFIX, tenant_of};
 use ingestion::payload::PayloadMetadata;
 use objects::{ObjectError, Objects};
 use serde_json::Value;
@@ -46,28 +46,32 @@ impl Dispatch {
     /// Passes a message on, to the queue for the object that it names. A message whose tenant
     /// cannot be known goes without a group: the next function says what is wrong with the object.
     async fn pass_on(&self, body: &[u8], notice: &PayloadNotice) -> Result<(), DispatchError> {
-        let is_drop = notice.key.starts_with(ingestion::drops::PREFIX);
+        // Another bucket has nothing but dropped files, and what its owner keeps beside them.
+        let is_drop = notice.bucket != self.objects.bucket() || notice.key.starts_with(PREFIX);
         let (queue, tenant) = if is_drop {
             (&self.drops, tenant_of(&notice.key))
         } else {
             (&self.payloads, self.owner(notice).await?)
         };
+        if let Some(tenant) = tenant {
+            tracing::Span::current().record("tenant", tracing::field::display(tenant));
+        }
         Ok(queue.pass_on(body, tenant).await?)
     }
 
     /// Returns the tenant that a payload belongs to, by its metadata; `None` if it is no payload,
     /// or gone.
     async fn owner(&self, notice: &PayloadNotice) -> Result<Option<Uuid>, ObjectError> {
-        if notice.bucket != self.objects.bucket() {
+        let head = match self.objects.head(&notice.key).await {
+            Err(ObjectError::Missing { .. }) => return Ok(None),
+            head => head?,
+        };
+        let Ok(metadata) = PayloadMetadata::from_map(&head.metadata, self.objects.bucket()) else {
             return Ok(None);
-        }
-        match self.objects.head(&notice.key).await {
-            Ok(head) => {
-                let metadata = PayloadMetadata::from_map(&head.metadata, self.objects.bucket());
-                Ok(metadata.ok().map(|metadata| metadata.tenant_id))
-            }
-            Err(ObjectError::Missing { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
+        };
+        let span = tracing::Span::current();
+        span.record("correlation_id", &metadata.trace_id);
+        span.record("batch_id", tracing::field::display(metadata.batch_id));
+        Ok(Some(metadata.tenant_id))
     }
 }

@@ -61,6 +61,10 @@ impl Stand {
     }
 
     async fn handle(&self, sample: &str) -> Vec<String> {
+        self.handle_event(event(sample)).await
+    }
+
+    async fn handle_event(&self, event: Value) -> Vec<String> {
         let sdk = async |endpoint: &str| Sdk::at(endpoint, "us-east-1", "key", "secret").await;
         let queue = async |sqs: &FakeSqs| aws_sdk_sqs::Client::new(sdk(&sqs.endpoint()).await.standard());
         let s3 =
@@ -72,7 +76,7 @@ impl Stand {
             visibility: Visibility::new(queue(&self.own).await, self.own.queue_url(), Duration::from_secs(1)),
         };
         let ends_at = SystemTime::now() + Duration::from_secs(30);
-        let response = dispatch.handle(event(sample), ends_at).await.unwrap();
+        let response = dispatch.handle(event, ends_at).await.unwrap();
         response.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect()
     }
 }
@@ -95,6 +99,18 @@ async fn a_payload_and_a_file_go_to_their_queues_as_they_came_each_in_its_tenant
     let records = &event("two-messages")["Records"];
     assert_eq!(sent(&stand.batches).await, [(json!(TENANT), records[0]["body"].clone())]);
     assert_eq!(sent(&stand.drops).await, [(json!(OF_FILE), records[1]["body"].clone())]);
+}
+
+#[tokio::test]
+async fn what_lies_in_another_bucket_is_never_a_payload() {
+    let stand = Stand::with_payloads().await;
+    let mut elsewhere = event("payload");
+    let body = elsewhere["Records"][0]["body"].as_str().unwrap();
+    let body = body.replace(r#"{"name":"payloads""#, r#"{"name":"partner-files""#);
+    elsewhere["Records"][0]["body"] = json!(body);
+    assert!(stand.handle_event(elsewhere).await.is_empty());
+    assert_eq!(sent(&stand.drops).await, [(Value::Null, json!(body))]);
+    assert_eq!(sent(&stand.batches).await, []);
 }
 
 #[tokio::test]

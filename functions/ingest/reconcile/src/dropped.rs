@@ -148,7 +148,8 @@ async fn notify_drop(
     if is_done {
         return Ok(false);
     }
-    queue.notify(objects.bucket(), &object.key).await.map_err(NotifyError::Queue)?;
+    let tenant = ingestion::drops::tenant_of(&object.key);
+    queue.notify(objects.bucket(), &object.key, tenant).await.map_err(NotifyError::Queue)?;
     tracing::warn!(
         event_type = "drop.found",
         bucket = objects.bucket(),

@@ -25,7 +25,7 @@ impl Reconcile {
     ) -> Result<Taken, CheckError> {
         let claimed = self.accepted.take(tenant_id, batch_id, notified_before).await?;
         if claimed == Taken::Yes
-            && let Err(error) = self.queue.notify(self.objects.bucket(), key).await
+            && let Err(error) = self.queue.notify(self.objects.bucket(), key, Some(tenant_id)).await
         {
             // If the release fails too, the claim expires when the payload's age has doubled.
             let released = self.accepted.put_back(tenant_id, batch_id).await;

@@ -60,7 +60,8 @@ impl Reconcile {
         let mut released: Vec<Uuid> = Vec::new();
         let mut batches = stalled.iter();
         for batch in batches.by_ref() {
-            let notified = payloads::notify(&self.objects, &self.queue, &batch.payload_uri).await;
+            let notified =
+                payloads::notify(&self.objects, &self.queue, &batch.payload_uri, batch.tenant_id).await;
             let _entered = claimed::span_of(batch).entered();
             match notified {
                 Ok(()) => {

@@ -9,6 +9,7 @@ use ingestion::Viewer;
 use ingestion::payload::{AcceptedBatch, InvalidMetadata, PayloadMetadata};
 use objects::{Head, ObjectError, Objects};
 use transport::{AnnounceError, PayloadNotice, PayloadQueue};
+use uuid::Uuid;
 
 /// A payload whose object has the key that its own metadata give.
 #[derive(Debug)]
@@ -106,8 +107,13 @@ pub async fn open(objects: &Objects, key: &str) -> Result<Payload, PayloadError>
 ///
 /// # Errors
 /// If the URI is not of this bucket, or SQS does not take the message.
-pub async fn notify(objects: &Objects, queue: &PayloadQueue, uri: &str) -> Result<(), NotifyError> {
+pub async fn notify(
+    objects: &Objects,
+    queue: &PayloadQueue,
+    uri: &str,
+    tenant_id: Uuid,
+) -> Result<(), NotifyError> {
     let elsewhere = || NotifyError::Elsewhere(ObjectError::Elsewhere { uri: uri.to_owned() });
     let key = objects.key(uri).ok_or_else(elsewhere)?;
-    Ok(queue.notify(objects.bucket(), key).await?)
+    Ok(queue.notify(objects.bucket(), key, Some(tenant_id)).await?)
 }

@@ -108,13 +108,13 @@ impl PayloadQueue {
         Self { client, queue_url }
     }
 
-    /// Sends the notification of an object, which waits for no tenant's turn. One too many does no
-    /// harm.
+    /// Sends the notification of an object in the message group of its tenant, if that is known.
+    /// One too many does no harm.
     ///
     /// # Errors
     /// If SQS does not take the message.
-    pub async fn notify(&self, bucket: &str, key: &str) -> Result<(), AnnounceError> {
-        self.send(event(bucket, key, Timestamp::now()).to_string(), None).await
+    pub async fn notify(&self, bucket: &str, key: &str, tenant: Option<Uuid>) -> Result<(), AnnounceError> {
+        self.send(event(bucket, key, Timestamp::now()).to_string(), tenant).await
     }
 
     /// Passes a notification of S3 on as it is, in the message group of this tenant. A repeated
