@@ -214,8 +214,10 @@ def test_public_functions_can_be_kept_from_taking_the_account_s_concurrency():
 
 
 def test_a_new_account_s_ten_executions_suffice_for_the_defaults_of_the_queues():
-    mappings = deploy(EXISTING_DATABASE).of("AWS::Lambda::EventSourceMapping").values()
-    assert sum(int(mapping["Properties"]["ScalingConfig"]["MaximumConcurrency"]) for mapping in mappings) <= 8
+    mappings = [mapping["Properties"] for mapping in deploy(EXISTING_DATABASE).of("AWS::Lambda::EventSourceMapping").values()]
+    # dead-letter works only after failures. Two is the least that Lambda allows.
+    usual = [mapping for mapping in mappings if "DeadLetter" not in str(mapping["FunctionName"])]
+    assert sum(int(mapping["ScalingConfig"]["MaximumConcurrency"]) for mapping in usual) <= 6
 
 
 def test_browsers_are_let_in_from_the_given_origins_only():
