@@ -29,7 +29,7 @@ pages() {
   done < <(git grep -ohE 'docs/[a-z0-9/-]+\.md' -- ':!*.md' | sort -u)
   while read -r path; do
     [ "$(git ls-files -- "$path")" ] || { echo "There is no $path, which a page names." && status=1; }
-  done < <(LC_ALL=C.UTF-8 grep -ohP '(?<![\w./-])(functions|shared|events|benches|local|deploy|tests)/[\w./-]+(?![\w./<*{…-])' \
+  done < <(LC_ALL=C.UTF-8 grep -ohP '(?<![\w./-])(functions|shared|events|benches|capacity|local|deploy|tests)/[\w./-]+(?![\w./<*{…-])' \
     README.md CONTRIBUTING.md docs/*.md | sed 's:[./]*$::' | sort -u)
   return "$status"
 }
@@ -91,7 +91,7 @@ check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
 check "clippy of full-mqi" cargo clippy --quiet --workspace --all-targets --features mqm-standin-library/full-mqi -- -D warnings
 check "documentation" documentation
 check "cargo-machete" scripts/tool.sh cargo-machete
-check "unused dependencies" cargo machete functions shared local tests test-support benches fuzz
+check "unused dependencies" cargo machete functions shared local tests test-support benches capacity fuzz
 check "workflows" workflows
 check "Python environment" scripts/python-env.sh "$environment" scripts/lint-requirements.txt
 check "template.yaml and its parts" "$environment/bin/python" deploy/template.py --check

@@ -1,0 +1,126 @@
+//! A fair queue of SQS (Amazon SQS Developer Guide, "How Amazon SQS fair queues work"): a group
+//! with much in flight waits for the others.
+
+use std::collections::{BTreeSet, HashMap};
+
+use fastrand::Rng;
+
+use crate::service_times::Queues;
+use crate::timeline::Timeline;
+
+/// A group is noisy with more than this share of what is in flight, or of the processing time.
+const NOISY_SHARE: f64 = 0.1;
+/// A group is not noisy by what is in flight with fewer messages than these.
+const NOISY_IN_FLIGHT: u32 = 30;
+/// Stands for no group: each message without one counts as a group of its own, which is quiet.
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(crate) struct FairQueue<T> {
+    random: Rng,
+    queues: Queues,
+    sent: f64,
+    groups: HashMap<u32, Group<T>>,
+    /// Groups that have messages, by the bits of the rank of their first one.
+    first: BTreeSet<(u64, u32)>,
+    in_flight: u32,
+    busy: Recent,
+    pub(crate) waiting: u32,
+    pub(crate) most_waiting: u32,
+    /// Seconds that each message waited.
+    pub(crate) ages: Vec<f64>,
+}
+
+#[derive(Debug)]
+struct Group<T> {
+    waiting: Timeline<(f64, T)>,
+    in_flight: u32,
+    busy: Recent,
+}
+
+/// Seconds of processing, of which older ones count less and less.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    seconds: f64,
+    at: f64,
+}
+
+impl Recent {
+    fn at(self, now: f64, horizon: f64) -> f64 {
+        self.seconds * ((self.at - now) / horizon).exp()
+    }
+
+    fn add(&mut self, now: f64, horizon: f64, seconds: f64) {
+        *self = Self { seconds: self.at(now, horizon) + seconds, at: now };
+    }
+}
+
+impl<T> FairQueue<T> {
+    pub(crate) fn new(queues: Queues, seed: u64) -> Self {
+        Self {
+            random: Rng::with_seed(seed),
+            queues,
+            sent: 0.0,
+            groups: HashMap::new(),
+            first: BTreeSet::new(),
+            in_flight: 0,
+            busy: Recent::default(),
+            waiting: 0,
+            most_waiting: 0,
+            ages: Vec::new(),
+        }
+    }
+
+    pub(crate) fn send(&mut self, now: f64, group: Option<u32>, message: T) {
+        self.sent += 1.0;
+        self.waiting += 1;
+        self.most_waiting = self.most_waiting.max(self.waiting);
+        let (rank, number) =
+            (self.sent + self.random.f64() * self.queues.order_window, group.unwrap_or(NONE));
+        let new = || Group { waiting: Timeline::default(), in_flight: 0, busy: Recent::default() };
+        let group = self.groups.entry(number).or_insert_with(new);
+        let first = group.waiting.first();
+        group.waiting.push(rank, (now, message));
+        if first.is_none_or(|first| rank < first) {
+            first.map(|first| self.first.remove(&(first.to_bits(), number)));
+            self.first.insert((rank.to_bits(), number));
+        }
+    }
+
+    /// Receives the message whose turn it is: the first one of all quiet groups, or else one of the
+    /// noisy group that has the fewest in flight.
+    pub(crate) fn receive(&mut self, now: f64) -> Option<T> {
+        let in_flight = |(_, number): &&(u64, u32)| self.groups.get(number).map(|group| group.in_flight);
+        // Few groups are noisy, since each has a tenth of something.
+        let quiet = self.first.iter().find(|(_, number)| !self.is_noisy(*number, now));
+        let (rank, number) = *quiet.or_else(|| self.first.iter().min_by_key(in_flight))?;
+        let group = self.groups.get_mut(&number)?;
+        let (_, (sent, message)) = group.waiting.pop()?;
+        self.first.remove(&(rank, number));
+        self.first.extend(group.waiting.first().map(|next| (next.to_bits(), number)));
+        group.in_flight += 1;
+        self.in_flight += 1;
+        self.waiting -= 1;
+        self.ages.push(now - sent);
+        Some(message)
+    }
+
+    /// Ends a message of this group that was processed for so many seconds.
+    pub(crate) fn done(&mut self, now: f64, group: Option<u32>, seconds: f64) {
+        let horizon = self.queues.share_seconds;
+        self.in_flight -= 1;
+        self.busy.add(now, horizon, seconds);
+        if let Some(group) = self.groups.get_mut(&group.unwrap_or(NONE)) {
+            group.in_flight -= 1;
+            group.busy.add(now, horizon, seconds);
+        }
+    }
+
+    fn is_noisy(&self, number: u32, now: f64) -> bool {
+        let Some(group) = self.groups.get(&number).filter(|_| number != NONE) else { return false };
+        let has_many = f64::from(group.in_flight) > NOISY_SHARE * f64::from(self.in_flight);
+        let horizon = self.queues.share_seconds;
+        (has_many && group.in_flight >= NOISY_IN_FLIGHT)
+            || group.busy.at(now, horizon) > NOISY_SHARE * self.busy.at(now, horizon)
+    }
+}

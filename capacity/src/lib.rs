@@ -1,0 +1,108 @@
+//! Predicts a peak of the product ingest: when each catalogue is final, what saturates first, which
+//! parameter moves it, and what it costs. `docs/capacity.md` says what the model has and lacks.
+//!
+//! A peak is simulated event by event, without I/O and from a seed: the same question has the same
+//! answer. Service times and prices are files that can be replaced.
+
+mod answer;
+mod cost;
+mod database;
+mod fair_queue;
+mod limits;
+mod question;
+mod resources;
+mod service;
+mod service_times;
+mod simulation;
+#[cfg(test)]
+mod tests;
+mod text;
+mod timeline;
+mod worker;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde::de::DeserializeOwned;
+
+use answer::Answer;
+use cost::PriceLists;
+pub use database::DatabaseSize;
+pub use question::Question;
+use service_times::ServiceTimes;
+
+const PRICES: &str = include_str!("../prices.toml");
+const SERVICE_TIMES: &str = include_str!("../service-times.toml");
+
+/// What a program takes that prints an answer.
+#[derive(Clone, Debug, Args)]
+pub struct Options {
+    /// The peak.
+    #[command(flatten)]
+    pub question: Question,
+    /// Prices in place of those of this version
+    #[arg(long)]
+    pub prices: Option<PathBuf>,
+    /// Service times in place of those of this version
+    #[arg(long)]
+    pub service_times: Option<PathBuf>,
+    /// Form of the answer
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+/// Form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// Tables for people.
+    Text,
+    /// All figures, for programs.
+    Json,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what is wrong")]
+pub enum PlanError {
+    #[error("{0}")]
+    Question(&'static str),
+    #[error("there are no prices for `{0}`")]
+    Region(String),
+    #[error("`{0}` cannot be read")]
+    Unreadable(PathBuf, #[source] std::io::Error),
+    #[error("`{0}` has not the form of the file that comes with this version")]
+    Form(PathBuf, #[source] Box<toml::de::Error>),
+    #[error("the answer cannot be written as JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Answers a question, in the form that is asked for.
+///
+/// # Errors
+/// If the flags contradict each other, or a file cannot be used.
+pub fn run(options: &Options) -> Result<String, PlanError> {
+    let prices = read(options.prices.as_deref(), PRICES)?;
+    let times = read(options.service_times.as_deref(), SERVICE_TIMES)?;
+    let answer = plan(&options.question, &times, &prices)?;
+    Ok(match options.output {
+        Output::Text => answer.to_string(),
+        Output::Json => serde_json::to_string_pretty(&answer)?,
+    })
+}
+
+fn plan(question: &Question, times: &ServiceTimes, prices: &PriceLists) -> Result<Answer, PlanError> {
+    question.check().map_err(PlanError::Question)?;
+    let cost = prices.of(&question.region).ok_or_else(|| PlanError::Region(question.region.clone()))?;
+    Ok(Answer::of(question, times, &cost))
+}
+
+fn read<T: DeserializeOwned>(path: Option<&Path>, shipped: &str) -> Result<T, PlanError> {
+    let text = match path {
+        None => shipped.to_owned(),
+        Some(path) => {
+            std::fs::read_to_string(path).map_err(|error| PlanError::Unreadable(path.to_owned(), error))?
+        }
+    };
+    let path = path.unwrap_or(Path::new("the file of this version"));
+    toml::from_str(&text).map_err(|error| PlanError::Form(path.to_owned(), Box::new(error)))
+}

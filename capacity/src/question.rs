@@ -1,0 +1,121 @@
+use clap::{Args, value_parser};
+
+use crate::database::DatabaseSize;
+use crate::service_times::ByChange;
+
+/// Most chunks of a peak, which bounds time and memory.
+const MOST_CHUNKS: u64 = 4_000_000;
+
+/// A peak: what is sent, and the deployment that receives it. Defaults are those of the template.
+#[derive(Clone, Debug, Args)]
+pub struct Question {
+    /// Pharmacies, each of which sends its catalogue once
+    #[arg(long, default_value_t = 1000, value_parser = value_parser!(u32).range(1..=500_000))]
+    pub pharmacies: u32,
+    /// Products of each catalogue
+    #[arg(long, default_value_t = 20_000, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    pub products: u32,
+    /// Share of the products that changed since the last load
+    #[arg(long, default_value_t = 0.05, value_parser = share)]
+    pub changed: f64,
+    /// Share of the products that are new: 1 is the first load
+    #[arg(long, default_value_t = 0.0, value_parser = share)]
+    pub new: f64,
+    /// Minutes within which all catalogues arrive
+    #[arg(long, default_value_t = 10.0, value_parser = minutes)]
+    pub window: f64,
+    /// The loads are deltas, which deactivate nothing at their end
+    #[arg(long)]
+    pub delta: bool,
+    /// One more tenant sends so many times what all others send together, at the beginning
+    #[arg(long, default_value_t = 0, value_parser = value_parser!(u32).range(0..=1000))]
+    pub flood: u32,
+    /// Messages carry no group, so that queues are not fair
+    #[arg(long)]
+    pub without_groups: bool,
+    /// Database: `8acu` of Aurora Serverless v2, `2` for as many vCPUs of it, or an instance of RDS
+    /// as `db.r7g.xlarge`
+    #[arg(long, default_value = "8acu")]
+    pub database: DatabaseSize,
+    /// Chunks that are written at the same time (`UpsertConcurrency`)
+    #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(1..=1000))]
+    pub upsert_concurrency: u32,
+    /// Payloads that are cut at the same time; the template has one parameter for both
+    #[arg(long, value_parser = value_parser!(u32).range(1..=1000))]
+    pub chunker_concurrency: Option<u32>,
+    /// Items of a chunk (`CHUNK_ITEMS`)
+    #[arg(long, default_value_t = 1000, value_parser = value_parser!(u32).range(500..=2000))]
+    pub chunk_items: u32,
+    /// MB of memory of `upsert`
+    #[arg(long, default_value_t = 512, value_parser = value_parser!(u32).range(128..=10_240))]
+    pub memory: u32,
+    /// Executions that the account may run at once
+    #[arg(long, default_value_t = 1000, value_parser = value_parser!(u32).range(1..))]
+    pub account_concurrency: u32,
+    /// Requests a second that the API takes (`ApiRateLimit`)
+    #[arg(long, default_value_t = 500, value_parser = value_parser!(u32).range(1..))]
+    pub api_rate: u32,
+    /// Days for which the database keeps what batches contained (`HistoryDays`)
+    #[arg(long, default_value_t = 90)]
+    pub history_days: u32,
+    /// Region of the prices
+    #[arg(long, default_value = "us-east-1")]
+    pub region: String,
+    /// Cores of one machine that does everything, the functions and a stand-in for AWS included
+    #[arg(long, value_parser = value_parser!(u32).range(1..=1024))]
+    pub local_cores: Option<u32>,
+    /// Seed of the arrivals and of the order of messages
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+impl Question {
+    /// Says what is wrong with the flags together.
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        if self.changed + self.new > 1.0 {
+            Err("--changed and --new are more than all products")
+        } else if u64::from(self.payloads()) * u64::from(self.chunks()) > MOST_CHUNKS {
+            Err("more than 4,000,000 chunks cannot be simulated")
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Chunks of a catalogue.
+    pub(crate) const fn chunks(&self) -> u32 {
+        self.products.div_ceil(self.chunk_items)
+    }
+
+    /// Rows of the chunk with this index.
+    pub(crate) fn rows(&self, chunk: u32) -> u32 {
+        self.chunk_items.min(self.products.saturating_sub(chunk.saturating_mul(self.chunk_items)))
+    }
+
+    /// Catalogues of the tenant that floods the others.
+    pub(crate) const fn flood_payloads(&self) -> u32 {
+        self.pharmacies.saturating_mul(self.flood)
+    }
+
+    pub(crate) const fn payloads(&self) -> u32 {
+        self.pharmacies.saturating_add(self.flood_payloads())
+    }
+
+    pub(crate) fn chunker_concurrency(&self) -> u32 {
+        self.chunker_concurrency.unwrap_or(self.upsert_concurrency)
+    }
+
+    /// The mean of a figure of a row, by what becomes of the row.
+    pub(crate) fn mean(&self, [new, changed, unchanged]: ByChange) -> f64 {
+        self.new * new + self.changed * changed + (1.0 - self.new - self.changed) * unchanged
+    }
+}
+
+fn share(text: &str) -> Result<f64, &'static str> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or("must be between 0 and 1")
+}
+
+fn minutes(text: &str) -> Result<f64, &'static str> {
+    let minutes = text.parse().ok().filter(|minutes| (0.0..=1440.0).contains(minutes));
+    minutes.ok_or("must be between 0 and 1440")
+}

@@ -1,0 +1,184 @@
+//! What each piece of work consists of.
+
+use crate::limits::{
+    ACCEPT_MB, CHUNKER_MB, MB_OF_VCPU, MESSAGES_OF_CALL, PAGE_BYTES, PUTS_AT_ONCE, TAGS_AT_ONCE,
+};
+use crate::question::Question;
+use crate::service_times::{ByChange, ServiceTimes};
+use crate::worker::Work;
+
+/// A part of a piece of work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// Seconds that depend on nothing else.
+    Wait(f64),
+    /// CPU seconds of the database.
+    Query(f64),
+    /// An amount of something limited, which takes at least so many seconds.
+    Take(Limited, f64, f64),
+    /// The establishment's lock, until it is unlocked.
+    Lock,
+    Unlock,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limited {
+    /// Pages that the database reads from its storage.
+    Pages,
+    /// Bytes of write-ahead log.
+    Log,
+    /// Puts and tags of objects.
+    Puts,
+}
+
+/// The steps of all work, for one question.
+#[derive(Debug)]
+pub(crate) struct Service<'a> {
+    question: &'a Question,
+    times: &'a ServiceTimes,
+}
+
+impl<'a> Service<'a> {
+    pub(crate) const fn new(question: &'a Question, times: &'a ServiceTimes) -> Self {
+        Self { question, times }
+    }
+
+    pub(crate) fn steps(&self, work: Work) -> Vec<Step> {
+        match work {
+            Work::Accept => self.accept(),
+            // Sends a notification again, with its tenant's message group.
+            Work::Dispatch => vec![self.wait(self.times.waits.dispatch)],
+            Work::Cut => self.cut(),
+            Work::Write(chunk) => self.write(f64::from(self.question.rows(chunk))),
+            Work::Finalize => self.finalize(),
+        }
+    }
+
+    /// From the request to the stored payload.
+    fn accept(&self) -> Vec<Step> {
+        let (functions, waits) = (self.times.functions, self.times.waits);
+        let cpu = functions.accept_ms + functions.accept_us_per_item * self.items() * 1e-3;
+        let wait = 3.0 * waits.table_write + waits.object_put;
+        vec![self.wait(wait), self.compute(cpu, ACCEPT_MB, 1.0), self.take(Limited::Puts, 1.0, 0.0)]
+    }
+
+    /// Cuts a payload, seals its batch and announces its chunks.
+    fn cut(&self) -> Vec<Step> {
+        let (functions, waits) = (self.times.functions, self.times.waits);
+        let chunks = f64::from(self.question.chunks());
+        let cpu = functions.cut_us_per_item * self.items() * 1e-3 + functions.object_ms * chunks;
+        vec![
+            self.wait(waits.object_get),
+            self.compute(cpu, CHUNKER_MB, functions.cut_parallel),
+            // Chunks are stored while the next ones are cut, so only the last ones are waited for.
+            self.take(Limited::Puts, chunks, waits.object_put * (chunks / PUTS_AT_ONCE).min(1.0)),
+            self.wait(waits.round_trips * waits.round_trip + waits.commit),
+            self.query(self.times.database.seal_ms),
+            self.wait(waits.queue_send * (chunks / MESSAGES_OF_CALL).ceil()),
+        ]
+    }
+
+    /// Writes a chunk of so many rows.
+    fn write(&self, rows: f64) -> Vec<Step> {
+        let (functions, database, waits) = (self.times.functions, self.times.database, self.times.waits);
+        let mean = |figure: ByChange| self.question.mean(figure) * rows;
+        let cpu = mean(functions.write_us_per_row) * 1e-3 + functions.object_ms;
+        let there = if self.is_cached() { 0.0 } else { 1.0 - self.question.new };
+        let pages = rows * there * self.times.sizes.row / PAGE_BYTES;
+        let mut steps = vec![
+            self.wait(waits.object_get),
+            self.compute(cpu, f64::from(self.question.memory), 1.0),
+            self.wait(waits.round_trips * waits.round_trip),
+            self.take(Limited::Pages, pages, pages * self.times.storage.page_read_ms),
+            self.query(mean(database.us_per_row) * 1e-3),
+            self.take(Limited::Log, mean(database.log_bytes_per_row), waits.commit),
+        ];
+        // Chunks that change nothing share their locks.
+        if self.question.changed + self.question.new > 0.0 {
+            steps.insert(2, Step::Lock);
+            steps.push(Step::Unlock);
+        }
+        steps
+    }
+
+    /// Ends a batch: deactivates what a full load lacks, and tags its objects.
+    fn finalize(&self) -> Vec<Step> {
+        let (functions, waits) = (self.times.functions, self.times.waits);
+        let tags = f64::from(self.question.chunks()) + 1.0;
+        let tag = self.take(Limited::Puts, tags, waits.object_put * (tags / TAGS_AT_ONCE).ceil());
+        if self.question.delta {
+            return vec![tag];
+        }
+        let memory = f64::from(self.question.memory);
+        vec![
+            Step::Lock,
+            self.wait(waits.round_trips * waits.round_trip + waits.commit),
+            self.query(self.times.database.finalize_us_per_row * self.items() * 1e-3),
+            Step::Unlock,
+            self.compute(functions.finalize_us_per_row * self.items() * 1e-3, memory, 1.0),
+            tag,
+        ]
+    }
+
+    /// What precedes the work of an invocation: seconds that are not billed, and what is.
+    pub(crate) fn begin(&self, is_new: bool) -> (f64, Step) {
+        if self.is_local() {
+            return (0.0, Step::Query(self.times.local.invocation_ms * 1e-3));
+        }
+        (
+            self.times.waits.between_invocations * 1e-3,
+            self.wait(if is_new { self.times.waits.cold_start } else { 0.0 }),
+        )
+    }
+
+    /// Seconds from the stored payload to its message.
+    pub(crate) fn notification(&self) -> f64 {
+        if self.is_local() { 0.0 } else { self.times.waits.notification * 1e-3 }
+    }
+
+    /// Bytes of all products, and of the history of all loads.
+    pub(crate) fn stored_bytes(&self) -> (f64, f64) {
+        let products = f64::from(self.question.pharmacies) * self.items();
+        let history = self.times.sizes.history * f64::from(self.question.history_days);
+        (products * self.times.sizes.row, products * history)
+    }
+
+    /// True if all products fit into memory. If they do not, a daily pass over all of them evicts
+    /// each page before it is read again.
+    pub(crate) fn is_cached(&self) -> bool {
+        let cache = self.question.database.memory_bytes() * self.times.storage.cache_share;
+        self.is_local() || self.stored_bytes().0 <= cache
+    }
+
+    fn is_local(&self) -> bool {
+        self.question.local_cores.is_some()
+    }
+
+    fn items(&self) -> f64 {
+        f64::from(self.question.products)
+    }
+
+    fn wait(&self, milliseconds: f64) -> Step {
+        Step::Wait(if self.is_local() { 0.0 } else { milliseconds * 1e-3 })
+    }
+
+    /// CPU milliseconds of the database.
+    fn query(&self, milliseconds: f64) -> Step {
+        Step::Query(milliseconds * 1e-3 / self.times.database.speed)
+    }
+
+    /// CPU milliseconds of a function with so much memory that uses so many processors at most. On
+    /// one machine it shares the processors with the database.
+    fn compute(&self, milliseconds: f64, megabytes: f64, parallel: f64) -> Step {
+        if self.is_local() {
+            return Step::Query(milliseconds * 1e-3);
+        }
+        let speed = (megabytes / MB_OF_VCPU).min(parallel) * self.times.functions.arm64_speed;
+        Step::Wait(milliseconds * 1e-3 / speed)
+    }
+
+    fn take(&self, what: Limited, amount: f64, milliseconds: f64) -> Step {
+        let seconds = if self.is_local() { 0.0 } else { milliseconds * 1e-3 };
+        Step::Take(what, amount, seconds)
+    }
+}

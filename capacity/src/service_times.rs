@@ -1,0 +1,55 @@
+use serde::Deserialize;
+
+/// What each step takes: `service-times.toml`, which says where each figure comes from.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ServiceTimes {
+    pub(crate) functions: Functions,
+    pub(crate) database: Database,
+    pub(crate) sizes: Sizes,
+    pub(crate) waits: Waits,
+    pub(crate) storage: Storage,
+    pub(crate) queues: Queues,
+    pub(crate) local: Local,
+}
+
+/// A figure of a row that is new, one that changed, and one that did not.
+pub(crate) type ByChange = [f64; 3];
+
+/// Declares a table of the file, whose values are numbers, or three by what becomes of a row.
+macro_rules! table {
+    ($name:ident: $($field:ident)* $(; $($by_change:ident)*)?) => {
+        #[derive(Clone, Copy, Debug, Deserialize)]
+        #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+        pub(crate) struct $name {
+            $(pub(crate) $field: f64,)*
+            $($(pub(crate) $by_change: ByChange,)*)?
+        }
+    };
+}
+
+table! { Functions:
+    accept_ms accept_us_per_item cut_us_per_item cut_parallel object_ms finalize_us_per_row arm64_speed;
+    write_us_per_row
+}
+table! { Database: finalize_us_per_row seal_ms speed; us_per_row log_bytes_per_row }
+table! { Sizes: gzip chunk row history log }
+table! { Waits:
+    object_get object_put table_write queue_send dispatch notification round_trip round_trips commit cold_start
+    between_invocations gateway_request
+}
+table! { Storage: page_read_ms page_reads_per_second log_megabytes_per_second cache_share }
+table! { Queues: order_window share_seconds }
+table! { Local: invocation_ms }
+
+impl Storage {
+    /// Pages that a database reads a second, and bytes of log that it writes. Aurora documents no
+    /// limit.
+    pub(crate) fn limits(self, is_serverless: bool) -> (f64, f64) {
+        if is_serverless {
+            (f64::INFINITY, f64::INFINITY)
+        } else {
+            (self.page_reads_per_second, self.log_megabytes_per_second * 1e6)
+        }
+    }
+}

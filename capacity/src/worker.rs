@@ -1,0 +1,116 @@
+use crate::fair_queue::FairQueue;
+use crate::limits::{FIRST_POLLERS, MOST_POLLERS, POLLERS_PER_SECOND};
+use crate::service::Step;
+use crate::service_times::Queues;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Work {
+    Accept,
+    Dispatch,
+    Cut,
+    Write(u32),
+    Finalize,
+}
+
+/// An invocation.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) payload: u32,
+    pub(crate) work: Work,
+    /// The steps that are left, the next one last.
+    pub(crate) steps: Vec<Step>,
+    pub(crate) received: f64,
+    /// The beginning of what is billed.
+    pub(crate) started: f64,
+    /// The beginning of its wait for a lock.
+    pub(crate) locked_out: f64,
+    /// Seconds that it would have taken with nothing else at work.
+    pub(crate) alone: f64,
+}
+
+/// What the environments of a function did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    pub(crate) running: u32,
+    pub(crate) most: u32,
+    pub(crate) invocations: f64,
+    /// Seconds in which an environment was not free.
+    pub(crate) busy: f64,
+    /// Seconds that they would have taken with nothing else at work.
+    pub(crate) alone: f64,
+    pub(crate) billed: f64,
+}
+
+/// A function behind a queue.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) queue: FairQueue<(u32, Work)>,
+    /// Messages that all executions have at the same time, at most.
+    pub(crate) limit: f64,
+    /// Messages of an invocation.
+    together: f64,
+    /// The time of the first message.
+    since: Option<f64>,
+    pub(crate) usage: Usage,
+}
+
+impl Usage {
+    /// Begins an invocation, and returns whether it needs a new environment.
+    pub(crate) fn begin(&mut self) -> bool {
+        let is_new = self.running >= self.most;
+        self.running += 1;
+        self.most = self.most.max(self.running);
+        self.invocations += 1.0;
+        is_new
+    }
+
+    pub(crate) fn end(&mut self, now: f64, job: &Job) {
+        self.running -= 1;
+        self.busy += now - job.received;
+        self.alone += job.alone;
+        self.billed += now - job.started;
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(limit: u32, queues: Queues, seed: u64) -> Self {
+        let queue = FairQueue::new(queues, seed);
+        let limit = f64::from(limit).min(MOST_POLLERS);
+        Self { queue, limit, together: 1.0, since: None, usage: Usage::default() }
+    }
+
+    /// Gives each invocation so many messages.
+    pub(crate) fn of(self, together: u32) -> Self {
+        let together = f64::from(together);
+        Self { limit: self.limit * together, together, ..self }
+    }
+
+    pub(crate) fn send(&mut self, now: f64, group: Option<u32>, message: (u32, Work)) {
+        self.since.get_or_insert(now);
+        self.queue.send(now, group, message);
+    }
+
+    /// Receives a message if there is one and a poller for it, and says whether it needs a new
+    /// environment.
+    pub(crate) fn receive(&mut self, now: f64) -> Option<((u32, Work), bool)> {
+        if f64::from(self.usage.running) + 1.0 > self.pollers(now) {
+            return None;
+        }
+        Some((self.queue.receive(now)?, self.usage.begin()))
+    }
+
+    pub(crate) fn end(&mut self, now: f64, group: Option<u32>, job: &Job) {
+        self.queue.done(now, group, now - job.received);
+        self.usage.end(now, job);
+    }
+
+    /// True if messages wait for pollers that are still to come.
+    pub(crate) fn wants_pollers(&self, now: f64) -> bool {
+        self.queue.waiting > 0 && self.pollers(now) < self.limit
+    }
+
+    fn pollers(&self, now: f64) -> f64 {
+        let grown = self.since.map_or(0.0, |since| (now - since) * POLLERS_PER_SECOND);
+        self.limit.min((FIRST_POLLERS + grown) * self.together)
+    }
+}
