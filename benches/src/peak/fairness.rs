@@ -14,8 +14,8 @@ const ALONE: &str = "alone";
 const CHAIN: &str = "beside a chain's flood";
 const DISTRIBUTOR: &str = "beside a distributor's flood";
 const WHOLESALER: &str = "beside a wholesaler's flood";
-/// Floods, with the establishments that each chunk of them has. A chunk of more than 32 waits at one
-/// of six gates, one of more than 128 at the last gate, which all of them pass one by one.
+/// Floods, with the establishments that each chunk of them has. A chunk of more than 32 waits at
+/// one of six gates, one of more than 128 at the last gate, which all of them pass one by one.
 const FLOODS: [(&str, Option<u32>); 4] =
     [(ALONE, None), (CHAIN, Some(4)), (DISTRIBUTOR, Some(64)), (WHOLESALER, Some(200))];
 /// Ways in of the quiet catalogues in turn, and their establishments: those with many pass a gate.
