@@ -1,5 +1,12 @@
 //! Notifications of S3 in the message groups of their tenants.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails where it finds itself wrong"
+)]
+
 use std::time::{Duration, SystemTime};
 
 use dispatch::Dispatch;
