@@ -133,7 +133,7 @@ impl Answer {
     }
 }
 
-/// What is limited, by the demand within the window.
+/// Limited resources, the busiest first.
 fn resources(question: &Question, times: &ServiceTimes, ran: &Simulation<'_>, within: f64) -> Vec<Resource> {
     // Nobody sends everything at once: the shortest window is a minute.
     let window = question.window.max(1.0) * 60.0;

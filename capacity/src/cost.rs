@@ -99,10 +99,12 @@ impl Cost<'_> {
 
     fn database(&self, answer: &Answer, question: &Question) -> [Line; 3] {
         let (Self(prices), database) = (self, &question.database);
-        let (gb, hours) = (answer.products_gb + answer.history_gb, answer.all_within / 3600.0);
+        let hours = answer.all_within / 3600.0;
+        // A smaller volume of RDS has fewer reads a second than the model gives it.
+        let least_gb = if database.is_serverless { 0.0 } else { 400.0 };
+        let gb = (answer.products_gb + answer.history_gb).max(least_gb);
         let (capacity, idle, gb_month, ios) = if database.is_serverless {
-            // Between peaks each database has half an ACU.
-            let idle = 0.5 * database.count() * prices.aurora_acu_hour;
+            let idle = database.idle_acus() * prices.aurora_acu_hour;
             let ios = answer.pages_read + answer.log_gb * 1e9 / LOG_WRITE_BYTES;
             let ios = ios * prices.aurora_million_ios / 1e6;
             (database.acus() * prices.aurora_acu_hour, idle, prices.aurora_gb_month, ios)

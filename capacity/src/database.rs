@@ -18,8 +18,15 @@ pub struct DatabaseSize {
 }
 
 impl DatabaseSize {
-    pub(crate) fn memory_bytes(&self) -> f64 {
-        self.vcpus * GIB_OF_VCPU * BYTES_OF_GIB
+    /// Memory between peaks. Aurora Serverless v2 gives it back as it scales down.
+    pub(crate) fn kept_memory_bytes(&self) -> f64 {
+        let vcpus = if self.is_serverless { self.idle_acus() * VCPUS_OF_ACU } else { self.vcpus };
+        vcpus * GIB_OF_VCPU * BYTES_OF_GIB
+    }
+
+    /// ACUs between peaks (`DatabaseMinCapacity`).
+    pub(crate) fn idle_acus(&self) -> f64 {
+        0.5 * self.count()
     }
 
     pub(crate) fn acus(&self) -> f64 {

@@ -38,7 +38,7 @@ pub struct Question {
     #[arg(long, default_value = "8acu")]
     pub database: DatabaseSize,
     /// Chunks that are written at the same time (`UpsertConcurrency`)
-    #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(2..=1000))]
     pub upsert_concurrency: u32,
     /// Payloads that are cut at the same time; the template has one parameter for both
     #[arg(long, value_parser = value_parser!(u32).range(1..=1000))]
@@ -73,7 +73,7 @@ impl Question {
     /// Says what is wrong with the flags together.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         if self.changed + self.new > 1.0 {
-            Err("--changed and --new are more than all products")
+            Err("--changed and --new are more than all products; without --changed, 0.05 of them changed")
         } else if u64::from(self.payloads()) * u64::from(self.chunks()) > MOST_CHUNKS {
             Err("more than 4,000,000 chunks cannot be simulated")
         } else {

@@ -82,13 +82,14 @@ impl<'a> Service<'a> {
     fn write(&self, rows: f64) -> Vec<Step> {
         let (functions, database, waits) = (self.times.functions, self.times.database, self.times.waits);
         let mean = |figure: ByChange| self.question.mean(figure) * rows;
-        let cpu = mean(functions.write_us_per_row) * 1e-3 + functions.object_ms;
+        let memory = f64::from(self.question.memory);
         let there = if self.is_cached() { 0.0 } else { 1.0 - self.question.new };
         let pages = rows * there * self.times.sizes.row / PAGE_BYTES;
         let mut steps = vec![
             self.wait(waits.object_get),
-            self.compute(cpu, f64::from(self.question.memory), 1.0),
+            self.compute(functions.object_ms, memory, 1.0),
             self.wait(waits.round_trips * waits.round_trip),
+            self.compute(mean(functions.write_us_per_row) * 1e-3, memory, 1.0),
             self.take(Limited::Pages, pages, pages * self.times.storage.page_read_ms),
             self.query(mean(database.us_per_row) * 1e-3),
             self.take(Limited::Log, mean(database.log_bytes_per_row), waits.commit),
@@ -138,15 +139,15 @@ impl<'a> Service<'a> {
 
     /// Bytes of all products, and of the history of all loads.
     pub(crate) fn stored_bytes(&self) -> (f64, f64) {
-        let products = f64::from(self.question.pharmacies) * self.items();
+        let products = f64::from(self.question.payloads()) * self.items();
         let history = self.times.sizes.history * f64::from(self.question.history_days);
         (products * self.times.sizes.row, products * history)
     }
 
-    /// True if all products fit into memory. If they do not, a daily pass over all of them evicts
-    /// each page before it is read again.
+    /// True if all products fit into the memory that the database keeps between peaks. If they do
+    /// not, a daily pass over all of them evicts each page before it is read again.
     pub(crate) fn is_cached(&self) -> bool {
-        let cache = self.question.database.memory_bytes() * self.times.storage.cache_share;
+        let cache = self.question.database.kept_memory_bytes() * self.times.storage.cache_share;
         self.is_local() || self.stored_bytes().0 <= cache
     }
 

@@ -82,8 +82,8 @@ impl<'a> Simulation<'a> {
             accept: Usage::default(),
             dispatch: Worker::new(question.upsert_concurrency, times.queues, question.seed)
                 .of(DISPATCHED_TOGETHER),
-            chunker: Worker::new(question.chunker_concurrency(), times.queues, question.seed + 1),
-            upsert: Worker::new(question.upsert_concurrency, times.queues, question.seed + 2),
+            chunker: Worker::new(question.chunker_concurrency(), times.queues, question.seed.wrapping_add(1)),
+            upsert: Worker::new(question.upsert_concurrency, times.queues, question.seed.wrapping_add(2)),
             processor: Processor::new(question.local_cores.map_or(question.database.vcpus, f64::from)),
             changes: 0,
             pages: Rate::new(pages, 0.0),
