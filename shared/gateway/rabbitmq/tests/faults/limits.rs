@@ -244,10 +244,15 @@ pub(crate) async fn oversized_messages() {
     let (result, took) = timed(deadline, produce(&rabbit, &access(), &queue, &among, 0, deadline)).await;
     let failure = result.unwrap_err();
     let there = observer.drain(&queue).await.ids();
-    let in_doubt = failure.in_doubt.iter().map(|id| id.to_hex()).collect();
+    let in_doubt: BTreeSet<String> = failure.in_doubt.iter().map(|id| id.to_hex()).collect();
     assert_eq!(kind(&failure.error), "InDoubt", "{failure:?}");
     assert_eq!(failure.error.reply().map(|reply| reply.code), Some(406), "{failure:?}");
-    assert_eq!(in_doubt, ids(&among, failure.committed..4), "every one that was not confirmed is named");
+    // The broker may refuse the large one before the last one is sent.
+    let (sent, all) = (ids(&among, failure.committed..3), ids(&among, failure.committed..4));
+    assert!(
+        in_doubt == all || in_doubt == sent,
+        "every one that was sent and not confirmed is named: {in_doubt:?}, {all:?}"
+    );
     check_produced(&there, &ids(&among, 0..failure.committed), &in_doubt);
     assert!(there.is_subset(&ids(&among, 0..2)), "the large one is not there, and nothing after it");
     let on_queue =
