@@ -9,17 +9,17 @@ use crate::service_times::ServiceTimes;
 use crate::simulation::Simulation;
 use crate::worker::{Usage, Worker};
 
-/// What happens in a peak, and what it costs. Times are in seconds, money in USD.
+/// Course of a peak, and its cost. Times are in seconds, money in USD.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Answer {
     pub(crate) payloads: f64,
     pub(crate) chunks: f64,
     pub(crate) items: f64,
-    /// From a stored payload to the end of its batch.
+    /// Time from a stored payload to the end of its batch, without those of a flood.
     pub(crate) to_final: Spread,
-    /// The same for the tenant that floods the others.
+    /// Time from a stored payload to the end of its batch, for the tenant that floods the others.
     pub(crate) flood_to_final: Spread,
-    /// From the first request to the end of the last batch.
+    /// Time from the first request to the end of the last batch.
     pub(crate) all_within: f64,
     /// Batches that never ended: none, or the model is wrong.
     pub(crate) open: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Answer {
     pub(crate) pages_read: f64,
     pub(crate) products_gb: f64,
     pub(crate) history_gb: f64,
-    /// What is limited, the busiest first: it saturates first.
+    /// Limited resources, the busiest first: it saturates first.
     pub(crate) resources: Vec<Resource>,
     pub(crate) cost: Vec<Line>,
     /// A million requests of the gateway.

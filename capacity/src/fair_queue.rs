@@ -105,7 +105,7 @@ impl<T> FairQueue<T> {
         Some(message)
     }
 
-    /// Ends a message of this group that was processed for so many seconds.
+    /// Ends a message of this group that was processed for these seconds.
     pub(crate) fn done(&mut self, now: f64, group: Option<u32>, seconds: f64) {
         let horizon = self.queues.share_seconds;
         self.in_flight -= 1;

@@ -34,7 +34,7 @@ use service_times::ServiceTimes;
 const PRICES: &str = include_str!("../prices.toml");
 const SERVICE_TIMES: &str = include_str!("../service-times.toml");
 
-/// What a program takes that prints an answer.
+/// Flags of a program that prints an answer.
 #[derive(Clone, Debug, Args)]
 pub struct Options {
     /// The peak.
@@ -60,7 +60,7 @@ pub enum Output {
     Json,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what is wrong")]
 pub enum PlanError {

@@ -27,7 +27,7 @@ pub struct Question {
     /// The loads are deltas, which deactivate nothing at their end
     #[arg(long)]
     pub delta: bool,
-    /// One more tenant sends so many times what all others send together, at the beginning
+    /// Flood of one more tenant at the beginning, as a multiple of what all others send together
     #[arg(long, default_value_t = 0, value_parser = value_parser!(u32).range(0..=1000))]
     pub flood: u32,
     /// Messages carry no group, so that queues are not fair

@@ -1,4 +1,4 @@
-//! What jobs share: processors, and rates that nobody exceeds.
+//! Resources that jobs share: processors, and rates that nobody exceeds.
 
 use crate::answer::count;
 use crate::timeline::Timeline;
@@ -56,7 +56,7 @@ impl<T> Processor<T> {
     }
 }
 
-/// Something of which there is so much a second, after a burst: first come, first served.
+/// Supply of a fixed amount a second, after a burst: first come, first served.
 #[derive(Debug)]
 pub(crate) struct Rate {
     per_second: f64,

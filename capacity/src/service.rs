@@ -1,4 +1,4 @@
-//! What each piece of work consists of.
+//! Steps of each piece of work.
 
 use crate::limits::{
     ACCEPT_MB, CHUNKER_MB, MB_OF_VCPU, MESSAGES_OF_CALL, PAGE_BYTES, PUTS_AT_ONCE, TAGS_AT_ONCE,
@@ -14,7 +14,7 @@ pub(crate) enum Step {
     Wait(f64),
     /// CPU seconds of the database.
     Query(f64),
-    /// An amount of something limited, which takes at least so many seconds.
+    /// Amount of a limited resource, and the least seconds that it takes.
     Take(Limited, f64, f64),
     /// The establishment's lock, until it is unlocked.
     Lock,
@@ -78,7 +78,7 @@ impl<'a> Service<'a> {
         ]
     }
 
-    /// Writes a chunk of so many rows.
+    /// Writes a chunk of this number of rows.
     fn write(&self, rows: f64) -> Vec<Step> {
         let (functions, database, waits) = (self.times.functions, self.times.database, self.times.waits);
         let mean = |figure: ByChange| self.question.mean(figure) * rows;
@@ -121,7 +121,7 @@ impl<'a> Service<'a> {
         ]
     }
 
-    /// What precedes the work of an invocation: seconds that are not billed, and what is.
+    /// Begins an invocation: returns the seconds that are not billed, and the step that is.
     pub(crate) fn begin(&self, is_new: bool) -> (f64, Step) {
         if self.is_local() {
             return (0.0, Step::Query(self.times.local.invocation_ms * 1e-3));
@@ -168,8 +168,8 @@ impl<'a> Service<'a> {
         Step::Query(milliseconds * 1e-3 / self.times.database.speed)
     }
 
-    /// CPU milliseconds of a function with so much memory that uses so many processors at most. On
-    /// one machine it shares the processors with the database.
+    /// CPU milliseconds of a function with this memory that uses this number of processors at most.
+    /// On one machine it shares the processors with the database.
     fn compute(&self, milliseconds: f64, megabytes: f64, parallel: f64) -> Step {
         if self.is_local() {
             return Step::Query(milliseconds * 1e-3);

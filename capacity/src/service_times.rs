@@ -1,6 +1,6 @@
 use serde::Deserialize;
 
-/// What each step takes: `service-times.toml`, which says where each figure comes from.
+/// Time of each step: `service-times.toml`, which names the source of each figure.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServiceTimes {

@@ -79,7 +79,7 @@ impl Worker {
         Self { queue, limit, together: 1.0, since: None, usage: Usage::default() }
     }
 
-    /// Gives each invocation so many messages.
+    /// Gives each invocation this number of messages.
     pub(crate) fn of(self, together: u32) -> Self {
         let together = f64::from(together);
         Self { limit: self.limit * together, together, ..self }

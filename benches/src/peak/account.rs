@@ -1,4 +1,4 @@
-//! What became of a batch, by the API and by the tables.
+//! Outcome of a batch, by the API and by the tables.
 
 use serde_json::Value;
 use tokio_postgres::Client;

@@ -1,4 +1,4 @@
-//! What goes on beside the catalogues: messages, queries, and requests that are refused.
+//! Requests beside the catalogues: messages, queries, and those that are refused.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

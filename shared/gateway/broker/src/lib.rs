@@ -7,6 +7,7 @@ mod cap;
 pub mod events;
 mod health;
 mod latencies;
+mod opener;
 mod operations;
 mod pacer;
 mod pool;
@@ -22,11 +23,12 @@ pub use clock::Deadline;
 pub use events::Peer;
 pub use health::HealthStatus;
 pub use latencies::{Latencies, milliseconds};
+pub use opener::{Connection, OpenError, Opened, Opener};
 pub use operations::{
     Broker, EarlierAttempts, PutMessages, ReadyToPut, Relocation, SettledMessages, UnitOfWork,
 };
 pub use pacer::Pacer;
-pub use pool::{Connection, ConnectionPool, Key, OpenError, Opened, Opener, PoolError, PoolKey, PoolStats};
+pub use pool::{ConnectionPool, Key, PoolError, PoolKey, PoolStats};
 pub use pooled::{PooledConnection, Reservation};
 pub use retry::{InvalidRetryPolicy, Jitter, RetryPolicy, RetryStats};
 pub use settings::ConnectionSettings;

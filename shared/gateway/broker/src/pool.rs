@@ -15,63 +15,10 @@ use mq::{Access, BrokerError, ConnectionLimits, Endpoint, IdleRule, PoolReport};
 
 use crate::cap::{Admitted, ConnectionCap, IdleConnections, Permit};
 use crate::events::{self, Peer};
-use crate::health::HealthStatus;
+use crate::opener::{Connection, Opener};
 use crate::pooled::{PooledConnection, Reservation};
 use crate::retry::{Jitter, RetryPolicy};
 use crate::settings::ConnectionSettings;
-
-/// A connection that a pool can keep. Dropping it ends everything that is open on it.
-pub trait Connection: Send + Sync + 'static {
-    /// Returns the broker and the login, as the log names them.
-    fn peer(&self) -> &Peer;
-
-    /// Returns why the connection must not be used again; `None` if it may be.
-    fn unusable(&self) -> Option<&'static str>;
-
-    /// Notes that a use begins or ends, from which the idle time counts.
-    fn mark_used(&mut self);
-
-    /// Ends the connection in an orderly way, and then returns its permit.
-    fn close(self) -> impl Future<Output = ()> + Send;
-}
-
-/// Way in which a use gets its connection, and begins on it.
-pub trait Opener: Send {
-    /// Kind of connection.
-    type Connection: Connection;
-    /// Result of the beginning: a channel, or the answer to a first call.
-    type Begun: Send;
-
-    /// Returns the peer that is tried first, for the log.
-    fn peer(&self) -> Peer;
-
-    /// Begins on a connection that was idle, which proves that it answers. `None` if it does not.
-    fn reuse(
-        &mut self,
-        connection: &Self::Connection,
-        deadline: Deadline,
-    ) -> impl Future<Output = Option<(Self::Begun, HealthStatus)>> + Send;
-
-    /// Opens a connection, with one attempt at each address, and begins on it.
-    fn open(
-        &mut self,
-        permit: Permit,
-        deadline: Deadline,
-    ) -> impl Future<Output = Result<Opened<Self::Connection, Self::Begun>, OpenError>> + Send;
-}
-
-/// A new connection, the result of the beginning, and the health that it showed.
-pub type Opened<C, B> = (C, B, HealthStatus);
-
-/// Failed attempt to open a connection. Nothing was sent to a queue yet.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
-pub struct OpenError {
-    /// Error of the last address.
-    pub error: BrokerError,
-    /// True if another attempt may succeed soon.
-    pub may_pass: bool,
-}
 
 /// Reason why a pool gave no connection. `E` is why none could be opened.
 #[derive(Clone, Debug, thiserror::Error)]

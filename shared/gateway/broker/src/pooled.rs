@@ -8,7 +8,8 @@ use jiff::Timestamp;
 
 use crate::events;
 use crate::health::HealthStatus;
-use crate::pool::{Connection, Key, PoolKey, Shelf};
+use crate::opener::Connection;
+use crate::pool::{Key, PoolKey, Shelf};
 
 /// Entry of a connection that is in use or about to be opened in the pool's counts.
 pub struct Reservation<C: Connection, K: PoolKey = Arc<Key>> {
