@@ -70,7 +70,8 @@ impl Functions {
     /// Leaves a batch as an earlier version does that began to cut its payload, by its planner.
     pub(crate) async fn begun_by_an_older_planner(&self, metadata: &PayloadMetadata) {
         let payload_uri = format!("s3://{}/{}", self.bucket, metadata.key());
-        let batch = NewBatch { metadata: metadata.clone(), payload_uri, cnpjs: CnpjAccess::Any };
+        let batch =
+            NewBatch { metadata: metadata.clone(), payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any };
         self.database.begin_chunking(&batch, Plan::default()).await.unwrap();
         let (client, connection) = tokio_postgres::connect(&variable("DATABASE_URL"), NoTls).await.unwrap();
         let connection = tokio::spawn(connection);

@@ -65,7 +65,8 @@ impl Functions {
     /// Begins to cut a batch, as the chunker does.
     async fn begin(&self, metadata: &PayloadMetadata) {
         let payload_uri = format!("s3://{}/{}", self.bucket, metadata.key());
-        let batch = NewBatch { metadata: metadata.clone(), payload_uri, cnpjs: CnpjAccess::Any };
+        let batch =
+            NewBatch { metadata: metadata.clone(), payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any };
         let begun = self.database.begin_chunking(&batch, Plan::default()).await.unwrap();
         assert!(matches!(begun, ChunkingOutcome::Chunk { .. }), "{begun:?}");
     }

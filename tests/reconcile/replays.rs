@@ -18,7 +18,12 @@ use crate::stand::{Stand, batch, run, stand_test};
 /// objects.
 async fn give_up(stand: &Stand, batch: &AcceptedBatch) {
     let payload_uri = format!("s3://{}/{}", stand.bucket, batch.metadata.key());
-    let new = NewBatch { metadata: batch.metadata.clone(), payload_uri, cnpjs: CnpjAccess::Any };
+    let new = NewBatch {
+        metadata: batch.metadata.clone(),
+        payload_uri,
+        payload_bytes: None,
+        cnpjs: CnpjAccess::Any,
+    };
     let failure = PayloadFailure {
         code: PayloadFailure::GIVEN_UP.into(),
         detail: "its processing failed repeatedly".to_owned(),

@@ -139,7 +139,12 @@ async fn an_upload_whose_batch_is_known_is_waited_for_no_longer() {
         let used = upload(2);
         stand.accept(&used).await;
         let payload_uri = format!("s3://{}/{}", stand.bucket, used.metadata.key());
-        let batch = NewBatch { metadata: used.metadata.clone(), payload_uri, cnpjs: CnpjAccess::Any };
+        let batch = NewBatch {
+            metadata: used.metadata.clone(),
+            payload_uri,
+            payload_bytes: None,
+            cnpjs: CnpjAccess::Any,
+        };
         stand.database().begin_chunking(&batch, Plan::default()).await.unwrap();
         let reconcile = stand.reconcile();
         assert_eq!(run(&reconcile).await.unwrap().uploads.arrived, 1);

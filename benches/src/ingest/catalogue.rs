@@ -51,7 +51,7 @@ pub(crate) fn new_batch(received_at: Timestamp) -> NewBatch {
         source: None,
     };
     let payload_uri = format!("s3://bench/{}", metadata.key());
-    NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any }
+    NewBatch { metadata, payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any }
 }
 
 /// Rules that items are judged by: the time zone is the one that template.yaml has where nothing

@@ -71,8 +71,10 @@ impl Chunker {
     async fn process(&self, notice: &PayloadNotice) -> Result<(), ChunkerError> {
         let (payload, accepted) = payloads::open_accepted(&self.objects, &self.accepted, notice).await?;
         let metadata = payload.metadata;
+        let payload_bytes = accepted.as_ref().and_then(|accepted| accepted.payload_bytes);
         let cnpjs = self.allowed(&metadata, accepted).await?;
-        let batch = NewBatch { payload_uri: self.objects.uri(&notice.key), metadata, cnpjs };
+        let payload_uri = self.objects.uri(&notice.key);
+        let batch = NewBatch { payload_uri, payload_bytes, metadata, cnpjs };
         self.advance(&batch, &payload.head).await
     }
 

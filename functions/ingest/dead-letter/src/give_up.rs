@@ -89,6 +89,7 @@ impl DeadLetter {
             );
             return Ok(());
         }
+        let payload_bytes = accepted.as_ref().and_then(|accepted| accepted.payload_bytes);
         // The item of an old batch has expired; the database has kept its establishments.
         let cnpjs = match accepted {
             Some(accepted) => accepted.cnpjs,
@@ -96,7 +97,8 @@ impl DeadLetter {
                 self.database.allowed_cnpjs(tenant_id, batch_id).await?.ok_or(DeadLetterError::NotAccepted)?
             }
         };
-        let batch = NewBatch { payload_uri: self.objects.uri(&notice.key), metadata, cnpjs };
+        let payload_uri = self.objects.uri(&notice.key);
+        let batch = NewBatch { payload_uri, payload_bytes, metadata, cnpjs };
         let status = self.database.fail_payload(&batch, &given_up(GIVEN_UP_DETAIL), 0).await?;
         self.finish(batch_id, status).await;
         Ok(())

@@ -28,6 +28,8 @@ pub struct NewBatch {
     pub metadata: PayloadMetadata,
     /// `s3://bucket/key` of the payload.
     pub payload_uri: String,
+    /// Size of the decoded payload, if it was known when the batch was accepted.
+    pub payload_bytes: Option<u64>,
     /// Establishments that its tenant was allowed to load when it was accepted.
     pub cnpjs: CnpjAccess,
 }
@@ -100,8 +102,8 @@ macro_rules! insert {
     ($conflict:literal) => {
         concat!(
             "INSERT INTO batches (batch_id, tenant_id, load_type, media_type, idempotency_key, trace_id, ",
-            "received_at, allowed_cnpjs, payload_uri, payload_checksum, status, deactivation, source) ",
-            "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+            "received_at, allowed_cnpjs, payload_uri, payload_checksum, status, deactivation, source, ",
+            "payload_bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
             $conflict
         )
     };
@@ -269,6 +271,7 @@ async fn find_or_insert(session: &mut Session<'_>, batch: &NewBatch) -> Result<L
     let received = BatchStatus::Received.as_str();
     let (load_type, media_type) = (metadata.load_type.as_str(), metadata.media_type.as_str());
     let source = metadata.source.as_ref().map(Json);
+    let payload_bytes = batch.payload_bytes.map(bigint).transpose()?;
     let row: Params<'_> = &[
         &metadata.batch_id,
         &metadata.tenant_id,
@@ -283,6 +286,7 @@ async fn find_or_insert(session: &mut Session<'_>, batch: &NewBatch) -> Result<L
         &received,
         &deactivation,
         &source,
+        &payload_bytes,
     ];
     session.execute(INSERT_IF_ABSENT, row).await?;
     let found = match lock(session, metadata.batch_id).await {

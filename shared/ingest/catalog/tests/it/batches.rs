@@ -17,7 +17,8 @@ fn plan(items: u16) -> Plan {
 fn a_run_that_starts_over_keeps_the_first_ones_plan() {
     database_test(async |test| {
         let database = test.open();
-        let load = Load::full(0);
+        let mut load = Load::full(0);
+        load.batch.payload_bytes = Some(2200);
         for items in [700, 900] {
             let begun = database.begin_chunking(&load.batch, plan(items)).await.unwrap();
             assert_eq!(begun, ChunkingOutcome::Chunk { plan: plan(700), generation: Generation::FIRST });
@@ -25,6 +26,7 @@ fn a_run_that_starts_over_keeps_the_first_ones_plan() {
         let view =
             database.batch(&Viewer::whole(load.batch.metadata.tenant_id), load.id()).await.unwrap().unwrap();
         assert_eq!((view.status, view.chunks.total), (BatchStatus::Chunking, 0));
+        assert_eq!(view.payload.bytes, Some(2200), "as it was accepted, before it is read");
         assert!(view.started_at.is_some() && view.finished_at.is_none());
     });
 }

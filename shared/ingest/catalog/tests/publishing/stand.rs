@@ -120,7 +120,7 @@ pub(crate) fn batch() -> NewBatch {
         source: None,
     };
     let payload_uri = format!("s3://payloads/{}", metadata.key());
-    NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any }
+    NewBatch { metadata, payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any }
 }
 
 /// Records a batch of two chunks and its first event: one chunk is given up.

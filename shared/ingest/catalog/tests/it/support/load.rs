@@ -76,7 +76,7 @@ impl Load {
             source: None,
         };
         let payload_uri = format!("s3://payloads/{}", metadata.key());
-        let batch = NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any };
+        let batch = NewBatch { metadata, payload_uri, payload_bytes: None, cnpjs: CnpjAccess::Any };
         Self { batch, chunks: Vec::new(), errors: Vec::new(), items: 0 }
     }
 
