@@ -6,7 +6,9 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 
 /// Declares a newtype over an integer with inclusive bounds and a default, which refuses anything
-/// else when it is parsed: `bounded!(/** Docs. */ TxSize: u32, 1..=100_000, default 100);`
+/// else when it is parsed: `bounded!(/** Docs. */ TxSize: u32, 1..=100_000, default 100);` A crate
+/// that uses it depends on `serde`.
+#[macro_export]
 macro_rules! bounded {
     ($(#[$doc:meta])* $name:ident: $int:ty, $min:literal ..= $max:literal, default $default:literal) => {
         $(#[$doc])*
@@ -114,6 +116,12 @@ pub(crate) fn not_control(character: char) -> bool {
 pub struct List<T, const MIN: usize, const MAX: usize>(Vec<T>);
 
 impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
+    /// Returns the items, of which there are `MIN` to `MAX`.
+    #[must_use]
+    pub fn as_slice(&self) -> &[T] {
+        &self.0
+    }
+
     /// Returns the items, of which there are `MIN` to `MAX`.
     #[must_use]
     pub fn into_vec(self) -> Vec<T> {

@@ -16,6 +16,7 @@ mod content;
 mod error;
 mod exchange;
 mod explicit;
+mod form;
 mod header_value;
 mod headers;
 mod host_pattern;
@@ -56,6 +57,7 @@ pub use connection::{
 pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage};
 pub use error::{BrokerError, BrokerReply, Cause, MoveFailure, ProduceFailure};
 pub use exchange::{Exchange, ExchangeName, RoutingKey};
+pub use form::{MessageForm, Misfit, PayloadForm, PropsForm};
 pub use header_value::{Decimal, Float32, Float64, HeaderValue};
 pub use headers::{HeaderName, Headers};
 pub use inline::{AllowedTargets, InlineTargets, InlineTargetsError};
