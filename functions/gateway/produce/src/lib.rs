@@ -1,7 +1,6 @@
 //! `POST /messages/produce`: puts messages on a queue. `POST /messages/bodies`: announces the
 //! upload of a body that no request can carry.
 
-mod message;
 mod request;
 
 use std::collections::HashSet;

@@ -2,12 +2,10 @@
 
 use api::Problem;
 use mq::{
-    Base64Bytes, Batch, BodyRef, CorrelIdMode, ExplicitMessage, Headers, List, MqProps, Payload,
-    ProduceCommand, ProduceSource, ProfileName, TargetSpec, Template, or_default,
+    Batch, BodyRef, ExplicitMessage, Headers, List, MessageForm, Misfit, Payload, PayloadForm,
+    ProduceCommand, ProduceSource, ProfileName, PropsForm, TargetSpec, or_default,
 };
 use serde::Deserialize;
-
-use crate::message::{MessageSpec, PropsSpec};
 
 /// The body of a request.
 #[derive(Debug, Deserialize)]
@@ -17,43 +15,23 @@ pub struct ProduceRequest {
     target_ref: Option<ProfileName>,
     #[serde(default, deserialize_with = "or_default")]
     batch: Batch,
-    payload: Option<PayloadSpec>,
+    payload: Option<PayloadForm>,
     messages: Option<Messages>,
     #[serde(default, deserialize_with = "or_default")]
-    mq_props: PropsSpec,
+    mq_props: PropsForm,
     #[serde(default, deserialize_with = "or_default")]
     headers: Headers,
 }
 
 /// Messages of a request: as many as `batch.count` can ask for.
-type Messages = List<MessageSpec, 1, 100_000>;
-
-/// The body of generated messages, as a request describes it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct PayloadSpec {
-    #[serde(default, deserialize_with = "or_default")]
-    mode: PayloadMode,
-    fixed_base64: Option<Base64Bytes>,
-    template: Option<Template>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum PayloadMode {
-    #[default]
-    Random,
-    Fixed,
-    Template,
-}
+type Messages = List<MessageForm, 1, 100_000>;
 
 impl ProduceRequest {
     /// Checks the members against each other, and converts them to profile, target and command.
     pub(crate) fn into_parts(
         self,
     ) -> Result<(Option<ProfileName>, Option<TargetSpec>, ProduceCommand), Problem> {
-        let props = self.mq_props.into_props()?;
-        check_correl_id(&props)?;
+        let props = self.mq_props.into_props().map_err(|misfit| violation("/mqProps", misfit))?;
         let mut warnings = Vec::new();
         let source = match self.messages {
             Some(messages) => explicit(messages, self.payload.as_ref(), &self.batch)?,
@@ -75,22 +53,14 @@ impl ProduceRequest {
     }
 }
 
-fn check_correl_id(props: &MqProps) -> Result<(), Problem> {
-    let pointer = "/mqProps/fixedCorrelIdBase64";
-    match (props.correl_id_mode, &props.fixed_correl_id_base64) {
-        (CorrelIdMode::Fixed, None) => {
-            Err(Problem::violation(pointer, "is required with correlIdMode \"fixed\""))
-        }
-        (CorrelIdMode::None | CorrelIdMode::EchoMsgId, Some(_)) => {
-            Err(Problem::violation(pointer, "goes with correlIdMode \"fixed\" only"))
-        }
-        _ => Ok(()),
-    }
+/// Makes the problem of a part of the request whose members do not go together.
+fn violation(part: &str, misfit: Misfit) -> Problem {
+    Problem::violation(format!("{part}{}", misfit.pointer), misfit.detail)
 }
 
 fn explicit(
     messages: Messages,
-    payload: Option<&PayloadSpec>,
+    payload: Option<&PayloadForm>,
     batch: &Batch,
 ) -> Result<ProduceSource, Problem> {
     if payload.is_some() {
@@ -99,7 +69,9 @@ fn explicit(
     if batch.count.is_some() {
         return Err(Problem::violation("/batch/count", "cannot be used together with messages"));
     }
-    let messages = messages.into_vec().into_iter().enumerate().map(|(index, message)| message.checked(index));
+    let messages = messages.into_vec().into_iter().enumerate().map(|(index, message)| {
+        message.into_message().map_err(|misfit| violation(&format!("/messages/{index}"), misfit))
+    });
     let messages: Vec<ExplicitMessage> = messages.collect::<Result<_, _>>()?;
     if messages.iter().filter(|message| message.body_ref.is_some()).count() > BodyRef::MOST {
         let detail = format!("may have a bodyRef {} times", BodyRef::MOST);
@@ -108,24 +80,9 @@ fn explicit(
     Ok(ProduceSource::Explicit { messages })
 }
 
-fn generated(payload: PayloadSpec, batch: &Batch) -> Result<ProduceSource, Problem> {
-    if payload.mode != PayloadMode::Fixed && payload.fixed_base64.is_some() {
-        return Err(Problem::violation("/payload/fixedBase64", "goes with mode \"fixed\" only"));
-    }
-    if payload.mode != PayloadMode::Template && payload.template.is_some() {
-        return Err(Problem::violation("/payload/template", "goes with mode \"template\" only"));
-    }
-    let required =
-        |member: &str| Problem::violation(format!("/payload/{member}"), "is required in this mode");
-    let payload = match payload.mode {
-        PayloadMode::Random => Payload::Random { size: batch.message_size_bytes.unwrap_or_default() },
-        PayloadMode::Fixed => {
-            Payload::Fixed { body: payload.fixed_base64.ok_or_else(|| required("fixedBase64"))? }
-        }
-        PayloadMode::Template => {
-            Payload::Template { template: payload.template.ok_or_else(|| required("template"))? }
-        }
-    };
+fn generated(payload: PayloadForm, batch: &Batch) -> Result<ProduceSource, Problem> {
+    let payload = payload.into_payload(batch.message_size_bytes.unwrap_or_default());
+    let payload = payload.map_err(|misfit| violation("/payload", misfit))?;
     Ok(ProduceSource::Generated { count: batch.count.unwrap_or_default(), payload })
 }
 
