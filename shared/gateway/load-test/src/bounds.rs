@@ -1,0 +1,39 @@
+//! Numbers of a request, each with its bounds.
+
+mq::bounded!(
+    /// Number of workers that produce, or that consume.
+    WorkerCount: u32, 1..=10_000, default 1
+);
+mq::bounded!(
+    /// Number of messages.
+    MessageCount: u64, 1..=1_000_000_000_000, default 1
+);
+mq::bounded!(
+    /// Duration of a test or of a stage, in seconds: at most a week.
+    TestSeconds: u32, 1..=604_800, default 60
+);
+mq::bounded!(
+    /// Duration of the warm-up, in seconds.
+    WarmUpSeconds: u32, 0..=604_800, default 0
+);
+mq::bounded!(
+    /// Rate of a stage, in messages per second; 0 is a pause.
+    StageRate: u32, 0..=1_000_000, default 0
+);
+mq::bounded!(
+    /// Number of messages that a producer sends ahead of their confirms.
+    ConfirmsInFlight: u32, 1..=65_535, default 1_000
+);
+mq::bounded!(
+    /// Number of messages that a broker delivers to a consumer ahead of their acknowledgements
+    /// (AMQP 0-9-1, basic.qos: a short integer).
+    Prefetch: u32, 1..=65_535, default 100
+);
+mq::bounded!(
+    /// Number of messages that a consumer acknowledges together.
+    AckEvery: u32, 1..=65_535, default 1
+);
+mq::bounded!(
+    /// Time that a consumer works on each message, in milliseconds.
+    DelayMs: u32, 0..=60_000, default 0
+);

@@ -1,0 +1,214 @@
+//! A load test as it was accepted.
+
+use mq::{Headers, MqProps, Payload, RateLimit, Transaction, TxSize};
+use serde::{Deserialize, Serialize};
+
+use crate::bounds::{
+    AckEvery, ConfirmsInFlight, DelayMs, MessageCount, Prefetch, StageRate, TestSeconds, WarmUpSeconds,
+    WorkerCount,
+};
+use crate::expect::Expect;
+use crate::limits::Limits;
+use crate::micros::Micros;
+use crate::queues::Queues;
+use crate::schedule::{Paced, Schedule, Unthrottled};
+
+/// A load test whose members go together and are within the limits. It is stored with the test,
+/// and each step reads it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LoadTest {
+    /// Queues that the workers use.
+    pub queues: Queues,
+    /// Workers that put messages; `None` if the test only consumes.
+    pub producers: Option<Producers>,
+    /// Workers that take messages; `None` if the test only produces.
+    pub consumers: Option<Consumers>,
+    /// Length of the test. In a search, the length of each probe.
+    pub length: Length,
+    /// First seconds, which are not in the percentiles and rates of the report.
+    pub warm_up: WarmUpSeconds,
+    /// Number of messages that must be confirmed before consumers begin.
+    pub backlog: Option<MessageCount>,
+    /// Condition that ends the test early.
+    pub stop_when: Option<StopWhen>,
+    /// One run, or a search for the highest rate.
+    pub mode: Mode,
+    /// Criteria that the report has a verdict on.
+    pub expect: Expect,
+    /// Treatment of messages that are not the test's; `None` ends the test at the first one.
+    pub foreign: Option<Foreign>,
+    /// Limits that the test was accepted with.
+    pub limits: Limits,
+}
+
+/// Workers that put messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Producers {
+    /// Number of workers.
+    pub count: WorkerCount,
+    /// Rate of all of them together; `None` if a stage has it, or if they put as fast as they can.
+    pub rate_per_sec: Option<RateLimit>,
+    /// Body of each message.
+    pub payload: Payload,
+    /// Properties of each message.
+    pub mq_props: MqProps,
+    /// Headers of each message.
+    pub headers: Headers,
+    /// Grouping of the messages of one worker.
+    pub transaction: Transaction,
+    /// Number of messages that a worker sends ahead of their confirms.
+    pub confirms_in_flight: ConfirmsInFlight,
+}
+
+/// Workers that take messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Consumers {
+    /// Number of workers.
+    pub count: WorkerCount,
+    /// Rate of all of them together; `None` if they take messages as fast as they can.
+    pub rate_per_sec: Option<RateLimit>,
+    /// Number of messages that the broker delivers ahead of their acknowledgements.
+    pub prefetch: Prefetch,
+    /// Number of messages that are acknowledged together.
+    pub ack_every: AckEvery,
+    /// Time that a worker works on each message.
+    pub delay_ms: DelayMs,
+    /// Number of messages in a transaction; `None` without transactions.
+    pub tx_size: Option<TxSize>,
+}
+
+/// Length of a test.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Length {
+    /// The test lasts this long.
+    Seconds(TestSeconds),
+    /// The test ends with this message, counted over all workers.
+    Messages(MessageCount),
+    /// The test lasts as long as its stages together.
+    Stages(Vec<Stage>),
+}
+
+/// Part of a test with a rate of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Stage {
+    /// Rate of all producers together.
+    pub rate_per_sec: StageRate,
+    /// Duration of the stage.
+    pub seconds: TestSeconds,
+}
+
+/// Condition that ends a test before its length, though not before the producers are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StopWhen {
+    /// The queues have no message.
+    Empty,
+    /// No consumer received a message for [`StopWhen::IDLE`].
+    Idle,
+}
+
+impl StopWhen {
+    /// Time without a message after which consumers are idle.
+    pub const IDLE: Micros = Micros::from_seconds(10);
+}
+
+/// Number of runs of a test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The test runs once.
+    #[default]
+    Run,
+    /// The test runs at one rate after another, for the highest that meets `expect`.
+    Search,
+}
+
+/// Treatment of messages on the queues that are not the test's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Foreign {
+    /// Consumers take and count them. They are removed.
+    Take,
+    /// Consumers put them back and count them.
+    Leave,
+}
+
+impl LoadTest {
+    /// Counts the producers.
+    #[must_use]
+    pub fn producer_count(&self) -> u32 {
+        self.producers.as_ref().map_or(0, |producers| producers.count.get())
+    }
+
+    /// Counts the consumers.
+    #[must_use]
+    pub fn consumer_count(&self) -> u32 {
+        self.consumers.as_ref().map_or(0, |consumers| consumers.count.get())
+    }
+
+    /// Returns the longest time that the test may run by its own length or by the limits. Consumers
+    /// go on for a while after that: see [`crate::Plan`].
+    #[must_use]
+    pub fn longest(&self) -> Micros {
+        match (&self.length, self.producers.as_ref().and_then(|producers| producers.rate_per_sec)) {
+            (Length::Seconds(seconds), _) => Micros::from_seconds(u64::from(seconds.get())),
+            (Length::Stages(stages), _) => Micros::from_seconds(total_seconds(stages)),
+            (Length::Messages(count), Some(rate)) => Paced::of_messages(rate, *count, 1).end(),
+            (Length::Messages(_), None) => self.limits.longest(),
+        }
+    }
+
+    /// Returns the time from which the percentiles and rates of the report count.
+    #[must_use]
+    pub fn measured_from(&self) -> Micros {
+        Micros::from_seconds(u64::from(self.warm_up.get()))
+    }
+
+    /// Returns the schedule of the producers; `None` if there are none.
+    #[must_use]
+    pub fn schedule(&self) -> Option<Schedule> {
+        let producers = self.producers.as_ref()?;
+        let workers = producers.count.get();
+        Some(match (&self.length, producers.rate_per_sec) {
+            (Length::Stages(stages), _) => Schedule::Paced(Paced::of_stages(stages, workers)),
+            (Length::Seconds(seconds), Some(rate)) => {
+                Schedule::Paced(Paced::of_seconds(rate, *seconds, workers))
+            }
+            (Length::Messages(count), Some(rate)) => {
+                Schedule::Paced(Paced::of_messages(rate, *count, workers))
+            }
+            (Length::Messages(count), None) => Schedule::Unthrottled(Unthrottled::new(workers, count.get())),
+            (Length::Seconds(_), None) => {
+                Schedule::Unthrottled(Unthrottled::new(workers, self.most_messages()))
+            }
+        })
+    }
+
+    /// Returns the number of messages that producers without a rate may put: those that no consumer
+    /// takes stay on the queues.
+    pub(crate) fn most_messages(&self) -> u64 {
+        match self.consumers {
+            Some(_) => self.limits.messages,
+            None => self.limits.messages.min(self.limits.retained),
+        }
+    }
+
+    /// Returns this test as one run at `rate`: a probe of a search.
+    #[must_use]
+    pub fn at_rate(&self, rate: RateLimit) -> Self {
+        let mut probe = Self { mode: Mode::Run, ..self.clone() };
+        if let Some(producers) = &mut probe.producers {
+            producers.rate_per_sec = Some(rate);
+        }
+        probe
+    }
+}
+
+fn total_seconds(stages: &[Stage]) -> u64 {
+    stages.iter().map(|stage| u64::from(stage.seconds.get())).sum()
+}

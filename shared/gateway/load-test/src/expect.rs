@@ -1,0 +1,89 @@
+//! Criteria of a test.
+
+use mq::RateLimit;
+use serde::{Deserialize, Serialize};
+
+use crate::metric::{Metric, Percentile};
+
+mq::bounded!(
+    /// A latency, in microseconds: up to the longest that histograms tell apart.
+    LatencyUs: u64, 1..=120_000_000, default 1
+);
+mq::bounded!(
+    /// Most messages that may meet a fate.
+    MostMessages: u64, 0..=1_000_000_000_000, default 0
+);
+
+/// Criteria that a report has a verdict on. A member that is not set is no criterion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct Expect {
+    throughput_per_sec: Option<RateLimit>,
+    put_latency_us: Option<LatencyBounds>,
+    end_to_end_latency_us: Option<LatencyBounds>,
+    lost: Option<MostMessages>,
+    doubled: Option<MostMessages>,
+    in_doubt: Option<MostMessages>,
+    out_of_order: Option<MostMessages>,
+    not_sent: Option<MostMessages>,
+    retained: Option<MostMessages>,
+}
+
+/// Bounds of the percentiles of one histogram.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct LatencyBounds {
+    p50: Option<LatencyUs>,
+    p75: Option<LatencyUs>,
+    p90: Option<LatencyUs>,
+    p95: Option<LatencyUs>,
+    p99: Option<LatencyUs>,
+    p99_9: Option<LatencyUs>,
+    max: Option<LatencyUs>,
+}
+
+/// One criterion: the metric is at least the bound if higher is better, and at most the bound if
+/// not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Criterion {
+    /// The metric.
+    pub metric: Metric,
+    /// The bound, in the metric's unit.
+    pub bound: u64,
+}
+
+impl Expect {
+    /// Returns the criteria, in the order of the report.
+    #[must_use]
+    pub fn criteria(&self) -> Vec<Criterion> {
+        let throughput = self.throughput_per_sec.map(|rate| u64::from(rate.get()));
+        let latencies = [
+            (self.put_latency_us, Metric::PutLatency as fn(Percentile) -> Metric),
+            (self.end_to_end_latency_us, Metric::EndToEndLatency),
+        ];
+        let latencies = latencies.into_iter().flat_map(|(bounds, metric)| {
+            bounds.unwrap_or_default().bounds().map(move |(percentile, bound)| (metric(percentile), bound))
+        });
+        let counts = [
+            (Metric::Lost, self.lost),
+            (Metric::Doubled, self.doubled),
+            (Metric::InDoubt, self.in_doubt),
+            (Metric::OutOfOrder, self.out_of_order),
+            (Metric::NotSent, self.not_sent),
+            (Metric::Retained, self.retained),
+        ];
+        std::iter::once((Metric::Throughput, throughput))
+            .chain(latencies)
+            .chain(counts.map(|(metric, bound)| (metric, bound.map(MostMessages::get))))
+            .filter_map(|(metric, bound)| Some(Criterion { metric, bound: bound? }))
+            .collect()
+    }
+}
+
+impl LatencyBounds {
+    fn bounds(self) -> impl Iterator<Item = (Percentile, Option<u64>)> {
+        let Self { p50, p75, p90, p95, p99, p99_9, max } = self;
+        let bounds = [p50, p75, p90, p95, p99, p99_9, max];
+        Percentile::ALL.into_iter().zip(bounds.map(|bound| bound.map(LatencyUs::get)))
+    }
+}

@@ -1,0 +1,37 @@
+//! Load tests of queues, without their I/O.
+//!
+//! [`LoadTestRequest`] reads what a caller asks for, and converts it to a [`LoadTest`] within
+//! [`Limits`]. The [`Plan`] says which workers there are and which windows their lanes take, and
+//! the [`Schedule`] when each message is due and who sends it. [`Search`] chooses the rates of a
+//! test that looks for the highest one. [`TestStatus`] has the states of a test.
+
+mod bounds;
+mod definition;
+mod expect;
+mod limits;
+mod metric;
+mod micros;
+mod plan;
+mod queues;
+mod request;
+#[cfg(test)]
+mod samples;
+mod schedule;
+mod search;
+mod status;
+
+pub use bounds::{
+    AckEvery, ConfirmsInFlight, DelayMs, MessageCount, Prefetch, StageRate, TestSeconds, WarmUpSeconds,
+    WorkerCount,
+};
+pub use definition::{Consumers, Foreign, Length, LoadTest, Mode, Producers, Stage, StopWhen};
+pub use expect::{Criterion, Expect};
+pub use limits::Limits;
+pub use metric::{Metric, Percentile};
+pub use micros::Micros;
+pub use plan::{Half, Lane, NameError, Plan, Role, Step, Window, Worker};
+pub use queues::{QueuePattern, Queues};
+pub use request::{LoadTestRequest, RequestError, RequestErrorKind};
+pub use schedule::{Paced, Schedule, Share, Unthrottled};
+pub use search::{Finding, Next, Probe, Search, SearchEnd};
+pub use status::{Ending, IllegalTransition, TestEvent, TestStatus};

@@ -1,0 +1,120 @@
+//! Limits of a deployment on load tests.
+
+use serde::{Deserialize, Serialize};
+
+use crate::definition::{Length, LoadTest, Mode};
+use crate::micros::Micros;
+use crate::request::RequestError;
+use crate::schedule::Schedule;
+use crate::search::Search;
+
+/// What one load test may use at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Limits {
+    /// Producers and consumers together: each holds a connection.
+    pub workers: u32,
+    /// Hours that the producers run, or the consumers if there are no producers.
+    pub hours: u32,
+    /// Messages that are put.
+    pub messages: u64,
+    /// Messages that may be on the queues at once.
+    pub retained: u64,
+}
+
+impl Limits {
+    /// Returns the longest time that a test may run.
+    #[must_use]
+    pub fn longest(&self) -> Micros {
+        Micros::from_seconds(3_600 * u64::from(self.hours))
+    }
+
+    /// Checks that a test stays within the limits.
+    ///
+    /// # Errors
+    /// The first limit that the test exceeds, with the limit in its detail.
+    pub(crate) fn check(&self, test: &LoadTest) -> Result<(), RequestError> {
+        self.check_workers(test)?;
+        self.check_time(test)?;
+        self.check_messages(test)
+    }
+
+    fn check_workers(&self, test: &LoadTest) -> Result<(), RequestError> {
+        let (producers, consumers) = (test.producer_count(), test.consumer_count());
+        let workers = producers.saturating_add(consumers);
+        if workers <= self.workers {
+            return Ok(());
+        }
+        let pointer = if producers >= consumers { "/producers/count" } else { "/consumers/count" };
+        let detail = format!(
+            "makes {workers} workers, producers and consumers together, and a test may have {}",
+            self.workers
+        );
+        Err(RequestError::beyond_limit(pointer, detail))
+    }
+
+    fn check_time(&self, test: &LoadTest) -> Result<(), RequestError> {
+        let (pointer, runs) = match (&test.length, test.mode) {
+            (Length::Seconds(_), Mode::Search) => ("/durationSeconds", Search::MOST_PROBES),
+            (Length::Seconds(_), Mode::Run) => ("/durationSeconds", 1),
+            (Length::Messages(_), _) => ("/messages", 1),
+            (Length::Stages(_), _) => ("/stages", 1),
+        };
+        let longest = self.longest();
+        let asked = Micros::new(test.longest().get().saturating_mul(u64::from(runs)));
+        if asked <= longest {
+            return Ok(());
+        }
+        let (seconds, hours) = (asked.get().div_ceil(Micros::A_SECOND), self.hours);
+        let detail = match test.mode {
+            Mode::Run => format!("takes {seconds} s, and a test may take {hours} h"),
+            Mode::Search => {
+                format!("takes {seconds} s in up to {runs} probes, and a test may take {hours} h")
+            }
+        };
+        Err(RequestError::beyond_limit(pointer, detail))
+    }
+
+    fn check_messages(&self, test: &LoadTest) -> Result<(), RequestError> {
+        let Some(Schedule::Paced(schedule)) = test.schedule() else {
+            return self.check_count(test);
+        };
+        let pointer = match test.length {
+            Length::Seconds(_) => "/producers/ratePerSec",
+            Length::Messages(_) => "/messages",
+            Length::Stages(_) => "/stages",
+        };
+        self.check_number(pointer, schedule.total(), test.consumers.is_some())?;
+        self.check_count(test)
+    }
+
+    /// Checks the numbers of messages that the request names.
+    fn check_count(&self, test: &LoadTest) -> Result<(), RequestError> {
+        if let Length::Messages(count) = test.length {
+            self.check_number(
+                "/messages",
+                count.get(),
+                test.producers.is_none() || test.consumers.is_some(),
+            )?;
+        }
+        match test.backlog {
+            Some(backlog) => self.check_number("/backlog/messages", backlog.get(), false),
+            None => Ok(()),
+        }
+    }
+
+    fn check_number(&self, pointer: &str, messages: u64, are_taken: bool) -> Result<(), RequestError> {
+        if messages > self.messages {
+            let detail = format!("makes {messages} messages, and a test may have {}", self.messages);
+            return Err(RequestError::beyond_limit(pointer, detail));
+        }
+        if !are_taken && messages > self.retained {
+            let detail = format!(
+                "leaves {messages} messages on the queue, and a test may leave {} there",
+                self.retained
+            );
+            return Err(RequestError::beyond_limit(pointer, detail));
+        }
+        Ok(())
+    }
+}

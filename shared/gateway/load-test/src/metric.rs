@@ -1,0 +1,121 @@
+//! Figures of a report that criteria and comparisons name.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// Percentile of a histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "each variant is named after its percentile")]
+pub enum Percentile {
+    P50,
+    P75,
+    P90,
+    P95,
+    P99,
+    P99_9,
+    Max,
+}
+
+impl Percentile {
+    /// All percentiles, in their order.
+    pub const ALL: [Self; 7] =
+        [Self::P50, Self::P75, Self::P90, Self::P95, Self::P99, Self::P99_9, Self::Max];
+
+    /// Returns the name in requests and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::P50 => "p50",
+            Self::P75 => "p75",
+            Self::P90 => "p90",
+            Self::P95 => "p95",
+            Self::P99 => "p99",
+            Self::P99_9 => "p99_9",
+            Self::Max => "max",
+        }
+    }
+
+    /// Returns the share of values that are at most this percentile.
+    #[must_use]
+    pub const fn quantile(self) -> f64 {
+        match self {
+            Self::P50 => 0.5,
+            Self::P75 => 0.75,
+            Self::P90 => 0.9,
+            Self::P95 => 0.95,
+            Self::P99 => 0.99,
+            Self::P99_9 => 0.999,
+            Self::Max => 1.0,
+        }
+    }
+}
+
+/// Figure of a report. Its text is the path to its member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// Messages a second that were received; that were confirmed, if the test has no consumers.
+    Throughput,
+    /// Time from when a message was due until it was confirmed.
+    PutLatency(Percentile),
+    /// Time from when a message was due until it was received.
+    EndToEndLatency(Percentile),
+    /// Time from when a message was due until it was sent.
+    Lateness(Percentile),
+    /// Messages that were confirmed and never received.
+    Lost,
+    /// Messages that were received more than once.
+    Doubled,
+    /// Messages that were sent and have no known outcome.
+    InDoubt,
+    /// Messages that were received before an earlier one of the same producer.
+    OutOfOrder,
+    /// Messages that were due and could not be sent.
+    NotSent,
+    /// Most messages that were on the queues at once.
+    Retained,
+}
+
+impl Metric {
+    /// Returns every metric, in the order of the report.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let of_each = |metric: fn(Percentile) -> Self| Percentile::ALL.into_iter().map(metric);
+        let counts =
+            [Self::Lost, Self::Doubled, Self::InDoubt, Self::OutOfOrder, Self::NotSent, Self::Retained];
+        std::iter::once(Self::Throughput)
+            .chain(of_each(Self::PutLatency))
+            .chain(of_each(Self::EndToEndLatency))
+            .chain(of_each(Self::Lateness))
+            .chain(counts)
+    }
+
+    /// True if a higher value is better.
+    #[must_use]
+    pub const fn is_better_higher(self) -> bool {
+        matches!(self, Self::Throughput)
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (member, percentile) = match self {
+            Self::PutLatency(percentile) => ("putLatencyUs", percentile),
+            Self::EndToEndLatency(percentile) => ("endToEndLatencyUs", percentile),
+            Self::Lateness(percentile) => ("latenessUs", percentile),
+            Self::Throughput => return f.write_str("throughputPerSec"),
+            Self::Lost => return f.write_str("lost"),
+            Self::Doubled => return f.write_str("doubled"),
+            Self::InDoubt => return f.write_str("inDoubt"),
+            Self::OutOfOrder => return f.write_str("outOfOrder"),
+            Self::NotSent => return f.write_str("notSent"),
+            Self::Retained => return f.write_str("retained"),
+        };
+        write!(f, "{member}.{}", percentile.name())
+    }
+}
+
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

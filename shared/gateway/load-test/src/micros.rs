@@ -1,0 +1,85 @@
+//! Times of a test.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Time since a test's start, or between two of its events, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Micros(u64);
+
+impl Micros {
+    /// The start of a test.
+    pub const ZERO: Self = Self(0);
+    /// Microseconds of a second.
+    pub const A_SECOND: u64 = 1_000_000;
+
+    /// Makes a time of microseconds.
+    #[must_use]
+    pub const fn new(microseconds: u64) -> Self {
+        Self(microseconds)
+    }
+
+    /// Makes a time of whole seconds.
+    #[must_use]
+    pub const fn from_seconds(seconds: u64) -> Self {
+        Self(seconds.saturating_mul(Self::A_SECOND))
+    }
+
+    /// Returns the time that has passed at `at` since the test's start; zero before it.
+    #[must_use]
+    pub fn since_start(start: Timestamp, at: Timestamp) -> Self {
+        Self(u64::try_from(at.as_microsecond().saturating_sub(start.as_microsecond())).unwrap_or(0))
+    }
+
+    /// Returns the time of day of this time in a test that began at `start`.
+    #[must_use]
+    pub fn of_day(self, start: Timestamp) -> Timestamp {
+        start.checked_add(Duration::from(self)).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Returns the microseconds.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the whole seconds that have passed.
+    #[must_use]
+    pub const fn whole_seconds(self) -> u64 {
+        self.0 / Self::A_SECOND
+    }
+
+    /// Returns the seconds with their fraction.
+    #[must_use]
+    pub fn seconds(self) -> f64 {
+        Duration::from(self).as_secs_f64()
+    }
+
+    /// Returns the time that is `more` later.
+    #[must_use]
+    pub const fn plus(self, more: Self) -> Self {
+        Self(self.0.saturating_add(more.0))
+    }
+
+    /// Returns the time that has passed since `earlier`; zero if it is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl From<Duration> for Micros {
+    /// Converts a duration. One beyond 500,000 years is cut to that.
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Micros> for Duration {
+    fn from(micros: Micros) -> Self {
+        Self::from_micros(micros.0)
+    }
+}

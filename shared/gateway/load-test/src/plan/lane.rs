@@ -1,0 +1,144 @@
+//! Names of workers and lanes.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::Window;
+
+/// Work of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The worker puts messages.
+    Producer,
+    /// The worker takes messages.
+    Consumer,
+}
+
+/// A worker by its role and its number, from 0. Its text is `p3` or `c0`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Worker {
+    /// Work of the worker.
+    pub role: Role,
+    /// Number among the workers of its role.
+    pub number: u32,
+}
+
+/// Lane of a worker. Its text is `p3a` or `p3b`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Lane {
+    /// The worker.
+    pub worker: Worker,
+    /// Windows that the lane takes.
+    pub half: Half,
+}
+
+/// Half of the windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Half {
+    /// Lane A: windows 0, 2, 4, and so on.
+    Even,
+    /// Lane B: windows 1, 3, 5, and so on.
+    Odd,
+}
+
+/// One execution of a lane's window. A tally counts once for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Step {
+    /// Lane of the worker.
+    pub lane: Lane,
+    /// Window of the lane.
+    pub window: Window,
+    /// Number of the attempt, from 0: an attempt after a lost one goes on from its own beginning.
+    pub attempt: u32,
+}
+
+/// Error of a text that names no worker or no lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the name is not of the form `p0a`: role p or c, number, lane a or b")]
+pub struct NameError;
+
+impl Role {
+    const fn letter(self) -> char {
+        match self {
+            Self::Producer => 'p',
+            Self::Consumer => 'c',
+        }
+    }
+}
+
+impl fmt::Display for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.role.letter(), self.number)
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let half = match self.half {
+            Half::Even => 'a',
+            Half::Odd => 'b',
+        };
+        write!(f, "{}{half}", self.worker)
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.lane, self.window.number(), self.attempt)
+    }
+}
+
+impl FromStr for Worker {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        let mut rest = name.chars();
+        let role = match rest.next() {
+            Some('p') => Role::Producer,
+            Some('c') => Role::Consumer,
+            _ => return Err(NameError),
+        };
+        let worker = Self { role, number: rest.as_str().parse().map_err(|_| NameError)? };
+        // Each worker has one name: no sign, no zeros in front.
+        if worker.to_string() == name { Ok(worker) } else { Err(NameError) }
+    }
+}
+
+impl FromStr for Lane {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, NameError> {
+        let (worker, half) = match (name.strip_suffix('a'), name.strip_suffix('b')) {
+            (Some(worker), _) => (worker, Half::Even),
+            (_, Some(worker)) => (worker, Half::Odd),
+            (None, None) => return Err(NameError),
+        };
+        Ok(Self { worker: worker.parse()?, half })
+    }
+}
+
+/// Serializes names as their texts.
+macro_rules! as_text {
+    ($($name:ident)*) => {$(
+        impl TryFrom<String> for $name {
+            type Error = NameError;
+
+            fn try_from(name: String) -> Result<Self, NameError> {
+                name.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.to_string()
+            }
+        }
+    )*};
+}
+
+as_text!(Worker Lane);

@@ -1,0 +1,105 @@
+//! Who works when: workers, their lanes, and the windows of each lane.
+//!
+//! A worker is a producer or a consumer. Time is cut into windows of a minute, counted from the
+//! test's start, and one invocation works in one window. So that the next invocation is connected
+//! before its window opens, a worker has two lanes: lane A takes the even windows, lane B the odd
+//! ones. Nothing but start, lane and window decides what an invocation does.
+
+mod lane;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use lane::{Half, Lane, NameError, Role, Step, Worker};
+pub use window::Window;
+
+use crate::definition::LoadTest;
+use crate::micros::Micros;
+
+/// Workers of a test and the time that they work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plan {
+    producers: u32,
+    consumers: u32,
+    produced_until: Micros,
+    consumed_until: Micros,
+}
+
+impl Plan {
+    /// Time before its window at which an invocation starts: a cold start and the handshakes with
+    /// the broker.
+    pub const LEAD: Duration = Duration::from_secs(3);
+    /// Longest time that consumers go on after the last message is due, until the queues are empty.
+    pub const DRAIN: Micros = Micros::from_seconds(300);
+
+    /// Makes the plan of a test, or of one probe of a search.
+    #[must_use]
+    pub fn of(test: &LoadTest) -> Self {
+        let longest = test.longest();
+        let drain = if test.producers.is_some() { Self::DRAIN } else { Micros::ZERO };
+        Self {
+            producers: test.producer_count(),
+            consumers: test.consumer_count(),
+            produced_until: longest,
+            consumed_until: longest.plus(drain),
+        }
+    }
+
+    /// Returns all workers: producers, then consumers.
+    pub fn workers(&self) -> impl Iterator<Item = Worker> {
+        let of_role = |role, count| (0..count).map(move |number| Worker { role, number });
+        of_role(Role::Producer, self.producers).chain(of_role(Role::Consumer, self.consumers))
+    }
+
+    /// Returns the lanes that have a window, for the items of the Map.
+    pub fn lanes(&self) -> impl Iterator<Item = Lane> {
+        self.workers()
+            .flat_map(|worker| [Half::Even, Half::Odd].map(|half| Lane { worker, half }))
+            .filter(|lane| self.next(*lane, None).is_some())
+    }
+
+    /// Returns the end of the work of a role.
+    #[must_use]
+    pub const fn until(&self, role: Role) -> Micros {
+        match role {
+            Role::Producer => self.produced_until,
+            Role::Consumer => self.consumed_until,
+        }
+    }
+
+    /// Counts the windows of a worker.
+    #[must_use]
+    pub fn windows(&self, role: Role) -> u32 {
+        let windows = self.until(role).get().div_ceil(Window::LENGTH.get());
+        u32::try_from(windows).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the lane's window after `last`, or its first one; `None` if there is none left.
+    #[must_use]
+    pub fn next(&self, lane: Lane, last: Option<Window>) -> Option<Window> {
+        let next = match (last, lane.half) {
+            (None, Half::Even) => 0,
+            (None, Half::Odd) => 1,
+            (Some(last), _) => last.number().checked_add(2)?,
+        };
+        (next < self.windows(lane.worker.role)).then_some(Window::new(next))
+    }
+
+    /// Returns the end of a worker's part of a window: the last window ends with the test.
+    #[must_use]
+    pub fn end_of(&self, role: Role, window: Window) -> Micros {
+        window.closes().min(self.until(role))
+    }
+
+    /// Returns the time of day at which the invocation of a window starts.
+    #[must_use]
+    pub fn starts_at(start: Timestamp, window: Window) -> Timestamp {
+        window.opens().of_day(start).checked_sub(Self::LEAD).unwrap_or(start)
+    }
+}

@@ -1,0 +1,50 @@
+use serde::{Deserialize, Serialize};
+
+use super::Half;
+use crate::micros::Micros;
+
+/// Minute of a test, counted from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Window(u32);
+
+impl Window {
+    /// Length of a window.
+    pub const LENGTH: Micros = Micros::from_seconds(60);
+
+    /// Makes the window of this number, from 0.
+    #[must_use]
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// Returns the window that is open at `at`.
+    #[must_use]
+    pub fn of(at: Micros) -> Self {
+        Self(u32::try_from(at.get() / Self::LENGTH.get()).unwrap_or(u32::MAX))
+    }
+
+    /// Returns the number.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Returns the time at which the window opens.
+    #[must_use]
+    pub const fn opens(self) -> Micros {
+        Micros::new(Self::LENGTH.get() * self.0 as u64)
+    }
+
+    /// Returns the time at which the window closes, and the next one opens.
+    #[must_use]
+    pub const fn closes(self) -> Micros {
+        self.opens().plus(Self::LENGTH)
+    }
+
+    /// Returns the lane that takes the window.
+    #[must_use]
+    pub const fn half(self) -> Half {
+        if self.0.is_multiple_of(2) { Half::Even } else { Half::Odd }
+    }
+}

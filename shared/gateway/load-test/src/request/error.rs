@@ -1,0 +1,32 @@
+//! Refusals of a request whose members have the right form.
+
+/// Fault of a request, with its place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{pointer}{}{detail}", if .pointer.is_empty() { "" } else { ": " })]
+pub struct RequestError {
+    /// Kind of the fault.
+    pub kind: RequestErrorKind,
+    /// JSON Pointer (RFC 6901) to the member at fault; empty for the whole body.
+    pub pointer: String,
+    /// Description of the fault for the caller, which follows the name of the member.
+    pub detail: String,
+}
+
+/// Kind of a fault, which decides the status of the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestErrorKind {
+    /// Members contradict each other: the same request is wrong in every deployment (400).
+    Contradiction,
+    /// The test exceeds a limit of this deployment, which the detail names (422).
+    BeyondLimit,
+}
+
+impl RequestError {
+    pub(crate) fn contradiction(pointer: &str, detail: &str) -> Self {
+        Self { kind: RequestErrorKind::Contradiction, pointer: pointer.to_owned(), detail: detail.to_owned() }
+    }
+
+    pub(crate) fn beyond_limit(pointer: &str, detail: String) -> Self {
+        Self { kind: RequestErrorKind::BeyondLimit, pointer: pointer.to_owned(), detail }
+    }
+}

@@ -1,0 +1,18 @@
+//! Tests that the tests of several modules use.
+
+use serde_json::Value;
+
+use crate::{Limits, LoadTest, LoadTestRequest, RequestError};
+
+pub(crate) const LIMITS: Limits = Limits { workers: 50, hours: 8, messages: 10_000_000, retained: 1_000_000 };
+
+/// Reads the body of a request that has the right form, and checks it.
+pub(crate) fn checked(body: Value) -> Result<LoadTest, RequestError> {
+    let request: LoadTestRequest = api::json::read(body).unwrap();
+    request.into_parts(&LIMITS).map(|(_, _, test)| test)
+}
+
+/// Reads the body of a request that is accepted.
+pub(crate) fn accepted(body: Value) -> LoadTest {
+    checked(body).unwrap()
+}

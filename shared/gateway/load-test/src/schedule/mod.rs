@@ -1,0 +1,40 @@
+//! When each message of a test is due, and which worker sends it.
+//!
+//! Message `i` belongs to producer `i % producers`. With a rate it is due when the integral of the
+//! rate over the time reaches `i`. All arithmetic is in whole microseconds and millionths of a
+//! message, so it is exact: nothing is rounded twice, and nothing drifts over hours.
+
+mod paced;
+#[cfg(test)]
+mod tests;
+mod unthrottled;
+
+pub use paced::Paced;
+pub use unthrottled::Unthrottled;
+
+/// Schedule of the producers of a test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// Each message is due at a time of its own.
+    Paced(Paced),
+    /// Each message is due as soon as its producer can send it.
+    Unthrottled(Unthrottled),
+}
+
+/// Messages that one producer sends in one window: `first`, `first + step`, and so on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Sequence number of the first message.
+    pub first: u64,
+    /// Distance between two sequence numbers: the number of producers.
+    pub step: u64,
+    /// Number of messages.
+    pub count: u64,
+}
+
+impl Share {
+    /// Returns the sequence numbers in their order.
+    pub fn sequences(self) -> impl Iterator<Item = u64> {
+        (0..self.count).map(move |index| self.first.saturating_add(index.saturating_mul(self.step)))
+    }
+}

@@ -1,0 +1,128 @@
+//! Messages that are due at times of their own.
+
+use mq::RateLimit;
+
+use super::Share;
+use crate::bounds::{MessageCount, TestSeconds};
+use crate::definition::Stage;
+use crate::micros::Micros;
+
+/// Millionths of a message. At `r` messages a second, `r` of them fall due each microsecond.
+const A_MESSAGE: u128 = 1_000_000;
+
+/// Schedule with a rate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paced {
+    legs: Vec<Leg>,
+    workers: u64,
+    total: u64,
+}
+
+/// Span of a constant rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Leg {
+    from: u64,
+    until: u64,
+    /// Messages a second.
+    rate: u64,
+    /// Integral of the rate up to `from`, in millionths of a message.
+    before: u128,
+}
+
+impl Leg {
+    /// Returns the integral of the rate up to `at`, which is within the leg.
+    fn integral(&self, at: u64) -> u128 {
+        self.before + u128::from(at - self.from) * u128::from(self.rate)
+    }
+}
+
+impl Paced {
+    /// Makes the schedule of a test that lasts `seconds`.
+    #[must_use]
+    pub fn of_seconds(rate: RateLimit, seconds: TestSeconds, workers: u32) -> Self {
+        let until = Micros::from_seconds(u64::from(seconds.get())).get();
+        Self::new([(u64::from(rate.get()), until)], workers)
+    }
+
+    /// Makes the schedule of a test that ends with the last of `count` messages.
+    #[must_use]
+    pub fn of_messages(rate: RateLimit, count: MessageCount, workers: u32) -> Self {
+        let rate = u64::from(rate.get());
+        // Both are bounded, and their product is below 2^64.
+        let until = count.get().saturating_mul(Micros::A_SECOND).div_ceil(rate);
+        let schedule = Self::new([(rate, until)], workers);
+        Self { total: count.get(), ..schedule }
+    }
+
+    /// Makes the schedule of a test with stages, one after the other.
+    #[must_use]
+    pub fn of_stages(stages: &[Stage], workers: u32) -> Self {
+        let stage = |stage: &Stage| {
+            (u64::from(stage.rate_per_sec.get()), Micros::from_seconds(u64::from(stage.seconds.get())).get())
+        };
+        Self::new(stages.iter().map(stage), workers)
+    }
+
+    /// Makes a schedule of spans, each with its rate and its duration.
+    fn new(spans: impl IntoIterator<Item = (u64, u64)>, workers: u32) -> Self {
+        let mut legs: Vec<Leg> = Vec::new();
+        let (mut from, mut before) = (0, 0);
+        for (rate, duration) in spans {
+            let leg = Leg { from, until: from + duration, rate, before };
+            (from, before) = (leg.until, leg.integral(leg.until));
+            legs.push(leg);
+        }
+        let total = u64::try_from(before.div_ceil(A_MESSAGE)).unwrap_or(u64::MAX);
+        Self { legs, workers: u64::from(workers.max(1)), total }
+    }
+
+    /// Returns the end of the schedule. Every message is due before it.
+    #[must_use]
+    pub fn end(&self) -> Micros {
+        Micros::new(self.legs.last().map_or(0, |leg| leg.until))
+    }
+
+    /// Counts the messages of all producers.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Returns the time at which the message of this number is due; `None` past the last one.
+    #[must_use]
+    pub fn due(&self, sequence: u64) -> Option<Micros> {
+        if sequence >= self.total {
+            return None;
+        }
+        let target = u128::from(sequence) * A_MESSAGE;
+        // The leg in which the integral leaves the target behind. A pause does not, because the
+        // integral stands still in it.
+        let next = self.legs.partition_point(|leg| leg.integral(leg.until) <= target);
+        let leg = self.legs.get(next)?;
+        let after = (target - leg.before).div_ceil(u128::from(leg.rate));
+        Some(Micros::new(leg.from + u64::try_from(after).ok()?))
+    }
+
+    /// Counts the messages of all producers that are due before `at`.
+    #[must_use]
+    pub fn due_before(&self, at: Micros) -> u64 {
+        // A message is due at a whole microsecond: before `at` means at the one before, or earlier.
+        let Some(last) = at.get().checked_sub(1) else { return 0 };
+        let next = self.legs.partition_point(|leg| leg.until <= last);
+        let Some(leg) = self.legs.get(next) else { return self.total };
+        let integral = leg.integral(last);
+        // The message that the integral has just reached is due now, if the rate is not 0.
+        let reached = integral.is_multiple_of(A_MESSAGE) && leg.rate > 0;
+        let count = u64::try_from(integral.div_ceil(A_MESSAGE)).unwrap_or(u64::MAX);
+        count.saturating_add(u64::from(reached)).min(self.total)
+    }
+
+    /// Returns the messages of a producer that are due from `from` until before `to`.
+    #[must_use]
+    pub fn share(&self, producer: u32, from: Micros, to: Micros) -> Share {
+        let (begin, end) = (self.due_before(from), self.due_before(to));
+        let own = u64::from(producer) % self.workers;
+        let first = begin + (own + self.workers - begin % self.workers) % self.workers;
+        Share { first, step: self.workers, count: end.saturating_sub(first).div_ceil(self.workers) }
+    }
+}

@@ -1,0 +1,51 @@
+//! Messages that are due as soon as they can be sent.
+
+use super::Share;
+use crate::plan::Window;
+
+/// Schedule without a rate.
+///
+/// Nobody knows how many messages a window will have, so each window has numbers of its own for
+/// [`Unthrottled::WINDOW_NUMBERS`] messages of each producer. A window whose predecessor died does
+/// not need to know how far that one came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unthrottled {
+    workers: u64,
+    most: u64,
+}
+
+impl Unthrottled {
+    /// Numbers that one window has for each producer: more than a connection carries in a minute.
+    pub const WINDOW_NUMBERS: u64 = 1 << 24;
+
+    /// Makes the schedule of at most `most` messages of all producers together.
+    #[must_use]
+    pub fn new(workers: u32, most: u64) -> Self {
+        Self { workers: u64::from(workers.max(1)), most }
+    }
+
+    /// Counts the messages that all producers may send together.
+    #[must_use]
+    pub const fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Counts the messages that a producer may send over the whole test. The quotas of all
+    /// producers add up to [`Self::most`].
+    #[must_use]
+    pub fn quota(&self, producer: u32) -> u64 {
+        let own = u64::from(producer) % self.workers;
+        self.most.saturating_sub(own).div_ceil(self.workers)
+    }
+
+    /// Returns the messages that a producer may send in a window, if it has sent `already` messages
+    /// in earlier ones.
+    #[must_use]
+    pub fn share(&self, producer: u32, window: Window, already: u64) -> Share {
+        let own = u64::from(producer) % self.workers;
+        let numbers_before = u64::from(window.number()).saturating_mul(Self::WINDOW_NUMBERS);
+        let first = numbers_before.saturating_mul(self.workers).saturating_add(own);
+        let left = self.quota(producer).saturating_sub(already);
+        Share { first, step: self.workers, count: left.min(Self::WINDOW_NUMBERS) }
+    }
+}
