@@ -2,9 +2,11 @@
 //!
 //! [`LoadTestRequest`] reads what a caller asks for, and converts it to a [`LoadTest`] within
 //! [`Limits`]. The [`Plan`] says which workers there are and which windows their lanes take, and
-//! the [`Schedule`] when each message is due and who sends it. [`Search`] chooses the rates of a
-//! test that looks for the highest one. [`TestStatus`] has the states of a test.
+//! the [`Schedule`] when each message is due and who sends it. Each step counts in a [`Tally`]; the
+//! [`Sum`] of all tallies becomes the [`Accounting`] of every message. [`Search`] chooses the rates
+//! of a test that looks for the highest one. [`TestStatus`] has the states of a test.
 
+mod accounting;
 mod bounds;
 mod definition;
 mod expect;
@@ -19,7 +21,9 @@ mod samples;
 mod schedule;
 mod search;
 mod status;
+mod tally;
 
+pub use accounting::{Accounting, End, Hole};
 pub use bounds::{
     AckEvery, ConfirmsInFlight, DelayMs, MessageCount, Prefetch, StageRate, TestSeconds, WarmUpSeconds,
     WorkerCount,
@@ -35,3 +39,4 @@ pub use request::{LoadTestRequest, RequestError, RequestErrorKind};
 pub use schedule::{Paced, Schedule, Share, Unthrottled};
 pub use search::{Finding, Next, Probe, Search, SearchEnd};
 pub use status::{Ending, IllegalTransition, TestEvent, TestStatus};
+pub use tally::{Sender, Sum, Tally, TallyError};

@@ -1,0 +1,179 @@
+//! The fate of every message, and what nobody saw.
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::micros::Micros;
+use crate::plan::{Plan, Role, Window, Worker};
+use crate::schedule::Schedule;
+use crate::tally::{Sequences, Sum};
+
+/// What is known of the end of a test beside its tallies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct End {
+    /// Time at which the test was stopped, or could not go on; `None` if it ran to its end.
+    pub cut_at: Option<Micros>,
+    /// True if the queues were seen without a message after the last one was sent, and no consumer
+    /// had one in hand.
+    pub is_drained: bool,
+}
+
+/// Fate of the messages of a test. Each message that was due has one fate, so `received`, `lost`,
+/// `retained`, `unrecorded`, `refused`, `inDoubt` and `notSent` add up to `due`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Accounting {
+    /// Messages that were due, or were sent.
+    pub due: u64,
+    /// Messages that a tally says were sent, or that were received and thus had been sent.
+    pub sent: u64,
+    /// Messages that the broker confirmed.
+    pub confirmed: u64,
+    /// Messages that were received at least once.
+    pub received: u64,
+    /// Messages that were confirmed and not received although the queues are drained; `None` if
+    /// that cannot be known: consumers did not take everything, or a consumer has a hole.
+    pub lost: Option<u64>,
+    /// Messages that were confirmed and are still on the queues.
+    pub retained: u64,
+    /// Messages whose fate lies in a hole: of its producer, or of a consumer that may have received
+    /// them.
+    pub unrecorded: u64,
+    /// Messages that the broker refused.
+    pub refused: u64,
+    /// Messages that were sent, were neither confirmed nor refused, and were not received.
+    pub in_doubt: u64,
+    /// Messages that were due, and that their producer could not send.
+    pub not_sent: u64,
+    /// Messages that were received more than once.
+    pub doubled: u64,
+    /// Messages that a consumer received after a later one of the same producer.
+    pub out_of_order: u64,
+    /// Messages of others that were taken.
+    pub foreign_taken: u64,
+    /// Messages of others that were put back.
+    pub foreign_left: u64,
+    /// Spans of time that no tally covers.
+    pub holes: Vec<Hole>,
+}
+
+/// Span in which a worker should have worked, and no tally says that it did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Hole {
+    /// The worker.
+    pub worker: Worker,
+    /// Beginning, in seconds since the test's start.
+    pub from_seconds: f64,
+    /// End, in seconds since the test's start.
+    pub to_seconds: f64,
+    /// First window that the hole is in.
+    pub first_window: Window,
+    /// Messages of this producer that were due in the hole and of which nothing is known. A hole of
+    /// a consumer has none of its own.
+    pub messages: u64,
+}
+
+impl End {
+    /// Returns the time at which the work of a role was over at the latest.
+    pub(crate) fn of(self, plan: &Plan, role: Role) -> Micros {
+        let until = plan.until(role);
+        self.cut_at.map_or(until, |cut| until.min(cut))
+    }
+}
+
+impl Accounting {
+    /// Accounts for the messages of a run. `schedule` is `None` if the test has no producers.
+    #[must_use]
+    pub fn of(plan: &Plan, schedule: Option<&Schedule>, sum: &Sum, end: End) -> Self {
+        let figures = &sum.figures;
+        let traced =
+            Sequences::all_of([&figures.sent, &figures.confirmed, &figures.refused, &figures.received]);
+        let holes = holes(plan, schedule, sum, end, &traced);
+        let (due, untraced) = due(plan, schedule, end, &traced);
+        let in_holes = holes.iter().map(|hole| hole.messages).sum::<u64>().min(untraced);
+
+        let unreceived = traced.without(&figures.received);
+        let confirmed = unreceived.common(&figures.confirmed).len();
+        let unconfirmed = unreceived.without(&figures.confirmed);
+        let refused = unconfirmed.common(&figures.refused).len();
+        let has_consumers = plan.workers().any(|worker| worker.role == Role::Consumer);
+        let is_seen = !holes.iter().any(|hole| hole.worker.role == Role::Consumer);
+        let (lost, retained, unseen) = match (has_consumers, is_seen, end.is_drained) {
+            (true, true, true) => (Some(confirmed), 0, 0),
+            (true, false, _) => (None, 0, confirmed),
+            (true, true, false) | (false, ..) => (None, confirmed, 0),
+        };
+        Self {
+            due,
+            sent: traced.len(),
+            confirmed: figures.confirmed.len(),
+            received: figures.received.len(),
+            lost,
+            retained,
+            unrecorded: unseen.saturating_add(in_holes),
+            refused,
+            in_doubt: unconfirmed.len().saturating_sub(refused),
+            not_sent: untraced.saturating_sub(in_holes),
+            doubled: figures.doubled.len(),
+            out_of_order: figures.out_of_order.values().sum(),
+            foreign_taken: figures.foreign_taken,
+            foreign_left: figures.foreign_left,
+            holes,
+        }
+    }
+
+    /// Counts the messages whose fate is known or named: all that were due, if nothing is wrong.
+    #[must_use]
+    pub fn accounted(&self) -> u64 {
+        [
+            self.received,
+            self.lost.unwrap_or(0),
+            self.retained,
+            self.unrecorded,
+            self.refused,
+            self.in_doubt,
+            self.not_sent,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+    }
+}
+
+/// Counts the messages that were due or were sent, and those of them of which no tally knows.
+fn due(plan: &Plan, schedule: Option<&Schedule>, end: End, traced: &Sequences) -> (u64, u64) {
+    let limit = match schedule {
+        Some(Schedule::Paced(schedule)) => schedule.due_before(end.of(plan, Role::Producer)),
+        // Without a rate a message is due when it is sent.
+        Some(Schedule::Unthrottled(_)) | None => 0,
+    };
+    let untraced = limit.saturating_sub(traced.count_below(limit));
+    (traced.len().saturating_add(untraced), untraced)
+}
+
+fn holes(plan: &Plan, schedule: Option<&Schedule>, sum: &Sum, end: End, traced: &Sequences) -> Vec<Hole> {
+    let mut holes = Vec::new();
+    for worker in plan.workers() {
+        let work = sum.work.get(&worker).cloned().unwrap_or_default();
+        for (from, to) in work.gaps(end.of(plan, worker.role)) {
+            let messages = match (worker.role, schedule) {
+                (Role::Producer, Some(Schedule::Paced(schedule))) => {
+                    let share = schedule.share(worker.number, from, to);
+                    let unknown = share.sequences().filter(|sequence| !traced.contains(*sequence));
+                    u64::try_from(unknown.count()).unwrap_or(u64::MAX)
+                }
+                _ => 0,
+            };
+            holes.push(Hole {
+                worker,
+                from_seconds: from.seconds(),
+                to_seconds: to.seconds(),
+                first_window: Window::of(from),
+                messages,
+            });
+        }
+    }
+    holes
+}

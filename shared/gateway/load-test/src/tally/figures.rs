@@ -1,0 +1,78 @@
+//! What steps count, in a form that adds up.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::latencies::Latencies;
+use super::points::Points;
+use super::sequences::Sequences;
+use crate::micros::Micros;
+
+/// Figures of one step, or of all steps together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Figures {
+    pub(crate) sent: Sequences,
+    pub(crate) confirmed: Sequences,
+    pub(crate) refused: Sequences,
+    pub(crate) received: Sequences,
+    /// Messages that were received more than once.
+    pub(crate) doubled: Sequences,
+    /// Number of messages that were received before an earlier one of the same producer.
+    pub(crate) out_of_order: BTreeMap<u32, u64>,
+    /// Messages of others that were taken.
+    pub(crate) foreign_taken: u64,
+    /// Messages of others that were put back.
+    pub(crate) foreign_left: u64,
+    /// Messages that were sent late, because the sender came late.
+    pub(crate) late: u64,
+    /// Messages that were sent late, because the broker held the sender back.
+    pub(crate) held_back: u64,
+    pub(crate) put: Latencies,
+    pub(crate) end_to_end: Latencies,
+    pub(crate) lateness: Latencies,
+    pub(crate) points: Points,
+    /// Time of the processor.
+    pub(crate) cpu: Micros,
+    /// Time of the invocations.
+    pub(crate) billed: Micros,
+}
+
+impl Figures {
+    /// Makes the figures of a step that has counted nothing.
+    pub(crate) fn new(producers: u32) -> Self {
+        let none = Sequences::new(producers);
+        Self {
+            sent: none.clone(),
+            confirmed: none.clone(),
+            refused: none.clone(),
+            received: none.clone(),
+            doubled: none,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the figures of another step. A message that both received is doubled.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.sent.add(&other.sent);
+        self.confirmed.add(&other.confirmed);
+        self.refused.add(&other.refused);
+        self.doubled.add(&other.doubled);
+        self.doubled.add(&self.received.common(&other.received));
+        self.received.add(&other.received);
+        for (producer, count) in &other.out_of_order {
+            let total = self.out_of_order.entry(*producer).or_default();
+            *total = total.saturating_add(*count);
+        }
+        self.foreign_taken = self.foreign_taken.saturating_add(other.foreign_taken);
+        self.foreign_left = self.foreign_left.saturating_add(other.foreign_left);
+        self.late = self.late.saturating_add(other.late);
+        self.held_back = self.held_back.saturating_add(other.held_back);
+        self.put.add(&other.put);
+        self.end_to_end.add(&other.end_to_end);
+        self.lateness.add(&other.lateness);
+        self.points.add(&other.points);
+        self.cpu = self.cpu.plus(other.cpu);
+        self.billed = self.billed.plus(other.billed);
+    }
+}

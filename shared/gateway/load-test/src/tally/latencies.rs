@@ -1,0 +1,110 @@
+//! Latencies of the messages of a test.
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer as Decoder, Serializer as _, V2DeflateSerializer};
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::metric::Percentile;
+use crate::micros::Micros;
+
+/// Microseconds from when a message was due until something happened to it, to three digits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Latencies {
+    histogram: Counts,
+    /// Number of events that came before the message was due, by the clocks of two machines. They
+    /// count as one microsecond.
+    pub(crate) earlier: u64,
+    /// Number of latencies beyond the longest that is told apart, as which they count.
+    pub(crate) beyond: u64,
+}
+
+/// A histogram; `None` until something is recorded, because its counts take 150 KB.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Counts(Option<Histogram<u64>>);
+
+/// Longest latency that is told apart: two minutes.
+const LONGEST: u64 = 120 * Micros::A_SECOND;
+const DIGITS: u8 = 3;
+
+impl Latencies {
+    /// Records what happened at `at` to a message that was due at `due`.
+    pub(crate) fn record(&mut self, due: Micros, at: Micros) {
+        let latency = at.since(due).get();
+        self.earlier = self.earlier.saturating_add(u64::from(at < due));
+        self.beyond = self.beyond.saturating_add(u64::from(latency > LONGEST));
+        if let Some(histogram) = self.histogram.get() {
+            histogram.saturating_record(latency.clamp(1, LONGEST));
+        }
+    }
+
+    /// Adds the latencies of another tally.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.earlier = self.earlier.saturating_add(other.earlier);
+        self.beyond = self.beyond.saturating_add(other.beyond);
+        if let (Some(more), Some(histogram)) = (&other.histogram.0, self.histogram.get_if(&other.histogram)) {
+            // Fails only if the bounds differ, and all histograms have the same.
+            let _ = histogram.add(more);
+        }
+    }
+
+    /// Counts the latencies.
+    pub(crate) fn count(&self) -> u64 {
+        self.histogram.0.as_ref().map_or(0, Histogram::len)
+    }
+
+    /// Returns a percentile in microseconds; `None` if nothing was recorded.
+    pub(crate) fn percentile(&self, percentile: Percentile) -> Option<u64> {
+        let histogram = self.histogram.0.as_ref().filter(|histogram| !histogram.is_empty())?;
+        Some(histogram.value_at_quantile(percentile.quantile()).min(LONGEST))
+    }
+}
+
+impl Counts {
+    fn get(&mut self) -> Option<&mut Histogram<u64>> {
+        if self.0.is_none() {
+            // Fails only for bounds that the library refuses, and it takes these.
+            self.0 = Histogram::new_with_bounds(1, LONGEST, DIGITS).ok();
+        }
+        self.0.as_mut()
+    }
+
+    /// Returns the histogram if the other has one.
+    fn get_if(&mut self, other: &Self) -> Option<&mut Histogram<u64>> {
+        if other.0.is_some() { self.get() } else { None }
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, String> {
+        let mut bytes = Vec::new();
+        if let Some(histogram) = &self.0 {
+            let encoded = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
+            encoded.map_err(|error| error.to_string())?;
+        }
+        Ok(bytes)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, String> {
+        if bytes.is_empty() {
+            return Ok(Self(None));
+        }
+        let decoded: Histogram<u64> =
+            Decoder::new().deserialize(&mut &*bytes).map_err(|error| error.to_string())?;
+        if (decoded.low(), decoded.high(), decoded.sigfig()) != (1, LONGEST, DIGITS) {
+            return Err("the histogram has other bounds".to_owned());
+        }
+        Ok(Self(Some(decoded)))
+    }
+}
+
+impl Serialize for Counts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.encode().map_err(S::Error::custom)?)
+    }
+}
+
+impl<'de> Deserialize<'de> for Counts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::decode(&Vec::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,116 @@
+//! Sets of sequence numbers.
+
+use std::collections::BTreeMap;
+
+use roaring::RoaringTreemap;
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Set of sequence numbers, apart for each producer. Those of one producer follow each other, so
+/// that they are runs, which take next to nothing. In the worst case a number takes two bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sequences {
+    /// Number of producers of the test; 0 in a set that was never added to.
+    producers: u64,
+    /// For each producer, the numbers of its messages, counted by itself.
+    of_each: BTreeMap<u64, Runs>,
+}
+
+/// A set that is serialized in the portable form of Roaring bitmaps.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Runs(RoaringTreemap);
+
+impl Sequences {
+    /// Makes the empty set of a test.
+    pub(crate) fn new(producers: u32) -> Self {
+        Self { producers: u64::from(producers), of_each: BTreeMap::new() }
+    }
+
+    /// Adds a number. True if it was not in the set.
+    pub(crate) fn insert(&mut self, sequence: u64) -> bool {
+        let (producer, own) = self.place(sequence);
+        self.of_each.entry(producer).or_default().0.insert(own)
+    }
+
+    pub(crate) fn contains(&self, sequence: u64) -> bool {
+        let (producer, own) = self.place(sequence);
+        self.of_each.get(&producer).is_some_and(|runs| runs.0.contains(own))
+    }
+
+    /// Returns the producer of a message, and the message's number among those of the producer.
+    const fn place(&self, sequence: u64) -> (u64, u64) {
+        match (sequence.checked_rem(self.producers), sequence.checked_div(self.producers)) {
+            (Some(producer), Some(own)) => (producer, own),
+            _ => (0, sequence),
+        }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.of_each.values().map(|runs| runs.0.len()).sum()
+    }
+
+    /// Counts the numbers below `limit`.
+    pub(crate) fn count_below(&self, limit: u64) -> u64 {
+        let below = |(producer, runs): (&u64, &Runs)| {
+            let own = limit.saturating_sub(*producer).div_ceil(self.producers.max(1));
+            own.checked_sub(1).map_or(0, |last| runs.0.rank(last))
+        };
+        self.of_each.iter().map(below).sum()
+    }
+
+    /// Adds the numbers of another set of the same test.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.producers = self.producers.max(other.producers);
+        for (producer, runs) in &other.of_each {
+            self.of_each.entry(*producer).or_default().0 |= &runs.0;
+        }
+    }
+
+    /// Returns the numbers that are in both sets.
+    pub(crate) fn common(&self, other: &Self) -> Self {
+        self.each(|producer, runs| other.of_each.get(&producer).map(|others| &runs.0 & &others.0))
+    }
+
+    /// Returns the numbers that are not in the other set.
+    pub(crate) fn without(&self, other: &Self) -> Self {
+        self.each(|producer, runs| match other.of_each.get(&producer) {
+            Some(others) => Some(&runs.0 - &others.0),
+            None => Some(runs.0.clone()),
+        })
+    }
+
+    fn each(&self, change: impl Fn(u64, &Runs) -> Option<RoaringTreemap>) -> Self {
+        let changed = |(producer, runs): (&u64, &Runs)| {
+            let runs = change(*producer, runs).filter(|runs| !runs.is_empty())?;
+            Some((*producer, Runs(runs)))
+        };
+        Self { producers: self.producers, of_each: self.of_each.iter().filter_map(changed).collect() }
+    }
+
+    /// Returns the numbers of all sets.
+    pub(crate) fn all_of<'a>(sets: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut all = Self::default();
+        for set in sets {
+            all.add(set);
+        }
+        all
+    }
+}
+
+impl Serialize for Runs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut compact = self.0.clone();
+        compact.optimize();
+        let mut bytes = Vec::with_capacity(compact.serialized_size());
+        compact.serialize_into(&mut bytes).map_err(S::Error::custom)?;
+        serializer.serialize_bytes(&bytes)
+    }
+}
+
+impl<'de> Deserialize<'de> for Runs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes: Vec<u8> = Deserialize::deserialize(deserializer)?;
+        RoaringTreemap::deserialize_from(bytes.as_slice()).map(Self).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,70 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Figures, Tally};
+use crate::micros::Micros;
+use crate::plan::{Step, Worker};
+
+/// Sum of the tallies of a test. It depends on the steps that were added, and not on their order or
+/// on how often each was added.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sum {
+    steps: BTreeSet<Step>,
+    pub(crate) figures: Figures,
+    pub(crate) work: BTreeMap<Worker, Work>,
+}
+
+/// Spans of time in which a worker worked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    spans: BTreeSet<(Micros, Micros)>,
+    /// Time at which nothing was left for the worker; `None` if it did not say so.
+    pub(crate) ended: Option<Micros>,
+}
+
+impl Sum {
+    /// Makes an empty sum.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the last tally of a step. False if a tally of the step was added before: nothing
+    /// changes then.
+    pub fn add(&mut self, tally: &Tally) -> bool {
+        if !self.steps.insert(tally.step) {
+            return false;
+        }
+        self.figures.add(&tally.figures);
+        let work = self.work.entry(tally.step.lane.worker).or_default();
+        work.spans.insert((tally.from, tally.until));
+        if tally.is_last {
+            work.ended = Some(work.ended.map_or(tally.until, |ended| ended.min(tally.until)));
+        }
+        true
+    }
+
+    /// Counts the steps.
+    #[must_use]
+    pub fn steps(&self) -> usize {
+        self.steps.len()
+    }
+}
+
+impl Work {
+    /// Returns the spans before `until` in which the worker did not work.
+    pub(crate) fn gaps(&self, until: Micros) -> Vec<(Micros, Micros)> {
+        let until = self.ended.map_or(until, |ended| until.min(ended));
+        let mut gaps = Vec::new();
+        let mut covered = Micros::ZERO;
+        for (from, to) in &self.spans {
+            if *from > covered && covered < until {
+                gaps.push((covered, (*from).min(until)));
+            }
+            covered = covered.max(*to);
+        }
+        if covered < until {
+            gaps.push((covered, until));
+        }
+        gaps
+    }
+}
