@@ -3,8 +3,9 @@
 //! [`LoadTestRequest`] reads what a caller asks for, and converts it to a [`LoadTest`] within
 //! [`Limits`]. The [`Plan`] says which workers there are and which windows their lanes take, and
 //! the [`Schedule`] when each message is due and who sends it. Each step counts in a [`Tally`]; the
-//! [`Sum`] of all tallies becomes the [`Accounting`] of every message. [`Search`] chooses the rates
-//! of a test that looks for the highest one. [`TestStatus`] has the states of a test.
+//! [`Sum`] of all tallies becomes the [`Accounting`] of every message and the [`Report`].
+//! [`Search`] chooses the rates of a test that looks for the highest one. [`TestStatus`] has the
+//! states of a test.
 
 mod accounting;
 mod bounds;
@@ -15,6 +16,7 @@ mod metric;
 mod micros;
 mod plan;
 mod queues;
+mod report;
 mod request;
 #[cfg(test)]
 mod samples;
@@ -35,6 +37,10 @@ pub use metric::{Metric, Percentile};
 pub use micros::Micros;
 pub use plan::{Half, Lane, NameError, Plan, Role, Step, Window, Worker};
 pub use queues::{QueuePattern, Queues};
+pub use report::{
+    Change, Comparison, Cost, CriterionVerdict, Delta, Facts, Generator, LatencyReport, Outcome, Prices,
+    Rates, Report, SearchReport, Series, Setup, Usage, Verdicts,
+};
 pub use request::{LoadTestRequest, RequestError, RequestErrorKind};
 pub use schedule::{Paced, Schedule, Share, Unthrottled};
 pub use search::{Finding, Next, Probe, Search, SearchEnd};

@@ -1,0 +1,189 @@
+//! The way from a sum to a report.
+
+use jiff::Timestamp;
+use mq::Payload;
+
+use super::number::{float, rounded};
+use super::{
+    Cost, Generator, LatencyReport, Prices, Rates, Report, SearchReport, Series, Setup, Usage, Verdicts,
+};
+use crate::accounting::{Accounting, End};
+use crate::definition::LoadTest;
+use crate::micros::Micros;
+use crate::plan::{Plan, Role};
+use crate::schedule::Schedule;
+use crate::status::TestStatus;
+use crate::tally::{Point, Sum};
+
+/// What a report is made from, beside the sum of the tallies.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// Id of the test.
+    pub test_id: &'a str,
+    /// State that the test has once the report is stored.
+    pub status: TestStatus,
+    /// Reason why the test could not go on; `None` unless it failed.
+    pub failure: Option<&'a str>,
+    /// Target, as answers name it.
+    pub target: &'a str,
+    /// Start of the test.
+    pub started_at: Timestamp,
+    /// The run: the test itself, or of a search the probe with the highest rate that passed.
+    pub test: &'a LoadTest,
+    /// End of the run.
+    pub end: End,
+    /// Probes and result of a search; `None` if the test ran once.
+    pub search: Option<SearchReport>,
+    /// What the test used, all probes of a search included.
+    pub usage: Usage,
+    /// Prices of the estimate.
+    pub prices: &'a Prices,
+}
+
+/// Share of the rate that was asked for from which it counts as held.
+const HELD: f64 = 0.98;
+
+impl Report {
+    /// Makes the report of a run. While a run goes on, it is the report so far: `facts.end` is then
+    /// the time up to which all tallies were read.
+    #[must_use]
+    pub fn of(facts: &Facts<'_>, sum: &Sum) -> Self {
+        let plan = Plan::of(facts.test);
+        let schedule = facts.test.schedule();
+        let figures = &sum.figures;
+        let span = Span::of(facts, &plan, schedule.as_ref(), sum);
+        let accounting = Accounting::of(&plan, schedule.as_ref(), sum, facts.end);
+        let measured = float(figures.lateness.count().max(1));
+        let drains = facts.end.is_drained && schedule.is_some() && facts.test.consumers.is_some();
+        let mut report = Self {
+            schema: Self::SCHEMA.to_owned(),
+            test_id: facts.test_id.to_owned(),
+            status: facts.status,
+            summary: String::new(),
+            failure: facts.failure.map(ToOwned::to_owned),
+            target: facts.target.to_owned(),
+            started_at: facts.started_at,
+            duration_seconds: span.to.seconds(),
+            setup: setup(facts.test),
+            rates: span.rates(schedule.as_ref(), sum),
+            put_latency_us: LatencyReport::of(&figures.put),
+            end_to_end_latency_us: LatencyReport::of(&figures.end_to_end),
+            lateness_us: LatencyReport::of(&figures.lateness),
+            generator: Generator {
+                late_share: rounded(float(figures.late) / measured, 6),
+                held_back_share: rounded(float(figures.held_back) / measured, 6),
+                cpu_seconds: rounded(figures.cpu.seconds(), 3),
+                billed_seconds: rounded(figures.billed.seconds(), 3),
+            },
+            accounting,
+            most_retained: figures.points.most_retained(),
+            drained_in_seconds: drains
+                .then(|| figures.points.end_of(|point| point.received).since(span.to).seconds()),
+            expect: None,
+            search: facts.search.clone(),
+            comparison: None,
+            cost: Cost::of(&facts.usage, facts.prices),
+            series: series(&plan, sum),
+        };
+        report.expect = Verdicts::of(&facts.test.expect, &report);
+        report.summary = super::summary::of(&report);
+        report
+    }
+}
+
+/// Span of time that rates are averaged over.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    from: Micros,
+    to: Micros,
+    /// Second after the last one whose events count.
+    last: Micros,
+}
+
+impl Span {
+    fn of(facts: &Facts<'_>, plan: &Plan, schedule: Option<&Schedule>, sum: &Sum) -> Self {
+        let (role, count): (_, fn(&Point) -> u64) = match schedule {
+            Some(_) => (Role::Producer, |point| point.sent),
+            None => (Role::Consumer, |point| point.received),
+        };
+        let (until, planned) = (plan.until(role), facts.end.of(plan, role));
+        let to = match schedule {
+            Some(Schedule::Paced(_)) => planned,
+            // Nobody planned when workers without a rate have sent or taken the last message.
+            Some(Schedule::Unthrottled(_)) | None => planned.min(sum.figures.points.end_of(count)),
+        };
+        // Workers heed a stop within two seconds, so the second of the stop counts for nothing.
+        let seconds = match to.whole_seconds() {
+            whole @ 1.. if planned < until => whole,
+            _ => to.get().div_ceil(Micros::A_SECOND),
+        };
+        let last = Micros::from_seconds(seconds);
+        let to = to.min(last);
+        Self { from: facts.test.measured_from().min(to), to, last }
+    }
+
+    fn rates(self, schedule: Option<&Schedule>, sum: &Sum) -> Rates {
+        let seconds = self.to.since(self.from).seconds();
+        let per_second = |count: u64| if seconds > 0.0 { rounded(float(count) / seconds, 3) } else { 0.0 };
+        let point = sum.figures.points.sum(self.from, self.last);
+        let asked = match schedule {
+            Some(Schedule::Paced(schedule)) => {
+                Some(schedule.due_before(self.to).saturating_sub(schedule.due_before(self.from)))
+            }
+            Some(Schedule::Unthrottled(_)) | None => None,
+        };
+        // One message more: the last one may be sent in the next second.
+        let is_held = |asked| float(point.sent.saturating_add(1)) >= HELD * float(asked);
+        Rates {
+            asked_per_sec: asked.map(per_second),
+            sent_per_sec: per_second(point.sent),
+            confirmed_per_sec: per_second(point.confirmed),
+            received_per_sec: per_second(point.received),
+            held: asked.is_none_or(is_held),
+        }
+    }
+}
+
+fn setup(test: &LoadTest) -> Setup {
+    let producers = test.producers.as_ref();
+    let consumers = test.consumers.as_ref();
+    let transaction = producers.map(|producers| producers.transaction).filter(|own| own.enabled);
+    let size = producers.and_then(|producers| match &producers.payload {
+        Payload::Random { size } => Some(u64::from(size.get())),
+        Payload::Fixed { body } => u64::try_from(body.0.len()).ok(),
+        Payload::Template { .. } => None,
+    });
+    Setup {
+        producers: test.producer_count(),
+        consumers: test.consumer_count(),
+        message_size_bytes: size,
+        persistence: producers.map(|producers| producers.mq_props.persistence),
+        tx_size: transaction.map(|transaction| transaction.tx_size.get()),
+        confirms_in_flight: producers
+            .filter(|producers| !producers.transaction.enabled)
+            .map(|producers| producers.confirms_in_flight.get()),
+        prefetch: consumers.map(|consumers| consumers.prefetch.get()),
+        warm_up_seconds: test.warm_up.get(),
+    }
+}
+
+/// Lists the points of all seconds up to the last one with an event, within the plan.
+fn series(plan: &Plan, sum: &Sum) -> Series {
+    let most = plan.until(Role::Producer).max(plan.until(Role::Consumer)).whole_seconds();
+    let mut series = Series::default();
+    for (second, point) in sum.figures.points.iter() {
+        let length = usize::try_from(second).unwrap_or(usize::MAX);
+        if u64::from(second) > most {
+            break;
+        }
+        series.sent.resize(length, 0);
+        series.sent.push(point.sent);
+        series.confirmed.resize(length, 0);
+        series.confirmed.push(point.confirmed);
+        series.received.resize(length, 0);
+        series.received.push(point.received);
+        series.retained.resize(length, None);
+        series.retained.push(point.retained);
+    }
+    series
+}

@@ -1,0 +1,77 @@
+//! Differences between two reports.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::Report;
+use super::number::rounded;
+use crate::metric::Metric;
+
+/// Differences of a report from an earlier one, its baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Comparison {
+    /// Id of the baseline's test.
+    pub baseline_id: String,
+    /// Start of the baseline's test.
+    pub baseline_started_at: Timestamp,
+    /// Each metric that both reports have.
+    pub deltas: Vec<Delta>,
+}
+
+/// Difference of one metric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Delta {
+    /// Path to the member of the report.
+    pub metric: String,
+    /// Value of the baseline.
+    pub baseline: f64,
+    /// Value of this report.
+    pub value: f64,
+    /// Difference in percent of the baseline; `None` if the baseline is 0.
+    pub change_percent: Option<f64>,
+    /// What the difference means.
+    pub change: Change,
+}
+
+/// What a difference means, by the direction in which a metric improves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Change {
+    /// The metric improved.
+    Better,
+    /// The metric got worse.
+    Worse,
+    /// The difference is at most 2 % of the baseline.
+    Same,
+}
+
+/// Difference that counts as none, as a share of the baseline: two runs of one test differ by this.
+const NOISE: f64 = 0.02;
+
+impl Comparison {
+    pub(super) fn of(report: &Report, baseline: &Report) -> Self {
+        let delta = |metric| Some(Delta::of(metric, baseline.value(metric)?, report.value(metric)?));
+        Self {
+            baseline_id: baseline.test_id.clone(),
+            baseline_started_at: baseline.started_at,
+            deltas: Metric::all().filter_map(delta).collect(),
+        }
+    }
+}
+
+impl Delta {
+    fn of(metric: Metric, baseline: f64, value: f64) -> Self {
+        let difference = value - baseline;
+        let change = if difference.abs() <= NOISE * baseline.abs() {
+            Change::Same
+        } else if (difference > 0.0) == metric.is_better_higher() {
+            Change::Better
+        } else {
+            Change::Worse
+        };
+        let percent = (baseline != 0.0).then(|| rounded(100.0 * difference / baseline, 2));
+        Self { metric: metric.to_string(), baseline, value, change_percent: percent, change }
+    }
+}

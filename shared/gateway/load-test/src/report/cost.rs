@@ -1,0 +1,103 @@
+//! What a test costs.
+
+use serde::{Deserialize, Serialize};
+
+use super::number::{float, rounded};
+use crate::micros::Micros;
+use crate::plan::{Plan, Role, Window};
+use crate::tally::Sum;
+
+/// Prices in USD. They change, and differ by region, so the deployment names them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Prices {
+    /// A GB of memory for a second of an invocation.
+    pub gb_second_usd: f64,
+    /// An invocation.
+    pub invocation_usd: f64,
+    /// A transition of a state machine.
+    pub transition_usd: f64,
+    /// A write of at most 1 KB to the table.
+    pub write_usd: f64,
+    /// A strongly consistent read of at most 4 KB from the table.
+    pub read_usd: f64,
+}
+
+/// What a test uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// Seconds of all invocations together.
+    pub seconds: f64,
+    /// Memory of an invocation, in MB.
+    pub memory_mb: u32,
+    /// Invocations.
+    pub invocations: u64,
+}
+
+/// Estimate of a test's cost, in USD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Cost {
+    /// All of the following together.
+    pub estimate_usd: f64,
+    /// Invocations, with their memory.
+    pub compute_usd: f64,
+    /// Transitions of the state machine.
+    pub transitions_usd: f64,
+    /// Progress of the workers, each second, in the table.
+    pub progress_usd: f64,
+}
+
+/// Transitions of each window: the work, the choice of the next window, and the wait for it.
+const TRANSITIONS: u64 = 3;
+
+impl Usage {
+    /// Returns what a plan will use, without the time that it reserves for draining the queues.
+    #[must_use]
+    pub fn planned(plan: &Plan, memory_mb: u32) -> Self {
+        let until = match plan.until(Role::Producer) {
+            Micros::ZERO => plan.until(Role::Consumer),
+            until => until,
+        };
+        let workers = u64::try_from(plan.workers().count()).unwrap_or(u64::MAX);
+        let invocations = workers.saturating_mul(until.get().div_ceil(Window::LENGTH.get()));
+        let lead = float(invocations) * Plan::LEAD.as_secs_f64();
+        Self { seconds: float(workers) * until.seconds() + lead, memory_mb, invocations }
+    }
+
+    /// Returns what the steps of a test used.
+    #[must_use]
+    pub fn of(sum: &Sum, memory_mb: u32) -> Self {
+        let invocations = u64::try_from(sum.steps()).unwrap_or(u64::MAX);
+        Self { seconds: sum.figures.billed.seconds(), memory_mb, invocations }
+    }
+
+    /// Returns this usage and another one with the same memory: those of two probes.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            seconds: self.seconds + other.seconds,
+            memory_mb: self.memory_mb,
+            invocations: self.invocations.saturating_add(other.invocations),
+        }
+    }
+}
+
+impl Cost {
+    /// Estimates the cost of a usage, to a millionth of a dollar.
+    #[must_use]
+    pub fn of(usage: &Usage, prices: &Prices) -> Self {
+        let invocations = float(usage.invocations);
+        let gigabytes = f64::from(usage.memory_mb) / 1024.0;
+        let compute = usage.seconds * gigabytes * prices.gb_second_usd + invocations * prices.invocation_usd;
+        let transitions = invocations * float(TRANSITIONS) * prices.transition_usd;
+        // A worker writes its progress and reads whether to stop once a second.
+        let progress = usage.seconds * (prices.write_usd + prices.read_usd);
+        Self {
+            estimate_usd: rounded(compute + transitions + progress, 6),
+            compute_usd: rounded(compute, 6),
+            transitions_usd: rounded(transitions, 6),
+            progress_usd: rounded(progress, 6),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The page of a report.
+
+mod escape;
+mod plot;
+mod plots;
+mod tables;
+
+use std::fmt::Write as _;
+
+use self::escape::Escaped;
+use super::number::{decimal, duration, float, grouped, percent, size};
+use super::{Outcome, Report};
+use crate::status::TestStatus;
+
+const STYLE: &str = include_str!("page.css");
+
+/// Writes the page. The policy in its head keeps browsers from loading or running anything.
+pub(super) fn page(report: &Report) -> String {
+    let mut page = String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
+    page.push_str("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">");
+    page.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
+    let id = Escaped(&report.test_id);
+    let _ = write!(page, "<title>Load test {id}</title><style>\n{STYLE}</style></head><body>");
+    let _ = write!(page, "<h1>Load test {id}</h1>");
+    let _ = write!(
+        page,
+        "<p class=\"facts\">{} · {} · {} · {:.1} s</p>",
+        report.status,
+        Escaped(&report.target),
+        report.started_at,
+        report.duration_seconds
+    );
+    let _ = write!(page, "<p class=\"summary {}\">{}</p>", tone(report), Escaped(&report.summary));
+    plots::write(&mut page, report);
+    tables::write(&mut page, report);
+    page.push_str("</body></html>\n");
+    page
+}
+
+/// Returns the class that colours the summary.
+fn tone(report: &Report) -> &'static str {
+    match (report.status, &report.expect) {
+        (TestStatus::Failed, _) => "bad",
+        (_, Some(verdicts)) if !verdicts.met => "bad",
+        (_, Some(_)) => "good",
+        (_, None) => "",
+    }
+}

@@ -1,0 +1,131 @@
+//! Plots as inline SVG.
+
+use std::fmt::Write as _;
+
+/// A line of a plot.
+pub(super) struct Line<'a> {
+    /// Name in the legend.
+    pub(super) label: &'a str,
+    /// Class of the page's style, which has the colour.
+    pub(super) class: &'a str,
+    /// Values from left to right at equal distances; `None` interrupts the line.
+    pub(super) values: Vec<Option<f64>>,
+}
+
+/// A mark on an axis: its place from 0 to 1, and its text.
+pub(super) type Mark = (f64, String);
+
+/// A plot without its lines.
+pub(super) struct Plot<'a> {
+    /// Description for those who do not see it.
+    pub(super) title: &'a str,
+    pub(super) x: Vec<Mark>,
+    pub(super) y: Vec<Mark>,
+}
+
+const WIDTH: f64 = 940.0;
+const HEIGHT: f64 = 250.0;
+/// Space for the texts of the axes.
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 26.0;
+
+/// Most values of a line that are drawn: what is more would not be seen.
+pub(super) const MOST_VALUES: usize = 470;
+
+/// Writes the legend and the plot. Values are from 0 to 1.
+pub(super) fn write(page: &mut String, plot: &Plot<'_>, lines: &[Line<'_>]) {
+    page.push_str("<figure>");
+    page.push_str("<figcaption class=\"legend\">");
+    for Line { label, class, .. } in lines {
+        let _ = write!(
+            page,
+            "<span><svg viewBox=\"0 0 24 10\" aria-hidden=\"true\"><path class=\"plot {class}\" d=\"M2 5H22\"/></svg>{label}</span>"
+        );
+    }
+    page.push_str("</figcaption>");
+    let _ = write!(
+        page,
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
+        super::escape::Escaped(plot.title)
+    );
+    for (place, text) in &plot.y {
+        let y = at_y(*place);
+        let _ = write!(
+            page,
+            "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{:.1}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
+            WIDTH - RIGHT,
+            LEFT - 8.0,
+            y + 4.0
+        );
+    }
+    for (place, text) in &plot.x {
+        let x = at_x(*place);
+        let _ =
+            write!(page, "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>", HEIGHT - 6.0);
+    }
+    for line in lines {
+        let _ = write!(page, "<path class=\"plot {}\" d=\"{}\"/>", line.class, path(&line.values));
+    }
+    page.push_str("</svg></figure>");
+}
+
+fn at_x(place: f64) -> f64 {
+    LEFT + place.clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT)
+}
+
+fn at_y(place: f64) -> f64 {
+    HEIGHT - BOTTOM - place.clamp(0.0, 1.0) * (HEIGHT - TOP - BOTTOM)
+}
+
+fn path(values: &[Option<f64>]) -> String {
+    let mut path = String::new();
+    let mut command = 'M';
+    for (index, value) in values.iter().enumerate() {
+        let Some(value) = value else {
+            command = 'M';
+            continue;
+        };
+        let _ = write!(path, "{command}{:.1} {:.1}", at_x(place(index, values.len())), at_y(*value));
+        command = 'L';
+    }
+    path
+}
+
+/// Returns the place of the value at `index` of `length` values.
+pub(super) fn place(index: usize, length: usize) -> f64 {
+    if length < 2 { 0.0 } else { super::size(index) / super::size(length - 1) }
+}
+
+/// Returns round numbers from 0, at equal distances, of which the last is at least `most`. There are
+/// at most `parts` distances.
+pub(super) fn round_numbers(most: f64, parts: f64) -> Vec<f64> {
+    let magnitude = 10_f64.powf((most.max(parts) / parts).log10().floor());
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * magnitude);
+    let step = steps.into_iter().find(|step| step * parts >= most).unwrap_or(most);
+    let mut numbers = vec![0.0, step];
+    while let Some(last) = numbers.last().copied().filter(|last| *last < most) {
+        numbers.push(last + step);
+    }
+    numbers
+}
+
+/// Returns the marks of an axis of powers of ten from `least` to `most`, and a function from values
+/// to their places.
+pub(super) fn powers(
+    least: f64,
+    most: f64,
+    text: impl Fn(f64) -> String,
+) -> (Vec<Mark>, impl Fn(f64) -> f64) {
+    let first = least.max(1.0).log10().floor();
+    let last = most.max(10.0).log10().ceil().max(first + 1.0);
+    let place = move |value: f64| (value.max(1.0).log10() - first) / (last - first);
+    let mut axis = Vec::new();
+    let mut power = first;
+    while power <= last {
+        axis.push((place(10_f64.powf(power)), text(10_f64.powf(power))));
+        power += 1.0;
+    }
+    (axis, place)
+}

@@ -1,0 +1,266 @@
+//! The report of a test: figures, their first line in words, and a page to keep.
+
+mod build;
+mod comparison;
+mod cost;
+mod html;
+mod number;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod verdicts;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use build::Facts;
+pub use comparison::{Change, Comparison, Delta};
+pub use cost::{Cost, Prices, Usage};
+pub use verdicts::{CriterionVerdict, Outcome, Verdicts};
+
+use crate::accounting::Accounting;
+use crate::metric::{Metric, Percentile};
+use crate::search::{Finding, Probe};
+use crate::status::TestStatus;
+use crate::tally::Latencies;
+
+/// Report of a test, as JSON carries it. A later version may add members, which readers ignore.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Name and version of the form: [`Report::SCHEMA`].
+    pub schema: String,
+    /// Id of the test.
+    pub test_id: String,
+    /// State that the test has once the report is stored.
+    pub status: TestStatus,
+    /// What to know first, in words.
+    pub summary: String,
+    /// Reason why the test could not go on; `None` unless it failed.
+    pub failure: Option<String>,
+    /// Target, as answers name it.
+    pub target: String,
+    /// Start of the test.
+    pub started_at: Timestamp,
+    /// Seconds until the work of the producers was over, or of the consumers if there are no
+    /// producers.
+    pub duration_seconds: f64,
+    /// What the test was asked to do.
+    pub setup: Setup,
+    /// Rates after the warm-up.
+    pub rates: Rates,
+    /// Latency from due to confirmed; `None` if nothing was measured.
+    pub put_latency_us: Option<LatencyReport>,
+    /// Latency from due to received; `None` if nothing was measured.
+    pub end_to_end_latency_us: Option<LatencyReport>,
+    /// Latency from due to sent; `None` if nothing was measured.
+    pub lateness_us: Option<LatencyReport>,
+    /// The side that makes the load.
+    pub generator: Generator,
+    /// Fate of every message.
+    pub accounting: Accounting,
+    /// Most messages that were on the queues at once; `None` if nobody measured.
+    pub most_retained: Option<u64>,
+    /// Seconds from the last message that was due until the queues were empty; `None` if they were
+    /// not seen so.
+    pub drained_in_seconds: Option<f64>,
+    /// Criteria, and whether they are met; `None` if the test has none.
+    pub expect: Option<Verdicts>,
+    /// Probes and result of a search; `None` if the test ran once.
+    pub search: Option<SearchReport>,
+    /// Differences from another report; `None` if none was named.
+    pub comparison: Option<Comparison>,
+    /// Estimate of what the test cost.
+    pub cost: Cost,
+    /// Figures of each second.
+    pub series: Series,
+}
+
+/// What a test was asked to do.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Setup {
+    /// Number of producers.
+    pub producers: u32,
+    /// Number of consumers.
+    pub consumers: u32,
+    /// Bytes of each body; `None` if bodies have different sizes, or the test only consumes.
+    pub message_size_bytes: Option<u64>,
+    /// Persistence of each message.
+    pub persistence: Option<mq::Persistence>,
+    /// Messages of a producer's transaction; `None` without transactions.
+    pub tx_size: Option<u32>,
+    /// Messages that a producer sends ahead of their confirms; `None` with transactions.
+    pub confirms_in_flight: Option<u32>,
+    /// Messages that the broker delivers to a consumer ahead of their acknowledgements.
+    pub prefetch: Option<u32>,
+    /// Seconds that are not in percentiles and rates.
+    pub warm_up_seconds: u32,
+}
+
+/// Messages a second, on average after the warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Rates {
+    /// Rate that was asked for; `None` if the producers went as fast as they could.
+    pub asked_per_sec: Option<f64>,
+    /// Messages that were sent.
+    pub sent_per_sec: f64,
+    /// Messages that were confirmed.
+    pub confirmed_per_sec: f64,
+    /// Messages that were received, those of others included.
+    pub received_per_sec: f64,
+    /// True if at least 98 % of what was asked for was sent; also if no rate was asked for.
+    pub held: bool,
+}
+
+/// Percentiles of one histogram, in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the percentiles are named after themselves")]
+pub struct LatencyReport {
+    /// Number of messages.
+    pub count: u64,
+    pub p50: u64,
+    pub p75: u64,
+    pub p90: u64,
+    pub p95: u64,
+    pub p99: u64,
+    #[serde(rename = "p99_9")]
+    pub p99_9: u64,
+    pub max: u64,
+    /// Number of messages that seem to have arrived before they were due, because the clocks of two
+    /// machines differ. They count as 1 µs.
+    pub earlier: u64,
+    /// Number of messages beyond 120 s, as which they count.
+    pub beyond: u64,
+}
+
+/// The side that makes the load, and whether it was the limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Generator {
+    /// Share of the messages that were sent late although the broker let the sender go on.
+    pub late_share: f64,
+    /// Share of the messages that were sent late because the broker held the sender back.
+    pub held_back_share: f64,
+    /// Seconds of the processor, of all workers together.
+    pub cpu_seconds: f64,
+    /// Seconds of all invocations together.
+    pub billed_seconds: f64,
+}
+
+/// Probes and result of a search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SearchReport {
+    /// The probes, in their order.
+    pub probes: Vec<Probe>,
+    /// The result.
+    pub finding: Finding,
+}
+
+/// Figures of each second, a list for each. The first item is that of the test's first second.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Series {
+    /// Messages that were sent.
+    pub sent: Vec<u64>,
+    /// Messages that were confirmed.
+    pub confirmed: Vec<u64>,
+    /// Messages that were received.
+    pub received: Vec<u64>,
+    /// Messages on the queues; `None` in seconds in which nobody measured.
+    pub retained: Vec<Option<u64>>,
+}
+
+impl Report {
+    /// Name and version of the form.
+    pub const SCHEMA: &str = "integrahub.load-report.v1";
+
+    /// Share of late messages above which the generator, and not the broker, was measured.
+    pub const MOST_LATE: f64 = 0.05;
+
+    /// Returns a figure, in its unit; `None` if it was not measured.
+    #[must_use]
+    pub fn value(&self, metric: Metric) -> Option<f64> {
+        let latency = |report: &Option<LatencyReport>, percentile| {
+            report.as_ref().map(|report| number::float(report.percentile(percentile)))
+        };
+        let accounting = &self.accounting;
+        match metric {
+            Metric::Throughput => Some(self.throughput_per_sec()),
+            Metric::PutLatency(percentile) => latency(&self.put_latency_us, percentile),
+            Metric::EndToEndLatency(percentile) => latency(&self.end_to_end_latency_us, percentile),
+            Metric::Lateness(percentile) => latency(&self.lateness_us, percentile),
+            Metric::Lost => accounting.lost.map(number::float),
+            Metric::Doubled => Some(number::float(accounting.doubled)),
+            Metric::InDoubt => Some(number::float(accounting.in_doubt)),
+            Metric::OutOfOrder => Some(number::float(accounting.out_of_order)),
+            Metric::NotSent => Some(number::float(accounting.not_sent)),
+            Metric::Retained => self.most_retained.map(number::float),
+        }
+    }
+
+    /// Returns the rate that the test is about: of messages received, or of messages confirmed if
+    /// there are no consumers.
+    #[must_use]
+    pub const fn throughput_per_sec(&self) -> f64 {
+        if self.setup.consumers > 0 { self.rates.received_per_sec } else { self.rates.confirmed_per_sec }
+    }
+
+    /// True if the run shows that the target sustains its rate: it was held, and no criterion is
+    /// unmet. Each probe of a search is judged by this.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.rates.held
+            && self.generator.late_share <= Self::MOST_LATE
+            && self.expect.as_ref().is_none_or(|verdicts| verdicts.met)
+    }
+
+    /// Returns the report with the differences from an earlier one.
+    #[must_use]
+    pub fn compared_with(self, baseline: &Self) -> Self {
+        Self { comparison: Some(Comparison::of(&self, baseline)), ..self }
+    }
+
+    /// Writes the report as one page of HTML: no script, nothing from elsewhere, to keep and to
+    /// mail.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        html::page(self)
+    }
+}
+
+impl LatencyReport {
+    /// Reads a histogram; `None` if nothing was recorded.
+    pub(crate) fn of(latencies: &Latencies) -> Option<Self> {
+        let at = |percentile| latencies.percentile(percentile);
+        Some(Self {
+            count: latencies.count(),
+            p50: at(Percentile::P50)?,
+            p75: at(Percentile::P75)?,
+            p90: at(Percentile::P90)?,
+            p95: at(Percentile::P95)?,
+            p99: at(Percentile::P99)?,
+            p99_9: at(Percentile::P99_9)?,
+            max: at(Percentile::Max)?,
+            earlier: latencies.earlier,
+            beyond: latencies.beyond,
+        })
+    }
+
+    /// Returns a percentile, in microseconds.
+    #[must_use]
+    pub const fn percentile(&self, percentile: Percentile) -> u64 {
+        match percentile {
+            Percentile::P50 => self.p50,
+            Percentile::P75 => self.p75,
+            Percentile::P90 => self.p90,
+            Percentile::P95 => self.p95,
+            Percentile::P99 => self.p99,
+            Percentile::P99_9 => self.p99_9,
+            Percentile::Max => self.max,
+        }
+    }
+}

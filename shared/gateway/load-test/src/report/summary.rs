@@ -1,0 +1,147 @@
+//! What to know first about a test, in words.
+
+use super::number::{decimal, duration, float, messages, percent};
+use super::{CriterionVerdict, Outcome, Report, SearchReport};
+use crate::metric::Metric;
+use crate::search::SearchEnd;
+use crate::status::TestStatus;
+
+/// Writes the first line of a report: what went wrong if anything did, and else what was reached.
+pub(super) fn of(report: &Report) -> String {
+    let mut sentences = Vec::new();
+    match report.status {
+        TestStatus::Failed => {
+            let reason = report.failure.as_deref().unwrap_or("the reason is not known");
+            sentences.push(format!("The test failed: {reason}."));
+        }
+        TestStatus::Stopped => {
+            sentences.push(format!("The test was stopped after {:.0} s.", report.duration_seconds));
+        }
+        TestStatus::Pending | TestStatus::Running | TestStatus::Stopping | TestStatus::Completed => {}
+    }
+    match &report.search {
+        Some(search) => sentences.push(found(search)),
+        None => sentences.extend([rate_not_held(report), generator(report)].into_iter().flatten()),
+    }
+    sentences.push(reached(report));
+    sentences.extend(unmet(report));
+    sentences.join(" ")
+}
+
+fn found(search: &SearchReport) -> String {
+    let probes = search.probes.len();
+    let why = match search.finding.end {
+        SearchEnd::Narrowed => "at most 5 % more fails",
+        SearchEnd::HighestRate => "no test may ask for more",
+        SearchEnd::LowestRate => "there is no lower rate",
+        SearchEnd::MessagesUsedUp => "more would exceed the messages of a test",
+        SearchEnd::ProbesUsedUp => "no more probes were left",
+    };
+    match search.finding.rate_per_sec {
+        Some(rate) => {
+            let rate = messages(u64::from(rate.get()));
+            format!("The highest rate that passed is {rate} a second ({probes} probes; {why}).")
+        }
+        None => format!("No rate passed ({probes} probes; {why})."),
+    }
+}
+
+fn rate_not_held(report: &Report) -> Option<String> {
+    let asked = report.rates.asked_per_sec.filter(|_| !report.rates.held)?;
+    let sent = report.rates.sent_per_sec;
+    Some(format!(
+        "The rate could not be held: {} of {} messages a second were sent.",
+        decimal(sent),
+        decimal(asked)
+    ))
+}
+
+fn generator(report: &Report) -> Option<String> {
+    let generator = &report.generator;
+    if generator.late_share > Report::MOST_LATE {
+        return Some(format!(
+            "The generator was the limit: {} of the messages were sent late although the broker was ready.",
+            percent(generator.late_share)
+        ));
+    }
+    (generator.held_back_share > Report::MOST_LATE).then(|| {
+        format!(
+            "The broker held the producers back: {} of the messages were sent late.",
+            percent(generator.held_back_share)
+        )
+    })
+}
+
+fn reached(report: &Report) -> String {
+    let accounting = &report.accounting;
+    if accounting.sent == 0 && accounting.received == 0 && accounting.foreign_taken == 0 {
+        let what = if report.setup.producers > 0 { "sent" } else { "received" };
+        return format!("No message was {what}, so nothing was measured.");
+    }
+    let (metric, event) = match (report.setup.producers, report.setup.consumers) {
+        (1.., 1..) => (Metric::EndToEndLatency(crate::Percentile::P99), "received"),
+        (1.., 0) => (Metric::PutLatency(crate::Percentile::P99), "confirmed"),
+        (0, _) => {
+            let rate = decimal(report.throughput_per_sec());
+            return format!("Consumers took {rate} messages a second.");
+        }
+    };
+    let latency = report.value(metric).map_or(String::new(), |latency| {
+        format!("; 99 % of them within {} of when they were due", duration(latency))
+    });
+    let rate = decimal(report.throughput_per_sec());
+    format!("{rate} messages a second were {event}{latency}. {}", fates(report, event))
+}
+
+/// Says what became of the messages, as far as it is not what should become of them.
+fn fates(report: &Report, event: &str) -> String {
+    let accounting = &report.accounting;
+    let odd = [
+        (accounting.lost.unwrap_or(0), "lost"),
+        (accounting.doubled, "doubled"),
+        (accounting.in_doubt, "in doubt"),
+        (accounting.refused, "refused"),
+        (accounting.not_sent, "not sent"),
+        (accounting.unrecorded, "unrecorded, because no tally covers their time"),
+        (if event == "received" { accounting.retained } else { 0 }, "still on the queues"),
+    ];
+    let odd: Vec<_> = odd
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, fate)| format!("{} {fate}", super::number::grouped(*count)))
+        .collect();
+    let due = messages(accounting.due);
+    if odd.is_empty() {
+        format!("All of {due} were {event}.")
+    } else {
+        format!("Of {due}: {}.", odd.join(", "))
+    }
+}
+
+fn unmet(report: &Report) -> Option<String> {
+    let criteria = report.expect.as_ref()?.criteria.iter();
+    let unmet: Vec<_> = criteria.filter(|criterion| criterion.outcome != Outcome::Met).map(missed).collect();
+    (!unmet.is_empty()).then(|| format!("Not met: {}.", unmet.join("; ")))
+}
+
+fn missed(criterion: &CriterionVerdict) -> String {
+    let shown = |value| shown(&criterion.metric, value);
+    let bound = if criterion.at_least { "at least" } else { "at most" };
+    let bound = format!("{bound} {}", shown(float(criterion.bound)));
+    match criterion.value {
+        Some(value) => format!("{} is {}, not {bound}", criterion.metric, shown(value)),
+        None => format!("{} was not measured, and is to be {bound}", criterion.metric),
+    }
+}
+
+/// Writes a value of a metric with its unit.
+pub(super) fn shown(metric: &str, value: f64) -> String {
+    if metric.contains("Us.") {
+        duration(value)
+    } else if metric == Metric::Throughput.to_string() {
+        format!("{}/s", decimal(value))
+    } else {
+        let text = decimal(value);
+        text.strip_suffix(".0").unwrap_or(&text).to_owned()
+    }
+}

@@ -1,0 +1,299 @@
+use std::time::Duration;
+
+use serde_json::{Value, json, to_value};
+
+use super::*;
+use crate::accounting::End;
+use crate::definition::LoadTest;
+use crate::micros::Micros;
+use crate::plan::{Half, Lane, Plan, Role, Step, Window, Worker};
+use crate::samples::accepted;
+use crate::schedule::Schedule;
+use crate::search::SearchEnd;
+use crate::tally::{Sender, Sum, Tally};
+
+const PRICES: Prices = Prices {
+    gb_second_usd: 0.000_013_333_4,
+    invocation_usd: 0.000_000_2,
+    transition_usd: 0.000_025,
+    write_usd: 0.000_000_625,
+    read_usd: 0.000_000_125,
+};
+
+/// A run of 60 s at 100 messages a second, as its broker and its generator behave.
+#[derive(Clone, Copy)]
+struct Behaviour {
+    /// Of 100 messages, those that are sent.
+    sent: u64,
+    /// Of 100 messages, those that are sent late.
+    late: u64,
+    sender: Sender,
+    /// Of 100 messages, those that are never received.
+    lost: u64,
+}
+
+const CALM: Behaviour = Behaviour { sent: 100, late: 0, sender: Sender::Free, lost: 0 };
+
+fn body() -> Value {
+    json!({
+        "producers": {"ratePerSec": 100, "messageSizeBytes": 256}, "consumers": {}, "durationSeconds": 60,
+        "warmUpSeconds": 10
+    })
+}
+
+fn with(members: Value) -> LoadTest {
+    let (Value::Object(mut all), Value::Object(members)) = (body(), members) else { panic!("objects") };
+    all.extend(members);
+    accepted(Value::Object(all))
+}
+
+fn run(test: &LoadTest, behaviour: Behaviour) -> Sum {
+    let Some(Schedule::Paced(schedule)) = test.schedule() else { panic!("a rate") };
+    let tally = |role| {
+        let lane = Lane { worker: Worker { role, number: 0 }, half: Half::Even };
+        let step = Step { lane, window: Window::new(0), attempt: 0 };
+        Tally::new(step, Micros::ZERO, 1, test.measured_from())
+    };
+    let (mut producer, mut consumer) = (tally(Role::Producer), tally(Role::Consumer));
+    for sequence in 0..schedule.total() {
+        let of_100 = sequence % 100;
+        if of_100 >= behaviour.sent {
+            continue;
+        }
+        let due = schedule.due(sequence).unwrap();
+        let late = if of_100 < behaviour.late { 20_000 } else { 100 };
+        let sent = due.plus(Micros::new(late));
+        producer.sent(sequence, due, sent, behaviour.sender);
+        producer.confirmed(sequence, due, sent.plus(Micros::new(900 + sequence % 50)));
+        if of_100 >= behaviour.lost {
+            consumer.received(sequence, due, sent.plus(Micros::new(2_000 + sequence % 500)));
+        }
+    }
+    for second in 0..60 {
+        consumer.retained(Micros::from_seconds(second), second % 7);
+    }
+    let mut sum = Sum::new();
+    for mut tally in [producer, consumer] {
+        tally.worked_until(Micros::from_seconds(60));
+        tally.was_last();
+        tally.took(Duration::from_secs(63), Duration::from_secs(2));
+        sum.add(&tally);
+    }
+    sum
+}
+
+fn facts(test: &LoadTest) -> Facts<'_> {
+    Facts {
+        test_id: "0f0e",
+        status: TestStatus::Completed,
+        failure: None,
+        target: "QM1:DEV.QUEUE.1",
+        started_at: "2026-11-26T10:00:00Z".parse().unwrap(),
+        test,
+        end: End { cut_at: None, is_drained: true },
+        search: None,
+        usage: Usage { seconds: 126.0, memory_mb: 512, invocations: 2 },
+        prices: &PRICES,
+    }
+}
+
+fn report(test: &LoadTest, behaviour: Behaviour) -> Report {
+    Report::of(&facts(test), &run(test, behaviour))
+}
+
+#[test]
+fn a_calm_run_says_what_was_reached() {
+    let report = report(&accepted(body()), CALM);
+    assert_eq!(
+        report.summary,
+        "100.0 messages a second were received; 99 % of them within 2.6 ms of when they were due. \
+         All of 6,000 messages were received."
+    );
+    assert!(report.passed());
+    assert_eq!((report.rates.asked_per_sec, report.rates.sent_per_sec), (Some(100.0), 100.0));
+    // The warm-up is in the accounting, and not in the percentiles.
+    assert_eq!((report.accounting.received, report.put_latency_us.as_ref().unwrap().count), (6_000, 5_000));
+    assert_eq!((report.most_retained, report.series.sent.len()), (Some(6), 60));
+}
+
+#[test]
+fn the_json_names_its_form_and_its_units() {
+    let report = report(&with(json!({"expect": {"lost": 0}})), CALM);
+    let json = to_value(&report).unwrap();
+    assert_eq!(
+        (&json["schema"], &json["status"]),
+        (&json!("integrahub.load-report.v1"), &json!("COMPLETED"))
+    );
+    assert_eq!(json["putLatencyUs"]["p99_9"], 1_049);
+    assert_eq!(json["series"]["received"].as_array().unwrap().len(), 60);
+    assert_eq!(
+        json["expect"],
+        json!({"met": true, "criteria": [
+            {"metric": "lost", "bound": 0, "atLeast": false, "value": 0.0, "outcome": "met"}
+        ]})
+    );
+    assert_eq!(serde_json::from_value::<Report>(json).unwrap(), report);
+}
+
+#[test]
+fn a_report_of_a_later_version_is_read() {
+    let report = report(&accepted(body()), CALM);
+    let mut json = to_value(&report).unwrap();
+    json["accounting"]["colour"] = json!("red");
+    json["mood"] = json!("calm");
+    assert_eq!(serde_json::from_value::<Report>(json).unwrap(), report);
+}
+
+#[test]
+fn a_rate_that_was_not_held_is_said_first() {
+    let report = report(&accepted(body()), Behaviour { sent: 90, ..CALM });
+    assert!(
+        report.summary.starts_with("The rate could not be held: 90.0 of 100.0 messages a second were sent."),
+        "{}",
+        report.summary
+    );
+    assert!(report.summary.ends_with("Of 6,000 messages: 600 not sent."), "{}", report.summary);
+    assert!(!report.passed());
+}
+
+#[test]
+fn a_generator_that_was_the_limit_is_said_first_and_a_broker_that_held_it_back_too() {
+    let late = Behaviour { late: 6, ..CALM };
+    let report_of = |behaviour| report(&accepted(body()), behaviour);
+    let generator = report_of(late);
+    assert!(
+        generator.summary.starts_with("The generator was the limit: 6.0 % of the messages were sent late"),
+        "{}",
+        generator.summary
+    );
+    assert!(!generator.passed());
+    let broker = report_of(Behaviour { sender: Sender::HeldBack, ..late });
+    assert!(broker.summary.starts_with("The broker held the producers back: 6.0 %"), "{}", broker.summary);
+    assert!(broker.passed());
+    assert!(report_of(Behaviour { late: 5, ..CALM }).summary.starts_with("100.0 messages"));
+}
+
+#[test]
+fn criteria_that_are_not_met_are_named_with_their_units() {
+    let expect =
+        json!({"throughputPerSec": 99, "endToEndLatencyUs": {"p50": 2_000}, "lost": 10, "retained": 6});
+    let test = with(json!({"expect": expect}));
+    let report = report(&test, Behaviour { lost: 2, ..CALM });
+    assert!(report.summary.contains("Of 6,000 messages: 120 lost."), "{}", report.summary);
+    assert!(
+        report.summary.ends_with(
+            "Not met: throughputPerSec is 98.0/s, not at least 99.0/s; \
+             endToEndLatencyUs.p50 is 2.4 ms, not at most 2.0 ms; lost is 120, not at most 10."
+        ),
+        "{}",
+        report.summary
+    );
+    let mut facts = facts(&test);
+    facts.end.is_drained = false;
+    let report = Report::of(&facts, &run(&test, CALM));
+    assert!(
+        report.summary.ends_with("; lost was not measured, and is to be at most 10."),
+        "{}",
+        report.summary
+    );
+}
+
+#[test]
+fn a_failed_test_says_why_and_what_it_did_until_then() {
+    let test = accepted(body());
+    let mut facts = facts(&test);
+    facts.status = TestStatus::Failed;
+    facts.failure = Some("the broker at `mq.host:1414` cannot be reached");
+    facts.end = End { cut_at: Some(Micros::new(30_700_000)), is_drained: false };
+    let summary = Report::of(&facts, &run(&test, CALM)).summary;
+    assert!(
+        summary.starts_with("The test failed: the broker at `mq.host:1414` cannot be reached. 100.0 "),
+        "{summary}"
+    );
+    let summary = Report::of(&facts, &Sum::new()).summary;
+    assert!(summary.ends_with("No message was sent, so nothing was measured."), "{summary}");
+    facts.status = TestStatus::Stopped;
+    assert!(Report::of(&facts, &Sum::new()).summary.starts_with("The test was stopped after 30 s."));
+}
+
+#[test]
+fn a_search_says_what_it_found() {
+    let test = accepted(body());
+    let probe = |rate: i64, passed| Probe { rate_per_sec: rate.try_into().unwrap(), passed };
+    let probes = vec![probe(100, true), probe(105, false)];
+    let finding = Finding { rate_per_sec: Some(100.try_into().unwrap()), end: SearchEnd::Narrowed };
+    let facts = Facts { search: Some(SearchReport { probes, finding }), ..facts(&test) };
+    let report = Report::of(&facts, &run(&test, CALM));
+    let expected =
+        "The highest rate that passed is 100 messages a second (2 probes; at most 5 % more fails).";
+    assert!(report.summary.starts_with(expected), "{}", report.summary);
+}
+
+#[test]
+fn two_reports_are_compared_by_the_direction_of_each_metric() {
+    let test = accepted(body());
+    let baseline = report(&test, CALM);
+    let worse = report(&test, Behaviour { sent: 90, late: 50, lost: 1, ..CALM }).compared_with(&baseline);
+    let comparison = worse.comparison.unwrap();
+    let delta = |metric: &str| comparison.deltas.iter().find(|delta| delta.metric == metric).unwrap();
+    let throughput = delta("throughputPerSec");
+    assert_eq!((throughput.change, throughput.change_percent), (Change::Worse, Some(-11.0)));
+    assert_eq!((delta("lost").change, delta("lost").change_percent), (Change::Worse, None));
+    assert_eq!(delta("putLatencyUs.p99").change, Change::Worse);
+    assert_eq!(delta("retained").change, Change::Same);
+    let better = baseline.compared_with(&report(&test, Behaviour { late: 50, ..CALM })).comparison.unwrap();
+    assert!(better.deltas.iter().any(|delta| delta.change == Change::Better));
+    assert!(better.deltas.iter().all(|delta| delta.change != Change::Worse));
+}
+
+#[test]
+fn the_cost_is_that_of_workers_transitions_and_progress() {
+    let test = with(json!({"producers": {"count": 9, "ratePerSec": 100}, "durationSeconds": 3_600}));
+    let usage = Usage::planned(&Plan::of(&test), 512);
+    assert_eq!((usage.seconds, usage.invocations), (10.0 * (3_600.0 + 60.0 * 3.0), 600));
+    let cost = Cost::of(&usage, &PRICES);
+    // Ten workers for an hour.
+    let compute = 37_800.0 * 0.5 * 0.000_013_333_4 + 600.0 * 0.000_000_2;
+    assert!((cost.compute_usd - compute).abs() < 1e-6, "{cost:?}");
+    assert!((cost.transitions_usd - 0.045).abs() < 1e-6, "{cost:?}");
+    assert!((cost.estimate_usd - cost.compute_usd - cost.transitions_usd - cost.progress_usd).abs() < 3e-6);
+    let test = accepted(body());
+    let used = Usage::of(&run(&test, CALM), 512);
+    assert_eq!(used, Usage { seconds: 126.0, memory_mb: 512, invocations: 2 });
+    assert_eq!(used.plus(used), Usage { seconds: 252.0, memory_mb: 512, invocations: 4 });
+    assert!((report(&test, CALM).cost.compute_usd - 0.000_84).abs() < 1e-6);
+}
+
+#[test]
+fn the_page_holds_nothing_that_runs_or_is_loaded() {
+    let test = with(json!({"expect": {"lost": 0, "putLatencyUs": {"p99": 100}}}));
+    let hostile = "<script>alert(1)</script>\"'&";
+    let facts = Facts { test_id: hostile, target: hostile, failure: Some(hostile), ..facts(&test) };
+    let facts = Facts { status: TestStatus::Failed, ..facts };
+    let report = Report::of(&facts, &run(&test, Behaviour { sent: 98, lost: 1, ..CALM }));
+    let page = report.clone().compared_with(&report).to_html();
+    for forbidden in
+        ["<script", "javascript:", "http://", "https://", "src=", "url(", "@import", "NaN", "inf"]
+    {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;"));
+    for tag in ["html", "head", "body", "style", "figure", "svg", "table", "thead", "tbody", "tr", "p", "h2"]
+    {
+        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+    assert!(page.len() < 100_000, "{} bytes", page.len());
+}
+
+#[test]
+fn a_page_of_a_long_test_stays_small() {
+    let mut report = report(&accepted(body()), CALM);
+    let seconds = 8 * 3_600;
+    report.series.sent = (0..seconds).collect();
+    report.series.confirmed = report.series.sent.clone();
+    report.series.received = vec![0; report.series.sent.len()];
+    report.series.retained = vec![None; report.series.sent.len()];
+    let page = report.to_html();
+    assert!(page.len() < 100_000, "{} bytes", page.len());
+}

@@ -1,0 +1,68 @@
+//! Verdicts on the criteria of a test.
+
+use serde::{Deserialize, Serialize};
+
+use super::Report;
+use super::number::float;
+use crate::expect::{Criterion, Expect};
+
+/// Criteria with their verdicts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdicts {
+    /// True if every criterion is met.
+    pub met: bool,
+    /// Each criterion.
+    pub criteria: Vec<CriterionVerdict>,
+}
+
+/// A criterion, what was found, and the verdict.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CriterionVerdict {
+    /// Path to the member of the report.
+    pub metric: String,
+    /// Bound that the request named.
+    pub bound: u64,
+    /// True if the value must be at least the bound, false if at most.
+    pub at_least: bool,
+    /// Value of the report; `None` if it was not measured.
+    pub value: Option<f64>,
+    /// The verdict.
+    pub outcome: Outcome,
+}
+
+/// Verdict on one criterion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// The value is within the bound.
+    Met,
+    /// The value is beyond the bound.
+    NotMet,
+    /// There is no value, so nobody can say that the criterion is met.
+    NotMeasured,
+}
+
+impl Verdicts {
+    /// Judges a report; `None` if there is no criterion.
+    pub(super) fn of(expect: &Expect, report: &Report) -> Option<Self> {
+        let judge = |criterion: Criterion| {
+            let Criterion { metric, bound } = criterion;
+            let at_least = metric.is_better_higher();
+            let value = report.value(metric);
+            let is_met = |value| if at_least { value >= float(bound) } else { value <= float(bound) };
+            let outcome = match value.map(is_met) {
+                Some(true) => Outcome::Met,
+                Some(false) => Outcome::NotMet,
+                None => Outcome::NotMeasured,
+            };
+            CriterionVerdict { metric: metric.to_string(), bound, at_least, value, outcome }
+        };
+        let criteria: Vec<_> = expect.criteria().into_iter().map(judge).collect();
+        if criteria.is_empty() {
+            return None;
+        }
+        Some(Self { met: criteria.iter().all(|criterion| criterion.outcome == Outcome::Met), criteria })
+    }
+}
