@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::Reply;
+use broker_access::SecretError;
 use idempotency::{AbandonedProgress, Execution, Prepared, StoreError};
 use jiff::Timestamp;
 use mq::{
@@ -11,8 +12,6 @@ use mq::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-
-use crate::secrets::SecretError;
 
 /// Most bytes of a place's name in a problem.
 const MAX_NAME_IN_A_PROBLEM: usize = 100;

@@ -158,7 +158,7 @@ impl MqAccess {
         large: OversizedBodies,
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, Problem> {
-        let ready = self.ready(target, deadline).await?;
+        let ready = self.brokers.ready(target, deadline).await?;
         let queue = ready.queue()?;
         let command = &ConsumeCommand { backout: target.backout, ..command.clone() };
         let fetched = ready.with_login(async |broker, access| match large {

@@ -7,28 +7,21 @@
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
 mod answer;
-mod brokers;
 mod consume;
 mod end;
 mod explained;
-mod key_objects;
 mod large;
 mod pool_users;
 mod produce;
-mod ready;
 mod relocation;
-mod secrets;
-mod stores;
 mod uploaded;
-
-pub use brokers::Brokers;
-pub use secrets::{SecretError, Secrets};
 
 use std::error::Error as _;
 use std::time::{Duration, SystemTime};
 
 use api::{Problem, Reason, Reply};
 use broker::Deadline;
+use broker_access::Brokers;
 use idempotency::{Execution, Store};
 use jiff::Timestamp;
 use mq::Target;
@@ -49,7 +42,11 @@ pub const fn memory(connections: usize) -> usize {
     let order_or_answer = COPIES_OF_A_PAYLOAD * 6 * MEBIBYTE;
     let usual = max(most_held, uploaded::MOST_HELD) + order_or_answer;
     let messages = max(usual, rabbitmq::held_alone(large::LARGEST_BODY));
-    128 * MEBIBYTE + secrets::MEMORY + connections * 16 * MEBIBYTE + ibm_mq::LIBRARY_MEMORY + messages
+    128 * MEBIBYTE
+        + broker_access::SECRETS_MEMORY
+        + connections * 16 * MEBIBYTE
+        + ibm_mq::LIBRARY_MEMORY
+        + messages
 }
 
 const fn max(one: usize, other: usize) -> usize {
@@ -70,15 +67,14 @@ const TO_CLOSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct MqAccess {
     store: Store,
-    secrets: Secrets,
     brokers: Brokers,
     pool_users: PoolUsers,
     uploads: Option<Objects>,
 }
 
 impl MqAccess {
-    pub fn new(store: Store, secrets: Secrets, brokers: Brokers) -> Self {
-        Self { store, secrets, brokers, pool_users: PoolUsers::default(), uploads: None }
+    pub fn new(store: Store, brokers: Brokers) -> Self {
+        Self { store, brokers, pool_users: PoolUsers::default(), uploads: None }
     }
 
     /// Adds the bucket of uploaded bodies.
@@ -166,7 +162,7 @@ impl MqAccess {
     }
 
     async fn depth(&self, target: &Target, deadline: Deadline) -> Result<Reply, Problem> {
-        let ready = self.ready(target, deadline).await?;
+        let ready = self.brokers.ready(target, deadline).await?;
         let queue = ready.queue()?;
         let report = ready.with_login(async |broker, access| broker.depth(access, queue, deadline).await);
         let report = report.await.map_err(|error| from_broker(&error))?;
@@ -176,7 +172,7 @@ impl MqAccess {
     /// Tests a target. A secret that cannot be read is a result of the test, as a wrong password
     /// is.
     async fn test(&self, target: &Target, deadline: Deadline) -> Reply {
-        match self.ready(target, deadline).await {
+        match self.brokers.ready(target, deadline).await {
             Ok(ready) => {
                 let queue = target.queue.as_ref();
                 let report =

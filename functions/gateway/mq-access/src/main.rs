@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use broker_access::Brokers;
 use ibm_mq::Settings;
 use idempotency::records;
 use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{Error, LambdaEvent, Runtime, service_fn};
-use mq_access::{Brokers, MqAccess, Secrets};
+use mq_access::MqAccess;
 use objects::Objects;
 use orders::WorkOrder;
 use runtime::{Environment, Sdk};
@@ -32,9 +33,9 @@ async fn serve() -> Result<(), Error> {
     let uploads = results_bucket.clone();
     let store = records(&sdk, dynamodb, table, results_bucket, "mq-access");
     let ibm_mq = Settings { library, data_path: Some(data_path), ..Settings::default() };
-    let brokers = Brokers::new(connection_cap, ibm_mq);
+    let brokers = Brokers::new(connection_cap, ibm_mq, &sdk);
     let cap = brokers.cap();
-    let mq_access = MqAccess::new(store, Secrets::new(&sdk), brokers);
+    let mq_access = MqAccess::new(store, brokers);
     let mq_access = if uploads.is_empty() {
         mq_access
     } else {

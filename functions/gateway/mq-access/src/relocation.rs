@@ -48,7 +48,7 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<ChangeDone, ChangeFailure> {
         let started = Instant::now();
-        let ready = self.ready(target, deadline).await.map_err(Problem::from)?;
+        let ready = self.brokers.ready(target, deadline).await.map_err(Problem::from)?;
         let queue = ready.queue()?;
         let reach = &target.reach;
         let connected = ready.with_login(async |broker, access| {
@@ -109,7 +109,7 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
-        let ready = self.ready(target, deadline).await?;
+        let ready = self.brokers.ready(target, deadline).await?;
         let (queue, reach) = (ready.queue()?, &target.reach);
         let report = ready.with_login(async |broker, access| {
             broker.preview_move(access, queue, command, reach, deadline).await

@@ -39,7 +39,8 @@ impl MqAccess {
         };
         let uploaded = self.with_uploaded_bodies(&execution.tenant, command, deadline).await;
         let mut command = uploaded.map_err(not_begun)?;
-        let ready = self.ready(target, deadline).await.map_err(|unusable| not_begun(unusable.into()))?;
+        let ready =
+            self.brokers.ready(target, deadline).await.map_err(|unusable| not_begun(unusable.into()))?;
         let warnings = std::mem::take(&mut command.warnings);
         let outgoing = Outgoing::of(command, seed(execution)).after(execution.earlier_attempts());
         let connected = ready.with_login(async |broker, access| {
@@ -71,7 +72,7 @@ impl MqAccess {
                 let produced = Produced { warnings: &warnings, report: &report, execution, count };
                 Ok(ChangeDone::Completed(answer::produced(target, &produced, started.elapsed())))
             }
-            Err(failure) => Err(not_put(ready.broker, execution, &failure, count)),
+            Err(failure) => Err(not_put(ready.broker(), execution, &failure, count)),
         }
     }
 

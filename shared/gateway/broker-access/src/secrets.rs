@@ -30,7 +30,7 @@ pub(crate) const MEMORY: usize = MAX_REMEMBERED * 65_536 + key_objects::MEMORY;
 
 /// Secrets Manager, Parameter Store and key repositories in S3, behind a cache.
 #[derive(Debug)]
-pub struct Secrets {
+pub(crate) struct Secrets {
     secrets_manager: aws_sdk_secretsmanager::Client,
     parameter_store: aws_sdk_ssm::Client,
     key_objects: KeyObjects,
@@ -76,11 +76,17 @@ pub enum SecretError {
     NoFile(StoreRef),
     /// A key repository in S3 cannot be used.
     #[error("the object `{object}` {why}")]
-    Object { object: ObjectRef, why: KeyObjectError },
+    Object {
+        /// Object that the target names.
+        object: ObjectRef,
+        /// Reason, as the end of a sentence about the object.
+        why: KeyObjectError,
+    },
     /// There is a password without a user. Another user's name in its place would send the password
     /// to the broker under that name, or log in as a user that the request did not name.
     #[error("neither the target nor the secret `{secret}` names a user")]
     NoUser {
+        /// Secret with the password.
         secret: SecretRef,
         /// Place of the target's members in the request's body, as a JSON Pointer.
         target: String,
@@ -95,7 +101,8 @@ pub enum SecretError {
 
 impl SecretError {
     /// Returns the code that a connection test shows at the step that this error ends.
-    pub(crate) fn code(&self) -> &'static str {
+    #[must_use]
+    pub fn code(&self) -> &'static str {
         match self {
             Self::Unreadable(_) | Self::Binary(_) | Self::NoLogin(_) | Self::NoFile(_) => "SECRET_UNREADABLE",
             Self::Object { .. } => "OBJECT_UNREADABLE",
@@ -105,7 +112,8 @@ impl SecretError {
     }
 
     /// Returns the step of a connection test that this error ends.
-    pub(crate) const fn step(&self) -> &'static str {
+    #[must_use]
+    pub const fn step(&self) -> &'static str {
         if matches!(self, Self::OfTls(_)) { "tls" } else { "authenticate" }
     }
 }
@@ -134,8 +142,7 @@ struct UserAndPassword {
 }
 
 impl Secrets {
-    #[must_use]
-    pub fn new(sdk: &Sdk) -> Self {
+    pub(crate) fn new(sdk: &Sdk) -> Self {
         Self {
             secrets_manager: aws_sdk_secretsmanager::Client::new(sdk.standard()),
             parameter_store: aws_sdk_ssm::Client::new(sdk.standard()),

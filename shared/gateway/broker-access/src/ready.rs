@@ -1,17 +1,19 @@
 //! A target that is ready for a broker: its secrets are read, and read again if the broker refuses
 //! them.
 
+use std::fmt;
+
 use api::Problem;
 use broker::{Broker, Deadline};
 use mq::{Access, BrokerError, QueueName, Target, TestReport};
 
-use crate::MqAccess;
+use crate::brokers::Brokers;
 use crate::secrets::{SecretError, Secrets};
 
 /// A target with its broker and its secrets, which [`Self::with_login`] alone hands out: no
 /// operation can forget that they may have been replaced since they were read.
-pub(crate) struct Ready<'a> {
-    pub(crate) broker: &'a dyn Broker,
+pub struct Ready<'a> {
+    broker: &'a dyn Broker,
     secrets: &'a Secrets,
     access: Access,
     target: &'a Target,
@@ -19,7 +21,7 @@ pub(crate) struct Ready<'a> {
 }
 
 /// Result of an attempt at a broker.
-pub(crate) trait Attempt {
+pub trait Attempt {
     /// Tells whether the attempt failed because of the target's secrets.
     fn is_about_secrets(&self, broker: &dyn Broker) -> bool;
 }
@@ -36,27 +38,40 @@ impl Attempt for TestReport {
     }
 }
 
-impl MqAccess {
+impl Brokers {
     /// Reads the target's secrets and finds its broker.
-    pub(crate) async fn ready<'a>(
+    ///
+    /// # Errors
+    /// If a secret cannot be read or used before `deadline`.
+    pub async fn ready<'a>(
         &'a self,
         target: &'a Target,
         deadline: Deadline,
     ) -> Result<Ready<'a>, SecretError> {
-        let broker = self.brokers.of(target.endpoint.broker);
+        let broker = self.of(target.endpoint.broker);
         let access = self.secrets.access(target, deadline).await?;
         Ok(Ready { broker, secrets: &self.secrets, access, target, deadline })
     }
 }
 
 impl<'a> Ready<'a> {
-    pub(crate) fn queue(&self) -> Result<&'a QueueName, Problem> {
+    /// Returns the target's broker, for questions that need no connection.
+    #[must_use]
+    pub fn broker(&self) -> &'a dyn Broker {
+        self.broker
+    }
+
+    /// Returns the target's queue.
+    ///
+    /// # Errors
+    /// If the target names none.
+    pub fn queue(&self) -> Result<&'a QueueName, Problem> {
         self.target.queue.as_ref().ok_or_else(|| Problem::violation("/target/queue", "is required"))
     }
 
     /// Makes an attempt with the target's secrets. If it fails because of them, they are read
     /// again. If they are others than before, the attempt is made a second time.
-    pub(crate) async fn with_login<T: Attempt>(&self, attempt: impl AsyncFn(&dyn Broker, &Access) -> T) -> T {
+    pub async fn with_login<T: Attempt>(&self, attempt: impl AsyncFn(&dyn Broker, &Access) -> T) -> T {
         let result = attempt(self.broker, &self.access).await;
         if !result.is_about_secrets(self.broker) {
             return result;
@@ -65,5 +80,11 @@ impl<'a> Ready<'a> {
             Some(access) => attempt(self.broker, &access).await,
             None => result,
         }
+    }
+}
+
+impl fmt::Debug for Ready<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ready").field("target", &format_args!("{}", self.target)).finish_non_exhaustive()
     }
 }

@@ -6,23 +6,27 @@ use broker::{Broker, ConnectionCap, Deadline};
 use ibm_mq::IbmMq;
 use mq::{BrokerKind, PoolReport};
 use rabbitmq::RabbitMq;
+use runtime::Sdk;
 
-/// Client of each kind of broker.
+use crate::secrets::Secrets;
+
+/// Client of each kind of broker, and the secrets of their targets.
 #[derive(Debug)]
 pub struct Brokers {
     cap: Arc<ConnectionCap>,
     rabbitmq: RabbitMq,
     ibm_mq: IbmMq,
+    pub(crate) secrets: Secrets,
 }
 
 impl Brokers {
     /// Creates the clients. At most `cap` connections are open at any time, over all targets of all
-    /// kinds.
+    /// kinds. The secrets are read with the clients of `sdk`.
     #[must_use]
-    pub fn new(cap: usize, ibm_mq: ibm_mq::Settings) -> Self {
+    pub fn new(cap: usize, ibm_mq: ibm_mq::Settings, sdk: &Sdk) -> Self {
         let cap = ConnectionCap::new(cap);
         let (rabbitmq, ibm_mq) = (RabbitMq::sharing(cap.clone()), IbmMq::new(ibm_mq, cap.clone()));
-        Self { cap, rabbitmq, ibm_mq }
+        Self { cap, rabbitmq, ibm_mq, secrets: Secrets::new(sdk) }
     }
 
     /// Limit on connections. It also shows if no more can be opened in this process.
@@ -38,18 +42,21 @@ impl Brokers {
         }
     }
 
-    /// Ends idle connections that are too old for another use, of all targets.
-    pub(crate) fn end_stale(&self) {
+    /// Ends idle connections that are too old for another use, of all targets. A function that was
+    /// frozen calls this when it resumes, before any work.
+    pub fn end_stale(&self) {
         self.rabbitmq.end_stale();
         self.ibm_mq.end_stale();
     }
 
     /// Waits for the connections that must have ended before the function may be frozen.
-    pub(crate) async fn settle(&self, deadline: Deadline) {
+    pub async fn settle(&self, deadline: Deadline) {
         self.ibm_mq.settle(deadline).await;
     }
 
-    pub(crate) fn pools(&self) -> Vec<PoolReport> {
+    /// Lists the pools of open connections, of all targets.
+    #[must_use]
+    pub fn pools(&self) -> Vec<PoolReport> {
         let mut pools = self.rabbitmq.pools();
         pools.extend(self.ibm_mq.pools());
         pools
