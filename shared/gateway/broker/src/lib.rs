@@ -1,12 +1,14 @@
 //! The operations of a broker ([`Broker`]), and the parts that all brokers share: the connection
 //! model of the source documents ([`ConnectionPool`], [`PooledConnection`], [`ConnectionState`],
 //! [`HealthStatus`], [`RetryPolicy`], and the ten [`events`]), the bound on open connections, the
-//! steps of a connection test, the rate of a produce, and the latencies of its messages.
+//! steps of a connection test, the rate of a produce, the latencies of its messages, and the
+//! [messages of a load test](load).
 
 mod cap;
 pub mod events;
 mod health;
 mod latencies;
+pub mod load;
 mod opener;
 mod operations;
 mod pacer;

@@ -10,6 +10,8 @@ use mq::{
 };
 use tokio::sync::watch;
 
+use crate::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
+
 /// Messages that were got and not yet settled.
 #[async_trait]
 pub trait UnitOfWork: Send {
@@ -217,6 +219,29 @@ pub trait Broker: Send + Sync {
         _deadline: Deadline,
     ) -> Result<MoveReport, BrokerError> {
         Err(BrokerError::unsupported("this kind of broker cannot show what a move would do"))
+    }
+
+    /// Connects to put the messages of a load test on `queue`. Refuses messages that this kind of
+    /// broker cannot carry.
+    async fn connect_load_producer<'a>(
+        &self,
+        _access: &Access,
+        _queue: &'a QueueName,
+        _options: &'a PutOptions,
+        _deadline: Deadline,
+    ) -> Result<Box<dyn LoadProducer + 'a>, BrokerError> {
+        Err(BrokerError::unsupported("this kind of broker cannot put the messages of a load test"))
+    }
+
+    /// Connects to take the messages of a load test from `queue`. None is taken yet.
+    async fn connect_load_consumer<'a>(
+        &self,
+        _access: &Access,
+        _queue: &'a QueueName,
+        _options: &'a GetOptions,
+        _deadline: Deadline,
+    ) -> Result<Box<dyn LoadConsumer + 'a>, BrokerError> {
+        Err(BrokerError::unsupported("this kind of broker cannot take the messages of a load test"))
     }
 
     /// Measures a queue without touching its messages.

@@ -305,7 +305,6 @@ impl Outgoing {
         if index >= self.count() {
             return None;
         }
-        let id = self.seed.message_id(index);
         let (body, content_type) = match &self.source {
             ProduceSource::Generated { payload: Payload::Random { size }, .. } => {
                 let mut body = vec![0; usize::try_from(size.get()).ok()?];
@@ -321,8 +320,20 @@ impl Outgoing {
                 (message.body.0.clone(), if message.is_text { TEXT } else { BINARY })
             }
         };
-        let correl_id = self.correl_id(index);
-        Some(OutgoingMessage { id, sequence: index, body, correl_id, content_type })
+        Some(OutgoingMessage { content_type, ..self.with_body(index, body) })
+    }
+
+    /// Makes a message with a body of the caller's, as of the bytes of an unknown kind. The index
+    /// may lie past the end.
+    #[must_use]
+    pub fn with_body(&self, index: u64, body: Vec<u8>) -> OutgoingMessage {
+        OutgoingMessage {
+            id: self.seed.message_id(index),
+            sequence: index,
+            body,
+            correl_id: self.correl_id(index),
+            content_type: BINARY,
+        }
     }
 }
 

@@ -70,6 +70,15 @@ fn every_part_of_the_seed_matters() {
 }
 
 #[test]
+fn a_body_of_the_caller_s_goes_out_under_any_index() {
+    let outgoing = Outgoing::new(&command(random(3, 10)), seed());
+    let made = outgoing.message(2).unwrap();
+    assert_eq!(outgoing.with_body(2, made.body.clone()), made);
+    let beyond = outgoing.with_body(1_000_000, b"x".to_vec());
+    assert_eq!((beyond.id, beyond.sequence), (outgoing.message_id(1_000_000), 1_000_000));
+}
+
+#[test]
 fn a_template_renders_its_placeholders() {
     let text = body(template(3, "{{seq}} {{ key }} {{now}} {{uuid}} {{uuid}} {{random(5)}}}}"), 2);
     let parts: Vec<_> = text.split(' ').collect();
