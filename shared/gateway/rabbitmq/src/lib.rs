@@ -29,6 +29,7 @@ mod errors;
 mod fetch;
 mod frame_filter;
 mod header_value;
+mod in_flight;
 mod intake;
 mod leader;
 mod message;

@@ -34,6 +34,11 @@ pub(crate) struct Answer {
     pub(crate) failure: Option<Failure>,
 }
 
+impl Answer {
+    /// Answer that has not come.
+    pub(crate) const MISSING: Self = Self { outcome: Outcome::Unknown, returned: None, failure: None };
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Unknown,

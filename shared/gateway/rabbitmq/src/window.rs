@@ -1,7 +1,6 @@
 //! Window: messages in flight and the broker's answer to each.
 
-use std::collections::{HashSet, VecDeque};
-use std::future::poll_fn;
+use std::collections::HashSet;
 use std::time::Instant;
 
 use broker::{Deadline, Latencies};
@@ -10,25 +9,20 @@ use lapin::types::ShortString;
 use mq::MessageId;
 
 use crate::errors::Failure;
+use crate::in_flight::{BATCH, InFlight, Landed};
 use crate::progress::Progress;
-use crate::publish::{Answer, Outcome, Publish};
+use crate::publish::{Outcome, Publish};
 use crate::session::Session;
 
-/// Limits on the messages that may wait for their confirms at a time.
+/// Limit on the messages that may wait for their confirms at a time.
 const MAX_MESSAGES: usize = 1000;
-const MAX_BYTES: usize = 8 * 1024 * 1024;
-
-/// Number of confirms to wait for at once when the window is full: waking up for each of them costs
-/// more than handling them.
-const BATCH: usize = 64;
 
 /// Header by which a publisher asks the plugin for delayed messages to delay one.
 const DELAY: &str = "x-delay";
 
 /// Messages published on one channel, of which a limited number is in flight. The broker's answers
 /// are judged together at the end, when all have arrived, never one by one: the client library
-/// attaches a returned message to any confirm that is near, not to its own. Answers are read in the
-/// order of publishing, because then only the oldest has to be awaited.
+/// attaches a returned message to any confirm that is near, not to its own.
 pub(crate) struct Window<'a> {
     session: &'a Session,
     exchange: ShortString,
@@ -36,15 +30,14 @@ pub(crate) struct Window<'a> {
     /// Number of returned messages on the connection before this window.
     earlier_returns: u64,
     messages: Vec<Published>,
-    /// The latest messages, whose answers are not recorded yet, in order.
-    in_flight: VecDeque<InFlight<'a>>,
+    /// The latest messages, whose answers are not recorded yet, with their positions.
+    in_flight: InFlight<'a, usize>,
     /// Number of messages from the window's start that are confirmed without a gap.
     confirmed: usize,
     returned: HashSet<String>,
     refused: bool,
     failure: Option<Failure>,
     bytes: usize,
-    bytes_in_flight: usize,
     opened: Instant,
 }
 
@@ -56,12 +49,6 @@ struct Published {
     /// True if an exchange may keep the message for later. Such an exchange routes it to no queue
     /// now, so it is returned and nevertheless delivered later.
     may_be_delayed: bool,
-}
-
-struct InFlight<'a> {
-    bytes: usize,
-    at: Instant,
-    publish: Publish<'a>,
 }
 
 /// Outcome of a window.
@@ -107,13 +94,12 @@ impl<'a> Window<'a> {
             progress,
             earlier_returns: session.returns(),
             messages: Vec::new(),
-            in_flight: VecDeque::new(),
+            in_flight: InFlight::default(),
             confirmed: 0,
             returned: HashSet::new(),
             refused: false,
             failure: None,
             bytes: 0,
-            bytes_in_flight: 0,
             opened: Instant::now(),
         }
     }
@@ -139,15 +125,10 @@ impl<'a> Window<'a> {
         self.session.returns() != self.earlier_returns
     }
 
-    fn has_room(&self) -> bool {
-        self.in_flight.len() < MAX_MESSAGES && self.bytes_in_flight < MAX_BYTES
-    }
-
     /// Waits until another message may be in flight, and records the answers that arrive meanwhile.
     pub(crate) async fn wait_for_room(&mut self, latencies: &mut Latencies, until: Deadline) {
-        while !self.has_room() && !self.is_broken() {
-            let index = BATCH.min(self.in_flight.len() / 8);
-            if until.run(self.answered(index)).await.is_err() {
+        while !self.in_flight.has_room(MAX_MESSAGES) && !self.is_broken() {
+            if until.run(self.in_flight.some_answered()).await.is_err() {
                 return;
             }
             self.note_answers(latencies);
@@ -173,10 +154,9 @@ impl<'a> Window<'a> {
         if let Some(failure) = publish.failure() {
             self.fail(failure.clone());
         }
+        self.in_flight.push(self.messages.len(), bytes, at, publish);
         self.messages.push(Published { id, outcome: Outcome::Unknown, may_be_delayed });
         self.bytes += bytes;
-        self.bytes_in_flight += bytes;
-        self.in_flight.push_back(InFlight { bytes, at, publish });
         if self.messages.len().is_multiple_of(BATCH) {
             self.note_answers(latencies);
         }
@@ -185,7 +165,7 @@ impl<'a> Window<'a> {
     /// Waits until `due`, and records the answers that arrive meanwhile.
     pub(crate) async fn idle_until(&mut self, due: tokio::time::Instant, latencies: &mut Latencies) {
         let until = Deadline::at(due);
-        while !self.in_flight.is_empty() && until.run(self.answered(0)).await.is_ok() {
+        while !self.in_flight.is_empty() && until.run(self.in_flight.answered(0)).await.is_ok() {
             self.note_answers(latencies);
         }
         tokio::time::sleep_until(due).await;
@@ -195,53 +175,33 @@ impl<'a> Window<'a> {
     pub(crate) async fn settle(mut self, latencies: &mut Latencies, deadline: Deadline) -> Settled {
         self.note_answers(latencies);
         while !self.in_flight.is_empty() {
-            if deadline.run(self.answered(BATCH)).await.is_err() {
+            if deadline.run(self.in_flight.answered(BATCH)).await.is_err() {
                 self.fail(Failure::Deadline);
                 break;
             }
             self.note_answers(latencies);
         }
-        // Later answers count even after a missing one: refusals and returns have to be known.
-        let answered = self.messages.len() - self.in_flight.len();
-        for (position, mut late) in (answered..).zip(std::mem::take(&mut self.in_flight)) {
-            if let Some(answer) = late.publish.take_answer() {
-                self.note(position, answer, &late, latencies);
-            }
+        // Refusals and returns after a missing answer have to be known.
+        for late in self.in_flight.take_all() {
+            self.note(late, latencies);
         }
         judge(&self.messages, &self.returned, self.failure)
     }
 
-    /// Waits for the answers to the message in flight at `index`, or the last one, and to the
-    /// oldest. The first is usually the last to arrive, so one wake-up covers all those before it;
-    /// the second is the one that lets the window advance if answers arrive in another order.
-    async fn answered(&mut self, index: usize) {
-        let index = index.min(self.in_flight.len().saturating_sub(1));
-        for index in [index, 0] {
-            if let Some(InFlight { publish, .. }) = self.in_flight.get_mut(index) {
-                poll_fn(|cx| publish.poll_answer(cx)).await;
-            }
-        }
-    }
-
     /// Records the answers that have arrived, up to the first missing one.
     fn note_answers(&mut self, latencies: &mut Latencies) {
-        while let Some(mut oldest) = self.in_flight.pop_front() {
-            let Some(answer) = oldest.publish.take_answer() else {
-                self.in_flight.push_front(oldest);
-                break;
-            };
-            let position = self.messages.len() - self.in_flight.len() - 1;
-            self.note(position, answer, &oldest, latencies);
+        while let Some(answered) = self.in_flight.take_answered() {
+            self.note(answered, latencies);
         }
         self.tell_progress();
     }
 
-    fn note(&mut self, position: usize, answer: Answer, message: &InFlight<'_>, latencies: &mut Latencies) {
+    fn note(&mut self, landed: Landed<usize>, latencies: &mut Latencies) {
+        let Landed { mark: position, at, answer } = landed;
         if answer.outcome == Outcome::Confirmed {
-            latencies.record(message.at.elapsed());
+            latencies.record(at.elapsed());
         }
         self.refused |= answer.outcome == Outcome::Refused;
-        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(message.bytes);
         self.returned.extend(answer.returned);
         if let Some(failure) = answer.failure {
             self.fail(failure);
