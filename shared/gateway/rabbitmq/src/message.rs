@@ -70,12 +70,32 @@ pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), UnsupportedPr
     Ok(())
 }
 
+/// Returns an error if a message of a produce has a member that RabbitMQ cannot carry.
+pub(crate) fn check_all(outgoing: &Outgoing) -> Result<(), UnsupportedProperty> {
+    for index in 0..outgoing.count() {
+        check(outgoing, index)?;
+        if !outgoing.differs_by_message() {
+            break;
+        }
+    }
+    Ok(())
+}
+
 /// AMQP properties of an outgoing message. Those that the caller sets take precedence over the
 /// gateway's defaults, and over headers of the same name.
 pub(crate) fn properties(
     outgoing: &Outgoing,
     message: &OutgoingMessage,
 ) -> Result<BasicProperties, UnsupportedProperty> {
+    let PutProperties { amqp, headers } = put_properties(outgoing, message)?;
+    Ok(amqp.with_headers(headers))
+}
+
+/// AMQP properties of an outgoing message, and its headers apart, so that more can be added.
+pub(crate) fn put_properties(
+    outgoing: &Outgoing,
+    message: &OutgoingMessage,
+) -> Result<PutProperties, UnsupportedProperty> {
     let at = (outgoing, message.sequence);
     let props = outgoing.props_of(message.sequence);
     let mut amqp = BasicProperties::default()
@@ -102,11 +122,15 @@ pub(crate) fn properties(
     CARRIERS
         .write(&props.properties, &mut put)
         .map_err(|uncarried| UnsupportedProperty::property(at, uncarried))?;
-    let PutProperties { amqp, mut headers } = put;
-    headers.insert("idempotencyKey".into(), AMQPValue::LongString(outgoing.idempotency_key().into()));
-    let sequence = i64::try_from(message.sequence).unwrap_or(i64::MAX);
-    headers.insert("sequence".into(), AMQPValue::LongLongInt(sequence));
-    Ok(amqp.with_headers(headers))
+    let key = AMQPValue::LongString(outgoing.idempotency_key().into());
+    put.headers.insert("idempotencyKey".into(), key);
+    put.headers.insert("sequence".into(), AMQPValue::LongLongInt(signed(message.sequence)));
+    Ok(put)
+}
+
+/// A number as AMQP's tables carry it: they have no unsigned one of 64 bits.
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Headers that the caller sets.

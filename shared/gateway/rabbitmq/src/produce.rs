@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::content_header;
 use crate::errors::{Failure, NO_ROUTE};
-use crate::message::{check, properties};
+use crate::message::{check_all, properties};
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::publish_destination::PublishDestination;
@@ -301,13 +301,7 @@ fn refuse_up_front(outgoing: &Outgoing) -> Result<(), BrokerError> {
         let detail = "RabbitMQ has no transaction that is all or nothing; ask without `atomic`";
         return Err(BrokerError::unsupported_member("/batch/transaction/atomic", detail));
     }
-    for index in 0..outgoing.count() {
-        check(outgoing, index)?;
-        if !outgoing.differs_by_message() {
-            break;
-        }
-    }
-    Ok(())
+    Ok(check_all(outgoing)?)
 }
 
 /// Returns an error for a message whose properties AMQP cannot carry, or not in one frame, before

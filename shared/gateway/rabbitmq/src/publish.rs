@@ -1,5 +1,6 @@
 //! Publishing of one message, from the first frame to the broker's confirm.
 
+use std::borrow::Borrow;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -65,7 +66,7 @@ fn message_id(returned: &BasicReturnMessage) -> Option<String> {
 impl<'a> Publish<'a> {
     /// Starts publishing the message with the flag `mandatory`.
     pub(crate) fn begin(
-        channel: &'a Channel,
+        channel: impl Borrow<Channel> + Send + Sync + 'a,
         exchange: ShortString,
         routing_key: ShortString,
         body: Vec<u8>,
@@ -73,6 +74,7 @@ impl<'a> Publish<'a> {
     ) -> Self {
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let mut publish = Self::Sending(Box::pin(async move {
+            let channel: &Channel = channel.borrow();
             channel.basic_publish(exchange, routing_key, options, &body, properties).await
         }));
         let _ = publish.poll_answer(&mut Context::from_waker(Waker::noop()));
