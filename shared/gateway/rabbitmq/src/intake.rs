@@ -4,7 +4,9 @@
 //! library sees a message's size before its body, and keeps deliveries over the limit from the
 //! library.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -38,6 +40,9 @@ pub(crate) struct Intake {
     /// Tag of the delivery that exceeded the limit, or 0 if none did; tags begin at 1.
     exceeded_by: AtomicU64,
     exceeded: Notify,
+    /// Bytes of the deliveries that count towards the limit, the oldest first. `None` if all of
+    /// them count until another limit is set.
+    held: Mutex<Option<VecDeque<usize>>>,
 }
 
 /// Decision about a delivery.
@@ -57,6 +62,7 @@ impl Default for Intake {
             is_closed: AtomicBool::new(false),
             exceeded_by: AtomicU64::new(0),
             exceeded: Notify::new(),
+            held: Mutex::default(),
         }
     }
 }
@@ -64,10 +70,33 @@ impl Default for Intake {
 impl Intake {
     /// Sets the limit to `bytes` for all deliveries together, and opens the intake.
     pub(crate) fn bind(&self, bytes: usize) {
+        self.limit(bytes, None);
+    }
+
+    /// Sets the limit to `bytes` for the deliveries that are not [released](Self::release) yet, and
+    /// opens the intake.
+    pub(crate) fn bind_stream(&self, bytes: usize) {
+        self.limit(bytes, Some(VecDeque::new()));
+    }
+
+    fn limit(&self, bytes: usize, held: Option<VecDeque<usize>>) {
         self.exceeded_by.store(0, Ordering::Release);
         self.alone.store(0, Ordering::Release);
+        *self.held() = held;
         self.left.store(bytes, Ordering::Release);
         self.is_closed.store(false, Ordering::Release);
+    }
+
+    /// Frees the bytes of the oldest delivery of a stream, which is in memory no more.
+    pub(crate) fn release(&self) {
+        let oldest = self.held().as_mut().and_then(VecDeque::pop_front);
+        if let Some(bytes) = oldest {
+            self.left.fetch_add(bytes, Ordering::AcqRel);
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<VecDeque<usize>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Allows the next delivery up to `bytes` even if that exceeds the remaining limit. The
@@ -105,6 +134,9 @@ impl Intake {
             left => left.checked_sub(bytes),
         });
         if taken.is_ok() {
+            if let Some(held) = self.held().as_mut() {
+                held.push_back(bytes);
+            }
             return Admission::Whole;
         }
         self.exceeded_by.store(tag, Ordering::Release);
@@ -154,5 +186,25 @@ mod tests {
         intake.let_in_alone(100_000);
         intake.bind(10_000);
         assert_eq!(intake.admit(1, 90_000), Admission::Hollow, "a new bound begins anew");
+    }
+
+    #[test]
+    fn a_stream_may_be_longer_than_its_limit_as_long_as_deliveries_are_released() {
+        let intake = Intake::default();
+        intake.bind_stream(10_000);
+        for tag in 1..100 {
+            assert_eq!(intake.admit(tag, 3_000), Admission::Whole);
+            if tag > 1 {
+                intake.release();
+            }
+        }
+        assert_eq!(intake.admit(100, 3_000), Admission::Whole);
+        assert_eq!(intake.admit(101, 3_000), Admission::Hollow, "two are held");
+        intake.bind(10_000);
+        assert_eq!(intake.admit(1, 9_000), Admission::Hollow);
+        intake.bind(20_000);
+        assert_eq!(intake.admit(1, 9_000), Admission::Whole);
+        intake.release();
+        assert_eq!(intake.admit(2, 15_000), Admission::Hollow, "a fetch releases nothing");
     }
 }
