@@ -10,7 +10,7 @@
 //! RabbitMq -> Pool -> Connector -> Connection -> Transport -> FrameFilter
 //!    |         |
 //!    v         v
-//! produce, fetch, depth, check on a Session, which is a PooledConnection
+//! produce, fetch, load, depth, check on a Session, which is a PooledConnection
 //! ```
 //!
 //! A long-running program uses the crate `rabbitmq-connection`, which is built from the same
@@ -32,6 +32,7 @@ mod header_value;
 mod in_flight;
 mod intake;
 mod leader;
+mod load;
 mod message;
 mod moving;
 mod pool;
@@ -57,6 +58,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use broker::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
 use broker::{Broker, ConnectionCap, Deadline, ReadyToPut, Relocation, UnitOfWork};
 use mq::{
     Access, BrokerError, ConsumeCommand, DepthReport, Exchange, MoveCommand, MoveReport, Outgoing,
@@ -200,6 +202,26 @@ impl Broker for RabbitMq {
         deadline: Deadline,
     ) -> Result<MoveReport, BrokerError> {
         moving::preview(&self.pool, access, queue, command, reach, deadline).await
+    }
+
+    async fn connect_load_producer<'a>(
+        &self,
+        access: &Access,
+        queue: &'a QueueName,
+        options: &'a PutOptions,
+        deadline: Deadline,
+    ) -> Result<Box<dyn LoadProducer + 'a>, BrokerError> {
+        Ok(Box::new(load::connect_producer(&self.pool, access, queue, options, deadline).await?))
+    }
+
+    async fn connect_load_consumer<'a>(
+        &self,
+        access: &Access,
+        queue: &'a QueueName,
+        options: &'a GetOptions,
+        deadline: Deadline,
+    ) -> Result<Box<dyn LoadConsumer + 'a>, BrokerError> {
+        Ok(Box::new(load::connect_consumer(&self.pool, access, queue, options, deadline).await?))
     }
 
     async fn depth(

@@ -1,0 +1,270 @@
+//! Takes the messages of a load test as a consumer delivers them.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use broker::Deadline;
+use broker::load::{Arrival, Foreign, GetEnd, GetError, GetOptions, LoadConsumer};
+use futures_util::future::{FutureExt as _, try_join};
+use futures_util::stream::StreamExt as _;
+use lapin::Channel;
+use lapin::message::Delivery;
+use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
+use lapin::types::{FieldTable, ShortString};
+use mq::{Access, BrokerError, QueueName};
+
+use super::stamp;
+use crate::content_header;
+use crate::errors::{During, Failure};
+use crate::pool::Pool;
+use crate::session::{Session, call, inspect, short};
+
+/// Consumer tag, the only one on its channel.
+const CONSUMER: &str = "integrahub-load";
+/// Time for a cancelled consumer to end.
+const GONE: Duration = Duration::from_secs(1);
+
+/// A channel on which messages are consumed. Dropping it closes the connection, so the broker
+/// requeues the messages that were not acknowledged.
+pub(crate) struct Consumer<'a> {
+    // First, so that the channel of a closed connection sends nothing.
+    session: Session,
+    /// The session's channel, for a request that outlives a borrow of the session.
+    channel: Arc<Channel>,
+    queue: &'a QueueName,
+    options: &'a GetOptions,
+    most_held: usize,
+    deliveries: Deliveries,
+    /// Tag of the last message in hand; acknowledging it covers all before it.
+    last_tag: Option<u64>,
+    /// Number of messages in hand.
+    in_hand: usize,
+    /// Numbers of the messages in hand that are of the test.
+    numbers: Vec<u64>,
+    /// Reason why no more messages are taken.
+    ended: Option<GetError>,
+    /// Failure after which the channel cannot be used.
+    failure: Option<Failure>,
+}
+
+type Begun = Pin<Box<dyn Future<Output = lapin::Result<lapin::Consumer>> + Send>>;
+
+/// The broker's consumer.
+enum Deliveries {
+    NotWanted,
+    /// Requested. The request goes on if its caller stops waiting.
+    Wanted(Begun),
+    Open(lapin::Consumer),
+}
+
+/// Connects, and makes sure that the queue is there. The limit on bytes in memory counts deliveries
+/// that no caller has taken yet.
+pub(crate) async fn connect<'a>(
+    pool: &Pool,
+    access: &Access,
+    queue: &'a QueueName,
+    options: &'a GetOptions,
+    deadline: Deadline,
+) -> Result<Consumer<'a>, BrokerError> {
+    let session = Session::open(pool, access, deadline).await?;
+    if let Err(failure) = inspect(session.channel(), queue, deadline).await {
+        return Err(session.fail(failure, During::Queue(queue)));
+    }
+    let most_held = pool.settings().most_held;
+    session.intake().bind_stream(most_held);
+    Ok(Consumer {
+        channel: Arc::new(session.channel().clone()),
+        queue,
+        options,
+        most_held,
+        deliveries: Deliveries::NotWanted,
+        last_tag: None,
+        in_hand: 0,
+        numbers: Vec::new(),
+        ended: None,
+        failure: None,
+        session,
+    })
+}
+
+async fn consume(channel: Arc<Channel>, queue: ShortString, prefetch: u16) -> lapin::Result<lapin::Consumer> {
+    let limit = channel.basic_qos(prefetch, BasicQosOptions::default());
+    let consume =
+        channel.basic_consume(queue, CONSUMER.into(), BasicConsumeOptions::default(), FieldTable::default());
+    // The broker handles them in this order, so neither request waits for the other's answer.
+    try_join(limit, consume).await.map(|((), consumer)| consumer)
+}
+
+impl Consumer<'_> {
+    /// Waits for the next delivery. `None` if the broker has ended the consumer.
+    async fn delivery(&mut self) -> Option<Result<Delivery, Failure>> {
+        if let Deliveries::NotWanted = self.deliveries {
+            let prefetch = self.options.prefetch.get();
+            let begun = consume(Arc::clone(&self.channel), short(self.queue), prefetch);
+            self.deliveries = Deliveries::Wanted(Box::pin(begun));
+        }
+        if let Err(failure) = self.begun().await {
+            return Some(Err(failure));
+        }
+        match &mut self.deliveries {
+            Deliveries::Open(consumer) => Some(consumer.next().await?.map_err(Failure::from)),
+            Deliveries::NotWanted | Deliveries::Wanted(_) => None,
+        }
+    }
+
+    /// Waits for the consumer, if it was requested.
+    async fn begun(&mut self) -> Result<(), Failure> {
+        let Deliveries::Wanted(begun) = &mut self.deliveries else { return Ok(()) };
+        let begun = begun.await;
+        match begun {
+            Ok(consumer) => {
+                self.deliveries = Deliveries::Open(consumer);
+                Ok(())
+            }
+            Err(error) => {
+                self.deliveries = Deliveries::NotWanted;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Takes a delivery in hand.
+    fn take(&mut self, delivery: Option<Result<Delivery, Failure>>) -> Result<Arrival, GetError> {
+        let at = Instant::now();
+        let mut delivery = match delivery {
+            Some(Ok(delivery)) => delivery,
+            Some(Err(failure)) => return Err(self.fail(failure)),
+            None => {
+                let detail = format!(
+                    "RabbitMQ ended the consumer of the queue `{}`: the queue was deleted, or lost its leader",
+                    self.queue
+                );
+                return Err(self.end(BrokerError::rejected(detail).into()));
+            }
+        };
+        let tag = delivery.delivery_tag;
+        if self.session.intake().was_exceeded_by(tag) {
+            let detail = format!(
+                "messages that take more than {} bytes were delivered in advance; ask for a lower `prefetch`",
+                self.most_held
+            );
+            return Err(self.end(BrokerError::too_large(detail).into()));
+        }
+        self.session.intake().release();
+        content_header::restore(&mut delivery);
+        let stamp = stamp(&delivery, &self.options.test);
+        if stamp.is_none() && self.options.foreign == Foreign::Leave {
+            return Err(self.end(GetError::Foreign(self.queue.clone())));
+        }
+        self.last_tag = Some(tag);
+        self.in_hand += 1;
+        self.numbers.extend(stamp.map(|stamp| stamp.sequence));
+        Ok(Arrival { at, stamp, redelivered: delivery.redelivered, bytes: delivery.data.len() })
+    }
+
+    fn fail(&mut self, failure: Failure) -> GetError {
+        let error = failure.clone().into_error(During::Queue(self.queue));
+        self.failure = Some(failure);
+        self.end(error.into())
+    }
+
+    fn end(&mut self, error: GetError) -> GetError {
+        self.ended = Some(error.clone());
+        error
+    }
+
+    /// Number of messages in hand at which they are acknowledged. The broker delivers no more once
+    /// as many as the prefetch are in hand.
+    fn most_in_hand(&self) -> usize {
+        self.options.ack_every.get().min(self.options.prefetch.get().into())
+    }
+
+    /// Acknowledges the messages in hand. The first poll puts the request into the library's send
+    /// queue; there is no answer but that it was written.
+    fn acknowledge(&mut self) -> Result<(), Failure> {
+        let Some(tag) = self.last_tag.take() else { return Ok(()) };
+        let ack = self.channel.basic_ack(tag, BasicAckOptions { multiple: true });
+        ack.now_or_never().transpose()?;
+        Ok(())
+    }
+
+    /// Ends the broker's consumer, takes what was delivered before into `rest`, and removes all
+    /// messages in hand.
+    async fn settle(&mut self, rest: &mut Vec<Arrival>, deadline: Deadline) -> Result<(), Failure> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        self.acknowledge()?;
+        deadline.run(self.begun()).await.map_err(|_| Failure::Deadline)??;
+        let tag = match &self.deliveries {
+            Deliveries::Open(consumer) => Some(consumer.tag()),
+            Deliveries::NotWanted | Deliveries::Wanted(_) => None,
+        };
+        if let Some(tag) = tag {
+            // The answer comes after all deliveries that are on their way.
+            call(deadline, self.channel.basic_cancel(tag, BasicCancelOptions::default())).await?;
+        }
+        while let Some(delivery) = self.left(deadline).await? {
+            match self.take(Some(Ok(delivery))) {
+                Ok(arrival) => rest.push(arrival),
+                Err(_) => break,
+            }
+        }
+        self.acknowledge()?;
+        if self.ended.is_some() {
+            self.session.give_back(self.queue, deadline).await;
+        }
+        // The broker answers after it has handled the acknowledgement.
+        inspect(self.session.channel(), self.queue, deadline).await.map(drop)
+    }
+
+    /// A message that was delivered before the consumer was cancelled.
+    async fn left(&mut self, deadline: Deadline) -> Result<Option<Delivery>, Failure> {
+        match &mut self.deliveries {
+            Deliveries::Open(consumer) if self.ended.is_none() => {
+                let delivery = deadline.min(GONE).run(consumer.next()).await;
+                Ok(delivery.map_err(|_| Failure::Deadline)?.transpose()?)
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+#[async_trait]
+impl LoadConsumer for Consumer<'_> {
+    async fn next(&mut self, wait: Deadline) -> Result<Option<Arrival>, GetError> {
+        if let Some(error) = &self.ended {
+            return Err(error.clone());
+        }
+        if self.in_hand >= self.most_in_hand() {
+            self.acknowledge().map_err(|failure| self.fail(failure))?;
+            self.in_hand = 0;
+            self.numbers.clear();
+        }
+        match wait.run(self.delivery()).await {
+            Ok(delivery) => self.take(delivery).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
+    async fn finish(mut self: Box<Self>, deadline: Deadline) -> GetEnd {
+        let mut rest = Vec::new();
+        let settled = self.settle(&mut rest, deadline).await;
+        let Self { session, queue, numbers, ended, .. } = *self;
+        let Err(failure) = settled else {
+            session.finish(deadline).await;
+            return GetEnd { rest, unsettled: Vec::new(), error: ended };
+        };
+        let error = session.fail(failure, During::Queue(queue));
+        let error = match numbers.len() {
+            0 => error,
+            count => {
+                let detail = format!("RabbitMQ did not confirm that {count} messages were removed: {error}");
+                error.left_in_doubt(detail)
+            }
+        };
+        GetEnd { rest, unsettled: numbers, error: Some(error.into()) }
+    }
+}
