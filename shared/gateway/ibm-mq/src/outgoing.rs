@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use broker::load::{PutOptions, TEST_ID};
 use libmqm_sys::{self as mqi, MQLONG};
-use mq::{BrokerError, CorrelId, HeaderValue, MessageId, Outgoing, Persistence, Properties};
+use mq::{
+    Access, BrokerError, CorrelId, HeaderValue, MessageId, Outgoing, OutgoingMessage, Persistence, Properties,
+};
 
 use crate::mqi::{PropertyValue, descriptor, fill};
 use crate::properties::{CARRIERS, Carried, stamp};
 use crate::property_names::to_property;
+use crate::settings::Settings;
 
 /// IBM MQ's format name for text.
 const TEXT: &str = "MQSTR";
@@ -21,14 +25,18 @@ pub(crate) struct Prepared {
     pub(crate) descriptor: mqi::MQMD,
     pub(crate) properties: Arc<Vec<(String, PropertyValue)>>,
     pub(crate) sequence: u64,
+    /// Time that a message of a load test carries.
+    pub(crate) sent_at_us: Option<u64>,
     pub(crate) body: Vec<u8>,
 }
 
 /// Prepares the messages of one produce. Messages with the same properties share them.
 pub(crate) struct Preparer<'a> {
     outgoing: &'a Outgoing,
+    /// Id of the load test that the messages belong to, if it is one.
+    test: Option<&'a str>,
     /// `None` if the queue manager sets the user, the application and the time of the put.
-    context: Option<Context<'a>>,
+    context: Option<Context>,
     shared: Option<Described>,
 }
 
@@ -36,10 +44,18 @@ pub(crate) struct Preparer<'a> {
 type Described = (mqi::MQMD, Arc<Vec<(String, PropertyValue)>>);
 
 /// Identity to write into the messages if they set their context, instead of the queue manager.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Context<'a> {
-    pub(crate) user: &'a str,
-    pub(crate) application: &'a str,
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    user: String,
+    application: String,
+}
+
+impl Context {
+    /// Identity of the connections with this access.
+    pub(crate) fn of(access: &Access, settings: &Settings) -> Self {
+        let user = access.credentials.as_ref().map(|login| login.user.clone());
+        Self { user: user.unwrap_or_default(), application: settings.application.clone() }
+    }
 }
 
 impl<'a> Preparer<'a> {
@@ -47,9 +63,21 @@ impl<'a> Preparer<'a> {
     ///
     /// # Errors
     /// If IBM MQ cannot carry the messages' headers.
-    pub(crate) fn new(outgoing: &'a Outgoing, context: Context<'a>) -> Result<Self, String> {
+    pub(crate) fn new(outgoing: &'a Outgoing, context: Context) -> Result<Self, String> {
+        Self::made(outgoing, None, context)
+    }
+
+    /// Creates the preparer of a load test.
+    ///
+    /// # Errors
+    /// If IBM MQ cannot carry the messages' headers.
+    pub(crate) fn of_test(options: &'a PutOptions, context: Context) -> Result<Self, String> {
+        Self::made(&options.outgoing, Some(options.test.as_str()), context)
+    }
+
+    fn made(outgoing: &'a Outgoing, test: Option<&'a str>, context: Context) -> Result<Self, String> {
         let context = sets_context(outgoing).then_some(context);
-        let mut preparer = Self { outgoing, context, shared: None };
+        let mut preparer = Self { outgoing, test, context, shared: None };
         if !outgoing.differs_by_message() {
             preparer.shared = Some(preparer.describe(0)?);
         }
@@ -61,10 +89,17 @@ impl<'a> Preparer<'a> {
     /// # Errors
     /// If IBM MQ cannot carry it.
     pub(crate) fn prepare(&self, index: u64) -> Result<Option<Prepared>, String> {
-        let Some(message) = self.outgoing.message(index) else { return Ok(None) };
+        self.outgoing.message(index).map(|message| self.prepared(message)).transpose()
+    }
+
+    /// Prepares a message that was made already.
+    ///
+    /// # Errors
+    /// If IBM MQ cannot carry it.
+    pub(crate) fn prepared(&self, message: OutgoingMessage) -> Result<Prepared, String> {
         let (mut descriptor, properties) = match &self.shared {
             Some(shared) => shared.clone(),
-            None => self.describe(index)?,
+            None => self.describe(message.sequence)?,
         };
         descriptor.MsgId = message.id.0;
         descriptor.CorrelId = correlation_id(message.id, &message.correl_id)?;
@@ -72,7 +107,8 @@ impl<'a> Preparer<'a> {
             fill(&mut descriptor.Format, TEXT);
             descriptor.CodedCharSetId = UTF_8;
         }
-        Ok(Some(Prepared { descriptor, properties, sequence: index, body: message.body }))
+        let OutgoingMessage { sequence, body, .. } = message;
+        Ok(Prepared { descriptor, properties, sequence, sent_at_us: None, body })
     }
 
     fn describe(&self, index: u64) -> Result<Described, String> {
@@ -87,10 +123,10 @@ impl<'a> Preparer<'a> {
         if let Some(expiry) = props.expiry_ms.filter(|expiry| expiry.get() > 0) {
             md.Expiry = tenths(expiry.get());
         }
-        if let Some(context) = self.context {
-            fill(&mut md.UserIdentifier, context.user);
+        if let Some(context) = &self.context {
+            fill(&mut md.UserIdentifier, &context.user);
             md.PutApplType = mqi::MQAT_DEFAULT;
-            fill(&mut md.PutApplName, context.application);
+            fill(&mut md.PutApplName, &context.application);
             stamp(md, self.outgoing.created_at());
         }
         for (name, value) in self.outgoing.headers(index).iter() {
@@ -99,6 +135,9 @@ impl<'a> Preparer<'a> {
         CARRIERS.write(&props.properties, &mut put).map_err(|uncarried| uncarried.detail)?;
         let key = PropertyValue::Text(self.outgoing.idempotency_key().to_owned());
         put.properties.push(("idempotencyKey".to_owned(), key));
+        if let Some(test) = self.test {
+            put.properties.push((TEST_ID.to_owned(), PropertyValue::Text(test.to_owned())));
+        }
         Ok((put.descriptor, Arc::new(put.properties)))
     }
 }

@@ -16,6 +16,10 @@ use crate::worker::{Worker, wait_for};
 /// Time for an idle connection to answer, before another one is opened.
 pub(crate) const PROBE: Duration = Duration::from_secs(1);
 
+/// Default of MAXUMSGS, the number of messages of a unit of work, used if the user may not inquire
+/// the queue manager.
+const USUAL_MAXUMSGS: u64 = 10_000;
+
 /// A connection with the facts that its queue manager reported. Dropping it ends the connection,
 /// and backs out uncommitted work.
 pub(crate) struct Owned {
@@ -45,6 +49,11 @@ impl Owned {
     /// inquire them.
     pub(crate) fn queue_manager(&self) -> Option<&QueueManager> {
         self.queue_manager.as_ref()
+    }
+
+    /// Maximum number of messages of a unit of work, at least 1.
+    pub(crate) fn most_uncommitted(&self) -> u64 {
+        self.queue_manager().map_or(USUAL_MAXUMSGS, |facts| facts.max_uncommitted.max(1))
     }
 
     pub(crate) fn worker(&self) -> &Worker {

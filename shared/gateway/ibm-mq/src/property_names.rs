@@ -44,6 +44,11 @@ pub(crate) fn from_property(property: &str) -> String {
     }
 }
 
+/// True if the property carries the header of this name, which [`to_property`] does not change.
+pub(crate) fn is_called(property: &str, header: &str) -> bool {
+    property.strip_prefix(USER_FOLDER).unwrap_or(property) == header
+}
+
 /// True if the gateway writes the property itself, for what the message descriptor has no field
 /// for. No header has such a name: the characters after the `$` are not hexadecimal.
 pub(crate) const fn is_own(property: &str) -> bool {
@@ -100,6 +105,15 @@ mod tests {
             assert_eq!(from_property(property), name);
         }
         assert_eq!(from_property("usr.k1"), "k1");
+    }
+
+    #[test]
+    fn a_plain_name_is_found_with_its_folder_and_without() {
+        for (property, header, is_called_so) in
+            [("usr.k1", "k1", true), ("k1", "k1", true), ("mcd.k1", "k1", false), ("k1", "k", false)]
+        {
+            assert_eq!(is_called(property, header), is_called_so, "{property}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
+use broker::load::{SENT_AT, SEQUENCE};
 use clock::Deadline;
 use libmqm_sys::{self as mqi, MQLONG};
 use tokio::sync::oneshot;
@@ -13,9 +14,6 @@ use crate::mqi::{Connection, Object, Properties, PropertyValue, Refusal};
 use crate::outgoing::Prepared;
 use crate::session::{Failure, Told};
 use crate::worker::{WorkerError, wait_for};
-
-/// Property with each message's number in its produce.
-const SEQUENCE: &str = "sequence";
 
 /// A queue that is open to put on. Dropping it closes the queue; uncommitted messages remain in the
 /// connection's unit of work.
@@ -139,12 +137,8 @@ impl Putting {
 
 /// Executes the steps on the thread, until the sender is dropped.
 fn work(connection: &Connection, name: &str, sets_context: bool, told: Told<Putting>) {
-    let (to_open, to_put) = match sets_context {
-        true => {
-            (mqi::MQOO_OUTPUT | mqi::MQOO_SET_ALL_CONTEXT, mqi::MQPMO_SYNCPOINT | mqi::MQPMO_SET_ALL_CONTEXT)
-        }
-        false => (mqi::MQOO_OUTPUT, mqi::MQPMO_SYNCPOINT),
-    };
+    let (to_open, context) = options(sets_context);
+    let to_put = mqi::MQPMO_SYNCPOINT | context;
     let queue = match Object::open_queue(connection, name, to_open) {
         Ok(queue) => queue,
         Err(refusal) => {
@@ -183,8 +177,17 @@ fn work(connection: &Connection, name: &str, sets_context: bool, told: Told<Putt
     }
 }
 
+/// Options to open a queue for messages, and to put them besides the syncpoint's. With
+/// `sets_context` the messages set their own user, application and time.
+pub(crate) const fn options(sets_context: bool) -> (MQLONG, MQLONG) {
+    match sets_context {
+        true => (mqi::MQOO_OUTPUT | mqi::MQOO_SET_ALL_CONTEXT, mqi::MQPMO_SET_ALL_CONTEXT),
+        false => (mqi::MQOO_OUTPUT, mqi::MQPMO_NONE),
+    }
+}
+
 /// Properties of the last message, which the next one may share.
-type Last<'c> = Option<(Arc<Vec<(String, PropertyValue)>>, Properties<'c>)>;
+pub(crate) type Last<'c> = Option<(Arc<Vec<(String, PropertyValue)>>, Properties<'c>)>;
 
 fn put_all<'c>(
     connection: &'c Connection,
@@ -196,14 +199,29 @@ fn put_all<'c>(
     let mut handed = Handed { times: Vec::with_capacity(messages.len()), warnings: Vec::new() };
     for message in messages {
         let number = message.sequence;
-        let properties = properties(connection, &message, last).map_err(|refusal| (refusal, number))?;
-        let Prepared { mut descriptor, properties: shared, body, .. } = message;
-        handed.times.push(Instant::now());
-        let warning = queue.put(&mut descriptor, options, Some(&properties), None, &body);
-        handed.warnings.extend(warning.map_err(|refusal| (refusal, number))?);
-        *last = Some((shared, properties));
+        let put = put_one(connection, queue, options, message, last);
+        let (at, warning) = put.map_err(|refusal| (refusal, number))?;
+        handed.times.push(at);
+        handed.warnings.extend(warning);
     }
     Ok(handed)
+}
+
+/// Puts a message. Returns the time at which it was handed to the library, and the reason code of a
+/// warning.
+pub(crate) fn put_one<'c>(
+    connection: &'c Connection,
+    queue: &Object<'_>,
+    options: MQLONG,
+    message: Prepared,
+    last: &mut Last<'c>,
+) -> Result<(Instant, Option<MQLONG>), Refusal> {
+    let properties = properties(connection, &message, last)?;
+    let Prepared { mut descriptor, properties: shared, body, .. } = message;
+    let at = Instant::now();
+    let warning = queue.put(&mut descriptor, options, Some(&properties), None, &body)?;
+    *last = Some((shared, properties));
+    Ok((at, warning))
 }
 
 /// Message handle with the message's properties; the last message's handle if it has the same.
@@ -222,7 +240,13 @@ fn properties<'c>(
             properties
         }
     };
-    let sequence = i64::try_from(message.sequence).unwrap_or(i64::MAX);
-    properties.set(SEQUENCE, &PropertyValue::Int64(sequence))?;
+    properties.set(SEQUENCE, &number(message.sequence))?;
+    if let Some(sent_at_us) = message.sent_at_us {
+        properties.set(SENT_AT, &number(sent_at_us))?;
+    }
     Ok(properties)
+}
+
+fn number(number: u64) -> PropertyValue {
+    PropertyValue::Int64(i64::try_from(number).unwrap_or(i64::MAX))
 }

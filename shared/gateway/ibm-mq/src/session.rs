@@ -74,6 +74,11 @@ impl Session {
         self.queue_manager().map(|queue_manager| queue_manager.id.as_str()).filter(|id| !id.is_empty())
     }
 
+    /// Maximum number of messages of a unit of work, at least 1.
+    pub(crate) fn most_uncommitted(&self) -> u64 {
+        self.0.connection().most_uncommitted()
+    }
+
     pub(crate) fn abandoned(&self) -> Arc<AtomicBool> {
         self.0.connection().abandoned()
     }

@@ -31,10 +31,6 @@ use source::{Plan, Source, Window};
 /// Time reserved before the deadline for the commit of the last messages.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// Default of MAXUMSGS, the number of messages of a unit of work, used if the user may not inquire
-/// the queue manager.
-const USUAL_MAXUMSGS: u64 = 10_000;
-
 /// A move on one connection.
 pub(crate) struct Moving {
     /// `None` after a commit that was not confirmed.
@@ -140,9 +136,8 @@ fn plan(
     reach: &Reach,
     msg_ids: Option<Vec<libmqm_sys::MQBYTE24>>,
 ) -> Plan {
-    let facts = session.queue_manager();
-    let most = facts.map_or(USUAL_MAXUMSGS, |facts| facts.max_uncommitted.max(2));
-    let manager = facts.map(|facts| facts.name.clone());
+    let most = session.most_uncommitted().max(2);
+    let manager = session.queue_manager().map(|facts| facts.name.clone());
     Plan {
         queue: queue.clone(),
         destination: match &command.to {

@@ -33,10 +33,6 @@ const BATCH_BYTES: usize = 1024 * 1024;
 /// manager's log until it ends.
 const UNIT_BYTES: usize = 16 * 1024 * 1024;
 
-/// Default of MAXUMSGS, the number of messages of a unit of work, used if the user may not inquire
-/// the queue manager.
-const USUAL_MAXUMSGS: u64 = 10_000;
-
 /// Maximum time for which messages with a rate limit wait for their commit if no transactions are
 /// requested.
 const PACED_UNIT: Duration = Duration::from_millis(250);
@@ -126,7 +122,7 @@ async fn put(
         Ok(putting) => putting,
         Err(failure) => return Err(nothing(session.fail(failure, During::Queue(queue), deadline).await)),
     };
-    let most = session.queue_manager().map_or(USUAL_MAXUMSGS, |facts| facts.max_uncommitted.max(1));
+    let most = session.most_uncommitted();
     let Some(latencies) = Latencies::new() else {
         session.finish();
         return Err(nothing(BrokerError::rejected("latencies cannot be measured")));
@@ -135,11 +131,7 @@ async fn put(
         session.finish();
         return Err(nothing(error));
     }
-    let context = Context {
-        user: access.credentials.as_ref().map_or("", |login| login.user.as_str()),
-        application: &pool.settings().application,
-    };
-    let preparer = match Preparer::new(outgoing, context) {
+    let preparer = match Preparer::new(outgoing, Context::of(&access, pool.settings())) {
         Ok(preparer) => preparer,
         Err(detail) => {
             session.finish();
@@ -396,7 +388,12 @@ impl Producer<'_> {
 fn fits_units(outgoing: &Outgoing, from: u64, most: u64) -> Result<(), BrokerError> {
     let transaction = outgoing.transaction();
     let size = u64::from(transaction.tx_size.get()).min(outgoing.count().saturating_sub(from));
-    if transaction.enabled && size > most {
+    if transaction.enabled { fits_unit(size, most) } else { Ok(()) }
+}
+
+/// Returns an error for a unit of work of `size` messages where `most` are allowed.
+pub(crate) fn fits_unit(size: u64, most: u64) -> Result<(), BrokerError> {
+    if size > most {
         return Err(BrokerError::unsupported(format!(
             "a transaction of {size} messages is larger than the queue manager allows, which is {most} (MAXUMSGS)"
         )));
@@ -404,6 +401,6 @@ fn fits_units(outgoing: &Outgoing, from: u64, most: u64) -> Result<(), BrokerErr
     Ok(())
 }
 
-fn count(length: usize) -> u64 {
+pub(crate) fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
