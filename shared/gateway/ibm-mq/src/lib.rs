@@ -11,8 +11,8 @@
 //! IbmMq -> Pool -> Session -> Owned -> Worker (a thread) -> mqi (the library)
 //!    |
 //!    v
-//! produce -> Putting      fetch -> taking -> poison      moving      depth, check -> facts
-//!        \____________________/___________________________/
+//! produce -> Putting    fetch -> taking -> poison    moving    load    depth, check -> facts
+//!        \__________________/_________________________/
 //!                doubt
 //! ```
 
@@ -28,6 +28,7 @@ mod facts;
 mod fetch;
 mod incoming;
 mod key_repository;
+mod load;
 mod login;
 mod members;
 mod moving;
@@ -51,6 +52,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use broker::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
 use broker::{Broker, ConnectionCap, Deadline, ReadyToPut, Relocation, UnitOfWork};
 use mq::{
     Access, BrokerError, ConsumeCommand, DepthReport, MoveCommand, MoveReport, Outgoing, PoolReport,
@@ -152,6 +154,26 @@ impl Broker for IbmMq {
         deadline: Deadline,
     ) -> Result<MoveReport, BrokerError> {
         moving::preview(&self.pool, access, queue, command, reach, deadline).await
+    }
+
+    async fn connect_load_producer<'a>(
+        &self,
+        access: &Access,
+        queue: &'a QueueName,
+        options: &'a PutOptions,
+        deadline: Deadline,
+    ) -> Result<Box<dyn LoadProducer + 'a>, BrokerError> {
+        Ok(Box::new(load::connect_producer(&self.pool, access, queue, options, deadline).await?))
+    }
+
+    async fn connect_load_consumer<'a>(
+        &self,
+        access: &Access,
+        queue: &'a QueueName,
+        options: &'a GetOptions,
+        deadline: Deadline,
+    ) -> Result<Box<dyn LoadConsumer + 'a>, BrokerError> {
+        Ok(Box::new(load::connect_consumer(&self.pool, access, queue, options, deadline).await?))
     }
 
     async fn depth(

@@ -1,0 +1,182 @@
+//! Gets the messages of a load test, on the connection's thread, in units of work of a fixed
+//! number.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use broker::load::{Arrival, Foreign};
+use libmqm_sys::{self as mqi, MQLONG};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+
+use super::stamp;
+use crate::mqi::{Connection, Got, Object, Properties, Refusal, Take};
+use crate::session::Told;
+
+/// Maximum time that one call may block. A call that blocks cannot be stopped.
+const SLICE: Duration = Duration::from_millis(500);
+
+/// Maximum bytes of the properties of a message of the test. One with more is of none.
+const MOST_PROPERTIES: usize = 64 * 1024;
+
+/// Messages to get.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) queue: String,
+    /// Id of the test.
+    pub(super) test: String,
+    pub(super) foreign: Foreign,
+    /// Most messages that are handed over in advance.
+    pub(super) prefetch: usize,
+    /// Number of messages of a unit of work.
+    pub(super) unit: usize,
+}
+
+/// The job's ends for the consumer.
+pub(super) struct Gets {
+    /// Lets the job begin; `None` once it was told to. If it is dropped instead, the job ends.
+    pub(super) begin: Option<mpsc::Sender<()>>,
+    /// The messages. The channel is closed when the job has ended.
+    pub(super) arrivals: Receiver<Arrival>,
+    /// Reason why the job has ended; there before `arrivals` is closed.
+    pub(super) end: oneshot::Receiver<End>,
+    /// Lets the job commit and end.
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) unit: Unit,
+}
+
+/// Numbers of the messages of the test in the open unit of work.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unit(Arc<Mutex<Vec<u64>>>);
+
+impl Unit {
+    pub(super) fn numbers(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reason why the job has ended. But for the first one, the unit of work is still open, unless the
+/// queue manager has ended it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    Stopped,
+    /// A message is not of the test.
+    Foreign,
+    /// A message has this length, for which there is no room.
+    TooLong(usize),
+    Refused(Refusal),
+}
+
+/// Opens the queue, and gets messages from when it is told to begin until it is told to stop, or
+/// until `abandoned` is set.
+pub(super) fn take(connection: &Connection, plan: &Plan, abandoned: &AtomicBool, told: Told<Gets>) {
+    let opened = Object::open_queue(connection, &plan.queue, mqi::MQOO_INPUT_SHARED);
+    let opened = opened.and_then(|queue| Ok((queue, Properties::new(connection)?)));
+    let (queue, properties) = match opened {
+        Ok(opened) => opened,
+        Err(refusal) => {
+            let _ = told.send(Err(refusal));
+            return;
+        }
+    };
+    let (begin, begun) = mpsc::channel();
+    let (handed, arrivals) = channel(plan.prefetch);
+    let (ended, end) = oneshot::channel();
+    let (stop, unit) = (Arc::<AtomicBool>::default(), Unit::default());
+    let gets = Gets { begin: Some(begin), arrivals, end, stop: Arc::clone(&stop), unit: unit.clone() };
+    if told.send(Ok(gets)).is_err() || begun.recv().is_err() {
+        return;
+    }
+    let mut getter = Getter {
+        plan,
+        connection,
+        queue,
+        properties,
+        buffer: connection.take_buffer(),
+        in_unit: 0,
+        unit,
+        handed,
+    };
+    let is_over = || stop.load(Ordering::SeqCst) || abandoned.load(Ordering::SeqCst);
+    let _ = ended.send(getter.run(is_over));
+}
+
+struct Getter<'c> {
+    plan: &'c Plan,
+    connection: &'c Connection,
+    queue: Object<'c>,
+    properties: Properties<'c>,
+    buffer: Vec<u8>,
+    /// Number of messages in the open unit of work.
+    in_unit: usize,
+    unit: Unit,
+    // Last, so that the queue is closed when the channel is.
+    handed: Sender<Arrival>,
+}
+
+impl Drop for Getter<'_> {
+    fn drop(&mut self) {
+        self.connection.keep_buffer(std::mem::take(&mut self.buffer));
+    }
+}
+
+impl Getter<'_> {
+    fn run(&mut self, is_over: impl Fn() -> bool) -> End {
+        while !is_over() {
+            match self.step() {
+                Ok(None) => {}
+                Ok(Some(end)) => return end,
+                Err(refusal) => return End::Refused(refusal),
+            }
+        }
+        self.commit().map_or_else(End::Refused, |()| End::Stopped)
+    }
+
+    /// Gets a message, hands it over, and commits the unit of work if it is full. Returns a reason
+    /// to end.
+    fn step(&mut self) -> Result<Option<End>, Refusal> {
+        let take = Take {
+            options: mqi::MQGMO_SYNCPOINT,
+            wait: MQLONG::try_from(SLICE.as_millis()).unwrap_or(MQLONG::MAX),
+            ..Take::default()
+        };
+        let got = self.queue.get(&take, &self.properties, &mut self.buffer)?;
+        let at = Instant::now();
+        let (descriptor, bytes) = match got {
+            Got::Nothing => return Ok(None),
+            Got::TooLong { length } if length > crate::MOST_HELD => return Ok(Some(End::TooLong(length))),
+            Got::TooLong { length } => {
+                self.buffer.resize(length.max(self.buffer.len() * 2), 0);
+                return Ok(None);
+            }
+            Got::Message { descriptor, length, .. } => (descriptor, length),
+        };
+        self.in_unit += 1;
+        let properties = self.properties.read(MOST_PROPERTIES)?;
+        let stamp = properties.and_then(|properties| stamp(&properties, &self.plan.test));
+        if stamp.is_none() && self.plan.foreign == Foreign::Leave {
+            return Ok(Some(End::Foreign));
+        }
+        self.unit.numbers().extend(stamp.map(|stamp| stamp.sequence));
+        let arrival = Arrival { at, stamp, redelivered: descriptor.BackoutCount > 0, bytes };
+        // If the consumer was dropped, its connection ends, which backs out.
+        if self.handed.blocking_send(arrival).is_err() {
+            return Ok(Some(End::Stopped));
+        }
+        if self.in_unit >= self.plan.unit {
+            self.commit()?;
+        }
+        Ok(None)
+    }
+
+    /// Commits the unit of work, if there is one.
+    fn commit(&mut self) -> Result<(), Refusal> {
+        if self.in_unit > 0 {
+            self.connection.commit()?;
+            self.in_unit = 0;
+            self.unit.numbers().clear();
+        }
+        Ok(())
+    }
+}

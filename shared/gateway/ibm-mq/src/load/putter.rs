@@ -1,0 +1,216 @@
+//! Puts the messages of a load test, on the connection's thread: each by itself, or in units of
+//! work of a fixed number.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Instant;
+
+use broker::load::{Confirmation, Outcome};
+use libmqm_sys::{self as mqi, MQLONG};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::errors::Uncommitted;
+use crate::mqi::{Connection, Effect, Object, Refusal, Verb};
+use crate::outgoing::Prepared;
+use crate::putting::{Last, options, put_one};
+use crate::reason::{Kind, Reason};
+use crate::session::Told;
+
+/// Queue that is put on.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) queue: String,
+    /// True if the messages set their own user, application and time.
+    pub(super) sets_context: bool,
+    /// Number of messages of a unit of work; 1 puts them without one.
+    pub(super) unit: usize,
+}
+
+/// The job's two ends for the producer. The job ends when `steps` is dropped.
+pub(super) struct Puts {
+    pub(super) steps: mpsc::Sender<Step>,
+    pub(super) events: UnboundedReceiver<Event>,
+}
+
+pub(super) enum Step {
+    Put(Box<Prepared>),
+    /// Commit the open unit of work, and end the job.
+    Finish,
+}
+
+/// Report of the job. Puts are reported in their order.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The message of the next put is in the unit of work.
+    Held,
+    /// The message of the next put is on the queue, or was not accepted for this reason.
+    Answered(Confirmation, Option<Refusal>),
+    /// All messages of the unit of work have this outcome.
+    Ended(Vec<Confirmation>),
+    /// The job has ended early. The messages of further puts are not put.
+    Failed(Refusal),
+}
+
+/// Opens the queue, and executes the steps until the last one, the first failure, or until
+/// `abandoned` is set.
+pub(super) fn work(connection: &Connection, plan: &Plan, abandoned: &AtomicBool, told: Told<Puts>) {
+    let (to_open, context) = options(plan.sets_context);
+    let queue = match Object::open_queue(connection, &plan.queue, to_open) {
+        Ok(queue) => queue,
+        Err(refusal) => {
+            let _ = told.send(Err(refusal));
+            return;
+        }
+    };
+    let (steps, todo) = mpsc::channel();
+    let (reports, events) = unbounded_channel();
+    // If the caller has stopped waiting, the channel is closed, and the loop ends at once.
+    let _ = told.send(Ok(Puts { steps, events }));
+    let syncpoint = if plan.unit > 1 { mqi::MQPMO_SYNCPOINT } else { mqi::MQPMO_NO_SYNCPOINT };
+    let mut putter = Putter {
+        connection,
+        queue,
+        options: syncpoint | context,
+        most: plan.unit,
+        unit: Vec::new(),
+        last: None,
+        reports,
+    };
+    for step in todo {
+        if abandoned.load(Ordering::SeqCst) {
+            return;
+        }
+        let done = match step {
+            Step::Put(message) => putter.put(*message),
+            Step::Finish => {
+                if let Err(refusal) = putter.commit() {
+                    putter.fail(refusal);
+                }
+                return;
+            }
+        };
+        if let Err(refusal) = done {
+            return putter.fail(refusal);
+        }
+    }
+}
+
+struct Putter<'c> {
+    connection: &'c Connection,
+    queue: Object<'c>,
+    options: MQLONG,
+    /// Number of messages of a unit of work.
+    most: usize,
+    /// Numbers of the messages of the open unit of work, and the times at which they were handed to
+    /// the library.
+    unit: Vec<(u64, Instant)>,
+    last: Last<'c>,
+    reports: UnboundedSender<Event>,
+}
+
+impl Putter<'_> {
+    fn put(&mut self, message: Prepared) -> Result<(), Refusal> {
+        let (sequence, began) = (message.sequence, Instant::now());
+        let put = put_one(self.connection, &self.queue, self.options, message, &mut self.last);
+        let answer = |sent_at, outcome| Confirmation { sequence, sent_at, at: Instant::now(), outcome };
+        match put {
+            Ok((at, _)) if self.is_in_units() => {
+                self.unit.push((sequence, at));
+                self.report(Event::Held);
+                if self.unit.len() >= self.most { self.commit() } else { Ok(()) }
+            }
+            Ok((at, _)) => {
+                self.report(Event::Answered(answer(at, Outcome::Confirmed), None));
+                Ok(())
+            }
+            Err(refusal) => {
+                let outcome = outcome(refusal, self.is_in_units());
+                self.report(Event::Answered(answer(began, outcome), Some(refusal)));
+                if may_pass(refusal) { Ok(()) } else { Err(refusal) }
+            }
+        }
+    }
+
+    fn is_in_units(&self) -> bool {
+        self.most > 1
+    }
+
+    /// Commits the open unit of work.
+    fn commit(&mut self) -> Result<(), Refusal> {
+        if self.unit.is_empty() {
+            return Ok(());
+        }
+        let committed = self.connection.commit();
+        self.end(match committed.map_err(Uncommitted::of) {
+            Ok(()) => Outcome::Confirmed,
+            Err(Uncommitted::BackedOut) => Outcome::NotPut,
+            Err(Uncommitted::InDoubt) => Outcome::InDoubt,
+        });
+        committed
+    }
+
+    /// Reports the end of the unit of work.
+    fn end(&mut self, outcome: Outcome) {
+        let at = Instant::now();
+        let answer = |(sequence, sent_at)| Confirmation { sequence, sent_at, at, outcome };
+        let answers = self.unit.drain(..).map(answer).collect();
+        self.report(Event::Ended(answers));
+    }
+
+    /// Reports a failure. The open unit of work is backed out, here or by the queue manager.
+    fn fail(&mut self, refusal: Refusal) {
+        if !self.unit.is_empty() {
+            self.end(Outcome::NotPut);
+        }
+        self.report(Event::Failed(refusal));
+    }
+
+    fn report(&self, event: Event) {
+        // If the producer was dropped, nobody wants to know.
+        let _ = self.reports.send(event);
+    }
+}
+
+/// Outcome of a message whose put ended with this refusal.
+fn outcome(refusal: Refusal, is_in_unit: bool) -> Outcome {
+    let is_answered = refusal.effect == Effect::Nothing && refusal.spares_the_connection();
+    match refusal.verb {
+        Verb::Put if is_answered => Outcome::Refused,
+        Verb::Put if !is_in_unit => Outcome::InDoubt,
+        // The put did not begin, or its unit of work is not committed.
+        _ => Outcome::NotPut,
+    }
+}
+
+/// True if a later put may succeed: the queue was full.
+fn may_pass(refusal: Refusal) -> bool {
+    refusal.effect == Effect::Nothing && Reason::of(refusal.reason).kind == Kind::Full
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_put_is_in_doubt_only_if_it_had_no_unit_of_work_and_no_answer() {
+        let failed = |verb, reason| Refusal::failed(verb, reason);
+        let warned = Refusal { effect: Effect::Something, ..failed(Verb::Put, mqi::MQRC_Q_FULL) };
+        for (refusal, alone, in_unit) in [
+            (failed(Verb::Put, mqi::MQRC_Q_FULL), Outcome::Refused, Outcome::Refused),
+            (failed(Verb::Put, mqi::MQRC_PUT_INHIBITED), Outcome::Refused, Outcome::Refused),
+            (failed(Verb::Put, mqi::MQRC_CONNECTION_BROKEN), Outcome::InDoubt, Outcome::NotPut),
+            (warned, Outcome::InDoubt, Outcome::NotPut),
+            (failed(Verb::SetProperty, mqi::MQRC_CONNECTION_BROKEN), Outcome::NotPut, Outcome::NotPut),
+        ] {
+            assert_eq!((outcome(refusal, false), outcome(refusal, true)), (alone, in_unit), "{refusal:?}");
+        }
+    }
+
+    #[test]
+    fn a_full_queue_alone_may_have_room_later() {
+        assert!(may_pass(Refusal::failed(Verb::Put, mqi::MQRC_Q_FULL)));
+        for reason in [mqi::MQRC_PUT_INHIBITED, mqi::MQRC_CONNECTION_BROKEN, mqi::MQRC_MSG_TOO_BIG_FOR_Q] {
+            assert!(!may_pass(Refusal::failed(Verb::Put, reason)), "{reason}");
+        }
+    }
+}
