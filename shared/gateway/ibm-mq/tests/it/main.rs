@@ -19,6 +19,9 @@ mod converting;
 mod in_doubt;
 mod inquiring;
 mod limits;
+mod load;
+#[path = "../../../broker/tests/load/mod.rs"]
+mod load_steps;
 mod moving;
 mod pooling;
 mod producing;

@@ -15,6 +15,9 @@ mod fetching;
 mod foreign;
 mod intake;
 mod large;
+mod load;
+#[path = "../../../broker/tests/load/mod.rs"]
+mod load_steps;
 mod logging;
 mod long_headers;
 mod moving;
