@@ -23,6 +23,10 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// No limits: what a request may ask for in any deployment.
+    pub const NONE: Self =
+        Self { workers: u32::MAX, hours: u32::MAX, messages: u64::MAX, retained: u64::MAX };
+
     /// Returns the longest time that a test may run.
     #[must_use]
     pub fn longest(&self) -> Micros {

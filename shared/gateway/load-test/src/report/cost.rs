@@ -1,5 +1,7 @@
 //! What a test costs.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use super::number::{float, rounded};
@@ -46,6 +48,27 @@ pub struct Cost {
     pub transitions_usd: f64,
     /// Progress of the workers, each second, in the table.
     pub progress_usd: f64,
+}
+
+impl Prices {
+    /// List prices of us-east-1 in November 2026, without a free tier: Lambda on arm64, Step
+    /// Functions (Standard), and DynamoDB on demand.
+    pub const LIST: Self = Self {
+        gb_second_usd: 0.000_013_333_4,
+        invocation_usd: 0.000_000_2,
+        transition_usd: 0.000_025,
+        write_usd: 0.000_000_625,
+        read_usd: 0.000_000_125,
+    };
+}
+
+/// Reads prices as a variable of a function has them: an object with all members.
+impl FromStr for Prices {
+    type Err = serde_json::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        serde_json::from_str(text)
+    }
 }
 
 /// Transitions of each window: the work, the choice of the next window, and the wait for it.

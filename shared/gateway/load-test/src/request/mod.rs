@@ -120,9 +120,7 @@ impl LoadTestRequest {
             foreign: self.foreign,
             limits: *limits,
         };
-        rules::check_length(&test)?;
-        limits.check(&test)?;
-        Ok((self.target_ref, self.target, test))
+        Ok((self.target_ref, self.target, test.within(limits)?))
     }
 
     /// Returns the length, which one of three members gives.
@@ -142,6 +140,20 @@ impl LoadTestRequest {
                 Err(RequestError::contradiction("/messages", "cannot be used together with durationSeconds"))
             }
         }
+    }
+}
+
+impl LoadTest {
+    /// Returns the test with the limits of a deployment. A request that was read with
+    /// [`Limits::NONE`] is refused here if the deployment does not allow it.
+    ///
+    /// # Errors
+    /// The first limit that the test exceeds, or a warm-up or backlog that it does not hold.
+    pub fn within(self, limits: &Limits) -> Result<Self, RequestError> {
+        let test = Self { limits: *limits, ..self };
+        rules::check_length(&test)?;
+        limits.check(&test)?;
+        Ok(test)
     }
 }
 

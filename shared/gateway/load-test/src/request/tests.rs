@@ -239,3 +239,15 @@ fn producers_without_a_rate_stay_within_the_limits() {
     assert_eq!(quota(json!({"consumers": null})), LIMITS.retained);
     assert_eq!(quota(json!({"durationSeconds": null, "messages": 7})), 7);
 }
+
+#[test]
+fn a_test_that_was_read_without_limits_is_held_to_them_later() {
+    let sent = body(json!({"producers": {"count": 60}, "durationSeconds": 604_800}));
+    let request = read::<LoadTestRequest>(sent).unwrap();
+    let (_, _, test) = request.into_parts(&Limits::NONE).unwrap();
+    assert_eq!(test.limits, Limits::NONE);
+    let error = test.clone().within(&LIMITS).unwrap_err();
+    assert_eq!((error.kind, error.pointer.as_str()), (RequestErrorKind::BeyondLimit, "/producers/count"));
+    let wide = Limits { workers: 61, hours: 168, ..LIMITS };
+    assert_eq!(test.within(&wide).unwrap().limits, wide);
+}
