@@ -1,6 +1,6 @@
 //! `GET …/{batch_id}/errors`: the items that were not loaded, and why.
 
-use api::{Problem, Reply};
+use api::{ListOf, Problem, Query, Reply, invalid_parameter};
 use catalog::ItemErrorPage;
 use http::HeaderMap;
 use ingestion::Viewer;
@@ -9,9 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::cursor::ListOf;
 use crate::format::{self, Format};
-use crate::query::{Query, invalid};
 use crate::route::Endpoint;
 use crate::{Batches, from_database};
 
@@ -51,7 +49,7 @@ impl Batches {
             Some(cursor) => {
                 let position = list.position(cursor);
                 Some(u64::from_be_bytes(position.ok_or_else(|| {
-                    invalid("cursor", "must be the next_cursor of a page of this batch's errors")
+                    invalid_parameter("cursor", "must be the next_cursor of a page of this batch's errors")
                 })?))
             }
         };

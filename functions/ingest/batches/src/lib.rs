@@ -8,7 +8,6 @@
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
-mod cursor;
 mod errors;
 mod errors_file;
 mod format;
@@ -24,7 +23,7 @@ mod view;
 pub use route::Endpoint;
 
 use access::{AccessStore, PRODUCTS_API_KEYS, Principal};
-use api::{Problem, Reason, Reply, TraceId, respond};
+use api::{Problem, Query, Reason, Reply, TraceId, invalid_parameter, respond};
 use batch_items::{BatchItemError, BatchItems};
 use catalog::{BatchView, Database, DatabaseError};
 use endpoint::Keyed;
@@ -35,7 +34,6 @@ use objects::{ObjectError, Objects};
 use transport::PayloadQueue;
 use uuid::Uuid;
 
-use crate::query::Query;
 use crate::readiness::Queues;
 use crate::route::Asked;
 
@@ -113,7 +111,7 @@ fn viewer(principal: &Principal) -> Result<Viewer, Problem> {
 fn batch(text: &str) -> Result<Uuid, Problem> {
     let uuid = if text.len() == 36 { Uuid::try_parse(text).ok() } else { None };
     let batch_id =
-        uuid.ok_or_else(|| query::invalid("batch_id", "must be a UUID of the 36-character form"))?;
+        uuid.ok_or_else(|| invalid_parameter("batch_id", "must be a UUID of the 36-character form"))?;
     tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
     Ok(batch_id)
 }

@@ -1,10 +1,12 @@
-//! Types of the HTTP contract: strict JSON, problem details with their codes, routes, trace ids and
-//! finished responses.
+//! Types of the HTTP contract: strict JSON, parameters and cursors of lists, problem details with
+//! their codes, routes, trace ids and finished responses.
 
 pub mod body;
+mod cursor;
 pub mod json;
 mod nearest;
 mod problem;
+mod query;
 pub mod readiness;
 mod reason;
 mod reply;
@@ -12,8 +14,10 @@ mod respond;
 mod route;
 mod trace;
 
+pub use cursor::ListOf;
 pub use nearest::nearest;
 pub use problem::{Fault, MAX_BODY, Problem, cut};
+pub use query::{Query, invalid_parameter};
 pub use reason::Reason;
 pub use reply::{Reply, content_digest};
 pub use respond::respond;

@@ -22,6 +22,12 @@ impl Route {
     pub const fn get(path: &'static str) -> Self {
         Self { method: "GET", path }
     }
+
+    /// Makes the route of `DELETE` and a path.
+    #[must_use]
+    pub const fn delete(path: &'static str) -> Self {
+        Self { method: "DELETE", path }
+    }
 }
 
 /// Returns the segment of `path` that a template's `{name}` stands for: empty if the template has

@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 
-use api::{Problem, Reply};
+use api::{ListOf, Problem, Query, Reply, invalid_parameter};
 use catalog::{BatchFilter, BatchView};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
@@ -15,8 +15,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::cursor::ListOf;
-use crate::query::{Query, invalid};
+use crate::query::status;
 use crate::unknown::Span;
 use crate::{Batches, format, from_database};
 
@@ -34,7 +33,7 @@ impl Batches {
     pub(crate) async fn list(&self, viewer: &Viewer, query: &Query<'_>) -> Result<Reply, Problem> {
         let limit = query.limit(DEFAULT, 1..=MAX)?;
         let filter = BatchFilter {
-            status: query.status()?,
+            status: status(query)?,
             load_type: query.parsed("load_type")?,
             source_key: query.parsed_or_empty("source_key")?,
         };
@@ -44,7 +43,7 @@ impl Batches {
             Some(cursor) => {
                 let position = list.position(cursor);
                 Some(Uuid::from_bytes(position.ok_or_else(|| {
-                    invalid("cursor", "must be the next_cursor of a page with the same filters")
+                    invalid_parameter("cursor", "must be the next_cursor of a page with the same filters")
                 })?))
             }
         };

@@ -3,21 +3,22 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
-use uuid::Uuid;
 
 /// Bytes of the tag that binds a position to its list.
 const TAG: usize = 8;
 
 /// Identity of a list: the hash of a tenant and its query. A cursor of another list is refused,
-/// since it would skip batches there.
+/// since it would skip items there.
 #[derive(Clone, Debug)]
-pub(crate) struct ListOf(Sha256);
+pub struct ListOf(Sha256);
 
 impl ListOf {
-    pub(crate) fn new(tenant: Uuid, asked: &[&str]) -> Self {
+    /// Makes the identity of the list that a tenant gets for what it asks.
+    #[must_use]
+    pub fn new(tenant: impl AsRef<[u8]>, asked: &[&str]) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"integrahub.cursor.1");
-        hash.update(tenant.as_bytes());
+        hash.update(tenant);
         for text in asked {
             hash.update(u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(text.as_bytes());
@@ -26,14 +27,16 @@ impl ListOf {
     }
 
     /// Encodes a position as a cursor of this list.
-    pub(crate) fn cursor<const N: usize>(&self, position: [u8; N]) -> String {
+    #[must_use]
+    pub fn cursor<const N: usize>(&self, position: [u8; N]) -> String {
         let mut bytes = position.to_vec();
         bytes.extend(self.tag(&position));
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
     /// Decodes the position of a cursor; `None` if the text is not a cursor of this list.
-    pub(crate) fn position<const N: usize>(&self, cursor: &str) -> Option<[u8; N]> {
+    #[must_use]
+    pub fn position<const N: usize>(&self, cursor: &str) -> Option<[u8; N]> {
         let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
         let (position, tag) = bytes.split_first_chunk::<N>()?;
         (tag == self.tag(position)).then_some(*position)
@@ -53,13 +56,13 @@ mod tests {
 
     #[test]
     fn a_cursor_is_of_one_list() {
-        let list = ListOf::new(Uuid::nil(), &["batches", "FAILED", ""]);
+        let list = ListOf::new("one", &["batches", "FAILED", ""]);
         let cursor = list.cursor([7; 16]);
         assert_eq!(list.position(&cursor), Some([7; 16]));
         for other in [
-            ListOf::new(Uuid::max(), &["batches", "FAILED", ""]),
-            ListOf::new(Uuid::nil(), &["batches", "", ""]),
-            ListOf::new(Uuid::nil(), &["batches", "", "FAILED"]),
+            ListOf::new("two", &["batches", "FAILED", ""]),
+            ListOf::new("one", &["batches", "", ""]),
+            ListOf::new("one", &["batches", "", "FAILED"]),
         ] {
             assert_eq!(other.position::<16>(&cursor), None);
         }
@@ -69,7 +72,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_no_cursor_has_no_position(text in "\\PC{0,40}") {
-            prop_assert_eq!(ListOf::new(Uuid::nil(), &[]).position::<16>(&text), None);
+            prop_assert_eq!(ListOf::new("one", &[]).position::<16>(&text), None);
         }
     }
 }
