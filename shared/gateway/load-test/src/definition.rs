@@ -36,7 +36,7 @@ pub struct LoadTest {
     pub mode: Mode,
     /// Criteria that the report has a verdict on.
     pub expect: Expect,
-    /// Treatment of messages that are not the test's; `None` ends the test at the first one.
+    /// Treatment of messages that are not the test's; `None` fails the test at the first one.
     pub foreign: Option<Foreign>,
     /// Limits that the test was accepted with.
     pub limits: Limits,
@@ -128,14 +128,13 @@ pub enum Mode {
     Search,
 }
 
-/// Treatment of messages on the queues that are not the test's.
+/// Treatment of messages on the queues that are not the test's. Without one, the test fails at the
+/// first of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Foreign {
     /// Consumers take and count them. They are removed.
     Take,
-    /// Consumers put them back and count them.
-    Leave,
 }
 
 impl LoadTest {

@@ -53,8 +53,6 @@ pub struct Accounting {
     pub out_of_order: u64,
     /// Messages of others that were taken.
     pub foreign_taken: u64,
-    /// Messages of others that were put back.
-    pub foreign_left: u64,
     /// Spans of time that no tally covers.
     pub holes: Vec<Hole>,
 }
@@ -120,7 +118,6 @@ impl Accounting {
             doubled: figures.doubled.len(),
             out_of_order: figures.out_of_order.values().sum(),
             foreign_taken: figures.foreign_taken,
-            foreign_left: figures.foreign_left,
             holes,
         }
     }

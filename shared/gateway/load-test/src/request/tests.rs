@@ -53,7 +53,7 @@ fn every_member_is_stored_with_the_test() {
         },
         "consumers": {"count": 2, "ratePerSec": 5, "prefetch": 50, "ackEvery": 10, "delayMs": 3},
         "durationSeconds": null, "stages": [{"ratePerSec": 10, "seconds": 30}, {"ratePerSec": 0, "seconds": 5}],
-        "warmUpSeconds": 5, "backlog": {"messages": 20}, "stopWhen": "idle", "mode": "run", "foreign": "leave",
+        "warmUpSeconds": 5, "backlog": {"messages": 20}, "stopWhen": "idle", "mode": "run", "foreign": "take",
         "expect": {"throughputPerSec": 9, "putLatencyUs": {"p99_9": 1000}, "lost": 0, "retained": 100}
     }));
     let test = accepted(sent);
@@ -96,7 +96,7 @@ fn members_of_the_wrong_form_are_named() {
         (json!({"stopWhen": "full"}), "/stopWhen"),
         (json!({"expect": {"putLatencyMs": {}}}), "/expect/putLatencyMs"),
         (json!({"expect": {"putLatencyUs": {"p999": 1}}}), "/expect/putLatencyUs/p999"),
-        (json!({"foreign": "destroy"}), "/foreign"),
+        (json!({"foreign": "leave"}), "/foreign"),
     ] {
         assert_eq!(misshapen(members.clone()), pointer, "{members}");
     }

@@ -22,8 +22,6 @@ pub(crate) struct Figures {
     pub(crate) out_of_order: BTreeMap<u32, u64>,
     /// Messages of others that were taken.
     pub(crate) foreign_taken: u64,
-    /// Messages of others that were put back.
-    pub(crate) foreign_left: u64,
     /// Messages that were sent late, because the sender came late.
     pub(crate) late: u64,
     /// Messages that were sent late, because the broker held the sender back.
@@ -65,7 +63,6 @@ impl Figures {
             *total = total.saturating_add(*count);
         }
         self.foreign_taken = self.foreign_taken.saturating_add(other.foreign_taken);
-        self.foreign_left = self.foreign_left.saturating_add(other.foreign_left);
         self.late = self.late.saturating_add(other.late);
         self.held_back = self.held_back.saturating_add(other.held_back);
         self.put.add(&other.put);

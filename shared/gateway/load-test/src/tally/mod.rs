@@ -19,7 +19,6 @@ pub(crate) use points::Point;
 pub(crate) use sequences::Sequences;
 pub use sum::Sum;
 
-use crate::definition::Foreign;
 use crate::micros::Micros;
 use crate::plan::Step;
 
@@ -140,16 +139,11 @@ impl Tally {
         }
     }
 
-    /// Counts a message of others that a consumer took at `at`, or put back.
-    pub fn foreign(&mut self, at: Micros, treatment: Foreign) {
-        match treatment {
-            Foreign::Take => {
-                self.figures.foreign_taken = self.figures.foreign_taken.saturating_add(1);
-                let point = self.figures.points.at(at);
-                point.received = point.received.saturating_add(1);
-            }
-            Foreign::Leave => self.figures.foreign_left = self.figures.foreign_left.saturating_add(1),
-        }
+    /// Counts a message of others that a consumer took at `at`.
+    pub fn foreign(&mut self, at: Micros) {
+        self.figures.foreign_taken = self.figures.foreign_taken.saturating_add(1);
+        let point = self.figures.points.at(at);
+        point.received = point.received.saturating_add(1);
     }
 
     /// Records the number of messages on all queues of the test, measured at `at`.

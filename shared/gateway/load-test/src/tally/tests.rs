@@ -54,7 +54,7 @@ fn count(tally: &mut Tally, event: &Event) {
         2 => tally.confirmed(event.sequence, due, at),
         3 => tally.refused(event.sequence),
         4 => tally.received(event.sequence, due, at),
-        _ => tally.foreign(at, Foreign::Take),
+        _ => tally.foreign(at),
     }
     tally.worked_until(at);
 }
@@ -179,13 +179,12 @@ fn of_what_is_on_the_queues_the_most_counts_and_not_the_sum() {
     let mut tallies = ["c0a", "c1a"].map(|lane| tally(step(lane, 0, 0)));
     for (tally, messages) in tallies.iter_mut().zip([70, 90]) {
         tally.retained(Micros::from_seconds(1), messages);
-        tally.foreign(Micros::from_seconds(1), Foreign::Take);
-        tally.foreign(Micros::from_seconds(1), Foreign::Leave);
+        tally.foreign(Micros::from_seconds(1));
     }
     let sum = sum(&tallies);
     let point = sum.figures.points.sum(Micros::ZERO, Micros::from_seconds(2));
     assert_eq!((point.retained, point.received), (Some(90), 2));
-    assert_eq!((sum.figures.foreign_taken, sum.figures.foreign_left), (2, 2));
+    assert_eq!(sum.figures.foreign_taken, 2);
 }
 
 #[test]

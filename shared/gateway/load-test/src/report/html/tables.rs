@@ -140,7 +140,6 @@ fn accounting(page: &mut String, report: &Report) {
         ("doubled", grouped(accounting.doubled)),
         ("out of order", grouped(accounting.out_of_order)),
         ("of others, taken", grouped(accounting.foreign_taken)),
-        ("of others, put back", grouped(accounting.foreign_left)),
     ];
     let rows = rows.map(|(fate, count)| [fate.to_owned(), count]);
     table(page, "Every message", ["", "messages"], &rows);
