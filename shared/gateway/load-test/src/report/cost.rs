@@ -51,15 +51,21 @@ pub struct Cost {
 }
 
 impl Prices {
-    /// List prices of us-east-1 in November 2026, without a free tier: Lambda on arm64, Step
-    /// Functions (Standard), and DynamoDB on demand.
-    pub const LIST: Self = Self {
-        gb_second_usd: 0.000_013_333_4,
+    /// List prices of us-east-1 in November 2026, without a free tier: Lambda on x86-64, which is
+    /// what workers run on, Step Functions (Standard), and DynamoDB on demand.
+    ///
+    /// Those of invocations and writes are confirmed in `capacity/prices.toml`. Those of
+    /// transitions and reads are as public pages had them before that day, and were not looked up
+    /// again.
+    pub const US_EAST_1: Self = Self {
+        gb_second_usd: 0.000_016_666_7,
         invocation_usd: 0.000_000_2,
         transition_usd: 0.000_025,
         write_usd: 0.000_000_625,
         read_usd: 0.000_000_125,
     };
+    /// Prices of a deployment that names none.
+    pub const LIST: Self = Self::US_EAST_1;
 }
 
 /// Reads prices as a variable of a function has them: an object with all members.

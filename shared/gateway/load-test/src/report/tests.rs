@@ -247,7 +247,7 @@ fn the_cost_is_that_of_workers_transitions_and_progress() {
     assert_eq!((usage.seconds, usage.invocations), (10.0 * (3_600.0 + 60.0 * 3.0), 600));
     let cost = Cost::of(&usage, &PRICES);
     // Ten workers for an hour.
-    let compute = 37_800.0 * 0.5 * 0.000_013_333_4 + 600.0 * 0.000_000_2;
+    let compute = 37_800.0 * 0.5 * 0.000_016_666_7 + 600.0 * 0.000_000_2;
     assert!((cost.compute_usd - compute).abs() < 1e-6, "{cost:?}");
     assert!((cost.transitions_usd - 0.045).abs() < 1e-6, "{cost:?}");
     assert!((cost.estimate_usd - cost.compute_usd - cost.transitions_usd - cost.progress_usd).abs() < 3e-6);
@@ -255,7 +255,7 @@ fn the_cost_is_that_of_workers_transitions_and_progress() {
     let used = Usage::of(&run(&test, CALM), 512);
     assert_eq!(used, Usage { seconds: 126.0, memory_mb: 512, invocations: 2 });
     assert_eq!(used.plus(used), Usage { seconds: 252.0, memory_mb: 512, invocations: 4 });
-    assert!((report(&test, CALM).cost.compute_usd - 0.000_84).abs() < 1e-6);
+    assert!((report(&test, CALM).cost.compute_usd - 0.001_05).abs() < 1e-6);
 }
 
 #[test]
