@@ -19,6 +19,7 @@ mod idempotency;
 mod ingest;
 mod keys;
 mod load;
+mod load_tests;
 mod mq;
 mod peak;
 mod recorder;
@@ -67,6 +68,8 @@ enum Command {
     Transport(transport::Options),
     /// Measure a morning peak of catalogues, and quiet tenants beside a flood
     Peak(peak::Options),
+    /// Compare load tests of a stack with a bare client of RabbitMQ
+    Tests(load_tests::Options),
     /// Send what well-behaved and hostile callers send, for minutes
     Soak(soak::Options),
     /// Be a contender
@@ -82,6 +85,11 @@ enum Contender {
     Lapin(clients::Contest),
     /// The crate `ibm-mq`, as mq-access calls it
     IbmMq(mq::Contest),
+    /// The client library alone, under the load of a test
+    PacedLapin {
+        #[arg(long, env = "AMQP_URL", hide_env_values = true)]
+        url: String,
+    },
     /// A request's calls alone
     CallsAlone {
         task: String,
@@ -110,7 +118,8 @@ fn main() -> ExitCode {
     // A contender that is measured beside a function has a runtime of the functions' kind.
     let has_threads = match &command {
         Command::Contend(contender) => {
-            matches!(contender, Contender::Rabbitmq(_) | Contender::Lapin(_) | Contender::Loads { .. })
+            use Contender::{Lapin, Loads, PacedLapin, Rabbitmq};
+            matches!(contender, Rabbitmq(_) | Lapin(_) | PacedLapin { .. } | Loads { .. })
         }
         _ => true,
     };
@@ -143,6 +152,7 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Accept(options) => accept::run(&options).await,
         Command::Transport(options) => transport::run(&options).await,
         Command::Peak(options) => peak::run(&options).await,
+        Command::Tests(options) => load_tests::run(&options).await,
         Command::Soak(options) => soak::run(&options).await,
         Command::Contend(contender) => contend(contender).await,
     }
@@ -152,6 +162,7 @@ async fn contend(contender: Contender) -> Result<(), Error> {
     match contender {
         Contender::Rabbitmq(contest) => clients::contend_as_crate(&contest).await,
         Contender::Lapin(contest) => clients::bare_lapin::contend(&contest).await,
+        Contender::PacedLapin { url } => load_tests::bare::contend(&url).await,
         Contender::IbmMq(contest) => mq::contend(&contest).await,
         Contender::CallsAlone { task, url } => warm::baseline::contend(&task, &url).await,
         Contender::Claims { task } => idempotency::ours::contend(&task).await,

@@ -16,9 +16,9 @@ use crate::contender::serve;
 use crate::cpu::{Stopwatch, Took};
 use crate::error::Error;
 
-const IN_FLIGHT: usize = 1000;
-const PREFETCH: u16 = 1000;
-const ACK_EVERY: u32 = 500;
+pub(crate) const IN_FLIGHT: usize = 1000;
+pub(crate) const PREFETCH: u16 = 1000;
+pub(crate) const ACK_EVERY: u32 = 500;
 
 pub(crate) async fn contend(contest: &Contest) -> Result<(), Error> {
     let connection = Connection::connect(&contest.url, ConnectionProperties::default()).await?;
@@ -54,7 +54,8 @@ async fn produce(channel: &Channel, queue: &ShortString, messages: u32) -> Resul
     stopwatch.stop()
 }
 
-async fn confirm(confirm: Option<PublisherConfirm>) -> Result<(), Error> {
+/// Waits for the broker's answer, which has to be that it has the message.
+pub(crate) async fn confirm(confirm: Option<PublisherConfirm>) -> Result<(), Error> {
     let Some(confirm) = confirm else { return Ok(()) };
     let confirmation = confirm.await?;
     if confirmation.is_ack() && confirmation.take_message().is_none() {

@@ -1,0 +1,225 @@
+//! The client library alone under the load of a test: a producer with an absolute schedule, a
+//! consumer, and latencies from when messages were due.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::future::try_join3;
+use hdrhistogram::Histogram;
+use lapin::options::{
+    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
+};
+use lapin::types::{FieldTable, ShortString};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, Consumer, PublisherConfirm};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::time::{Instant, sleep_until};
+
+use super::{Accounting, Latency, Measured, QUEUE, Rates, Task};
+use crate::clients::bare_lapin::{ACK_EVERY, IN_FLIGHT, PREFETCH, confirm};
+use crate::clients::broker::{BODY, PERSISTENT, inspect};
+use crate::contender::serve;
+use crate::error::Error;
+
+const A_SECOND: u64 = 1_000_000;
+/// Longest latency that is told apart, in microseconds, and the digits of all: those of a report.
+const LONGEST: u64 = 120 * A_SECOND;
+const DIGITS: u8 = 3;
+/// Due time of the message after the last one, which ends the consumer.
+const END: u64 = u64::MAX;
+
+/// A message on its way: when it was due, and the broker's answer.
+type Sent = (u64, PublisherConfirm);
+
+pub(crate) async fn contend(url: &str) -> Result<(), Error> {
+    serve(async |line: &str| {
+        let task: Task = serde_json::from_str(line)?;
+        load(url, &task).await
+    })
+    .await
+}
+
+async fn load(url: &str, task: &Task) -> Result<Measured, Error> {
+    let (_putting, producer) = open(url).await?;
+    let (_getting, consumer) = open(url).await?;
+    producer.confirm_select(ConfirmSelectOptions::default()).await?;
+    consumer.basic_qos(PREFETCH, BasicQosOptions::default()).await?;
+    let options = BasicConsumeOptions::default();
+    let deliveries =
+        consumer.basic_consume(QUEUE.into(), "bench".into(), options, FieldTable::default()).await?;
+    let clock = Clock::start(task);
+    // The message whose confirm is awaited is in flight too.
+    let (sent, answers) = mpsc::channel(IN_FLIGHT - 1);
+    let ((due, lateness), put, (received, in_time, end_to_end)) = try_join3(
+        apart(publish(producer.clone(), clock, sent)),
+        apart(confirm_all(answers, clock)),
+        apart(consume(consumer.clone(), deliveries, clock)),
+    )
+    .await?;
+    // The acknowledgement has arrived when the broker answers what came after it.
+    inspect(&consumer, &QUEUE.into()).await?;
+    let seconds = f64::from(task.seconds.saturating_sub(task.warm_up_seconds));
+    Ok(Measured {
+        rates: Rates { received_per_sec: f64::from(in_time) / seconds },
+        lateness_us: lateness.report(),
+        put_latency_us: put.report(),
+        end_to_end_latency_us: end_to_end.report(),
+        accounting: Accounting { due, received },
+    })
+}
+
+/// Runs a part of the work as a task of its own.
+async fn apart<T: Send + 'static>(
+    part: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::spawn(part).await?
+}
+
+/// Opens a connection, which closes when it is dropped, and its only channel.
+async fn open(url: &str) -> Result<(Connection, Channel), Error> {
+    let connection = Connection::connect(url, ConnectionProperties::default()).await?;
+    let channel = connection.create_channel().await?;
+    Ok((connection, channel))
+}
+
+/// Schedule of a run, in microseconds from its start.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    begin: Instant,
+    rate: Option<u64>,
+    /// End of the warm-up.
+    from: u64,
+    until: u64,
+}
+
+impl Clock {
+    fn start(task: &Task) -> Self {
+        Self {
+            begin: Instant::now(),
+            rate: task.rate_per_sec.map(u64::from),
+            from: u64::from(task.warm_up_seconds) * A_SECOND,
+            until: u64::from(task.seconds) * A_SECOND,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.begin.elapsed().as_micros()).unwrap_or(END)
+    }
+
+    /// Time at which a message is due: without a rate, as soon as it can be sent.
+    fn due(&self, number: u64) -> u64 {
+        self.rate.map_or_else(|| self.now(), |rate| number.saturating_mul(A_SECOND).div_ceil(rate))
+    }
+
+    /// Waits by the same timer as a worker of a load test; it is precise to a millisecond.
+    async fn wait_until(&self, due: u64) {
+        if self.now() < due {
+            sleep_until(self.begin + Duration::from_micros(due)).await;
+        }
+    }
+}
+
+/// Latencies in microseconds from when messages were due, without those of the warm-up.
+struct Latencies {
+    histogram: Histogram<u64>,
+    from: u64,
+}
+
+impl Latencies {
+    fn new(clock: Clock) -> Result<Self, Error> {
+        Ok(Self { histogram: Histogram::new_with_bounds(1, LONGEST, DIGITS)?, from: clock.from })
+    }
+
+    fn record(&mut self, due: u64, at: u64) {
+        if due >= self.from {
+            self.histogram.saturating_record(at.saturating_sub(due).max(1));
+        }
+    }
+
+    fn report(&self) -> Latency {
+        let at = |quantile| u32::try_from(self.histogram.value_at_quantile(quantile)).unwrap_or(u32::MAX);
+        Latency { p50: at(0.5), p95: at(0.95) }
+    }
+}
+
+/// Returns how many messages were due, and how late they were sent.
+async fn publish(channel: Channel, clock: Clock, sent: Sender<Sent>) -> Result<(u64, Latencies), Error> {
+    let (mut count, mut lateness) = (0, Latencies::new(clock)?);
+    loop {
+        let room = sent.reserve().await?;
+        let due = clock.due(count);
+        if due >= clock.until {
+            break;
+        }
+        clock.wait_until(due).await;
+        lateness.record(due, clock.now());
+        room.send((due, put(&channel, due).await?));
+        count += 1;
+    }
+    confirm(Some(put(&channel, END).await?)).await?;
+    Ok((count, lateness))
+}
+
+/// Publishes a message that carries the time at which it was due.
+async fn put(channel: &Channel, due: u64) -> Result<PublisherConfirm, Error> {
+    let mut body = BODY;
+    if let Some(stamp) = body.first_chunk_mut() {
+        *stamp = due.to_le_bytes();
+    }
+    let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+    let properties = BasicProperties::default().with_delivery_mode(PERSISTENT);
+    let exchange = ShortString::default();
+    Ok(channel.basic_publish(exchange, QUEUE.into(), options, &body, properties).await?)
+}
+
+async fn confirm_all(mut answers: Receiver<Sent>, clock: Clock) -> Result<Latencies, Error> {
+    let mut latencies = Latencies::new(clock)?;
+    while let Some((due, answer)) = answers.recv().await {
+        confirm(Some(answer)).await?;
+        latencies.record(due, clock.now());
+    }
+    Ok(latencies)
+}
+
+/// Returns how many messages came, how many of them between warm-up and end, and how long after
+/// they were due.
+async fn consume(
+    channel: Channel,
+    mut deliveries: Consumer,
+    clock: Clock,
+) -> Result<(u64, u32, Latencies), Error> {
+    let (mut received, mut in_time, mut end_to_end) = (0, 0, Latencies::new(clock)?);
+    loop {
+        let delivery = deliveries.next().await.ok_or("the broker ended the consumer")??;
+        let at = clock.now();
+        let stamp = delivery.data.first_chunk().ok_or("a message does not say when it was due")?;
+        let due = u64::from_le_bytes(*stamp);
+        if due != END {
+            received += 1;
+            in_time += u32::from((clock.from..clock.until).contains(&at));
+            end_to_end.record(due, at);
+        }
+        if due == END || delivery.delivery_tag.is_multiple_of(ACK_EVERY.into()) {
+            channel.basic_ack(delivery.delivery_tag, BasicAckOptions { multiple: true }).await?;
+        }
+        if due == END {
+            return Ok((received, in_time, end_to_end));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_count_from_an_absolute_schedule_after_the_warm_up() {
+        let clock = Clock::start(&Task { seconds: 20, warm_up_seconds: 1, rate_per_sec: Some(3) });
+        let due = [2, 3, 4].map(|number| clock.due(number));
+        assert_eq!((due, clock.until), ([666_667, 1_000_000, 1_333_334], 20_000_000));
+        let mut latencies = Latencies::new(clock).unwrap();
+        for (due, late) in due.into_iter().zip([9_999, 100, 200]) {
+            latencies.record(due, due + late);
+        }
+        assert_eq!(latencies.report(), Latency { p50: 100, p95: 200 });
+    }
+}
