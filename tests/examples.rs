@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use end_to_end::{Answer, Broker, Gateway, KEY_A};
+use end_to_end::{Answer, Broker, Gateway, KEY_A, LoadTests};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -98,6 +98,9 @@ async fn every_example_succeeds_when_it_is_sent() {
         let answer = send(&gateway, example, example.path, &queue.name).await;
         let text = String::from_utf8_lossy(&answer.bytes).into_owned();
         assert_eq!(answer.status, example.status, "{} of {}: {text}", example.name, example.path);
+        if example.path == "/tests" {
+            LoadTests::new(gateway.clone()).end(&LoadTests::id(&answer)).await;
+        }
     }
     broker.delete(&queue).await;
 }

@@ -25,6 +25,7 @@ mod front;
 mod ibm_mq;
 mod idempotency;
 mod large;
+mod load_tests;
 mod loads;
 mod mistakes;
 mod moving;

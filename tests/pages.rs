@@ -39,6 +39,11 @@ const FILES: Page = Page {
     text: include_str!("../docs/files.md"),
     headings: &["Drop a file", "Wait for its result", "Follow its batch", "Submit a refused file again"],
 };
+const LOAD_TESTS: Page = Page {
+    name: "load-tests.md",
+    text: include_str!("../docs/load-tests.md"),
+    headings: &["Run a test"],
+};
 const STORED_RESPONSES: Page = Page {
     name: "stored-responses.md",
     text: include_str!("../docs/stored-responses.md"),
@@ -181,6 +186,11 @@ async fn the_commands_of_ibm_mq_work_as_printed() {
 #[tokio::test]
 async fn the_commands_of_files_work_as_printed() {
     run(&FILES).await;
+}
+
+#[tokio::test]
+async fn the_commands_of_load_tests_work_as_printed() {
+    run(&LOAD_TESTS).await;
 }
 
 #[tokio::test]

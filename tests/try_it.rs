@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use end_to_end::{Gateway, KEY_A};
+use end_to_end::{Gateway, KEY_A, LoadTests};
 use serde_json::{Map, Value};
 
 /// Script that prints what `start.js` hands to Swagger UI, and the media type and example that each
@@ -92,8 +92,9 @@ async fn the_first_request_of_each_operation_succeeds_or_waits_for_a_value() {
         }
         let id = operation["operationId"].as_str().unwrap();
         if waits {
-            // Nobody else knows which batch, or which body.
-            assert!(path.contains("{batch_id}") || path.contains("{body_id}"), "{id} waits for a value");
+            // Nobody else knows which batch, which body, or which test.
+            let known_to_few = ["{batch_id}", "{body_id}", "{test_id}"];
+            assert!(known_to_few.iter().any(|name| path.contains(name)), "{id} waits for a value");
             continue;
         }
         let mut body = String::new();
@@ -106,6 +107,9 @@ async fn the_first_request_of_each_operation_succeeds_or_waits_for_a_value() {
         let answer = gateway.send(&method, &format!("{path}{query}"), &headers, body).await;
         let text = String::from_utf8_lossy(&answer.bytes[..answer.bytes.len().min(500)]).into_owned();
         assert!(answer.status < 300, "{method} {path}{query}: {} {text}", answer.status);
+        if method == "POST" && path == "/tests" {
+            LoadTests::new(gateway.clone()).end(&LoadTests::id(&answer)).await;
+        }
     }
 }
 

@@ -111,6 +111,16 @@ impl Gateway {
         self.send("GET", path, &[("x-api-key", &self.api_key)], "").await
     }
 
+    /// A request without a body, under an idempotency key.
+    pub async fn post_empty(&self, path: &str, key: Uuid) -> Answer {
+        let key = key.to_string();
+        self.send("POST", path, &[("x-api-key", &self.api_key), ("idempotency-key", &key)], "").await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.send("DELETE", path, &[("x-api-key", &self.api_key)], "").await
+    }
+
     /// A JSON request without an idempotency key.
     pub async fn post(&self, path: &str, body: &Value) -> Answer {
         let headers = [("x-api-key", self.api_key.as_str()), ("content-type", "application/json")];
