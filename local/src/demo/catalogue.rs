@@ -36,7 +36,7 @@ pub(super) async fn show(client: &Client) -> Result<String, Failure> {
 }
 
 async fn load(client: &Client, key: &Uuid, catalogue: &Catalogue) -> Result<String, Failure> {
-    say("\n7. Load a catalogue of 5,000 products");
+    say("\n8. Load a catalogue of 5,000 products");
     let accepted = send(client, key, catalogue).await?;
     let batch = finished(client, &accepted).await?;
     let all = Some(u64::from(ITEMS));
@@ -48,7 +48,7 @@ async fn load(client: &Client, key: &Uuid, catalogue: &Catalogue) -> Result<Stri
 }
 
 async fn again(client: &Client, key: &Uuid, catalogue: &Catalogue, first: &str) -> Result<(), Failure> {
-    say("\n8. Send it again with the same key, and load it again with another");
+    say("\n9. Send it again with the same key, and load it again with another");
     let retry = send(client, key, catalogue).await?;
     retry.expect("the first batch's id", retry.show("batch_id") == first)?;
     say("   The retry is the same batch");
@@ -59,7 +59,7 @@ async fn again(client: &Client, key: &Uuid, catalogue: &Catalogue, first: &str) 
 }
 
 async fn shorter(client: &Client, catalogue: Catalogue) -> Result<(), Failure> {
-    say("\n9. Load a full catalogue that lacks the last 200 products");
+    say("\n10. Load a full catalogue that lacks the last 200 products");
     let accepted = send(client, &Uuid::new_v4(), &Catalogue { items: SHORTER, ..catalogue }).await?;
     let batch = finished(client, &accepted).await?;
     let deactivated = batch.number_at("/changes/deactivated") == Some(u64::from(ITEMS - SHORTER));
@@ -67,7 +67,7 @@ async fn shorter(client: &Client, catalogue: Catalogue) -> Result<(), Failure> {
 }
 
 async fn replay(client: &Client, first: &str) -> Result<(), Failure> {
-    say("\n10. Replay the first batch, which is older than the shorter catalogue");
+    say("\n11. Replay the first batch, which is older than the shorter catalogue");
     let path = format!("{BATCHES}/{first}/replay");
     let accepted = client.post(&path, Some(&Uuid::new_v4()), &json!({"scope": "all"})).await?;
     accepted.expect("202", accepted.status == 202)?;

@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// Drops a file, and prints its result and how it came about. Returns the batch's id.
 pub(super) async fn show(client: &Client, variables: &Variables) -> Result<String, Failure> {
-    say("\n11. Drop a file of 3,000 products into S3, in place of a request");
+    say("\n12. Drop a file of 3,000 products into S3, in place of a request");
     let (endpoint, bucket) =
         (variable(variables, "AWS_ENDPOINT_URL")?, variable(variables, "PAYLOAD_BUCKET")?);
     let sdk = Sdk::at(endpoint, REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;

@@ -28,7 +28,7 @@ pub(super) async fn show(
     replayed: &str,
     dropped: &str,
 ) -> Result<BTreeSet<String>, Failure> {
-    say("\n12. Read the events of the first batch, which was final twice, and of the dropped file");
+    say("\n14. Read the events of the first batch, which was final twice, and of the dropped file");
     let queue_url = variable(variables, "EVENTS_QUEUE_URL")?;
     let sdk =
         Sdk::at(variable(variables, "AWS_ENDPOINT_URL")?, REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;

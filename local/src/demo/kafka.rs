@@ -22,7 +22,7 @@ const POLL: Duration = Duration::from_millis(500);
 
 /// Prints the events that came over the bus.
 pub(super) async fn show(variables: &Variables, published: &BTreeSet<String>) -> Result<(), Failure> {
-    say(format_args!("\n13. Read the same events from the topic {EVENTS_TOPIC} of Kafka"));
+    say(format_args!("\n15. Read the same events from the topic {EVENTS_TOPIC} of Kafka"));
     let explain = || format!("read the topic {EVENTS_TOPIC}");
     // It owns the connections.
     let kafka = Kafka::builder(variable(variables, SERVERS)?).connect().await.or_explain(explain)?;

@@ -12,7 +12,7 @@ use crate::targets::Given;
 const COUNT: u64 = 1_000;
 const TAKEN: u64 = 3;
 
-const RABBITMQ: &str = "local-rabbit";
+pub(super) const RABBITMQ: &str = "local-rabbit";
 const IBM_MQ: &str = "local-qm1";
 
 pub(super) async fn show(client: &Client, given: &Given) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ mod client;
 mod drops;
 mod events;
 mod kafka;
+mod load_test;
 mod messages;
 mod targets;
 
@@ -22,8 +23,10 @@ pub(crate) async fn show(stack: &Stack) -> Result<(), Failure> {
     let [key, ..] = &KEYS;
     let client = Client::new(stack.base_url(), &stack.given().api_key(key.name));
     messages::show(&client, stack.given()).await?;
+    let load_test = load_test::start(&client).await?;
     let sent = catalogue::show(&client).await?;
     let dropped = drops::show(&client, stack.variables()).await?;
+    load_test::show(&client, &load_test).await?;
     let published = events::show(stack.variables(), &sent, &dropped).await?;
     if stack.variables().iter().any(|(name, _)| *name == kafka::SERVERS) {
         kafka::show(stack.variables(), &published).await?;
