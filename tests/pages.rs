@@ -39,11 +39,8 @@ const FILES: Page = Page {
     text: include_str!("../docs/files.md"),
     headings: &["Drop a file", "Wait for its result", "Follow its batch", "Submit a refused file again"],
 };
-const LOAD_TESTS: Page = Page {
-    name: "load-tests.md",
-    text: include_str!("../docs/load-tests.md"),
-    headings: &["Run a test"],
-};
+const LOAD_TESTS: Page =
+    Page { name: "load-tests.md", text: include_str!("../docs/load-tests.md"), headings: &["Run a test"] };
 const STORED_RESPONSES: Page = Page {
     name: "stored-responses.md",
     text: include_str!("../docs/stored-responses.md"),
