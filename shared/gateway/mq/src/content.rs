@@ -305,20 +305,29 @@ impl Outgoing {
         if index >= self.count() {
             return None;
         }
-        let (body, content_type) = match &self.source {
-            ProduceSource::Generated { payload: Payload::Random { size }, .. } => {
+        match &self.source {
+            ProduceSource::Generated { .. } => self.generated(index),
+            ProduceSource::Explicit { messages } => {
+                let message = messages.get(usize::try_from(index).ok()?)?;
+                let content_type = if message.is_text { TEXT } else { BINARY };
+                Some(OutgoingMessage { content_type, ..self.with_body(index, message.body.0.clone()) })
+            }
+        }
+    }
+
+    /// Makes the message at `index` by the rule of all messages; `None` if the caller wrote them
+    /// out. The index may lie past the end: a load test has as many messages as fall due.
+    #[must_use]
+    pub fn generated(&self, index: u64) -> Option<OutgoingMessage> {
+        let ProduceSource::Generated { payload, .. } = &self.source else { return None };
+        let (body, content_type) = match payload {
+            Payload::Random { size } => {
                 let mut body = vec![0; usize::try_from(size.get()).ok()?];
                 self.seed.rng("body", index).fill_bytes(&mut body);
                 (body, BINARY)
             }
-            ProduceSource::Generated { payload: Payload::Fixed { body }, .. } => (body.0.clone(), BINARY),
-            ProduceSource::Generated { payload: Payload::Template { template }, .. } => {
-                (template.render(&self.seed, index).into_bytes(), TEXT)
-            }
-            ProduceSource::Explicit { messages } => {
-                let message = messages.get(usize::try_from(index).ok()?)?;
-                (message.body.0.clone(), if message.is_text { TEXT } else { BINARY })
-            }
+            Payload::Fixed { body } => (body.0.clone(), BINARY),
+            Payload::Template { template } => (template.render(&self.seed, index).into_bytes(), TEXT),
         };
         Some(OutgoingMessage { content_type, ..self.with_body(index, body) })
     }
