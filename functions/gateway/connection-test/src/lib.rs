@@ -3,7 +3,7 @@
 
 use access::Scope;
 use api::{Problem, Route};
-use front::{KeyRule, Operation, Plan, QueueRule, TargetRequest};
+use front::{Action, KeyRule, Operation, Plan, QueueRule, TargetRequest};
 use orders::Read;
 use serde::Deserialize;
 
@@ -13,6 +13,8 @@ use serde::Deserialize;
 pub struct ConnectionTestRequest(TargetRequest);
 
 impl Operation for ConnectionTestRequest {
+    type Work = Action;
+
     const ROUTE: Route = Route::post("/connections/test");
     const SCOPES: &'static [Scope] = &[Scope::MqRead];
     const KEY: KeyRule = KeyRule::Ignored;

@@ -3,7 +3,7 @@
 
 use access::Scope;
 use api::{Problem, Route, path_parameter};
-use front::{Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule};
+use front::{Action, Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule};
 use idempotency::OperationType;
 use lambda_http::{Body, Request, Response};
 use mq::{
@@ -96,6 +96,8 @@ struct ConsumeTransaction {
 }
 
 impl Operation for ConsumeRequest {
+    type Work = Action;
+
     const ROUTE: Route = Route::post("/messages/consume");
     const SCOPES: &'static [Scope] = &[Scope::MqRead, Scope::MqWrite];
     const KEY: KeyRule = KeyRule::RequiredUnlessRead;

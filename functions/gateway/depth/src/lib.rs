@@ -3,7 +3,7 @@
 
 use access::Scope;
 use api::{Problem, Route};
-use front::{KeyRule, Operation, Plan, QueueRule, TargetRequest};
+use front::{Action, KeyRule, Operation, Plan, QueueRule, TargetRequest};
 use orders::Read;
 use serde::Deserialize;
 
@@ -13,6 +13,8 @@ use serde::Deserialize;
 pub struct DepthRequest(TargetRequest);
 
 impl Operation for DepthRequest {
+    type Work = Action;
+
     const ROUTE: Route = Route::post("/queue/depth");
     const SCOPES: &'static [Scope] = &[Scope::MqRead];
     const KEY: KeyRule = KeyRule::Ignored;

@@ -5,7 +5,7 @@ mod destination;
 
 use access::Scope;
 use api::{Problem, Route};
-use front::{KeyRule, NamedTarget, Operation, OtherQueues, Plan, QueueRule, TargetPlace};
+use front::{Action, KeyRule, NamedTarget, Operation, OtherQueues, Plan, QueueRule, TargetPlace};
 use idempotency::OperationType;
 use mq::{Destination, IdBytes, List, MaxMoves, MoveCommand, ProfileName, TargetSpec, or_default};
 use orders::{Change, Read};
@@ -47,6 +47,8 @@ struct MoveSelector {
 }
 
 impl Operation for MoveRequest {
+    type Work = Action;
+
     const ROUTE: Route = Route::post("/messages/move");
     const SCOPES: &'static [Scope] = &[Scope::MqRead, Scope::MqWrite];
     const KEY: KeyRule = KeyRule::RequiredUnlessRead;

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use access::Scope;
 use api::{Problem, Reason, Route};
-use front::{Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule, TIME_BUDGET, UPLOADED_BODY};
+use front::{Action, Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule, TIME_BUDGET, UPLOADED_BODY};
 use idempotency::OperationType;
 use lambda_http::{Body, Request, Response};
 use mq::{ExplicitMessage, ProduceCommand, ProduceSource, RoutingKey};
@@ -28,6 +28,8 @@ pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
 }
 
 impl Operation for ProduceRequest {
+    type Work = Action;
+
     const ROUTE: Route = Route::post("/messages/produce");
     const SCOPES: &'static [Scope] = &[Scope::MqWrite];
     const KEY: KeyRule = KeyRule::Required;

@@ -1,7 +1,8 @@
 //! The HTTP side of the message gateway: the order of checks, the target, the claim, and the call
-//! to `mq-access`.
+//! to `mq-access`. A function whose work is its own uses [`Front`], which has all but the call.
 
 mod budget;
+mod checks;
 mod front;
 mod idempotent;
 mod mq_access;
@@ -13,10 +14,11 @@ mod target_request;
 mod uploaded_body;
 
 pub use budget::{Budget, BudgetError};
+pub use checks::{Accepted, Front, Identity};
 pub use front::{Gateway, send};
 pub use idempotent::Idempotency;
 pub use mq_access::{InvokeError, MqAccess};
-pub use operation::{Action, KeyRule, Operation, OtherQueues, Plan, QueueRule, TIME_BUDGET};
-pub use settings::Records;
+pub use operation::{Action, KeyRule, Operation, OtherQueues, Plan, QueueRule, TIME_BUDGET, Work};
+pub use settings::{FrontSettings, Records};
 pub use target_request::{NamedTarget, TargetPlace, TargetRequest};
 pub use uploaded_body::UPLOADED_BODY;

@@ -39,6 +39,9 @@ pub enum QueueRule {
 
 /// A request's body in the form that its operation takes.
 pub trait Operation: DeserializeOwned + Send {
+    /// Work that the operation plans: an [`Action`] if `mq-access` does it.
+    type Work: Work;
+
     /// Route of the function.
     const ROUTE: Route;
     /// Scopes, of which a caller needs one to call the operation at all; a plan may need a
@@ -55,7 +58,17 @@ pub trait Operation: DeserializeOwned + Send {
     ///
     /// # Errors
     /// If members contradict each other, or the work cannot fit into one request.
-    fn plan(self) -> Result<Plan, Problem>;
+    fn plan(self) -> Result<Plan<Self::Work>, Problem>;
+}
+
+/// Work of an operation, as far as the checks before it ask about it.
+pub trait Work: Send {
+    /// Returns the scope that the caller's key needs for this work.
+    fn scope(&self) -> Scope;
+
+    /// Returns the type of the work in idempotency records. `None` if it changes nothing: it is
+    /// neither claimed nor recorded.
+    fn recorded_as(&self) -> Option<OperationType>;
 }
 
 /// Queues beside the target's that the work uses, at the same place and with the same login.
@@ -68,20 +81,23 @@ pub enum OtherQueues {
     Queue(QueueName),
     /// The work may use each queue that messages name and that the caller is allowed.
     Any,
+    /// The work uses these queues in place of the target's, and the caller must be allowed each of
+    /// them. The first one becomes the target's.
+    InPlace(Vec<QueueName>),
 }
 
 /// Work that a request asks for, before its target is resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct Plan<W = Action> {
     /// Target as the request names it.
     pub named: NamedTarget,
     /// Queues that the work reaches beside the target's.
     pub further: OtherQueues,
     /// The work itself.
-    pub action: Action,
+    pub action: W,
 }
 
-/// Work without its target.
+/// Work of `mq-access` without its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Work that changes nothing, so it is neither claimed nor recorded.
@@ -94,13 +110,21 @@ impl Plan {
     /// Makes the plan of a read, which needs the scope `mq:read`.
     #[must_use]
     pub fn read(named: NamedTarget, read: Read) -> Self {
-        Self { named, further: OtherQueues::None, action: Action::Read(read) }
+        Self::new(named, Action::Read(read))
     }
 
     /// Makes the plan of a change, which needs the scope `mq:write`.
     #[must_use]
     pub fn change(named: NamedTarget, operation: OperationType, change: Change) -> Self {
-        Self { named, further: OtherQueues::None, action: Action::Change(operation, change) }
+        Self::new(named, Action::Change(operation, change))
+    }
+}
+
+impl<W> Plan<W> {
+    /// Makes the plan of work at a target and no other queue.
+    #[must_use]
+    pub const fn new(named: NamedTarget, action: W) -> Self {
+        Self { named, further: OtherQueues::None, action }
     }
 
     /// Adds the further queues that the work reaches.
@@ -108,13 +132,20 @@ impl Plan {
     pub fn reaching(self, further: OtherQueues) -> Self {
         Self { further, ..self }
     }
+}
 
-    /// Returns the scope that the caller's key needs for this request.
-    #[must_use]
-    pub const fn scope(&self) -> Scope {
-        match self.action {
-            Action::Read(_) => Scope::MqRead,
-            Action::Change(..) => Scope::MqWrite,
+impl Work for Action {
+    fn scope(&self) -> Scope {
+        match self {
+            Self::Read(_) => Scope::MqRead,
+            Self::Change(..) => Scope::MqWrite,
+        }
+    }
+
+    fn recorded_as(&self) -> Option<OperationType> {
+        match self {
+            Self::Read(_) => None,
+            Self::Change(operation, _) => Some(*operation),
         }
     }
 }

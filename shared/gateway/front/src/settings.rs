@@ -1,12 +1,14 @@
-//! Building a [`Gateway`] from a function's environment.
+//! Building a [`Front`] and a [`Gateway`] from a function's environment.
 
 use access::AccessStore;
-use idempotency::{expiry_bounds, records, reuse_limits};
+use aws_sdk_dynamodb::Client;
+use idempotency::{ExpiryBounds, ReuseLimits, expiry_bounds, records, reuse_limits};
 use mq::InlineTargets;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
 
 use crate::budget::Budget;
+use crate::checks::Front;
 use crate::front::Gateway;
 use crate::idempotent::Idempotency;
 use crate::mq_access::MqAccess;
@@ -23,6 +25,61 @@ pub enum Records {
     None,
 }
 
+/// Variables from which a [`Front`] is built.
+#[derive(Debug)]
+pub struct FrontSettings {
+    access_table: String,
+    inline_targets: InlineTargets,
+    records: Option<RecordSettings>,
+}
+
+/// Variables about the records of requests.
+#[derive(Debug)]
+struct RecordSettings {
+    table: String,
+    /// Bucket of results that no record can hold; empty if there is none.
+    results_bucket: String,
+    reuse: ReuseLimits,
+    expiry: ExpiryBounds,
+}
+
+impl FrontSettings {
+    /// Reads the variables.
+    pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, kept: Records) -> Self {
+        Self {
+            access_table: environment.required("ACCESS_TABLE"),
+            inline_targets: environment.optional("INLINE_TARGETS", InlineTargets::default()),
+            records: (kept == Records::Kept).then(|| RecordSettings {
+                table: environment.required("IDEMPOTENCY_TABLE"),
+                results_bucket: environment.optional("RESULTS_BUCKET", String::new()),
+                reuse: reuse_limits(environment),
+                expiry: expiry_bounds(environment),
+            }),
+        }
+    }
+
+    /// Builds the front of a function, which has this name in metrics.
+    #[must_use]
+    pub fn front(self, service: &'static str, sdk: &Sdk, dynamodb: &Client) -> Front {
+        let Self { access_table, inline_targets, records: kept } = self;
+        Front {
+            service,
+            access: AccessStore::new(dynamodb.clone(), access_table),
+            inline_targets,
+            idempotency: kept.map(|RecordSettings { table, results_bucket, reuse, expiry }| {
+                let store = records(sdk, dynamodb.clone(), table, results_bucket, service);
+                Idempotency { store: store.with_reuse_limits(reuse), expiry }
+            }),
+        }
+    }
+
+    /// Returns the bucket of results, if the function's requests are recorded and it has one.
+    fn bucket(&self) -> Option<&str> {
+        let bucket = self.records.as_ref().map(|records| records.results_bucket.as_str());
+        bucket.filter(|bucket| !bucket.is_empty())
+    }
+}
+
 impl Gateway {
     /// Reads the function's variables and builds its clients.
     ///
@@ -30,39 +87,49 @@ impl Gateway {
     /// When variables are missing or wrong; the error names all of them.
     pub async fn from_environment(service: &'static str, kept: Records) -> Result<Self, EnvironmentError> {
         let mut environment = Environment::of_process();
-        let access_table = environment.required("ACCESS_TABLE");
+        let front = FrontSettings::read(&mut environment, kept);
         let mq_access: String = environment.required("MQ_ACCESS_FUNCTION");
-        let inline_targets: InlineTargets = environment.optional("INLINE_TARGETS", InlineTargets::default());
         let max_produce_bytes = environment.optional("MAX_PRODUCE_BYTES", MAX_PRODUCE_BYTES);
+        let has_load_tests = environment.optional("LOAD_TESTS", false);
         let limit = Budget::limit(&mut environment);
         let budget = limit.map(|limit| (environment.required("BUDGET_TABLE"), limit));
-        let kept = (kept == Records::Kept).then(|| {
-            let table: String = environment.required("IDEMPOTENCY_TABLE");
-            let results_bucket = environment.optional("RESULTS_BUCKET", String::new());
-            let reuse = reuse_limits(&mut environment);
-            let expiry = expiry_bounds(&mut environment);
-            (table, results_bucket, reuse, expiry)
-        });
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;
-        let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+        let dynamodb = Client::new(sdk.standard());
         // Uploaded bodies are in the bucket of results.
-        let uploads = kept.as_ref().map(|(_, bucket, ..)| bucket.clone()).filter(|bucket| !bucket.is_empty());
-        let uploads = uploads.map(|bucket| Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket));
+        let objects = |bucket: &str| Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket.to_owned());
+        let uploads = front.bucket().map(objects);
         let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(MqAccess::PATIENCE));
         Ok(Self {
-            service,
-            access: AccessStore::new(dynamodb.clone(), access_table),
+            front: front.front(service, &sdk, &dynamodb),
             mq_access: MqAccess::new(lambda, mq_access),
-            budget: budget.map(|(table, limit)| Budget::new(dynamodb.clone(), table, limit)),
-            inline_targets,
+            budget: budget.map(|(table, limit)| Budget::new(dynamodb, table, limit)),
             max_produce_bytes,
+            has_load_tests,
             uploads,
-            idempotency: kept.map(|(table, results_bucket, reuse, expiry)| {
-                let store = records(&sdk, dynamodb, table, results_bucket, service).with_reuse_limits(reuse);
-                Idempotency { store, expiry }
-            }),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_missing_variable_of_the_front_is_reported() {
+        let mut environment =
+            Environment::of(|name| (name == "INLINE_TARGETS").then(|| "nonsense".to_owned()));
+        let settings = FrontSettings::read(&mut environment, Records::Kept);
+        assert_eq!(settings.bucket(), None);
+        let faults = environment.check().unwrap_err().to_string();
+        for name in
+            ["ACCESS_TABLE", "INLINE_TARGETS", "IDEMPOTENCY_TABLE", "IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS"]
+        {
+            assert!(faults.contains(name), "{name}: {faults}");
+        }
+        let mut environment = Environment::of(|name| (name == "ACCESS_TABLE").then(|| "access".to_owned()));
+        FrontSettings::read(&mut environment, Records::None);
+        assert!(environment.check().is_ok());
     }
 }

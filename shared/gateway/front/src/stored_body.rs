@@ -18,7 +18,7 @@ impl Gateway {
     /// with which the body was got, and must be of the same tenant; any other caller gets the same
     /// response as for an unknown body.
     pub async fn stored_body(&self, operation: OperationType, request: Request) -> Response<Body> {
-        endpoint::serve(self.service, STORED_BODY.path, Keyed::No, request.headers(), async |_| {
+        endpoint::serve(self.front.service, STORED_BODY.path, Keyed::No, request.headers(), async |_| {
             self.redirect(operation, &request).await
         })
         .await
@@ -28,11 +28,9 @@ impl Gateway {
         let id = path_parameter(STORED_BODY.path, request.uri().path());
         let id = id.ok_or_else(|| Problem::new(Reason::RouteNotFound, "there is nothing at this path"))?;
         check_method(STORED_BODY, request)?;
-        let principal = access::authenticate(&self.access, request.headers()).await?;
-        tracing::Span::current().record("tenant", &principal.tenant);
-        principal.require_any(&[Scope::MqWrite])?;
+        let principal = self.front.authenticate(request.headers(), &[Scope::MqWrite]).await?;
         let id: AttachmentId = id.parse().map_err(|_| not_found())?;
-        let idempotency = self.idempotency.as_ref().ok_or_else(not_found)?;
+        let idempotency = self.front.idempotency.as_ref().ok_or_else(not_found)?;
         let url = idempotency.store.attachment_url(operation, &principal.tenant, &id, SIGNED_FOR).await;
         let url = url.map_err(|error| from_store(&error, "cannot hand out a stored body"))?;
         Ok(see_signed(url.ok_or_else(not_found)?, "expiresAt"))

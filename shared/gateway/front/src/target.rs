@@ -41,10 +41,15 @@ pub(crate) async fn resolve(
             })?)
         }
     };
-    let target = complete(profile.as_ref(), allowed, named, queues.own)
-        .map_err(|problem| named.place.point(problem))?;
+    let resolved = match queues.further {
+        OtherQueues::InPlace(names) => in_place(profile.as_ref(), allowed, named, names),
+        OtherQueues::None | OtherQueues::Queue(_) | OtherQueues::Any => {
+            complete(profile.as_ref(), allowed, named, queues.own)
+        }
+    };
+    let target = resolved.map_err(|problem| named.place.point(problem))?;
     match queues.further {
-        OtherQueues::None => Ok(target),
+        OtherQueues::None | OtherQueues::InPlace(_) => Ok(target),
         OtherQueues::Queue(queue) => {
             check_further(profile.as_ref(), allowed, named, queue)?;
             if target.queue.as_ref() == Some(queue) {
@@ -63,15 +68,62 @@ fn check_further(
     named: &NamedTarget,
     queue: &QueueName,
 ) -> Result<(), Problem> {
+    let resolved = with_queue(profile, allowed, named, queue);
+    resolved.map(drop).map_err(|problem| relocate(problem, "/target", "/to"))
+}
+
+/// Resolves a target whose work uses other queues in place of its own. Each of them is checked as
+/// if the request had named it in its target.
+fn in_place(
+    profile: Option<&Profile>,
+    allowed: AllowedTargets<'_>,
+    named: &NamedTarget,
+    names: &[QueueName],
+) -> Result<Target, Problem> {
+    check_named(profile, named)?;
+    let mut first = None;
+    for name in names {
+        let resolved = with_queue(profile, allowed, named, name);
+        let target =
+            resolved.map_err(|problem| of_queue(name, relocate(problem, "/target/queue", "/queues")))?;
+        if first.is_none() {
+            first = Some(target);
+        }
+    }
+    first.ok_or_else(|| Problem::violation("/queues", "must name a queue"))
+}
+
+/// Resolves a target as if the request had named this queue in it.
+fn with_queue(
+    profile: Option<&Profile>,
+    allowed: AllowedTargets<'_>,
+    named: &NamedTarget,
+    queue: &QueueName,
+) -> Result<Target, Problem> {
     let target = TargetSpec { queue: Some(queue.clone()), ..named.target.clone().unwrap_or_default() };
     let further = NamedTarget { target: Some(target), ..named.clone() };
-    complete(profile, allowed, &further, QueueRule::Required).map(drop).map_err(|problem| {
-        if problem.faults.is_empty() {
-            return problem;
-        }
-        let in_to = |fault: Fault| Fault { pointer: fault.pointer.replacen("/target", "/to", 1), ..fault };
-        Problem::faulty(problem.reason, problem.faults.into_iter().map(in_to).collect())
-    })
+    complete(profile, allowed, &further, QueueRule::Required)
+}
+
+/// Makes faults at or below `from` faults at or below `to`.
+fn relocate(problem: Problem, from: &str, to: &str) -> Problem {
+    if problem.faults.is_empty() {
+        return problem;
+    }
+    let is_below = |rest: &&str| rest.is_empty() || rest.starts_with('/');
+    let relocated = |fault: Fault| match fault.pointer.strip_prefix(from).filter(is_below) {
+        Some(rest) => Fault { pointer: format!("{to}{rest}"), ..fault },
+        None => fault,
+    };
+    Problem::faulty(problem.reason, problem.faults.into_iter().map(relocated).collect())
+}
+
+/// Names the one of several queues that a problem is about, unless the problem names a member.
+fn of_queue(name: &QueueName, mut problem: Problem) -> Problem {
+    if problem.faults.is_empty() {
+        problem.detail = format!("queue `{}`: {}", cut(name.as_str(), 100), problem.detail);
+    }
+    problem
 }
 
 fn complete(
@@ -80,10 +132,8 @@ fn complete(
     named: &NamedTarget,
     queue: QueueRule,
 ) -> Result<Target, Problem> {
+    check_named(profile, named)?;
     let inline = named.target.as_ref();
-    if profile.is_none() && inline.is_none() {
-        return Err(Problem::violation("/target", "name a target or a targetRef"));
-    }
     let first = named.first_of_the_only_keys();
     let resolved = match first {
         None => Target::resolve(profile, inline, allowed),
@@ -120,6 +170,14 @@ fn complete(
             .map_err(|error| of_message(*index, &error))?;
     }
     Ok(Target { password_origin: password_origin(named), ..target })
+}
+
+/// Refuses a request that names no target.
+fn check_named(profile: Option<&Profile>, named: &NamedTarget) -> Result<(), Problem> {
+    if profile.is_none() && named.target.is_none() {
+        return Err(Problem::violation("/target", "name a target or a targetRef"));
+    }
+    Ok(())
 }
 
 /// Resolves a target whose own routing key no message uses: the caller must be allowed to use
@@ -227,6 +285,37 @@ mod tests {
         let pointer = |problem: Problem| nowhere.place.point(problem).faults[0].pointer.clone();
         assert_eq!(pointer(Problem::violation("/target/queue", "is required")), "/from/target/queue");
         assert!(pointer(problem).starts_with("/from/target/"));
+    }
+
+    #[test]
+    fn queues_in_place_of_the_target_s_are_each_checked() {
+        let profile = json!({"target": {"connName": "h:1", "queueManager": "QM1", "queue": "ORDERS"},
+                             "queues": ["LOAD.*"]});
+        let profile: Profile = serde_json::from_value(profile).unwrap();
+        let none = InlineTargets::default();
+        let resolve = |target: Option<Value>, names: &[&str]| {
+            let target = target.map(|target| serde_json::from_value(target).unwrap());
+            let named = NamedTarget::in_members(Some("orders".to_owned().try_into().unwrap()), target);
+            let names: Vec<QueueName> =
+                names.iter().map(|name| (*name).to_owned().try_into().unwrap()).collect();
+            in_place(Some(&profile), none.of("tenant"), &named, &names)
+        };
+        let target = resolve(None, &["LOAD.1", "LOAD.2"]).unwrap();
+        assert_eq!(target.to_string(), "QM1:LOAD.1");
+        assert_eq!(target.password_origin, PasswordOrigin::Profile("orders".to_owned().try_into().unwrap()));
+        // The target's own queue is not used, so it may be any.
+        assert!(resolve(Some(json!({"queue": "PAYMENTS"})), &["LOAD.1"]).is_ok());
+        let refused = resolve(None, &["LOAD.1", "PAYMENTS", "LOAD.2"]).unwrap_err();
+        assert_eq!(refused.reason, Reason::TargetNotAllowed);
+        assert!(refused.detail.starts_with("queue `PAYMENTS`: "), "{}", refused.detail);
+        let too_long = format!("LOAD.{}", "q".repeat(44));
+        let faults = |names: &[&str]| resolve(None, names).unwrap_err().faults;
+        assert_eq!(faults(&["LOAD.1", &too_long])[0].pointer, "/queues");
+        assert_eq!(faults(&[])[0].pointer, "/queues");
+        let nobody = NamedTarget::in_members(None, None);
+        let names: [QueueName; 1] = ["LOAD.1".to_owned().try_into().unwrap()];
+        let problem = in_place(None, none.of("tenant"), &nobody, &names).unwrap_err();
+        assert_eq!(problem.faults[0].pointer, "/target");
     }
 
     #[test]

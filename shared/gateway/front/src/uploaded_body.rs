@@ -37,7 +37,7 @@ struct Announcement {
 impl Gateway {
     /// Responds to an announcement.
     pub async fn announce_body(&self, request: Request) -> Response<Body> {
-        endpoint::serve(self.service, UPLOADED_BODY.path, Keyed::No, request.headers(), async |_| {
+        endpoint::serve(self.front.service, UPLOADED_BODY.path, Keyed::No, request.headers(), async |_| {
             check_route(UPLOADED_BODY, &request)?;
             self.sign_upload(&request).await
         })
@@ -45,9 +45,7 @@ impl Gateway {
     }
 
     async fn sign_upload(&self, request: &Request) -> Result<Reply, Problem> {
-        let principal = access::authenticate(&self.access, request.headers()).await?;
-        tracing::Span::current().record("tenant", &principal.tenant);
-        principal.require_any(&[Scope::MqWrite])?;
+        let principal = self.front.authenticate(request.headers(), &[Scope::MqWrite]).await?;
         let value = json::parse(&body::json(request.headers(), request.body(), body::MAX_COMMAND)?)?;
         let Announcement { size, sha256 } = json::read(value)?;
         let uploads = self.uploads.as_ref().ok_or_else(unavailable)?;

@@ -1,0 +1,221 @@
+//! The checks of a request before its work, in the order of the contract, and the claim of its
+//! record.
+//!
+//! They are the same for work that `mq-access` does ([`Gateway`](crate::Gateway)) and for work of a
+//! function's own.
+
+use std::time::Duration;
+
+use access::{AccessStore, Principal, Scope};
+use api::{Fault, Problem, Reason, Reply, TraceId, body, json};
+use endpoint::{WorkDone, WorkFailure, check_route, from_key};
+use http::HeaderMap;
+use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, KeyError, KeyForm, OperationType};
+use lambda_http::Request;
+use mq::{InlineTargets, Target};
+use serde_json::Value;
+
+use crate::idempotent::Idempotency;
+use crate::operation::{KeyRule, Operation, Plan, Work};
+use crate::target::{self, Queues};
+
+/// What a function needs to check requests: its stores and settings, all injected.
+#[derive(Debug)]
+pub struct Front {
+    /// Name of the function in metrics.
+    pub service: &'static str,
+    /// Store of API keys and target profiles.
+    pub access: AccessStore,
+    /// Allow-list of the deployment for inline targets.
+    pub inline_targets: InlineTargets,
+    /// Records of the function's requests; `None` if every operation of the function is a read.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// A request that passed every check before the one of its record.
+#[derive(Debug)]
+pub struct Accepted<W> {
+    /// Caller of the request, and what makes a retry the same request.
+    pub identity: Identity,
+    /// Target that the caller may use.
+    pub target: Target,
+    /// Work at the target.
+    pub work: W,
+}
+
+/// Caller of a request, and what makes a retry the same request: its key, and the fingerprint of
+/// its content.
+#[derive(Debug)]
+pub struct Identity {
+    /// The caller.
+    pub principal: Principal,
+    key: Option<IdempotencyKey>,
+    retention: Duration,
+    fingerprint: Fingerprint,
+}
+
+impl Front {
+    /// Makes all checks of a request for `O`, and resolves its target.
+    ///
+    /// # Errors
+    /// The problem of the first check that the request does not pass.
+    pub async fn accept<O: Operation>(&self, request: &Request) -> Result<Accepted<O::Work>, Problem> {
+        check_route(O::ROUTE, request)?;
+        let (identity, plan) = self.check::<O>(request).await?;
+        let tenant = &identity.principal.tenant;
+        let target = target::resolve(
+            &self.access,
+            self.inline_targets.of(tenant),
+            tenant,
+            &plan.named,
+            Queues { own: O::QUEUE, further: &plan.further },
+        )
+        .await?;
+        tracing::Span::current().record("mq_target", target.to_string());
+        Ok(Accepted { identity, target, work: plan.action })
+    }
+
+    /// Makes the checks of a request without a body that needs a key: `content` is what its path
+    /// and its query say.
+    ///
+    /// # Errors
+    /// The problem of the first check that the request does not pass.
+    pub async fn identify(
+        &self,
+        headers: &HeaderMap,
+        scopes: &[Scope],
+        content: &Value,
+    ) -> Result<Identity, Problem> {
+        let principal = self.authenticate(headers, scopes).await?;
+        let (key, retention) = self.idempotency_headers(headers, KeyRule::Required)?;
+        Ok(Identity { principal, key, retention, fingerprint: fingerprint(content)? })
+    }
+
+    /// Finds the caller, which needs one of `scopes`.
+    ///
+    /// # Errors
+    /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, `SCOPE_REQUIRED`, or `STORE_UNAVAILABLE`.
+    pub async fn authenticate(&self, headers: &HeaderMap, scopes: &[Scope]) -> Result<Principal, Problem> {
+        let principal = access::authenticate(&self.access, headers).await?;
+        tracing::Span::current().record("tenant", &principal.tenant);
+        principal.require_any(scopes)?;
+        Ok(principal)
+    }
+
+    /// Does `work` once for each identity and type of operation, and responds to every retry from
+    /// the record. `target` is what the record names as the work's target.
+    ///
+    /// # Errors
+    /// The problem of `work`, or that of the record: see [`endpoint::once`].
+    pub async fn once(
+        &self,
+        identity: &Identity,
+        operation: OperationType,
+        target: &str,
+        trace_id: &TraceId,
+        work: impl AsyncFnOnce(&Execution) -> Result<WorkDone, WorkFailure>,
+    ) -> Result<Reply, Problem> {
+        let (Some(idempotency), Some(key)) = (&self.idempotency, &identity.key) else {
+            return Err(from_key(KeyError::Missing(KeyForm::Uuid)));
+        };
+        let claim = ClaimRequest {
+            operation,
+            tenant: &identity.principal.tenant,
+            key,
+            fingerprint: &identity.fingerprint,
+            rights: None,
+            target,
+            trace_id: trace_id.as_str(),
+            retention: identity.retention,
+        };
+        endpoint::once(&idempotency.store, &claim, work).await
+    }
+
+    /// Makes all checks that need the request alone, in the order of the contract.
+    async fn check<O: Operation>(&self, request: &Request) -> Result<(Identity, Plan<O::Work>), Problem> {
+        let headers = request.headers();
+        let principal = self.authenticate(headers, O::SCOPES).await?;
+        let (key, retention) = self.idempotency_headers(headers, O::KEY)?;
+        let body = body::json(headers, request.body(), O::MAX_BODY)?;
+        let value = json::parse(&body).map_err(with_advice)?;
+        let fingerprint = fingerprint(&value)?;
+        let plan = json::read::<O>(value)?.plan()?;
+        principal.require_any(&[plan.action.scope()])?;
+        if plan.action.recorded_as().is_some() && key.is_none() {
+            return Err(from_key(KeyError::Missing(KeyForm::Uuid)));
+        }
+        Ok((Identity { principal, key, retention, fingerprint }, plan))
+    }
+
+    fn idempotency_headers(
+        &self,
+        headers: &HeaderMap,
+        rule: KeyRule,
+    ) -> Result<(Option<IdempotencyKey>, Duration), Problem> {
+        let (Some(idempotency), false) = (&self.idempotency, rule == KeyRule::Ignored) else {
+            return Ok((None, Duration::ZERO));
+        };
+        let key = match (IdempotencyKey::of(headers, KeyForm::Uuid), rule) {
+            (Ok(key), _) => Some(key),
+            (Err(KeyError::Missing(_)), KeyRule::RequiredUnlessRead) => None,
+            (Err(error), _) => return Err(from_key(error)),
+        };
+        let retention = idempotency
+            .expiry
+            .of(headers)
+            .map_err(|error| Problem::new(Reason::IdempotencyExpiryOutOfRange, error.to_string()))?;
+        Ok((key, retention))
+    }
+}
+
+fn fingerprint(of: &Value) -> Result<Fingerprint, Problem> {
+    Fingerprint::of(of).map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))
+}
+
+/// Adds advice to a problem of a header's integer that no JSON number can be: the form to write it
+/// in. As a text, its receiver would get a text.
+fn with_advice(problem: Problem) -> Problem {
+    let is_header = |fault: &Fault| fault.pointer.split('/').any(|member| member == "headers");
+    if problem.reason != Reason::NumberOutOfRange || !problem.faults.iter().any(is_header) {
+        return problem;
+    }
+    let advised = |mut fault: Fault| {
+        if is_header(&fault) {
+            fault.detail.push_str("; if 64 bits hold it, write it {\"int64\": \"…\"}");
+        }
+        fault
+    };
+    let faults = problem.faults.into_iter().map(advised).collect();
+    Problem::faulty(problem.reason, faults)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_s_integer_that_is_too_large_is_written_as_one_and_nothing_else_becomes_a_text() {
+        let detail = |body: &str| {
+            let problem = with_advice(json::parse(body.as_bytes()).unwrap_err());
+            assert_eq!(problem.reason, Reason::NumberOutOfRange, "{body}");
+            problem.detail
+        };
+        for body in [
+            r#"{"headers": {"ts": 1559224445019561728}}"#,
+            r#"{"messages": [{"headers": {"deep": [{"ts": -1559224445019561728}]}}]}"#,
+        ] {
+            assert!(
+                detail(body).ends_with(r#"; if 64 bits hold it, write it {"int64": "…"}"#),
+                "{}",
+                detail(body)
+            );
+        }
+        for body in
+            [r#"{"maxMessages": 1559224445019561728}"#, r#"{"batch": {"count": 1000000000000000000000}}"#]
+        {
+            assert!(detail(body).ends_with("(2^53-1)"), "{}", detail(body));
+        }
+        let other = with_advice(json::parse(br#"{"headers": {"a": 1, "a": 2}}"#).unwrap_err());
+        assert!(!other.detail.contains("int64"), "{}", other.detail);
+    }
+}
