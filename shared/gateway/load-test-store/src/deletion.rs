@@ -1,0 +1,92 @@
+//! The deletion of tests.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
+use futures_util::future::try_join_all;
+use objects::ObjectError;
+use uuid::Uuid;
+
+use crate::item::{self, text};
+use crate::reports::report_key;
+use crate::steps::partitions;
+use crate::{Item, TestStore, TestStoreError};
+
+/// Most items that DynamoDB deletes in one request.
+const BATCH: usize = 25;
+
+/// Requests for the same items, of which DynamoDB may leave some undone if it is busy.
+const ATTEMPTS: u32 = 6;
+
+/// Pause before the second request; it doubles with each further one.
+const PAUSE: Duration = Duration::from_millis(50);
+
+impl TestStore {
+    /// Deletes a test: its report, its steps, and its own item last. A call that did not come to
+    /// its end may be repeated, because the test can still be read. Workers of a test that is not
+    /// final go on, so delete final tests only.
+    ///
+    /// # Errors
+    /// If the table or the bucket does not respond.
+    pub async fn delete(&self, tenant: &str, test_id: Uuid) -> Result<(), TestStoreError> {
+        self.delete_report(tenant, test_id).await?;
+        try_join_all(partitions(test_id).map(|partition| self.delete_partition(partition))).await?;
+        self.delete_items(vec![item::definition_key(test_id), item::test_key(tenant, test_id)]).await
+    }
+
+    async fn delete_report(&self, tenant: &str, test_id: Uuid) -> Result<(), TestStoreError> {
+        let key = report_key(tenant, test_id);
+        let request = self.s3.delete_object().bucket(self.objects.bucket()).key(&key);
+        match request.send().await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(ObjectError::Storage { key, source: error.into() }.into()),
+        }
+    }
+
+    async fn delete_partition(&self, partition: String) -> Result<(), TestStoreError> {
+        let query = self
+            .dynamodb
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression("pk = :pk")
+            .expression_attribute_values(":pk", text(partition))
+            .projection_expression("pk, sk")
+            .consistent_read(true);
+        let mut from = None;
+        loop {
+            let page = query.clone().set_exclusive_start_key(from).send().await;
+            let page = page.map_err(TestStoreError::unavailable)?;
+            for keys in page.items.unwrap_or_default().chunks(BATCH) {
+                self.delete_items(keys.to_vec()).await?;
+            }
+            from = page.last_evaluated_key;
+            if from.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Deletes up to [`BATCH`] items by their keys.
+    async fn delete_items(&self, keys: Vec<Item>) -> Result<(), TestStoreError> {
+        let mut left = Vec::with_capacity(keys.len());
+        for key in keys {
+            let request = DeleteRequest::builder().set_key(Some(key)).build();
+            let request = request.map_err(TestStoreError::unencodable)?;
+            left.push(WriteRequest::builder().delete_request(request).build());
+        }
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                tokio::time::sleep(PAUSE.saturating_mul(1 << (attempt - 1))).await;
+            }
+            let requests = HashMap::from([(self.table.clone(), left)]);
+            let done = self.dynamodb.batch_write_item().set_request_items(Some(requests)).send().await;
+            let unprocessed = done.map_err(TestStoreError::unavailable)?.unprocessed_items;
+            left = unprocessed.unwrap_or_default().remove(&self.table).unwrap_or_default();
+            if left.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(TestStoreError::unavailable("the table leaves deletions undone"))
+    }
+}

@@ -1,0 +1,70 @@
+//! DynamoDB's record of load tests, their reports in S3, and the engine that runs them.
+//!
+//! A test is an item by its tenant and its id. Ids are UUIDs of version 7, so a tenant's tests are
+//! in the order of their creation. What a test was asked to do is an item of its own, because each
+//! worker reads the test's item once a second. Each step of a worker has an item with its tally, in
+//! one of several partitions, because DynamoDB takes 1,000 writes a second in one.
+//!
+//! Every write may be repeated; its description names the key. DynamoDB's TTL removes a test when
+//! its retention is over.
+
+mod deletion;
+mod engine;
+mod error;
+mod item;
+mod life;
+mod reading;
+mod record;
+mod reports;
+mod steps;
+mod update;
+
+pub use engine::{Engine, EngineError, Start, StepFunctions};
+pub use error::TestStoreError;
+pub use record::{Control, Failure, Run, RunEnd, TestRecord};
+pub use steps::{Claim, Sent, Stored};
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use jiff::Timestamp;
+use objects::Objects;
+
+type Item = HashMap<String, AttributeValue>;
+
+/// Longest time that a test takes from its creation to its end: a week, and a day around it.
+const LONGEST: Duration = Duration::from_secs(8 * 86_400);
+
+/// Client of the table of load tests, and of the bucket with their reports.
+#[derive(Clone, Debug)]
+pub struct TestStore {
+    dynamodb: Client,
+    table: String,
+    s3: aws_sdk_s3::Client,
+    objects: Objects,
+    retention: Duration,
+}
+
+impl TestStore {
+    /// Makes the client. `table` has the keys `pk` and `sk`, and the TTL attribute `expiresAt`.
+    /// Reports are below `tests/` in `bucket`. `retention` is the time for which a test is kept
+    /// after its end; the bucket's lifecycle has to keep reports for as long.
+    #[must_use]
+    pub fn new(
+        dynamodb: Client,
+        table: String,
+        s3: aws_sdk_s3::Client,
+        bucket: String,
+        retention: Duration,
+    ) -> Self {
+        let objects = Objects::new(s3.clone(), bucket);
+        Self { dynamodb, table, s3, objects, retention }
+    }
+
+    /// Returns the expiry of an item of a test that has not ended at `now`.
+    fn expiry_of_open(&self, now: Timestamp) -> AttributeValue {
+        item::expiry(now, LONGEST.saturating_add(self.retention))
+    }
+}

@@ -1,0 +1,252 @@
+//! What happens to a test from its creation to its end.
+
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+use jiff::Timestamp;
+use load_test::{Ending, IllegalTransition, TestEvent, TestStatus};
+use mq::RateLimit;
+use uuid::Uuid;
+
+use crate::item::{self, TestItem, text, time};
+use crate::record::{Failure, Run, RunEnd, TestRecord};
+use crate::update::{self, Updated};
+use crate::{Item, TestStore, TestStoreError};
+
+/// Most characters of a failure's detail. Texts of brokers come from outside.
+const MOST_DETAIL: usize = 1_000;
+
+/// Attributes that change together with the state.
+struct Change {
+    /// Assignments of an update expression.
+    set: String,
+    names: Vec<(&'static str, String)>,
+    values: Vec<(&'static str, AttributeValue)>,
+}
+
+/// Result of an event.
+enum Changed {
+    /// The item has the state that follows, and these attributes.
+    To(Item),
+    /// The test is final, so nothing changed.
+    Final(TestStatus),
+}
+
+impl TestStore {
+    /// Stores a test, by its tenant and id, if it is not there. An existing one keeps its content.
+    ///
+    /// # Errors
+    /// If the table does not respond, or what the test was asked to do is too large.
+    pub async fn create(&self, record: &TestRecord) -> Result<(), TestStoreError> {
+        let expires_at = self.expiry_of_open(record.created_at);
+        // The definition comes first: a test that can be read has one.
+        self.put_first(item::of_definition(record, expires_at.clone())?).await?;
+        self.put_first(item::of_test(record, expires_at)).await
+    }
+
+    async fn put_first(&self, item: Item) -> Result<(), TestStoreError> {
+        let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item));
+        match put.condition_expression("attribute_not_exists(pk)").send().await {
+            Ok(_) => Ok(()),
+            Err(SdkError::ServiceError(answer)) if answer.err().is_conditional_check_failed_exception() => {
+                Ok(())
+            }
+            Err(error) => Err(TestStoreError::unavailable(error)),
+        }
+    }
+
+    /// Begins a run, by its number, and returns it. The first start of a run stays, with its rate,
+    /// so a repeated call returns the run as it began. The test is RUNNING from then on, or still
+    /// STOPPING.
+    ///
+    /// # Errors
+    /// If the table does not respond, or the test does not exist or is final.
+    pub async fn begin_run(
+        &self,
+        tenant: &str,
+        test_id: Uuid,
+        run: u32,
+        rate: Option<RateLimit>,
+        started_at: Timestamp,
+    ) -> Result<Run, TestStoreError> {
+        let begun = Run { rate_per_sec: rate, started_at, ended_at: None, passed: None, drained: None };
+        let change = Change {
+            set: "runs.#run = if_not_exists(runs.#run, :run)".to_owned(),
+            names: vec![("#run", item::run_number(run))],
+            values: vec![(":run", item::run_value(&begun))],
+        };
+        match self.change(tenant, test_id, TestEvent::Began, &change).await? {
+            Changed::To(item) => {
+                let stored = TestItem::read(item)?.run(run);
+                stored.ok_or_else(|| TestStoreError::unreadable("the item lacks the run that began"))
+            }
+            Changed::Final(status) => Err(IllegalTransition { status, event: TestEvent::Began }.into()),
+        }
+    }
+
+    /// Notes that a caller asked to stop a test, and returns the test as it is then; `None` if
+    /// there is none. The time of the first request stays. A final test stays as it is.
+    ///
+    /// # Errors
+    /// If the table does not respond, or the test cannot be read.
+    pub async fn request_stop(
+        &self,
+        tenant: &str,
+        test_id: Uuid,
+        now: Timestamp,
+    ) -> Result<Option<TestRecord>, TestStoreError> {
+        let change = Change {
+            set: "stopRequestedAt = if_not_exists(stopRequestedAt, :now)".to_owned(),
+            names: Vec::new(),
+            values: vec![(":now", time(now))],
+        };
+        match self.change(tenant, test_id, TestEvent::StopRequested, &change).await {
+            Ok(_) => self.get(tenant, test_id).await,
+            Err(TestStoreError::Unknown(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Notes why a test cannot go on: the first 1,000 characters of `detail`. The first failure
+    /// stays, and a final test stays as it is.
+    ///
+    /// # Errors
+    /// If the table does not respond, or there is no such test.
+    pub async fn fail(
+        &self,
+        tenant: &str,
+        test_id: Uuid,
+        at: Timestamp,
+        detail: &str,
+    ) -> Result<(), TestStoreError> {
+        let failure = Failure { at, detail: detail.chars().take(MOST_DETAIL).collect() };
+        let update = self
+            .update_test(tenant, test_id)
+            .update_expression("SET failure = if_not_exists(failure, :failure)")
+            .condition_expression("attribute_exists(pk) AND attribute_not_exists(endedAt)")
+            .expression_attribute_values(":failure", item::failure_value(&failure));
+        unless_unknown(test_id, update::send(update).await?)
+    }
+
+    /// Notes the end of a run, by its number. The first end stays, and a run that never began stays
+    /// so.
+    ///
+    /// # Errors
+    /// If the table does not respond, or there is no such test.
+    pub async fn end_run(
+        &self,
+        tenant: &str,
+        test_id: Uuid,
+        run: u32,
+        end: RunEnd,
+    ) -> Result<(), TestStoreError> {
+        let RunEnd { passed, drained, ended_at } = end;
+        let update = self
+            .update_test(tenant, test_id)
+            .update_expression(
+                "SET runs.#run.endedAt = if_not_exists(runs.#run.endedAt, :endedAt), \
+                 runs.#run.passed = if_not_exists(runs.#run.passed, :passed), \
+                 runs.#run.drained = if_not_exists(runs.#run.drained, :drained)",
+            )
+            .condition_expression("attribute_exists(runs.#run)")
+            .expression_attribute_names("#run", item::run_number(run))
+            .expression_attribute_values(":endedAt", time(ended_at))
+            .expression_attribute_values(":passed", AttributeValue::Bool(passed))
+            .expression_attribute_values(":drained", AttributeValue::Bool(drained));
+        unless_unknown(test_id, update::send(update).await?)
+    }
+
+    /// Makes a test final, and returns its state. The report has to be stored before. `summary` is
+    /// the report's first line. A final test stays as it is; it is kept for the retention from its
+    /// end on.
+    ///
+    /// # Errors
+    /// If the table does not respond, there is no such test, or it cannot end in this way: it has
+    /// not begun and was not stopped, or it ended in another way.
+    pub async fn end(
+        &self,
+        tenant: &str,
+        test_id: Uuid,
+        ending: Ending,
+        ended_at: Timestamp,
+        summary: &str,
+        passed: Option<bool>,
+    ) -> Result<TestStatus, TestStoreError> {
+        let mut change = Change {
+            set: "endedAt = :endedAt, summary = :summary, expiresAt = :expiresAt".to_owned(),
+            names: Vec::new(),
+            values: vec![
+                (":endedAt", time(ended_at)),
+                (":summary", text(summary)),
+                (":expiresAt", item::expiry(ended_at, self.retention)),
+            ],
+        };
+        if let Some(passed) = passed {
+            change.set.push_str(", passed = :passed");
+            change.values.push((":passed", AttributeValue::Bool(passed)));
+        }
+        match self.change(tenant, test_id, TestEvent::ReportStored(ending), &change).await? {
+            Changed::To(item) => Ok(item::control(item)?.status),
+            Changed::Final(status) => Ok(status),
+        }
+    }
+
+    /// Changes a test by an event, on the condition that it still has the state that the event was
+    /// found possible in.
+    async fn change(
+        &self,
+        tenant: &str,
+        test_id: Uuid,
+        event: TestEvent,
+        change: &Change,
+    ) -> Result<Changed, TestStoreError> {
+        let control = self.control(tenant, test_id).await?;
+        let mut status = control.ok_or(TestStoreError::Unknown(test_id))?.status;
+        loop {
+            let next = status.after(event)?;
+            if status.is_final() {
+                return Ok(Changed::Final(status));
+            }
+            match update::send(change.on(self.update_test(tenant, test_id), status, next)).await? {
+                Updated::Done(item) => return Ok(Changed::To(item)),
+                Updated::Refused(None) => return Err(TestStoreError::Unknown(test_id)),
+                // Another call changed the state. States only go forward, so this ends.
+                Updated::Refused(Some(item)) => status = item::control(item)?.status,
+            }
+        }
+    }
+
+    fn update_test(&self, tenant: &str, test_id: Uuid) -> UpdateItemFluentBuilder {
+        self.dynamodb.update_item().table_name(&self.table).set_key(Some(item::test_key(tenant, test_id)))
+    }
+}
+
+impl Change {
+    /// Completes the update of a test from a state to the next one.
+    fn on(
+        &self,
+        update: UpdateItemFluentBuilder,
+        from: TestStatus,
+        to: TestStatus,
+    ) -> UpdateItemFluentBuilder {
+        let names = self.names.iter().cloned().chain([("#status", "status".to_owned())]);
+        let states = [(":from", text(from)), (":to", text(to))];
+        let names = names.map(|(placeholder, name)| (placeholder.to_owned(), name));
+        let values = self.values.iter().cloned().chain(states);
+        let values = values.map(|(placeholder, value)| (placeholder.to_owned(), value));
+        update
+            .update_expression(format!("SET #status = :to, {}", self.set))
+            .condition_expression("#status = :from")
+            .set_expression_attribute_names(Some(names.collect()))
+            .set_expression_attribute_values(Some(values.collect()))
+            .return_values(ReturnValue::AllNew)
+    }
+}
+
+/// Reports an update that was refused because there is no test.
+fn unless_unknown(test_id: Uuid, updated: Updated) -> Result<(), TestStoreError> {
+    match updated {
+        Updated::Done(_) | Updated::Refused(Some(_)) => Ok(()),
+        Updated::Refused(None) => Err(TestStoreError::Unknown(test_id)),
+    }
+}

@@ -1,0 +1,152 @@
+//! Reads of tests.
+
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use futures_util::future::try_join_all;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::item::{self, TestItem, tenant_partition, test_sort, text};
+use crate::record::{Control, TestRecord};
+use crate::{Item, LONGEST, TestStore, TestStoreError};
+
+/// Most tests that one call lists.
+const MOST_LISTED: u32 = 1_000;
+
+/// Definitions that are read at once.
+const AT_ONCE: usize = 16;
+
+impl TestStore {
+    /// Reads a test as it was written last; `None` if there is none of that id.
+    ///
+    /// # Errors
+    /// If the table does not respond, or the test is malformed.
+    pub async fn get(&self, tenant: &str, test_id: Uuid) -> Result<Option<TestRecord>, TestStoreError> {
+        let Some(item) = self.item(item::test_key(tenant, test_id)).await? else { return Ok(None) };
+        let test = TestItem::read(item)?;
+        if test.is_expired(Timestamp::now()) { Ok(None) } else { self.whole(test).await }
+    }
+
+    /// Reads whether the workers of a test may go on; `None` if there is no such test.
+    ///
+    /// # Errors
+    /// If the table does not respond, or the item is malformed.
+    pub async fn control(&self, tenant: &str, test_id: Uuid) -> Result<Option<Control>, TestStoreError> {
+        let get = self
+            .dynamodb
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(item::test_key(tenant, test_id)))
+            .projection_expression("#status, stopRequestedAt, failure")
+            .expression_attribute_names("#status", "status")
+            .consistent_read(true);
+        let found = get.send().await.map_err(TestStoreError::unavailable)?;
+        found.item.map(item::control).transpose()
+    }
+
+    /// Lists up to `limit` (at most 1,000) of a tenant's tests, the newest first: those that are
+    /// older than `before`, or all. There are no older ones if fewer come back.
+    ///
+    /// # Errors
+    /// If the table does not respond. A malformed test is logged and left out.
+    pub async fn list(
+        &self,
+        tenant: &str,
+        limit: u32,
+        before: Option<Uuid>,
+    ) -> Result<Vec<TestRecord>, TestStoreError> {
+        let newest = match before {
+            None => Uuid::max(),
+            Some(before) => match before.as_u128().checked_sub(1) {
+                Some(newest) => Uuid::from_u128(newest),
+                None => return Ok(Vec::new()),
+            },
+        };
+        let limit = limit.clamp(1, MOST_LISTED);
+        let query = self.query(tenant, Uuid::nil(), newest).limit(i32::try_from(limit).unwrap_or(i32::MAX));
+        self.pages(query, usize::try_from(limit).unwrap_or(usize::MAX)).await
+    }
+
+    /// Lists a tenant's tests that are not final, the newest first.
+    ///
+    /// # Errors
+    /// If the table does not respond. A malformed test is logged and left out.
+    pub async fn unfinished(&self, tenant: &str) -> Result<Vec<TestRecord>, TestStoreError> {
+        // Ids begin with the time of the creation, so none of an older test is in the range.
+        let since = Timestamp::now().checked_sub(LONGEST).unwrap_or(Timestamp::UNIX_EPOCH);
+        let milliseconds = u64::try_from(since.as_millisecond()).unwrap_or_default();
+        let oldest = Uuid::from_u128(u128::from(milliseconds) << 80);
+        let query =
+            self.query(tenant, oldest, Uuid::max()).filter_expression("attribute_not_exists(endedAt)");
+        self.pages(query, usize::MAX).await
+    }
+
+    fn query(&self, tenant: &str, oldest: Uuid, newest: Uuid) -> QueryFluentBuilder {
+        self.dynamodb
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression("pk = :pk AND sk BETWEEN :oldest AND :newest")
+            .expression_attribute_values(":pk", text(tenant_partition(tenant)))
+            .expression_attribute_values(":oldest", text(test_sort(oldest)))
+            .expression_attribute_values(":newest", text(test_sort(newest)))
+            .consistent_read(true)
+            .scan_index_forward(false)
+    }
+
+    /// Reads pages until there are `limit` tests. Expired and malformed ones leave room for others.
+    async fn pages(
+        &self,
+        query: QueryFluentBuilder,
+        limit: usize,
+    ) -> Result<Vec<TestRecord>, TestStoreError> {
+        let (mut records, mut from) = (Vec::new(), None);
+        loop {
+            let page = query.clone().set_exclusive_start_key(from).send().await;
+            let page = page.map_err(TestStoreError::unavailable)?;
+            for items in page.items.unwrap_or_default().chunks(AT_ONCE) {
+                let read = try_join_all(items.iter().map(|item| self.listed(item.clone()))).await?;
+                records.extend(read.into_iter().flatten());
+            }
+            from = page.last_evaluated_key;
+            if from.is_none() || records.len() >= limit {
+                break;
+            }
+        }
+        records.truncate(limit);
+        Ok(records)
+    }
+
+    /// Reads a test for a list; `None` if it is expired, malformed or being deleted.
+    async fn listed(&self, item: Item) -> Result<Option<TestRecord>, TestStoreError> {
+        let name = item.get("sk").and_then(|name| name.as_s().ok()).cloned().unwrap_or_default();
+        let read = match TestItem::read(item) {
+            Ok(test) if test.is_expired(Timestamp::now()) => return Ok(None),
+            Ok(test) => self.whole(test).await,
+            Err(error) => Err(error),
+        };
+        match read {
+            Err(TestStoreError::Unreadable(cause)) => {
+                let error: &(dyn std::error::Error + 'static) = &*cause;
+                tracing::error!(
+                    event_type = "load_test.item_malformed",
+                    test = name,
+                    error,
+                    "`{name}` is malformed and left out of the list: {cause}"
+                );
+                Ok(None)
+            }
+            read => read,
+        }
+    }
+
+    /// Adds a test's definition; `None` if the test is being deleted.
+    async fn whole(&self, test: TestItem) -> Result<Option<TestRecord>, TestStoreError> {
+        let definition = self.item(item::definition_key(test.test_id)).await?;
+        definition.map(|item| Ok(test.into_record(item::definition(&item)?))).transpose()
+    }
+
+    async fn item(&self, key: Item) -> Result<Option<Item>, TestStoreError> {
+        let get = self.dynamodb.get_item().table_name(&self.table).set_key(Some(key)).consistent_read(true);
+        let found = get.send().await.map_err(TestStoreError::unavailable)?;
+        Ok(found.item.filter(|item| !item.is_empty()))
+    }
+}

@@ -1,0 +1,124 @@
+//! What the store knows of a test.
+
+use jiff::Timestamp;
+use load_test::{LoadTest, TestStatus};
+use mq::{RateLimit, Target};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// A test as it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TestRecord {
+    /// Tenant whose test it is.
+    pub tenant: String,
+    /// Id of the test, a UUID of version 7.
+    pub test_id: Uuid,
+    /// Trace id of the request that made the test.
+    pub trace_id: String,
+    /// State of the test.
+    pub status: TestStatus,
+    /// What the test was asked to do.
+    pub test: LoadTest,
+    /// Target that the test was allowed to use.
+    pub target: Target,
+    /// Time at which the test was accepted.
+    pub created_at: Timestamp,
+    /// Runs that began, in their order: the probes of a search, or the one run of another test.
+    pub runs: Vec<Run>,
+    /// Time of the first request to stop the test; `None` if there was none.
+    pub stop_requested_at: Option<Timestamp>,
+    /// Reason why the test cannot go on; `None` as long as it can.
+    pub failure: Option<Failure>,
+    /// Time at which the test became final; `None` before.
+    pub ended_at: Option<Timestamp>,
+    /// First line of the report; `None` before the test is final.
+    pub summary: Option<String>,
+    /// True if the report meets its criteria; `None` before the test is final, or if there is
+    /// nothing to judge.
+    pub passed: Option<bool>,
+}
+
+/// One run of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// Rate of the run, if it is a probe of a search.
+    pub rate_per_sec: Option<RateLimit>,
+    /// Time from which its messages are due.
+    pub started_at: Timestamp,
+    /// Time at which its workers were done; `None` before.
+    pub ended_at: Option<Timestamp>,
+    /// True if its report passed; `None` before its end.
+    pub passed: Option<bool>,
+    /// True if its queues were seen empty after the last message; `None` before its end.
+    pub drained: Option<bool>,
+}
+
+/// End of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunEnd {
+    /// True if the run's report passed.
+    pub passed: bool,
+    /// True if the queues were seen empty after the last message.
+    pub drained: bool,
+    /// Time at which the workers were done.
+    pub ended_at: Timestamp,
+}
+
+/// Reason why a test cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    /// Time at which it was noted.
+    pub at: Timestamp,
+    /// The reason, for the caller.
+    pub detail: String,
+}
+
+/// What a worker has to know of its test once a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// State of the test.
+    pub status: TestStatus,
+    /// Time of the first request to stop the test; `None` if there was none.
+    pub stop_requested_at: Option<Timestamp>,
+    /// True if the test cannot go on.
+    pub failed: bool,
+}
+
+impl TestRecord {
+    /// Makes the record of a test that was accepted and has not begun.
+    #[must_use]
+    pub fn new(
+        tenant: &str,
+        test_id: Uuid,
+        trace_id: &str,
+        test: LoadTest,
+        target: Target,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            tenant: tenant.to_owned(),
+            test_id,
+            trace_id: trace_id.to_owned(),
+            status: TestStatus::Pending,
+            test,
+            target,
+            created_at,
+            runs: Vec::new(),
+            stop_requested_at: None,
+            failure: None,
+            ended_at: None,
+            summary: None,
+            passed: None,
+        }
+    }
+}
+
+impl Control {
+    /// True if the workers have to end: the test was stopped, cannot go on, or is final.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.failed || self.stop_requested_at.is_some() || self.status.is_final()
+    }
+}

@@ -1,0 +1,46 @@
+//! Reports, as objects.
+
+use load_test::Report;
+use objects::ObjectError;
+use uuid::Uuid;
+
+use crate::{TestStore, TestStoreError};
+
+/// Most bytes of a report that is read: the points of a week take about 15 MB.
+const MOST_REPORT: usize = 64 * 1024 * 1024;
+
+impl TestStore {
+    /// Stores the report of a test, by tenant and test, in place of an earlier one.
+    ///
+    /// # Errors
+    /// If the bucket does not take it.
+    pub async fn store_report(
+        &self,
+        tenant: &str,
+        test_id: Uuid,
+        report: &Report,
+    ) -> Result<(), TestStoreError> {
+        let json = serde_json::to_vec(report).map_err(TestStoreError::unencodable)?;
+        Ok(self.objects.put_as(&report_key(tenant, test_id), "application/json", json).await?)
+    }
+
+    /// Reads the report of a test; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the bucket does not respond, or the report is malformed.
+    pub async fn report(&self, tenant: &str, test_id: Uuid) -> Result<Option<Report>, TestStoreError> {
+        match self.objects.get(&report_key(tenant, test_id), MOST_REPORT).await {
+            Ok(json) => {
+                let report = failure::malformed::from_slice(&json).map_err(TestStoreError::unreadable)?;
+                Ok(Some(report))
+            }
+            Err(ObjectError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Returns the key of a test's report.
+pub(crate) fn report_key(tenant: &str, test_id: Uuid) -> String {
+    format!("tests/{tenant}/{test_id}/report.json")
+}

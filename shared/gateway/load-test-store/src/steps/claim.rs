@@ -1,0 +1,136 @@
+//! The claim of a step: one invocation works on it, and earlier attempts stop.
+
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
+use futures_util::future::try_join_all;
+use jiff::Timestamp;
+use load_test::{Role, Step};
+use uuid::Uuid;
+
+use super::earlier::Earlier;
+use super::key::{StepKey, of_worker};
+use super::{Claim, Sent};
+use crate::item::{named, number, text};
+use crate::{TestStore, TestStoreError};
+
+/// Items that one request reads of a worker's earlier steps.
+const PAGE: i32 = 8;
+
+impl TestStore {
+    /// Claims a step for the caller, by test, run and step. Of several callers one gets it. Earlier
+    /// attempts of the same window are superseded: their tallies are refused from then on, also of
+    /// one that has not claimed its step yet.
+    ///
+    /// The window before may still be sending. A producer without a rate asks for
+    /// [`sent`](Self::sent) again when its window opens.
+    ///
+    /// # Errors
+    /// If the table does not respond.
+    pub async fn claim(&self, test_id: Uuid, run: u32, step: Step) -> Result<Claim, TestStoreError> {
+        let lower = (0..step.attempt).map(|attempt| Step { attempt, ..step });
+        try_join_all(lower.map(|lower| self.supersede(test_id, run, lower, step.attempt))).await?;
+        let earlier = self.earlier(test_id, run, step).await?;
+        if !self.put_claim(test_id, run, step, earlier.settled(step.window.number())).await? {
+            return Ok(Claim::Superseded);
+        }
+        let Sent { before, in_window } = earlier.sent(step.window.number());
+        Ok(Claim::Claimed { sent_before: before, sent_in_window: in_window })
+    }
+
+    /// Reads what the worker of a step sent before it, as it is stored now. Always 0 for consumers.
+    ///
+    /// # Errors
+    /// If the table does not respond.
+    pub async fn sent(&self, test_id: Uuid, run: u32, step: Step) -> Result<Sent, TestStoreError> {
+        Ok(self.earlier(test_id, run, step).await?.sent(step.window.number()))
+    }
+
+    /// Marks an attempt as superseded, whether it has claimed its step or not.
+    async fn supersede(&self, test_id: Uuid, run: u32, step: Step, by: u32) -> Result<(), TestStoreError> {
+        let update = self
+            .dynamodb
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(StepKey::of(test_id, run, step).item()))
+            .update_expression(
+                "SET supersededBy = if_not_exists(supersededBy, :by), \
+                 expiresAt = if_not_exists(expiresAt, :expiresAt)",
+            )
+            .expression_attribute_values(":by", number(by))
+            .expression_attribute_values(":expiresAt", self.expiry_of_open(Timestamp::now()));
+        update.send().await.map(drop).map_err(TestStoreError::unavailable)
+    }
+
+    /// Puts the item of a step. False if it is there and was not put by this call: the SDK repeats
+    /// a request whose answer was lost.
+    async fn put_claim(
+        &self,
+        test_id: Uuid,
+        run: u32,
+        step: Step,
+        settled: u64,
+    ) -> Result<bool, TestStoreError> {
+        let claimed_by = text(Uuid::new_v4());
+        let mut item = StepKey::of(test_id, run, step).item();
+        item.extend(named([
+            ("claimedBy", claimed_by.clone()),
+            ("sent", number(0)),
+            ("settled", number(settled)),
+            ("written", number(0)),
+            ("expiresAt", self.expiry_of_open(Timestamp::now())),
+        ]));
+        let put = self
+            .dynamodb
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(item))
+            .condition_expression("attribute_not_exists(pk)")
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match put.send().await {
+            Ok(_) => Ok(true),
+            Err(SdkError::ServiceError(answer)) => match answer.into_err() {
+                PutItemError::ConditionalCheckFailedException(failed) => {
+                    Ok(failed.item.is_some_and(|item| item.get("claimedBy") == Some(&claimed_by)))
+                }
+                error => Err(TestStoreError::unavailable(error)),
+            },
+            Err(error) => Err(TestStoreError::unavailable(error)),
+        }
+    }
+
+    /// Reads the steps of a producer before one of them, from the newest back, as far as they
+    /// matter.
+    async fn earlier(&self, test_id: Uuid, run: u32, step: Step) -> Result<Earlier, TestStoreError> {
+        let mut earlier = Earlier::default();
+        if step.lane.worker.role == Role::Consumer {
+            return Ok(earlier);
+        }
+        let key = StepKey::of(test_id, run, step);
+        let own = text(&key.sort);
+        let query = self
+            .dynamodb
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression("pk = :pk AND sk BETWEEN :first AND :own")
+            .expression_attribute_values(":pk", text(&key.partition))
+            .expression_attribute_values(":first", text(of_worker(run, step.lane.worker)))
+            .expression_attribute_values(":own", own.clone())
+            .projection_expression("sk, sent, settled")
+            .consistent_read(true)
+            .scan_index_forward(false)
+            .limit(PAGE);
+        let mut from = None;
+        loop {
+            let page = query.clone().set_exclusive_start_key(from).send().await;
+            let page = page.map_err(TestStoreError::unavailable)?;
+            let items = page.items.unwrap_or_default();
+            let is_enough =
+                items.iter().filter(|item| item.get("sk") != Some(&own)).any(|item| !earlier.read(item));
+            from = page.last_evaluated_key;
+            if is_enough || from.is_none() {
+                return Ok(earlier);
+            }
+        }
+    }
+}

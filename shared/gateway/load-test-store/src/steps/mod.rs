@@ -1,0 +1,39 @@
+//! Items of steps: which invocation works, and what it counted.
+
+mod claim;
+mod earlier;
+mod key;
+mod sum;
+mod tallies;
+
+pub(crate) use key::partitions;
+
+/// Result of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The caller has the step. Before it, the worker sent this many messages in all earlier
+    /// windows and attempts, and this many of them in earlier attempts of the same window. Both are
+    /// 0 for consumers.
+    #[expect(missing_docs, reason = "the variant's description names its fields")]
+    Claimed { sent_before: u64, sent_in_window: u64 },
+    /// Another invocation has the step, or a later attempt of it.
+    Superseded,
+}
+
+/// Messages that a worker sent before a step, as far as they are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Messages of all earlier windows and attempts.
+    pub before: u64,
+    /// Messages of earlier attempts of the same window, which `before` contains.
+    pub in_window: u64,
+}
+
+/// Result of storing a tally.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// The table has the tally, or a later one of the same step.
+    Kept,
+    /// A later attempt has taken the step over, so the invocation has to end.
+    Superseded,
+}

@@ -1,0 +1,239 @@
+//! The sum of the tallies of a run.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use load_test::{Sum, Tally};
+use uuid::Uuid;
+
+use super::key::{of_run, partitions};
+use crate::item::text;
+use crate::{Item, TestStore, TestStoreError};
+
+/// Tallies of a run, read from items in the order of their keys.
+#[derive(Debug, Default)]
+struct Reader {
+    sum: Sum,
+    bytes: usize,
+    /// True if a tally could not be read.
+    lacks: bool,
+    /// Tally in parts whose parts are read next.
+    open: Option<InParts>,
+}
+
+/// Tally that is stored in several items.
+#[derive(Debug)]
+struct InParts {
+    name: String,
+    /// Write that stored the tally. Parts of another one are left over, or newer.
+    written: AttributeValue,
+    /// Parts that are not read yet.
+    left: usize,
+    bytes: Vec<u8>,
+}
+
+impl TestStore {
+    /// Adds up the tallies of all steps of a run. It stops after `most_bytes` bytes of tallies. The
+    /// flag is true if every tally was read: none was beyond that bound, was unreadable (which is
+    /// logged), or was being stored in several items meanwhile.
+    ///
+    /// # Errors
+    /// If the table does not respond.
+    pub async fn sum(
+        &self,
+        test_id: Uuid,
+        run: u32,
+        most_bytes: usize,
+    ) -> Result<(Sum, bool), TestStoreError> {
+        let mut reader = Reader::default();
+        for partition in partitions(test_id) {
+            let query = self
+                .dynamodb
+                .query()
+                .table_name(&self.table)
+                .key_condition_expression("pk = :pk AND begins_with(sk, :run)")
+                .expression_attribute_values(":pk", text(partition))
+                .expression_attribute_values(":run", text(of_run(run)))
+                .projection_expression("sk, tally, parts, written")
+                .consistent_read(true);
+            let mut from = None;
+            loop {
+                let page = query.clone().set_exclusive_start_key(from).send().await;
+                let page = page.map_err(TestStoreError::unavailable)?;
+                for item in page.items.unwrap_or_default() {
+                    if reader.bytes >= most_bytes {
+                        return Ok((reader.sum, false));
+                    }
+                    reader.read(&item);
+                }
+                from = page.last_evaluated_key;
+                if from.is_none() {
+                    break;
+                }
+            }
+            reader.close();
+        }
+        Ok((reader.sum, !reader.lacks))
+    }
+}
+
+impl Reader {
+    fn read(&mut self, item: &Item) {
+        let name = item.get("sk").and_then(|name| name.as_s().ok()).map(String::as_str).unwrap_or_default();
+        let tally = bytes(item);
+        if name.contains("#part") {
+            return self.read_part(item.get("written"), tally.unwrap_or_default());
+        }
+        self.close();
+        let parts = item.get("parts").and_then(|parts| parts.as_n().ok()?.parse().ok());
+        match (tally, parts, item.get("written")) {
+            (Some(tally), _, _) => self.add(name, tally),
+            (None, Some(left), Some(written)) => {
+                let (name, written) = (name.to_owned(), written.clone());
+                self.open = Some(InParts { name, written, left, bytes: Vec::new() });
+            }
+            // The step was claimed, or superseded, and has counted nothing.
+            (None, ..) => {}
+        }
+    }
+
+    fn read_part(&mut self, written: Option<&AttributeValue>, part: &[u8]) {
+        let Some(open) = self.open.as_mut().filter(|open| Some(&open.written) == written) else { return };
+        if let Some(left) = open.left.checked_sub(1) {
+            open.left = left;
+            open.bytes.extend_from_slice(part);
+        }
+    }
+
+    /// Adds the tally whose parts were read.
+    fn close(&mut self) {
+        match self.open.take() {
+            Some(InParts { name, left: 0, bytes, .. }) => self.add(&name, &bytes),
+            Some(_) => self.lacks = true,
+            None => {}
+        }
+    }
+
+    fn add(&mut self, name: &str, bytes: &[u8]) {
+        self.bytes = self.bytes.saturating_add(bytes.len());
+        match Tally::from_bytes(bytes) {
+            Ok(tally) => {
+                self.sum.add(&tally);
+            }
+            Err(error) => {
+                self.lacks = true;
+                let error: &(dyn std::error::Error + 'static) = &error;
+                tracing::error!(
+                    event_type = "load_test.tally_unreadable",
+                    step = name,
+                    error,
+                    "the tally of step `{name}` is left out of the sum: {error}"
+                );
+            }
+        }
+    }
+}
+
+fn bytes(item: &Item) -> Option<&[u8]> {
+    match item.get("tally")? {
+        AttributeValue::B(tally) => Some(tally.as_ref()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::primitives::Blob;
+    use load_test::{Micros, Sender, Step, Window};
+
+    use super::*;
+    use crate::item::{named, number};
+    use crate::steps::key::StepKey;
+
+    fn step(worker: u32) -> Step {
+        Step { lane: format!("p{worker}a").parse().unwrap(), window: Window::new(0), attempt: 0 }
+    }
+
+    fn tally(worker: u32) -> Tally {
+        let mut tally = Tally::new(step(worker), Micros::ZERO, 4, Micros::ZERO);
+        for index in 0..100 {
+            tally.sent(u64::from(worker) + 4 * index, Micros::ZERO, Micros::new(index), Sender::Free);
+        }
+        tally
+    }
+
+    fn item(key: &StepKey, attributes: Vec<(&'static str, AttributeValue)>) -> Item {
+        let mut item = key.item();
+        item.extend(named(attributes));
+        item
+    }
+
+    /// The items of a step whose tally is in parts of 20 bytes, as write `written` left them.
+    fn in_parts(worker: u32, written: u64) -> Vec<Item> {
+        let key = StepKey::of(Uuid::nil(), 0, step(worker));
+        let bytes = tally(worker).to_bytes().unwrap();
+        let parts = bytes.chunks(20);
+        let head = item(&key, vec![("parts", number(parts.len())), ("written", number(written))]);
+        let part = |(part, index): (&[u8], u32)| {
+            let part = AttributeValue::B(Blob::new(part));
+            item(&key.part(index), vec![("tally", part), ("written", number(written))])
+        };
+        std::iter::once(head).chain(parts.zip(0..).map(part)).collect()
+    }
+
+    fn single(worker: u32) -> Item {
+        let tally = AttributeValue::B(Blob::new(tally(worker).to_bytes().unwrap()));
+        item(&StepKey::of(Uuid::nil(), 0, step(worker)), vec![("tally", tally), ("written", number(3))])
+    }
+
+    fn read(items: impl IntoIterator<Item = Item>) -> Reader {
+        let mut reader = Reader::default();
+        for item in items {
+            reader.read(&item);
+        }
+        reader.close();
+        reader
+    }
+
+    fn sum(workers: impl IntoIterator<Item = u32>) -> Sum {
+        let mut sum = Sum::new();
+        for worker in workers {
+            sum.add(&tally(worker));
+        }
+        sum
+    }
+
+    #[test]
+    fn a_tally_in_parts_counts_like_one_in_one_item() {
+        let claimed = item(&StepKey::of(Uuid::nil(), 0, step(9)), vec![("written", number(0))]);
+        let parts = in_parts(1, 7);
+        assert!(parts.len() > 3);
+        let items = [vec![single(0)], parts, vec![claimed, single(2)]].concat();
+        let reader = read(items);
+        assert_eq!((reader.sum, reader.lacks), (sum(0..3), false));
+    }
+
+    #[test]
+    fn parts_that_another_write_left_are_passed_over() {
+        let (mut items, older) = (in_parts(0, 7), in_parts(0, 6));
+        let mut beyond = older.last().unwrap().clone();
+        let key = StepKey::of(Uuid::nil(), 0, step(0)).part(90);
+        beyond.extend(key.item());
+        items.push(beyond.clone());
+        let reader = read(items);
+        assert_eq!((reader.sum, reader.lacks), (sum([0]), false));
+        let reader = read([single(0), beyond]);
+        assert_eq!((reader.sum, reader.lacks), (sum([0]), false));
+    }
+
+    #[test]
+    fn a_tally_that_is_stored_meanwhile_or_damaged_is_left_out_and_said_to_be() {
+        let mut mixed = in_parts(0, 7);
+        mixed.truncate(2);
+        mixed.extend(in_parts(0, 8).into_iter().skip(2));
+        let reader = read(mixed.into_iter().chain([single(1)]));
+        assert_eq!((reader.sum, reader.lacks), (sum([1]), true));
+        let mut damaged = single(0);
+        damaged.insert("tally".to_owned(), AttributeValue::B(Blob::new(vec![1, 2, 3])));
+        let reader = read([damaged, single(1)]);
+        assert_eq!((reader.sum, reader.lacks), (sum([1]), true));
+    }
+}

@@ -1,0 +1,158 @@
+//! Tallies, which each step stores once a second.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+};
+use jiff::Timestamp;
+use load_test::Tally;
+use uuid::Uuid;
+
+use super::Stored;
+use super::key::StepKey;
+use crate::item::{named, number};
+use crate::update::{self, Updated};
+use crate::{Item, TestStore, TestStoreError};
+
+/// Most bytes of a tally in one item, of which DynamoDB takes 400 KB.
+const PART: usize = 350_000;
+
+/// Most bytes of a tally: a transaction takes 4 MB.
+const MOST: usize = 3_500_000;
+
+/// Condition of the writes of a step: it was claimed and is not superseded, and no later write of
+/// it overtook this one.
+const IS_NEXT: &str = "attribute_not_exists(supersededBy) AND written < :written";
+
+/// Number of the last write of this process. A step is written by one process.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+impl TestStore {
+    /// Stores the tally of a claimed step, by test, run and step, in place of the one before. A
+    /// tally that was stored by a later call stays. Above 350 KB it is stored in several items,
+    /// which one transaction writes.
+    ///
+    /// A tally takes a write unit for each KB, in several items two. A caller whose tally is that
+    /// large stores it less often.
+    ///
+    /// # Errors
+    /// If the table does not respond, or the tally has more than 3.5 MB.
+    pub async fn store_tally(
+        &self,
+        test_id: Uuid,
+        run: u32,
+        tally: &Tally,
+    ) -> Result<Stored, TestStoreError> {
+        let key = StepKey::of(test_id, run, tally.step());
+        let written = number(WRITTEN.fetch_add(1, Ordering::Relaxed).saturating_add(1));
+        let sent = number(tally.sent_count());
+        let bytes = encode(tally.clone()).await?;
+        if bytes.len() > MOST {
+            return Err(TestStoreError::TooLarge { what: "tally", bytes: bytes.len() });
+        }
+        if bytes.len() > PART {
+            return self.store_in_parts(&key, sent, &written, &bytes).await;
+        }
+        let update = self
+            .dynamodb
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(key.item()))
+            .update_expression("SET sent = :sent, written = :written, tally = :tally REMOVE parts")
+            .condition_expression(IS_NEXT)
+            .expression_attribute_values(":sent", sent)
+            .expression_attribute_values(":written", written)
+            .expression_attribute_values(":tally", AttributeValue::B(Blob::new(bytes)));
+        match update::send(update).await? {
+            Updated::Done(_) => Ok(Stored::Kept),
+            Updated::Refused(item) => Ok(instead(item.as_ref())),
+        }
+    }
+
+    async fn store_in_parts(
+        &self,
+        key: &StepKey,
+        sent: AttributeValue,
+        written: &AttributeValue,
+        bytes: &[u8],
+    ) -> Result<Stored, TestStoreError> {
+        let parts = bytes.chunks(PART);
+        let head = Update::builder()
+            .table_name(&self.table)
+            .set_key(Some(key.item()))
+            .update_expression("SET sent = :sent, written = :written, parts = :parts REMOVE tally")
+            .condition_expression(IS_NEXT)
+            .expression_attribute_values(":sent", sent)
+            .expression_attribute_values(":written", written.clone())
+            .expression_attribute_values(":parts", number(parts.len()))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .build()
+            .map_err(TestStoreError::unencodable)?;
+        let mut write = self
+            .dynamodb
+            .transact_write_items()
+            .transact_items(TransactWriteItem::builder().update(head).build());
+        for (part, index) in parts.zip(0..) {
+            let mut item = key.part(index).item();
+            item.extend(named([
+                ("tally", AttributeValue::B(Blob::new(part))),
+                ("written", written.clone()),
+                ("expiresAt", self.expiry_of_open(Timestamp::now())),
+            ]));
+            let put = Put::builder().table_name(&self.table).set_item(Some(item)).build();
+            let put = put.map_err(TestStoreError::unencodable)?;
+            write = write.transact_items(TransactWriteItem::builder().put(put).build());
+        }
+        match write.send().await {
+            Ok(_) => Ok(Stored::Kept),
+            Err(SdkError::ServiceError(answer)) => match answer.into_err() {
+                TransactWriteItemsError::TransactionCanceledException(cancelled) => {
+                    let mut reasons = cancelled.cancellation_reasons().iter();
+                    let refused = reasons.find(|reason| reason.code() == Some("ConditionalCheckFailed"));
+                    let refused = refused.map(|reason| instead(reason.item()));
+                    refused.ok_or_else(|| TestStoreError::unavailable(cancelled))
+                }
+                error => Err(TestStoreError::unavailable(error)),
+            },
+            Err(error) => Err(TestStoreError::unavailable(error)),
+        }
+    }
+}
+
+/// Encodes a tally on another thread: to compress its histograms takes milliseconds, by which
+/// messages that are due would be late.
+async fn encode(tally: Tally) -> Result<Vec<u8>, TestStoreError> {
+    let encoded = tokio::task::spawn_blocking(move || tally.to_bytes()).await;
+    encoded.map_err(TestStoreError::unencodable)?.map_err(TestStoreError::unencodable)
+}
+
+/// Returns what became of a tally that was refused for this item.
+fn instead(item: Option<&Item>) -> Stored {
+    match item {
+        Some(item) if item.contains_key("written") && !item.contains_key("supersededBy") => Stored::Kept,
+        _ => Stored::Superseded,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_that_was_overtaken_is_kept_and_one_of_an_earlier_attempt_is_not() {
+        let item = |names: &[&'static str]| named(names.iter().map(|name| (*name, number(1))));
+        for (item, expected) in [
+            (Some(item(&["sk", "written"])), Stored::Kept),
+            (Some(item(&["sk", "written", "supersededBy"])), Stored::Superseded),
+            (Some(item(&["sk", "supersededBy"])), Stored::Superseded),
+            (Some(Item::new()), Stored::Superseded),
+            (None, Stored::Superseded),
+        ] {
+            assert_eq!(instead(item.as_ref()), expected, "{item:?}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Conditional updates, and what came of them.
+
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
+
+use crate::{Item, TestStoreError};
+
+/// Result of a conditional update.
+#[derive(Debug)]
+pub(crate) enum Updated {
+    /// The condition held. The attributes are those that the update returns.
+    Done(Item),
+    /// The condition did not hold for this item; `None` if there is no item.
+    Refused(Option<Item>),
+}
+
+/// Sends a conditional update.
+pub(crate) async fn send(update: UpdateItemFluentBuilder) -> Result<Updated, TestStoreError> {
+    let update = update.return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    match update.send().await {
+        Ok(done) => Ok(Updated::Done(done.attributes.unwrap_or_default())),
+        Err(SdkError::ServiceError(answer)) => match answer.into_err() {
+            UpdateItemError::ConditionalCheckFailedException(failed) => {
+                Ok(Updated::Refused(failed.item.filter(|item| !item.is_empty())))
+            }
+            error => Err(TestStoreError::unavailable(error)),
+        },
+        Err(error) => Err(TestStoreError::unavailable(error)),
+    }
+}

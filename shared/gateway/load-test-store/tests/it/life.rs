@@ -1,0 +1,212 @@
+//! From the creation of a test to its end.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use failure::{Retry, Retryable as _};
+use load_test::{Ending, TestStatus};
+use load_test_store::{Control, Failure, Run, RunEnd, TestRecord, TestStoreError};
+use uuid::Uuid;
+
+use crate::support::{RETENTION, TENANT, TestTable, later, now, record};
+
+impl TestTable {
+    async fn begun(&self) -> TestRecord {
+        let record = self.created().await;
+        self.store.begin_run(TENANT, record.test_id, 0, None, later(10)).await.unwrap();
+        record
+    }
+
+    async fn end(&self, test_id: Uuid, ending: Ending, passed: Option<bool>) -> TestStatus {
+        self.store.end(TENANT, test_id, ending, now(), "A summary.", passed).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_test_that_is_created_twice_keeps_its_first_content() {
+    let table = TestTable::make().await;
+    let first = table.created().await;
+    let second = TestRecord { trace_id: "trace-2".to_owned(), ..first.clone() };
+    table.store.create(&second).await.unwrap();
+    assert_eq!(table.get(first.test_id).await, first);
+    assert_eq!(table.items().await.len(), 2);
+    assert_eq!(table.store.get("another", first.test_id).await.unwrap(), None);
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn a_creation_that_is_repeated_later_does_not_set_the_test_back() {
+    let table = TestTable::make().await;
+    let record = table.begun().await;
+    table.store.create(&record).await.unwrap();
+    assert_eq!(table.get(record.test_id).await.status, TestStatus::Running);
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn the_first_start_of_a_run_stays() {
+    let table = TestTable::make().await;
+    let test_id = table.created().await.test_id;
+    let begin = async |run, rate: i64, at| {
+        let rate = Some(rate.try_into().unwrap());
+        table.store.begin_run(TENANT, test_id, run, rate, at).await.unwrap()
+    };
+    let (start, next) = (later(10), later(80));
+    let first = begin(0, 100, start).await;
+    assert_eq!(
+        first,
+        Run {
+            rate_per_sec: Some(100.try_into().unwrap()),
+            started_at: start,
+            ended_at: None,
+            passed: None,
+            drained: None
+        }
+    );
+    assert_eq!(begin(0, 999, later(20)).await, first);
+    let second = begin(1, 200, next).await;
+    assert_eq!(second.started_at, next);
+    let stored = table.get(test_id).await;
+    assert_eq!((stored.status, stored.runs), (TestStatus::Running, vec![first, second]));
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn the_first_end_of_a_run_stays_and_one_that_never_began_stays_so() {
+    let table = TestTable::make().await;
+    let test_id = table.begun().await.test_id;
+    let end = RunEnd { passed: true, drained: false, ended_at: now() };
+    table.store.end_run(TENANT, test_id, 0, end).await.unwrap();
+    let other = RunEnd { passed: false, drained: true, ended_at: later(5) };
+    table.store.end_run(TENANT, test_id, 0, other).await.unwrap();
+    table.store.end_run(TENANT, test_id, 1, other).await.unwrap();
+    let runs = table.get(test_id).await.runs;
+    assert_eq!(runs.len(), 1);
+    assert_eq!(
+        (runs[0].passed, runs[0].drained, runs[0].ended_at),
+        (Some(true), Some(false), Some(end.ended_at))
+    );
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn a_stop_is_noted_once_and_the_test_is_stopping_from_then_on() {
+    let table = TestTable::make().await;
+    let test_id = table.created().await.test_id;
+    let first = now();
+    let stopped = table.store.request_stop(TENANT, test_id, first).await.unwrap().unwrap();
+    assert_eq!((stopped.status, stopped.stop_requested_at), (TestStatus::Stopping, Some(first)));
+    let again = table.store.request_stop(TENANT, test_id, later(3)).await.unwrap().unwrap();
+    assert_eq!(again, stopped);
+    // The stop came while the workers got ready.
+    table.store.begin_run(TENANT, test_id, 0, None, later(10)).await.unwrap();
+    let control = table.store.control(TENANT, test_id).await.unwrap().unwrap();
+    assert_eq!(
+        control,
+        Control { status: TestStatus::Stopping, stop_requested_at: Some(first), failed: false }
+    );
+    assert_eq!(table.end(test_id, Ending::Orderly, None).await, TestStatus::Stopped);
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn a_stop_after_the_end_changes_nothing() {
+    let table = TestTable::make().await;
+    let test_id = table.begun().await.test_id;
+    assert_eq!(table.end(test_id, Ending::Orderly, Some(true)).await, TestStatus::Completed);
+    let ended = table.get(test_id).await;
+    assert_eq!(table.store.request_stop(TENANT, test_id, later(9)).await.unwrap(), Some(ended.clone()));
+    assert_eq!(table.get(test_id).await, ended);
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn the_first_failure_stays_and_a_final_test_has_none_later() {
+    let table = TestTable::make().await;
+    let test_id = table.begun().await.test_id;
+    let at = now();
+    table.store.fail(TENANT, test_id, at, &"x".repeat(5_000)).await.unwrap();
+    table.store.fail(TENANT, test_id, later(1), "another").await.unwrap();
+    let failure = Some(Failure { at, detail: "x".repeat(1_000) });
+    assert_eq!(table.get(test_id).await.failure, failure);
+    assert!(table.store.control(TENANT, test_id).await.unwrap().unwrap().failed);
+    assert_eq!(table.end(test_id, Ending::Broken, Some(false)).await, TestStatus::Failed);
+    let calm = table.begun().await.test_id;
+    table.end(calm, Ending::Orderly, None).await;
+    table.store.fail(TENANT, calm, now(), "too late").await.unwrap();
+    assert_eq!(table.get(calm).await.failure, None);
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn a_final_state_stays_with_what_was_stored_with_it() {
+    let table = TestTable::make().await;
+    let test_id = table.begun().await.test_id;
+    let ended_at = now();
+    let end = async |ending, summary: &str, passed| {
+        table.store.end(TENANT, test_id, ending, ended_at, summary, passed).await
+    };
+    assert_eq!(end(Ending::Orderly, "First.", Some(true)).await.unwrap(), TestStatus::Completed);
+    assert_eq!(end(Ending::Orderly, "Second.", Some(false)).await.unwrap(), TestStatus::Completed);
+    let error = end(Ending::Broken, "Third.", None).await.unwrap_err();
+    assert!(matches!(error, TestStoreError::Illegal(_)), "{error}");
+    assert_eq!(error.retry(), Retry::Never);
+    let error = table.store.begin_run(TENANT, test_id, 1, None, now()).await.unwrap_err();
+    assert!(matches!(error, TestStoreError::Illegal(_)), "{error}");
+    let stored = table.get(test_id).await;
+    assert_eq!(
+        (stored.status, stored.summary.as_deref(), stored.passed, stored.ended_at, stored.runs.len()),
+        (TestStatus::Completed, Some("First."), Some(true), Some(ended_at), 1)
+    );
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn a_test_that_has_not_begun_ends_only_as_failed() {
+    let table = TestTable::make().await;
+    let test_id = table.created().await.test_id;
+    let error = table.store.end(TENANT, test_id, Ending::Orderly, now(), "", None).await.unwrap_err();
+    assert!(matches!(error, TestStoreError::Illegal(_)), "{error}");
+    assert_eq!(table.end(test_id, Ending::Broken, None).await, TestStatus::Failed);
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn events_of_a_test_that_is_not_there_make_none() {
+    let table = TestTable::make().await;
+    let test_id = record().test_id;
+    let end = RunEnd { passed: true, drained: true, ended_at: now() };
+    let errors = [
+        table.store.begin_run(TENANT, test_id, 0, None, now()).await.unwrap_err(),
+        table.store.fail(TENANT, test_id, now(), "broken").await.unwrap_err(),
+        table.store.end_run(TENANT, test_id, 0, end).await.unwrap_err(),
+        table.store.end(TENANT, test_id, Ending::Broken, now(), "", None).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(matches!(error, TestStoreError::Unknown(unknown) if unknown == test_id), "{error}");
+    }
+    assert_eq!(table.store.request_stop(TENANT, test_id, now()).await.unwrap(), None);
+    assert_eq!(table.store.control(TENANT, test_id).await.unwrap(), None);
+    assert_eq!(table.items().await.len(), 0);
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn a_test_is_kept_for_its_retention_from_its_end_on() {
+    let table = TestTable::make().await;
+    let test_id = table.begun().await.test_id;
+    let expiries = async || {
+        let items = table.items().await.into_iter();
+        let expiry = items.map(|item| item["expiresAt"].as_n().unwrap().parse::<i64>().unwrap());
+        expiry.collect::<Vec<_>>()
+    };
+    let retention = i64::try_from(RETENTION.as_secs()).unwrap();
+    let week = 7 * 86_400;
+    assert!(expiries().await.iter().all(|expiry| *expiry > now().as_second() + retention + week));
+    table.end(test_id, Ending::Orderly, None).await;
+    let soonest = expiries().await.into_iter().min().unwrap();
+    assert!((soonest - now().as_second() - retention).abs() < 60, "{soonest}");
+    // TTL takes its time, so an expired test is left out.
+    table.set(test_id, "expiresAt", AttributeValue::N(now().as_second().to_string())).await;
+    assert_eq!(table.store.get(TENANT, test_id).await.unwrap(), None);
+    assert_eq!(table.store.list(TENANT, 10, None).await.unwrap(), []);
+    table.remove().await;
+}

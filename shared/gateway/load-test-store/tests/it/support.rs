@@ -1,0 +1,136 @@
+//! A store of one test.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use jiff::{SignedDuration, Timestamp};
+use load_test::{Limits, LoadTest, LoadTestRequest, Micros, Sender, Step, Tally, Window};
+use load_test_store::{TestRecord, TestStore};
+use serde_json::{Value, from_value, json};
+use uuid::Uuid;
+
+pub(crate) const TENANT: &str = "tenant-1";
+pub(crate) const RETENTION: Duration = Duration::from_secs(7 * 86_400);
+
+/// A table and a bucket, and the store on them.
+pub(crate) struct TestTable {
+    pub(crate) store: TestStore,
+    pub(crate) dynamodb: aws_sdk_dynamodb::Client,
+    s3: aws_sdk_s3::Client,
+    name: String,
+}
+
+impl TestTable {
+    pub(crate) async fn make() -> Self {
+        // The stand-in may take longer than AWS on a busy machine.
+        let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(30));
+        let dynamodb = aws_sdk_dynamodb::Client::new(&sdk);
+        let s3 = aws_sdk_s3::Client::new(&sdk);
+        let name = format!("load-tests-{}", Uuid::new_v4());
+        let attribute = |name: &str| {
+            let attribute = AttributeDefinition::builder().attribute_name(name);
+            attribute.attribute_type(ScalarAttributeType::S).build().unwrap()
+        };
+        let key = |name: &str, kind| {
+            KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap()
+        };
+        let create = dynamodb
+            .create_table()
+            .table_name(&name)
+            .billing_mode(BillingMode::PayPerRequest)
+            .attribute_definitions(attribute("pk"))
+            .attribute_definitions(attribute("sk"))
+            .key_schema(key("pk", KeyType::Hash))
+            .key_schema(key("sk", KeyType::Range));
+        create.send().await.unwrap();
+        s3.create_bucket().bucket(&name).send().await.unwrap();
+        let store = TestStore::new(dynamodb.clone(), name.clone(), s3.clone(), name.clone(), RETENTION);
+        Self { store, dynamodb, s3, name }
+    }
+
+    /// All items of the table.
+    pub(crate) async fn items(&self) -> Vec<std::collections::HashMap<String, AttributeValue>> {
+        let pages = self.dynamodb.scan().table_name(&self.name).into_paginator().items().send();
+        pages.try_collect().await.unwrap()
+    }
+
+    pub(crate) async fn objects(&self) -> Vec<String> {
+        let listed = self.s3.list_objects_v2().bucket(&self.name).send().await.unwrap();
+        listed.contents().iter().map(|object| object.key().unwrap().to_owned()).collect()
+    }
+
+    /// Changes an attribute of a test's item.
+    pub(crate) async fn set(&self, test_id: Uuid, name: &str, value: AttributeValue) {
+        let update = self
+            .dynamodb
+            .update_item()
+            .table_name(&self.name)
+            .key("pk", AttributeValue::S(format!("TENANT#{TENANT}")))
+            .key("sk", AttributeValue::S(format!("TEST#{test_id}")))
+            .update_expression("SET #name = :value")
+            .expression_attribute_names("#name", name)
+            .expression_attribute_values(":value", value);
+        update.send().await.unwrap();
+    }
+
+    /// Creates a test, and returns it.
+    pub(crate) async fn created(&self) -> TestRecord {
+        let record = record();
+        self.store.create(&record).await.unwrap();
+        record
+    }
+
+    pub(crate) async fn get(&self, test_id: Uuid) -> TestRecord {
+        self.store.get(TENANT, test_id).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn remove(self) {
+        for key in self.objects().await {
+            self.s3.delete_object().bucket(&self.name).key(key).send().await.unwrap();
+        }
+        self.s3.delete_bucket().bucket(&self.name).send().await.unwrap();
+        self.dynamodb.delete_table().table_name(&self.name).send().await.unwrap();
+    }
+}
+
+/// A time in whole microseconds, as the table keeps it.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_microsecond(Timestamp::now().as_microsecond()).unwrap()
+}
+
+pub(crate) fn later(seconds: i64) -> Timestamp {
+    now() + SignedDuration::from_secs(seconds)
+}
+
+pub(crate) fn test() -> LoadTest {
+    let body = json!({
+        "targetRef": "local", "producers": {"ratePerSec": 100}, "consumers": {}, "durationSeconds": 60
+    });
+    let request: LoadTestRequest = from_value(body).unwrap();
+    request.into_parts(&Limits::NONE).unwrap().2
+}
+
+/// A test that was accepted now.
+pub(crate) fn record() -> TestRecord {
+    let endpoint: Value = json!({
+        "broker": "rabbitmq", "queueManager": "/", "channel": null, "addresses": [], "ccdtUrl": null,
+        "tls": "off", "user": "guest", "passwordRef": null
+    });
+    let target = from_value(json!({"endpoint": endpoint, "queue": "LOAD"})).unwrap();
+    TestRecord::new(TENANT, Uuid::now_v7(), "trace-1", test(), target, now())
+}
+
+pub(crate) fn step(lane: &str, window: u32, attempt: u32) -> Step {
+    Step { lane: lane.parse().unwrap(), window: Window::new(window), attempt }
+}
+
+/// The tally of a step that sent `count` messages.
+pub(crate) fn tally(step: Step, count: u64) -> Tally {
+    let mut tally = Tally::new(step, step.window.opens(), 1, Micros::ZERO);
+    for sequence in 0..count {
+        tally.sent(sequence, step.window.opens(), step.window.opens(), Sender::Free);
+    }
+    tally
+}
