@@ -115,6 +115,8 @@ reasons! {
             => "Check the batch's id, and send an API key that covers all establishments of the batch";
         ErrorsFileNotFound = "ERRORS_FILE_NOT_FOUND", "The batch has no file of its items in error"
             => "Read the batch's list of errors instead";
+        TestNotFound = "TEST_NOT_FOUND", "The load test does not exist"
+            => "Check the test's id: GET /tests lists those of the tenant that are kept";
         RouteNotFound = "ROUTE_NOT_FOUND", "There is nothing at this path"
             => "Correct the path: GET /docs shows which there are";
     }
@@ -131,6 +133,8 @@ reasons! {
             => "Wait for Retry-After, and send the same request with the same key again";
         BatchNotReplayable = "BATCH_NOT_REPLAYABLE", "The batch cannot be replayed"
             => "Wait until the batch is final, or do what `detail` says";
+        TestNotFinal = "TEST_NOT_FINAL", "The load test is still under way"
+            => "Stop the test, and send the request again when its status is final";
     }
     413 "ERR413_PAYLOAD_TOO_LARGE" {
         MaxPayloadExceeded = "MAX_PAYLOAD_EXCEEDED", "The body is too large"
@@ -151,6 +155,8 @@ reasons! {
             => "Send fewer messages in a request, or at a higher rate";
         ExceedsVolume = "EXCEEDS_VOLUME", "The messages have more bytes than one request may put"
             => "Send fewer messages in a request, under another idempotency key";
+        ExceedsTestLimit = "EXCEEDS_TEST_LIMIT", "The load test is larger than the deployment allows"
+            => "Ask for a smaller test, under a new key, or ask the operator to raise the limit that `detail` names";
         MessageTooLarge = "MESSAGE_TOO_LARGE", "A message is too large"
             => "Send a smaller message under a new key or raise the broker's limit; consume one that no response can carry with `large: store`";
     }

@@ -1,0 +1,94 @@
+//! `POST /tests`, `GET /tests`, `GET /tests/{test_id}`, `POST /tests/{test_id}/stop` and
+//! `DELETE /tests/{test_id}`: load tests of the tenant.
+//!
+//! The id of a test follows from the claim on the client's key. So an attempt to start it may die at
+//! any point: the one that takes over finds or makes the same test, and starts the same execution.
+//! Whoever looks at a test whose execution has vanished has it closed.
+
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
+mod id;
+mod list;
+mod overdue;
+mod problems;
+mod request;
+mod route;
+#[cfg(test)]
+mod samples;
+mod settings;
+mod show;
+mod start;
+mod stop;
+mod view;
+
+pub use request::{NewTest, StartRequest};
+pub use route::Endpoint;
+pub use view::{ListedTest, ShownRun, ShownTest};
+
+use api::{Problem, Query, Reply, TraceId};
+use endpoint::Keyed;
+use front::Front;
+use idempotency::KeyForm;
+use jiff::Timestamp;
+use lambda_http::{Body, Request, Response};
+use load_test::{Limits, Prices};
+use load_test_store::{Engine, TestStore};
+
+use crate::route::{Asked, SCOPES};
+
+/// The function's state: its clients and settings, all injected.
+#[derive(Debug)]
+pub struct LoadTests {
+    front: Front,
+    store: TestStore,
+    engine: Box<dyn Engine>,
+    /// Limits of the deployment on one test. `workers` is also that on all tests of a tenant.
+    limits: Limits,
+    costs: Costs,
+}
+
+/// What the cost of a test is reckoned with.
+#[derive(Clone, Copy, Debug)]
+struct Costs {
+    /// Memory of `load-step`, in MB.
+    memory_mb: u32,
+    prices: Prices,
+}
+
+impl LoadTests {
+    /// Answers a request for any of the routes.
+    pub async fn handle(&self, request: Request) -> Response<Body> {
+        let asked = route::asked(request.method().as_str(), request.uri().path());
+        let route = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint);
+        let keyed = if route.is_keyed() { Keyed::Yes(KeyForm::Uuid) } else { Keyed::No };
+        endpoint::serve(self.front.service, route.route().path, keyed, request.headers(), async |trace_id| {
+            self.answer(asked?, &request, trace_id).await
+        })
+        .await
+    }
+
+    async fn answer(
+        &self,
+        asked: Asked<'_>,
+        request: &Request,
+        trace_id: &TraceId,
+    ) -> Result<Reply, Problem> {
+        let headers = request.headers();
+        match asked.endpoint {
+            Endpoint::Start => return self.start(request, trace_id).await,
+            Endpoint::Stop => return self.stop(asked.test_id, headers, trace_id).await,
+            Endpoint::List | Endpoint::One | Endpoint::Delete => {}
+        }
+        let principal = self.front.authenticate(headers, SCOPES).await?;
+        let tenant = principal.tenant.as_str();
+        let query = Query::parse(request.uri().query().unwrap_or_default(), asked.endpoint.parameters())?;
+        if asked.endpoint == Endpoint::List {
+            return self.list(tenant, &query, Timestamp::now()).await;
+        }
+        let test_id = id::parse("test_id", asked.test_id)?;
+        if asked.endpoint == Endpoint::Delete {
+            return self.delete(tenant, test_id).await;
+        }
+        self.one(tenant, test_id, &query, Timestamp::now()).await
+    }
+}

@@ -1,0 +1,17 @@
+//! Serves `POST /tests`, `GET /tests`, and one test with its report, its stop and its removal.
+
+use std::process::ExitCode;
+
+use lambda_http::{Error, run, service_fn};
+use load_tests::LoadTests;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    runtime::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
+    let tests = LoadTests::from_environment(env!("CARGO_PKG_NAME")).await?;
+    let tests = &tests;
+    run(service_fn(async |request| Ok::<_, Error>(tests.handle(request).await))).await
+}

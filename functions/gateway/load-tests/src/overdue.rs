@@ -1,0 +1,195 @@
+//! Tests that should have become final: their execution has vanished, or hangs.
+//!
+//! Nothing looks after tests on a schedule, which would cost something without any test. A request
+//! that sees such a test has it closed: by another execution, which makes the report of what is
+//! stored.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use load_test::{Micros, Plan, Role};
+use load_test_store::{EngineError, Start, TestRecord};
+
+use crate::LoadTests;
+
+/// Time after the end of the last window within which an execution closes its run.
+const CLOSED_WITHIN: Micros = Micros::from_seconds(180);
+/// Time after a stop or a failure within which an execution has ended.
+const STOPPED_WITHIN: Micros = Micros::from_seconds(90);
+/// Seconds after which a test that is still not final is closed once more.
+const ONCE_MORE: u64 = 300;
+/// Most tests that one request has closed.
+const MOST: usize = 5;
+
+/// A test that should be final, and is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Overdue {
+    /// True if the test was stopped or cannot go on, so that nothing is lost with its execution.
+    is_ending: bool,
+    /// Number of the execution that closes it: requests that see the test at about the same time
+    /// start the same one.
+    number: u32,
+}
+
+impl Overdue {
+    /// Returns what is overdue of a test at `now`, if anything is.
+    fn of(record: &TestRecord, now: Timestamp) -> Option<Self> {
+        let late = Micros::since_start(close_due(record), now);
+        if record.status.is_final() || late == Micros::ZERO {
+            return None;
+        }
+        let number = u32::try_from(late.whole_seconds() / ONCE_MORE).unwrap_or(u32::MAX);
+        Some(Self { is_ending: ended_at(record).is_some(), number })
+    }
+}
+
+/// Returns the time by which a test, or the present probe of a search, should be closed.
+pub(crate) fn close_due(record: &TestRecord) -> Timestamp {
+    let done_by = match record.runs.last() {
+        // Another probe, or the end, follows a run at once.
+        Some(run) => run.ended_at.unwrap_or_else(|| work(record).of_day(run.started_at)),
+        None => record.created_at,
+    };
+    let due = CLOSED_WITHIN.of_day(done_by);
+    ended_at(record).map_or(due, |end| due.min(STOPPED_WITHIN.of_day(end)))
+}
+
+/// Returns the time that lies between `now` and `then`; none if it has passed.
+pub(crate) fn until(now: Timestamp, then: Timestamp) -> Duration {
+    Micros::since_start(now, then).into()
+}
+
+/// Returns the longest time of a run.
+fn work(record: &TestRecord) -> Micros {
+    let plan = Plan::of(&record.test);
+    plan.until(Role::Producer).max(plan.until(Role::Consumer))
+}
+
+/// Returns the time at which the workers were told to end; `None` if they were not.
+fn ended_at(record: &TestRecord) -> Option<Timestamp> {
+    let failed_at = record.failure.as_ref().map(|failure| failure.at);
+    record.stop_requested_at.into_iter().chain(failed_at).min()
+}
+
+impl LoadTests {
+    /// Has the overdue ones of these tests closed. They become final some seconds later.
+    pub(crate) async fn attend(&self, records: &[TestRecord], now: Timestamp) {
+        let mut left = MOST;
+        for record in records {
+            let Some(overdue) = Overdue::of(record, now) else { continue };
+            if left == 0 {
+                return;
+            }
+            left -= 1;
+            if let Err(error) = self.close(record, overdue).await {
+                let error: &dyn std::error::Error = &error;
+                tracing::error!(
+                    event_type = "load_test.not_closed",
+                    test_id = %record.test_id,
+                    error,
+                    "cannot close load test {}, which is overdue: {error}",
+                    record.test_id
+                );
+            }
+        }
+    }
+
+    async fn close(&self, record: &TestRecord, overdue: Overdue) -> Result<(), EngineError> {
+        let test_id = record.test_id;
+        if !self.engine.is_gone(test_id).await? {
+            if !overdue.is_ending {
+                // Its steps may be late, for want of concurrency.
+                return Ok(());
+            }
+            self.engine.stop(test_id).await?;
+        }
+        tracing::warn!(
+            event_type = "load_test.overdue",
+            test_id = %test_id,
+            status = record.status.as_str(),
+            "load test {test_id} is {} and overdue; it is closed",
+            record.status
+        );
+        let run = u32::try_from(record.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        self.engine.start(&Start::closing(&record.tenant, test_id, run, overdue.number)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use load_test::TestStatus;
+    use load_test_store::{Failure, Run};
+
+    use super::*;
+    use crate::samples::record;
+
+    /// Makes a time of 22 November.
+    fn at(time: &str) -> Timestamp {
+        format!("2026-11-22T{time}Z").parse().unwrap()
+    }
+
+    /// Makes a test of 60 s with consumers that began at 10:00.
+    fn running() -> TestRecord {
+        let run = Run {
+            rate_per_sec: None,
+            started_at: at("10:00:00"),
+            ended_at: None,
+            passed: None,
+            drained: None,
+        };
+        TestRecord { status: TestStatus::Running, runs: vec![run], created_at: at("09:59:50"), ..record() }
+    }
+
+    fn number(record: &TestRecord, time: &str) -> Option<u32> {
+        Overdue::of(record, at(time)).map(|overdue| overdue.number)
+    }
+
+    #[test]
+    fn a_test_has_time_for_its_work_the_drain_and_its_end() {
+        let test = running();
+        // A minute, five for the queues to drain, and three.
+        assert_eq!(number(&test, "10:09:00"), None);
+        assert_eq!(number(&test, "10:09:01"), Some(0));
+        assert_eq!(number(&test, "10:14:00"), Some(1));
+        let overdue = Overdue::of(&test, at("10:09:01")).unwrap();
+        assert!(!overdue.is_ending, "its steps may be late");
+        let done = TestRecord { status: TestStatus::Completed, ..test };
+        assert_eq!(number(&done, "23:00:00"), None);
+    }
+
+    #[test]
+    fn a_test_whose_execution_was_never_there_is_found_soon() {
+        let pending = TestRecord { status: TestStatus::Pending, runs: Vec::new(), ..running() };
+        assert_eq!(number(&pending, "10:02:50"), None);
+        assert_eq!(number(&pending, "10:02:51"), Some(0));
+    }
+
+    #[test]
+    fn a_probe_that_ended_is_followed_by_another_soon() {
+        let mut search = running();
+        search.runs[0].ended_at = Some(at("10:01:05"));
+        assert_eq!(number(&search, "10:04:05"), None);
+        assert_eq!(number(&search, "10:04:06"), Some(0));
+    }
+
+    #[test]
+    fn a_stop_and_a_failure_end_a_test_within_a_minute_and_a_half() {
+        let status = TestStatus::Stopping;
+        let stopped = TestRecord { status, stop_requested_at: Some(at("10:00:20")), ..running() };
+        let detail = "the queue is full".to_owned();
+        let failed = TestRecord { failure: Some(Failure { at: at("10:00:20"), detail }), ..running() };
+        for test in [stopped, failed] {
+            assert_eq!(number(&test, "10:01:50"), None);
+            let overdue = Overdue::of(&test, at("10:01:51")).unwrap();
+            assert_eq!(overdue, Overdue { is_ending: true, number: 0 });
+            // The same execution, whoever sees it within five minutes.
+            assert_eq!(number(&test, "10:06:49"), Some(0));
+        }
+    }
+
+    #[test]
+    fn the_time_until_something_that_has_passed_is_none() {
+        assert_eq!(until(at("10:00:00"), at("10:00:30")), Duration::from_secs(30));
+        assert_eq!(until(at("10:00:30"), at("10:00:00")), Duration::ZERO);
+    }
+}

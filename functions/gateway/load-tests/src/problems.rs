@@ -1,0 +1,27 @@
+//! Problems of this function.
+
+use std::error::Error;
+
+use api::{Problem, Reason};
+use load_test_store::{EngineError, TestStoreError};
+
+/// Returns the same problem for a test that is not there and for one of another tenant.
+pub(crate) fn not_found() -> Problem {
+    Problem::new(Reason::TestNotFound, "the tenant has no test of this id, or not any more")
+}
+
+/// Makes the problem of a table or bucket that does not respond, or holds what cannot be read.
+pub(crate) fn from_store(error: &TestStoreError) -> Problem {
+    unavailable(error, "what is known of load tests cannot be read or written now")
+}
+
+/// Makes the problem of an execution that was not started. A retry with the same key starts the
+/// execution of the same test.
+pub(crate) fn from_engine(error: &EngineError) -> Problem {
+    unavailable(error, "the test could not be started; send it again with the same key")
+}
+
+fn unavailable(error: &(dyn Error + 'static), detail: &str) -> Problem {
+    tracing::error!(event_type = "load_tests.store_unavailable", error, "{detail}: {error}");
+    Problem::new(Reason::StoreUnavailable, detail)
+}

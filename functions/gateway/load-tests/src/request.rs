@@ -1,0 +1,132 @@
+//! The body of `POST /tests`, and the work that it asks for.
+
+use access::Scope;
+use api::{Fault, Problem, Reason, Route};
+use front::{KeyRule, NamedTarget, Operation, OtherQueues, Plan, QueueRule, Work};
+use idempotency::OperationType;
+use load_test::{Limits, LoadTest, LoadTestRequest, Queues, RequestError, RequestErrorKind};
+use serde::Deserialize;
+
+use crate::route::{SCOPES, TESTS};
+
+/// Type of a start in idempotency records.
+pub(crate) const START: OperationType = OperationType::named("LOAD_TEST");
+
+/// The body of a request.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub struct StartRequest(LoadTestRequest);
+
+/// Test that a request asks for. It is held to the deployment's limits once its record is claimed:
+/// a test that was accepted under other limits is replayed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewTest(pub LoadTest);
+
+impl Work for NewTest {
+    fn scope(&self) -> Scope {
+        Scope::MqAdmin
+    }
+
+    fn recorded_as(&self) -> Option<OperationType> {
+        Some(START)
+    }
+}
+
+impl Operation for StartRequest {
+    type Work = NewTest;
+
+    const ROUTE: Route = Route::post(TESTS);
+    const SCOPES: &'static [Scope] = SCOPES;
+    const KEY: KeyRule = KeyRule::Required;
+    const QUEUE: QueueRule = QueueRule::Required;
+
+    fn plan(self) -> Result<Plan<NewTest>, Problem> {
+        let parts = self.0.into_parts(&Limits::NONE);
+        let (target_ref, target, test) = parts.map_err(|error| from_request(&error))?;
+        let further = further(&test.queues);
+        Ok(Plan::new(NamedTarget::in_members(target_ref, target), NewTest(test)).reaching(further))
+    }
+}
+
+/// Returns the queues that a test uses in place of the target's.
+fn further(queues: &Queues) -> OtherQueues {
+    match queues {
+        Queues::OfTarget => OtherQueues::None,
+        Queues::One(_) | Queues::Numbered(_) => {
+            let names = (0..queues.count()).filter_map(|number| queues.of_worker(number));
+            OtherQueues::InPlace(names.collect())
+        }
+    }
+}
+
+/// Makes the problem of a request whose members have the right form.
+pub(crate) fn from_request(error: &RequestError) -> Problem {
+    let reason = match error.kind {
+        RequestErrorKind::Contradiction => Reason::SchemaViolation,
+        RequestErrorKind::BeyondLimit => Reason::ExceedsTestLimit,
+    };
+    let fault = Fault { pointer: error.pointer.clone(), detail: error.detail.clone() };
+    Problem::faulty(reason, vec![fault])
+}
+
+#[cfg(test)]
+mod tests {
+    use mq::QueueName;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn plan(members: Value) -> Result<Plan<NewTest>, Problem> {
+        let mut body = json!({"targetRef": "local", "producers": {}, "consumers": {}, "durationSeconds": 60});
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        api::json::read::<StartRequest>(body)?.plan()
+    }
+
+    fn name(text: &str) -> QueueName {
+        text.to_owned().try_into().unwrap()
+    }
+
+    #[test]
+    fn a_test_uses_its_own_queues_in_place_of_the_target_s() {
+        let further = |members| plan(members).unwrap().further;
+        assert_eq!(further(json!({})), OtherQueues::None);
+        assert_eq!(further(json!({"queues": "Q"})), OtherQueues::InPlace(vec![name("Q")]));
+        let workers = json!({"count": 3});
+        let queues = json!({"pattern": "q-%d", "from": 8, "to": 10});
+        let numbered = json!({"queues": queues, "producers": workers, "consumers": workers});
+        let names = ["q-8", "q-9", "q-10"].map(name).to_vec();
+        assert_eq!(further(numbered), OtherQueues::InPlace(names));
+    }
+
+    #[test]
+    fn a_start_is_recorded_and_needs_the_scope_for_tests() {
+        let NewTest(test) = plan(json!({})).unwrap().action;
+        let work = NewTest(test);
+        assert_eq!((work.scope(), work.recorded_as()), (Scope::MqAdmin, Some(START)));
+    }
+
+    #[test]
+    fn the_limits_of_a_deployment_wait_until_the_record_is_claimed() {
+        let NewTest(test) = plan(json!({"producers": {"count": 1_000}})).unwrap().action;
+        let limits = Limits { workers: 50, hours: 8, messages: 1_000, retained: 1_000 };
+        let problem = from_request(&test.within(&limits).unwrap_err());
+        assert_eq!(problem.reason, Reason::ExceedsTestLimit);
+        assert_eq!(problem.faults[0].pointer, "/producers/count");
+        assert!(problem.detail.contains("a test may have 50"), "{}", problem.detail);
+    }
+
+    #[test]
+    fn members_that_do_not_go_together_are_the_caller_s_mistake() {
+        for (members, pointer) in [
+            (json!({"durationSeconds": null}), ""),
+            (json!({"stages": [{"ratePerSec": 1, "seconds": 1}]}), "/stages"),
+            (json!({"colour": "red"}), "/colour"),
+        ] {
+            let problem = plan(members).unwrap_err();
+            assert_eq!(
+                (problem.reason, problem.faults[0].pointer.as_str()),
+                (Reason::SchemaViolation, pointer)
+            );
+        }
+    }
+}

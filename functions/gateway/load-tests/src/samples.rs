@@ -1,0 +1,55 @@
+//! A claim, a test and its record, for the tests of several modules.
+
+use idempotency::Execution;
+use load_test::{End, Facts, Limits, LoadTest, LoadTestRequest, Prices, Report, Sum, Usage};
+use load_test_store::TestRecord;
+use mq::Target;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// Reads a member of a sample order.
+fn sample(pointer: &str) -> Value {
+    let order = include_str!("../../../../events/gateway/mq-access/produce-too-late.json");
+    let order: Value = serde_json::from_str(order).unwrap();
+    order.pointer(pointer).unwrap().clone()
+}
+
+/// Makes a claim.
+pub(crate) fn execution() -> Execution {
+    serde_json::from_value(sample("/work/change/execution")).unwrap()
+}
+
+/// Makes a test of a minute, with two producers and a consumer, and with these members.
+pub(crate) fn test(members: Value) -> LoadTest {
+    let producers = json!({"count": 2, "ratePerSec": 100});
+    let mut body = json!({"producers": producers, "consumers": {}, "durationSeconds": 60});
+    body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    let request: LoadTestRequest = serde_json::from_value(body).unwrap();
+    request.into_parts(&Limits::NONE).unwrap().2
+}
+
+/// Makes the record of that test.
+pub(crate) fn record() -> TestRecord {
+    let target: Target = serde_json::from_value(sample("/work/change/target")).unwrap();
+    let created_at = "2026-11-22T10:00:00Z".parse().unwrap();
+    let test_id = Uuid::from_u128(0x01a1_fd8c_697b_7c4e_8d21_3f5a_6b7c_8d9e);
+    TestRecord::new("tenant", test_id, "trace", test(json!({})), target, created_at)
+}
+
+/// Makes a report of that test, of which nobody has counted anything.
+pub(crate) fn report() -> Report {
+    let record = record();
+    let facts = Facts {
+        test_id: &record.test_id.to_string(),
+        status: record.status,
+        failure: None,
+        target: "/:DEV.QUEUE.1",
+        started_at: record.created_at,
+        test: &record.test,
+        end: End::default(),
+        search: None,
+        usage: Usage::default(),
+        prices: &Prices::US_EAST_1,
+    };
+    Report::of(&facts, &Sum::new())
+}

@@ -1,0 +1,50 @@
+//! Building [`LoadTests`] from the function's environment.
+
+use std::time::Duration;
+
+use front::{FrontSettings, Records};
+use load_test::{Limits, Prices};
+use load_test_store::{StepFunctions, TestStore};
+use runtime::{Environment, EnvironmentError, Sdk};
+
+use crate::{Costs, LoadTests};
+
+const A_DAY: u64 = 86_400;
+
+impl LoadTests {
+    /// Reads the function's variables and builds its clients.
+    ///
+    /// # Errors
+    /// When variables are missing or wrong; the error names all of them.
+    pub async fn from_environment(service: &'static str) -> Result<Self, EnvironmentError> {
+        let mut environment = Environment::of_process();
+        let front = FrontSettings::read(&mut environment, Records::Kept);
+        let table: String = environment.required("TESTS_TABLE");
+        let bucket: String = environment.required("RESULTS_BUCKET");
+        let machine: String = environment.required("LOAD_TEST_MACHINE");
+        let days: u32 = environment.required("LOAD_TEST_DAYS");
+        let limits = Limits {
+            workers: environment.required("LOAD_TEST_WORKERS"),
+            hours: environment.required("LOAD_TEST_HOURS"),
+            messages: environment.required("LOAD_TEST_MESSAGES"),
+            retained: environment.required("LOAD_TEST_RETAINED"),
+        };
+        let costs = Costs {
+            memory_mb: environment.required("LOAD_STEP_MEMORY_MB"),
+            prices: environment.optional("LOAD_TEST_PRICES", Prices::US_EAST_1),
+        };
+        environment.check()?;
+
+        let sdk = Sdk::from_environment().await;
+        let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+        let s3 = aws_sdk_s3::Client::new(&sdk.objects());
+        let retention = Duration::from_secs(u64::from(days) * A_DAY);
+        Ok(Self {
+            front: front.front(service, &sdk, &dynamodb),
+            store: TestStore::new(dynamodb, table, s3, bucket, retention),
+            engine: Box::new(StepFunctions::new(aws_sdk_sfn::Client::new(sdk.standard()), machine)),
+            limits,
+            costs,
+        })
+    }
+}

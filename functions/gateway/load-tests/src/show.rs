@@ -1,0 +1,212 @@
+//! `GET /tests/{test_id}`: a test and its report, as JSON or as a page. While the test runs, the
+//! report is made of what its workers stored so far.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use api::{Problem, Query, Reason, Reply, invalid_parameter};
+use jiff::Timestamp;
+use load_test::{End, Facts, LoadTest, Micros, Report, Sum, Usage};
+use load_test_store::{Run, TestRecord};
+use uuid::Uuid;
+
+use crate::problems::{from_store, not_found};
+use crate::view::{Found, ShownTest, fresh};
+use crate::{Costs, LoadTests, id};
+
+/// Most bytes of tallies that are read for one response: some hundred hours of workers.
+const MOST_TALLIES: usize = 24 * 1024 * 1024;
+/// Time that a worker's tally may be behind its work: it is stored once a second.
+const BEHIND: Duration = Duration::from_secs(3);
+
+/// Content security policy of the page: it runs nothing, and loads nothing.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'; sandbox";
+
+/// Format of a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Format {
+    #[default]
+    Json,
+    Html,
+}
+
+impl FromStr for Format {
+    type Err = &'static str;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "json" => Ok(Self::Json),
+            "html" => Ok(Self::Html),
+            _ => Err("must be json or html"),
+        }
+    }
+}
+
+impl LoadTests {
+    pub(crate) async fn one(
+        &self,
+        tenant: &str,
+        test_id: Uuid,
+        query: &Query<'_>,
+        now: Timestamp,
+    ) -> Result<Reply, Problem> {
+        let format = query.parsed_or_empty::<Format>("format")?.unwrap_or_default();
+        let baseline = query.text("baseline")?.map(|text| id::parse("baseline", text)).transpose()?;
+        let found = self.store.get(tenant, test_id).await.map_err(|error| from_store(&error))?;
+        let record = found.ok_or_else(not_found)?;
+        let baseline = self.baseline(tenant, baseline).await?;
+        self.attend(std::slice::from_ref(&record), now).await;
+        let mut found = self.report(&record, now).await?;
+        if let Some(baseline) = &baseline {
+            found.report = found.report.map(|report| report.compared_with(baseline));
+        }
+        match format {
+            Format::Json => ShownTest::of(record, found).into_reply(),
+            Format::Html => page(&record, found.report, &self.costs),
+        }
+    }
+
+    /// Returns the report with which another is to be compared.
+    async fn baseline(&self, tenant: &str, test_id: Option<Uuid>) -> Result<Option<Report>, Problem> {
+        let Some(test_id) = test_id else { return Ok(None) };
+        let report = self.store.report(tenant, test_id).await.map_err(|error| from_store(&error))?;
+        let report = report.ok_or_else(|| {
+            invalid_parameter("baseline", "must be the id of a test of the tenant that is final")
+        })?;
+        Ok(Some(report))
+    }
+
+    /// Returns the report of a test: none before the test has begun, and if it is not kept any more.
+    async fn report(&self, record: &TestRecord, now: Timestamp) -> Result<Found, Problem> {
+        if record.status.is_final() {
+            let report = self.store.report(&record.tenant, record.test_id).await;
+            let report = report.map_err(|error| from_store(&error))?;
+            let is_complete = report.is_some();
+            return Ok(Found { report, is_complete });
+        }
+        let Some(run) = record.runs.last() else { return Ok(Found::default()) };
+        let number = u32::try_from(record.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let sum = self.store.sum(record.test_id, number, MOST_TALLIES).await;
+        let (sum, is_complete) = sum.map_err(|error| from_store(&error))?;
+        let report = so_far(record, run.started_at, &present(&record.test, run), &sum, &self.costs, now);
+        Ok(Found { report: Some(report), is_complete })
+    }
+}
+
+/// Returns the test as its present run does it.
+fn present(test: &LoadTest, run: &Run) -> LoadTest {
+    run.rate_per_sec.map_or_else(|| test.clone(), |rate| test.at_rate(rate))
+}
+
+/// Makes the report of a run that goes on. What was due in the last seconds may not be stored yet,
+/// so it is not missed.
+fn so_far(
+    record: &TestRecord,
+    started_at: Timestamp,
+    test: &LoadTest,
+    sum: &Sum,
+    costs: &Costs,
+    now: Timestamp,
+) -> Report {
+    let failed_at = record.failure.as_ref().map(|failure| failure.at);
+    let stored_to = now.checked_sub(BEHIND).unwrap_or(now);
+    let cut_at = record.stop_requested_at.into_iter().chain(failed_at).fold(stored_to, Timestamp::min);
+    let facts = Facts {
+        test_id: &record.test_id.to_string(),
+        status: record.status,
+        failure: record.failure.as_ref().map(|failure| failure.detail.as_str()),
+        target: &record.target.to_string(),
+        started_at,
+        test,
+        end: End { cut_at: Some(Micros::since_start(started_at, cut_at)), is_drained: false },
+        search: None,
+        usage: Usage::of(sum, costs.memory_mb),
+        prices: &costs.prices,
+    };
+    Report::of(&facts, sum)
+}
+
+/// Makes the page of a report. A test that has not begun has an empty one.
+fn page(record: &TestRecord, report: Option<Report>, costs: &Costs) -> Result<Reply, Problem> {
+    let report = match report {
+        Some(report) => report,
+        None if record.status.is_final() => {
+            return Err(Problem::new(Reason::TestNotFound, "the report of this test is not kept any more"));
+        }
+        None => so_far(record, record.created_at, &record.test, &Sum::new(), costs, record.created_at),
+    };
+    let mut reply = fresh(Reply::new(200, "text/html; charset=utf-8", report.to_html()));
+    reply.set_header("content-security-policy", POLICY);
+    Ok(reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use load_test::{Prices, TestStatus};
+    use load_test_store::Failure;
+    use mq::RateLimit;
+    use serde_json::json;
+
+    use super::*;
+    use crate::samples::{record, test};
+
+    const COSTS: Costs = Costs { memory_mb: 1_024, prices: Prices::US_EAST_1 };
+
+    fn at(time: &str) -> Timestamp {
+        format!("2026-11-22T{time}Z").parse().unwrap()
+    }
+
+    fn report(record: &TestRecord, now: &str) -> Report {
+        so_far(record, at("10:00:00"), &record.test, &Sum::new(), &COSTS, at(now))
+    }
+
+    #[test]
+    fn what_was_due_in_the_last_seconds_is_not_missed() {
+        let running = TestRecord { status: TestStatus::Running, ..record() };
+        // Of 100 messages a second.
+        assert_eq!(report(&running, "10:00:13").accounting.due, 1_000);
+        assert_eq!(report(&running, "10:00:02").accounting.due, 0);
+        let stopped = TestRecord { stop_requested_at: Some(at("10:00:05")), ..running.clone() };
+        assert_eq!(report(&stopped, "10:00:13").accounting.due, 500);
+        let failure = Some(Failure { at: at("10:00:02"), detail: "the queue is full".to_owned() });
+        let failed = TestRecord { failure, ..running };
+        let report = report(&failed, "10:00:13");
+        assert_eq!((report.accounting.due, report.failure.as_deref()), (200, Some("the queue is full")));
+    }
+
+    #[test]
+    fn a_probe_is_shown_at_its_own_rate() {
+        let search = test(json!({"mode": "search"}));
+        let rate = RateLimit::try_from(400_i64).unwrap();
+        let run = Run {
+            rate_per_sec: Some(rate),
+            started_at: at("10:00:00"),
+            ended_at: None,
+            passed: None,
+            drained: None,
+        };
+        assert_eq!(present(&search, &run).producers.unwrap().rate_per_sec, Some(rate));
+        assert_eq!(present(&search, &Run { rate_per_sec: None, ..run }), search);
+    }
+
+    #[test]
+    fn a_page_runs_nothing_and_is_there_before_the_test_begins() {
+        let reply = page(&record(), None, &COSTS).unwrap();
+        assert_eq!(reply.headers["content-type"], "text/html; charset=utf-8");
+        let policy = &reply.headers["content-security-policy"];
+        for directive in ["default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "sandbox"] {
+            assert!(policy.contains(directive), "{policy}");
+        }
+        assert!(reply.body.starts_with("<!doctype html>") && reply.body.contains("PENDING"));
+        let gone = TestRecord { status: TestStatus::Completed, ..record() };
+        assert_eq!(page(&gone, None, &COSTS).unwrap_err().reason, Reason::TestNotFound);
+    }
+
+    #[test]
+    fn a_response_is_json_or_a_page() {
+        let format = |name: &str| name.parse::<Format>();
+        assert_eq!((format("json"), format("html")), (Ok(Format::Json), Ok(Format::Html)));
+        assert!(format("HTML").is_err() && format("pdf").is_err());
+    }
+}

@@ -1,0 +1,167 @@
+//! `POST /tests`: accepts a test and starts it.
+
+use api::{Problem, Reason, Reply, TraceId};
+use endpoint::WorkDone;
+use front::Accepted;
+use idempotency::{Execution, whole_seconds};
+use jiff::Timestamp;
+use lambda_http::Request;
+use load_test::{Cost, LoadTest, Mode, Plan, Search, Usage};
+use load_test_store::{Start, TestRecord};
+use mq::Target;
+use serde_json::{Value, json};
+
+use crate::overdue::{close_due, until};
+use crate::problems::{from_engine, from_store};
+use crate::request::{NewTest, START, StartRequest, from_request};
+use crate::route::TESTS;
+use crate::view::workers;
+use crate::{Costs, LoadTests, id};
+
+/// Longest time after which a request that found no room is told to come again, in seconds.
+const MOST_RETRY_AFTER: u32 = 600;
+
+impl LoadTests {
+    pub(crate) async fn start(&self, request: &Request, trace_id: &TraceId) -> Result<Reply, Problem> {
+        let accepted = self.front.accept::<StartRequest>(request).await?;
+        let Accepted { identity, target, work: NewTest(test) } = accepted;
+        let target_name = target.to_string();
+        self.front
+            .once(&identity, START, &target_name, trace_id, async |execution| {
+                let record = self.find_or_create(test, target, execution).await?;
+                let start = Start::of(&record.tenant, record.test_id);
+                self.engine.start(&start).await.map_err(|error| from_engine(&error))?;
+                Ok(WorkDone::Record(started(&record, &self.costs)))
+            })
+            .await
+    }
+
+    /// Returns the test of a claim, which an earlier attempt may have made. Only a new one needs
+    /// room, and is held to the limits of the deployment.
+    async fn find_or_create(
+        &self,
+        test: LoadTest,
+        target: Target,
+        execution: &Execution,
+    ) -> Result<TestRecord, Problem> {
+        let (tenant, test_id) = (execution.tenant.as_str(), id::of_claim(execution));
+        if let Some(record) = self.store.get(tenant, test_id).await.map_err(|error| from_store(&error))? {
+            return Ok(record);
+        }
+        let test = test.within(&self.limits).map_err(|error| from_request(&error))?;
+        self.find_room(tenant, &test).await?;
+        let (trace_id, created_at) = (&execution.trace_id, execution.created_at);
+        let record = TestRecord::new(tenant, test_id, trace_id, test, target, created_at);
+        self.store.create(&record).await.map_err(|error| from_store(&error))?;
+        tracing::info!(
+            event_type = "load_test.accepted",
+            test_id = %test_id,
+            workers = workers(&record.test),
+            "accepted load test {test_id} of `{}`",
+            record.target
+        );
+        Ok(record)
+    }
+
+    /// Refuses a test whose workers the tenant has no room for. Of two requests at once both may
+    /// find the same room: the concurrency of `load-step` bounds their steps.
+    async fn find_room(&self, tenant: &str, test: &LoadTest) -> Result<(), Problem> {
+        let unfinished = self.store.unfinished(tenant).await.map_err(|error| from_store(&error))?;
+        let taken = unfinished.iter().map(|record| workers(&record.test)).fold(0, u32::saturating_add);
+        let wanted = workers(test);
+        if taken.saturating_add(wanted) <= self.limits.workers {
+            return Ok(());
+        }
+        let now = Timestamp::now();
+        self.attend(&unfinished, now).await;
+        Err(no_room(&unfinished, now, [taken, wanted, self.limits.workers]))
+    }
+}
+
+/// Makes the problem of a test that has to wait until others have ended.
+fn no_room(unfinished: &[TestRecord], now: Timestamp, [taken, wanted, most]: [u32; 3]) -> Problem {
+    let detail = format!(
+        "the tenant's tests under way have {taken} workers, this one has {wanted}, and all together may have {most}; \
+         stop one of them, or send this one again with the same key when one has ended"
+    );
+    let ends = unfinished.iter().map(close_due).min();
+    let seconds = whole_seconds(ends.map(|end| until(now, end)).unwrap_or_default());
+    Problem::new(Reason::TenantRateLimit, detail).retry_after(seconds.min(MOST_RETRY_AFTER))
+}
+
+/// Makes the response to a start. It is the same in every attempt.
+fn started(record: &TestRecord, costs: &Costs) -> Reply {
+    let path = format!("{TESTS}/{}", record.test_id);
+    let body = json!({
+        "testId": record.test_id,
+        "status": "PENDING",
+        "target": record.target.to_string(),
+        "workers": workers(&record.test),
+        "estimate": estimate(&record.test, costs),
+        "links": links(&path),
+    });
+    let mut reply = Reply::json(202, &body);
+    reply.set_header("location", path);
+    reply
+}
+
+fn links(path: &str) -> Value {
+    json!({"self": path, "html": format!("{path}?format=html"), "stop": format!("{path}/stop")})
+}
+
+/// Estimates the most that a test costs, without the time that its queues take to drain: a search
+/// with all its probes.
+fn estimate(test: &LoadTest, costs: &Costs) -> Cost {
+    let run = Usage::planned(&Plan::of(test), costs.memory_mb);
+    let runs = match test.mode {
+        Mode::Run => 1,
+        Mode::Search => Search::MOST_PROBES,
+    };
+    let all = (1..runs).fold(run, |usage, _| usage.plus(run));
+    Cost::of(&all, &costs.prices)
+}
+
+#[cfg(test)]
+mod tests {
+    use load_test::Prices;
+
+    use super::*;
+    use crate::samples::{record, test};
+
+    const COSTS: Costs = Costs { memory_mb: 1_024, prices: Prices::US_EAST_1 };
+
+    #[test]
+    fn a_start_says_where_the_test_is_and_what_it_costs() {
+        let record = record();
+        let reply = started(&record, &COSTS);
+        let path = format!("/tests/{}", record.test_id);
+        let body: Value = serde_json::from_str(&reply.body).unwrap();
+        assert_eq!((reply.status, reply.headers["location"].as_str()), (202, path.as_str()));
+        assert_eq!((&body["status"], &body["workers"]), (&json!("PENDING"), &json!(3)));
+        let links = &body["links"];
+        assert_eq!((&links["self"], &links["stop"]), (&json!(path), &json!(format!("{path}/stop"))));
+        assert!(body["estimate"]["estimateUsd"].as_f64().unwrap() > 0.0, "{body}");
+    }
+
+    #[test]
+    fn a_search_is_estimated_with_all_its_probes() {
+        let once = estimate(&test(json!({})), &COSTS).estimate_usd;
+        let search = estimate(&test(json!({"mode": "search"})), &COSTS).estimate_usd;
+        assert!((search - 20.0 * once).abs() < 1e-4, "{search} of {once}");
+    }
+
+    #[test]
+    fn a_test_without_room_waits_for_the_first_that_ends() {
+        let now: Timestamp = "2026-11-22T10:00:00Z".parse().unwrap();
+        let problem = |records: &[TestRecord]| no_room(records, now, [3, 8, 10]);
+        let mut first = record();
+        first.created_at = now;
+        let second = TestRecord { created_at: "2026-11-22T10:05:00Z".parse().unwrap(), ..first.clone() };
+        let waits = problem(&[second.clone(), first]);
+        assert_eq!((waits.reason, waits.retry_after), (Reason::TenantRateLimit, Some(180)));
+        assert!(waits.detail.contains("have 3 workers, this one has 8, and all together may have 10"));
+        let late = TestRecord { created_at: "2026-11-22T12:00:00Z".parse().unwrap(), ..second };
+        assert_eq!(problem(&[late]).retry_after, Some(MOST_RETRY_AFTER));
+        assert_eq!(problem(&[]).retry_after, Some(1));
+    }
+}

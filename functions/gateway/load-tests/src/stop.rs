@@ -1,0 +1,94 @@
+//! `POST /tests/{test_id}/stop`: ends a test early. `DELETE /tests/{test_id}`: removes a test that
+//! has ended.
+
+use api::{Problem, Reason, Reply, TraceId};
+use endpoint::WorkDone;
+use http::HeaderMap;
+use idempotency::OperationType;
+use jiff::Timestamp;
+use load_test_store::TestRecord;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::problems::{from_store, not_found};
+use crate::route::{SCOPES, TESTS};
+use crate::{LoadTests, id};
+
+/// Type of a stop in idempotency records.
+const STOP: OperationType = OperationType::named("LOAD_TEST_STOP");
+
+impl LoadTests {
+    /// Has the workers end, which they do within two seconds. A test that is final stays as it is.
+    pub(crate) async fn stop(
+        &self,
+        test_id: &str,
+        headers: &HeaderMap,
+        trace_id: &TraceId,
+    ) -> Result<Reply, Problem> {
+        let content = json!({"path": {"test_id": test_id.to_ascii_lowercase()}});
+        let identity = self.front.identify(headers, SCOPES, &content).await?;
+        let test_id = id::parse("test_id", test_id)?;
+        let tenant = identity.principal.tenant.as_str();
+        self.front
+            .once(&identity, STOP, "", trace_id, async |_| {
+                let now = Timestamp::now();
+                let stopped = self.store.request_stop(tenant, test_id, now).await;
+                let stopped = stopped.map_err(|error| from_store(&error))?.ok_or_else(not_found)?;
+                tracing::info!(
+                    event_type = "load_test.stop_requested",
+                    test_id = %test_id,
+                    "load test {test_id} is to stop"
+                );
+                let reply = stopping(&stopped);
+                self.attend(&[stopped], now).await;
+                Ok(WorkDone::Record(reply))
+            })
+            .await
+    }
+
+    /// Removes a test with its report. An item that is left behind when this is cut off is removed
+    /// by the next request, or when its retention is over.
+    pub(crate) async fn delete(&self, tenant: &str, test_id: Uuid) -> Result<Reply, Problem> {
+        let found = self.store.get(tenant, test_id).await.map_err(|error| from_store(&error))?;
+        let record = found.ok_or_else(not_found)?;
+        if !record.status.is_final() {
+            let status = record.status;
+            self.attend(&[record], Timestamp::now()).await;
+            let detail = format!("the test is {status}; stop it, and delete it when its status is final");
+            return Err(Problem::new(Reason::TestNotFinal, detail));
+        }
+        self.store.delete(tenant, test_id).await.map_err(|error| from_store(&error))?;
+        tracing::info!(event_type = "load_test.deleted", test_id = %test_id, "deleted load test {test_id}");
+        Ok(Reply { status: 204, ..Reply::default() })
+    }
+}
+
+fn stopping(record: &TestRecord) -> Reply {
+    let body = json!({"testId": record.test_id, "status": record.status});
+    let mut reply = Reply::json(202, &body);
+    reply.set_header("location", format!("{TESTS}/{}", record.test_id));
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use load_test::TestStatus;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::samples::record;
+
+    #[test]
+    fn a_stop_says_what_became_of_the_test() {
+        for status in [TestStatus::Stopping, TestStatus::Completed] {
+            let record = TestRecord { status, ..record() };
+            let reply = stopping(&record);
+            let body: Value = serde_json::from_str(&reply.body).unwrap();
+            assert_eq!(
+                (reply.status, body),
+                (202, json!({"testId": record.test_id, "status": status.as_str()}))
+            );
+            assert_eq!(reply.headers["location"], format!("/tests/{}", record.test_id));
+        }
+    }
+}

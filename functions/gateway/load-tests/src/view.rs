@@ -1,0 +1,226 @@
+//! Tests as responses show them.
+
+use api::{Problem, Reason, Reply};
+use jiff::Timestamp;
+use load_test::{LoadTest, Report, Series, TestStatus};
+use load_test_store::{Run, TestRecord};
+use mq::RateLimit;
+use serde::Serialize;
+use uuid::Uuid;
+
+/// Most bytes of a response. With every quote escaped, it still fits Lambda's limit of 6 MB.
+const MAX_BYTES: usize = 4_000_000;
+/// Holes of a report that would otherwise be too large.
+const MOST_HOLES: usize = 1_000;
+
+/// A test in a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedTest {
+    pub test_id: Uuid,
+    pub status: TestStatus,
+    pub created_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    pub target: String,
+    pub workers: u32,
+    pub summary: Option<String>,
+    pub passed: Option<bool>,
+}
+
+/// A test with its runs and its report.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownTest {
+    pub test_id: Uuid,
+    pub status: TestStatus,
+    pub created_at: Timestamp,
+    pub stop_requested_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    pub target: String,
+    pub workers: u32,
+    pub runs: Vec<ShownRun>,
+    pub failure: Option<String>,
+    pub summary: Option<String>,
+    pub passed: Option<bool>,
+    /// True if the report counts everything that the workers stored.
+    pub complete: bool,
+    pub warnings: Vec<String>,
+    pub report: Option<Report>,
+}
+
+/// A run of a test: a probe of a search, or the whole test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ShownRun {
+    pub rate_per_sec: Option<RateLimit>,
+    pub started_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    pub passed: Option<bool>,
+}
+
+/// Report of a test, as far as there is one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) report: Option<Report>,
+    /// True if the report counts everything that the workers stored.
+    pub(crate) is_complete: bool,
+}
+
+impl ListedTest {
+    pub(crate) fn of(record: &TestRecord) -> Self {
+        Self {
+            test_id: record.test_id,
+            status: record.status,
+            created_at: record.created_at,
+            ended_at: record.ended_at,
+            target: record.target.to_string(),
+            workers: workers(&record.test),
+            summary: record.summary.clone(),
+            passed: record.passed,
+        }
+    }
+}
+
+impl ShownTest {
+    /// Makes the view of a test with its report, which is the one so far if the test is not final.
+    pub(crate) fn of(record: TestRecord, found: Found) -> Self {
+        let Found { report, is_complete } = found;
+        let summary = report.as_ref().map(|report| report.summary.clone());
+        Self {
+            test_id: record.test_id,
+            status: record.status,
+            created_at: record.created_at,
+            stop_requested_at: record.stop_requested_at,
+            ended_at: record.ended_at,
+            target: record.target.to_string(),
+            workers: workers(&record.test),
+            runs: record.runs.into_iter().map(ShownRun::of).collect(),
+            failure: record.failure.map(|failure| failure.detail),
+            summary: record.summary.or(summary),
+            passed: record.passed,
+            complete: is_complete,
+            warnings: Vec::new(),
+            report,
+        }
+    }
+
+    /// Makes the response. A report that no response can carry loses the figures of its seconds,
+    /// and then all but the first of its holes.
+    pub(crate) fn into_reply(mut self) -> Result<Reply, Problem> {
+        let mut reply = json(&self)?;
+        if reply.body.len() > MAX_BYTES {
+            let Some(report) = &mut self.report else { return Ok(reply) };
+            report.series = Series::default();
+            report.accounting.holes.truncate(MOST_HOLES);
+            self.warnings.push(format!(
+                "the report is too large for a response: it has no series, and at most {MOST_HOLES} holes"
+            ));
+            reply = json(&self)?;
+        }
+        Ok(reply)
+    }
+}
+
+impl ShownRun {
+    fn of(run: Run) -> Self {
+        let Run { rate_per_sec, started_at, ended_at, passed, drained: _ } = run;
+        Self { rate_per_sec, started_at, ended_at, passed }
+    }
+}
+
+/// Counts the workers of a test, each of which has a connection.
+pub(crate) fn workers(test: &LoadTest) -> u32 {
+    test.producer_count().saturating_add(test.consumer_count())
+}
+
+/// Makes a JSON response that must not be cached.
+pub(crate) fn json(body: &impl Serialize) -> Result<Reply, Problem> {
+    let text = serde_json::to_string(body).map_err(|error| {
+        tracing::error!(event_type = "load_tests.unwritable", %error, "cannot write a response: {error}");
+        Problem::new(Reason::StoreUnavailable, "what is known of load tests cannot be shown")
+    })?;
+    Ok(fresh(Reply::new(200, "application/json", text)))
+}
+
+/// Has a response not be cached.
+pub(crate) fn fresh(mut reply: Reply) -> Reply {
+    reply.set_header("cache-control", "no-store");
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use load_test::{Hole, Role, Window, Worker};
+    use load_test_store::Failure;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::samples::{record, report};
+
+    fn found(report: Report) -> Found {
+        Found { report: Some(report), is_complete: true }
+    }
+
+    fn body(shown: ShownTest) -> Value {
+        serde_json::from_str(&shown.into_reply().unwrap().body).unwrap()
+    }
+
+    #[test]
+    fn a_test_that_has_not_begun_has_no_report() {
+        let shown = body(ShownTest::of(record(), Found::default()));
+        let record = record();
+        let expected = json!({
+            "testId": record.test_id, "status": "PENDING", "createdAt": "2026-11-22T10:00:00Z",
+            "stopRequestedAt": null, "endedAt": null, "target": "/:DEV.QUEUE.1", "workers": 3, "runs": [],
+            "failure": null, "summary": null, "passed": null, "complete": false, "warnings": [], "report": null
+        });
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_test_under_way_has_the_summary_so_far_and_a_final_one_its_own() {
+        let run = Run {
+            rate_per_sec: Some(RateLimit::default()),
+            started_at: record().created_at,
+            ended_at: None,
+            passed: Some(false),
+            drained: Some(true),
+        };
+        let detail = "the broker is away".to_owned();
+        let failure = Some(Failure { at: record().created_at, detail: detail.clone() });
+        let under_way = TestRecord { runs: vec![run], failure, ..record() };
+        let shown = body(ShownTest::of(under_way, found(report())));
+        assert_eq!((&shown["summary"], &shown["failure"]), (&json!(report().summary), &json!(detail)));
+        let runs =
+            json!([{"ratePerSec": 1, "startedAt": "2026-11-22T10:00:00Z", "endedAt": null, "passed": false}]);
+        assert_eq!(shown["runs"], runs);
+        let summary = Some("first of all".to_owned());
+        let last = TestRecord { summary: summary.clone(), passed: Some(true), ..record() };
+        assert_eq!(ShownTest::of(last, found(report())).summary, summary);
+    }
+
+    #[test]
+    fn a_report_that_no_response_can_carry_is_shown_without_its_seconds() {
+        let mut report = report();
+        report.series.sent = vec![1_000_000; 700_000];
+        let worker = Worker { role: Role::Producer, number: 7 };
+        let window = Window::new(0);
+        let hole = Hole { worker, from_seconds: 0.0, to_seconds: 1.5, first_window: window, messages: 3 };
+        report.accounting.holes = vec![hole; 1_200];
+        let shown = body(ShownTest::of(record(), found(report)));
+        let series = shown["report"]["series"]["sent"].as_array().unwrap().len();
+        let holes = shown["report"]["accounting"]["holes"].as_array().unwrap().len();
+        assert_eq!((series, holes), (0, MOST_HOLES));
+        assert!(shown["warnings"][0].as_str().unwrap().contains("no series"), "{}", shown["warnings"]);
+    }
+
+    #[test]
+    fn a_list_has_what_tells_one_test_from_another() {
+        let listed = serde_json::to_value(ListedTest::of(&record())).unwrap();
+        let expected = json!({
+            "testId": record().test_id, "status": "PENDING", "createdAt": "2026-11-22T10:00:00Z", "endedAt": null,
+            "target": "/:DEV.QUEUE.1", "workers": 3, "summary": null, "passed": null
+        });
+        assert_eq!(listed, expected);
+    }
+}
