@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 # In the order in which the console shows their parameters.
-PARTS = "stack patterns gateway brokers api idempotency ingest drops events kafka database organisation".split()
+PARTS = "stack patterns gateway brokers api idempotency load-tests ingest drops events kafka database organisation".split()
 SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
 # Members of entries that are read here, besides those that the pattern has.
 MEMBERS = {"Functions": "Product Uses Lists Reads Routes Also", "Alarms": "Sum Functions", "Dashboards": "Widgets"}
@@ -37,6 +37,10 @@ class Loader(yaml.SafeLoader):
         if isinstance(node, yaml.ScalarNode):
             return Tagged(f"!{suffix}", self.construct_scalar(node))
         return Tagged(f"!{suffix}", getattr(self, f"construct_{node.id}")(node, deep=True))
+
+    def text(self, node):
+        """`!Json` is the JSON text of a mapping, with the references that `!Sub` knows."""
+        return Tagged("!Sub", json.dumps(self.construct_mapping(node, deep=True), indent=1) + "\n")
 
 
 class Dumper(yaml.SafeDumper):
@@ -65,6 +69,7 @@ class Dumper(yaml.SafeDumper):
         return self.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
 
+Loader.add_constructor("!Json", Loader.text)
 Loader.add_multi_constructor("!", Loader.tagged)
 Dumper.add_representer(Tagged, Dumper.tagged)
 Dumper.add_representer(str, Dumper.text)
@@ -202,15 +207,18 @@ def setting(name, value, parameters):
     return {"Name": name, "Value": value}
 
 
-def settings(found, functions, parameters):
+def settings(trigger, functions, parameters):
     """What the versions of these functions keep, and a deployment may change. One value is there once."""
+    found = dict(trigger["Settings"])
     for name, values in functions.items():
+        condition = values.get("Condition")
         kept = {name: value for name, value in values["Variables"].items() if isinstance(value, Tagged)}
         of = named(name, {})["binary"].replace("-", "_").upper()
         kept |= {f"LOGS_OF_{of}": Tagged("!Ref", f"{name}Logs"), f"ROLE_OF_{of}": Tagged("!GetAtt", f"{name}Role.Arn")}
         for name, value in kept.items():
             if value not in found.values():
-                found[name] = value
+                is_always_there = condition in (None, trigger.get("Condition"))
+                found[name] = value if is_always_there else Tagged("!If", [condition, value, NOTHING])
     return [setting(name, value, parameters) for name, value in sorted(found.items())]
 
 
@@ -261,7 +269,7 @@ def generated():
             alarm["Properties"] |= summed(alarm, functions)
     for product, trigger in parts["VersionTriggers"].items():
         public = {name: values for name, values in functions.items() if values["Product"] == product and "public" in values["Uses"]}
-        trigger["Settings"] = settings(dict(trigger["Settings"]), public, parameters)
+        trigger["Settings"] = settings(trigger, public, parameters)
     for product, entry in parts["Dashboards"].items():
         # One text cannot have the functions of an option.
         there = [name for name, values in functions.items() if values["Product"] == product and values.get("Condition") in (None, "HasIngest")]

@@ -45,9 +45,9 @@ build() { # ARCHITECTURE FLAG FUNCTION…
 
 elsewhere=()
 for name in $functions; do
-  [ "$name" = mq-access ] || elsewhere+=("$name")
+  [[ $name = mq-access || $name = load-step ]] || elsewhere+=("$name")
 done
-# IBM's client exists for x86-64 only, so mq-access is built for x86-64 only.
+# IBM's client exists for x86-64 only, so what speaks to brokers is built for x86-64 only.
 build arm64 --arm64 ${elsewhere[@]+"${elsewhere[@]}"}
 # shellcheck disable=SC2086 # names without spaces
 build x86_64 --x86-64 $functions

@@ -151,8 +151,8 @@ def document(actions):
 
 
 def documents():
-    """The policy that each deployment needs, the one that a new database, networks, a domain, rollouts and the audit trail need
-    besides, and the one for the commands of the documents, for Terraform, and for the removal of a stack."""
+    """The policy that each deployment needs, the one that a new database, networks, a domain, rollouts, load tests and the audit trail
+    need besides, and the one for the commands of the documents, for Terraform, and for the removal of a stack."""
     base = kinds([GATEWAY, EXISTING_DATABASE])
     needed = actions(base) | ALWAYS
     needed -= OPTIONS
@@ -161,7 +161,11 @@ def documents():
     named = {"deployer": needed, "deployer-options": further, "operator": operating}
     policies = {f"deploy/{name}-policy.json": document(actions) for name, actions in named.items()}
     table = sorted(action for action in needed if action.startswith("dynamodb:"))
-    policies["deploy/deployer-options-policy.json"]["Statement"].append({"Sid": "Records", "Effect": "Allow", "Action": table, "Resource": RECORDS})
+    machine = {"StringEquals": {"iam:PassedToService": "states.amazonaws.com"}}
+    policies["deploy/deployer-options-policy.json"]["Statement"] += [
+        {"Sid": "Records", "Effect": "Allow", "Action": table, "Resource": RECORDS},
+        {"Sid": "Machine", "Effect": "Allow", "Action": ["iam:PassRole"], "Resource": "arn:aws:iam::*:role/*integrahub*", "Condition": machine},
+    ]
     return policies
 
 

@@ -58,6 +58,7 @@ OTHER_KAFKA = {
     "KafkaSecretArn": OTHER_SECRET,
     "KafkaCaSecretArn": SECRET,
 }
+LOAD_TESTS = {"LoadTests": "true"}
 EVERYTHING = {
     **BROKERS_ENDPOINTS,
     **IBM_MQ,
@@ -72,6 +73,8 @@ EVERYTHING = {
     **PARTNER,
     **EVENTS,
     **MSK_SCRAM,
+    **LOAD_TESTS,
+    "LoadTestReservedConcurrency": "40",
 }
 
 SCENARIOS = {
@@ -104,6 +107,8 @@ SCENARIOS = {
     "another Kafka, without login": {**EXISTING_DATABASE, **DATABASE_VPC, "KafkaBootstrapServers": "kafka:9092", "KafkaAuthentication": "none"},
     "MSK, ingest switched off": {**EXISTING_DATABASE, **MSK, "IngestEnabled": "false"},
     "another Kafka and a bus, in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC, **OTHER_KAFKA, "EventBusArn": EVENTS["EventBusArn"]},
+    "load tests": LOAD_TESTS,
+    "load tests in the brokers' network": {**LOAD_TESTS, **BROKERS_ENDPOINTS, **IBM_MQ},
     "domain": DOMAIN,
     "organisation": ORGANISATION,
     "organisation with an existing database": {**ORGANISATION, **EXISTING_DATABASE},

@@ -38,7 +38,7 @@ while True:
 class StandIn:
     """ministack on a port of its own, in a directory of its own."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, **variables):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -56,6 +56,7 @@ class StandIn:
             "LAMBDA_EXECUTOR": "local",
             "AWS_ENDPOINT_URL": self.endpoint,
             "PYTHONDONTWRITEBYTECODE": "1",
+            **variables,
         }
         self.log = (directory / "log").open("w")
         self.process = subprocess.Popen([PYTHON, "-m", "ministack"], cwd=directory, env=environment, stdout=self.log, stderr=subprocess.STDOUT)

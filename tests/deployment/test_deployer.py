@@ -44,11 +44,13 @@ def test_the_documents_commands_may_be_called_with_them():
     assert documented() <= granted
 
 
-def test_only_functions_and_rollouts_get_roles():
+def test_only_functions_rollouts_and_the_state_machine_get_roles():
+    passed = []
     for policy in documents().values():
         for statement in policy["Statement"]:
             if "iam:PassRole" in statement["Action"]:
-                assert statement["Condition"]["StringEquals"]["iam:PassedToService"] == ["lambda.amazonaws.com", "codedeploy.amazonaws.com"]
+                passed += listed(statement["Condition"]["StringEquals"]["iam:PassedToService"])
+    assert passed == [f"{service}.amazonaws.com" for service in ("lambda", "codedeploy", "states")]
 
 
 def test_what_is_left_out_exists_in_the_schemas():

@@ -12,7 +12,8 @@ def listed(value):
 def allowed(stack, role):
     """(action, resource) of everything that a role may do."""
     attached = references(stack.properties(role).get("ManagedPolicyArns", []))
-    documents = [policy["PolicyDocument"] for policy in stack.properties(role)["Policies"]]
+    attached |= {name for name, policy in stack.of("AWS::IAM::ManagedPolicy").items() if role in references(policy["Properties"].get("Roles", []))}
+    documents = [policy["PolicyDocument"] for policy in stack.properties(role).get("Policies", [])]
     documents += [stack.properties(name)["PolicyDocument"] for name in attached]
     for statement in (each for document in documents for each in document["Statement"] if each["Effect"] == "Allow"):
         for action in listed(statement["Action"]):
@@ -39,10 +40,10 @@ def notified(stack, resource):
 
 def edges(stack):
     """(from, to): what may lead to an invocation or a message, and where."""
-    for name, function in stack.of("AWS::Lambda::Function").items():
-        (role,) = references(function["Properties"]["Role"])
+    for name, resource in stack.of("AWS::Lambda::Function", "AWS::StepFunctions::StateMachine").items():
+        (role,) = references(resource["Properties"].get("Role") or resource["Properties"]["RoleArn"])
         for action, resource in allowed(stack, role):
-            if action in ("sqs:SendMessage", "lambda:InvokeFunction"):
+            if action in ("sqs:SendMessage", "lambda:InvokeFunction", "states:StartExecution"):
                 yield from ((name, target) for target in references(resource))
             if action == "s3:PutObject":
                 yield from ((name, queue) for queue in notified(stack, resource))
@@ -88,5 +89,7 @@ def test_the_ways_through_the_ingest_are_seen():
         ("ChunksFailedQueue", "DeadLetterFunction"),
         ("DeadLetterFunction", "UnhandledQueue"),
         ("ProduceFunction", "MqAccessFunction"),
+        ("LoadTestsFunction", "LoadTestMachine"),
+        ("LoadTestMachine", "LoadStepFunction"),
     ]:
         assert way in seen, way

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from cloudformation import ROOT, deploy, source, watched
-from scenarios import EVENTS, EXISTING_DATABASE, MSK, NEW_DATABASE, SCENARIOS
+from scenarios import EVENTS, EXISTING_DATABASE, LOAD_TESTS, MSK, NEW_DATABASE, SCENARIOS
 
 DATABASE, COSTS = ROOT / "docs/database.md", ROOT / "docs/costs.md"
 
@@ -54,7 +54,10 @@ def test_the_numbers_of_alarms_and_resources_are_those_of_the_template():
     def more(parameters):
         return alarms({**EXISTING_DATABASE, **parameters}) - ingest
 
-    of_gateway = f"{gateway}, {alarms(rollout) - gateway} with `Rollout`, and {alarms(bus) - gateway} with events"
+    of_gateway = (
+        f"{gateway}, {alarms(rollout) - gateway} with `Rollout`, {alarms(bus) - gateway} with events,"
+        f" and {alarms(LOAD_TESTS) - gateway} with `LoadTests`"
+    )
     of_ingest = (
         f"{ingest - gateway} more, {more(rollout) - alarms(rollout) + gateway} with `Rollout`, {more(drops)} with `AcceptDrops`,"
         f" {more(bus) - alarms(bus) + gateway} with events, {more(MSK)} with Kafka,"
@@ -71,7 +74,10 @@ def test_the_functions_that_share_the_reserved_concurrency_are_counted_right():
         return len([function for function in functions if function["Properties"].get("ReservedConcurrentExecutions") == "7"])
 
     gateway = reserving({})
-    said = f"There are {gateway} such functions, and {reserving(EXISTING_DATABASE) - gateway} more with the ingest."
+    said = (
+        f"There are {gateway} such functions, {reserving(EXISTING_DATABASE) - gateway} more with the ingest,"
+        f" and {reserving(LOAD_TESTS) - gateway} more with LoadTests."
+    )
     assert said in source()["Parameters"]["PublicReservedConcurrency"]["Description"]
 
 

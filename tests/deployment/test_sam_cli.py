@@ -206,7 +206,7 @@ def test_the_local_stack_deploys_the_template_too_and_two_of_them_side_by_side(t
             (binaries / function["Metadata"]["BuildProperties"]["Binary"]).write_bytes(program.read_bytes())
     deployed = []
     for stack, table in [("integrahub", "mq-probe-idempotency"), ("another", "")]:
-        parameters = {"DatabaseSecretArn": secret, "IdempotencyTableName": table, "Architecture": "x86_64", "AcceptDrops": "partner-files"}
+        parameters = {"DatabaseSecretArn": secret, "IdempotencyTableName": table, "Architecture": "x86_64", "AcceptDrops": "partner-files", "LoadTests": "true"}
         output = tmp_path / f"{stack}.json"
         run = subprocess.run(
             [PYTHON, ROOT / "local/deploy.py", "--template", ROOT / "template.yaml", "--binaries", binaries, "--endpoint", standin.endpoint]
@@ -225,7 +225,10 @@ def test_the_local_stack_deploys_the_template_too_and_two_of_them_side_by_side(t
     assert (variables["ReconcileFunction"]["DROP_BUCKET"], variables["ReconcileFunction"]["RECONCILE_MINUTES"]) == ("partner-files", "2")
     assert standin.client("events").describe_rule(Name=one["ReconcileFunctionSchedule"])["ScheduleExpression"] == "rate(2 minutes)"
     assert {"key": "$default", "function": "StatusFunction"} in deployed[0]["routes"]
-    assert len([name for name in one.values() if name.startswith("/aws/lambda/")]) == 18
+    assert {"key": "DELETE /tests/{test_id}", "function": "LoadTestsFunction"} in deployed[0]["routes"]
+    machine = standin.client("stepfunctions").describe_state_machine(stateMachineArn=one["LoadTestMachine"])
+    assert f":function:{one['LoadStepFunction']}\"" in machine["definition"]
+    assert len([name for name in one.values() if name.startswith("/aws/lambda/")]) == 20
     assert set(one) == set(other)
     # A custom resource names what its function manages, here a database of each stack.
     assert {name for name in one if one[name] == other[name]} <= {"ApiApiGatewayDefaultStage", "Migration"}

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import pytest
 import yaml
 from cloudformation import ROOT, deploy, source
-from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS
+from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, LOAD_TESTS, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS
 
 INTERFACES = {"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"}
 
@@ -69,7 +69,8 @@ def test_one_key_encrypts_every_store_queue_log_and_environment():
 def test_functions_may_use_the_keys_of_what_they_use():
     stack = deploy(EVERYTHING)
     for name, role in stack.of("AWS::IAM::Role").items():
-        if name == "RolloutRole":
+        # Neither reaches a store.
+        if name in ("RolloutRole", "LoadTestMachineRole"):
             continue
         attached = role["Properties"]["ManagedPolicyArns"]
         assert "«KmsKeyAccess»" in attached, name
@@ -255,11 +256,12 @@ def test_the_functions_reach_their_database_before_anything_uses_it():
         assert f"\\u00ab{needed}" in migration, needed
 
 
-def test_mq_access_is_what_ibm_s_client_exists_for():
+def test_what_speaks_to_brokers_is_what_ibm_s_client_exists_for():
     for architecture in ("arm64", "x86_64"):
-        stack = deploy({"Architecture": architecture})
+        stack = deploy({**LOAD_TESTS, "Architecture": architecture})
         for name, function in stack.of("AWS::Lambda::Function").items():
-            assert function["Properties"]["Architectures"] == (["x86_64"] if name == "MqAccessFunction" else [architecture]), name
+            speaks_to_brokers = name in ("MqAccessFunction", "LoadStepFunction")
+            assert function["Properties"]["Architectures"] == (["x86_64"] if speaks_to_brokers else [architecture]), name
 
 
 def test_brokers_and_database_in_one_vpc_share_its_endpoints():

@@ -15,6 +15,7 @@ from scenarios import (
     EXISTING_DATABASE,
     GATEWAY,
     IBM_MQ,
+    LOAD_TESTS,
     MSK,
     NEW_DATABASE,
     ORGANISATION,
@@ -42,6 +43,7 @@ TRANSITIONS = {
     "drops into another account's bucket and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **PARTNER}, EXISTING_DATABASE],
     "Kafka and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **MSK}, {**EXISTING_DATABASE, **OTHER_KAFKA}, EXISTING_DATABASE],
     "events over Kafka alone and back": [{**EXISTING_DATABASE, **MSK}, {**EXISTING_DATABASE, **MSK, **EVENTS}, {**EXISTING_DATABASE, **MSK}],
+    "load tests and back": [GATEWAY, LOAD_TESTS, GATEWAY],
     "a reader and back": [NEW_DATABASE, {**NEW_DATABASE, "CreateDatabase": "with-reader"}, NEW_DATABASE],
 }
 
@@ -81,6 +83,7 @@ OTHER = {
     "KafkaTopicPrefix": "other.",
     "KeyRepositoryObjects": "arn:aws:s3:::other-keys/mq/*",
     "KmsKeyArn": OTHER_KEY,
+    "LoadTestReservedConcurrency": "30",
     "MqAccessReservedConcurrency": "7",
     "MqAccessSecurityGroupIds": "sg-88888888",
     "MqAccessSubnetIds": "subnet-77777777",
