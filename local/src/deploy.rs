@@ -18,9 +18,9 @@ use crate::supervisor::isolate;
 
 /// Parameters of the local stack that differ from the template's defaults: inline targets on this
 /// machine for all tenants, wide bounds for the records' expiry, as many concurrent executions as
-/// an account of some age allows, dropped objects also from a bucket that is not the stack's, and
-/// this machine's processor.
-const PARAMETERS: [(&str, &str); 7] = [
+/// an account of some age allows, dropped objects also from a bucket that is not the stack's, load
+/// tests as large as one machine bears, and this machine's processor.
+const PARAMETERS: [(&str, &str); 11] = [
     (
         "InlineTargets",
         "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
@@ -33,6 +33,10 @@ const PARAMETERS: [(&str, &str); 7] = [
     ("IdempotencyTableName", "mq-probe-idempotency"),
     ("UpsertConcurrency", "10"),
     ("AcceptDrops", DROP_BUCKET),
+    ("LoadTests", "true"),
+    ("LoadTestWorkers", "8"),
+    ("LoadTestMessages", "2000000"),
+    ("LoadTestRetained", "200000"),
     ("Architecture", ARCHITECTURE),
 ];
 

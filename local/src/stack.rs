@@ -280,5 +280,8 @@ fn variables(
         ("UNHANDLED_QUEUE_URL", deployment.name("UnhandledQueue")?.to_owned()),
         ("DEAD_LETTER_FUNCTION", deployment.name("DeadLetterFunction")?.to_owned()),
         ("RECONCILE_FUNCTION", deployment.name("ReconcileFunction")?.to_owned()),
+        ("TESTS_TABLE", deployment.name("TestsTable")?.to_owned()),
+        ("LOAD_STEP_FUNCTION", deployment.name("LoadStepFunction")?.to_owned()),
+        ("LOAD_TEST_MACHINE", deployment.name("LoadTestMachine")?.to_owned()),
     ])
 }
