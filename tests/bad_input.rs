@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use end_to_end::{
     Answer, Broker, Gateway, KEY_A, On, PHARMACY_KEY, QueueManager, READONLY_KEY, Site, body_of, operations,
-    routes, variable,
+    targeted, variable, with_body,
 };
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -40,10 +40,7 @@ async fn produce_text(gateway: &Gateway, body: impl Into<Vec<u8>>) -> Answer {
 async fn every_operation_refuses_bodies_that_it_cannot_take() {
     let gateway = Gateway::new();
     let takes_larger = |path: &str| [PRODUCE, "/v1/inovafarma/products"].contains(&path);
-    for (method, path) in routes() {
-        if method != "POST" || takes_larger(&path) {
-            continue;
-        }
+    for path in with_body().into_iter().filter(|path| !takes_larger(path)) {
         let path = path.replace("{batch_id}", "01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e");
         let send = async |content_type: &str, encoding: &str, body: Vec<u8>| {
             let key = Uuid::new_v4().to_string();
@@ -189,7 +186,7 @@ async fn bodies_that_are_out_of_all_bounds() {
         (format!(r#"{{"targetRef":"{}"}}"#, "a".repeat(5_000)), "/targetRef"),
     ] {
         // A move has its target in `from`.
-        for path in operations().into_iter().filter(|path| *path != "/messages/move") {
+        for path in targeted().into_iter().filter(|path| *path != "/messages/move") {
             let key = Uuid::new_v4().to_string();
             let headers = [
                 ("x-api-key", KEY_A),
@@ -249,7 +246,7 @@ async fn api_keys_and_scopes() {
     let queue = broker.queue().await;
     let body = queue.target();
     let json_type = ("content-type", "application/json");
-    for path in operations() {
+    for path in targeted() {
         gateway
             .send("POST", path, &[json_type], body.to_string())
             .await
@@ -269,7 +266,7 @@ async fn idempotency_headers() {
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);
     let queue = broker.queue().await;
     let key = Uuid::new_v4().to_string();
-    for path in operations().into_iter().filter(|path| !UNKEYED.contains(path)) {
+    for path in targeted().into_iter().filter(|path| !UNKEYED.contains(path)) {
         let body = body_of(path, &queue.target());
         gateway.post(path, &body).await.expect_problem(400, "IDEMPOTENCY_KEY_REQUIRED");
         for malformed in
@@ -337,9 +334,31 @@ async fn a_problem_repeats_no_secret_and_no_body(on: On) {
 }
 
 #[tokio::test]
+async fn an_id_of_a_load_test_that_is_none_is_refused_and_a_key_stops_one_test() {
+    let gateway = Gateway::new();
+    let key = Uuid::new_v4().to_string();
+    let send = async |method: &str, path: &str| {
+        let headers = [("x-api-key", KEY_A), ("idempotency-key", key.as_str())];
+        gateway.send(method, path, &headers, "").await
+    };
+    for (method, path) in [("GET", "/tests/1"), ("DELETE", "/tests/1"), ("POST", "/tests/1/stop")] {
+        let problem = send(method, path).await.expect_problem(400, "INVALID_PARAMETER").json();
+        assert_eq!(problem["parameter"], "test_id", "{method} {path}");
+    }
+    let [one, other] = [(); 2].map(|()| format!("/tests/{}/stop", Uuid::now_v7()));
+    gateway
+        .send("POST", &one, &[("x-api-key", KEY_A)], "")
+        .await
+        .expect_problem(400, "IDEMPOTENCY_KEY_REQUIRED");
+    send("POST", &one).await.expect_problem(404, "TEST_NOT_FOUND");
+    send("POST", &other).await.expect_problem(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+    send("POST", &one).await.expect_problem(404, "TEST_NOT_FOUND");
+}
+
+#[tokio::test]
 async fn paths_and_methods() {
     let gateway = Gateway::new();
-    for path in ["/", "/messages", "/messages/produce/", "/v1/inovafarma/products/", "/tests"] {
+    for path in ["/", "/messages", "/messages/produce/", "/v1/inovafarma/products/", "/test"] {
         let answer = gateway.send("POST", path, &[], "{}").await;
         assert_eq!(
             answer.expect_problem(404, "ROUTE_NOT_FOUND").json()["code"],

@@ -15,7 +15,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use end_to_end::{Access, Answer, body_of, contract, operations, variable};
-use front::{Budget, Gateway, Idempotency, MqAccess, Operation};
+use front::{Action, Budget, Front, Gateway, Idempotency, MqAccess, Operation};
 use futures_util::future::join_all;
 use http::{HeaderValue, Request, Response};
 use idempotency::{ExpiryBounds, Store};
@@ -106,23 +106,32 @@ impl Stand {
         let lambda = aws_sdk_lambda::Client::new(&lambda.single_attempt(Duration::from_secs(30)));
         let table = variable("IDEMPOTENCY_TABLE");
         let (min, max) = (Duration::from_secs(60), Duration::from_secs(600));
-        let gateway = Gateway {
+        let front = Front {
             service: "budget",
             access: AccessStore::new(dynamodb.clone(), variable("ACCESS_TABLE")),
-            mq_access: MqAccess::new(lambda, "mq-access".to_owned()),
-            budget: Some(Budget::new(dynamodb.clone(), table.clone(), LIMIT)),
-            uploads: None,
-            max_produce_bytes: u64::MAX,
             inline_targets: "rabbitmq://**:*/*".parse::<InlineTargets>().unwrap(),
             idempotency: Some(Idempotency {
-                store: Store::new(dynamodb.clone(), table),
+                store: Store::new(dynamodb.clone(), table.clone()),
                 expiry: ExpiryBounds { default: min, min, max },
             }),
+        };
+        let gateway = Gateway {
+            front,
+            mq_access: MqAccess::new(lambda, "mq-access".to_owned()),
+            budget: Some(Budget::new(dynamodb.clone(), table, LIMIT)),
+            uploads: None,
+            max_produce_bytes: u64::MAX,
+            has_load_tests: false,
         };
         Self { gateway, dynamodb, refused: Mutex::default() }
     }
 
-    async fn send<O: Operation>(&self, api_key: &str, key: Uuid, members: &Value) -> (u16, String) {
+    async fn send<O: Operation<Work = Action>>(
+        &self,
+        api_key: &str,
+        key: Uuid,
+        members: &Value,
+    ) -> (u16, String) {
         let target = json!({"target": {"broker": "rabbitmq", "connName": "127.0.0.1:1", "queue": "Q"}});
         let mut body = body_of(O::ROUTE.path, &target);
         body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -155,7 +164,7 @@ impl Stand {
         self.send::<produce::ProduceRequest>(api_key, key, &json!({})).await
     }
 
-    async fn refuses<O: Operation>(&self, api_key: &str) {
+    async fn refuses<O: Operation<Work = Action>>(&self, api_key: &str) {
         assert_eq!(self.send::<O>(api_key, Uuid::new_v4(), &json!({})).await, refused(), "{}", O::ROUTE.path);
     }
 

@@ -55,6 +55,7 @@ fn every_function_serves_the_routes_that_the_template_sends_it() {
         ("MoveMessagesFunction", vec![move_messages::MoveRequest::ROUTE]),
         ("DepthFunction", vec![depth::DepthRequest::ROUTE]),
         ("ConnectionTestFunction", vec![connection_test::ConnectionTestRequest::ROUTE]),
+        ("LoadTestsFunction", load_tests::Endpoint::ALL.map(load_tests::Endpoint::route).to_vec()),
         ("ProductIngestFunction", vec![product_ingest::PRODUCTS, product_ingest::UPLOADS]),
         ("BatchesFunction", batches::Endpoint::ALL.map(batches::Endpoint::route).to_vec()),
         ("StatusFunction", status::Endpoint::ALL.map(status::Endpoint::route).to_vec()),

@@ -13,7 +13,13 @@ use ingestion::chunk::Generation;
 use ingestion::payload::{LoadType, Source};
 use ingestion::product::{ItemError, ItemErrorCode, PartialKey};
 use jiff::Timestamp;
-use mq::{BrokerReply, KeptReason, MoveOutcome};
+use load_test::{
+    Accounting, Change, Comparison, Cost, CriterionVerdict, Delta, Finding, Generator, Hole, LatencyReport,
+    Outcome, Probe, Rates, Report, Role, SearchEnd, SearchReport, Series, Setup, TestStatus, Verdicts,
+    Window, Worker,
+};
+use load_tests::{ListedTest, ShownRun, ShownTest};
+use mq::{BrokerReply, KeptReason, MoveOutcome, Persistence, RateLimit};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -168,9 +174,118 @@ fn the_contract_has_every_reason_why_a_message_stays() {
     assert_eq!(contract["components"]["schemas"]["StayReason"]["anyOf"][0]["enum"], json!(reasons));
 }
 
+/// Makes a report in which everything is there that can be.
+fn report(status: TestStatus, outcome: Outcome, end: SearchEnd, change: Change) -> Report {
+    let rate_per_sec = RateLimit::default();
+    let metric = || "putLatencyUs.p99".to_owned();
+    let criterion =
+        CriterionVerdict { metric: metric(), bound: 1, at_least: false, value: Some(1.5), outcome };
+    let delta = Delta { metric: metric(), baseline: 1.0, value: 2.0, change_percent: Some(100.0), change };
+    let hole = Hole {
+        worker: Worker { role: Role::Producer, number: 0 },
+        from_seconds: 60.0,
+        to_seconds: 61.5,
+        first_window: Window::new(1),
+        messages: 3,
+    };
+    Report {
+        schema: Report::SCHEMA.to_owned(),
+        test_id: Uuid::now_v7().to_string(),
+        status,
+        summary: "summary".to_owned(),
+        failure: Some("failure".to_owned()),
+        target: "/:Q".to_owned(),
+        started_at: Timestamp::now(),
+        duration_seconds: 60.0,
+        setup: Setup { persistence: Some(Persistence::Nonpersistent), tx_size: Some(1), ..Setup::default() },
+        rates: Rates { asked_per_sec: Some(1.0), ..Rates::default() },
+        put_latency_us: Some(LatencyReport::default()),
+        end_to_end_latency_us: Some(LatencyReport::default()),
+        lateness_us: None,
+        generator: Generator::default(),
+        accounting: Accounting { lost: None, holes: vec![hole], ..Accounting::default() },
+        most_retained: Some(1),
+        drained_in_seconds: Some(1.5),
+        expect: Some(Verdicts { met: false, criteria: vec![criterion] }),
+        search: Some(SearchReport {
+            probes: vec![Probe { rate_per_sec, passed: true }],
+            finding: Finding { rate_per_sec: Some(rate_per_sec), end },
+        }),
+        comparison: Some(Comparison {
+            baseline_id: Uuid::now_v7().to_string(),
+            baseline_started_at: Timestamp::now(),
+            deltas: vec![delta],
+        }),
+        cost: Cost::default(),
+        series: Series { sent: vec![1], retained: vec![None, Some(1)], ..Series::default() },
+    }
+}
+
+#[test]
+fn a_load_test_is_as_the_contract_describes_it_in_every_state() {
+    let made = |schema: &str, value: Value| {
+        contract::made(schema, &value).unwrap_or_else(|wrong| panic!("{wrong}: {value}"));
+    };
+    for status in TestStatus::ALL {
+        let (test_id, now) = (Uuid::now_v7(), Timestamp::now());
+        let run = ShownRun {
+            rate_per_sec: Some(RateLimit::default()),
+            started_at: now,
+            ended_at: None,
+            passed: None,
+        };
+        let shown = ShownTest {
+            test_id,
+            status,
+            created_at: now,
+            stop_requested_at: Some(now),
+            ended_at: Some(now),
+            target: "/:Q".to_owned(),
+            workers: 1,
+            runs: vec![run],
+            failure: Some("failure".to_owned()),
+            summary: Some("summary".to_owned()),
+            passed: Some(true),
+            complete: true,
+            warnings: vec!["a warning".to_owned()],
+            report: Some(report(status, Outcome::Met, SearchEnd::Narrowed, Change::Same)),
+        };
+        made("LoadTest", json!(shown));
+        let listed = ListedTest {
+            test_id,
+            status,
+            created_at: now,
+            ended_at: None,
+            target: "/:Q".to_owned(),
+            workers: 1,
+            summary: None,
+            passed: None,
+        };
+        made("LoadTestSummary", json!(listed));
+    }
+}
+
+#[test]
+fn a_report_is_as_the_contract_describes_it_with_every_word() {
+    let ends = [
+        SearchEnd::Narrowed,
+        SearchEnd::HighestRate,
+        SearchEnd::LowestRate,
+        SearchEnd::MessagesUsedUp,
+        SearchEnd::ProbesUsedUp,
+    ];
+    let outcomes = [Outcome::Met, Outcome::NotMet, Outcome::NotMeasured];
+    let changes = [Change::Better, Change::Worse, Change::Same];
+    for (index, end) in ends.into_iter().enumerate() {
+        let (outcome, change) = (outcomes[index % outcomes.len()], changes[index % changes.len()]);
+        let report = json!(report(TestStatus::Completed, outcome, end, change));
+        contract::made("LoadTestReport", &report).unwrap_or_else(|wrong| panic!("{wrong}: {report}"));
+    }
+}
+
 /// Parts of the contract that no test causes, with the reason, or the place where they are tested
 /// instead.
-const NOT_SEEN: [(&str, &str); 24] = [
+const NOT_SEEN: [(&str, &str); 29] = [
     (r#"ErrorReason: "BROKER_REJECTED""#, "refusals of a broker: `shared/gateway/rabbitmq/tests/faults`"),
     (r#"ErrorReason: "EXCEEDS_TIME_BUDGET""#, "`functions/gateway/produce/src/request.rs`"),
     (
@@ -183,6 +298,11 @@ const NOT_SEEN: [(&str, &str); 24] = [
     ("GET /status 503 application/problem+json", STATUS),
     ("POST /connections/test 503 application/problem+json", UNANSWERED),
     ("POST /connections/test 504 application/problem+json", UNANSWERED),
+    ("GET /tests 503 application/problem+json", AWAY),
+    ("GET /tests/{test_id} 503 application/problem+json", AWAY),
+    ("DELETE /tests/{test_id} 503 application/problem+json", AWAY),
+    ("POST /tests/{test_id}/stop 503 application/problem+json", AWAY),
+    ("POST /tests/{test_id}/stop 429 application/problem+json", ONCE),
     ("POST /messages/move 504 application/problem+json", "as for `/messages/consume`"),
     ("POST /queue/depth 504 application/problem+json", UNANSWERED),
     (r#"StayReason: "SAME_QUEUE""#, STAYS),
@@ -203,6 +323,7 @@ const NOT_SEEN: [(&str, &str); 24] = [
     (r#"UploadStatus: "EXPIRED""#, "30 days after the request"),
 ];
 const STATUS: &str = "a store of the whole stack would be away: `functions/status/src/tests.rs`";
+const AWAY: &str = "a store of the whole stack would be away; `POST /tests` has one that cannot be used";
 const UNANSWERED: &str = "mq-access gives no answer: `shared/gateway/front/src/mq_access.rs`";
 const STAYS: &str = "`shared/gateway/rabbitmq/tests/it/moving/mod.rs`, and their names here";
 const ONCE: &str = "too many conflicts: as for `/messages/produce`, by `endpoint::once`";

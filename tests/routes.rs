@@ -63,6 +63,7 @@ const NO_KEY: Expected = Problem(401, "API_KEY_REQUIRED");
 const INVALID: Expected = Problem(401, "API_KEY_INVALID");
 const NO_PROFILE: Expected = Problem(404, "TARGET_REF_NOT_FOUND");
 const NO_BODY: Expected = Problem(404, "BODY_NOT_FOUND");
+const NO_TEST: Expected = Problem(404, "TEST_NOT_FOUND");
 const NO_BATCH: Expected = Problem(404, "BATCH_NOT_FOUND");
 const NO_ERRORS: Expected = Problem(404, "ERRORS_FILE_NOT_FOUND");
 const NOTHING_FAILED: Expected = Problem(409, "BATCH_NOT_REPLAYABLE");
@@ -108,6 +109,23 @@ impl Row {
     fn at(self, path: String) -> Self {
         Self { path, ..self }
     }
+
+    /// Rows of load tests: a start, the list, and an id that no tenant has.
+    fn of_tests(target: &Value) -> [Self; 5] {
+        let test = format!("/tests/{}", Uuid::now_v7());
+        let of_test = || closed([NO_TEST, SCOPE, NO_TEST, NO_TEST, SCOPE, SCOPE], SCOPE);
+        let starts = closed([Gives(202), SCOPE, Gives(202), NO_PROFILE, SCOPE, SCOPE], SCOPE);
+        let lists = closed([Gives(200), SCOPE, Gives(200), Gives(200), SCOPE, SCOPE], SCOPE);
+        let one = || Self::get("/tests/{test_id}", of_test()).at(test.clone());
+        let stop = Self::get("/tests/{test_id}/stop", of_test()).at(format!("{test}/stop"));
+        [
+            Self::post("/tests", &body_of("/tests", target), starts),
+            Self::get("/tests", lists),
+            one(),
+            Self { method: "DELETE", ..one() },
+            Self { method: "POST", ..stop },
+        ]
+    }
 }
 
 /// The rows, about a profile and a batch of tenant A.
@@ -123,7 +141,7 @@ fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
     let replays = closed([NOTHING_FAILED, SCOPE, NO_BATCH, NO_BATCH, NO_BATCH, SCOPE], INVALID);
     let lists = closed([Gives(200), Gives(200), Gives(200), Gives(200), Gives(200), SCOPE], INVALID);
     let operates = closed([Gives(200), SCOPE, Gives(200), Gives(200), SCOPE, Gives(200)], SCOPE);
-    vec![
+    let mut rows = vec![
         Row::post("/messages/produce", target, changes(201)),
         Row::post("/messages/consume", &consume, changes(200)),
         Row::post(
@@ -153,7 +171,9 @@ fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
         Row::get("/openapi.json", open()),
         Row::get("/docs", open()),
         Row::get("/docs/{file}", open()).at("/docs/swagger-ui.css".to_owned()),
-    ]
+    ];
+    rows.extend(Row::of_tests(target));
+    rows
 }
 
 /// The keys of each kind.

@@ -96,7 +96,7 @@ fn unbounded(at: &str, schema: &'static Value, found: &mut Vec<String>) {
 
 #[test]
 fn every_request_that_has_a_target_is_an_operation_here() {
-    assert_eq!(end_to_end::operations(), OPERATIONS.iter().map(|operation| operation.path).collect());
+    assert_eq!(end_to_end::targeted(), OPERATIONS.iter().map(|operation| operation.path).collect());
 }
 
 #[test]
@@ -106,8 +106,8 @@ fn a_target_is_named_in_its_member_or_by_its_members_alone() {
         jsonschema::is_valid(&json!({"$ref": reference, "components": CONTRACT["components"]}), body)
     };
     let names_one = |body: &Value| {
-        let plan = (CONNECTION_TEST.plan)(body.to_string().as_bytes());
-        plan.is_ok_and(|plan| plan.named.target.is_some() || plan.named.target_ref.is_some())
+        let named = (CONNECTION_TEST.target)(body.to_string().as_bytes());
+        named.is_ok_and(|named| named.target.is_some() || named.target_ref.is_some())
     };
     for (body, described, is_one) in [
         (json!({"target": {"connName": "h:1"}}), "TargetOnly", true),

@@ -1,19 +1,24 @@
 //! The operations of the gateway, from a request's bytes to what they would do.
 
 use api::{Problem, json};
-use front::{Operation, Plan};
+use front::{NamedTarget, Operation, Plan};
 use serde_json::Value;
 
 /// An operation as far as its body decides.
 pub(crate) struct Checked {
     pub(crate) path: &'static str,
-    pub(crate) plan: fn(&[u8]) -> Result<Plan, Problem>,
+    /// The target that a body names, if the body is the operation's.
+    pub(crate) target: fn(&[u8]) -> Result<NamedTarget, Problem>,
     /// Serde's message for a body that is not the operation's.
     pub(crate) refusal: fn(Value) -> String,
 }
 
-fn plan<O: Operation>(body: &[u8]) -> Result<Plan, Problem> {
+pub(crate) fn plan<O: Operation>(body: &[u8]) -> Result<Plan<O::Work>, Problem> {
     json::read::<O>(json::parse(body)?)?.plan()
+}
+
+fn target<O: Operation>(body: &[u8]) -> Result<NamedTarget, Problem> {
+    Ok(plan::<O>(body)?.named)
 }
 
 fn refusal<O: Operation>(body: Value) -> String {
@@ -21,17 +26,17 @@ fn refusal<O: Operation>(body: Value) -> String {
 }
 
 const fn checked<O: Operation>() -> Checked {
-    Checked { path: O::ROUTE.path, plan: plan::<O>, refusal: refusal::<O> }
+    Checked { path: O::ROUTE.path, target: target::<O>, refusal: refusal::<O> }
 }
 
-pub(crate) const PRODUCE: Checked = checked::<produce::ProduceRequest>();
 pub(crate) const CONNECTION_TEST: Checked = checked::<connection_test::ConnectionTestRequest>();
 
 /// A test holds that they are those of the contract.
-pub(crate) const OPERATIONS: [Checked; 5] = [
-    PRODUCE,
+pub(crate) const OPERATIONS: [Checked; 6] = [
+    checked::<produce::ProduceRequest>(),
     checked::<consume::ConsumeRequest>(),
     checked::<move_messages::MoveRequest>(),
     checked::<depth::DepthRequest>(),
     CONNECTION_TEST,
+    checked::<load_tests::StartRequest>(),
 ];

@@ -6,7 +6,7 @@ use orders::{Work, WorkOrder};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::operations::PRODUCE;
+use crate::operations::plan;
 
 /// The largest body, and the most that Lambda carries in a synchronous invocation.
 const MAX_BODY: usize = api::body::MAX_JSON;
@@ -23,7 +23,8 @@ fn sample() -> WorkOrder {
 fn order(body: &[u8]) -> WorkOrder {
     let WorkOrder { trace_id, tenant, work } = sample();
     let Work::Change { target, execution, .. } = work else { panic!("a produce") };
-    let Action::Change(_, change) = (PRODUCE.plan)(body).unwrap().action else { panic!("a change") };
+    let plan = plan::<produce::ProduceRequest>(body).unwrap();
+    let Action::Change(_, change) = plan.action else { panic!("a change") };
     WorkOrder { trace_id, tenant, work: Work::Change { target, execution, change } }
 }
 

@@ -41,6 +41,9 @@ fn longest(place: &str, schema: &Value, length: usize) -> String {
     if place.ends_with("/timestamp") {
         return "2026-11-22T17:00:00.123456789-03:00".to_owned();
     }
+    if place == NUMBERED {
+        return format!("{:a<length$}", "%d");
+    }
     match schema.get("pattern").and_then(Value::as_str) {
         Some(pattern) if pattern.contains("secret") => format!("{:a<length$}", "secret://"),
         _ if schema.get("contentEncoding").is_some() => "A".repeat(length),
@@ -136,8 +139,15 @@ fn walk(
     }
 }
 
-/// Returns the members that a body needs for a value at this place to have a meaning.
-fn surroundings(place: &str) -> Value {
+/// Place of the pattern of names, whose faults are told of the object that it is in.
+const NUMBERED: &str = "/queues/pattern";
+
+/// Returns the members that a body of `operation` needs for a value at this place to have a
+/// meaning.
+fn surroundings(operation: &str, place: &str) -> Value {
+    if operation == "/tests" {
+        return surroundings_in_test(place);
+    }
     match place {
         "/payload/fixedBase64" => json!({"payload": {"mode": "fixed"}}),
         "/payload/template" => json!({"payload": {"mode": "template"}}),
@@ -154,6 +164,29 @@ fn surroundings(place: &str) -> Value {
     }
 }
 
+/// Returns these members of a load test, which has workers and a length.
+fn surroundings_in_test(place: &str) -> Value {
+    // The first stage may be a pause, and a warm-up is shorter than the test.
+    let stages = json!([{"ratePerSec": 1, "seconds": 604_800}, {"ratePerSec": 1, "seconds": 604_800}]);
+    let (length, lasting) = match place {
+        "/messages" => ("messages", json!(1)),
+        place if place.starts_with("/stages") || place == "/warmUpSeconds" => ("stages", stages),
+        _ => ("durationSeconds", json!(60)),
+    };
+    let producers = match place {
+        place if place.ends_with("/payload/fixedBase64") => json!({"payload": {"mode": "fixed"}}),
+        place if place.ends_with("/payload/template") => json!({"payload": {"mode": "template"}}),
+        place if place.ends_with("/fixedCorrelIdBase64") => json!({"mqProps": {"correlIdMode": "fixed"}}),
+        place if place.contains("/mqProps/group/") => json!({"mqProps": {"group": {"id": "a"}}}),
+        _ => json!({}),
+    };
+    let mut body = json!({"producers": producers, "consumers": {}, length: lasting});
+    if place.starts_with("/queues/") {
+        body["queues"] = json!({"pattern": "q-%d", "from": 0, "to": 0});
+    }
+    body
+}
+
 /// Whether only a move has such a member.
 fn of_a_move(place: &str) -> bool {
     ["/from", "/max", "/selector/msgIdsBase64", "/dryRun"]
@@ -163,7 +196,11 @@ fn of_a_move(place: &str) -> bool {
 
 /// The smallest item of a list.
 fn minimal(place: &str) -> Value {
-    if of_a_move(place) { json!("YQ==") } else { json!({"bodyText": ""}) }
+    match place {
+        place if of_a_move(place) => json!("YQ=="),
+        "/stages" => json!({"ratePerSec": 1, "seconds": 1}),
+        _ => json!({"bodyText": ""}),
+    }
 }
 
 /// `body` with `value` at `place`.
@@ -188,38 +225,41 @@ fn put(body: &mut Value, place: &[Step], value: Value) {
     }
 }
 
-fn with(place: &[Step], value: Value) -> Vec<u8> {
-    let mut body = surroundings(&pointer(place));
+fn with(operation: &str, place: &[Step], value: Value) -> Vec<u8> {
+    let mut body = surroundings(operation, &pointer(place));
     put(&mut body, place, value);
     body.to_string().into_bytes()
 }
 
-/// The two modes that need a member beside them are shown with it by `payload`'s own members.
+/// The two modes that need a member beside them are shown with it by `payload`'s own members. Of
+/// the numbers of queues, the largest are beyond each other.
 fn stands_alone(place: &str, value: &Value) -> bool {
     match place {
-        "/payload/mode" => *value == json!("random"),
-        "/mqProps/correlIdMode" => *value != json!("fixed"),
+        place if place.ends_with("/payload/mode") => *value == json!("random"),
+        place if place.ends_with("/mqProps/correlIdMode") => *value != json!("fixed"),
+        "/queues/from" | "/queues/to" => *value == json!(0),
         _ => true,
     }
 }
 
 fn check(operation: &Checked, place: &[Step], edge: Edge) {
     let at = pointer(place);
+    let blamed = if at == NUMBERED { "/queues" } else { at.as_str() };
     for value in edge.within.into_iter().filter(|value| stands_alone(&at, value)) {
-        let body = with(place, value);
-        let problem = (operation.plan)(&body).err();
+        let body = with(operation.path, place, value);
+        let problem = (operation.target)(&body).err();
         assert!(problem.is_none(), "{}: at its bound {at} is refused: {problem:?}", operation.path);
     }
     for value in edge.beyond {
         let shown: String = value.to_string().chars().take(60).collect();
-        let body = with(place, value);
-        let Err(problem) = (operation.plan)(&body) else {
+        let body = with(operation.path, place, value);
+        let Err(problem) = (operation.target)(&body) else {
             panic!("{}: {at} takes {shown}", operation.path);
         };
         assert_eq!(problem.reason.status(), 400, "{}: {at}: {problem}", operation.path);
         let found = &problem.faults[0].pointer;
         let is_inside =
-            found.strip_prefix(at.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            found.strip_prefix(blamed).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         assert!(is_inside, "{}: {at}: {shown} is blamed on {found}", operation.path);
         assert!(problem.detail.len() < 500, "{}: {at}: {problem}", operation.path);
     }

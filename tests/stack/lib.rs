@@ -34,7 +34,7 @@ pub use broker::{Broker, Queue};
 pub use gateway::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, READONLY_KEY, TENANT_A};
 pub use ingest::{Ingest, Load, Product, Products};
 pub use load_tests::LoadTests;
-pub use operations::{body_of, operations, routes};
+pub use operations::{body_of, operations, routes, targeted, with_body};
 pub use payloads::{Payload, Payloads, gzip};
 pub use queue_manager::QueueManager;
 pub use records::Records;

@@ -17,14 +17,32 @@ pub fn routes() -> BTreeSet<(String, String)> {
     CONTRACT["paths"].as_object().unwrap().iter().flat_map(of_path).collect()
 }
 
-/// Lists the paths of the gateway's operations: the `POST` requests whose body names a target.
+/// Path of the operation that reaches its target after the response.
+const LATER: &str = "/tests";
+
+/// Lists the paths of the gateway's operations that respond with what a broker did: the `POST`
+/// requests whose body names a target, but for the start of a load test.
 pub fn operations() -> BTreeSet<&'static str> {
+    let mut paths = targeted();
+    assert!(paths.remove(LATER), "the contract has no {LATER}");
+    paths
+}
+
+/// Lists the paths of the `POST` requests whose body names a target.
+pub fn targeted() -> BTreeSet<&'static str> {
     let has_target = |operations: &Value| {
         let body = &operations["post"]["requestBody"];
         ["target", "targetRef"].iter().any(|member| names(body, member))
     };
     let paths = CONTRACT["paths"].as_object().unwrap().iter();
     paths.filter(|(_, operations)| has_target(operations)).map(|(path, _)| path.as_str()).collect()
+}
+
+/// Lists the paths of the `POST` requests that have a body.
+pub fn with_body() -> BTreeSet<&'static str> {
+    let has_body = |operations: &Value| operations["post"].get("requestBody").is_some();
+    let paths = CONTRACT["paths"].as_object().unwrap().iter();
+    paths.filter(|(_, operations)| has_body(operations)).map(|(path, _)| path.as_str()).collect()
 }
 
 /// True if a schema, or one that it refers to, has a property of this name.
@@ -41,12 +59,16 @@ fn names(value: &Value, property: &str) -> bool {
 }
 
 /// Makes the body of an operation out of a body that names a target and nothing else. A consume
-/// does not wait.
+/// does not wait, and a load test puts one message.
 pub fn body_of(operation: &str, target: &Value) -> Value {
     let mut body = target.clone();
     match operation {
         "/messages/consume" => body["waitSeconds"] = json!(0),
         "/messages/move" => body = json!({"from": target, "to": "origin"}),
+        LATER => {
+            body["producers"] = json!({"ratePerSec": 1});
+            body["messages"] = json!(1);
+        }
         _ => {}
     }
     body

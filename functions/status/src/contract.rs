@@ -37,7 +37,7 @@ mod tests {
             assert_eq!(problem.reason, Reason::MethodNotAllowed, "{path}");
             assert_eq!(problem.headers, [("allow", methods.join(", "))], "{path}");
         }
-        for path in ["/", "", "/messages", "/messages/produce/", "/tests", "/MESSAGES/PRODUCE", "//docs"] {
+        for path in ["/", "", "/messages", "/messages/produce/", "/test", "/MESSAGES/PRODUCE", "//docs"] {
             assert_eq!(unrouted("POST", path).reason, Reason::RouteNotFound, "{path}");
         }
     }

@@ -1,16 +1,18 @@
 //! The way from a request's body to the order for `mq-access`, for the five operations of the
-//! gateway: a refusal is always the caller's mistake, and an accepted order fits into an
-//! invocation.
+//! gateway that it does: a refusal is always the caller's mistake, and an accepted order fits into
+//! an invocation. And the way to a load test, which is stored.
 
 use std::sync::LazyLock;
 
-use api::json;
+use api::{Problem, json};
 use connection_test::ConnectionTestRequest;
 use consume::ConsumeRequest;
 use depth::DepthRequest;
-use front::{Action, Operation, Plan};
+use front::{Action, NamedTarget, Operation, Plan};
+use load_test::LoadTest;
+use load_tests::{NewTest, StartRequest};
 use move_messages::MoveRequest;
-use mq::{InlineTargets, Profile, Target};
+use mq::{InlineTargets, Profile, Target, TargetError};
 use orders::{Work, WorkOrder, from_target};
 use produce::ProduceRequest;
 
@@ -37,26 +39,47 @@ static ALLOWED: LazyLock<InlineTargets> =
 /// Checks an input: the first byte chooses the operation, the rest is a body.
 pub(crate) fn check(input: &[u8]) {
     let Some((operation, body)) = input.split_first() else { return };
-    match operation % 5 {
+    match operation % 6 {
         0 => check_as::<ProduceRequest>(body),
         1 => check_as::<ConsumeRequest>(body),
         2 => check_as::<DepthRequest>(body),
         3 => check_as::<MoveRequest>(body),
-        _ => check_as::<ConnectionTestRequest>(body),
+        4 => check_as::<ConnectionTestRequest>(body),
+        _ => check_load_test(body),
     }
 }
 
-fn check_as<O: Operation>(body: &[u8]) {
-    let plan = json::parse(body).and_then(json::read::<O>).and_then(O::plan);
-    match plan {
+fn check_as<O: Operation<Work = Action>>(body: &[u8]) {
+    match planned::<O>(body) {
         Err(problem) => is_the_callers(&problem),
         Ok(plan) => check_plan(plan, body.len()),
     }
 }
 
+fn planned<O: Operation>(body: &[u8]) -> Result<Plan<O::Work>, Problem> {
+    json::parse(body).and_then(json::read::<O>).and_then(O::plan)
+}
+
+fn resolved(named: &NamedTarget) -> Result<Target, TargetError> {
+    let profile = named.target_ref.as_ref().map(|_| &*PROFILE);
+    Target::resolve(profile, named.target.as_ref(), ALLOWED.of("fuzz"))
+}
+
+fn check_load_test(body: &[u8]) {
+    let Plan { named, action: NewTest(test), .. } = match planned::<StartRequest>(body) {
+        Ok(plan) => plan,
+        Err(problem) => return is_the_callers(&problem),
+    };
+    if let Err(error) = resolved(&named) {
+        return is_the_callers(&from_target(&error));
+    }
+    let stored = serde_json::to_string(&test).expect("every test can be written");
+    let read: LoadTest = serde_json::from_str(&stored).expect("a test is read as it was written");
+    assert!(read == test, "{test:?} is read as {read:?}");
+}
+
 fn check_plan(plan: Plan, body: usize) {
-    let profile = plan.named.target_ref.as_ref().map(|_| &*PROFILE);
-    let target = match Target::resolve(profile, plan.named.target.as_ref(), ALLOWED.of("fuzz")) {
+    let target = match resolved(&plan.named) {
         Ok(target) => target,
         Err(error) => return is_the_callers(&from_target(&error)),
     };
