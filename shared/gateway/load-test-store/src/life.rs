@@ -125,7 +125,7 @@ impl TestStore {
             .update_expression("SET failure = if_not_exists(failure, :failure)")
             .condition_expression("attribute_exists(pk) AND attribute_not_exists(endedAt)")
             .expression_attribute_values(":failure", item::failure_value(&failure));
-        unless_unknown(test_id, update::send(update).await?)
+        unless_unknown(test_id, &update::send(update).await?)
     }
 
     /// Notes the end of a run, by its number. The first end stays, and a run that never began stays
@@ -153,7 +153,7 @@ impl TestStore {
             .expression_attribute_values(":endedAt", time(ended_at))
             .expression_attribute_values(":passed", AttributeValue::Bool(passed))
             .expression_attribute_values(":drained", AttributeValue::Bool(drained));
-        unless_unknown(test_id, update::send(update).await?)
+        unless_unknown(test_id, &update::send(update).await?)
     }
 
     /// Makes a test final, and returns its state. The report has to be stored before. `summary` is
@@ -244,7 +244,7 @@ impl Change {
 }
 
 /// Reports an update that was refused because there is no test.
-fn unless_unknown(test_id: Uuid, updated: Updated) -> Result<(), TestStoreError> {
+fn unless_unknown(test_id: Uuid, updated: &Updated) -> Result<(), TestStoreError> {
     match updated {
         Updated::Done(_) | Updated::Refused(Some(_)) => Ok(()),
         Updated::Refused(None) => Err(TestStoreError::Unknown(test_id)),
