@@ -36,7 +36,8 @@ impl Gateway {
     pub async fn handle<O: Operation<Work = Action>>(&self, request: Request) -> Response<Body> {
         let keyed = if O::KEY == KeyRule::Ignored { Keyed::No } else { Keyed::Yes(KeyForm::Uuid) };
         endpoint::serve(self.front.service, O::ROUTE.path, keyed, request.headers(), async |trace_id| {
-            self.answer::<O>(&request, trace_id).await
+            // Boxed: the compiler cannot lay out a deeper nest of futures.
+            Box::pin(self.answer::<O>(&request, trace_id)).await
         })
         .await
     }
@@ -55,16 +56,16 @@ impl Gateway {
             Action::Read(read) => return self.read(&order(Work::Read { target, read })).await,
             Action::Change(operation, change) => (operation, change),
         };
-        let once = self.front.once(&identity, operation, &target_name, trace_id, async |execution| {
-            // Work that was done or begun under another limit is replayed or continued.
-            if execution.whereabouts.left_by(execution.progress).is_empty() {
-                check_volume(change.bytes(), self.max_produce_bytes)?;
-            }
-            let order = order(Work::Change { target, execution: execution.clone(), change });
-            outcome(send(&self.mq_access, self.budget.as_ref(), &order).await, execution)
-        });
-        // Boxed: the compiler cannot lay out a deeper nest of futures.
-        Box::pin(once).await
+        self.front
+            .once(&identity, operation, &target_name, trace_id, async |execution| {
+                // Work that was done or begun under another limit is replayed or continued.
+                if execution.whereabouts.left_by(execution.progress).is_empty() {
+                    check_volume(change.bytes(), self.max_produce_bytes)?;
+                }
+                let order = order(Work::Change { target, execution: execution.clone(), change });
+                outcome(send(&self.mq_access, self.budget.as_ref(), &order).await, execution)
+            })
+            .await
     }
 
     async fn read(&self, order: &WorkOrder) -> Result<Reply, Problem> {
