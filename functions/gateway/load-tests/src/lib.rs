@@ -62,7 +62,8 @@ impl LoadTests {
         let route = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint);
         let keyed = if route.is_keyed() { Keyed::Yes(KeyForm::Uuid) } else { Keyed::No };
         endpoint::serve(self.front.service, route.route().path, keyed, request.headers(), async |trace_id| {
-            self.answer(asked?, &request, trace_id).await
+            // Boxed: the compiler cannot lay out a deeper nest of futures.
+            Box::pin(self.answer(asked?, &request, trace_id)).await
         })
         .await
     }
@@ -75,8 +76,8 @@ impl LoadTests {
     ) -> Result<Reply, Problem> {
         let headers = request.headers();
         match asked.endpoint {
-            Endpoint::Start => return self.start(request, trace_id).await,
-            Endpoint::Stop => return self.stop(asked.test_id, headers, trace_id).await,
+            Endpoint::Start => return Box::pin(self.start(request, trace_id)).await,
+            Endpoint::Stop => return Box::pin(self.stop(asked.test_id, headers, trace_id)).await,
             Endpoint::List | Endpoint::One | Endpoint::Delete => {}
         }
         let principal = self.front.authenticate(headers, SCOPES).await?;

@@ -28,7 +28,7 @@ impl LoadTests {
         let target_name = target.to_string();
         self.front
             .once(&identity, START, &target_name, trace_id, async |execution| {
-                let record = self.find_or_create(test, target, execution).await?;
+                let record = Box::pin(self.find_or_create(test, target, execution)).await?;
                 let start = Start::of(&record.tenant, record.test_id);
                 self.engine.start(&start).await.map_err(|error| from_engine(&error))?;
                 Ok(WorkDone::Record(started(&record, &self.costs)))
