@@ -8,6 +8,7 @@
 //! Every write may be repeated; its description names the key. DynamoDB's TTL removes a test when
 //! its retention is over.
 
+mod attendance;
 mod deletion;
 mod engine;
 mod error;
@@ -19,6 +20,7 @@ mod reports;
 mod steps;
 mod update;
 
+pub use attendance::Attendance;
 pub use engine::{Engine, EngineError, Start, StepFunctions};
 pub use error::TestStoreError;
 pub use record::{Control, Failure, Run, RunEnd, TestRecord};

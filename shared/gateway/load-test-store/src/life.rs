@@ -216,7 +216,8 @@ impl TestStore {
         }
     }
 
-    fn update_test(&self, tenant: &str, test_id: Uuid) -> UpdateItemFluentBuilder {
+    /// Begins an update of a test's item.
+    pub(crate) fn update_test(&self, tenant: &str, test_id: Uuid) -> UpdateItemFluentBuilder {
         self.dynamodb.update_item().table_name(&self.table).set_key(Some(item::test_key(tenant, test_id)))
     }
 }

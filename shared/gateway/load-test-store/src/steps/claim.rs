@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
-use load_test::{Role, Step};
+use load_test::Step;
 use uuid::Uuid;
 
 use super::earlier::Earlier;
@@ -22,8 +22,8 @@ impl TestStore {
     /// attempts of the same window are superseded: their tallies are refused from then on, also of
     /// one that has not claimed its step yet.
     ///
-    /// The window before may still be sending. A producer without a rate asks for
-    /// [`sent`](Self::sent) again when its window opens.
+    /// The window before may still be working. A worker that is bound by a number of messages asks
+    /// for [`sent`](Self::sent) again when its window opens.
     ///
     /// # Errors
     /// If the table does not respond.
@@ -38,7 +38,7 @@ impl TestStore {
         Ok(Claim::Claimed { sent_before: before, sent_in_window: in_window })
     }
 
-    /// Reads what the worker of a step sent before it, as it is stored now. Always 0 for consumers.
+    /// Reads what the worker of a step sent before it, or took, as it is stored now.
     ///
     /// # Errors
     /// If the table does not respond.
@@ -99,13 +99,9 @@ impl TestStore {
         }
     }
 
-    /// Reads the steps of a producer before one of them, from the newest back, as far as they
-    /// matter.
+    /// Reads the steps of a worker before one of them, from the newest back, as far as they matter.
     async fn earlier(&self, test_id: Uuid, run: u32, step: Step) -> Result<Earlier, TestStoreError> {
         let mut earlier = Earlier::default();
-        if step.lane.worker.role == Role::Consumer {
-            return Ok(earlier);
-        }
         let key = StepKey::of(test_id, run, step);
         let own = text(&key.sort);
         let query = self

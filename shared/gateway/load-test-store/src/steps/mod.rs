@@ -12,15 +12,15 @@ pub(crate) use key::partitions;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// The caller has the step. Before it, the worker sent this many messages in all earlier
-    /// windows and attempts, and this many of them in earlier attempts of the same window. Both are
-    /// 0 for consumers.
+    /// windows and attempts, and this many of them in earlier attempts of the same window; if it is
+    /// a consumer, it took them.
     #[expect(missing_docs, reason = "the variant's description names its fields")]
     Claimed { sent_before: u64, sent_in_window: u64 },
     /// Another invocation has the step, or a later attempt of it.
     Superseded,
 }
 
-/// Messages that a worker sent before a step, as far as they are stored.
+/// Messages that a worker sent before a step, or took, as far as they are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Messages of all earlier windows and attempts.

@@ -49,7 +49,7 @@ impl TestStore {
     ) -> Result<Stored, TestStoreError> {
         let key = StepKey::of(test_id, run, tally.step());
         let written = number(WRITTEN.fetch_add(1, Ordering::Relaxed).saturating_add(1));
-        let sent = number(tally.sent_count());
+        let sent = number(tally.handled_count());
         let bytes = encode(tally.clone()).await?;
         if bytes.len() > MOST {
             return Err(TestStoreError::TooLarge { what: "tally", bytes: bytes.len() });

@@ -8,6 +8,7 @@
     reason = "a test fails where it finds itself wrong"
 )]
 
+mod attendance;
 mod engine;
 mod life;
 mod lists;

@@ -176,6 +176,14 @@ impl Tally {
         self.figures.sent.len()
     }
 
+    /// Counts the messages that the step sent, or that it took: those of others included, and each
+    /// of the test once.
+    #[must_use]
+    pub fn handled_count(&self) -> u64 {
+        let taken = self.figures.received.len().saturating_add(self.figures.foreign_taken);
+        self.sent_count().saturating_add(taken)
+    }
+
     /// Encodes the tally: a version, and its members in postcard. Sets are in the portable form of
     /// Roaring bitmaps, histograms in HdrHistogram's V2 format with deflate.
     ///

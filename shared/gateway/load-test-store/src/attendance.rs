@@ -1,0 +1,223 @@
+//! Who of a run works, and who has ended.
+//!
+//! The tallies have it too, but a worker that wants to know whether all others have ended cannot
+//! read them all once a second. So the test's item has three sets of texts, each with the number of
+//! the run in front: lanes that work (`working`), workers for which nothing is left (`ended`), and
+//! runs whose queues held the backlog (`backlogged`).
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::str::FromStr;
+
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+use load_test::{Lane, Worker};
+use uuid::Uuid;
+
+use crate::item::{self, run_number};
+use crate::record::Control;
+use crate::update::{self, Updated};
+use crate::{Item, TestStore, TestStoreError};
+
+const WORKING: &str = "working";
+const ENDED: &str = "ended";
+const BACKLOGGED: &str = "backlogged";
+
+/// Workers of a run that work, and those that have ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attendance {
+    working: BTreeSet<Lane>,
+    ended: BTreeSet<Worker>,
+    is_backlogged: bool,
+}
+
+impl Attendance {
+    /// True if nothing is left for a worker, and none of its lanes works.
+    #[must_use]
+    pub fn has_ended(&self, worker: Worker) -> bool {
+        self.ended.contains(&worker) && !self.working.iter().any(|lane| lane.worker == worker)
+    }
+
+    /// True if all these workers have ended.
+    #[must_use]
+    pub fn have_ended(&self, workers: impl IntoIterator<Item = Worker>) -> bool {
+        workers.into_iter().all(|worker| self.has_ended(worker))
+    }
+
+    /// True if the queues held the backlog that consumers wait for.
+    #[must_use]
+    pub const fn is_backlogged(&self) -> bool {
+        self.is_backlogged
+    }
+
+    /// Reads the attendance of a run from the item of its test.
+    fn read(item: &Item, run: u32) -> Self {
+        Self {
+            working: of_run(item, WORKING, run).collect(),
+            ended: of_run(item, ENDED, run).collect(),
+            is_backlogged: texts(item, BACKLOGGED).any(|number| number == run_number(run)),
+        }
+    }
+}
+
+fn texts<'a>(item: &'a Item, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+    let texts = item.get(name).and_then(|texts| texts.as_ss().ok());
+    texts.into_iter().flatten().map(String::as_str)
+}
+
+/// Returns the names in a set that are of a run. A text that is no name is passed over: all are
+/// written here.
+fn of_run<'a, T: FromStr>(item: &'a Item, name: &str, run: u32) -> impl Iterator<Item = T> + use<'a, T> {
+    let number = run_number(run);
+    texts(item, name).filter_map(move |text| {
+        let (of, name) = text.split_once('#')?;
+        if of == number { name.parse().ok() } else { None }
+    })
+}
+
+/// Makes the set of one name of a run.
+fn one(run: u32, name: impl Display) -> AttributeValue {
+    AttributeValue::Ss(vec![format!("{}#{name}", run_number(run))])
+}
+
+impl TestStore {
+    /// Reads whether the workers of a test may go on, and the attendance of a run; `None` if there
+    /// is no such test.
+    ///
+    /// # Errors
+    /// If the table does not respond, or the item is malformed.
+    pub async fn watch(
+        &self,
+        tenant: &str,
+        test_id: Uuid,
+        run: u32,
+    ) -> Result<Option<(Control, Attendance)>, TestStoreError> {
+        let get = self
+            .dynamodb
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(item::test_key(tenant, test_id)))
+            .projection_expression("#status, stopRequestedAt, failure, #working, #ended, #backlogged")
+            .expression_attribute_names("#status", "status")
+            .expression_attribute_names("#working", WORKING)
+            .expression_attribute_names("#ended", ENDED)
+            .expression_attribute_names("#backlogged", BACKLOGGED)
+            .consistent_read(true);
+        let found = get.send().await.map_err(TestStoreError::unavailable)?;
+        let Some(item) = found.item.filter(|item| !item.is_empty()) else { return Ok(None) };
+        let attendance = Attendance::read(&item, run);
+        Ok(Some((item::control(item)?, attendance)))
+    }
+
+    /// Notes that a lane of a run works, by their names.
+    ///
+    /// # Errors
+    /// If the table does not respond, or there is no such test.
+    pub async fn begin_work(
+        &self,
+        tenant: &str,
+        test_id: Uuid,
+        run: u32,
+        lane: Lane,
+    ) -> Result<(), TestStoreError> {
+        let update = self.update_test(tenant, test_id).update_expression("ADD #working :lane");
+        let update = update.expression_attribute_names("#working", WORKING);
+        let update = update.expression_attribute_values(":lane", one(run, lane));
+        attended(update, test_id, run).await.map(drop)
+    }
+
+    /// Notes that a lane of a run does not work any more, and, if `is_last`, that nothing is left
+    /// for its worker. Returns the attendance after that: of the workers that end last, one sees
+    /// that all have ended.
+    ///
+    /// # Errors
+    /// If the table does not respond, or there is no such test.
+    pub async fn end_work(
+        &self,
+        tenant: &str,
+        test_id: Uuid,
+        run: u32,
+        lane: Lane,
+        is_last: bool,
+    ) -> Result<Attendance, TestStoreError> {
+        let update = self
+            .update_test(tenant, test_id)
+            .expression_attribute_names("#working", WORKING)
+            .expression_attribute_values(":lane", one(run, lane));
+        let update = if is_last {
+            update
+                .update_expression("ADD #ended :worker DELETE #working :lane")
+                .expression_attribute_names("#ended", ENDED)
+                .expression_attribute_values(":worker", one(run, lane.worker))
+        } else {
+            update.update_expression("DELETE #working :lane")
+        };
+        attended(update, test_id, run).await
+    }
+
+    /// Notes that the queues of a run held the backlog, so that its consumers begin.
+    ///
+    /// # Errors
+    /// If the table does not respond, or there is no such test.
+    pub async fn note_backlog(
+        &self,
+        tenant: &str,
+        test_id: Uuid,
+        run: u32,
+    ) -> Result<Attendance, TestStoreError> {
+        let update = self.update_test(tenant, test_id).update_expression("ADD #backlogged :run");
+        let update = update.expression_attribute_names("#backlogged", BACKLOGGED);
+        let number = AttributeValue::Ss(vec![run_number(run)]);
+        attended(update.expression_attribute_values(":run", number), test_id, run).await
+    }
+}
+
+/// Sends an update of a test that is there, and returns the attendance after it.
+async fn attended(
+    update: UpdateItemFluentBuilder,
+    test_id: Uuid,
+    run: u32,
+) -> Result<Attendance, TestStoreError> {
+    let update = update.condition_expression("attribute_exists(pk)").return_values(ReturnValue::AllNew);
+    match update::send(update).await? {
+        Updated::Done(item) => Ok(Attendance::read(&item, run)),
+        Updated::Refused(_) => Err(TestStoreError::Unknown(test_id)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::named;
+
+    fn texts(texts: &[&str]) -> AttributeValue {
+        AttributeValue::Ss(texts.iter().map(|text| (*text).to_owned()).collect())
+    }
+
+    fn worker(name: &str) -> Worker {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn a_worker_has_ended_once_none_of_its_lanes_works() {
+        let item = named([
+            (WORKING, texts(&["00#p0a", "00#c1b", "01#p1a"])),
+            (ENDED, texts(&["00#p0", "00#p1", "00#c0", "01#c1", "00#?"])),
+        ]);
+        let attendance = Attendance::read(&item, 0);
+        let ended = ["p0", "p1", "c0", "c1"].map(|name| attendance.has_ended(worker(name)));
+        assert_eq!(ended, [false, true, true, false]);
+        assert!(attendance.have_ended(["p1", "c0"].map(worker)));
+        assert!(!attendance.have_ended(["p0", "p1"].map(worker)));
+        assert!(Attendance::read(&item, 1).have_ended([worker("c1")]));
+        assert!(attendance.have_ended([]));
+    }
+
+    #[test]
+    fn a_backlog_is_that_of_its_run() {
+        let item = named([(BACKLOGGED, texts(&["00", "12"]))]);
+        let backlogged = [0, 1, 12].map(|run| Attendance::read(&item, run).is_backlogged());
+        assert_eq!(backlogged, [true, false, true]);
+        assert_eq!(Attendance::read(&Item::new(), 0), Attendance::default());
+    }
+}

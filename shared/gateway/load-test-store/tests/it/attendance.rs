@@ -1,0 +1,101 @@
+//! Who of a run works, and who has ended.
+
+use load_test::{Lane, Micros, Tally, Worker};
+use load_test_store::{Attendance, Claim, TestStoreError};
+use uuid::Uuid;
+
+use crate::support::{TENANT, TestTable, now, step};
+
+fn lane(name: &str) -> Lane {
+    name.parse().unwrap()
+}
+
+fn worker(name: &str) -> Worker {
+    name.parse().unwrap()
+}
+
+impl TestTable {
+    async fn begins(&self, test_id: Uuid, run: u32, name: &str) {
+        self.store.begin_work(TENANT, test_id, run, lane(name)).await.unwrap();
+    }
+
+    async fn ends(&self, test_id: Uuid, run: u32, name: &str, is_last: bool) -> Attendance {
+        self.store.end_work(TENANT, test_id, run, lane(name), is_last).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn the_last_worker_that_ends_sees_that_all_have_ended() {
+    let table = TestTable::make().await;
+    let test_id = table.created().await.test_id;
+    let all = ["p0", "c0"].map(worker);
+    for name in ["p0a", "c0a", "p0b"] {
+        table.begins(test_id, 0, name).await;
+        // A lane may say it again.
+        table.begins(test_id, 0, name).await;
+    }
+    assert!(!table.ends(test_id, 0, "p0a", false).await.has_ended(worker("p0")));
+    assert!(!table.ends(test_id, 0, "c0a", true).await.have_ended(all));
+    let last = table.ends(test_id, 0, "p0b", true).await;
+    assert!(last.have_ended(all));
+    let (control, watched) = table.store.watch(TENANT, test_id, 0).await.unwrap().unwrap();
+    assert_eq!((control.is_over(), watched), (false, last));
+    let (_, other) = table.store.watch(TENANT, test_id, 1).await.unwrap().unwrap();
+    assert_eq!(other, Attendance::default());
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn a_worker_whose_other_lane_works_has_not_ended() {
+    let table = TestTable::make().await;
+    let test_id = table.created().await.test_id;
+    table.begins(test_id, 0, "c0a").await;
+    assert!(!table.ends(test_id, 0, "c0b", true).await.has_ended(worker("c0")));
+    assert!(table.ends(test_id, 0, "c0a", false).await.has_ended(worker("c0")));
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn a_backlog_is_noted_once_for_all_consumers_and_changes_nothing_else() {
+    let table = TestTable::make().await;
+    let before = table.created().await;
+    let test_id = before.test_id;
+    for _ in 0..2 {
+        assert!(table.store.note_backlog(TENANT, test_id, 3).await.unwrap().is_backlogged());
+    }
+    table.store.fail(TENANT, test_id, now(), "the broker is gone").await.unwrap();
+    let (control, attendance) = table.store.watch(TENANT, test_id, 3).await.unwrap().unwrap();
+    assert!(control.is_over() && attendance.is_backlogged());
+    let after = table.get(test_id).await;
+    assert_eq!((after.runs, after.test, after.status), (before.runs, before.test, before.status));
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn a_test_that_is_gone_has_no_workers() {
+    let table = TestTable::make().await;
+    let test_id = Uuid::now_v7();
+    let gone = |error: TestStoreError| assert!(matches!(error, TestStoreError::Unknown(_)), "{error}");
+    gone(table.store.begin_work(TENANT, test_id, 0, lane("p0a")).await.unwrap_err());
+    gone(table.store.end_work(TENANT, test_id, 0, lane("p0a"), true).await.unwrap_err());
+    gone(table.store.note_backlog(TENANT, test_id, 0).await.unwrap_err());
+    assert!(table.store.watch(TENANT, test_id, 0).await.unwrap().is_none());
+    assert_eq!(table.items().await.len(), 0);
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn a_consumer_learns_what_it_took_in_earlier_windows() {
+    let table = TestTable::make().await;
+    let test_id = Uuid::now_v7();
+    let (first, second) = (step("c0a", 0, 0), step("c0b", 1, 0));
+    table.store.claim(test_id, 0, first).await.unwrap();
+    let mut tally = Tally::new(first, Micros::ZERO, 0, Micros::ZERO);
+    for second in 0..5 {
+        tally.foreign(Micros::from_seconds(second));
+    }
+    table.store.store_tally(test_id, 0, &tally).await.unwrap();
+    let claimed = table.store.claim(test_id, 0, second).await.unwrap();
+    assert_eq!(claimed, Claim::Claimed { sent_before: 5, sent_in_window: 0 });
+    table.remove().await;
+}
