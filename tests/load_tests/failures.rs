@@ -72,10 +72,15 @@ async fn a_target_that_cannot_be_used_ends_the_test(on: On) {
         target
     };
     let missing = stand.site.missing_queue().name;
+    let away = match on {
+        On::RabbitMq => "127.0.0.1:1 refuses connections",
+        On::IbmMq => "IBM MQ gave no connection",
+    };
     for (target, said) in [
-        (changed("/auth/passwordRef", "secret://local/wrong"), "secret://local/wrong"),
+        (changed("/auth/passwordRef", "secret://local/wrong"), stand.site.product()),
+        (changed("/auth/passwordRef", "secret://local/absent"), "secret://local/absent"),
         (changed("/queue", &missing), missing.as_str()),
-        (changed("/connName", "127.0.0.1:1"), "127.0.0.1:1"),
+        (changed("/connName", "127.0.0.1:1"), away),
     ] {
         let body = about(&target, json!({"producers": {"ratePerSec": 50}, "durationSeconds": 4}));
         let test = stand.tests.run(&body).await;
