@@ -1,5 +1,8 @@
 //! Serves `POST /tests`, `GET /tests`, and one test with its report, its stop and its removal.
 
+// For the layout of the nested futures of a start.
+#![recursion_limit = "256"]
+
 use std::process::ExitCode;
 
 use lambda_http::{Error, run, service_fn};

@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    fn plan(members: Value) -> Result<Plan<NewTest>, Problem> {
+    fn plan(members: &Value) -> Result<Plan<NewTest>, Problem> {
         let mut body = json!({"targetRef": "local", "producers": {}, "consumers": {}, "durationSeconds": 60});
         body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         api::json::read::<StartRequest>(body)?.plan()
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_test_uses_its_own_queues_in_place_of_the_target_s() {
-        let further = |members| plan(members).unwrap().further;
+        let further = |members| plan(&members).unwrap().further;
         assert_eq!(further(json!({})), OtherQueues::None);
         assert_eq!(further(json!({"queues": "Q"})), OtherQueues::InPlace(vec![name("Q")]));
         let workers = json!({"count": 3});
@@ -100,14 +100,14 @@ mod tests {
 
     #[test]
     fn a_start_is_recorded_and_needs_the_scope_for_tests() {
-        let NewTest(test) = plan(json!({})).unwrap().action;
+        let NewTest(test) = plan(&json!({})).unwrap().action;
         let work = NewTest(test);
         assert_eq!((work.scope(), work.recorded_as()), (Scope::MqAdmin, Some(START)));
     }
 
     #[test]
     fn the_limits_of_a_deployment_wait_until_the_record_is_claimed() {
-        let NewTest(test) = plan(json!({"producers": {"count": 1_000}})).unwrap().action;
+        let NewTest(test) = plan(&json!({"producers": {"count": 1_000}})).unwrap().action;
         let limits = Limits { workers: 50, hours: 8, messages: 1_000, retained: 1_000 };
         let problem = from_request(&test.within(&limits).unwrap_err());
         assert_eq!(problem.reason, Reason::ExceedsTestLimit);
@@ -122,7 +122,7 @@ mod tests {
             (json!({"stages": [{"ratePerSec": 1, "seconds": 1}]}), "/stages"),
             (json!({"colour": "red"}), "/colour"),
         ] {
-            let problem = plan(members).unwrap_err();
+            let problem = plan(&members).unwrap_err();
             assert_eq!(
                 (problem.reason, problem.faults[0].pointer.as_str()),
                 (Reason::SchemaViolation, pointer)

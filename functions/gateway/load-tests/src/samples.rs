@@ -20,7 +20,7 @@ pub(crate) fn execution() -> Execution {
 }
 
 /// Makes a test of a minute, with two producers and a consumer, and with these members.
-pub(crate) fn test(members: Value) -> LoadTest {
+pub(crate) fn test(members: &Value) -> LoadTest {
     let producers = json!({"count": 2, "ratePerSec": 100});
     let mut body = json!({"producers": producers, "consumers": {}, "durationSeconds": 60});
     body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -33,7 +33,7 @@ pub(crate) fn record() -> TestRecord {
     let target: Target = serde_json::from_value(sample("/work/change/target")).unwrap();
     let created_at = "2026-11-22T10:00:00Z".parse().unwrap();
     let test_id = Uuid::from_u128(0x01a1_fd8c_697b_7c4e_8d21_3f5a_6b7c_8d9e);
-    TestRecord::new("tenant", test_id, "trace", test(json!({})), target, created_at)
+    TestRecord::new("tenant", test_id, "trace", test(&json!({})), target, created_at)
 }
 
 /// Makes a report of that test, of which nobody has counted anything.

@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_probe_is_shown_at_its_own_rate() {
-        let search = test(json!({"mode": "search"}));
+        let search = test(&json!({"mode": "search"}));
         let rate = RateLimit::try_from(400_i64).unwrap();
         let run = Run {
             rate_per_sec: Some(rate),

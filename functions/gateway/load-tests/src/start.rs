@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn a_search_is_estimated_with_all_its_probes() {
-        let once = estimate(&test(json!({})), &COSTS).estimate_usd;
-        let search = estimate(&test(json!({"mode": "search"})), &COSTS).estimate_usd;
+        let once = estimate(&test(&json!({})), &COSTS).estimate_usd;
+        let search = estimate(&test(&json!({"mode": "search"})), &COSTS).estimate_usd;
         assert!((search - 20.0 * once).abs() < 1e-4, "{search} of {once}");
     }
 
