@@ -1,6 +1,6 @@
 // Swagger UI fills every example into its field, and sends it. These would make the first request
 // of an operation fail, or match nothing.
-const NOT_PREFILLED = ["Content-Encoding", "Idempotency-Expiry-Seconds", "source_key", "batch_id", "body_id"];
+const NOT_PREFILLED = ["Content-Encoding", "Idempotency-Expiry-Seconds", "source_key", "batch_id", "body_id", "test_id"];
 
 // `crypto.randomUUID` is missing where the page does not come over TLS.
 function uuid() {
