@@ -77,9 +77,10 @@ mod tests {
     use super::*;
 
     fn plan(members: &Value) -> Result<Plan<NewTest>, Problem> {
-        let mut body = json!({"targetRef": "local", "producers": {}, "consumers": {}, "durationSeconds": 60});
-        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-        api::json::read::<StartRequest>(body)?.plan()
+        let body = json!({"targetRef": "local", "producers": {}, "consumers": {}, "durationSeconds": 60});
+        let (Value::Object(mut all), Value::Object(members)) = (body, members) else { panic!("objects") };
+        all.extend(members);
+        api::json::read::<StartRequest>(Value::Object(all))?.plan()
     }
 
     fn name(text: &str) -> QueueName {

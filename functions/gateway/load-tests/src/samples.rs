@@ -22,9 +22,10 @@ pub(crate) fn execution() -> Execution {
 /// Makes a test of a minute, with two producers and a consumer, and with these members.
 pub(crate) fn test(members: &Value) -> LoadTest {
     let producers = json!({"count": 2, "ratePerSec": 100});
-    let mut body = json!({"producers": producers, "consumers": {}, "durationSeconds": 60});
-    body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-    let request: LoadTestRequest = serde_json::from_value(body).unwrap();
+    let body = json!({"producers": producers, "consumers": {}, "durationSeconds": 60});
+    let (Value::Object(mut all), Value::Object(members)) = (body, members) else { panic!("objects") };
+    all.extend(members);
+    let request: LoadTestRequest = serde_json::from_value(Value::Object(all)).unwrap();
     request.into_parts(&Limits::NONE).unwrap().2
 }
 

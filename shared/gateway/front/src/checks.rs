@@ -140,8 +140,8 @@ impl Front {
         let value = json::parse(&body).map_err(with_advice)?;
         let fingerprint = fingerprint(&value)?;
         let plan = json::read::<O>(value)?.plan()?;
-        principal.require_any(&[plan.action.scope()])?;
-        if plan.action.recorded_as().is_some() && key.is_none() {
+        principal.require_any(&[Work::scope(&plan.action)])?;
+        if Work::recorded_as(&plan.action).is_some() && key.is_none() {
             return Err(from_key(KeyError::Missing(KeyForm::Uuid)));
         }
         Ok((Identity { principal, key, retention, fingerprint }, plan))
