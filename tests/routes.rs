@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use end_to_end::{
-    Access, Answer, Broker, Gateway, Ingest, KEY_A, KEY_B, Load, PHARMACY_KEY, READONLY_KEY, TENANT_A,
-    body_of,
+    Access, Answer, Broker, Gateway, Ingest, KEY_A, KEY_B, Load, LoadTests, PHARMACY_KEY, READONLY_KEY,
+    TENANT_A, body_of,
 };
 use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
@@ -232,6 +232,10 @@ async fn each_kind_of_key_gets_from_each_route_what_it_may() {
                 Problem(status, reason) => (status, reason.to_owned()),
             };
             assert_eq!(got, expected, "{kind:?} {} {}", row.method, row.path);
+            if answer.status == 202 && row.route == "/tests" {
+                // Its workers leave the tenant's others no room.
+                LoadTests::new(Gateway::new()).end(&LoadTests::id(&answer)).await;
+            }
         }
     }
     broker.delete(&queue).await;
