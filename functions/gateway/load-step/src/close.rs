@@ -1,0 +1,225 @@
+//! The end of a run, and of the test if no other run follows.
+
+use std::time::Duration;
+
+use broker::Deadline;
+use jiff::Timestamp;
+use load_test::{Report, Search, Sum, TestStatus, Usage};
+use load_test_store::{RunEnd, TestRecord};
+use uuid::Uuid;
+
+use crate::event::{Closed, TestRun};
+use crate::place::{Place, PlaceError};
+use crate::report::{self, Counted, ending, finding, reported};
+use crate::runs::{Begun, is_over, run_of};
+use crate::store::insist;
+use crate::{LoadStep, LoadStepError};
+
+/// Most bytes of tallies that a report is made of: more than can be read in the time there is.
+const MOST_TALLIES: usize = 4 * 1024 * 1024 * 1024;
+
+/// Time for a look whether the queues are empty, and between two looks while a consumer is there.
+const TO_LOOK: Duration = Duration::from_secs(10);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+
+/// What the queues of a test look like after its workers have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queues {
+    Empty,
+    HaveMessages,
+    /// They are empty, and a client has one open that may have messages in hand.
+    InUse,
+}
+
+/// The run that is closed.
+#[derive(Debug)]
+struct Last {
+    number: u32,
+    sum: Sum,
+    drained: bool,
+}
+
+impl LoadStep {
+    /// Judges a run of a search. If no other follows, or the test is no search, stores the report
+    /// and makes the test final. A test that is final stays as it is, so this may be repeated.
+    pub(crate) async fn close(&self, of: &TestRun, deadline: Deadline) -> Result<Closed, LoadStepError> {
+        let Some(mut record) = self.open(of, deadline).await? else { return Ok(of.closed()) };
+        let sum = self.sum(of.test_id, of.run, deadline).await?;
+        if sum.steps() == 0 && !is_over(&record) {
+            // COMPLETED would claim that the test was done.
+            self.fail(of, "none of its workers began to work", deadline).await?;
+            let Some(failed) = self.open(of, deadline).await? else { return Ok(of.closed()) };
+            record = failed;
+        }
+        let drained = match run_of(&record, of.run).map(|run| run.drained) {
+            Some(Some(drained)) => drained,
+            Some(None) => self.is_drained(&record, deadline).await,
+            None => false,
+        };
+        let last = Last { number: of.run, sum, drained };
+        if let Some(end) = self.judge(&record, &last) {
+            let ended =
+                insist(deadline, async || self.store.end_run(&of.tenant, of.test_id, of.run, end).await);
+            ended.await?;
+            let Some(judged) = self.open(of, deadline).await? else { return Ok(of.closed()) };
+            record = judged;
+        }
+        if Search::of(&record.test).is_some() && !is_over(&record) && finding(&record).is_none() {
+            return Ok(of.goes_on());
+        }
+        let (report, passed) = self.report(&record, last, deadline).await?;
+        self.end(of, &record, report, passed, deadline).await?;
+        Ok(of.closed())
+    }
+
+    /// Reads a test that is not final; `None` if it is, or is gone.
+    async fn open(&self, of: &TestRun, deadline: Deadline) -> Result<Option<TestRecord>, LoadStepError> {
+        Ok(self.record(of, deadline).await?.filter(|record| !record.status.is_final()))
+    }
+
+    /// Judges the probe of a search that ran to its end; `None` if the run is none, was cut short,
+    /// or was judged before.
+    fn judge(&self, record: &TestRecord, last: &Last) -> Option<RunEnd> {
+        let begun = Begun::of(record, last.number).ok()?;
+        if begun.run.rate_per_sec.is_none() || begun.run.passed.is_some() || is_over(record) {
+            return None;
+        }
+        let usage = Usage::of(&last.sum, self.billing.memory_mb);
+        let counted = Counted { begun: Some(begun), sum: &last.sum, drained: last.drained };
+        let passed = report::of(record, &counted, usage, &self.billing).passed();
+        tracing::info!(
+            event_type = "load_test.probed",
+            passed,
+            "probe {} of the load test {} {}",
+            last.number,
+            record.test_id,
+            if passed { "passed" } else { "did not pass" }
+        );
+        Some(RunEnd { passed, drained: last.drained, ended_at: Timestamp::now() })
+    }
+
+    /// Makes the report of a test, and says whether it passed; `None` if it was stopped, so that
+    /// there is nothing to judge.
+    async fn report(
+        &self,
+        record: &TestRecord,
+        last: Last,
+        deadline: Deadline,
+    ) -> Result<(Report, Option<bool>), LoadStepError> {
+        let (reported, memory_mb) = (reported(record), self.billing.memory_mb);
+        let Last { number, mut sum, mut drained } = last;
+        let mut usage = Usage::of(&sum, memory_mb);
+        let mut of_run = Begun::of(record, number).ok();
+        for begun in Begun::all(record).filter(|begun| begun.number != number) {
+            let other = self.sum(record.test_id, begun.number, deadline).await?;
+            usage = usage.plus(Usage::of(&other, memory_mb));
+            if Some(begun.number) == reported {
+                (sum, drained) = (other, begun.run.drained.unwrap_or(false));
+                of_run = Some(begun);
+            }
+        }
+        let counted = Counted { begun: of_run, sum: &sum, drained };
+        let report = report::of(record, &counted, usage, &self.billing);
+        let passed = match report.status {
+            TestStatus::Failed => Some(false),
+            TestStatus::Stopped => None,
+            _ => Some(match &report.search {
+                Some(search) => search.finding.rate_per_sec.is_some(),
+                None => report.passed(),
+            }),
+        };
+        Ok((report, passed))
+    }
+
+    /// Stores the report, and then makes the test final. A stop or a failure in between changes the
+    /// state, so the report is stored again with the state that the test has.
+    async fn end(
+        &self,
+        of: &TestRun,
+        record: &TestRecord,
+        report: Report,
+        passed: Option<bool>,
+        deadline: Deadline,
+    ) -> Result<(), LoadStepError> {
+        self.store_report(of, &report, deadline).await?;
+        let (ending, now) = (ending(record), Timestamp::now());
+        let ended = insist(deadline, async || {
+            self.store.end(&of.tenant, of.test_id, ending, now, &report.summary, passed).await
+        });
+        let status = ended.await?;
+        tracing::info!(
+            event_type = "load_test.ended",
+            status = status.as_str(),
+            "the load test {} is {status}: {}",
+            of.test_id,
+            report.summary
+        );
+        if status != report.status {
+            self.store_report(of, &Report { status, ..report }, deadline).await?;
+        }
+        Ok(())
+    }
+
+    async fn store_report(
+        &self,
+        of: &TestRun,
+        report: &Report,
+        deadline: Deadline,
+    ) -> Result<(), LoadStepError> {
+        insist(deadline, async || self.store.store_report(&of.tenant, of.test_id, report).await).await?;
+        Ok(())
+    }
+
+    /// Adds up what the workers of a run counted.
+    async fn sum(&self, test_id: Uuid, run: u32, deadline: Deadline) -> Result<Sum, LoadStepError> {
+        let sum = insist(deadline, async || self.store.sum(test_id, run, MOST_TALLIES).await);
+        let (sum, is_whole) = sum.await?;
+        if !is_whole {
+            tracing::warn!(
+                event_type = "load_test.tallies_left_out",
+                "tallies of run {run} of the load test {test_id} are left out of its report"
+            );
+        }
+        Ok(sum)
+    }
+
+    /// True if a test that puts and takes messages has left its queues empty, and no client has one
+    /// open that could have messages in hand. If that cannot be seen, it is not so.
+    async fn is_drained(&self, record: &TestRecord, deadline: Deadline) -> bool {
+        if record.test.producers.is_none() || record.test.consumers.is_none() {
+            return false;
+        }
+        let (place, deadline) = (Place::of(&self.brokers, record), deadline.min(TO_LOOK));
+        loop {
+            match look(&place, deadline).await {
+                Ok(Queues::Empty) => return true,
+                Ok(Queues::InUse) if !deadline.has_passed() => tokio::time::sleep(BETWEEN_LOOKS).await,
+                Ok(Queues::InUse | Queues::HaveMessages) => return false,
+                Err(error) => {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::warn!(
+                        event_type = "load_test.queues_not_seen",
+                        error,
+                        "cannot see whether the queues of the load test {} are empty: {error}",
+                        record.test_id
+                    );
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+async fn look(place: &Place<'_>, deadline: Deadline) -> Result<Queues, PlaceError> {
+    let mut seen = Queues::Empty;
+    for queue in place.queues() {
+        let depth = place.depth(&queue?, deadline).await?;
+        if depth.current_depth > 0 {
+            return Ok(Queues::HaveMessages);
+        }
+        if depth.open_input_count.is_some_and(|count| count > 0) {
+            seen = Queues::InUse;
+        }
+    }
+    Ok(seen)
+}

@@ -1,0 +1,23 @@
+//! Reasons why an invocation fails. The state machine repeats it then.
+
+use load_test::{Lane, Window};
+use load_test_store::TestStoreError;
+use uuid::Uuid;
+
+/// Reason why an action was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadStepError {
+    /// The store did not answer for as long as there was time, or has something that cannot be
+    /// read.
+    #[error("the store of load tests did not do its part")]
+    Store(#[from] TestStoreError),
+    /// The event is about a run that never began.
+    #[error("the load test {test_id} has no run {run}")]
+    NoRun { test_id: Uuid, run: u32 },
+    /// The event is about a window that the plan of the run does not have.
+    #[error("the lane {lane} has no window {}", .window.number())]
+    NoWindow { lane: Lane, window: Window },
+    /// It is not known whether this invocation has the step. A later attempt takes it over.
+    #[error("the claim of window {} of lane {lane} was not answered", .window.number())]
+    ClaimInDoubt { lane: Lane, window: Window },
+}

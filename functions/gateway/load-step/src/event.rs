@@ -1,0 +1,200 @@
+//! What the state machine of a test asks for, and what it learns.
+
+use jiff::Timestamp;
+use load_test::{Lane, Plan, Step, Window};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// An action of the state machine. It knows members that an action does not need.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(tag = "action", rename_all = "lowercase")]
+pub enum Event {
+    /// Begin a run, unless there is a reason not to.
+    Prepare(TestRun),
+    /// Work as one worker until its window closes.
+    Step(Turn),
+    /// Judge a run. If no other follows, end the test with its report.
+    Close(TestRun),
+}
+
+/// A run of a test: 0, or the number of the probe of a search.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TestRun {
+    pub tenant: String,
+    pub test_id: Uuid,
+    pub run: u32,
+}
+
+/// A lane's turn: one window, in one attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Turn {
+    #[serde(flatten)]
+    pub of: TestRun,
+    pub lane: Lane,
+    pub window: Window,
+    pub attempt: u32,
+}
+
+/// Answer to an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Answer {
+    Prepared(Lanes),
+    Done(NextTurn),
+    Closed(Closed),
+}
+
+/// Lanes of a run; none if there is nothing to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lanes {
+    #[serde(flatten)]
+    pub of: TestRun,
+    pub lanes: Vec<LaneStart>,
+}
+
+/// First window of a lane, and the time of its invocation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LaneStart {
+    pub lane: Lane,
+    pub window: Window,
+    pub at: Timestamp,
+}
+
+/// Next window of a lane, and the time of its invocation; without these two if the lane is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NextTurn {
+    #[serde(flatten)]
+    pub of: TestRun,
+    pub lane: Lane,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+/// End of a run: `more` if another follows, whose number `run` is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Closed {
+    #[serde(flatten)]
+    pub of: TestRun,
+    pub more: bool,
+}
+
+impl Event {
+    pub(crate) fn run(&self) -> &TestRun {
+        match self {
+            Self::Prepare(of) | Self::Close(of) | Self::Step(Turn { of, .. }) => of,
+        }
+    }
+
+    /// Returns the name of the action.
+    pub(crate) const fn action(&self) -> &'static str {
+        match self {
+            Self::Prepare(_) => "prepare",
+            Self::Step(_) => "step",
+            Self::Close(_) => "close",
+        }
+    }
+}
+
+impl TestRun {
+    /// Returns the lanes of a run that began at `start`.
+    pub(crate) fn lanes(&self, plan: &Plan, start: Timestamp) -> Lanes {
+        let lanes = plan.lanes().filter_map(|lane| {
+            let window = plan.next(lane, None)?;
+            Some(LaneStart { lane, window, at: Plan::starts_at(start, window) })
+        });
+        Lanes { of: self.clone(), lanes: lanes.collect() }
+    }
+
+    pub(crate) fn no_lanes(&self) -> Lanes {
+        Lanes { of: self.clone(), lanes: Vec::new() }
+    }
+
+    pub(crate) fn closed(&self) -> Closed {
+        Closed { of: self.clone(), more: false }
+    }
+
+    pub(crate) fn goes_on(&self) -> Closed {
+        Closed { of: Self { run: self.run.saturating_add(1), ..self.clone() }, more: true }
+    }
+}
+
+impl Turn {
+    pub(crate) const fn step(&self) -> Step {
+        Step { lane: self.lane, window: self.window, attempt: self.attempt }
+    }
+
+    /// Ends the lane.
+    pub(crate) fn done(&self) -> NextTurn {
+        NextTurn { of: self.of.clone(), lane: self.lane, window: None, at: None }
+    }
+
+    /// Goes on with a window of a run that began at `start`; `None` ends the lane.
+    pub(crate) fn then(&self, window: Option<Window>, start: Timestamp) -> NextTurn {
+        NextTurn { window, at: window.map(|window| Plan::starts_at(start, window)), ..self.done() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json, to_value};
+
+    use super::*;
+
+    const TEST: &str = "01939a6e-0000-7000-8000-000000000001";
+
+    fn run(members: Value) -> Value {
+        let mut whole = json!({"tenant": "t", "testId": TEST, "run": 0});
+        let Value::Object(members) = members else { panic!("members") };
+        whole.as_object_mut().unwrap().extend(members);
+        whole
+    }
+
+    #[test]
+    fn an_action_is_read_with_whatever_else_the_machine_carries() {
+        let of = TestRun { tenant: "t".to_owned(), test_id: TEST.parse().unwrap(), run: 0 };
+        let event: Event = from_value(run(json!({"action": "prepare", "close": true}))).unwrap();
+        assert_eq!(event, Event::Prepare(of.clone()));
+        assert_eq!(from_value::<Event>(run(json!({"action": "close"}))).unwrap(), Event::Close(of.clone()));
+        let members = json!({"action": "step", "lane": "c1b", "window": 3, "attempt": 2, "at": "x"});
+        let Event::Step(turn) = from_value(run(members)).unwrap() else { panic!("a step") };
+        assert_eq!((&turn.of, turn.lane.to_string().as_str()), (&of, "c1b"));
+        assert_eq!((turn.window.number(), turn.attempt), (3, 2));
+        for wrong in [json!({"action": "step", "lane": "c1b", "window": 3}), json!({"action": "wait"})] {
+            assert!(from_value::<Event>(run(wrong)).is_err());
+        }
+    }
+
+    #[test]
+    fn the_sample_events_are_read() {
+        let read = |sample| serde_json::from_str::<Event>(sample).unwrap();
+        let prepare = read(include_str!("../../../../events/gateway/load-step/prepare.json"));
+        let step = read(include_str!("../../../../events/gateway/load-step/step.json"));
+        let close = read(include_str!("../../../../events/gateway/load-step/close.json"));
+        assert_eq!([&prepare, &step, &close].map(Event::action), ["prepare", "step", "close"]);
+        assert_eq!((prepare.run(), step.run()), (close.run(), close.run()));
+    }
+
+    #[test]
+    fn a_lane_goes_on_with_its_next_window_or_is_done() {
+        let members = json!({"action": "step", "lane": "p0a", "window": 0, "attempt": 0});
+        let Event::Step(turn) = from_value(run(members)).unwrap() else { panic!("a step") };
+        let start: Timestamp = "2026-11-26T10:00:00Z".parse().unwrap();
+        let next = to_value(Answer::Done(turn.then(Some(Window::new(2)), start))).unwrap();
+        assert_eq!(next, run(json!({"lane": "p0a", "window": 2, "at": "2026-11-26T10:01:57Z"})));
+        let done = run(json!({"lane": "p0a"}));
+        assert_eq!(to_value(Answer::Done(turn.done())).unwrap(), done);
+        assert_eq!(to_value(Answer::Done(turn.then(None, start))).unwrap(), done);
+    }
+
+    #[test]
+    fn a_run_that_is_closed_names_the_next_one_if_there_is_one() {
+        let of = TestRun { tenant: "t".to_owned(), test_id: TEST.parse().unwrap(), run: 3 };
+        let closed = |closed| to_value(Answer::Closed(closed)).unwrap();
+        assert_eq!(closed(of.closed()), run(json!({"run": 3, "more": false})));
+        assert_eq!(closed(of.goes_on()), run(json!({"run": 4, "more": true})));
+        assert_eq!(to_value(Answer::Prepared(of.no_lanes())).unwrap(), run(json!({"run": 3, "lanes": []})));
+    }
+}

@@ -1,0 +1,56 @@
+//! Messages that a probe of a search has left on a queue. The next probe begins without them: their
+//! age would be measured as its latency.
+
+use std::time::Duration;
+
+use broker::Deadline;
+use mq::QueueName;
+use uuid::Uuid;
+
+use crate::LoadStep;
+use crate::options::gets_of_leftovers;
+use crate::place::Place;
+
+/// Time without a message after which a queue counts as empty.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Time for a consumer to end in order.
+const TO_END: Duration = Duration::from_secs(5);
+
+impl LoadStep {
+    /// Takes the messages of the test `test_id` from a queue, as many as come before `deadline`.
+    /// Those that stay are taken by the consumers of the run, which know them by their age.
+    ///
+    /// # Errors
+    /// Why the run cannot begin: a message is of others, or the queue cannot be used.
+    pub(crate) async fn take_leftovers(
+        &self,
+        place: &Place<'_>,
+        queue: &QueueName,
+        test_id: Uuid,
+        deadline: Deadline,
+    ) -> Result<(), String> {
+        let options = gets_of_leftovers(test_id)?;
+        let until = deadline.earlier_by(TO_END);
+        let connected = place.consumer(queue, &options, until).await;
+        let mut consumer = connected.map_err(|error| error.to_string())?;
+        let mut taken = 0_u64;
+        let ended = loop {
+            match consumer.next(until.min(QUIET)).await {
+                Ok(Some(_)) => taken = taken.saturating_add(1),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error.to_string()),
+            }
+        };
+        let end = consumer.finish(deadline.min(TO_END)).await;
+        let rest = u64::try_from(end.rest.len()).unwrap_or(u64::MAX);
+        tracing::info!(
+            event_type = "load_test.leftovers_taken",
+            queue = queue.as_str(),
+            messages = taken.saturating_add(rest),
+            "took {} messages of the probe before from the queue `{queue}`",
+            taken.saturating_add(rest)
+        );
+        ended
+    }
+}

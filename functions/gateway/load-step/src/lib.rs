@@ -1,0 +1,124 @@
+//! Works for load tests, as their state machine asks: prepares a run, works as one worker for one
+//! window of a minute, and closes a run, the last one with the report.
+//!
+//! An invocation knows nothing but its event and what is stored. It may come late or twice, and may
+//! be cut off anywhere; a later attempt goes on from the present.
+
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
+mod close;
+mod cpu;
+mod error;
+mod event;
+mod leftovers;
+mod options;
+mod place;
+mod prepare;
+mod report;
+mod runs;
+mod step;
+mod store;
+mod test_clock;
+
+pub use error::LoadStepError;
+pub use event::{Answer, Closed, Event, LaneStart, Lanes, NextTurn, TestRun, Turn};
+
+use std::time::{Duration, SystemTime};
+
+use broker::Deadline;
+use broker_access::Brokers;
+use jiff::Timestamp;
+use load_test::Prices;
+use load_test_store::{TestRecord, TestStore};
+use tracing::Instrument as _;
+
+use crate::store::insist;
+
+/// Part of an invocation's time that is kept free. The state machine waits 110 s for an answer,
+/// 10 s less than the function has.
+const RESERVE: Duration = Duration::from_secs(14);
+
+/// Time within which connections that are not kept must end before the answer.
+const TO_CLOSE: Duration = Duration::from_secs(1);
+
+/// What the estimate of a test's cost needs to know of this function.
+#[derive(Clone, Copy, Debug)]
+pub struct Billing {
+    pub prices: Prices,
+    /// Memory of an invocation, in MB.
+    pub memory_mb: u32,
+}
+
+/// The function's state, which outlives invocations.
+#[derive(Debug)]
+pub struct LoadStep {
+    store: TestStore,
+    brokers: Brokers,
+    billing: Billing,
+}
+
+impl LoadStep {
+    /// Most connections that a step has open: its worker's, the one that measures the queues, and
+    /// those of a connection that was lost and has not ended.
+    pub const CONNECTIONS: usize = 4;
+
+    #[must_use]
+    pub const fn new(store: TestStore, brokers: Brokers, billing: Billing) -> Self {
+        Self { store, brokers, billing }
+    }
+
+    /// Does what an event asks for before `ends_at`, when the invocation is cut off.
+    ///
+    /// # Errors
+    /// If the store does not do its part for as long as there is time, or the event is about a run
+    /// or a window that does not exist.
+    pub async fn handle(&self, event: Event, ends_at: SystemTime) -> Result<Answer, LoadStepError> {
+        self.brokers.end_stale();
+        let deadline = Deadline::of_invocation(ends_at, RESERVE);
+        let TestRun { tenant, test_id, run } = event.run();
+        let span = tracing::error_span!(
+            "load_test",
+            action = event.action(),
+            tenant,
+            %test_id,
+            run,
+            correlation_id = tracing::field::Empty,
+            lane = tracing::field::Empty,
+            window = tracing::field::Empty,
+        );
+        // Boxed: the futures of brokers are large.
+        let answer = Box::pin(self.answer(&event, deadline)).instrument(span.clone()).await;
+        self.brokers.settle(Deadline::after(TO_CLOSE)).instrument(span).await;
+        answer
+    }
+
+    async fn answer(&self, event: &Event, deadline: Deadline) -> Result<Answer, LoadStepError> {
+        match event {
+            Event::Prepare(of) => Box::pin(self.prepare(of, deadline)).await.map(Answer::Prepared),
+            Event::Step(turn) => Box::pin(self.step(turn, deadline)).await.map(Answer::Done),
+            Event::Close(of) => Box::pin(self.close(of, deadline)).await.map(Answer::Closed),
+        }
+    }
+
+    /// Reads a test; `None` if it was deleted.
+    async fn record(&self, of: &TestRun, deadline: Deadline) -> Result<Option<TestRecord>, LoadStepError> {
+        let record = insist(deadline, async || self.store.get(&of.tenant, of.test_id).await).await?;
+        if let Some(record) = &record {
+            tracing::Span::current().record("correlation_id", &record.trace_id);
+        }
+        Ok(record)
+    }
+
+    /// Notes why a test cannot go on.
+    async fn fail(&self, of: &TestRun, detail: &str, deadline: Deadline) -> Result<(), LoadStepError> {
+        tracing::warn!(
+            event_type = "load_test.failed",
+            detail,
+            "the load test {} fails: {detail}",
+            of.test_id
+        );
+        let at = Timestamp::now();
+        insist(deadline, async || self.store.fail(&of.tenant, of.test_id, at, detail).await).await?;
+        Ok(())
+    }
+}

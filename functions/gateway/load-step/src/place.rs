@@ -1,0 +1,130 @@
+//! The target of a test, and the queues that its workers use there.
+
+use broker::Deadline;
+use broker::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
+use broker_access::{Brokers, SecretError};
+use load_test::Queues;
+use load_test_store::TestRecord;
+use mq::{BrokerError, DepthReport, QueueName, Target};
+
+/// A target with the queues of a test.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    brokers: &'a Brokers,
+    target: &'a Target,
+    queues: &'a Queues,
+}
+
+/// Reason why a target cannot be used. Its text is for the caller.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum PlaceError {
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+    #[error("the target names no queue")]
+    NoQueue,
+}
+
+impl PlaceError {
+    /// True if a later attempt fails as this one did.
+    pub(crate) const fn is_final(&self) -> bool {
+        match self {
+            Self::Broker(error) => matches!(
+                error,
+                BrokerError::AuthenticationFailed { .. }
+                    | BrokerError::Unsupported { .. }
+                    | BrokerError::MessageTooLarge { .. }
+            ),
+            Self::Secret(_) => false,
+            Self::NoQueue => true,
+        }
+    }
+}
+
+impl<'a> Place<'a> {
+    /// Returns the place of a test.
+    pub(crate) const fn of(brokers: &'a Brokers, record: &'a TestRecord) -> Self {
+        Self { brokers, target: &record.target, queues: &record.test.queues }
+    }
+
+    /// Returns the queue that the producer or the consumer of this number uses.
+    pub(crate) fn queue(&self, number: u32) -> Result<QueueName, PlaceError> {
+        let own = self.queues.of_worker(number).or_else(|| self.target.queue.clone());
+        own.ok_or(PlaceError::NoQueue)
+    }
+
+    /// Returns all queues of the test.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = Result<QueueName, PlaceError>> {
+        (0..self.queues.count()).map(move |number| self.queue(number))
+    }
+
+    /// Measures a queue.
+    pub(crate) async fn depth(
+        &self,
+        queue: &QueueName,
+        deadline: Deadline,
+    ) -> Result<DepthReport, PlaceError> {
+        let ready = self.brokers.ready(self.target, deadline).await?;
+        let depth = ready.with_login(async |broker, access| broker.depth(access, queue, deadline).await);
+        Ok(depth.await?)
+    }
+
+    /// Counts the messages on all queues.
+    pub(crate) async fn depth_of_all(&self, deadline: Deadline) -> Result<u64, PlaceError> {
+        let mut messages = 0_u64;
+        for queue in self.queues() {
+            messages = messages.saturating_add(self.depth(&queue?, deadline).await?.current_depth);
+        }
+        Ok(messages)
+    }
+
+    /// Connects to put messages.
+    pub(crate) async fn producer<'o>(
+        &self,
+        queue: &'o QueueName,
+        options: &'o PutOptions,
+        deadline: Deadline,
+    ) -> Result<Box<dyn LoadProducer + 'o>, PlaceError> {
+        let ready = self.brokers.ready(self.target, deadline).await?;
+        let connected = ready.with_login(async |broker, access| {
+            broker.connect_load_producer(access, queue, options, deadline).await
+        });
+        Ok(connected.await?)
+    }
+
+    /// Connects to take messages, and takes none yet.
+    pub(crate) async fn consumer<'o>(
+        &self,
+        queue: &'o QueueName,
+        options: &'o GetOptions,
+        deadline: Deadline,
+    ) -> Result<Box<dyn LoadConsumer + 'o>, PlaceError> {
+        let ready = self.brokers.ready(self.target, deadline).await?;
+        let connected = ready.with_login(async |broker, access| {
+            broker.connect_load_consumer(access, queue, options, deadline).await
+        });
+        Ok(connected.await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_that_was_refused_is_not_tried_again_and_a_broker_that_is_away_is() {
+        for (error, is_final) in [
+            (BrokerError::authentication_failed("ours"), true),
+            (BrokerError::unsupported("ours"), true),
+            (BrokerError::too_large("ours"), true),
+            (BrokerError::unreachable("ours"), false),
+            (BrokerError::rejected("ours"), false),
+            (BrokerError::queue_not_found("Q".to_owned().try_into().unwrap()), false),
+            (BrokerError::pool_timeout(), false),
+            (BrokerError::in_doubt("ours"), false),
+        ] {
+            assert_eq!(PlaceError::from(error.clone()).is_final(), is_final, "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The begin of a run: what could keep it from running is found here, before any worker begins.
+
+use std::time::Duration;
+
+use broker::Deadline;
+use jiff::Timestamp;
+use load_test::{Next, Plan, Search};
+use load_test_store::TestRecord;
+use mq::RateLimit;
+
+use crate::event::{Lanes, TestRun};
+use crate::place::Place;
+use crate::runs::{Begun, at_rate, is_over, probes_before};
+use crate::store::insist;
+use crate::{LoadStep, LoadStepError};
+
+/// Time from here to the start of a run, in whole seconds: the lanes' executions, cold starts and
+/// handshakes.
+const TO_START: i64 = 10;
+
+/// Longest time for a look at the queues.
+const TO_LOOK: Duration = Duration::from_secs(40);
+
+/// A run that is to begin.
+enum Wanted {
+    /// At this rate, if it is a probe of a search.
+    Run(Option<RateLimit>),
+    Nothing,
+}
+
+impl LoadStep {
+    /// Begins a run, and returns its lanes: none if the test was stopped, has failed or is over, or
+    /// cannot run. A run that has begun keeps its start.
+    pub(crate) async fn prepare(&self, of: &TestRun, deadline: Deadline) -> Result<Lanes, LoadStepError> {
+        let Some(record) = self.record(of, deadline).await? else { return Ok(of.no_lanes()) };
+        if is_over(&record) {
+            return Ok(of.no_lanes());
+        }
+        let rate = match wanted(&record, of.run) {
+            Wanted::Run(rate) => rate,
+            Wanted::Nothing => return Ok(of.no_lanes()),
+        };
+        if Begun::of(&record, of.run).is_err()
+            && let Err(obstacle) = self.look(&record, of, deadline.min(TO_LOOK)).await
+        {
+            self.fail(of, &obstacle, deadline).await?;
+            return Ok(of.no_lanes());
+        }
+        let start = start(Timestamp::now());
+        let run = insist(deadline, async || {
+            self.store.begin_run(&of.tenant, of.test_id, of.run, rate, start).await
+        });
+        let run = run.await?;
+        let lanes = of.lanes(&Plan::of(&at_rate(&record.test, run.rate_per_sec)), run.started_at);
+        tracing::info!(
+            event_type = "load_test.prepared",
+            lanes = lanes.lanes.len(),
+            starts_at = %run.started_at,
+            "run {} of the load test {} starts at {} in {} lanes",
+            of.run,
+            of.test_id,
+            run.started_at,
+            lanes.lanes.len()
+        );
+        Ok(lanes)
+    }
+
+    /// Looks at the queues, and returns why the run cannot begin, if it cannot.
+    async fn look(&self, record: &TestRecord, of: &TestRun, deadline: Deadline) -> Result<(), String> {
+        let place = Place::of(&self.brokers, record);
+        let must_be_empty = record.test.consumers.is_some() && record.test.foreign.is_none();
+        for queue in place.queues() {
+            let queue = queue.map_err(|error| error.to_string())?;
+            let depth = place.depth(&queue, deadline).await.map_err(|error| error.to_string())?;
+            let messages = depth.current_depth;
+            if messages == 0 || !must_be_empty {
+                continue;
+            }
+            if of.run == 0 {
+                return Err(not_empty(queue.as_str(), messages));
+            }
+            self.take_leftovers(&place, &queue, of.test_id, deadline).await?;
+        }
+        Ok(())
+    }
+}
+
+fn wanted(record: &TestRecord, run: u32) -> Wanted {
+    match Search::of(&record.test) {
+        Some(search) => match search.next(&probes_before(record, run)) {
+            Next::Probe(rate) => Wanted::Run(Some(rate)),
+            Next::Over(_) => Wanted::Nothing,
+        },
+        None if run == 0 => Wanted::Run(None),
+        None => Wanted::Nothing,
+    }
+}
+
+/// Returns the start of a run that is prepared at `now`: a whole second, so that each point of its
+/// report is a second of the day.
+fn start(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second().saturating_add(TO_START + 1)).unwrap_or(now)
+}
+
+fn not_empty(queue: &str, messages: u64) -> String {
+    let them = match messages {
+        1 => "1 message that is not the test's; take it away".to_owned(),
+        _ => format!("{messages} messages that are not the test's; take them away"),
+    };
+    format!("the queue `{queue}` holds {them}, or send foreign: take")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_starts_at_a_whole_second_at_least_ten_seconds_from_now() {
+        for (now, expected) in [
+            ("2026-11-26T10:00:00Z", "2026-11-26T10:00:11Z"),
+            ("2026-11-26T10:00:00.999999Z", "2026-11-26T10:00:11Z"),
+        ] {
+            assert_eq!(start(now.parse().unwrap()).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_queue_that_is_not_empty_is_named_with_its_messages() {
+        assert_eq!(
+            not_empty("Q", 12),
+            "the queue `Q` holds 12 messages that are not the test's; take them away, or send foreign: take"
+        );
+        assert!(not_empty("Q", 1).contains("1 message that is not the test's; take it away"));
+    }
+}

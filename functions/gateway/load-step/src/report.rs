@@ -1,0 +1,85 @@
+//! The reports of runs, of which the last one is the test's.
+
+use jiff::Timestamp;
+use load_test::{
+    End, Ending, Facts, Finding, Micros, Next, Report, Search, SearchReport, Sum, TestEvent, Usage,
+};
+use load_test_store::TestRecord;
+
+use crate::Billing;
+use crate::runs::{Begun, cut_at, probes_before};
+
+/// A run with what its workers counted.
+#[derive(Debug)]
+pub(crate) struct Counted<'a> {
+    /// The run; `None` if the test ended before one began.
+    pub(crate) begun: Option<Begun<'a>>,
+    pub(crate) sum: &'a Sum,
+    pub(crate) drained: bool,
+}
+
+/// Returns the end of a test, as far as it is known now.
+pub(crate) const fn ending(record: &TestRecord) -> Ending {
+    if record.failure.is_some() { Ending::Broken } else { Ending::Orderly }
+}
+
+/// Makes the report of a run. `usage` is that of the whole test.
+pub(crate) fn of(record: &TestRecord, counted: &Counted<'_>, usage: Usage, billing: &Billing) -> Report {
+    let test_id = record.test_id.to_string();
+    let target = record.target.to_string();
+    let event = TestEvent::ReportStored(ending(record));
+    let begun = counted.begun.as_ref();
+    // Before a run began there was nothing that could be cut.
+    let start = begun.map_or(record.created_at, |begun| begun.run.started_at);
+    let end = End { cut_at: cut_of(record, begun, start), is_drained: counted.drained };
+    let facts = Facts {
+        test_id: &test_id,
+        status: record.status.after(event).unwrap_or(record.status),
+        failure: record.failure.as_ref().map(|failure| failure.detail.as_str()),
+        target: &target,
+        started_at: start,
+        test: begun.map_or(&record.test, |begun| begun.test.as_ref()),
+        end,
+        search: search(record),
+        usage,
+        prices: &billing.prices,
+    };
+    Report::of(&facts, counted.sum)
+}
+
+/// Returns the time at which a run was cut short. A probe that was judged ran to its end, whatever
+/// happened to the test after it.
+fn cut_of(record: &TestRecord, begun: Option<&Begun<'_>>, start: Timestamp) -> Option<Micros> {
+    match begun {
+        Some(begun) if begun.run.passed.is_some() => None,
+        Some(_) => cut_at(record, start),
+        None => Some(Micros::ZERO),
+    }
+}
+
+/// Returns probes and result of a search that is over; `None` if the test runs once, or was cut
+/// short.
+fn search(record: &TestRecord) -> Option<SearchReport> {
+    let probes = probes_before(record, u32::MAX);
+    finding(record).map(|finding| SearchReport { probes, finding })
+}
+
+/// Returns the result of a search that is over.
+pub(crate) fn finding(record: &TestRecord) -> Option<Finding> {
+    match Search::of(&record.test)?.next(&probes_before(record, u32::MAX)) {
+        Next::Over(finding) => Some(finding),
+        Next::Probe(_) => None,
+    }
+}
+
+/// Returns the number of the run that the report of a test is about: of a search the probe with the
+/// highest rate that passed, and else the last one; `None` if none began.
+pub(crate) fn reported(record: &TestRecord) -> Option<u32> {
+    let passed = Begun::all(record).filter(|begun| begun.run.passed == Some(true));
+    let best = passed.max_by_key(|begun| begun.run.rate_per_sec).map(|begun| begun.number);
+    let last = Begun::all(record).map(|begun| begun.number).last();
+    match Search::of(&record.test) {
+        Some(_) => best.or(last),
+        None => last,
+    }
+}

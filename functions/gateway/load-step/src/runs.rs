@@ -1,0 +1,71 @@
+//! Runs of a test: the one run of most tests, or the probes of a search.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use load_test::{LoadTest, Micros, Probe};
+use load_test_store::{Run, TestRecord};
+use mq::RateLimit;
+
+use crate::error::LoadStepError;
+
+/// A run that began.
+#[derive(Clone, Debug)]
+pub(crate) struct Begun<'a> {
+    pub(crate) number: u32,
+    pub(crate) run: Run,
+    /// What the run does: the test itself, or the test at the rate of the probe.
+    pub(crate) test: Cow<'a, LoadTest>,
+}
+
+impl<'a> Begun<'a> {
+    /// Finds a run of a test.
+    pub(crate) fn of(record: &'a TestRecord, number: u32) -> Result<Self, LoadStepError> {
+        let missing = LoadStepError::NoRun { test_id: record.test_id, run: number };
+        let run = run_of(record, number).ok_or(missing)?;
+        Ok(Self { number, run, test: at_rate(&record.test, run.rate_per_sec) })
+    }
+
+    /// Returns all runs of a test.
+    pub(crate) fn all(record: &'a TestRecord) -> impl Iterator<Item = Self> {
+        let begun = move |(number, run): (u32, &Run)| Self {
+            number,
+            run: *run,
+            test: at_rate(&record.test, run.rate_per_sec),
+        };
+        (0..).zip(&record.runs).map(begun)
+    }
+
+    /// Returns the result of a probe; `None` before it was judged.
+    pub(crate) fn probe(&self) -> Option<Probe> {
+        Some(Probe { rate_per_sec: self.run.rate_per_sec?, passed: self.run.passed? })
+    }
+}
+
+/// Returns the run of this number; `None` if it has not begun.
+pub(crate) fn run_of(record: &TestRecord, number: u32) -> Option<Run> {
+    record.runs.get(usize::try_from(number).ok()?).copied()
+}
+
+/// Returns what a run at `rate` does; `None` is the test's own rate.
+pub(crate) fn at_rate(test: &LoadTest, rate: Option<RateLimit>) -> Cow<'_, LoadTest> {
+    rate.map_or(Cow::Borrowed(test), |rate| Cow::Owned(test.at_rate(rate)))
+}
+
+/// Returns the results of the probes before the run of this number.
+pub(crate) fn probes_before(record: &TestRecord, number: u32) -> Vec<Probe> {
+    Begun::all(record).take_while(|begun| begun.number < number).filter_map(|begun| begun.probe()).collect()
+}
+
+/// True if the workers of a test have to end, or must not begin.
+pub(crate) fn is_over(record: &TestRecord) -> bool {
+    record.status.is_final() || record.stop_requested_at.is_some() || record.failure.is_some()
+}
+
+/// Returns the time since `start` at which a test was stopped, or could not go on; `None` if
+/// neither happened.
+pub(crate) fn cut_at(record: &TestRecord, start: Timestamp) -> Option<Micros> {
+    let failed_at = record.failure.as_ref().map(|failure| failure.at);
+    let cut = [record.stop_requested_at, failed_at].into_iter().flatten().min()?;
+    Some(Micros::since_start(start, cut))
+}

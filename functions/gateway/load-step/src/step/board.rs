@@ -1,0 +1,251 @@
+//! What the parts of a step share: the tally, the order to go on or to end, and what is known of
+//! the other workers.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Instant;
+
+use load_test::{Micros, Tally};
+use load_test_store::{Attendance, Sent};
+use tokio::sync::Notify;
+use tokio::sync::watch::{Receiver, Sender};
+
+use crate::cpu::ProcessorTime;
+use crate::test_clock::TestClock;
+
+/// Order to the parts of a step. A greater one stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Order {
+    #[default]
+    GoOn,
+    /// The worker has ended by itself, and the other parts end too.
+    End,
+    /// The test was stopped, or cannot go on.
+    Stop,
+    /// Another attempt works on the window, or the test was deleted. Nothing may be stored.
+    Abandon,
+}
+
+/// Reason why a worker ends before its work is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Interrupt {
+    /// The test was stopped, or another worker failed it.
+    Stopped,
+    /// The step is not this invocation's any more.
+    Superseded,
+    /// The test cannot go on, for this reason.
+    Failed(String),
+}
+
+/// Time and processor that the invocation has used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Used {
+    pub(super) since: Instant,
+    pub(super) processor: ProcessorTime,
+}
+
+/// The parts run on one thread, so a borrow of the tally never meets another one.
+#[derive(Debug)]
+pub(super) struct Board {
+    clock: TestClock,
+    /// End of the worker's part of the window.
+    end: Micros,
+    used: Used,
+    tally: RefCell<Tally>,
+    /// Time at which the next message of a producer is due; `None` if it has none.
+    pending: Cell<Option<Micros>>,
+    order: Sender<Order>,
+    attendance: Sender<Attendance>,
+    sent: Sender<Option<Sent>>,
+    wanted: Notify,
+}
+
+impl Order {
+    const fn interrupt(self) -> Option<Interrupt> {
+        match self {
+            Self::GoOn => None,
+            Self::End | Self::Stop => Some(Interrupt::Stopped),
+            Self::Abandon => Some(Interrupt::Superseded),
+        }
+    }
+}
+
+impl Used {
+    /// Begins to count.
+    pub(super) fn from_now() -> Self {
+        Self { since: Instant::now(), processor: ProcessorTime::now() }
+    }
+}
+
+impl Board {
+    pub(super) fn new(clock: TestClock, end: Micros, tally: Tally, used: Used) -> Self {
+        Self {
+            clock,
+            end,
+            used,
+            tally: RefCell::new(tally),
+            pending: Cell::new(None),
+            order: Sender::new(Order::GoOn),
+            attendance: Sender::new(Attendance::default()),
+            sent: Sender::new(None),
+            wanted: Notify::new(),
+        }
+    }
+
+    /// Changes the tally.
+    pub(super) fn count<T>(&self, change: impl FnOnce(&mut Tally) -> T) -> T {
+        change(&mut self.tally.borrow_mut())
+    }
+
+    /// Notes when the next message of a producer is due. Everything that is due before it is in the
+    /// tally.
+    pub(super) fn pending(&self, due: Option<Micros>) {
+        self.pending.set(due);
+    }
+
+    /// Returns the tally as it is now.
+    ///
+    /// It says that everything was done, or given up, that was due before the message that the
+    /// producer has in hand. So if the process ends now, a message that was put since is in a hole
+    /// and "unrecorded", or received; it is never "not sent".
+    pub(super) fn snapshot(&self) -> Tally {
+        let now = self.clock.now().min(self.end);
+        let done = self.pending.get().map_or(now, |due| due.min(now));
+        self.count(|tally| {
+            tally.worked_until(done);
+            tally.took(self.used.since.elapsed(), self.used.processor.used());
+            tally.clone()
+        })
+    }
+
+    /// Gives an order, unless a greater one was given.
+    pub(super) fn order(&self, order: Order) {
+        self.order.send_if_modified(|given| {
+            let is_greater = order > *given;
+            *given = order.max(*given);
+            is_greater
+        });
+    }
+
+    /// Runs `work`, unless there is an order to end first: then `work` is dropped.
+    pub(super) async fn unless_ended<T>(&self, work: impl Future<Output = T>) -> Result<T, Interrupt> {
+        Ok(self.waiting(work).await?.0)
+    }
+
+    /// Runs `work` as [`Self::unless_ended`] does, and tells whether it had to wait.
+    pub(super) async fn waiting<T>(&self, work: impl Future<Output = T>) -> Result<(T, bool), Interrupt> {
+        if let Some(interrupt) = self.order.borrow().interrupt() {
+            return Err(interrupt);
+        }
+        let mut work = pin!(work);
+        // Most work is done at once, and then no receiver is needed.
+        if let Poll::Ready(done) = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await {
+            return Ok((done, false));
+        }
+        let mut orders = self.order.subscribe();
+        tokio::select! {
+            biased;
+            interrupt = given(&mut orders) => Err(interrupt),
+            done = work => Ok((done, true)),
+        }
+    }
+
+    /// Notes who works and who has ended.
+    pub(super) fn learn(&self, attendance: Attendance) {
+        self.attendance.send_replace(attendance);
+    }
+
+    /// Returns what is known of the workers. It changes once a second.
+    pub(super) fn attendance(&self) -> Receiver<Attendance> {
+        self.attendance.subscribe()
+    }
+
+    /// Notes what the worker had sent before this step, once that cannot grow any more.
+    pub(super) fn learn_sent(&self, sent: Sent) {
+        self.sent.send_replace(Some(sent));
+    }
+
+    /// Returns what the worker had sent before this step; `None` as long as it may grow.
+    pub(super) fn sent(&self) -> Receiver<Option<Sent>> {
+        self.sent.subscribe()
+    }
+
+    /// Asks to store the tally at once: the worker sends no more in this window, and the lane that
+    /// takes the next one wants to know how much it sent.
+    pub(super) fn store_now(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// Waits until the tally is to be stored at once.
+    pub(super) async fn wanted_now(&self) {
+        self.wanted.notified().await;
+    }
+}
+
+async fn given(orders: &mut Receiver<Order>) -> Interrupt {
+    // The sender lives as long as its receivers here.
+    let order = orders.wait_for(|order| *order != Order::GoOn).await;
+    order.ok().and_then(|order| order.interrupt()).unwrap_or(Interrupt::Stopped)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+    use load_test::{Step, Window};
+
+    use super::*;
+
+    /// A board of a test that started `seconds` ago, with a minute's end.
+    fn board(seconds: u64) -> Board {
+        let clock = TestClock::of(Timestamp::now() - Duration::from_secs(seconds));
+        let step = Step { lane: "p0a".parse().unwrap(), window: Window::new(0), attempt: 0 };
+        let tally = Tally::new(step, Micros::ZERO, 1, Micros::ZERO);
+        Board::new(clock, Micros::from_seconds(60), tally, Used::from_now())
+    }
+
+    /// Returns how far a tally says that its step came, in seconds.
+    fn until(tally: &Tally) -> u64 {
+        let mut sum = load_test::Sum::new();
+        sum.add(tally);
+        let test = r#"{"producers": {"ratePerSec": 1}, "durationSeconds": 60, "targetRef": "t"}"#;
+        let request: load_test::LoadTestRequest = serde_json::from_str(test).unwrap();
+        let (_, _, test) = request.into_parts(&load_test::Limits::NONE).unwrap();
+        let (plan, schedule) = (load_test::Plan::of(&test), test.schedule());
+        let accounting = load_test::Accounting::of(&plan, schedule.as_ref(), &sum, load_test::End::default());
+        let [hole] = accounting.holes.as_slice() else { return 60 };
+        Duration::from_secs_f64(hole.from_seconds).as_secs()
+    }
+
+    #[test]
+    fn a_tally_claims_nothing_that_is_due_from_the_message_in_hand_on() {
+        let board = board(30);
+        assert_eq!(until(&board.snapshot()), 30);
+        let behind = self::board(30);
+        behind.pending(Some(Micros::from_seconds(12)));
+        assert_eq!(until(&behind.snapshot()), 12);
+        let ahead = self::board(30);
+        ahead.pending(Some(Micros::from_seconds(45)));
+        assert_eq!(until(&ahead.snapshot()), 30);
+        assert_eq!(until(&self::board(90).snapshot()), 60);
+    }
+
+    #[tokio::test]
+    async fn an_order_ends_work_that_waits_and_a_greater_one_stays() {
+        let board = board(0);
+        assert_eq!(board.waiting(std::future::ready(1)).await, Ok((1, false)));
+        assert_eq!(board.waiting(tokio::task::yield_now()).await, Ok(((), true)));
+        let stop = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            board.order(Order::Stop);
+        };
+        let (ended, ()) = tokio::join!(board.unless_ended(std::future::pending::<()>()), stop);
+        assert_eq!(ended, Err(Interrupt::Stopped));
+        board.order(Order::Abandon);
+        board.order(Order::End);
+        assert_eq!(board.unless_ended(std::future::ready(1)).await, Err(Interrupt::Superseded));
+    }
+}

@@ -1,0 +1,321 @@
+//! The work of a consumer: it takes what comes, until its window closes or nothing comes any more.
+
+use std::time::Duration;
+
+use broker::Deadline;
+use broker::load::{Arrival, GetEnd, GetError, GetOptions, LoadConsumer};
+use load_test::{Consumers, Micros, Plan, Role};
+use load_test_store::Attendance;
+use mq::{BrokerError, QueueName};
+use tokio::sync::watch::Receiver;
+
+use super::Shift;
+use super::board::Interrupt;
+use super::breath::Breath;
+use super::drain::Drain;
+use super::pace::Pace;
+use super::patience::Patience;
+use super::quota::Quota;
+use crate::options;
+use crate::place::PlaceError;
+
+/// Longest wait for a message before the consumer looks at the rest of its situation.
+const TO_WAIT: Micros = Micros::new(250_000);
+
+/// Longest time of a look at the queue.
+const TO_LOOK: Duration = Duration::from_secs(2);
+
+/// Time to end in order, which removes the messages in hand: when the window closes, and after an
+/// order to end or a failure.
+const TO_END: Duration = Duration::from_secs(5);
+const TO_LEAVE: Duration = Duration::from_secs(1);
+
+/// Time after the last message is due from which producers count as ended, whatever became of them.
+/// No attempt of them goes on for longer.
+const TO_PRODUCE: Micros = Micros::from_seconds(40);
+
+/// Reason why a consumer takes no more messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    /// The window closes. The other lane goes on.
+    WindowCloses,
+    /// Nothing is left for this worker in later windows.
+    Over,
+}
+
+/// Reason why a consumer stops using a connection.
+enum Leave {
+    Interrupt(Interrupt),
+    Broken(BrokerError),
+}
+
+/// A consumer in its window.
+struct Consuming<'a> {
+    shift: &'a Shift<'a>,
+    queue: &'a QueueName,
+    drain: Drain,
+    pace: Option<Pace>,
+    delay: Micros,
+    /// Number of messages that the consumer may still take; `None` without a bound.
+    left: Option<u64>,
+    attendance: Receiver<Attendance>,
+    /// True if a message came on this connection.
+    has_received: bool,
+}
+
+impl From<Interrupt> for Leave {
+    fn from(interrupt: Interrupt) -> Self {
+        Self::Interrupt(interrupt)
+    }
+}
+
+/// Takes the messages that come in the window. True if nothing is left for this worker in later
+/// windows.
+pub(super) async fn consume(shift: &Shift<'_>, consumers: &Consumers) -> Result<bool, Interrupt> {
+    let number = shift.step.lane.worker.number;
+    let queue = shift.place.queue(number).map_err(|error| Interrupt::Failed(error.to_string()))?;
+    let mut consuming = Consuming::new(shift, consumers, &queue);
+    let (mut patience, mut has_begun) = (Patience::new(), false);
+    loop {
+        let most = consuming.left.unwrap_or(u64::MAX);
+        let options = options::gets(shift.record.test_id, shift.test, consumers, most);
+        let options = options.map_err(Interrupt::Failed)?;
+        let Some(connection) = connection(shift, &mut patience, &queue, &options).await? else { break };
+        // It is connected before its window opens, and takes nothing until it may begin.
+        if !has_begun && !consuming.begins().await? {
+            consuming.end(connection, TO_END).await;
+            break;
+        }
+        has_begun = true;
+        match consuming.take_all(connection).await? {
+            Ok(Done::Over) => return Ok(true),
+            Ok(Done::WindowCloses) => break,
+            Err(error) => {
+                if std::mem::take(&mut consuming.has_received) {
+                    patience.worked();
+                }
+                shift.bear(&mut patience, &PlaceError::from(error)).await?;
+            }
+        }
+    }
+    Ok(shift.is_last_window())
+}
+
+/// Connects; `None` if the window closes first.
+async fn connection<'o>(
+    shift: &Shift<'_>,
+    patience: &mut Patience,
+    queue: &'o QueueName,
+    options: &'o GetOptions,
+) -> Result<Option<Box<dyn LoadConsumer + 'o>>, Interrupt> {
+    let connect = async |deadline| shift.place.consumer(queue, options, deadline).await;
+    let closes = Deadline::at(shift.clock.instant(shift.end));
+    closes.run(shift.connected(patience, connect)).await.ok().transpose()
+}
+
+impl Shift<'_> {
+    /// Waits until the window opens, and until the queues hold the backlog if there is one. False
+    /// if the window closes first.
+    async fn may_begin(&self) -> Result<bool, Interrupt> {
+        let (board, opens) = (&self.board, self.clock.instant(self.from));
+        board.unless_ended(tokio::time::sleep_until(opens)).await?;
+        if self.test.backlog.is_none() {
+            return Ok(true);
+        }
+        let mut attendance = board.attendance();
+        loop {
+            let now = self.clock.now();
+            if now >= self.end {
+                return Ok(false);
+            }
+            let may_begin = {
+                let known = attendance.borrow_and_update();
+                known.is_backlogged() || self.has_produced(&known, now)
+            };
+            if may_begin {
+                return Ok(true);
+            }
+            let wait = Deadline::at(self.clock.instant(self.end.min(now.plus(TO_WAIT))));
+            // Whether something changed or the time passed, the loop looks again.
+            let _ = board.unless_ended(wait.run(attendance.changed())).await?;
+        }
+    }
+
+    /// Waits until it is certain what the worker has taken in earlier windows, and returns how many
+    /// messages it may take in this one; `None` if the window closes first.
+    async fn left_to_take(&self, quota: Quota) -> Result<Option<u64>, Interrupt> {
+        if quota.is_certain() {
+            return Ok(Some(quota.count(quota.claimed())));
+        }
+        let (mut certain, closes) = (self.board.sent(), Deadline::at(self.clock.instant(self.end)));
+        let known = self.board.unless_ended(closes.run(certain.wait_for(Option::is_some))).await?;
+        let sent = known.ok().and_then(Result::ok).and_then(|sent| *sent);
+        Ok(sent.map(|sent| quota.count(sent)))
+    }
+
+    /// True if no producer puts a message any more.
+    fn has_produced(&self, known: &Attendance, now: Micros) -> bool {
+        let producers = self.plan.workers().filter(|worker| worker.role == Role::Producer);
+        known.have_ended(producers) || now >= self.plan.until(Role::Producer).plus(TO_PRODUCE)
+    }
+}
+
+impl<'a> Consuming<'a> {
+    fn new(shift: &'a Shift<'a>, consumers: &Consumers, queue: &'a QueueName) -> Self {
+        let now = shift.clock.now();
+        let pace = consumers.rate_per_sec.map(|rate| Pace::new(rate.get(), consumers.count.get(), now));
+        Self {
+            shift,
+            queue,
+            drain: Drain::new(shift.test, now),
+            pace,
+            delay: Duration::from_millis(consumers.delay_ms.get().into()).into(),
+            left: shift.quota.map(|quota| quota.count(quota.claimed())),
+            attendance: shift.board.attendance(),
+            has_received: false,
+        }
+    }
+
+    /// Waits until the consumer may begin. False if the window closes first.
+    async fn begins(&mut self) -> Result<bool, Interrupt> {
+        let shift = self.shift;
+        if !shift.may_begin().await? {
+            return Ok(false);
+        }
+        if let Some(quota) = shift.quota {
+            let Some(left) = shift.left_to_take(quota).await? else { return Ok(false) };
+            self.left = Some(left);
+        }
+        let now = shift.clock.now();
+        self.drain = Drain::new(shift.test, now);
+        self.pace = self.pace.map(|pace| pace.from(now));
+        Ok(true)
+    }
+
+    /// Takes messages on a connection. An error is the connection's.
+    async fn take_all(
+        &mut self,
+        mut connection: Box<dyn LoadConsumer + '_>,
+    ) -> Result<Result<Done, BrokerError>, Interrupt> {
+        match self.take(&mut *connection).await {
+            Ok(done) => {
+                self.end(connection, TO_END).await;
+                Ok(Ok(done))
+            }
+            // What is in hand goes back: nothing of it could be stored.
+            Err(Leave::Interrupt(Interrupt::Superseded)) => Err(Interrupt::Superseded),
+            Err(Leave::Interrupt(interrupt)) => {
+                self.end(connection, TO_LEAVE).await;
+                Err(interrupt)
+            }
+            Err(Leave::Broken(error)) => {
+                self.end(connection, TO_LEAVE).await;
+                Ok(Err(error))
+            }
+        }
+    }
+
+    /// Takes messages until the window closes, or nothing is left to do.
+    async fn take(&mut self, connection: &mut (dyn LoadConsumer + '_)) -> Result<Done, Leave> {
+        let shift = self.shift;
+        let mut breath = Breath::new();
+        loop {
+            let now = shift.clock.now();
+            if now >= shift.end {
+                return Ok(Done::WindowCloses);
+            }
+            if self.left == Some(0) {
+                return Ok(Done::Over);
+            }
+            let produced = self.has_produced(now);
+            if self.drain.wants_look(now, produced) {
+                self.look().await?;
+            }
+            if self.drain.is_done(now, produced) {
+                return Ok(Done::Over);
+            }
+            let until = Deadline::at(shift.clock.instant(shift.end.min(now.plus(TO_WAIT))));
+            let (next, has_waited) = shift.board.waiting(connection.next(until)).await?;
+            if has_waited {
+                breath.waited();
+            }
+            match next {
+                Ok(Some(arrival)) => {
+                    self.note(&arrival);
+                    self.work().await?;
+                    breath.take().await;
+                }
+                Ok(None) => {}
+                Err(GetError::Broker(error)) => return Err(Leave::Broken(error)),
+                Err(error @ GetError::Foreign(_)) => {
+                    return Err(Interrupt::Failed(error.to_string()).into());
+                }
+            }
+        }
+    }
+
+    /// True if no producer puts a message any more. What is known changes once a second, and is
+    /// looked at only then.
+    fn has_produced(&mut self, now: Micros) -> bool {
+        self.shift.has_produced(&self.attendance.borrow_and_update(), now)
+    }
+
+    /// Looks how many messages the queue has.
+    async fn look(&mut self) -> Result<(), Interrupt> {
+        let shift = self.shift;
+        let depth = shift.place.depth(self.queue, Deadline::after(TO_LOOK));
+        let depth = shift.board.unless_ended(depth).await?;
+        let messages = depth.ok().map(|depth| depth.current_depth);
+        self.drain.looked(shift.clock.now(), messages);
+        Ok(())
+    }
+
+    /// Counts a message.
+    fn note(&mut self, arrival: &Arrival) {
+        let clock = &self.shift.clock;
+        let at = clock.at(arrival.at);
+        self.has_received = true;
+        self.drain.received(at);
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        // One that was due before the start is of an earlier probe of the same test.
+        let own = arrival.stamp.and_then(|stamp| Some((stamp.sequence, clock.of_stamp(stamp.sent_at_us)?)));
+        self.shift.board.count(|tally| match own {
+            Some((sequence, due)) => tally.received(sequence, due, at),
+            None => tally.foreign(at),
+        });
+    }
+
+    /// Works on a message for as long as that is to take, and waits until the next one may be
+    /// taken.
+    async fn work(&mut self) -> Result<(), Interrupt> {
+        let shift = self.shift;
+        let now = shift.clock.now();
+        let paced = self.pace.as_mut().map_or(now, |pace| pace.next(now));
+        let until = now.plus(self.delay).max(paced).min(shift.end);
+        if until <= now {
+            return Ok(());
+        }
+        shift.board.unless_ended(tokio::time::sleep_until(shift.clock.instant(until))).await
+    }
+
+    /// Ends the connection: what is in hand is removed, and counts.
+    async fn end(&mut self, connection: Box<dyn LoadConsumer + '_>, time: Duration) {
+        let GetEnd { rest, unsettled, error } = connection.finish(Deadline::after(time)).await;
+        for arrival in &rest {
+            self.note(arrival);
+        }
+        if let Some(error) = &error {
+            let cause: &dyn std::error::Error = error;
+            tracing::warn!(
+                event_type = "load_step.consumer_ended",
+                error = cause,
+                unsettled = unsettled.len(),
+                "the consumer {} ended: {cause}",
+                self.shift.step.lane.worker
+            );
+        }
+    }
+}
+
+// Consumers have time to drain their queues after they count the producers as ended.
+const _: () = assert!(TO_PRODUCE.get() < Plan::DRAIN.get());

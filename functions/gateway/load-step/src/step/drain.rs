@@ -1,0 +1,117 @@
+//! When a consumer has nothing more to do, though its window and the test go on.
+
+use load_test::{LoadTest, Micros, StopWhen};
+
+/// What a consumer has seen of its queue since it began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drain {
+    /// The consumer ends once its queue is empty and the producers have ended.
+    ends_when_empty: bool,
+    /// The consumer ends once it has received nothing for a while and the producers have ended.
+    ends_when_idle: bool,
+    /// Time of the last message, or of the beginning.
+    last: Micros,
+    /// True if the queue was seen empty since then.
+    is_empty: bool,
+    /// Time of the last look at the queue.
+    looked_at: Option<Micros>,
+}
+
+impl Drain {
+    /// Time without a message after which the consumer looks whether its queue is empty.
+    const QUIET: Micros = Micros::from_seconds(2);
+    /// Time between two looks.
+    const BETWEEN_LOOKS: Micros = Micros::new(500_000);
+
+    /// Begins to watch at `at`.
+    pub(super) fn new(test: &LoadTest, at: Micros) -> Self {
+        Self {
+            ends_when_empty: test.producers.is_some() || test.stop_when == Some(StopWhen::Empty),
+            ends_when_idle: test.stop_when == Some(StopWhen::Idle),
+            last: at,
+            is_empty: false,
+            looked_at: None,
+        }
+    }
+
+    /// Notes a message that was received at `at`.
+    pub(super) fn received(&mut self, at: Micros) {
+        self.last = self.last.max(at);
+        self.is_empty = false;
+    }
+
+    /// True if the consumer has to look how many messages its queue has. `produced` tells that the
+    /// producers have ended.
+    pub(super) fn wants_look(&self, now: Micros, produced: bool) -> bool {
+        let is_due = self.looked_at.is_none_or(|at| now.since(at) >= Self::BETWEEN_LOOKS);
+        produced && self.ends_when_empty && now.since(self.last) >= Self::QUIET && is_due
+    }
+
+    /// Notes the number of messages on the queue, seen at `at`.
+    pub(super) fn looked(&mut self, at: Micros, messages: Option<u64>) {
+        self.looked_at = Some(at);
+        self.is_empty = messages == Some(0);
+    }
+
+    /// True if nothing is left to do.
+    pub(super) fn is_done(&self, now: Micros, produced: bool) -> bool {
+        let since = now.since(self.last);
+        let is_drained = self.ends_when_empty && self.is_empty && since >= Self::QUIET;
+        let is_idle = self.ends_when_idle && since >= StopWhen::IDLE;
+        produced && (is_drained || is_idle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use load_test::{Limits, LoadTestRequest};
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+
+    fn drain(members: Value) -> Drain {
+        let mut body = json!({"targetRef": "t", "durationSeconds": 60, "consumers": {}});
+        let Value::Object(members) = members else { panic!("members") };
+        body.as_object_mut().unwrap().extend(members);
+        let request: LoadTestRequest = from_value(body).unwrap();
+        Drain::new(&request.into_parts(&Limits::NONE).unwrap().2, at(0))
+    }
+
+    const fn at(milliseconds: u64) -> Micros {
+        Micros::new(milliseconds * 1_000)
+    }
+
+    #[test]
+    fn a_queue_is_drained_if_it_is_empty_and_nothing_came_for_a_while_after_the_producers() {
+        let mut drain = drain(json!({"producers": {}}));
+        drain.received(at(1_000));
+        assert!(!drain.wants_look(at(2_900), true), "something came just now");
+        assert!(!drain.wants_look(at(3_000), false), "the producers go on");
+        assert!(drain.wants_look(at(3_000), true));
+        drain.looked(at(3_000), Some(5));
+        assert!(!drain.is_done(at(3_000), true));
+        assert!(!drain.wants_look(at(3_400), true) && drain.wants_look(at(3_500), true));
+        drain.looked(at(3_500), None);
+        assert!(!drain.is_done(at(3_500), true), "it could not be seen");
+        drain.looked(at(4_000), Some(0));
+        assert!(drain.is_done(at(4_000), true) && !drain.is_done(at(4_000), false));
+        drain.received(at(4_100));
+        assert!(!drain.is_done(at(9_000), true), "it was seen empty before that");
+    }
+
+    #[test]
+    fn a_consumer_that_may_end_when_it_is_idle_does_not_look() {
+        let mut drain = drain(json!({"foreign": "take", "stopWhen": "idle"}));
+        drain.received(at(500));
+        assert!(!drain.wants_look(at(8_000), true) && !drain.is_done(at(10_400), true));
+        assert!(drain.is_done(at(10_500), true));
+    }
+
+    #[test]
+    fn without_producers_and_a_condition_a_consumer_goes_on() {
+        let drain = drain(json!({"foreign": "take"}));
+        assert!(!drain.wants_look(at(50_000), true) && !drain.is_done(at(50_000), true));
+        let empty = self::drain(json!({"foreign": "take", "stopWhen": "empty"}));
+        assert!(empty.wants_look(at(2_000), true));
+    }
+}

@@ -1,0 +1,337 @@
+//! The work of one worker in one window, from the claim of the step to its last tally.
+//!
+//! The parts of a step run side by side on one thread: the worker itself, the tally of each second,
+//! the look at the test of each second, and for one worker the measuring of the queues. They share
+//! a [`Board`]. A part that has to wait listens for the order to end, so a stop takes effect within
+//! two seconds, whatever the broker does.
+
+mod board;
+mod breath;
+mod consumer;
+mod depth;
+mod drain;
+mod heartbeat;
+mod pace;
+mod patience;
+mod producer;
+mod quota;
+
+use std::cell::Cell;
+
+use broker::Deadline;
+use jiff::Timestamp;
+use load_test::{Lane, LoadTest, Micros, Plan, Role, Search, Step, Tally, Window};
+use load_test_store::{Claim, Sent, Stored, TestRecord, TestStore};
+
+use self::board::{Board, Interrupt, Order, Used};
+use self::quota::Quota;
+use crate::event::{NextTurn, TestRun, Turn};
+use crate::place::Place;
+use crate::runs::{Begun, is_over};
+use crate::store::insist;
+use crate::test_clock::TestClock;
+use crate::{LoadStep, LoadStepError};
+
+/// A worker's part of a window, and what it needs to work.
+#[derive(Debug)]
+struct Shift<'a> {
+    store: &'a TestStore,
+    of: &'a TestRun,
+    record: &'a TestRecord,
+    /// What the run does.
+    test: &'a LoadTest,
+    /// Start of the run.
+    start: Timestamp,
+    plan: Plan,
+    clock: TestClock,
+    place: Place<'a>,
+    step: Step,
+    /// Messages that bound the worker; `None` if only time does.
+    quota: Option<Quota>,
+    /// Time from which the shift has to do what is due.
+    from: Micros,
+    /// Time until which it has to.
+    end: Micros,
+    board: Board,
+}
+
+/// A turn of a lane in a run that goes on.
+#[derive(Clone, Copy, Debug)]
+struct Call<'a> {
+    turn: &'a Turn,
+    record: &'a TestRecord,
+    begun: &'a Begun<'a>,
+    plan: Plan,
+    clock: TestClock,
+    used: Used,
+}
+
+/// What comes after a turn.
+enum After {
+    /// The lane's next window.
+    Next,
+    /// Nothing is left for the worker.
+    Nothing,
+    /// Whatever the attempt says that has the window now.
+    Superseded,
+}
+
+impl LoadStep {
+    /// Works as one worker until its window closes, its work is done, or the test ends. A step that
+    /// comes late does what is left of its window; one that comes twice, or after its window, does
+    /// nothing.
+    pub(crate) async fn step(&self, turn: &Turn, deadline: Deadline) -> Result<NextTurn, LoadStepError> {
+        let used = Used::from_now();
+        let span = tracing::Span::current();
+        span.record("lane", tracing::field::display(turn.lane));
+        span.record("window", turn.window.number());
+        let record = self.record(&turn.of, deadline).await?;
+        // Nothing is left to do for a test that is over, or gone.
+        let Some(record) = record.filter(|record| !record.status.is_final()) else { return Ok(turn.done()) };
+        let begun = Begun::of(&record, turn.of.run)?;
+        let (plan, clock) = (Plan::of(&begun.test), TestClock::of(begun.run.started_at));
+        let call = Call { turn, record: &record, begun: &begun, plan, clock, used };
+        call.check()?;
+        let after = if is_over(&record) {
+            After::Nothing
+        } else if call.end() <= clock.now() {
+            After::Next
+        } else {
+            self.work(&call, deadline).await?
+        };
+        self.go_on(&call, after, deadline).await
+    }
+
+    /// Works in a window that is open, or opens soon.
+    async fn work(&self, call: &Call<'_>, deadline: Deadline) -> Result<After, LoadStepError> {
+        let (of, step) = (&call.turn.of, call.turn.step());
+        let came_at = call.clock.at(call.used.since);
+        let known = insist(deadline, async || self.store.watch(&of.tenant, of.test_id, of.run).await);
+        let Some((control, attendance)) = known.await? else { return Ok(After::Superseded) };
+        if control.is_over() || attendance.has_ended(step.lane.worker) {
+            return Ok(After::Nothing);
+        }
+        let Some(sent) = self.claim(call, deadline).await? else { return Ok(After::Superseded) };
+        insist(deadline, async || self.store.begin_work(&of.tenant, of.test_id, of.run, step.lane).await)
+            .await?;
+        let claimed_at = call.clock.now();
+        // A first attempt answers for all that is due from when it came. An attempt before a later
+        // one may have worked until it was superseded, and what it did then is not stored.
+        let from = step.window.opens().max(if step.attempt == 0 { came_at } else { claimed_at });
+        let quota = quota::of_worker(&call.begun.test, step.lane.worker.role);
+        let quota = quota.map(|schedule| Quota::new(schedule, step, sent, claimed_at));
+        let test: &LoadTest = &call.begun.test;
+        let tally = Tally::new(step, from, test.producer_count(), test.measured_from());
+        let shift = Shift {
+            store: &self.store,
+            of,
+            record: call.record,
+            test,
+            start: call.begun.run.started_at,
+            plan: call.plan,
+            clock: call.clock,
+            place: Place::of(&self.brokers, call.record),
+            step,
+            quota,
+            from,
+            end: call.end(),
+            board: Board::new(call.clock, call.end(), tally, call.used),
+        };
+        shift.board.learn(attendance);
+        let outcome = Box::pin(shift.run()).await;
+        self.conclude(&shift, outcome, deadline).await
+    }
+
+    /// Claims the step, and returns what the worker handled before it; `None` if another invocation
+    /// has it.
+    async fn claim(&self, call: &Call<'_>, deadline: Deadline) -> Result<Option<Sent>, LoadStepError> {
+        let (of, step) = (&call.turn.of, call.turn.step());
+        let attempts = Cell::new(0_u32);
+        let claim = insist(deadline, async || {
+            attempts.set(attempts.get().saturating_add(1));
+            self.store.claim(of.test_id, of.run, step).await
+        });
+        match claim.await? {
+            Claim::Claimed { sent_before, sent_in_window } => {
+                Ok(Some(Sent { before: sent_before, in_window: sent_in_window }))
+            }
+            // The claim before may have been this one's, with its answer lost. The next attempt
+            // supersedes it.
+            Claim::Superseded if attempts.get() > 1 => {
+                Err(LoadStepError::ClaimInDoubt { lane: step.lane, window: step.window })
+            }
+            Claim::Superseded => Ok(None),
+        }
+    }
+
+    /// Stores the last tally of a shift.
+    async fn conclude(
+        &self,
+        shift: &Shift<'_>,
+        outcome: Result<bool, Interrupt>,
+        deadline: Deadline,
+    ) -> Result<After, LoadStepError> {
+        let (role, now) = (shift.step.lane.worker.role, shift.clock.now().min(shift.end));
+        let (until, is_last) = match outcome {
+            // Its messages are put, and no other is due until the window closes.
+            Ok(is_last) if role == Role::Producer => (shift.end, is_last),
+            Ok(is_last) => (now, is_last),
+            Err(Interrupt::Superseded) => return Ok(After::Superseded),
+            Err(Interrupt::Stopped) => (now, true),
+            Err(Interrupt::Failed(detail)) => {
+                self.fail(shift.of, &detail, deadline).await?;
+                (now, true)
+            }
+        };
+        shift.board.pending(None);
+        shift.board.count(|tally| {
+            tally.worked_until(until);
+            if is_last {
+                tally.was_last();
+            }
+        });
+        let TestRun { test_id, run, .. } = *shift.of;
+        let stored =
+            insist(deadline, async || self.store.store_tally(test_id, run, &shift.board.snapshot()).await);
+        let stored = stored.await?;
+        tracing::info!(
+            event_type = "load_step.ended",
+            handled = shift.board.count(|tally| tally.handled_count()),
+            is_last,
+            "worker {} has ended its work in window {} of the load test {test_id}",
+            shift.step.lane.worker,
+            shift.step.window.number()
+        );
+        Ok(match (stored, is_last) {
+            (Stored::Superseded, _) => After::Superseded,
+            (Stored::Kept, true) => After::Nothing,
+            (Stored::Kept, false) => After::Next,
+        })
+    }
+
+    /// Ends a turn, and says when the lane's next one is. The worker that ends last closes the run:
+    /// other lanes may sleep for most of a minute before the state machine does. It does not close
+    /// a probe, after which the state machine has to go on.
+    async fn go_on(
+        &self,
+        call: &Call<'_>,
+        after: After,
+        deadline: Deadline,
+    ) -> Result<NextTurn, LoadStepError> {
+        let (of, lane) = (&call.turn.of, call.turn.lane);
+        let next = next_open(&call.plan, call.turn, call.clock.now());
+        let next_turn = call.turn.then(next, call.begun.run.started_at);
+        let is_last = match after {
+            After::Superseded => return Ok(next_turn),
+            After::Next => false,
+            After::Nothing => true,
+        };
+        let ended = insist(deadline, async || {
+            self.store.end_work(&of.tenant, of.test_id, of.run, lane, is_last).await
+        });
+        let attendance = ended.await?;
+        if !is_last {
+            return Ok(next_turn);
+        }
+        let is_search = Search::of(&call.record.test).is_some();
+        if !is_search
+            && attendance.have_ended(call.plan.workers())
+            && let Err(error) = Box::pin(self.close(of, deadline)).await
+        {
+            let cause: &dyn std::error::Error = &error;
+            tracing::warn!(
+                event_type = "load_step.not_closed",
+                error = cause,
+                "the load test {} is left for the state machine to close: {cause}",
+                of.test_id
+            );
+        }
+        Ok(call.turn.done())
+    }
+}
+
+impl Call<'_> {
+    fn lane(&self) -> Lane {
+        self.turn.lane
+    }
+
+    /// Returns the end of the worker's part of the window.
+    fn end(&self) -> Micros {
+        self.plan.end_of(self.lane().worker.role, self.turn.window)
+    }
+
+    /// Checks that the plan has the window.
+    fn check(&self) -> Result<(), LoadStepError> {
+        let (lane, window) = (self.lane(), self.turn.window);
+        let is_of_the_plan = self.plan.workers().any(|worker| worker == lane.worker)
+            && window.half() == lane.half
+            && window.number() < self.plan.windows(lane.worker.role);
+        if is_of_the_plan { Ok(()) } else { Err(LoadStepError::NoWindow { lane, window }) }
+    }
+}
+
+impl Shift<'_> {
+    /// Runs the worker, and beside it what is to be done once a second. True if nothing is left for
+    /// the worker in later windows.
+    async fn run(&self) -> Result<bool, Interrupt> {
+        let work = async {
+            let outcome = Box::pin(self.role()).await;
+            self.board.order(Order::End);
+            outcome
+        };
+        let (outcome, (), (), (), ()) = tokio::join!(
+            work,
+            Box::pin(heartbeat::store_tallies(self)),
+            Box::pin(heartbeat::watch_test(self)),
+            Box::pin(depth::measure(self)),
+            Box::pin(quota::look_again(self)),
+        );
+        outcome
+    }
+
+    async fn role(&self) -> Result<bool, Interrupt> {
+        match (self.step.lane.worker.role, &self.test.producers, &self.test.consumers) {
+            (Role::Producer, Some(producers), _) => Box::pin(producer::produce(self, producers)).await,
+            (Role::Consumer, _, Some(consumers)) => Box::pin(consumer::consume(self, consumers)).await,
+            // The plan has no worker of a role that the test does not have.
+            (Role::Producer, None, _) | (Role::Consumer, _, None) => Ok(true),
+        }
+    }
+
+    /// True if the worker has no later window.
+    fn is_last_window(&self) -> bool {
+        self.step.window.number().saturating_add(1) >= self.plan.windows(self.step.lane.worker.role)
+    }
+}
+
+/// Returns the lane's next window that has not closed at `now`; `None` if there is none.
+fn next_open(plan: &Plan, turn: &Turn, now: Micros) -> Option<Window> {
+    let has_closed = |window: &Window| plan.end_of(turn.lane.worker.role, *window) <= now;
+    let mut next = plan.next(turn.lane, Some(turn.window));
+    while let Some(closed) = next.filter(has_closed) {
+        next = plan.next(turn.lane, Some(closed));
+    }
+    next
+}
+
+#[cfg(test)]
+mod tests {
+    use load_test::{Limits, LoadTestRequest};
+    use serde_json::{from_value, json};
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_lane_goes_on_with_the_first_window_that_has_not_closed() {
+        let body = json!({"targetRef": "t", "producers": {"ratePerSec": 1}, "durationSeconds": 330});
+        let request: LoadTestRequest = from_value(body).unwrap();
+        let plan = Plan::of(&request.into_parts(&Limits::NONE).unwrap().2);
+        let of = TestRun { tenant: "t".to_owned(), test_id: Uuid::nil(), run: 0 };
+        let turn = Turn { of, lane: "p0b".parse().unwrap(), window: Window::new(1), attempt: 0 };
+        let next = |second| next_open(&plan, &turn, Micros::from_seconds(second)).map(Window::number);
+        assert_eq!([90, 120, 239].map(next), [Some(3); 3]);
+        assert_eq!([240, 329].map(next), [Some(5); 2]);
+        assert_eq!([330, 400].map(next), [None; 2]);
+    }
+}

@@ -1,0 +1,321 @@
+//! When a producer puts which message, and a consumer takes the next one.
+
+use load_test::{Micros, Paced, Sender, Share};
+
+/// Messages of a producer in one window.
+#[derive(Clone, Debug)]
+pub(super) struct Messages {
+    timing: Timing,
+    share: Share,
+    /// Number of messages that were put.
+    put: u64,
+    /// Number of messages that may be put; the share's, or less as long as the quota is not known.
+    allowed: u64,
+    is_certain: bool,
+    /// Time from which messages that are not put are given up.
+    until: Micros,
+    /// Message in hand.
+    in_hand: Option<Message>,
+}
+
+#[derive(Clone, Debug)]
+enum Timing {
+    Paced(Paced),
+    Unthrottled,
+}
+
+/// A message that is to be put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Message {
+    pub(super) sequence: u64,
+    pub(super) due: Micros,
+}
+
+/// What a producer does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Put this message once it is due.
+    Put(Message),
+    /// Wait until it is known how much the window before has sent.
+    AwaitQuota,
+    /// Nothing is left to put, or what is left is given up.
+    End,
+}
+
+impl Messages {
+    /// Time that a producer goes on after its window with what was due in it. A broker that was
+    /// away for as long as that is given up.
+    pub(super) const OVERTIME: Micros = Micros::from_seconds(10);
+
+    /// Makes the messages of a window that ends at `end`, each with its time.
+    pub(super) fn paced(schedule: Paced, share: Share, end: Micros) -> Self {
+        let until = end.plus(Self::OVERTIME);
+        Self { timing: Timing::Paced(schedule), ..Self::new(share, until) }
+    }
+
+    /// Makes the messages of a window that ends at `end`, each due when it can be put. Only
+    /// `allowed` of the share may be put as long as the quota is not certain.
+    pub(super) fn unthrottled(share: Share, allowed: u64, is_certain: bool, end: Micros) -> Self {
+        Self { allowed, is_certain, ..Self::new(share, end) }
+    }
+
+    fn new(share: Share, until: Micros) -> Self {
+        let allowed = share.count;
+        Self { timing: Timing::Unthrottled, share, put: 0, allowed, is_certain: true, until, in_hand: None }
+    }
+
+    /// Sets the number of messages that may be put, which is certain from now on.
+    pub(super) fn allow(&mut self, count: u64) {
+        (self.allowed, self.is_certain) = (count, true);
+    }
+
+    /// Returns what to do at `now`.
+    pub(super) fn next(&mut self, now: Micros) -> Next {
+        if now >= self.until {
+            return Next::End;
+        }
+        match self.message(now) {
+            Some(message) => Next::Put(message),
+            None if self.is_certain => Next::End,
+            None => Next::AwaitQuota,
+        }
+    }
+
+    /// Takes the next message in hand. Without a rate it is due when it is in hand: that it waits
+    /// for room then is part of its latency.
+    fn message(&mut self, now: Micros) -> Option<Message> {
+        if self.in_hand.is_none() && self.put < self.allowed {
+            let sequence = self.share.first.saturating_add(self.put.saturating_mul(self.share.step));
+            let due = match &self.timing {
+                Timing::Paced(schedule) => schedule.due(sequence)?,
+                Timing::Unthrottled => now,
+            };
+            self.in_hand = Some(Message { sequence, due });
+        }
+        self.in_hand
+    }
+
+    /// Notes that the message in hand was put.
+    pub(super) fn was_put(&mut self) {
+        self.put = self.put.saturating_add(1);
+        self.in_hand = None;
+    }
+
+    /// Returns the time at which the next message is due; `None` if there is none, or it has none
+    /// yet.
+    pub(super) fn next_due(&self) -> Option<Micros> {
+        match &self.timing {
+            Timing::Paced(schedule) if self.put < self.allowed => {
+                schedule.due(self.share.first.saturating_add(self.put.saturating_mul(self.share.step)))
+            }
+            Timing::Paced(_) | Timing::Unthrottled => None,
+        }
+    }
+
+    /// Time from which messages that are not put are given up.
+    pub(super) const fn until(&self) -> Micros {
+        self.until
+    }
+
+    /// True if the messages have no rate.
+    pub(super) const fn is_unthrottled(&self) -> bool {
+        matches!(self.timing, Timing::Unthrottled)
+    }
+
+    /// True if the number of messages that may be put is known.
+    pub(super) const fn is_certain(&self) -> bool {
+        self.is_certain
+    }
+
+    /// Counts the messages that were put.
+    pub(super) const fn put_count(&self) -> u64 {
+        self.put
+    }
+}
+
+/// Times at which a broker held a producer back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct HeldBack {
+    until: Micros,
+}
+
+impl HeldBack {
+    /// Notes that the broker held the producer back until `at`: there was no connection, or no room
+    /// for a message.
+    pub(super) fn until(&mut self, at: Micros) {
+        self.until = self.until.max(at);
+    }
+
+    /// Returns the state of the producer from when a message was due until now. A message that fell
+    /// due while the producer was held back is late for that reason, also if others had to go
+    /// before it when the broker let the producer go on.
+    pub(super) fn sender(&self, due: Micros) -> Sender {
+        if due < self.until { Sender::HeldBack } else { Sender::Free }
+    }
+}
+
+/// Pace of one consumer of several that share a rate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    consumers: u64,
+    per_second: u64,
+    since: Micros,
+    /// Messages that were taken since then.
+    taken: u64,
+}
+
+impl Pace {
+    /// Time that a consumer may catch up with: timers are late by a millisecond, and the rate would
+    /// be too low without it. What a consumer could not take before is not made up for.
+    const SLACK: Micros = Micros::new(100_000);
+
+    /// Makes the pace of one of `consumers`, from `since` on.
+    pub(super) fn new(per_second: u32, consumers: u32, since: Micros) -> Self {
+        let (consumers, per_second) = (u64::from(consumers.max(1)), u64::from(per_second.max(1)));
+        Self { consumers, per_second, since, taken: 0 }
+    }
+
+    /// Begins at `since` instead.
+    pub(super) const fn from(self, since: Micros) -> Self {
+        Self { since, taken: 0, ..self }
+    }
+
+    /// Notes a message that was taken at `now`, and returns the time from which the next one may be
+    /// taken.
+    pub(super) fn next(&mut self, now: Micros) -> Micros {
+        self.taken = self.taken.saturating_add(1);
+        let interval = self.consumers.saturating_mul(Micros::A_SECOND);
+        let after = u128::from(self.taken) * u128::from(interval) / u128::from(self.per_second);
+        let next = self.since.plus(Micros::new(u64::try_from(after).unwrap_or(u64::MAX)));
+        if next.plus(Self::SLACK) < now {
+            (self.since, self.taken) = (now, 0);
+            return now;
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use load_test::{Limits, LoadTest, LoadTestRequest, Schedule};
+    use proptest::prelude::*;
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    const END: Micros = Micros::from_seconds(60);
+    const SHARE: Share = Share { first: 7, step: 10, count: 3 };
+
+    fn micros(milliseconds: u64) -> Micros {
+        Micros::new(milliseconds * 1_000)
+    }
+
+    fn schedule(per_second: u32) -> Paced {
+        let body = json!({"targetRef": "t", "producers": {"ratePerSec": per_second}, "durationSeconds": 60});
+        let request: LoadTestRequest = from_value(body).unwrap();
+        let test: LoadTest = request.into_parts(&Limits::NONE).unwrap().2;
+        match test.schedule() {
+            Some(Schedule::Paced(schedule)) => schedule,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Puts all messages whose turn comes until `now`, and returns their numbers.
+    fn put(messages: &mut Messages, now: Micros) -> Vec<u64> {
+        let mut put = Vec::new();
+        while let Next::Put(message) = messages.next(now) {
+            if message.due > now {
+                break;
+            }
+            messages.was_put();
+            put.push(message.sequence);
+        }
+        put
+    }
+
+    #[test]
+    fn messages_come_in_their_order_each_when_it_is_due() {
+        let schedule = schedule(2);
+        let share = schedule.share(0, Micros::ZERO, END);
+        let mut messages = Messages::paced(schedule, share, END);
+        assert_eq!(messages.next_due(), Some(Micros::ZERO));
+        assert_eq!(put(&mut messages, Micros::ZERO), [0]);
+        assert_eq!(messages.next_due(), Some(micros(500)));
+        assert_eq!(messages.next(micros(100)), Next::Put(Message { sequence: 1, due: micros(500) }));
+        assert_eq!(put(&mut messages, micros(1_700)), [1, 2, 3]);
+        assert_eq!(put(&mut messages, END).len(), 116);
+        assert_eq!((messages.next(END), messages.next_due()), (Next::End, None));
+        assert_eq!(messages.put_count(), 120);
+    }
+
+    #[test]
+    fn what_is_late_is_put_for_a_while_after_the_window_and_then_given_up() {
+        let schedule = schedule(1);
+        let share = schedule.share(0, Micros::ZERO, END);
+        let mut messages = Messages::paced(schedule, share, END);
+        assert_eq!(put(&mut messages, micros(3_000)), [0, 1, 2, 3]);
+        assert!(matches!(messages.next(END.plus(micros(9_999))), Next::Put(Message { sequence: 4, .. })));
+        assert_eq!(messages.next(END.plus(Messages::OVERTIME)), Next::End);
+        assert_eq!(messages.put_count(), 4);
+    }
+
+    #[test]
+    fn without_a_rate_a_message_is_due_when_it_is_in_hand() {
+        let mut messages = Messages::unthrottled(SHARE, 3, true, END);
+        let first = Message { sequence: 7, due: micros(10) };
+        assert_eq!(messages.next(micros(10)), Next::Put(first));
+        assert_eq!(messages.next(micros(50)), Next::Put(first), "it waits for room");
+        messages.was_put();
+        assert_eq!(messages.next(micros(50)), Next::Put(Message { sequence: 17, due: micros(50) }));
+        assert_eq!(messages.next_due(), None);
+        assert_eq!(messages.next(END), Next::End, "without overtime");
+    }
+
+    #[test]
+    fn a_quota_that_is_not_known_is_awaited_and_one_that_is_ends_the_work() {
+        let mut messages = Messages::unthrottled(SHARE, 1, false, END);
+        assert_eq!(put(&mut messages, micros(1)), [7]);
+        assert_eq!(messages.next(micros(2)), Next::AwaitQuota);
+        messages.allow(2);
+        assert_eq!(put(&mut messages, micros(3)), [17]);
+        assert_eq!((messages.next(micros(4)), messages.is_certain()), (Next::End, true));
+        messages.allow(0);
+        assert_eq!(messages.next(micros(5)), Next::End, "the window before sent more than was thought");
+    }
+
+    #[test]
+    fn a_message_that_fell_due_while_the_broker_held_the_producer_back_is_late_for_that_reason() {
+        let mut held_back = HeldBack::default();
+        assert_eq!(held_back.sender(Micros::ZERO), Sender::Free);
+        held_back.until(micros(500));
+        held_back.until(micros(400));
+        assert_eq!(held_back.sender(micros(499)), Sender::HeldBack);
+        assert_eq!(held_back.sender(micros(500)), Sender::Free);
+    }
+
+    proptest! {
+        #[test]
+        fn consumers_together_take_the_rate(per_second in 1_u32..10_000, consumers in 1_u32..20) {
+            let mut pace = Pace::new(per_second, consumers, micros(5));
+            let mut now = micros(5);
+            let seconds = 10 * u64::from(consumers);
+            let mut taken = 0;
+            while now < micros(5).plus(Micros::from_seconds(seconds)) {
+                taken += 1;
+                // A timer is late by up to a millisecond.
+                now = now.max(pace.next(now).plus(Micros::new(taken % 1_000)));
+            }
+            let expected = 10 * u64::from(per_second);
+            prop_assert!(taken.abs_diff(expected) <= 1 + expected / 1_000, "{taken} for {expected}");
+        }
+    }
+
+    #[test]
+    fn a_consumer_that_had_nothing_to_take_does_not_make_up_for_it() {
+        let mut pace = Pace::new(10, 1, Micros::ZERO);
+        assert_eq!(pace.next(Micros::ZERO), micros(100));
+        assert_eq!(pace.next(micros(5_000)), micros(5_000));
+        assert_eq!(pace.next(micros(5_000)), micros(5_100));
+        assert_eq!(pace.next(micros(5_150)), micros(5_200));
+    }
+}

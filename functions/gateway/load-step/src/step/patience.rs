@@ -1,0 +1,173 @@
+//! How long a worker tries to use a target that does not work.
+
+use std::time::Duration;
+
+use broker::{Deadline, Jitter, RetryPolicy};
+use load_test::Micros;
+
+use super::Shift;
+use super::board::Interrupt;
+use crate::place::PlaceError;
+
+/// Pauses between attempts, in seconds: the first, and the longest.
+const PAUSES: (f64, f64) = (0.1, 1.0);
+
+/// Record of a worker's failures to use its target.
+#[derive(Debug)]
+pub(super) struct Patience {
+    /// First failure since the target worked.
+    failing_since: Option<Micros>,
+    connected_at: Option<Micros>,
+    pauses: RetryPolicy,
+}
+
+/// What follows from a failure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// Try again after a pause.
+    Again(Duration),
+    /// The target refuses the test, or has not worked for too long.
+    GiveUp,
+}
+
+impl Patience {
+    /// Time after which a target that does not work is given up.
+    pub(super) const LONGEST: Micros = Micros::from_seconds(10);
+    /// Time for which a connection has to last to count as one that works. A broker that refuses
+    /// each message accepts connections all the time.
+    const STEADY: Micros = Micros::from_seconds(2);
+
+    pub(super) fn new() -> Self {
+        let (first, longest) = PAUSES;
+        let pauses = RetryPolicy::new(first, 2.0, longest).unwrap_or_default();
+        Self { failing_since: None, connected_at: None, pauses: pauses.with_jitter(Jitter::Half) }
+    }
+
+    /// Notes a connection.
+    pub(super) fn connected(&mut self, at: Micros) {
+        self.connected_at = Some(at);
+    }
+
+    /// Notes that the target did its work.
+    pub(super) fn worked(&mut self) {
+        self.failing_since = None;
+        self.pauses.reset();
+    }
+
+    /// Notes a failure. `is_final` tells that a later attempt fails as this one did.
+    pub(super) fn failed(&mut self, is_final: bool, at: Micros) -> Verdict {
+        if self.connected_at.take().is_some_and(|connected| at.since(connected) >= Self::STEADY) {
+            self.worked();
+        }
+        let since = *self.failing_since.get_or_insert(at);
+        if is_final || at.since(since) >= Self::LONGEST {
+            return Verdict::GiveUp;
+        }
+        Verdict::Again(self.pauses.next_delay())
+    }
+
+    /// Returns the time that is left for the next attempt to connect.
+    fn left(&self, at: Micros) -> Duration {
+        let failing_for = self.failing_since.map_or(Micros::ZERO, |since| at.since(since));
+        Self::LONGEST.since(failing_for).into()
+    }
+}
+
+impl Shift<'_> {
+    /// Connects, again and again as long as the patience lasts.
+    pub(super) async fn connected<T>(
+        &self,
+        patience: &mut Patience,
+        connect: impl AsyncFn(Deadline) -> Result<T, PlaceError>,
+    ) -> Result<T, Interrupt> {
+        loop {
+            let deadline = Deadline::after(patience.left(self.clock.now()));
+            match self.board.unless_ended(connect(deadline)).await? {
+                Ok(connection) => {
+                    patience.connected(self.clock.now());
+                    return Ok(connection);
+                }
+                Err(error) => self.bear(patience, &error).await?,
+            }
+        }
+    }
+
+    /// Waits for the next attempt after a failure, or ends the test with its reason.
+    pub(super) async fn bear(&self, patience: &mut Patience, error: &PlaceError) -> Result<(), Interrupt> {
+        let cause: &dyn std::error::Error = error;
+        match patience.failed(error.is_final(), self.clock.now()) {
+            Verdict::GiveUp if error.is_final() => Err(Interrupt::Failed(error.to_string())),
+            Verdict::GiveUp => {
+                let seconds = Patience::LONGEST.whole_seconds();
+                Err(Interrupt::Failed(format!("the target did not work for {seconds} s: {error}")))
+            }
+            Verdict::Again(pause) => {
+                tracing::warn!(
+                    event_type = "load_step.reconnects",
+                    error = cause,
+                    "worker {} connects again: {cause}",
+                    self.step.lane.worker
+                );
+                self.board.unless_ended(tokio::time::sleep(pause)).await
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(milliseconds: u64) -> Micros {
+        Micros::new(milliseconds * 1_000)
+    }
+
+    /// Returns the times of failures until the worker gives up, if it fails each `every` ms.
+    fn failures(patience: &mut Patience, from: u64, every: u64) -> u64 {
+        let mut now = from;
+        while let Verdict::Again(pause) = patience.failed(false, at(now)) {
+            assert!(pause <= Duration::from_secs(1), "{pause:?}");
+            now += every;
+        }
+        now - from
+    }
+
+    #[test]
+    fn a_target_that_does_not_work_for_ten_seconds_is_given_up() {
+        assert_eq!(failures(&mut Patience::new(), 5_000, 700), 10_500);
+        assert_eq!(Patience::new().failed(true, at(0)), Verdict::GiveUp);
+    }
+
+    #[test]
+    fn the_time_counts_from_the_first_failure_since_it_worked() {
+        let mut patience = Patience::new();
+        patience.failed(false, at(0));
+        patience.failed(false, at(9_000));
+        patience.worked();
+        assert_eq!(failures(&mut patience, 9_500, 1_000), 10_000);
+    }
+
+    #[test]
+    fn a_connection_alone_shows_nothing_unless_it_lasts() {
+        let mut patience = Patience::new();
+        patience.failed(false, at(0));
+        for second in 1..10 {
+            patience.connected(at(second * 1_000));
+            assert!(matches!(patience.failed(false, at(second * 1_000 + 900)), Verdict::Again(_)));
+        }
+        patience.connected(at(10_000));
+        assert_eq!(patience.failed(false, at(10_900)), Verdict::GiveUp);
+        // One that lasted was a target that worked.
+        patience.connected(at(20_000));
+        assert!(matches!(patience.failed(false, at(22_000)), Verdict::Again(_)));
+    }
+
+    #[test]
+    fn an_attempt_to_connect_takes_no_longer_than_the_patience() {
+        let mut patience = Patience::new();
+        assert_eq!(patience.left(at(3_000)), Duration::from_secs(10));
+        patience.failed(false, at(3_000));
+        assert_eq!(patience.left(at(9_000)), Duration::from_secs(4));
+        assert_eq!(patience.left(at(20_000)), Duration::ZERO);
+    }
+}

@@ -1,0 +1,286 @@
+//! The work of a producer: each message of its share when it is due.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use broker::Deadline;
+use broker::load::{Confirmation, LoadProducer, Outcome, PutEnd, PutOptions};
+use load_test::{Micros, Producers, Schedule, Share};
+use load_test_store::Sent;
+use mq::BrokerError;
+use tokio::sync::watch::Receiver;
+
+use super::Shift;
+use super::board::Interrupt;
+use super::breath::Breath;
+use super::pace::{HeldBack, Message, Messages, Next};
+use super::patience::Patience;
+use super::quota::Quota;
+use crate::options;
+use crate::place::PlaceError;
+
+/// Time between two looks at the answers that are missing, while nothing is due.
+const BETWEEN_LOOKS: Micros = Micros::new(100_000);
+
+/// Longest time to wait for answers after the last message was put. Latencies are told apart up to
+/// two minutes, but an invocation does not last as long.
+const TO_SETTLE: Micros = Micros::from_seconds(20);
+
+/// Time to end in order, which commits an open unit of work: after the last message, and after an
+/// order to end or a failure.
+const TO_END: Duration = Duration::from_secs(5);
+const TO_LEAVE: Duration = Duration::from_secs(1);
+
+/// Reason why a producer stops using a connection.
+enum Leave {
+    Interrupt(Interrupt),
+    Broken(BrokerError),
+}
+
+impl From<Interrupt> for Leave {
+    fn from(interrupt: Interrupt) -> Self {
+        Self::Interrupt(interrupt)
+    }
+}
+
+/// A producer in its window.
+struct Producing<'a> {
+    shift: &'a Shift<'a>,
+    options: &'a PutOptions,
+    messages: Messages,
+    held_back: HeldBack,
+    /// What the worker sent before, as far as it is known; certain once it was received.
+    sent_before: Sent,
+    certain: Receiver<Option<Sent>>,
+    /// Times at which the messages were due whose answers are missing. There are no more of them
+    /// than may be unconfirmed.
+    in_flight: HashMap<u64, Micros>,
+    /// True if the broker confirmed a message on this connection.
+    has_confirmed: bool,
+}
+
+/// Puts the messages of the window. True if nothing is left for this worker in later windows.
+pub(super) async fn produce(shift: &Shift<'_>, producers: &Producers) -> Result<bool, Interrupt> {
+    let number = shift.step.lane.worker.number;
+    let queue = shift.place.queue(number).map_err(|error| Interrupt::Failed(error.to_string()))?;
+    let options = options::puts(shift.record, producers, shift.of.run, shift.start);
+    let options = options.map_err(Interrupt::Failed)?;
+    let mut producing = Producing {
+        shift,
+        options: &options,
+        messages: messages(shift),
+        held_back: HeldBack::default(),
+        sent_before: shift.quota.map(|quota| quota.claimed()).unwrap_or_default(),
+        certain: shift.board.sent(),
+        in_flight: HashMap::new(),
+        has_confirmed: false,
+    };
+    shift.board.pending(producing.messages.next_due());
+    let mut patience = Patience::new();
+    loop {
+        let connect = async |deadline| shift.place.producer(&queue, &options, deadline).await;
+        let connection = shift.connected(&mut patience, connect).await?;
+        let Err(error) = producing.put_all(connection).await? else { break };
+        if std::mem::take(&mut producing.has_confirmed) {
+            patience.worked();
+        }
+        shift.bear(&mut patience, &PlaceError::from(error)).await?;
+    }
+    Ok(producing.has_used_up_its_quota() || shift.is_last_window())
+}
+
+/// Returns the messages of a worker's window.
+fn messages(shift: &Shift<'_>) -> Messages {
+    if let Some(quota) = &shift.quota {
+        let (share, allowed) = (quota.share(), quota.certain_count());
+        return Messages::unthrottled(share, allowed, quota.is_certain(), shift.end);
+    }
+    match shift.test.schedule() {
+        Some(Schedule::Paced(schedule)) => {
+            let share = schedule.share(shift.step.lane.worker.number, shift.from, shift.end);
+            Messages::paced(schedule, share, shift.end)
+        }
+        // A producer without a rate has a quota, and a test with producers has a schedule.
+        Some(Schedule::Unthrottled(_)) | None => {
+            let none = Share { first: 0, step: 1, count: 0 };
+            Messages::unthrottled(none, 0, true, shift.end)
+        }
+    }
+}
+
+impl Producing<'_> {
+    /// Puts messages on a connection until the window is over. An error is the connection's.
+    async fn put_all(
+        &mut self,
+        mut connection: Box<dyn LoadProducer + '_>,
+    ) -> Result<Result<(), BrokerError>, Interrupt> {
+        self.held_back.until(self.shift.clock.now());
+        match self.put_due(&mut *connection).await {
+            Ok(()) => {}
+            // What is in flight stays in doubt. Nothing of it could be stored.
+            Err(Leave::Interrupt(Interrupt::Superseded)) => return Err(Interrupt::Superseded),
+            Err(Leave::Interrupt(interrupt)) => {
+                self.end(connection, TO_LEAVE).await;
+                return Err(interrupt);
+            }
+            Err(Leave::Broken(error)) => {
+                // The end often knows more about the reason.
+                return Ok(Err(self.end(connection, TO_LEAVE).await.unwrap_or(error)));
+            }
+        }
+        if self.messages.is_unthrottled() {
+            self.shift.board.store_now();
+        }
+        match self.settle(&mut *connection).await {
+            Ok(()) => {
+                self.end(connection, TO_END).await;
+                Ok(Ok(()))
+            }
+            Err(Interrupt::Superseded) => Err(Interrupt::Superseded),
+            Err(interrupt) => {
+                self.end(connection, TO_LEAVE).await;
+                Err(interrupt)
+            }
+        }
+    }
+
+    /// Puts each message when it is due, until nothing is left or what is left is given up.
+    async fn put_due(&mut self, connection: &mut (dyn LoadProducer + '_)) -> Result<(), Leave> {
+        let shift = self.shift;
+        let mut breath = Breath::new();
+        loop {
+            self.note_answers(connection);
+            self.note_quota();
+            let now = shift.clock.now();
+            match self.messages.next(now) {
+                Next::End => return Ok(()),
+                Next::AwaitQuota => self.idle(connection, now.plus(BETWEEN_LOOKS)).await?,
+                Next::Put(message) if message.due > now => {
+                    let until = if self.in_flight.is_empty() {
+                        message.due
+                    } else {
+                        message.due.min(now.plus(BETWEEN_LOOKS))
+                    };
+                    self.idle(connection, until).await?;
+                }
+                Next::Put(message) => {
+                    self.put(connection, message).await?;
+                    breath.take().await;
+                    continue;
+                }
+            }
+            breath.waited();
+        }
+    }
+
+    /// Puts a message, and counts it after it was handed to the client.
+    ///
+    /// It is not counted before: a put that waits for room may be given up, and the message would
+    /// be in doubt although it is nowhere. Nothing is lost by that if the process ends in between,
+    /// because a tally claims nothing that is due from the message in hand on (see
+    /// [`Board::snapshot`](super::board::Board::snapshot)).
+    async fn put(&mut self, connection: &mut (dyn LoadProducer + '_), message: Message) -> Result<(), Leave> {
+        let Message { sequence, due } = message;
+        let shift = self.shift;
+        let Some(outgoing) = self.options.outgoing.generated(sequence) else {
+            return Err(Interrupt::Failed("the messages cannot be made".to_owned()).into());
+        };
+        let give_up = Deadline::at(shift.clock.instant(self.messages.until()));
+        let put = connection.put(outgoing, shift.clock.stamp(due), give_up);
+        let (answer, has_waited) = shift.board.waiting(put).await?;
+        let at = shift.clock.now();
+        if has_waited {
+            self.held_back.until(at);
+        }
+        match answer {
+            Ok(()) => {}
+            // There was no room until it was given up.
+            Err(BrokerError::Timeout { .. }) => return Ok(()),
+            Err(error) => return Err(Leave::Broken(error)),
+        }
+        let sender = self.held_back.sender(due);
+        shift.board.count(|tally| tally.sent(sequence, due, at, sender));
+        self.in_flight.insert(sequence, due);
+        self.messages.was_put();
+        shift.board.pending(self.messages.next_due());
+        Ok(())
+    }
+
+    /// Waits for the answers that come without a further message.
+    async fn settle(&mut self, connection: &mut (dyn LoadProducer + '_)) -> Result<(), Interrupt> {
+        let until = self.shift.clock.now().plus(TO_SETTLE);
+        loop {
+            self.note_answers(connection);
+            let now = self.shift.clock.now();
+            // An open unit of work is answered when the producer ends.
+            if self.in_flight.len() < self.options.transaction.get() || now >= until {
+                return Ok(());
+            }
+            self.idle(connection, now.plus(BETWEEN_LOOKS)).await?;
+        }
+    }
+
+    async fn idle(&self, connection: &mut (dyn LoadProducer + '_), until: Micros) -> Result<(), Interrupt> {
+        self.shift.board.unless_ended(connection.idle_until(self.shift.clock.instant(until))).await
+    }
+
+    /// Ends the connection, and returns why messages of it have no confirm, if any has none.
+    async fn end(&mut self, connection: Box<dyn LoadProducer + '_>, time: Duration) -> Option<BrokerError> {
+        let PutEnd { confirmations, error } = connection.finish(Deadline::after(time)).await;
+        for confirmation in confirmations {
+            self.note(confirmation);
+        }
+        // Those in doubt have got no answer, and will get none.
+        self.in_flight.clear();
+        if let Some(error) = &error {
+            let cause: &dyn std::error::Error = error;
+            tracing::warn!(
+                event_type = "load_step.unconfirmed",
+                error = cause,
+                "messages of worker {} were not confirmed: {cause}",
+                self.shift.step.lane.worker
+            );
+        }
+        error
+    }
+
+    fn note_answers(&mut self, connection: &mut (dyn LoadProducer + '_)) {
+        for confirmation in connection.confirmations() {
+            self.note(confirmation);
+        }
+    }
+
+    fn note(&mut self, confirmation: Confirmation) {
+        let Confirmation { sequence, at, outcome, .. } = confirmation;
+        let Some(due) = self.in_flight.remove(&sequence) else { return };
+        let at = self.shift.clock.at(at);
+        match outcome {
+            Outcome::Confirmed => {
+                self.has_confirmed = true;
+                self.shift.board.count(|tally| tally.confirmed(sequence, due, at));
+            }
+            // The message is nowhere, which is certain.
+            Outcome::Refused | Outcome::Returned | Outcome::NotPut => {
+                self.shift.board.count(|tally| tally.refused(sequence));
+            }
+            // A message that was sent and has no answer is in doubt.
+            Outcome::InDoubt => {}
+        }
+    }
+
+    /// Notes what the worker sent before this step, once that is certain.
+    fn note_quota(&mut self) {
+        let Some(quota) = self.shift.quota.filter(|_| self.certain.has_changed().unwrap_or(false)) else {
+            return;
+        };
+        if let Some(sent) = *self.certain.borrow_and_update() {
+            self.sent_before = sent;
+            self.messages.allow(quota.count(sent));
+        }
+    }
+
+    fn has_used_up_its_quota(&self) -> bool {
+        let is_used_up = |quota: Quota| quota.is_used_up(self.sent_before, self.messages.put_count());
+        self.messages.is_certain() && self.shift.quota.is_some_and(is_used_up)
+    }
+}

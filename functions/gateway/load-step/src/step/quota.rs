@@ -1,0 +1,193 @@
+//! How many messages a producer without a rate may put in a window, and a consumer of a test that
+//! ends with a number of messages may take.
+//!
+//! A step is claimed before its window opens, while the lane that has the window before still
+//! works. So the number that was handled until the claim may grow, and is read again when it cannot
+//! any more.
+
+use std::time::Duration;
+
+use load_test::{Length, LoadTest, Micros, Role, Schedule, Share, Step, Unthrottled, Window};
+use load_test_store::Sent;
+
+use super::Shift;
+use crate::store::log;
+
+/// Time after its window within which a lane has stored what it sent there.
+const STORED: Micros = Micros::new(300_000);
+
+/// Time between two attempts to read what was sent.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Numbers that an attempt leaves to each attempt before it, for messages that it put and did not
+/// store: more than it can put until it notices that it was superseded.
+const UNSTORED: u64 = Unthrottled::WINDOW_NUMBERS / 64;
+
+/// Quota of a worker, as it is seen from one of its steps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quota {
+    schedule: Unthrottled,
+    step: Step,
+    /// What was handled before the step when it was claimed.
+    claimed: Sent,
+    claimed_at: Micros,
+}
+
+impl Quota {
+    pub(super) const fn new(schedule: Unthrottled, step: Step, claimed: Sent, claimed_at: Micros) -> Self {
+        Self { schedule, step, claimed, claimed_at }
+    }
+
+    /// Returns what was handled before the step when it was claimed.
+    pub(super) const fn claimed(&self) -> Sent {
+        self.claimed
+    }
+
+    /// True if nothing is left for later windows once the step has handled `own` messages.
+    pub(super) fn is_used_up(&self, before: Sent, own: u64) -> bool {
+        before.before.saturating_add(own) >= self.schedule.quota(self.step.lane.worker.number)
+    }
+
+    /// True if what was handled before the step cannot grow any more.
+    pub(super) fn is_certain(&self) -> bool {
+        self.step.window.number() == 0 || self.claimed_at >= read_again_at(self.step.window)
+    }
+
+    /// Returns the messages that the step may put as far as is known from the claim.
+    ///
+    /// An attempt after a lost one passes over the numbers that others may have used. A number that
+    /// is used twice would count as doubled.
+    pub(super) fn share(&self) -> Share {
+        let share = self.share_after(self.claimed);
+        let skipped = self.skipped();
+        let first = share.first.saturating_add(skipped.saturating_mul(share.step));
+        Share { first, count: self.count(self.claimed), ..share }
+    }
+
+    /// Counts the messages that may be put if so many were sent before.
+    pub(super) fn count(&self, sent: Sent) -> u64 {
+        let numbers = Unthrottled::WINDOW_NUMBERS.saturating_sub(self.skipped());
+        self.share_after(sent).count.min(numbers)
+    }
+
+    /// Counts the messages that may be put for certain, as far as is known from the claim. The
+    /// window before goes on at about the rate at which the worker has worked so far; three times
+    /// as much is left to it.
+    pub(super) fn certain_count(&self) -> u64 {
+        let count = self.count(self.claimed);
+        if self.is_certain() {
+            return count;
+        }
+        let (so_far, at) = (u128::from(self.claimed.before), self.claimed_at.get().max(1));
+        let span = read_again_at(self.step.window).since(self.claimed_at).get();
+        let left = 3 * so_far * u128::from(span) / u128::from(at);
+        count.saturating_sub(u64::try_from(left).unwrap_or(u64::MAX))
+    }
+
+    fn share_after(&self, sent: Sent) -> Share {
+        self.schedule.share(self.step.lane.worker.number, self.step.window, sent.before)
+    }
+
+    fn skipped(&self) -> u64 {
+        let unstored = u64::from(self.step.attempt).saturating_mul(UNSTORED);
+        self.claimed.in_window.saturating_add(unstored)
+    }
+}
+
+/// Returns the time from which what was handled before a window is known.
+fn read_again_at(window: Window) -> Micros {
+    window.opens().plus(STORED)
+}
+
+/// Returns the schedule that bounds a worker by a number of messages; `None` if none does.
+/// Consumers share the number of a test that has no producers.
+pub(super) fn of_worker(test: &LoadTest, role: Role) -> Option<Unthrottled> {
+    match (role, test.schedule(), &test.length) {
+        (Role::Producer, Some(Schedule::Unthrottled(schedule)), _) => Some(schedule),
+        (Role::Consumer, None, Length::Messages(count)) => {
+            Some(Unthrottled::new(test.consumer_count(), count.get()))
+        }
+        _ => None,
+    }
+}
+
+/// Reads again what the worker handled before the step, unless nobody needs it.
+pub(super) async fn look_again(shift: &Shift<'_>) {
+    let Some(quota) = shift.quota.filter(|quota| !quota.is_certain()) else { return };
+    let (board, of) = (&shift.board, shift.of);
+    let at = shift.clock.instant(read_again_at(quota.step.window));
+    let mut pause = board.unless_ended(tokio::time::sleep_until(at)).await;
+    while pause.is_ok() {
+        let read = shift.store.sent(of.test_id, of.run, quota.step);
+        match board.unless_ended(read).await {
+            Ok(Ok(sent)) => return board.learn_sent(sent),
+            Ok(Err(error)) => log(&error),
+            Err(_) => return,
+        }
+        pause = board.unless_ended(tokio::time::sleep(AGAIN)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: u64 = 1_000_000;
+
+    fn step(window: u32, attempt: u32) -> Step {
+        Step { lane: "p1a".parse().unwrap(), window: Window::new(window), attempt }
+    }
+
+    fn sent(before: u64, in_window: u64) -> Sent {
+        Sent { before, in_window }
+    }
+
+    fn quota(window: u32, attempt: u32, claimed: Sent, at: u64) -> Quota {
+        let schedule = Unthrottled::new(2, 2 * ALL);
+        Quota::new(schedule, step(window, attempt), claimed, Micros::from_seconds(at))
+    }
+
+    #[test]
+    fn the_first_window_has_the_whole_quota() {
+        let quota = quota(0, 0, Sent::default(), 0);
+        assert!(quota.is_certain());
+        assert_eq!(quota.share(), Share { first: 1, step: 2, count: ALL });
+        assert_eq!(quota.certain_count(), ALL);
+        assert!(quota.is_used_up(sent(0, 0), ALL) && !quota.is_used_up(sent(5, 0), ALL - 6));
+    }
+
+    #[test]
+    fn what_the_window_before_may_still_send_is_left_to_it() {
+        // 600,000 in 57 s; in the next 3.3 s about 35,000.
+        let quota = quota(1, 0, sent(600_000, 0), 57);
+        assert!(!quota.is_certain());
+        assert_eq!(quota.count(quota.claimed), 400_000);
+        assert_eq!(quota.certain_count(), 400_000 - 3 * 600_000 * 33 / 570);
+        assert_eq!(quota.count(sent(635_000, 0)), 365_000);
+        assert_eq!(quota.count(sent(ALL + 5, 0)), 0);
+        let used_up = self::quota(1, 0, sent(970_000, 0), 57);
+        assert_eq!(used_up.certain_count(), 0);
+        assert!(self::quota(1, 0, sent(600_000, 0), 61).is_certain(), "it was claimed late");
+    }
+
+    #[test]
+    fn a_second_attempt_uses_no_number_of_the_first() {
+        let first = quota(2, 0, sent(100, 0), 117).share();
+        let second = quota(2, 1, sent(5_100, 5_000), 130).share();
+        let after_lost = (5_000 + UNSTORED) * 2;
+        assert_eq!((second.first - first.first, second.count), (after_lost, ALL - 5_100));
+        // The second stored 300 messages, and was lost too.
+        let third = quota(2, 2, sent(5_400, 5_300), 140).share();
+        assert!(third.first >= second.first + 2 * (300 + UNSTORED));
+        assert_eq!(third.count, ALL - 5_400);
+    }
+
+    #[test]
+    fn the_numbers_of_a_window_bound_an_attempt_too() {
+        let schedule = Unthrottled::new(1, u64::MAX);
+        let step = Step { lane: "p0a".parse().unwrap(), ..step(0, 3) };
+        let quota = Quota::new(schedule, step, sent(0, 0), Micros::from_seconds(30));
+        let share = quota.share();
+        assert_eq!(share.first + share.count, Unthrottled::WINDOW_NUMBERS);
+    }
+}

@@ -1,0 +1,45 @@
+//! Operations of the store that are repeated. An invocation has time, and a store that is busy is
+//! no reason to end a test.
+
+use std::error::Error;
+
+use broker::{Deadline, Jitter, RetryPolicy};
+use failure::Retryable as _;
+use load_test_store::TestStoreError;
+
+/// Pauses between attempts, in seconds: the first, and the longest. Each attempt is up to three of
+/// the client's own.
+const PAUSES: (f64, f64) = (0.2, 3.0);
+
+/// Repeats an operation until it succeeds, cannot succeed, or no attempt fits before `deadline`.
+///
+/// # Errors
+/// The last attempt's.
+pub(crate) async fn insist<T>(
+    deadline: Deadline,
+    operation: impl AsyncFn() -> Result<T, TestStoreError>,
+) -> Result<T, TestStoreError> {
+    let (first, longest) = PAUSES;
+    let pauses = RetryPolicy::new(first, 2.0, longest).unwrap_or_default();
+    let mut pauses = pauses.with_jitter(Jitter::Half);
+    loop {
+        let error = match operation().await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let pause = pauses.next_delay_before(deadline).filter(|_| error.retry().is_transient());
+        let Some(pause) = pause else { return Err(error) };
+        log(&error);
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Logs that the store did not do its part, and that the work goes on.
+pub(crate) fn log(error: &TestStoreError) {
+    let error: &dyn Error = error;
+    tracing::warn!(
+        event_type = "load_store.unavailable",
+        error,
+        "the store of load tests did not do its part, the step goes on: {error}"
+    );
+}

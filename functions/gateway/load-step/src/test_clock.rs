@@ -1,0 +1,102 @@
+//! Time since a test's start.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use load_test::Micros;
+
+/// Clock of a test. It is set once, by the time of day, and goes by the monotonic clock from then
+/// on: a time of day that is corrected meanwhile moves no message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TestClock {
+    start: Timestamp,
+    set_at: Instant,
+    /// Microseconds since the test's start when the clock was set; negative before the start.
+    then: i64,
+}
+
+impl TestClock {
+    /// Sets the clock of a test that starts, or started, at `start`.
+    pub(crate) fn of(start: Timestamp) -> Self {
+        Self::set(start, Timestamp::now(), Instant::now())
+    }
+
+    fn set(start: Timestamp, now: Timestamp, set_at: Instant) -> Self {
+        Self { start, set_at, then: now.as_microsecond().saturating_sub(start.as_microsecond()) }
+    }
+
+    /// Returns the time since the test's start; zero before it.
+    pub(crate) fn now(&self) -> Micros {
+        self.at(Instant::now())
+    }
+
+    /// Returns the time of an instant since the test's start; zero before it.
+    pub(crate) fn at(&self, instant: Instant) -> Micros {
+        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        let since = match instant.checked_duration_since(self.set_at) {
+            Some(later) => self.then.saturating_add(micros(later)),
+            None => self.then.saturating_sub(micros(self.set_at.saturating_duration_since(instant))),
+        };
+        Micros::new(u64::try_from(since).unwrap_or(0))
+    }
+
+    /// Returns the instant of a time, for timers. One from before the clock was set has passed,
+    /// whatever it was.
+    pub(crate) fn instant(&self, at: Micros) -> tokio::time::Instant {
+        let ahead = i64::try_from(at.get()).unwrap_or(i64::MAX).saturating_sub(self.then);
+        let ahead = Duration::from_micros(u64::try_from(ahead).unwrap_or(0));
+        self.set_at.checked_add(ahead).unwrap_or(self.set_at).into()
+    }
+
+    /// Returns the time of day of a time, in microseconds since 1970: the stamp of a message that
+    /// is due then.
+    pub(crate) fn stamp(&self, due: Micros) -> u64 {
+        u64::try_from(due.of_day(self.start).as_microsecond()).unwrap_or(0)
+    }
+
+    /// Returns the time at which a message with this stamp was due; `None` if that was before the
+    /// test's start, so that the message is of an earlier run of the test.
+    pub(crate) fn of_stamp(&self, stamp: u64) -> Option<Micros> {
+        let start = u64::try_from(self.start.as_microsecond()).ok()?;
+        stamp.checked_sub(start).map(Micros::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn clock(second: i64) -> (TestClock, Instant) {
+        let at = |second: i64| Timestamp::from_second(1_795_000_000 + second).unwrap();
+        let instant = Instant::now();
+        (TestClock::set(at(0), at(second), instant), instant)
+    }
+
+    #[test]
+    fn time_goes_on_by_the_monotonic_clock() {
+        let (clock, set_at) = clock(100);
+        assert_eq!(clock.at(set_at), Micros::from_seconds(100));
+        assert_eq!(clock.at(set_at + SECOND), Micros::from_seconds(101));
+        assert_eq!(clock.instant(Micros::from_seconds(103)).into_std(), set_at + 3 * SECOND);
+        assert_eq!(clock.instant(Micros::from_seconds(50)).into_std(), set_at);
+    }
+
+    #[test]
+    fn no_time_has_passed_before_the_start() {
+        let (clock, set_at) = clock(-3);
+        assert_eq!(clock.at(set_at + 2 * SECOND), Micros::ZERO);
+        assert_eq!(clock.at(set_at + 5 * SECOND), Micros::from_seconds(2));
+        assert_eq!(clock.instant(Micros::ZERO).into_std(), set_at + 3 * SECOND);
+    }
+
+    #[test]
+    fn a_message_says_when_it_was_due() {
+        let (clock, _) = clock(100);
+        let due = Micros::new(12_345_678);
+        assert_eq!(clock.stamp(due), 1_795_000_012_345_678);
+        assert_eq!(clock.of_stamp(clock.stamp(due)), Some(due));
+        assert_eq!(clock.of_stamp(clock.stamp(Micros::ZERO) - 1), None);
+    }
+}

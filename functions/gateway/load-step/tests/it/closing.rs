@@ -1,0 +1,51 @@
+//! The end of a test.
+
+use load_step::TestRun;
+use load_test::TestStatus;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::support::{Stand, TENANT};
+
+#[tokio::test]
+async fn a_test_is_closed_once() {
+    let stand = Stand::open().await;
+    let body = json!({"producers": {"ratePerSec": 50}, "durationSeconds": 2});
+    let (of, _) = stand.begun(body, 200).await;
+    stand.turn(&of, "p0a", 0).await;
+    let first = stand.record(&of).await;
+    assert!(first.status == TestStatus::Completed && first.passed.is_some(), "{first:?}");
+    let report = stand.closed_as(&of, TestStatus::Completed).await;
+    assert_eq!(report.accounting.retained, 100);
+    // A second report would be there again.
+    let key = format!("tests/{TENANT}/{}/report.json", of.test_id);
+    stand.s3.delete_object().bucket(&stand.name).key(key).send().await.unwrap();
+    assert!(!stand.close(&of).await.more);
+    assert_eq!(stand.report(&of).await, None);
+    assert_eq!(stand.record(&of).await, first);
+    stand.remove().await;
+}
+
+#[tokio::test]
+async fn a_test_of_which_nothing_began_has_failed() {
+    let stand = Stand::open().await;
+    let body = json!({"producers": {"ratePerSec": 50}, "consumers": {}, "durationSeconds": 5});
+    let pending = stand.accepted(body.clone()).await;
+    let (begun, _) = stand.begun(body, -10_000).await;
+    for of in [pending, begun] {
+        let report = stand.closed_as(&of, TestStatus::Failed).await;
+        assert_eq!(report.failure.as_deref(), Some("none of its workers began to work"));
+        assert_eq!(report.accounting.sent, 0);
+    }
+    stand.remove().await;
+}
+
+#[tokio::test]
+async fn a_test_that_is_gone_needs_no_end() {
+    let stand = Stand::open().await;
+    let of = TestRun { tenant: TENANT.to_owned(), test_id: Uuid::now_v7(), run: 0 };
+    assert_eq!(stand.prepare(&of).await.lanes, []);
+    assert_eq!(stand.turn(&of, "p0a", 0).await.window, None);
+    assert!(!stand.close(&of).await.more);
+    stand.remove().await;
+}

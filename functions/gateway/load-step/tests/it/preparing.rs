@@ -1,0 +1,64 @@
+//! What keeps a run from beginning.
+
+use load_test::TestStatus;
+use serde_json::json;
+
+use crate::support::Stand;
+
+#[tokio::test]
+async fn a_queue_with_messages_of_others_is_left_alone() {
+    let stand = Stand::open().await;
+    stand.put_foreign(3).await;
+    let body = json!({"producers": {"ratePerSec": 50}, "consumers": {}, "durationSeconds": 5});
+    let of = stand.accepted(body.clone()).await;
+    assert_eq!(stand.prepare(&of).await.lanes, []);
+    let report = stand.closed_as(&of, TestStatus::Failed).await;
+    let reason = report.failure.as_deref().unwrap();
+    assert!(reason.contains(&stand.name) && reason.contains("3 messages"), "{reason}");
+    assert!(report.summary.contains(reason), "{}", report.summary);
+    assert_eq!((report.accounting.due, report.accounting.holes.len()), (0, 0));
+    assert_eq!(stand.prepare(&of).await.lanes, [], "the test is over");
+    // Those who may be taken, or whom nobody takes, are no obstacle.
+    let mut taking = body;
+    taking["foreign"] = json!("take");
+    let producing = json!({"producers": {"ratePerSec": 50}, "durationSeconds": 5});
+    for body in [taking, producing] {
+        let of = stand.accepted(body).await;
+        assert!(!stand.prepare(&of).await.lanes.is_empty());
+    }
+    assert_eq!(stand.ready(3).await, 3);
+    stand.remove().await;
+}
+
+#[tokio::test]
+async fn a_target_that_cannot_be_used_fails_the_test_before_it_begins() {
+    let stand = Stand::open().await;
+    let (mut no_queue, mut no_secret) = (stand.target(None), stand.target(None));
+    no_queue.queue = Some("absent.load-step".to_owned().try_into().unwrap());
+    no_secret.endpoint.password_ref = Some(mq::SecretRef::SecretsManager("local/absent".to_owned()));
+    for (target, said) in [
+        (stand.target(Some(1)), "127.0.0.1:1"),
+        (no_queue, "absent.load-step"),
+        (no_secret, "secret://local/absent"),
+    ] {
+        let body = json!({"producers": {"ratePerSec": 50}, "durationSeconds": 5});
+        let of = stand.accepted_at(target, body).await;
+        assert_eq!(stand.prepare(&of).await.lanes, []);
+        let report = stand.closed_as(&of, TestStatus::Failed).await;
+        let reason = report.failure.unwrap();
+        assert!(reason.contains(said), "{said} is not in {reason}");
+    }
+    stand.remove().await;
+}
+
+#[tokio::test]
+async fn a_test_that_was_stopped_before_it_began_runs_nothing() {
+    let stand = Stand::open().await;
+    let of = stand.accepted(json!({"producers": {"ratePerSec": 50}, "durationSeconds": 5})).await;
+    stand.stop(&of).await;
+    assert_eq!(stand.prepare(&of).await.lanes, []);
+    let report = stand.closed_as(&of, TestStatus::Stopped).await;
+    assert_eq!((report.accounting.due, report.duration_seconds), (0, 0.0));
+    assert_eq!(stand.ready(0).await, 0);
+    stand.remove().await;
+}

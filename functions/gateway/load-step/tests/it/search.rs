@@ -1,0 +1,98 @@
+//! Searches, whose probes use the same queues one after the other.
+
+use jiff::{SignedDuration, Timestamp};
+use load_step::TestRun;
+use load_test::{SearchEnd, TestStatus};
+use mq::RateLimit;
+use serde_json::json;
+
+use crate::support::{Stand, TENANT};
+
+fn rate(rate: i64) -> Option<RateLimit> {
+    Some(RateLimit::try_from(rate).unwrap())
+}
+
+impl Stand {
+    async fn begin_probe(&self, of: &TestRun, per_second: i64) {
+        let start = Timestamp::now() + SignedDuration::from_millis(300);
+        self.store.begin_run(TENANT, of.test_id, of.run, rate(per_second), start).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_search_goes_from_probe_to_probe_to_its_report() {
+    let stand = Stand::open().await;
+    let mut of = stand
+        .accepted(json!({
+            "mode": "search", "producers": {"ratePerSec": 2}, "durationSeconds": 1,
+            "expect": {"throughputPerSec": 1_000_000},
+        }))
+        .await;
+    for (run, per_second) in [(0, 2), (1, 1)] {
+        stand.begin_probe(&of, per_second).await;
+        assert_eq!(stand.turn(&of, "p0a", 0).await.window, None);
+        // Its last worker leaves the end to the state machine.
+        assert_eq!(stand.record(&of).await.status, TestStatus::Running);
+        let closed = stand.close(&of).await;
+        assert_eq!((closed.more, closed.of.run), (run == 0, 1), "probe {run}");
+        assert_eq!(stand.close(&of).await, closed, "probe {run}");
+        if closed.more {
+            of = closed.of;
+        }
+    }
+    let (record, report) = (stand.record(&of).await, stand.report(&of).await.unwrap());
+    assert_eq!((record.status, record.passed), (TestStatus::Completed, Some(false)));
+    let search = report.search.unwrap();
+    assert_eq!((search.finding.rate_per_sec, search.finding.end), (None, SearchEnd::LowestRate));
+    let probes: Vec<_> = search.probes.iter().map(|probe| (probe.rate_per_sec.get(), probe.passed)).collect();
+    assert_eq!(probes, [(2, false), (1, false)]);
+    stand.remove().await;
+}
+
+#[tokio::test]
+async fn a_message_that_a_probe_left_is_none_of_the_next_one() {
+    let stand = Stand::open().await;
+    let mut of = stand
+        .accepted(json!({
+            "mode": "search", "producers": {"ratePerSec": 30}, "consumers": {}, "durationSeconds": 2,
+            "expect": {"throughputPerSec": 1_000_000},
+        }))
+        .await;
+    stand.begin_probe(&of, 30).await;
+    stand.turn(&of, "p0a", 0).await;
+    assert_eq!(stand.ready(60).await, 60);
+    assert!(stand.close(&of).await.more);
+    of.run = 1;
+    stand.begin_probe(&of, 15).await;
+    tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "c0a", 0));
+    stand.stop(&of).await;
+    let report = stand.closed_as(&of, TestStatus::Stopped).await;
+    let accounting = &report.accounting;
+    assert_eq!(
+        (accounting.due, accounting.received, accounting.foreign_taken),
+        (30, 30, 60),
+        "{accounting:?}"
+    );
+    stand.remove().await;
+}
+
+#[tokio::test]
+async fn what_a_probe_left_is_taken_away_before_the_next_one() {
+    let stand = Stand::open().await;
+    let mut of = stand
+        .accepted(json!({
+            "mode": "search", "producers": {"ratePerSec": 30}, "consumers": {}, "durationSeconds": 2,
+            "expect": {"throughputPerSec": 1_000_000},
+        }))
+        .await;
+    stand.begin_probe(&of, 30).await;
+    stand.turn(&of, "p0a", 0).await;
+    assert!(stand.close(&of).await.more);
+    of.run = 1;
+    assert_eq!(stand.ready(60).await, 60);
+    let lanes = stand.prepare(&of).await;
+    assert_eq!(lanes.lanes.len(), 3, "{lanes:?}");
+    assert_eq!(stand.record(&of).await.runs[1].rate_per_sec, rate(15));
+    assert_eq!(stand.ready(0).await, 0);
+    stand.remove().await;
+}

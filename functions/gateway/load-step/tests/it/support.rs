@@ -1,0 +1,288 @@
+//! A store and a queue of one test, and the function that works there.
+
+use std::time::{Duration, SystemTime};
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use broker_access::Brokers;
+use jiff::{SignedDuration, Timestamp};
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::uri::AMQPUri;
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use load_step::{Answer, Billing, Closed, Event, Lanes, LoadStep, LoadStepError, NextTurn, TestRun, Turn};
+use load_test::{Limits, LoadTest, LoadTestRequest, Prices, Report, TestStatus, Window};
+use load_test_store::{TestRecord, TestStore};
+use mq::{Address, BrokerKind, Endpoint, SecretRef, Target, Tls};
+use serde_json::{Value, from_value, json};
+use uuid::Uuid;
+
+pub(crate) const TENANT: &str = "tenant-1";
+
+const LIMITS: Limits = Limits { workers: 20, hours: 1, messages: 1_000_000, retained: 50_000 };
+const RETENTION: Duration = Duration::from_secs(86_400);
+/// Time of an invocation.
+const TO_WORK: Duration = Duration::from_secs(120);
+/// Time after which RabbitMQ deletes the queue of a test that failed, in milliseconds.
+const EXPIRES: i32 = 600_000;
+
+pub(crate) struct Stand {
+    pub(crate) load_step: LoadStep,
+    pub(crate) store: TestStore,
+    pub(crate) s3: aws_sdk_s3::Client,
+    dynamodb: aws_sdk_dynamodb::Client,
+    /// Name of the table, of the bucket and of the queue.
+    pub(crate) name: String,
+    channel: Channel,
+    _connection: Connection,
+}
+
+fn url() -> String {
+    std::env::var("AMQP_URL").expect(
+        "AMQP_URL is not set: these tests need a RabbitMQ broker; run them with `make test`, which starts one",
+    )
+}
+
+pub(crate) fn uri() -> AMQPUri {
+    url().parse().expect("AMQP_URL is an AMQP URL")
+}
+
+/// Waits until a time of day.
+pub(crate) async fn until(at: Timestamp) {
+    let left = at.duration_since(Timestamp::now());
+    tokio::time::sleep(left.try_into().unwrap_or_default()).await;
+}
+
+impl Stand {
+    pub(crate) async fn open() -> Self {
+        let sdk = runtime::Sdk::from_environment().await;
+        // The stand-in may take longer than AWS on a busy machine.
+        let patient = sdk.single_attempt(Duration::from_secs(30));
+        let dynamodb = aws_sdk_dynamodb::Client::new(&patient);
+        let s3 = aws_sdk_s3::Client::new(&patient);
+        let name = format!("load-step-{}", Uuid::new_v4());
+        create_table(&dynamodb, &name).await;
+        s3.create_bucket().bucket(&name).send().await.unwrap();
+        let store = TestStore::new(dynamodb.clone(), name.clone(), s3.clone(), name.clone(), RETENTION);
+        let brokers = Brokers::new(LoadStep::CONNECTIONS * 8, ibm_mq::Settings::default(), &sdk);
+        let billing = Billing { prices: Prices::LIST, memory_mb: 1_152 };
+        let connection = Connection::connect(&url(), ConnectionProperties::default()).await.unwrap();
+        let channel = connection.create_channel().await.unwrap();
+        channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
+        let stand = Self {
+            load_step: LoadStep::new(store.clone(), brokers, billing),
+            store,
+            s3,
+            dynamodb,
+            name,
+            channel,
+            _connection: connection,
+        };
+        stand.declare().await;
+        stand
+    }
+
+    async fn declare(&self) {
+        let mut arguments = FieldTable::default();
+        arguments.insert("x-expires".into(), AMQPValue::LongInt(EXPIRES));
+        let options = QueueDeclareOptions { durable: true, ..Default::default() };
+        self.channel.queue_declare(self.name.as_str().into(), options, arguments).await.unwrap();
+    }
+
+    /// The stand's queue at the broker, or behind another port of this machine.
+    pub(crate) fn target(&self, port: Option<u16>) -> Target {
+        let uri = uri();
+        let address = match port {
+            Some(port) => Address { host: "127.0.0.1".to_owned(), port },
+            None => Address { host: uri.authority.host, port: uri.authority.port },
+        };
+        Target {
+            endpoint: Endpoint {
+                broker: BrokerKind::RabbitMq,
+                queue_manager: uri.vhost,
+                channel: None,
+                addresses: vec![address],
+                ccdt_url: None,
+                tls: Tls::Off,
+                user: Some(uri.authority.userinfo.username),
+                password_ref: Some(SecretRef::SecretsManager("local/rabbit".to_owned())),
+            },
+            queue: Some(self.name.clone().try_into().unwrap()),
+            exchange: None,
+            password_origin: mq::PasswordOrigin::default(),
+            reach: mq::Reach::default(),
+            backout: mq::BackoutRule::default(),
+            idle_connections: mq::IdleRule::default(),
+            limits: mq::ConnectionLimits::default(),
+        }
+    }
+
+    /// Stores a test that was accepted, and returns its run.
+    pub(crate) async fn accepted(&self, body: Value) -> TestRun {
+        self.accepted_at(self.target(None), body).await
+    }
+
+    pub(crate) async fn accepted_at(&self, target: Target, body: Value) -> TestRun {
+        self.accepted_as(target, test(body)).await
+    }
+
+    pub(crate) async fn accepted_as(&self, target: Target, test: LoadTest) -> TestRun {
+        let record = TestRecord::new(TENANT, Uuid::now_v7(), "trace-1", test, target, Timestamp::now());
+        self.store.create(&record).await.unwrap();
+        TestRun { tenant: TENANT.to_owned(), test_id: record.test_id, run: 0 }
+    }
+
+    /// Begins a run that starts so many milliseconds from now, without a look at the queue.
+    pub(crate) async fn begin(&self, of: &TestRun, milliseconds: i64) -> Timestamp {
+        let start = Timestamp::now() + SignedDuration::from_millis(milliseconds);
+        let run = self.store.begin_run(TENANT, of.test_id, of.run, None, start).await.unwrap();
+        run.started_at
+    }
+
+    /// Accepts a test whose run starts so many milliseconds from now.
+    pub(crate) async fn begun(&self, body: Value, milliseconds: i64) -> (TestRun, Timestamp) {
+        let of = self.accepted(body).await;
+        let start = self.begin(&of, milliseconds).await;
+        (of, start)
+    }
+
+    pub(crate) async fn handle(&self, event: Event) -> Result<Answer, LoadStepError> {
+        self.load_step.handle(event, SystemTime::now() + TO_WORK).await
+    }
+
+    pub(crate) async fn prepare(&self, of: &TestRun) -> Lanes {
+        match self.handle(Event::Prepare(of.clone())).await.unwrap() {
+            Answer::Prepared(lanes) => lanes,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A lane's turn in window 0 or 1.
+    pub(crate) async fn turn(&self, of: &TestRun, lane: &str, attempt: u32) -> NextTurn {
+        let lane = lane.parse().unwrap();
+        self.turn_in(of, lane, attempt).await.unwrap()
+    }
+
+    pub(crate) async fn turn_in(
+        &self,
+        of: &TestRun,
+        lane: load_test::Lane,
+        attempt: u32,
+    ) -> Result<NextTurn, LoadStepError> {
+        let window = match lane.half {
+            load_test::Half::Even => Window::new(0),
+            load_test::Half::Odd => Window::new(1),
+        };
+        let turn = Turn { of: of.clone(), lane, window, attempt };
+        match self.handle(Event::Step(turn)).await? {
+            Answer::Done(next) => Ok(next),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn close(&self, of: &TestRun) -> Closed {
+        match self.handle(Event::Close(of.clone())).await.unwrap() {
+            Answer::Closed(closed) => closed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn record(&self, of: &TestRun) -> TestRecord {
+        self.store.get(TENANT, of.test_id).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn stop(&self, of: &TestRun) {
+        self.store.request_stop(TENANT, of.test_id, Timestamp::now()).await.unwrap().unwrap();
+    }
+
+    pub(crate) async fn report(&self, of: &TestRun) -> Option<Report> {
+        self.store.report(TENANT, of.test_id).await.unwrap()
+    }
+
+    /// Closes a run, and returns the report, which has the state of the test.
+    pub(crate) async fn closed_as(&self, of: &TestRun, status: TestStatus) -> Report {
+        assert!(!self.close(of).await.more);
+        let (record, report) = (self.record(of).await, self.report(of).await.unwrap());
+        assert_eq!((record.status, report.status), (status, status), "{}", report.summary);
+        assert_eq!(record.summary.as_ref(), Some(&report.summary));
+        let accounting = &report.accounting;
+        assert_eq!(accounting.accounted(), accounting.due, "{accounting:?}");
+        report
+    }
+
+    /// Puts a message that is of no test.
+    pub(crate) async fn publish(&self) {
+        let (name, options) = (self.name.as_str().into(), BasicPublishOptions::default());
+        let put = self.channel.basic_publish("".into(), name, options, b"x", BasicProperties::default());
+        assert!(put.await.unwrap().await.unwrap().is_ack());
+    }
+
+    /// Puts messages that are of no test, and waits until they are on the queue.
+    pub(crate) async fn put_foreign(&self, count: usize) {
+        for _ in 0..count {
+            self.publish().await;
+        }
+        let expected = u32::try_from(count).unwrap();
+        assert_eq!(self.ready(expected).await, expected);
+    }
+
+    /// Number of ready messages, once the broker has settled on `expected`.
+    pub(crate) async fn ready(&self, expected: u32) -> u32 {
+        let mut ready = 0;
+        for _ in 0..100 {
+            let options = QueueDeclareOptions { passive: true, ..Default::default() };
+            let name = self.name.as_str().into();
+            let queue = self.channel.queue_declare(name, options, FieldTable::default()).await.unwrap();
+            ready = queue.message_count();
+            if ready == expected {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        ready
+    }
+
+    pub(crate) async fn delete_queue(&self) {
+        let name = self.name.as_str().into();
+        self.channel.queue_delete(name, QueueDeleteOptions::default()).await.unwrap();
+    }
+
+    pub(crate) async fn remove(self) {
+        self.delete_queue().await;
+        let listed = self.s3.list_objects_v2().bucket(&self.name).send().await.unwrap();
+        for object in listed.contents() {
+            let key = object.key().unwrap();
+            self.s3.delete_object().bucket(&self.name).key(key).send().await.unwrap();
+        }
+        self.s3.delete_bucket().bucket(&self.name).send().await.unwrap();
+        self.dynamodb.delete_table().table_name(&self.name).send().await.unwrap();
+    }
+}
+
+/// A test of the body's members.
+pub(crate) fn test(members: Value) -> LoadTest {
+    let mut body = json!({"targetRef": "local"});
+    let Value::Object(members) = members else { panic!("members") };
+    body.as_object_mut().unwrap().extend(members);
+    let request: LoadTestRequest = from_value(body).unwrap();
+    request.into_parts(&LIMITS).unwrap().2
+}
+
+async fn create_table(dynamodb: &aws_sdk_dynamodb::Client, name: &str) {
+    let attribute = |name: &str| {
+        let attribute = AttributeDefinition::builder().attribute_name(name);
+        attribute.attribute_type(ScalarAttributeType::S).build().unwrap()
+    };
+    let key =
+        |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap();
+    let create = dynamodb
+        .create_table()
+        .table_name(name)
+        .billing_mode(BillingMode::PayPerRequest)
+        .attribute_definitions(attribute("pk"))
+        .attribute_definitions(attribute("sk"))
+        .key_schema(key("pk", KeyType::Hash))
+        .key_schema(key("sk", KeyType::Range));
+    create.send().await.unwrap();
+}
