@@ -188,7 +188,7 @@ impl<'a> Consuming<'a> {
         }
         let now = shift.clock.now();
         self.drain = Drain::new(shift.test, now);
-        self.pace = self.pace.map(|pace| pace.from(now));
+        self.pace = self.pace.map(|pace| pace.restarted(now));
         Ok(true)
     }
 

@@ -176,7 +176,7 @@ impl Pace {
     }
 
     /// Begins at `since` instead.
-    pub(super) const fn from(self, since: Micros) -> Self {
+    pub(super) const fn restarted(self, since: Micros) -> Self {
         Self { since, taken: 0, ..self }
     }
 
