@@ -79,7 +79,7 @@ mod tests {
     fn plan(members: &Value) -> Result<Plan<NewTest>, Problem> {
         let body = json!({"targetRef": "local", "producers": {}, "consumers": {}, "durationSeconds": 60});
         let (Value::Object(mut all), Value::Object(members)) = (body, members) else { panic!("objects") };
-        all.extend(members);
+        all.extend(members.clone());
         api::json::read::<StartRequest>(Value::Object(all))?.plan()
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn test(members: &Value) -> LoadTest {
     let producers = json!({"count": 2, "ratePerSec": 100});
     let body = json!({"producers": producers, "consumers": {}, "durationSeconds": 60});
     let (Value::Object(mut all), Value::Object(members)) = (body, members) else { panic!("objects") };
-    all.extend(members);
+    all.extend(members.clone());
     let request: LoadTestRequest = serde_json::from_value(Value::Object(all)).unwrap();
     request.into_parts(&Limits::NONE).unwrap().2
 }
