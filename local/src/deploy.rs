@@ -34,7 +34,7 @@ const PARAMETERS: [(&str, &str); 11] = [
     ("UpsertConcurrency", "10"),
     ("AcceptDrops", DROP_BUCKET),
     ("LoadTests", "true"),
-    ("LoadTestWorkers", "8"),
+    ("LoadTestWorkers", "16"),
     ("LoadTestMessages", "2000000"),
     ("LoadTestRetained", "200000"),
     ("Architecture", ARCHITECTURE),

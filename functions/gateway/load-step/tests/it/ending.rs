@@ -56,12 +56,12 @@ async fn a_stop_takes_effect_at_once_whatever_a_worker_does() {
             {"ratePerSec": 1, "seconds": 60}],
         "consumers": {},
     });
-    holds(&stand, &["p0a", "c0a"], body).await;
+    Box::pin(holds(&stand, &["p0a", "c0a"], body)).await;
     // The consumer works on a message for a minute.
     let body = json!({
         "producers": {"ratePerSec": 20}, "consumers": {"delayMs": 60_000}, "durationSeconds": 600
     });
-    holds(&stand, &["p0a", "c0a"], body).await;
+    Box::pin(holds(&stand, &["p0a", "c0a"], body)).await;
     stand.remove().await;
 }
 
