@@ -148,7 +148,7 @@ impl Stand {
     }
 
     pub(crate) async fn handle(&self, event: Event) -> Result<Answer, LoadStepError> {
-        self.load_step.handle(event, SystemTime::now() + TO_WORK).await
+        Box::pin(self.load_step.handle(event, SystemTime::now() + TO_WORK)).await
     }
 
     pub(crate) async fn prepare(&self, of: &TestRun) -> Lanes {
