@@ -77,6 +77,10 @@ impl FromStr for Prices {
     }
 }
 
+/// Write units of a worker's progress: its tally grows to 2 to 6 KB in a minute (measured with 500
+/// messages a second).
+const PROGRESS_UNITS: f64 = 4.0;
+
 /// Transitions of each window: the work, the choice of the next window, and the wait for it.
 const TRANSITIONS: u64 = 3;
 
@@ -121,7 +125,7 @@ impl Cost {
         let compute = usage.seconds * gigabytes * prices.gb_second_usd + invocations * prices.invocation_usd;
         let transitions = invocations * float(TRANSITIONS) * prices.transition_usd;
         // A worker writes its progress and reads whether to stop once a second.
-        let progress = usage.seconds * (prices.write_usd + prices.read_usd);
+        let progress = usage.seconds * (PROGRESS_UNITS * prices.write_usd + prices.read_usd);
         Self {
             estimate_usd: rounded(compute + transitions + progress, 6),
             compute_usd: rounded(compute, 6),

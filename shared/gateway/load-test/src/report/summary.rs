@@ -24,7 +24,9 @@ pub(super) fn of(report: &Report) -> String {
         None => sentences.extend([rate_not_held(report), generator(report)].into_iter().flatten()),
     }
     sentences.push(reached(report));
-    sentences.extend(unmet(report));
+    if report.status.is_final() {
+        sentences.extend(unmet(report));
+    }
     sentences.join(" ")
 }
 
@@ -74,6 +76,10 @@ fn generator(report: &Report) -> Option<String> {
 
 fn reached(report: &Report) -> String {
     let accounting = &report.accounting;
+    let rates = &report.rates;
+    if !report.status.is_final() && rates.sent_per_sec + rates.received_per_sec <= 0.0 {
+        return "Nothing is measured yet.".to_owned();
+    }
     if accounting.sent == 0 && accounting.received == 0 && accounting.foreign_taken == 0 {
         let what = if report.setup.producers > 0 { "sent" } else { "received" };
         return format!("No message was {what}, so nothing was measured.");
@@ -96,10 +102,11 @@ fn reached(report: &Report) -> String {
 /// Says what became of the messages, as far as it is not what should become of them.
 fn fates(report: &Report, event: &str) -> String {
     let accounting = &report.accounting;
+    let in_doubt = if report.status.is_final() { "in doubt" } else { "without an answer so far" };
     let odd = [
         (accounting.lost.unwrap_or(0), "lost"),
         (accounting.doubled, "doubled"),
-        (accounting.in_doubt, "in doubt"),
+        (accounting.in_doubt, in_doubt),
         (accounting.refused, "refused"),
         (accounting.not_sent, "not sent"),
         (accounting.unrecorded, "unrecorded, because no tally covers their time"),
