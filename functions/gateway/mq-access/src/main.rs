@@ -1,4 +1,4 @@
-//! The only function in the brokers' network, and the only one that speaks to brokers.
+//! The function that speaks to brokers for a request. Load tests have `load-step`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
