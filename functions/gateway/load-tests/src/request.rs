@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn the_limits_of_a_deployment_wait_until_the_record_is_claimed() {
         let NewTest(test) = plan(&json!({"producers": {"count": 1_000}})).unwrap().action;
-        let limits = Limits { workers: 50, hours: 8, messages: 1_000, retained: 1_000 };
+        let limits = Limits { workers: 50, hours: 8, messages: 1_000, retained: 1_000, ..Limits::NONE };
         let problem = from_request(&test.within(&limits).unwrap_err());
         assert_eq!(problem.reason, Reason::ExceedsTestLimit);
         assert_eq!(problem.faults[0].pointer, "/producers/count");

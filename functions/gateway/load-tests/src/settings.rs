@@ -28,6 +28,7 @@ impl LoadTests {
             hours: environment.required("LOAD_TEST_HOURS"),
             messages: environment.required("LOAD_TEST_MESSAGES"),
             retained: environment.required("LOAD_TEST_RETAINED"),
+            retained_bytes: environment.required("LOAD_TEST_RETAINED_BYTES"),
         };
         let costs = Costs {
             memory_mb: environment.required("LOAD_STEP_MEMORY_MB"),

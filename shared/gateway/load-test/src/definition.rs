@@ -193,7 +193,7 @@ impl LoadTest {
     pub(crate) fn most_messages(&self) -> u64 {
         match self.consumers {
             Some(_) => self.limits.messages,
-            None => self.limits.messages.min(self.limits.retained),
+            None => self.limits.messages.min(self.most_retained()),
         }
     }
 

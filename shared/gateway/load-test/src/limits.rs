@@ -20,12 +20,24 @@ pub struct Limits {
     pub messages: u64,
     /// Messages that may be on the queues at once.
     pub retained: u64,
+    /// Bytes of the bodies of these messages. Tests that were stored before had no such limit.
+    #[serde(default = "unlimited")]
+    pub retained_bytes: u64,
+}
+
+const fn unlimited() -> u64 {
+    u64::MAX
 }
 
 impl Limits {
     /// No limits: what a request may ask for in any deployment.
-    pub const NONE: Self =
-        Self { workers: u32::MAX, hours: u32::MAX, messages: u64::MAX, retained: u64::MAX };
+    pub const NONE: Self = Self {
+        workers: u32::MAX,
+        hours: u32::MAX,
+        messages: u64::MAX,
+        retained: u64::MAX,
+        retained_bytes: u64::MAX,
+    };
 
     /// Returns the longest time that a test may run.
     #[must_use]
@@ -88,26 +100,29 @@ impl Limits {
             Length::Messages(_) => "/messages",
             Length::Stages(_) => "/stages",
         };
-        self.check_number(pointer, schedule.total(), test.consumers.is_some())?;
+        self.check_number(pointer, schedule.total(), test, test.consumers.is_some())?;
         self.check_count(test)
     }
 
     /// Checks the numbers of messages that the request names.
     fn check_count(&self, test: &LoadTest) -> Result<(), RequestError> {
         if let Length::Messages(count) = test.length {
-            self.check_number(
-                "/messages",
-                count.get(),
-                test.producers.is_none() || test.consumers.is_some(),
-            )?;
+            let are_taken = test.producers.is_none() || test.consumers.is_some();
+            self.check_number("/messages", count.get(), test, are_taken)?;
         }
         match test.backlog {
-            Some(backlog) => self.check_number("/backlog/messages", backlog.get(), false),
+            Some(backlog) => self.check_number("/backlog/messages", backlog.get(), test, false),
             None => Ok(()),
         }
     }
 
-    fn check_number(&self, pointer: &str, messages: u64, are_taken: bool) -> Result<(), RequestError> {
+    fn check_number(
+        &self,
+        pointer: &str,
+        messages: u64,
+        test: &LoadTest,
+        are_taken: bool,
+    ) -> Result<(), RequestError> {
         if messages > self.messages {
             let detail = format!("makes {messages} messages, and a test may have {}", self.messages);
             return Err(RequestError::beyond_limit(pointer, detail));
@@ -119,6 +134,31 @@ impl Limits {
             );
             return Err(RequestError::beyond_limit(pointer, detail));
         }
+        if !are_taken && messages > test.most_retained() {
+            let detail = format!(
+                "leaves {messages} messages of up to {} bytes on the queue, and a test may leave {} bytes \
+                 there",
+                test.message_bytes(),
+                self.retained_bytes
+            );
+            return Err(RequestError::beyond_limit(pointer, detail));
+        }
         Ok(())
+    }
+}
+
+impl LoadTest {
+    /// Returns the most messages that may be on the queues at once: by their number, and by the
+    /// bytes of their bodies.
+    #[must_use]
+    pub fn most_retained(&self) -> u64 {
+        self.limits.retained.min(self.limits.retained_bytes / self.message_bytes())
+    }
+
+    /// Returns the bytes of the longest body, at least one. Those of messages of others are unknown,
+    /// and count as one.
+    fn message_bytes(&self) -> u64 {
+        let longest = self.producers.as_ref().map_or(1, |producers| producers.payload.longest());
+        u64::try_from(longest).unwrap_or(u64::MAX).max(1)
     }
 }

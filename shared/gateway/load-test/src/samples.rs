@@ -4,7 +4,13 @@ use serde_json::Value;
 
 use crate::{Limits, LoadTest, LoadTestRequest, RequestError};
 
-pub(crate) const LIMITS: Limits = Limits { workers: 50, hours: 8, messages: 10_000_000, retained: 1_000_000 };
+pub(crate) const LIMITS: Limits = Limits {
+    workers: 50,
+    hours: 8,
+    messages: 10_000_000,
+    retained: 1_000_000,
+    retained_bytes: 1_073_741_824,
+};
 
 /// Reads the body of a request that has the right form, and checks it.
 pub(crate) fn checked(body: Value) -> Result<LoadTest, RequestError> {

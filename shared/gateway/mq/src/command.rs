@@ -167,7 +167,8 @@ pub enum Payload {
 
 impl Payload {
     /// Returns the length of the longest body, in bytes.
-    fn longest(&self) -> usize {
+    #[must_use]
+    pub fn longest(&self) -> usize {
         match self {
             Self::Random { size } => usize::try_from(size.get()).unwrap_or(usize::MAX),
             Self::Fixed { body } => body.0.len(),

@@ -218,6 +218,11 @@ fn a_limit_that_is_exceeded_is_in_the_detail() {
             "leaves 1000020 messages on the queue, and a test may leave 1000000 there",
         ),
         (json!({"backlog": {"messages": 1_000_001}}), "/backlog/messages", "1000000"),
+        (
+            json!({"producers": {"ratePerSec": 10, "messageSizeBytes": 4_194_304}, "consumers": null}),
+            "/producers/ratePerSec",
+            "leaves 600 messages of up to 4194304 bytes on the queue, and a test may leave 1073741824 bytes",
+        ),
     ] {
         let error = checked(body(members.clone())).expect_err(&members.to_string());
         assert_eq!(
@@ -237,6 +242,7 @@ fn producers_without_a_rate_stay_within_the_limits() {
     };
     assert_eq!(quota(json!({})), LIMITS.messages);
     assert_eq!(quota(json!({"consumers": null})), LIMITS.retained);
+    assert_eq!(quota(json!({"producers": {"messageSizeBytes": 4_194_304}, "consumers": null})), 256);
     assert_eq!(quota(json!({"durationSeconds": null, "messages": 7})), 7);
 }
 
@@ -250,4 +256,24 @@ fn a_test_that_was_read_without_limits_is_held_to_them_later() {
     assert_eq!((error.kind, error.pointer.as_str()), (RequestErrorKind::BeyondLimit, "/producers/count"));
     let wide = Limits { workers: 61, hours: 168, ..LIMITS };
     assert_eq!(test.within(&wide).unwrap().limits, wide);
+}
+
+#[test]
+fn messages_on_the_queues_are_held_to_a_number_and_to_bytes() {
+    let most = |members| accepted(body(members)).most_retained();
+    assert_eq!(most(json!({})), LIMITS.retained);
+    assert_eq!(most(json!({"producers": {"messageSizeBytes": 0}})), LIMITS.retained);
+    assert_eq!(most(json!({"producers": {"messageSizeBytes": 1_048_576}})), 1_024);
+    let payload = json!({"mode": "fixed", "fixedBase64": "A".repeat(4_096)});
+    assert_eq!(most(json!({"producers": {"payload": payload}})), 349_525, "of 3,072 bytes");
+    assert_eq!(most(json!({"producers": null, "foreign": "take"})), LIMITS.retained);
+}
+
+#[test]
+fn a_test_that_was_stored_without_a_limit_in_bytes_has_none() {
+    let mut stored = serde_json::to_value(accepted(body(json!({})))).unwrap();
+    assert_eq!(stored["limits"]["retainedBytes"], LIMITS.retained_bytes);
+    stored["limits"].as_object_mut().unwrap().remove("retainedBytes");
+    let test: LoadTest = serde_json::from_value(stored).unwrap();
+    assert_eq!(test.limits, Limits { retained_bytes: u64::MAX, ..LIMITS });
 }
