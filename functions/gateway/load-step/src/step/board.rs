@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Instant;
 
 use load_test::{Micros, Tally};
-use load_test_store::{Attendance, Sent};
+use load_test_store::{Attendance, Handled};
 use tokio::sync::Notify;
 use tokio::sync::watch::{Receiver, Sender};
 
@@ -58,7 +58,7 @@ pub(super) struct Board {
     pending: Cell<Option<Micros>>,
     order: Sender<Order>,
     attendance: Sender<Attendance>,
-    sent: Sender<Option<Sent>>,
+    handled: Sender<Option<Handled>>,
     wanted: Notify,
 }
 
@@ -89,7 +89,7 @@ impl Board {
             pending: Cell::new(None),
             order: Sender::new(Order::GoOn),
             attendance: Sender::new(Attendance::default()),
-            sent: Sender::new(None),
+            handled: Sender::new(None),
             wanted: Notify::new(),
         }
     }
@@ -162,14 +162,14 @@ impl Board {
         self.attendance.subscribe()
     }
 
-    /// Notes what the worker had sent before this step, once that cannot grow any more.
-    pub(super) fn learn_sent(&self, sent: Sent) {
-        self.sent.send_replace(Some(sent));
+    /// Notes what the worker had handled before this step, once that cannot grow any more.
+    pub(super) fn learn_handled(&self, handled: Handled) {
+        self.handled.send_replace(Some(handled));
     }
 
-    /// Returns what the worker had sent before this step; `None` as long as it may grow.
-    pub(super) fn sent(&self) -> Receiver<Option<Sent>> {
-        self.sent.subscribe()
+    /// Returns what the worker had handled before this step; `None` as long as it may grow.
+    pub(super) fn handled(&self) -> Receiver<Option<Handled>> {
+        self.handled.subscribe()
     }
 
     /// Asks to store the tally at once: the worker sends no more in this window, and the lane that

@@ -147,10 +147,10 @@ impl Shift<'_> {
         if quota.is_certain() {
             return Ok(Some(quota.count(quota.claimed())));
         }
-        let (mut certain, closes) = (self.board.sent(), Deadline::at(self.clock.instant(self.end)));
+        let (mut certain, closes) = (self.board.handled(), Deadline::at(self.clock.instant(self.end)));
         let known = self.board.unless_ended(closes.run(certain.wait_for(Option::is_some))).await?;
-        let sent = known.ok().and_then(Result::ok).and_then(|sent| *sent);
-        Ok(sent.map(|sent| quota.count(sent)))
+        let handled = known.ok().and_then(Result::ok).and_then(|handled| *handled);
+        Ok(handled.map(|handled| quota.count(handled)))
     }
 
     /// True if no producer puts a message any more.

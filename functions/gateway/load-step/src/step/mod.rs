@@ -21,7 +21,7 @@ use std::cell::Cell;
 use broker::Deadline;
 use jiff::Timestamp;
 use load_test::{Lane, LoadTest, Micros, Plan, Role, Search, Step, Tally, Window};
-use load_test_store::{Claim, Sent, Stored, TestRecord, TestStore};
+use load_test_store::{Claim, Handled, Stored, TestRecord, TestStore};
 
 use self::board::{Board, Interrupt, Order, Used};
 use self::quota::Quota;
@@ -144,7 +144,7 @@ impl LoadStep {
 
     /// Claims the step, and returns what the worker handled before it; `None` if another invocation
     /// has it.
-    async fn claim(&self, call: &Call<'_>, deadline: Deadline) -> Result<Option<Sent>, LoadStepError> {
+    async fn claim(&self, call: &Call<'_>, deadline: Deadline) -> Result<Option<Handled>, LoadStepError> {
         let (of, step) = (&call.turn.of, call.turn.step());
         let attempts = Cell::new(0_u32);
         let claim = insist(deadline, async || {
@@ -152,8 +152,8 @@ impl LoadStep {
             self.store.claim(of.test_id, of.run, step).await
         });
         match claim.await? {
-            Claim::Claimed { sent_before, sent_in_window } => {
-                Ok(Some(Sent { before: sent_before, in_window: sent_in_window }))
+            Claim::Claimed { handled_before, handled_in_window } => {
+                Ok(Some(Handled { before: handled_before, in_window: handled_in_window }))
             }
             // The claim before may have been this one's, with its answer lost. The next attempt
             // supersedes it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use broker::Deadline;
 use broker::load::{Confirmation, LoadProducer, Outcome, PutEnd, PutOptions};
 use load_test::{Micros, Producers, Schedule, Share};
-use load_test_store::Sent;
+use load_test_store::Handled;
 use mq::BrokerError;
 use tokio::sync::watch::Receiver;
 
@@ -49,9 +49,9 @@ struct Producing<'a> {
     options: &'a PutOptions,
     messages: Messages,
     held_back: HeldBack,
-    /// What the worker sent before, as far as it is known; certain once it was received.
-    sent_before: Sent,
-    certain: Receiver<Option<Sent>>,
+    /// What the worker put before, as far as it is known; certain once it was received.
+    handled_before: Handled,
+    certain: Receiver<Option<Handled>>,
     /// Times at which the messages were due whose answers are missing. There are no more of them
     /// than may be unconfirmed.
     in_flight: HashMap<u64, Micros>,
@@ -70,8 +70,8 @@ pub(super) async fn produce(shift: &Shift<'_>, producers: &Producers) -> Result<
         options: &options,
         messages: messages(shift),
         held_back: HeldBack::default(),
-        sent_before: shift.quota.map(|quota| quota.claimed()).unwrap_or_default(),
-        certain: shift.board.sent(),
+        handled_before: shift.quota.map(|quota| quota.claimed()).unwrap_or_default(),
+        certain: shift.board.handled(),
         in_flight: HashMap::new(),
         has_confirmed: false,
     };
@@ -268,19 +268,19 @@ impl Producing<'_> {
         }
     }
 
-    /// Notes what the worker sent before this step, once that is certain.
+    /// Notes what the worker put before this step, once that is certain.
     fn note_quota(&mut self) {
         let Some(quota) = self.shift.quota.filter(|_| self.certain.has_changed().unwrap_or(false)) else {
             return;
         };
-        if let Some(sent) = *self.certain.borrow_and_update() {
-            self.sent_before = sent;
-            self.messages.allow(quota.count(sent));
+        if let Some(handled) = *self.certain.borrow_and_update() {
+            self.handled_before = handled;
+            self.messages.allow(quota.count(handled));
         }
     }
 
     fn has_used_up_its_quota(&self) -> bool {
-        let is_used_up = |quota: Quota| quota.is_used_up(self.sent_before, self.messages.put_count());
+        let is_used_up = |quota: Quota| quota.is_used_up(self.handled_before, self.messages.put_count());
         self.messages.is_certain() && self.shift.quota.is_some_and(is_used_up)
     }
 }

@@ -8,15 +8,15 @@
 use std::time::Duration;
 
 use load_test::{Length, LoadTest, Micros, Role, Schedule, Share, Step, Unthrottled, Window};
-use load_test_store::Sent;
+use load_test_store::Handled;
 
 use super::Shift;
 use crate::store::log;
 
-/// Time after its window within which a lane has stored what it sent there.
+/// Time after its window within which a lane has stored what it handled there.
 const STORED: Micros = Micros::new(300_000);
 
-/// Time between two attempts to read what was sent.
+/// Time between two attempts to read what was handled.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Numbers that an attempt leaves to each attempt before it, for messages that it put and did not
@@ -29,22 +29,22 @@ pub(super) struct Quota {
     schedule: Unthrottled,
     step: Step,
     /// What was handled before the step when it was claimed.
-    claimed: Sent,
+    claimed: Handled,
     claimed_at: Micros,
 }
 
 impl Quota {
-    pub(super) const fn new(schedule: Unthrottled, step: Step, claimed: Sent, claimed_at: Micros) -> Self {
+    pub(super) const fn new(schedule: Unthrottled, step: Step, claimed: Handled, claimed_at: Micros) -> Self {
         Self { schedule, step, claimed, claimed_at }
     }
 
     /// Returns what was handled before the step when it was claimed.
-    pub(super) const fn claimed(&self) -> Sent {
+    pub(super) const fn claimed(&self) -> Handled {
         self.claimed
     }
 
     /// True if nothing is left for later windows once the step has handled `own` messages.
-    pub(super) fn is_used_up(&self, before: Sent, own: u64) -> bool {
+    pub(super) fn is_used_up(&self, before: Handled, own: u64) -> bool {
         before.before.saturating_add(own) >= self.schedule.quota(self.step.lane.worker.number)
     }
 
@@ -64,10 +64,10 @@ impl Quota {
         Share { first, count: self.count(self.claimed), ..share }
     }
 
-    /// Counts the messages that may be put if so many were sent before.
-    pub(super) fn count(&self, sent: Sent) -> u64 {
+    /// Counts the messages that may be put if so many were handled before.
+    pub(super) fn count(&self, before: Handled) -> u64 {
         let numbers = Unthrottled::WINDOW_NUMBERS.saturating_sub(self.skipped());
-        self.share_after(sent).count.min(numbers)
+        self.share_after(before).count.min(numbers)
     }
 
     /// Counts the messages that may be put for certain, as far as is known from the claim. The
@@ -84,8 +84,8 @@ impl Quota {
         count.saturating_sub(u64::try_from(left).unwrap_or(u64::MAX))
     }
 
-    fn share_after(&self, sent: Sent) -> Share {
-        self.schedule.share(self.step.lane.worker.number, self.step.window, sent.before)
+    fn share_after(&self, handled: Handled) -> Share {
+        self.schedule.share(self.step.lane.worker.number, self.step.window, handled.before)
     }
 
     fn skipped(&self) -> u64 {
@@ -118,9 +118,9 @@ pub(super) async fn look_again(shift: &Shift<'_>) {
     let at = shift.clock.instant(read_again_at(quota.step.window));
     let mut pause = board.unless_ended(tokio::time::sleep_until(at)).await;
     while pause.is_ok() {
-        let read = shift.store.sent(of.test_id, of.run, quota.step);
+        let read = shift.store.handled(of.test_id, of.run, quota.step);
         match board.unless_ended(read).await {
-            Ok(Ok(sent)) => return board.learn_sent(sent),
+            Ok(Ok(handled)) => return board.learn_handled(handled),
             Ok(Err(error)) => log(&error),
             Err(_) => return,
         }
@@ -138,46 +138,46 @@ mod tests {
         Step { lane: "p1a".parse().unwrap(), window: Window::new(window), attempt }
     }
 
-    fn sent(before: u64, in_window: u64) -> Sent {
-        Sent { before, in_window }
+    fn handled(before: u64, in_window: u64) -> Handled {
+        Handled { before, in_window }
     }
 
-    fn quota(window: u32, attempt: u32, claimed: Sent, at: u64) -> Quota {
+    fn quota(window: u32, attempt: u32, claimed: Handled, at: u64) -> Quota {
         let schedule = Unthrottled::new(2, 2 * ALL);
         Quota::new(schedule, step(window, attempt), claimed, Micros::from_seconds(at))
     }
 
     #[test]
     fn the_first_window_has_the_whole_quota() {
-        let quota = quota(0, 0, Sent::default(), 0);
+        let quota = quota(0, 0, Handled::default(), 0);
         assert!(quota.is_certain());
         assert_eq!(quota.share(), Share { first: 1, step: 2, count: ALL });
         assert_eq!(quota.certain_count(), ALL);
-        assert!(quota.is_used_up(sent(0, 0), ALL) && !quota.is_used_up(sent(5, 0), ALL - 6));
+        assert!(quota.is_used_up(handled(0, 0), ALL) && !quota.is_used_up(handled(5, 0), ALL - 6));
     }
 
     #[test]
     fn what_the_window_before_may_still_send_is_left_to_it() {
         // 600,000 in 57 s; in the next 3.3 s about 35,000.
-        let quota = quota(1, 0, sent(600_000, 0), 57);
+        let quota = quota(1, 0, handled(600_000, 0), 57);
         assert!(!quota.is_certain());
         assert_eq!(quota.count(quota.claimed), 400_000);
         assert_eq!(quota.certain_count(), 400_000 - 3 * 600_000 * 33 / 570);
-        assert_eq!(quota.count(sent(635_000, 0)), 365_000);
-        assert_eq!(quota.count(sent(ALL + 5, 0)), 0);
-        let used_up = self::quota(1, 0, sent(970_000, 0), 57);
+        assert_eq!(quota.count(handled(635_000, 0)), 365_000);
+        assert_eq!(quota.count(handled(ALL + 5, 0)), 0);
+        let used_up = self::quota(1, 0, handled(970_000, 0), 57);
         assert_eq!(used_up.certain_count(), 0);
-        assert!(self::quota(1, 0, sent(600_000, 0), 61).is_certain(), "it was claimed late");
+        assert!(self::quota(1, 0, handled(600_000, 0), 61).is_certain(), "it was claimed late");
     }
 
     #[test]
     fn a_second_attempt_uses_no_number_of_the_first() {
-        let first = quota(2, 0, sent(100, 0), 117).share();
-        let second = quota(2, 1, sent(5_100, 5_000), 130).share();
+        let first = quota(2, 0, handled(100, 0), 117).share();
+        let second = quota(2, 1, handled(5_100, 5_000), 130).share();
         let after_lost = (5_000 + UNSTORED) * 2;
         assert_eq!((second.first - first.first, second.count), (after_lost, ALL - 5_100));
         // The second stored 300 messages, and was lost too.
-        let third = quota(2, 2, sent(5_400, 5_300), 140).share();
+        let third = quota(2, 2, handled(5_400, 5_300), 140).share();
         assert!(third.first >= second.first + 2 * (300 + UNSTORED));
         assert_eq!(third.count, ALL - 5_400);
     }
@@ -186,7 +186,7 @@ mod tests {
     fn the_numbers_of_a_window_bound_an_attempt_too() {
         let schedule = Unthrottled::new(1, u64::MAX);
         let step = Step { lane: "p0a".parse().unwrap(), ..step(0, 3) };
-        let quota = Quota::new(schedule, step, sent(0, 0), Micros::from_seconds(30));
+        let quota = Quota::new(schedule, step, handled(0, 0), Micros::from_seconds(30));
         let share = quota.share();
         assert_eq!(share.first + share.count, Unthrottled::WINDOW_NUMBERS);
     }

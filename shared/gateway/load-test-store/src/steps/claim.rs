@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::earlier::Earlier;
 use super::key::{StepKey, of_worker};
-use super::{Claim, Sent};
+use super::{Claim, Handled};
 use crate::item::{named, number, text};
 use crate::{TestStore, TestStoreError};
 
@@ -23,7 +23,7 @@ impl TestStore {
     /// one that has not claimed its step yet.
     ///
     /// The window before may still be working. A worker that is bound by a number of messages asks
-    /// for [`sent`](Self::sent) again when its window opens.
+    /// for [`handled`](Self::handled) again when its window opens.
     ///
     /// # Errors
     /// If the table does not respond.
@@ -34,16 +34,16 @@ impl TestStore {
         if !self.put_claim(test_id, run, step, earlier.settled(step.window.number())).await? {
             return Ok(Claim::Superseded);
         }
-        let Sent { before, in_window } = earlier.sent(step.window.number());
-        Ok(Claim::Claimed { sent_before: before, sent_in_window: in_window })
+        let Handled { before, in_window } = earlier.handled(step.window.number());
+        Ok(Claim::Claimed { handled_before: before, handled_in_window: in_window })
     }
 
-    /// Reads what the worker of a step sent before it, or took, as it is stored now.
+    /// Reads what the worker of a step handled before it, as it is stored now.
     ///
     /// # Errors
     /// If the table does not respond.
-    pub async fn sent(&self, test_id: Uuid, run: u32, step: Step) -> Result<Sent, TestStoreError> {
-        Ok(self.earlier(test_id, run, step).await?.sent(step.window.number()))
+    pub async fn handled(&self, test_id: Uuid, run: u32, step: Step) -> Result<Handled, TestStoreError> {
+        Ok(self.earlier(test_id, run, step).await?.handled(step.window.number()))
     }
 
     /// Marks an attempt as superseded, whether it has claimed its step or not.
@@ -75,7 +75,7 @@ impl TestStore {
         let mut item = StepKey::of(test_id, run, step).item();
         item.extend(named([
             ("claimedBy", claimed_by.clone()),
-            ("sent", number(0)),
+            ("handled", number(0)),
             ("settled", number(settled)),
             ("written", number(0)),
             ("expiresAt", self.expiry_of_open(Timestamp::now())),
@@ -112,7 +112,7 @@ impl TestStore {
             .expression_attribute_values(":pk", text(&key.partition))
             .expression_attribute_values(":first", text(of_worker(run, step.lane.worker)))
             .expression_attribute_values(":own", own.clone())
-            .projection_expression("sk, sent, settled")
+            .projection_expression("sk, handled, settled")
             .consistent_read(true)
             .scan_index_forward(false)
             .limit(PAGE);

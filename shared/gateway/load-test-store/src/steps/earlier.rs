@@ -1,19 +1,19 @@
-//! What a worker sent before a step, without reading all of its steps.
+//! What a worker handled before a step, without reading all of its steps.
 
 use std::collections::BTreeMap;
 
 use crate::Item;
-use crate::steps::{Sent, key};
+use crate::steps::{Handled, key};
 
 /// Steps of a worker before one of its steps, read from the newest back.
 ///
-/// Each step stores with its claim what the windows before the one before it sent: these are over
+/// Each step stores with its claim what the windows before the one before it handled: these are over
 /// by then, while the window just before may still be sending. So three windows are enough.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
-    /// Messages that each window sent.
-    sent: BTreeMap<u32, u64>,
-    /// Newest window that a step claimed, and what the windows before the one before it sent.
+    /// Messages that each window handled.
+    handled: BTreeMap<u32, u64>,
+    /// Newest window that a step claimed, and what the windows before the one before it handled.
     settled: Option<(u32, u64)>,
 }
 
@@ -22,38 +22,38 @@ impl Earlier {
     pub(super) fn read(&mut self, item: &Item) -> bool {
         let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<u64>().ok();
         let sort = item.get("sk").and_then(|sort| sort.as_s().ok());
-        // Parts of tallies, and steps that were superseded before they were claimed, sent nothing.
-        let Some((window, sent)) = sort.and_then(|sort| key::window(sort)).zip(number("sent")) else {
+        // Parts of tallies, and steps that were superseded before they were claimed, handled nothing.
+        let Some((window, handled)) = sort.and_then(|sort| key::window(sort)).zip(number("handled")) else {
             return true;
         };
         if self.settled.is_some_and(|(newest, _)| window.saturating_add(1) < newest) {
             return false;
         }
-        let total = self.sent.entry(window).or_default();
-        *total = total.saturating_add(sent);
+        let total = self.handled.entry(window).or_default();
+        *total = total.saturating_add(handled);
         if self.settled.is_none() {
             self.settled = number("settled").map(|settled| (window, settled));
         }
         true
     }
 
-    /// Returns what the windows before the one before `window` sent.
+    /// Returns what the windows before the one before `window` handled.
     pub(super) fn settled(&self, window: u32) -> u64 {
         let (newest, settled) = self.settled.unwrap_or_default();
         let since = newest.saturating_sub(1)..window.saturating_sub(1);
         if since.is_empty() { settled } else { self.count(since).saturating_add(settled) }
     }
 
-    /// Returns what was sent before a step of `window`.
-    pub(super) fn sent(&self, window: u32) -> Sent {
-        let in_window = self.sent.get(&window).copied().unwrap_or_default();
-        let before = window.checked_sub(1).and_then(|before| self.sent.get(&before)).copied();
+    /// Returns what was handled before a step of `window`.
+    pub(super) fn handled(&self, window: u32) -> Handled {
+        let in_window = self.handled.get(&window).copied().unwrap_or_default();
+        let before = window.checked_sub(1).and_then(|before| self.handled.get(&before)).copied();
         let before = before.unwrap_or_default().saturating_add(in_window);
-        Sent { before: before.saturating_add(self.settled(window)), in_window }
+        Handled { before: before.saturating_add(self.settled(window)), in_window }
     }
 
     fn count(&self, windows: std::ops::Range<u32>) -> u64 {
-        self.sent.range(windows).map(|(_, sent)| *sent).fold(0, u64::saturating_add)
+        self.handled.range(windows).map(|(_, handled)| *handled).fold(0, u64::saturating_add)
     }
 }
 
@@ -83,8 +83,8 @@ mod tests {
     #[test]
     fn a_first_step_has_nothing_before_it() {
         let (earlier, _) = earlier(&[]);
-        assert_eq!((earlier.settled(0), earlier.sent(0)), (0, Sent::default()));
-        assert_eq!((earlier.settled(9), earlier.sent(9)), (0, Sent::default()));
+        assert_eq!((earlier.settled(0), earlier.handled(0)), (0, Handled::default()));
+        assert_eq!((earlier.settled(9), earlier.handled(9)), (0, Handled::default()));
     }
 
     #[test]
@@ -94,53 +94,53 @@ mod tests {
         for (window, own) in (0..).zip(sent) {
             let (earlier, read) = earlier(&items);
             let before: u64 =
-                items.iter().map(|item| item["sent"].as_n().unwrap().parse::<u64>().unwrap()).sum();
-            assert_eq!(earlier.sent(window), Sent { before, in_window: 0 }, "{window}");
+                items.iter().map(|item| item["handled"].as_n().unwrap().parse::<u64>().unwrap()).sum();
+            assert_eq!(earlier.handled(window), Handled { before, in_window: 0 }, "{window}");
             assert!(read <= 2, "{read} of window {window}");
-            items.insert(0, item(window, 0, &[("sent", own), ("settled", earlier.settled(window))]));
+            items.insert(0, item(window, 0, &[("handled", own), ("settled", earlier.settled(window))]));
         }
     }
 
     #[test]
     fn the_window_before_may_still_be_sending_when_the_next_one_is_claimed() {
         let claimed =
-            [item(2, 0, &[("sent", 4), ("settled", 10)]), item(1, 0, &[("sent", 3), ("settled", 0)])];
+            [item(2, 0, &[("handled", 4), ("settled", 10)]), item(1, 0, &[("handled", 3), ("settled", 0)])];
         let settled = earlier(&claimed).0.settled(3);
         assert_eq!(settled, 13);
         // Window 2 sends 5 more after the claim of window 3.
         let later = [
-            item(3, 0, &[("sent", 6), ("settled", settled)]),
-            item(2, 0, &[("sent", 9), ("settled", 10)]),
-            item(1, 0, &[("sent", 3), ("settled", 0)]),
+            item(3, 0, &[("handled", 6), ("settled", settled)]),
+            item(2, 0, &[("handled", 9), ("settled", 10)]),
+            item(1, 0, &[("handled", 3), ("settled", 0)]),
         ];
-        assert_eq!(earlier(&later).0.sent(4), Sent { before: 28, in_window: 0 });
+        assert_eq!(earlier(&later).0.handled(4), Handled { before: 28, in_window: 0 });
     }
 
     #[test]
     fn attempts_of_the_same_window_count_apart() {
         let items = [
             item(5, 1, &[("supersededBy", 2)]),
-            item(5, 0, &[("sent", 3), ("settled", 100), ("supersededBy", 1)]),
-            item(4, 0, &[("sent", 20), ("settled", 60)]),
-            item(3, 0, &[("sent", 40), ("settled", 60)]),
+            item(5, 0, &[("handled", 3), ("settled", 100), ("supersededBy", 1)]),
+            item(4, 0, &[("handled", 20), ("settled", 60)]),
+            item(3, 0, &[("handled", 40), ("settled", 60)]),
         ];
         let (earlier, read) = earlier(&items);
-        assert_eq!(earlier.sent(5), Sent { before: 123, in_window: 3 });
+        assert_eq!(earlier.handled(5), Handled { before: 123, in_window: 3 });
         assert_eq!((earlier.settled(5), read), (100, 3));
     }
 
     #[test]
     fn windows_that_nobody_claimed_are_passed_over() {
-        let items = [item(7, 0, &[("supersededBy", 1)]), item(3, 0, &[("sent", 6), ("settled", 4)])];
+        let items = [item(7, 0, &[("supersededBy", 1)]), item(3, 0, &[("handled", 6), ("settled", 4)])];
         let (earlier, _) = earlier(&items);
-        assert_eq!((earlier.settled(8), earlier.sent(8).before), (10, 10));
+        assert_eq!((earlier.settled(8), earlier.handled(8).before), (10, 10));
     }
 
     #[test]
     fn parts_of_a_tally_send_nothing() {
         let step = Step { lane: "p0a".parse().unwrap(), window: Window::new(1), attempt: 0 };
         let part = StepKey::of(Uuid::nil(), 0, step).part(0).item();
-        let (earlier, _) = earlier(&[part, item(1, 0, &[("sent", 2), ("settled", 0)])]);
-        assert_eq!(earlier.sent(2).before, 2);
+        let (earlier, _) = earlier(&[part, item(1, 0, &[("handled", 2), ("settled", 0)])]);
+        assert_eq!(earlier.handled(2).before, 2);
     }
 }

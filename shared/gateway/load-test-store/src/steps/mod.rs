@@ -11,18 +11,18 @@ pub(crate) use key::partitions;
 /// Result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The caller has the step. Before it, the worker sent this many messages in all earlier
-    /// windows and attempts, and this many of them in earlier attempts of the same window; if it is
-    /// a consumer, it took them.
+    /// The caller has the step. Before it, the worker handled this many messages in all earlier
+    /// windows and attempts, and this many of them in earlier attempts of the same window.
     #[expect(missing_docs, reason = "the variant's description names its fields")]
-    Claimed { sent_before: u64, sent_in_window: u64 },
+    Claimed { handled_before: u64, handled_in_window: u64 },
     /// Another invocation has the step, or a later attempt of it.
     Superseded,
 }
 
-/// Messages that a worker sent before a step, or took, as far as they are stored.
+/// Messages that a worker handled before a step, as far as they are stored: that a producer sent, or
+/// a consumer took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
+pub struct Handled {
     /// Messages of all earlier windows and attempts.
     pub before: u64,
     /// Messages of earlier attempts of the same window, which `before` contains.

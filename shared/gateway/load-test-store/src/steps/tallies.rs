@@ -49,22 +49,22 @@ impl TestStore {
     ) -> Result<Stored, TestStoreError> {
         let key = StepKey::of(test_id, run, tally.step());
         let written = number(WRITTEN.fetch_add(1, Ordering::Relaxed).saturating_add(1));
-        let sent = number(tally.handled_count());
+        let handled = number(tally.handled_count());
         let bytes = encode(tally.clone()).await?;
         if bytes.len() > MOST {
             return Err(TestStoreError::TooLarge { what: "tally", bytes: bytes.len() });
         }
         if bytes.len() > PART {
-            return self.store_in_parts(&key, sent, &written, &bytes).await;
+            return self.store_in_parts(&key, handled, &written, &bytes).await;
         }
         let update = self
             .dynamodb
             .update_item()
             .table_name(&self.table)
             .set_key(Some(key.item()))
-            .update_expression("SET sent = :sent, written = :written, tally = :tally REMOVE parts")
+            .update_expression("SET handled = :handled, written = :written, tally = :tally REMOVE parts")
             .condition_expression(IS_NEXT)
-            .expression_attribute_values(":sent", sent)
+            .expression_attribute_values(":handled", handled)
             .expression_attribute_values(":written", written)
             .expression_attribute_values(":tally", AttributeValue::B(Blob::new(bytes)));
         match update::send(update).await? {
@@ -76,7 +76,7 @@ impl TestStore {
     async fn store_in_parts(
         &self,
         key: &StepKey,
-        sent: AttributeValue,
+        handled: AttributeValue,
         written: &AttributeValue,
         bytes: &[u8],
     ) -> Result<Stored, TestStoreError> {
@@ -84,9 +84,9 @@ impl TestStore {
         let head = Update::builder()
             .table_name(&self.table)
             .set_key(Some(key.item()))
-            .update_expression("SET sent = :sent, written = :written, parts = :parts REMOVE tally")
+            .update_expression("SET handled = :handled, written = :written, parts = :parts REMOVE tally")
             .condition_expression(IS_NEXT)
-            .expression_attribute_values(":sent", sent)
+            .expression_attribute_values(":handled", handled)
             .expression_attribute_values(":written", written.clone())
             .expression_attribute_values(":parts", number(parts.len()))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)

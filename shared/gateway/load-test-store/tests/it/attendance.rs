@@ -96,6 +96,6 @@ async fn a_consumer_learns_what_it_took_in_earlier_windows() {
     }
     table.store.store_tally(test_id, 0, &tally).await.unwrap();
     let claimed = table.store.claim(test_id, 0, second).await.unwrap();
-    assert_eq!(claimed, Claim::Claimed { sent_before: 5, sent_in_window: 0 });
+    assert_eq!(claimed, Claim::Claimed { handled_before: 5, handled_in_window: 0 });
     table.remove().await;
 }
