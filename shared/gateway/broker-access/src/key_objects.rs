@@ -32,7 +32,7 @@ pub enum KeyObjectError {
     Missing,
     /// The object does not exist, or may not be read. Without the right to list the bucket, S3
     /// denies access to an object that does not exist.
-    #[error("does not exist, or mq-access may not read it (parameter KeyRepositoryObjects)")]
+    #[error("does not exist, or the function may not read it (parameter KeyRepositoryObjects)")]
     Denied,
     #[error("is larger than 1 MiB, the most that a key repository may have")]
     TooLarge,
