@@ -91,6 +91,6 @@ impl TestStore {
                 return Ok(());
             }
         }
-        Err(TestStoreError::unavailable("the table leaves deletions undone"))
+        Err(TestStoreError::Unavailable("the table leaves deletions undone".into()))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use failure::{Retry, Retryable};
 use load_test::IllegalTransition;
 use objects::ObjectError;
@@ -10,12 +11,23 @@ use uuid::Uuid;
 /// Source of an error, which an operator needs beyond the error's own text.
 pub(crate) type Cause = Box<dyn Error + Send + Sync>;
 
+/// Codes of the table's errors that a person has to mend.
+const REFUSALS: [&str; 4] = [
+    "AccessDeniedException",
+    "ResourceNotFoundException",
+    "UnrecognizedClientException",
+    "ValidationException",
+];
+
 /// Reason why something of a load test was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum TestStoreError {
     /// The table did not respond, or is busy; it is unknown whether a write was done.
     #[error("the table of load tests is unavailable")]
     Unavailable(#[source] Cause),
+    /// The table does not exist, may not be used, or does not take the request.
+    #[error("the table of load tests refuses the request")]
+    Refused(#[source] Cause),
     /// The bucket did not do as it was asked.
     #[error("the bucket of load tests did not do its part")]
     Bucket(#[from] ObjectError),
@@ -41,6 +53,7 @@ impl Retryable for TestStoreError {
     fn retry(&self) -> Retry {
         match self {
             Self::Unavailable(_) => Retry::Later,
+            Self::Refused(_) => Retry::AfterRepair,
             Self::Bucket(error) => error.retry(),
             Self::Unreadable(_)
             | Self::Unencodable(_)
@@ -52,8 +65,13 @@ impl Retryable for TestStoreError {
 }
 
 impl TestStoreError {
-    pub(crate) fn unavailable(cause: impl Into<Cause>) -> Self {
-        Self::Unavailable(cause.into())
+    /// Makes the error of a request to the table that was not done.
+    pub(crate) fn unavailable<E>(error: E) -> Self
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        let is_refusal = error.code().is_some_and(|code| REFUSALS.contains(&code));
+        if is_refusal { Self::Refused(error.into()) } else { Self::Unavailable(error.into()) }
     }
 
     pub(crate) fn unreadable(cause: impl Into<Cause>) -> Self {
@@ -62,5 +80,31 @@ impl TestStoreError {
 
     pub(crate) fn unencodable(cause: impl Into<Cause>) -> Self {
         Self::Unencodable(cause.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::error::ErrorMetadata;
+    use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+
+    use super::*;
+
+    #[test]
+    fn what_a_person_has_to_mend_is_not_retried_as_an_outage() {
+        for (code, expected) in [
+            ("AccessDeniedException", Retry::AfterRepair),
+            ("ResourceNotFoundException", Retry::AfterRepair),
+            ("UnrecognizedClientException", Retry::AfterRepair),
+            ("ValidationException", Retry::AfterRepair),
+            ("ProvisionedThroughputExceededException", Retry::Later),
+            ("ThrottlingException", Retry::Later),
+            ("InternalServerError", Retry::Later),
+        ] {
+            let error = UpdateItemError::generic(ErrorMetadata::builder().code(code).build());
+            assert_eq!(TestStoreError::unavailable(error).retry(), expected, "{code}");
+        }
+        let unanswered = UpdateItemError::generic(ErrorMetadata::builder().build());
+        assert_eq!(TestStoreError::unavailable(unanswered).retry(), Retry::Later);
     }
 }

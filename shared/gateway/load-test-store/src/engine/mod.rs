@@ -65,9 +65,9 @@ impl Start {
         Self { name: test_id.to_string(), input: json!({"tenant": tenant, "testId": test_id, "run": 0}) }
     }
 
-    /// Makes an execution that only closes a test whose own execution is gone: it begins with the end
-    /// of the run, and no other run follows, of a search neither. `number` tells it from earlier ones
-    /// of the same test.
+    /// Makes an execution that only closes a test whose own execution is gone: it ends the
+    /// run, and no other one follows, not even in a search. `number` tells it from earlier ones of
+    /// the same test.
     #[must_use]
     pub fn closing(tenant: &str, test_id: Uuid, run: u32, number: u32) -> Self {
         let input = json!({"tenant": tenant, "testId": test_id, "run": run, "close": true});

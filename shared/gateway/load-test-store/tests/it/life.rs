@@ -190,6 +190,22 @@ async fn events_of_a_test_that_is_not_there_make_none() {
 }
 
 #[tokio::test]
+async fn a_table_that_is_not_there_is_no_outage() {
+    let table = TestTable::make().await;
+    let (store, record) = (table.store.clone(), record());
+    table.remove().await;
+    let test_id = record.test_id;
+    let errors = [
+        store.create(&record).await.unwrap_err(),
+        store.get(TENANT, test_id).await.unwrap_err(),
+        store.fail(TENANT, test_id, now(), "broken").await.unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.retry(), Retry::AfterRepair, "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_test_is_kept_for_its_retention_from_its_end_on() {
     let table = TestTable::make().await;
     let test_id = table.begun().await.test_id;
