@@ -50,9 +50,11 @@ impl LoadTests {
         }
         let test = test.within(&self.limits).map_err(|error| from_request(&error))?;
         self.find_room(tenant, &test).await?;
-        let (trace_id, created_at) = (&execution.trace_id, execution.created_at);
-        let record = TestRecord::new(tenant, test_id, trace_id, test, target, created_at);
+        // The claim may be much older, if this is a retry of a start that found no room.
+        let created_at = Timestamp::now();
+        let record = TestRecord::new(tenant, test_id, &execution.trace_id, test, target, created_at);
         self.store.create(&record).await.map_err(|error| from_store(&error))?;
+        self.keep_room(&record).await?;
         tracing::info!(
             event_type = "load_test.accepted",
             test_id = %test_id,
@@ -63,8 +65,7 @@ impl LoadTests {
         Ok(record)
     }
 
-    /// Refuses a test whose workers the tenant has no room for. Of two requests at once both may
-    /// find the same room: the concurrency of `load-step` bounds their steps.
+    /// Refuses a test whose workers the tenant has no room for.
     async fn find_room(&self, tenant: &str, test: &LoadTest) -> Result<(), Problem> {
         let unfinished = self.store.unfinished(tenant).await.map_err(|error| from_store(&error))?;
         let taken = unfinished.iter().map(|record| workers(&record.test)).fold(0, u32::saturating_add);
@@ -76,6 +77,27 @@ impl LoadTests {
         self.attend(&unfinished, now).await;
         Err(no_room(&unfinished, now, [taken, wanted, self.limits.workers]))
     }
+
+    /// Takes a new test back if another one has its room: of several starts at once, each may have
+    /// found the same.
+    async fn keep_room(&self, record: &TestRecord) -> Result<(), Problem> {
+        let unfinished = self.store.unfinished(&record.tenant).await.map_err(|error| from_store(&error))?;
+        let earlier = earlier(&unfinished, record);
+        let taken = earlier.iter().map(|other| workers(&other.test)).fold(0, u32::saturating_add);
+        let wanted = workers(&record.test);
+        if taken.saturating_add(wanted) <= self.limits.workers {
+            return Ok(());
+        }
+        let deleted = self.store.delete(&record.tenant, record.test_id).await;
+        deleted.map_err(|error| from_store(&error))?;
+        Err(no_room(&earlier, Timestamp::now(), [taken, wanted, self.limits.workers]))
+    }
+}
+
+/// Returns the tests that were created before another one. They keep their room.
+fn earlier(unfinished: &[TestRecord], than: &TestRecord) -> Vec<TestRecord> {
+    let born = |record: &TestRecord| (record.created_at, record.test_id);
+    unfinished.iter().filter(|other| born(other) < born(than)).cloned().collect()
 }
 
 /// Makes the problem of a test that has to wait until others have ended.
@@ -124,6 +146,7 @@ fn estimate(test: &LoadTest, costs: &Costs) -> Cost {
 #[cfg(test)]
 mod tests {
     use load_test::Prices;
+    use uuid::Uuid;
 
     use super::*;
     use crate::samples::{record, test};
@@ -148,6 +171,22 @@ mod tests {
         let once = estimate(&test(&json!({})), &COSTS).estimate_usd;
         let search = estimate(&test(&json!({"mode": "search"})), &COSTS).estimate_usd;
         assert!((search - 20.0 * once).abs() < 1e-4, "{search} of {once}");
+    }
+
+    #[test]
+    fn of_tests_that_start_at_once_the_first_ones_keep_their_room() {
+        let at = |time: &str| format!("2026-11-22T{time}Z").parse::<Timestamp>().unwrap();
+        let test = |id: u128, time: &str| TestRecord {
+            test_id: Uuid::from_u128(id),
+            created_at: at(time),
+            ..record()
+        };
+        // The id of the last one is older: a start that found no room before.
+        let all = [test(3, "10:00:00"), test(4, "10:00:00"), test(5, "10:00:01"), test(1, "10:00:02")];
+        let ids = |than: &TestRecord| -> Vec<u128> {
+            earlier(&all, than).iter().map(|other| other.test_id.as_u128()).collect()
+        };
+        assert_eq!(all.each_ref().map(ids), [vec![], vec![3], vec![3, 4], vec![3, 4, 5]]);
     }
 
     #[test]
