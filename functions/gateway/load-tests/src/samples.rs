@@ -51,6 +51,7 @@ pub(crate) fn report() -> Report {
         search: None,
         usage: Usage::default(),
         prices: &Prices::US_EAST_1,
+        complete: true,
     };
     Report::of(&facts, &Sum::new())
 }

@@ -30,10 +30,8 @@ impl LoadTests {
             retained: environment.required("LOAD_TEST_RETAINED"),
             retained_bytes: environment.required("LOAD_TEST_RETAINED_BYTES"),
         };
-        let costs = Costs {
-            memory_mb: environment.required("LOAD_STEP_MEMORY_MB"),
-            prices: environment.optional("LOAD_TEST_PRICES", Prices::US_EAST_1),
-        };
+        let costs =
+            Costs { memory_mb: environment.required("LOAD_STEP_MEMORY_MB"), prices: Prices::US_EAST_1 };
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;

@@ -11,11 +11,13 @@ use load_test_store::{Run, TestRecord};
 use uuid::Uuid;
 
 use crate::problems::{from_store, not_found};
-use crate::view::{Found, ShownTest, fresh};
+use crate::view::{ShownTest, fresh};
 use crate::{Costs, LoadTests, id};
 
 /// Most bytes of tallies that are read for one response: some hundred hours of workers.
 const MOST_TALLIES: usize = 24 * 1024 * 1024;
+/// Time within which a part of them that cannot be read is asked for again.
+const READ_WITHIN: Duration = Duration::from_secs(5);
 /// Time that a worker's tally may be behind its work: it is stored once a second.
 const BEHIND: Duration = Duration::from_secs(3);
 
@@ -57,13 +59,13 @@ impl LoadTests {
         let record = found.ok_or_else(not_found)?;
         let baseline = self.baseline(tenant, baseline).await?;
         self.attend(std::slice::from_ref(&record), now).await;
-        let mut found = self.report(&record, now).await?;
+        let mut report = self.report(&record, now).await?;
         if let Some(baseline) = &baseline {
-            found.report = found.report.map(|report| report.compared_with(baseline));
+            report = report.map(|report| report.compared_with(baseline));
         }
         match format {
-            Format::Json => ShownTest::of(record, found).into_reply(),
-            Format::Html => page(&record, found.report, &self.costs),
+            Format::Json => ShownTest::of(record, report).into_reply(),
+            Format::Html => page(&record, report, &self.costs),
         }
     }
 
@@ -78,19 +80,17 @@ impl LoadTests {
     }
 
     /// Returns the report of a test: none before the test has begun, and if it is not kept any more.
-    async fn report(&self, record: &TestRecord, now: Timestamp) -> Result<Found, Problem> {
+    async fn report(&self, record: &TestRecord, now: Timestamp) -> Result<Option<Report>, Problem> {
         if record.status.is_final() {
             let report = self.store.report(&record.tenant, record.test_id).await;
-            let report = report.map_err(|error| from_store(&error))?;
-            let is_complete = report.is_some();
-            return Ok(Found { report, is_complete });
+            return report.map_err(|error| from_store(&error));
         }
-        let Some(run) = record.runs.last() else { return Ok(Found::default()) };
+        let Some(run) = record.runs.last() else { return Ok(None) };
         let number = u32::try_from(record.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        let sum = self.store.sum(record.test_id, number, MOST_TALLIES).await;
+        let sum = self.store.sum(record.test_id, number, MOST_TALLIES, READ_WITHIN).await;
         let (sum, is_complete) = sum.map_err(|error| from_store(&error))?;
-        let report = so_far(record, run.started_at, &present(&record.test, run), &sum, &self.costs, now);
-        Ok(Found { report: Some(report), is_complete })
+        let test = present(&record.test, run);
+        Ok(Some(so_far(record, run.started_at, &test, (&sum, is_complete), &self.costs, now)))
     }
 }
 
@@ -105,7 +105,7 @@ fn so_far(
     record: &TestRecord,
     started_at: Timestamp,
     test: &LoadTest,
-    sum: &Sum,
+    (sum, is_complete): (&Sum, bool),
     costs: &Costs,
     now: Timestamp,
 ) -> Report {
@@ -123,6 +123,7 @@ fn so_far(
         search: None,
         usage: Usage::of(sum, costs.memory_mb),
         prices: &costs.prices,
+        complete: is_complete,
     };
     Report::of(&facts, sum)
 }
@@ -134,7 +135,10 @@ fn page(record: &TestRecord, report: Option<Report>, costs: &Costs) -> Result<Re
         None if record.status.is_final() => {
             return Err(Problem::new(Reason::TestNotFound, "the report of this test is not kept any more"));
         }
-        None => so_far(record, record.created_at, &record.test, &Sum::new(), costs, record.created_at),
+        None => {
+            let nothing = (&Sum::new(), true);
+            so_far(record, record.created_at, &record.test, nothing, costs, record.created_at)
+        }
     };
     let mut reply = fresh(Reply::new(200, "text/html; charset=utf-8", report.to_html()));
     reply.set_header("content-security-policy", POLICY);
@@ -158,7 +162,7 @@ mod tests {
     }
 
     fn report(record: &TestRecord, now: &str) -> Report {
-        so_far(record, at("10:00:00"), &record.test, &Sum::new(), &COSTS, at(now))
+        so_far(record, at("10:00:00"), &record.test, (&Sum::new(), true), &COSTS, at(now))
     }
 
     #[test]

@@ -10,8 +10,6 @@ use uuid::Uuid;
 
 /// Most bytes of a response. With every quote escaped, it still fits Lambda's limit of 6 MB.
 const MAX_BYTES: usize = 4_000_000;
-/// Holes of a report that would otherwise be too large.
-const MOST_HOLES: usize = 1_000;
 
 /// A test in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -58,14 +56,6 @@ pub struct ShownRun {
     pub passed: Option<bool>,
 }
 
-/// Report of a test, as far as there is one.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) report: Option<Report>,
-    /// True if the report counts everything that the workers stored.
-    pub(crate) is_complete: bool,
-}
-
 impl ListedTest {
     pub(crate) fn of(record: &TestRecord) -> Self {
         Self {
@@ -83,8 +73,7 @@ impl ListedTest {
 
 impl ShownTest {
     /// Makes the view of a test with its report, which is the one so far if the test is not final.
-    pub(crate) fn of(record: TestRecord, found: Found) -> Self {
-        let Found { report, is_complete } = found;
+    pub(crate) fn of(record: TestRecord, report: Option<Report>) -> Self {
         let summary = report.as_ref().map(|report| report.summary.clone());
         Self {
             test_id: record.test_id,
@@ -98,23 +87,19 @@ impl ShownTest {
             failure: record.failure.map(|failure| failure.detail),
             summary: record.summary.or(summary),
             passed: record.passed,
-            complete: is_complete,
+            complete: report.as_ref().is_some_and(|report| report.complete),
             warnings: Vec::new(),
             report,
         }
     }
 
-    /// Makes the response. A report that no response can carry loses the figures of its seconds,
-    /// and then all but the first of its holes.
+    /// Makes the response. A report that no response can carry loses the figures of its seconds.
     pub(crate) fn into_reply(mut self) -> Result<Reply, Problem> {
         let mut reply = json(&self)?;
         if reply.body.len() > MAX_BYTES {
             let Some(report) = &mut self.report else { return Ok(reply) };
             report.series = Series::default();
-            report.accounting.holes.truncate(MOST_HOLES);
-            self.warnings.push(format!(
-                "the report is too large for a response: it has no series, and at most {MOST_HOLES} holes"
-            ));
+            self.warnings.push("the report is too large for a response: it has no series".to_owned());
             reply = json(&self)?;
         }
         Ok(reply)
@@ -150,16 +135,11 @@ pub(crate) fn fresh(mut reply: Reply) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use load_test::{Hole, Role, Window, Worker};
     use load_test_store::Failure;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::samples::{record, report};
-
-    fn found(report: Report) -> Found {
-        Found { report: Some(report), is_complete: true }
-    }
 
     fn body(shown: ShownTest) -> Value {
         serde_json::from_str(&shown.into_reply().unwrap().body).unwrap()
@@ -167,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_test_that_has_not_begun_has_no_report() {
-        let shown = body(ShownTest::of(record(), Found::default()));
+        let shown = body(ShownTest::of(record(), None));
         let record = record();
         let expected = json!({
             "testId": record.test_id, "status": "PENDING", "createdAt": "2026-11-22T10:00:00Z",
@@ -189,28 +169,31 @@ mod tests {
         let detail = "the broker is away".to_owned();
         let failure = Some(Failure { at: record().created_at, detail: detail.clone() });
         let under_way = TestRecord { runs: vec![run], failure, ..record() };
-        let shown = body(ShownTest::of(under_way, found(report())));
+        let shown = body(ShownTest::of(under_way, Some(report())));
         assert_eq!((&shown["summary"], &shown["failure"]), (&json!(report().summary), &json!(detail)));
         let runs =
             json!([{"ratePerSec": 1, "startedAt": "2026-11-22T10:00:00Z", "endedAt": null, "passed": false}]);
         assert_eq!(shown["runs"], runs);
         let summary = Some("first of all".to_owned());
         let last = TestRecord { summary: summary.clone(), passed: Some(true), ..record() };
-        assert_eq!(ShownTest::of(last, found(report())).summary, summary);
+        assert_eq!(ShownTest::of(last, Some(report())).summary, summary);
+    }
+
+    #[test]
+    fn a_report_of_some_of_what_was_stored_is_not_complete_also_once_the_test_is_final() {
+        let last = TestRecord { status: TestStatus::Completed, ..record() };
+        for complete in [true, false] {
+            let report = Report { complete, ..report() };
+            assert_eq!(ShownTest::of(last.clone(), Some(report)).complete, complete);
+        }
     }
 
     #[test]
     fn a_report_that_no_response_can_carry_is_shown_without_its_seconds() {
         let mut report = report();
         report.series.sent = vec![1_000_000; 700_000];
-        let worker = Worker { role: Role::Producer, number: 7 };
-        let window = Window::new(0);
-        let hole = Hole { worker, from_seconds: 0.0, to_seconds: 1.5, first_window: window, messages: 3 };
-        report.accounting.holes = vec![hole; 1_200];
-        let shown = body(ShownTest::of(record(), found(report)));
-        let series = shown["report"]["series"]["sent"].as_array().unwrap().len();
-        let holes = shown["report"]["accounting"]["holes"].as_array().unwrap().len();
-        assert_eq!((series, holes), (0, MOST_HOLES));
+        let shown = body(ShownTest::of(record(), Some(report)));
+        assert_eq!(shown["report"]["series"]["sent"], json!([]));
         assert!(shown["warnings"][0].as_str().unwrap().contains("no series"), "{}", shown["warnings"]);
     }
 
