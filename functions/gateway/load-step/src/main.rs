@@ -27,7 +27,6 @@ async fn serve() -> Result<(), Error> {
     let table: String = environment.required("TESTS_TABLE");
     let bucket: String = environment.required("RESULTS_BUCKET");
     let days: u64 = environment.required("LOAD_TEST_DAYS");
-    let prices = environment.optional("LOAD_TEST_PRICES", Prices::LIST);
     let memory_mb = environment.optional("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", 1_152);
     let connection_cap = environment.optional("CONNECTION_CAP", LoadStep::CONNECTIONS);
     let library = environment.optional("IBM_MQ_LIBRARY", PathBuf::from(Settings::LIBRARY));
@@ -42,7 +41,7 @@ async fn serve() -> Result<(), Error> {
     let ibm_mq = Settings { library, data_path: Some(data_path), ..Settings::default() };
     let brokers = Brokers::new(connection_cap, ibm_mq, &sdk);
     let cap = brokers.cap();
-    let load_step = &LoadStep::new(store, brokers, Billing { prices, memory_mb });
+    let load_step = &LoadStep::new(store, brokers, Billing { prices: Prices::US_EAST_1, memory_mb });
     let handler = service_fn(async |event: LambdaEvent<Event>| {
         let ends_at = event.context.deadline();
         runtime::answered(load_step.handle(event.payload, ends_at).await)

@@ -66,7 +66,7 @@ impl Stand {
         s3.create_bucket().bucket(&name).send().await.unwrap();
         let store = TestStore::new(dynamodb.clone(), name.clone(), s3.clone(), name.clone(), RETENTION);
         let brokers = Brokers::new(LoadStep::CONNECTIONS * 8, ibm_mq::Settings::default(), &sdk);
-        let billing = Billing { prices: Prices::LIST, memory_mb: 1_152 };
+        let billing = Billing { prices: Prices::US_EAST_1, memory_mb: 1_152 };
         let connection = Connection::connect(&url(), ConnectionProperties::default()).await.unwrap();
         let channel = connection.create_channel().await.unwrap();
         channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();

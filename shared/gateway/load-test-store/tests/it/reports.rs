@@ -19,7 +19,7 @@ fn report(record: &TestRecord) -> Report {
         end: End::default(),
         search: None,
         usage: Usage::default(),
-        prices: &Prices::LIST,
+        prices: &Prices::US_EAST_1,
     };
     let mut sum = Sum::new();
     sum.add(&tally(step("p0a", 0, 0), 100));

@@ -1,7 +1,5 @@
 //! What a test costs.
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use super::number::{float, rounded};
@@ -9,9 +7,8 @@ use crate::micros::Micros;
 use crate::plan::{Plan, Role, Window};
 use crate::tally::Sum;
 
-/// Prices in USD. They change, and differ by region, so the deployment names them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+/// Prices in USD. They change, and differ by region.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
     /// A GB of memory for a second of an invocation.
     pub gb_second_usd: f64,
@@ -64,17 +61,6 @@ impl Prices {
         write_usd: 0.000_000_625,
         read_usd: 0.000_000_125,
     };
-    /// Prices of a deployment that names none.
-    pub const LIST: Self = Self::US_EAST_1;
-}
-
-/// Reads prices as a variable of a function has them: an object with all members.
-impl FromStr for Prices {
-    type Err = serde_json::Error;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        serde_json::from_str(text)
-    }
 }
 
 /// Write units of a worker's progress: its tally grows to 2 to 6 KB in a minute (measured with 500
