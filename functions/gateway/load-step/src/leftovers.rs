@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use broker::Deadline;
+use load_test_store::TestRecord;
 use mq::QueueName;
-use uuid::Uuid;
 
 use crate::LoadStep;
 use crate::options::gets_of_leftovers;
@@ -18,7 +18,7 @@ const QUIET: Duration = Duration::from_secs(1);
 const TO_END: Duration = Duration::from_secs(5);
 
 impl LoadStep {
-    /// Takes the messages of the test `test_id` from a queue, as many as come before `deadline`.
+    /// Takes the messages of a test from a queue, as many as come before `deadline`.
     /// Those that stay are taken by the consumers of the run, which know them by their age.
     ///
     /// # Errors
@@ -27,10 +27,10 @@ impl LoadStep {
         &self,
         place: &Place<'_>,
         queue: &QueueName,
-        test_id: Uuid,
+        record: &TestRecord,
         deadline: Deadline,
     ) -> Result<(), String> {
-        let options = gets_of_leftovers(test_id)?;
+        let options = gets_of_leftovers(record.test_id, &record.test)?;
         let until = deadline.earlier_by(TO_END);
         let connected = place.consumer(queue, &options, until).await;
         let mut consumer = connected.map_err(|error| error.to_string())?;

@@ -6,8 +6,18 @@ use broker::load::{Foreign, GetOptions, PutOptions};
 use jiff::Timestamp;
 use load_test::{Consumers, LoadTest, Producers};
 use load_test_store::TestRecord;
-use mq::{BatchCount, ContentSeed, Outgoing, ProduceCommand, ProduceSource, PropertyText, TxSize};
+use mq::{BatchCount, ContentSeed, Outgoing, Payload, ProduceCommand, ProduceSource, PropertyText, TxSize};
 use uuid::Uuid;
+
+/// Most bytes that are delivered to a consumer in advance: half of what the client of RabbitMQ may
+/// hold, beyond which a consumer ends.
+const MOST_HELD: u64 = 16 * 1024 * 1024;
+
+/// Bytes of a delivery beside the body of its message.
+const BESIDE: u64 = 1024;
+
+/// Most messages of an earlier probe that are delivered in advance.
+const LEFTOVERS: u32 = 1_000;
 
 /// Returns how the producers of a run put messages. Ids and bodies follow from the run and the
 /// message's number, so that a message that is put twice is the same message.
@@ -38,6 +48,9 @@ pub(crate) fn puts(
 }
 
 /// Returns how consumers take messages, at most `most` in advance.
+///
+/// What was delivered in advance is taken when a window closes, whatever the pace of the consumer.
+/// So one that has a pace gets no more in advance than it takes in about a second.
 pub(crate) fn gets(
     test_id: Uuid,
     test: &LoadTest,
@@ -45,10 +58,11 @@ pub(crate) fn gets(
     most: u64,
 ) -> Result<GetOptions, String> {
     let together = consumers.tx_size.map_or(consumers.ack_every.get(), TxSize::get);
-    let prefetch = u16::try_from(u64::from(consumers.prefetch.get()).min(most)).unwrap_or(u16::MAX);
+    let paced = in_a_second(consumers).map_or(u32::MAX, |paced| paced.max(together));
+    let prefetch = consumers.prefetch.get().min(paced).min(most_held(test));
     Ok(GetOptions {
         test: property_of(test_id)?,
-        prefetch: NonZeroU16::new(prefetch).unwrap_or(NonZeroU16::MIN),
+        prefetch: prefetch_of(u64::from(prefetch).min(most)),
         ack_every: at_least_one(together),
         foreign: match test.foreign {
             Some(load_test::Foreign::Take) => Foreign::Take,
@@ -58,13 +72,35 @@ pub(crate) fn gets(
 }
 
 /// Returns how messages are taken that an earlier probe of a search has left.
-pub(crate) fn gets_of_leftovers(test_id: Uuid) -> Result<GetOptions, String> {
+pub(crate) fn gets_of_leftovers(test_id: Uuid, test: &LoadTest) -> Result<GetOptions, String> {
     Ok(GetOptions {
         test: property_of(test_id)?,
-        prefetch: NonZeroU16::MIN.saturating_add(999),
+        prefetch: prefetch_of(LEFTOVERS.min(most_held(test)).into()),
         ack_every: NonZeroUsize::MIN.saturating_add(499),
         foreign: Foreign::Leave,
     })
+}
+
+/// Counts the messages that a consumer takes in a second; `None` if it has no pace.
+fn in_a_second(consumers: &Consumers) -> Option<u32> {
+    let by_rate = consumers.rate_per_sec.map(|rate| rate.get().div_ceil(consumers.count.get()));
+    let by_delay = 1_000_u32.checked_div(consumers.delay_ms.get());
+    by_rate.into_iter().chain(by_delay).min()
+}
+
+/// Returns how many messages of a test may be delivered in advance, at least one. Of templates and
+/// of messages of others the length is not known.
+fn most_held(test: &LoadTest) -> u32 {
+    let body = match test.producers.as_ref().map(|producers| &producers.payload) {
+        Some(Payload::Random { size }) => u64::from(size.get()),
+        Some(Payload::Fixed { body }) => u64::try_from(body.0.len()).unwrap_or(u64::MAX),
+        Some(Payload::Template { .. }) | None => 0,
+    };
+    u32::try_from(MOST_HELD / body.saturating_add(BESIDE)).unwrap_or(u32::MAX).max(1)
+}
+
+fn prefetch_of(messages: u64) -> NonZeroU16 {
+    u16::try_from(messages).map_or(NonZeroU16::MAX, |count| NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN))
 }
 
 fn property_of(test_id: Uuid) -> Result<PropertyText, String> {
@@ -73,4 +109,51 @@ fn property_of(test_id: Uuid) -> Result<PropertyText, String> {
 
 fn at_least_one(number: u32) -> NonZeroUsize {
     usize::try_from(number).ok().and_then(NonZeroUsize::new).unwrap_or(NonZeroUsize::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use load_test::{Limits, LoadTestRequest};
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+
+    fn test(consumers: &Value, producers: &Value) -> LoadTest {
+        let body = json!({
+            "targetRef": "t", "durationSeconds": 60, "consumers": consumers, "producers": producers,
+        });
+        from_value::<LoadTestRequest>(body).unwrap().into_parts(&Limits::NONE).unwrap().2
+    }
+
+    fn prefetch(test: &LoadTest, most: u64) -> u16 {
+        let consumers = test.consumers.as_ref().unwrap();
+        gets(Uuid::nil(), test, consumers, most).unwrap().prefetch.get()
+    }
+
+    #[test]
+    fn a_consumer_gets_no_more_in_advance_than_it_takes_in_a_second() {
+        for (consumers, expected) in [
+            (json!({}), 100),
+            (json!({"ratePerSec": 10, "count": 4}), 3),
+            (json!({"ratePerSec": 10, "count": 4, "ackEvery": 20}), 20),
+            (json!({"ratePerSec": 100_000}), 100),
+            (json!({"delayMs": 300}), 3),
+            (json!({"delayMs": 60_000}), 1),
+            (json!({"delayMs": 10, "ratePerSec": 50}), 50),
+        ] {
+            let test = test(&consumers, &json!({"ratePerSec": 10, "messageSizeBytes": 10}));
+            assert_eq!(prefetch(&test, u64::MAX), expected, "{consumers}");
+        }
+        let test = test(&json!({}), &json!({"ratePerSec": 10}));
+        assert_eq!([0, 7, 1_000].map(|most| prefetch(&test, most)), [1, 7, 100]);
+    }
+
+    #[test]
+    fn what_is_delivered_in_advance_fits_into_memory() {
+        for (size, expected, leftovers) in [(0, 16_384, 1_000), (100_000, 166, 166), (4_194_304, 3, 3)] {
+            let test = test(&json!({"prefetch": 65_535}), &json!({"messageSizeBytes": size}));
+            assert_eq!(prefetch(&test, u64::MAX), expected, "{size}");
+            assert_eq!(gets_of_leftovers(Uuid::nil(), &test).unwrap().prefetch.get(), leftovers, "{size}");
+        }
+    }
 }

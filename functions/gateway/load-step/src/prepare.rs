@@ -79,7 +79,7 @@ impl LoadStep {
             if of.run == 0 {
                 return Err(not_empty(queue.as_str(), messages));
             }
-            self.take_leftovers(&place, &queue, of.test_id, deadline).await?;
+            self.take_leftovers(&place, &queue, record, deadline).await?;
         }
         Ok(())
     }
