@@ -2,16 +2,15 @@
 //!
 //! The tallies have it too, but a worker that wants to know whether all others have ended cannot
 //! read them all once a second. So the test's item has three sets of texts, each with the number of
-//! the run in front: lanes that work (`working`), workers for which nothing is left (`ended`), and
-//! runs whose queues held the backlog (`backlogged`).
+//! the run in front: lanes that work, each with its window (`working`), workers for which nothing is
+//! left (`ended`), and runs whose queues held the backlog (`backlogged`).
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::str::FromStr;
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
-use load_test::{Lane, Worker};
+use load_test::{Lane, Micros, Step, Window, Worker};
 use uuid::Uuid;
 
 use crate::item::{self, run_number};
@@ -26,22 +25,39 @@ const BACKLOGGED: &str = "backlogged";
 /// Workers of a run that work, and those that have ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attendance {
-    working: BTreeSet<Lane>,
+    working: BTreeSet<(Lane, Window)>,
     ended: BTreeSet<Worker>,
     is_backlogged: bool,
 }
 
 impl Attendance {
-    /// True if nothing is left for a worker, and none of its lanes works.
+    /// Time after its window from which a lane works no more, also if it was lost and did not say
+    /// so.
+    const LONGEST: Micros = Micros::from_seconds(40);
+
+    /// True if nothing is left for a worker at `now`, a time since the run's start, and none of its
+    /// lanes works.
     #[must_use]
-    pub fn has_ended(&self, worker: Worker) -> bool {
-        self.ended.contains(&worker) && !self.working.iter().any(|lane| lane.worker == worker)
+    pub fn has_ended(&self, worker: Worker, now: Micros) -> bool {
+        self.ended.contains(&worker) && self.windows(worker, now).next().is_none()
     }
 
-    /// True if all these workers have ended.
+    /// True if all these workers have ended at `now`.
     #[must_use]
-    pub fn have_ended(&self, workers: impl IntoIterator<Item = Worker>) -> bool {
-        workers.into_iter().all(|worker| self.has_ended(worker))
+    pub fn have_ended(&self, workers: impl IntoIterator<Item = Worker>, now: Micros) -> bool {
+        workers.into_iter().all(|worker| self.has_ended(worker, now))
+    }
+
+    /// True if a lane of a worker still works at `now` in a window before `window`.
+    #[must_use]
+    pub fn works_before(&self, worker: Worker, window: Window, now: Micros) -> bool {
+        self.windows(worker, now).any(|earlier| earlier < window)
+    }
+
+    /// Returns the windows in which a worker works at `now`.
+    fn windows(&self, worker: Worker, now: Micros) -> impl Iterator<Item = Window> {
+        let own = self.working.iter().filter(move |(lane, _)| lane.worker == worker);
+        own.map(|(_, window)| *window).filter(move |window| window.closes().plus(Self::LONGEST) > now)
     }
 
     /// True if the queues held the backlog that consumers wait for.
@@ -53,8 +69,8 @@ impl Attendance {
     /// Reads the attendance of a run from the item of its test.
     fn read(item: &Item, run: u32) -> Self {
         Self {
-            working: of_run(item, WORKING, run).collect(),
-            ended: of_run(item, ENDED, run).collect(),
+            working: of_run(item, WORKING, run).filter_map(lane_in_window).collect(),
+            ended: of_run(item, ENDED, run).filter_map(|name| name.parse().ok()).collect(),
             is_backlogged: texts(item, BACKLOGGED).any(|number| number == run_number(run)),
         }
     }
@@ -67,12 +83,22 @@ fn texts<'a>(item: &'a Item, name: &str) -> impl Iterator<Item = &'a str> + use<
 
 /// Returns the names in a set that are of a run. A text that is no name is passed over: all are
 /// written here.
-fn of_run<'a, T: FromStr>(item: &'a Item, name: &str, run: u32) -> impl Iterator<Item = T> + use<'a, T> {
+fn of_run<'a>(item: &'a Item, name: &str, run: u32) -> impl Iterator<Item = &'a str> + use<'a> {
     let number = run_number(run);
     texts(item, name).filter_map(move |text| {
         let (of, name) = text.split_once('#')?;
-        if of == number { name.parse().ok() } else { None }
+        (of == number).then_some(name)
     })
+}
+
+/// Returns the name of a lane that works in a window.
+fn working(step: Step) -> String {
+    format!("{}#{}", step.lane, step.window.number())
+}
+
+fn lane_in_window(name: &str) -> Option<(Lane, Window)> {
+    let (lane, window) = name.split_once('#')?;
+    Some((lane.parse().ok()?, Window::new(window.parse().ok()?)))
 }
 
 /// Makes the set of one name of a run.
@@ -109,7 +135,7 @@ impl TestStore {
         Ok(Some((item::control(item)?, attendance)))
     }
 
-    /// Notes that a lane of a run works, by their names.
+    /// Notes that the lane of a step works in its window of a run.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
@@ -118,17 +144,17 @@ impl TestStore {
         tenant: &str,
         test_id: Uuid,
         run: u32,
-        lane: Lane,
+        step: Step,
     ) -> Result<(), TestStoreError> {
         let update = self.update_test(tenant, test_id).update_expression("ADD #working :lane");
         let update = update.expression_attribute_names("#working", WORKING);
-        let update = update.expression_attribute_values(":lane", one(run, lane));
+        let update = update.expression_attribute_values(":lane", one(run, working(step)));
         attended(update, test_id, run).await.map(drop)
     }
 
-    /// Notes that a lane of a run does not work any more, and, if `is_last`, that nothing is left
-    /// for its worker. Returns the attendance after that: of the workers that end last, one sees
-    /// that all have ended.
+    /// Notes that the lane of a step does not work in its window any more, and, if `is_last`, that
+    /// nothing is left for its worker. Returns the attendance after that: of the workers that end
+    /// last, one sees that all have ended.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
@@ -137,18 +163,18 @@ impl TestStore {
         tenant: &str,
         test_id: Uuid,
         run: u32,
-        lane: Lane,
+        step: Step,
         is_last: bool,
     ) -> Result<Attendance, TestStoreError> {
         let update = self
             .update_test(tenant, test_id)
             .expression_attribute_names("#working", WORKING)
-            .expression_attribute_values(":lane", one(run, lane));
+            .expression_attribute_values(":lane", one(run, working(step)));
         let update = if is_last {
             update
                 .update_expression("ADD #ended :worker DELETE #working :lane")
                 .expression_attribute_names("#ended", ENDED)
-                .expression_attribute_values(":worker", one(run, lane.worker))
+                .expression_attribute_values(":worker", one(run, step.lane.worker))
         } else {
             update.update_expression("DELETE #working :lane")
         };
@@ -201,16 +227,27 @@ mod tests {
     #[test]
     fn a_worker_has_ended_once_none_of_its_lanes_works() {
         let item = named([
-            (WORKING, texts(&["00#p0a", "00#c1b", "01#p1a"])),
+            (WORKING, texts(&["00#p0a#0", "00#c1b#1", "01#p1a#0", "00#p1a", "00#?#0"])),
             (ENDED, texts(&["00#p0", "00#p1", "00#c0", "01#c1", "00#?"])),
         ]);
-        let attendance = Attendance::read(&item, 0);
-        let ended = ["p0", "p1", "c0", "c1"].map(|name| attendance.has_ended(worker(name)));
+        let (attendance, now) = (Attendance::read(&item, 0), Micros::from_seconds(50));
+        let ended = ["p0", "p1", "c0", "c1"].map(|name| attendance.has_ended(worker(name), now));
         assert_eq!(ended, [false, true, true, false]);
-        assert!(attendance.have_ended(["p1", "c0"].map(worker)));
-        assert!(!attendance.have_ended(["p0", "p1"].map(worker)));
-        assert!(Attendance::read(&item, 1).have_ended([worker("c1")]));
-        assert!(attendance.have_ended([]));
+        assert!(attendance.have_ended(["p1", "c0"].map(worker), now));
+        assert!(!attendance.have_ended(["p0", "p1"].map(worker), now));
+        assert!(Attendance::read(&item, 1).have_ended([worker("c1")], now));
+        assert!(attendance.have_ended([], now));
+    }
+
+    #[test]
+    fn a_lane_that_was_lost_counts_until_its_window_has_closed_for_a_while() {
+        let item = named([(WORKING, texts(&["00#p0a#2", "00#p0b#3"])), (ENDED, texts(&["00#p0"]))]);
+        let (attendance, worker) = (Attendance::read(&item, 0), worker("p0"));
+        let at = Micros::from_seconds;
+        let works_before = |window, second| attendance.works_before(worker, Window::new(window), at(second));
+        assert!(works_before(3, 180) && works_before(3, 219) && !works_before(3, 220));
+        assert!(!works_before(2, 180) && works_before(4, 279));
+        assert!(!attendance.has_ended(worker, at(279)) && attendance.has_ended(worker, at(280)));
     }
 
     #[test]

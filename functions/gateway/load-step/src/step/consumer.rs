@@ -156,7 +156,7 @@ impl Shift<'_> {
     /// True if no producer puts a message any more.
     fn has_produced(&self, known: &Attendance, now: Micros) -> bool {
         let producers = self.plan.workers().filter(|worker| worker.role == Role::Producer);
-        known.have_ended(producers) || now >= self.plan.until(Role::Producer).plus(TO_PRODUCE)
+        known.have_ended(producers, now) || now >= self.plan.until(Role::Producer).plus(TO_PRODUCE)
     }
 }
 

@@ -108,12 +108,11 @@ impl LoadStep {
         let came_at = call.clock.at(call.used.since);
         let known = insist(deadline, async || self.store.watch(&of.tenant, of.test_id, of.run).await);
         let Some((control, attendance)) = known.await? else { return Ok(After::Superseded) };
-        if control.is_over() || attendance.has_ended(step.lane.worker) {
+        if control.is_over() || attendance.has_ended(step.lane.worker, call.clock.now()) {
             return Ok(After::Nothing);
         }
         let Some(sent) = self.claim(call, deadline).await? else { return Ok(After::Superseded) };
-        insist(deadline, async || self.store.begin_work(&of.tenant, of.test_id, of.run, step.lane).await)
-            .await?;
+        insist(deadline, async || self.store.begin_work(&of.tenant, of.test_id, of.run, step).await).await?;
         let claimed_at = call.clock.now();
         // A first attempt answers for all that is due from when it came. An attempt before a later
         // one may have worked until it was superseded, and what it did then is not stored.
@@ -218,7 +217,7 @@ impl LoadStep {
         after: After,
         deadline: Deadline,
     ) -> Result<NextTurn, LoadStepError> {
-        let (of, lane) = (&call.turn.of, call.turn.lane);
+        let (of, step) = (&call.turn.of, call.turn.step());
         let next = next_open(&call.plan, call.turn, call.clock.now());
         let next_turn = call.turn.then(next, call.begun.run.started_at);
         let is_last = match after {
@@ -227,7 +226,7 @@ impl LoadStep {
             After::Nothing => true,
         };
         let ended = insist(deadline, async || {
-            self.store.end_work(&of.tenant, of.test_id, of.run, lane, is_last).await
+            self.store.end_work(&of.tenant, of.test_id, of.run, step, is_last).await
         });
         let attendance = ended.await?;
         if !is_last {
@@ -235,7 +234,7 @@ impl LoadStep {
         }
         let is_search = Search::of(&call.record.test).is_some();
         if !is_search
-            && attendance.have_ended(call.plan.workers())
+            && attendance.have_ended(call.plan.workers(), call.clock.now())
             && let Err(error) = Box::pin(self.close(of, deadline)).await
         {
             let cause: &dyn std::error::Error = &error;

@@ -11,13 +11,15 @@ use load_test::{Length, LoadTest, Micros, Role, Schedule, Share, Step, Unthrottl
 use load_test_store::Handled;
 
 use super::Shift;
+use super::board::Interrupt;
 use crate::store::log;
 
-/// Time after its window within which a lane has stored what it handled there.
-const STORED: Micros = Micros::new(300_000);
+/// Time after its window within which a lane has stored what it handled there. Most say earlier
+/// that they have.
+const STORED: Micros = Micros::from_seconds(10);
 
-/// Time between two attempts to read what was handled.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Time between two looks whether the lane that has the window before has ended.
+const AGAIN: Duration = Duration::from_millis(300);
 
 /// Numbers that an attempt leaves to each attempt before it, for messages that it put and did not
 /// store: more than it can put until it notices that it was superseded.
@@ -50,7 +52,7 @@ impl Quota {
 
     /// True if what was handled before the step cannot grow any more.
     pub(super) fn is_certain(&self) -> bool {
-        self.step.window.number() == 0 || self.claimed_at >= read_again_at(self.step.window)
+        self.step.window.number() == 0 || self.claimed_at >= settled_at(self.step.window)
     }
 
     /// Returns the messages that the step may put as far as is known from the claim.
@@ -71,15 +73,15 @@ impl Quota {
     }
 
     /// Counts the messages that may be put for certain, as far as is known from the claim. The
-    /// window before goes on at about the rate at which the worker has worked so far; three times
-    /// as much is left to it.
+    /// window before goes on at about the rate at which the worker has worked so far, and what it
+    /// stored last may be some seconds old; three times as much is left to it.
     pub(super) fn certain_count(&self) -> u64 {
         let count = self.count(self.claimed);
         if self.is_certain() {
             return count;
         }
         let (so_far, at) = (u128::from(self.claimed.before), self.claimed_at.get().max(1));
-        let span = read_again_at(self.step.window).since(self.claimed_at).get();
+        let span = settled_at(self.step.window).since(self.claimed_at).get();
         let left = 3 * so_far * u128::from(span) / u128::from(at);
         count.saturating_sub(u64::try_from(left).unwrap_or(u64::MAX))
     }
@@ -94,8 +96,8 @@ impl Quota {
     }
 }
 
-/// Returns the time from which what was handled before a window is known.
-fn read_again_at(window: Window) -> Micros {
+/// Returns the time from which what was handled before a window is known, also if a lane was lost.
+fn settled_at(window: Window) -> Micros {
     window.opens().plus(STORED)
 }
 
@@ -113,19 +115,46 @@ pub(super) fn of_worker(test: &LoadTest, role: Role) -> Option<Unthrottled> {
 
 /// Reads again what the worker handled before the step, unless nobody needs it.
 pub(super) async fn look_again(shift: &Shift<'_>) {
-    let Some(quota) = shift.quota.filter(|quota| !quota.is_certain()) else { return };
-    let (board, of) = (&shift.board, shift.of);
-    let at = shift.clock.instant(read_again_at(quota.step.window));
-    let mut pause = board.unless_ended(tokio::time::sleep_until(at)).await;
-    while pause.is_ok() {
-        let read = shift.store.handled(of.test_id, of.run, quota.step);
-        match board.unless_ended(read).await {
-            Ok(Ok(handled)) => return board.learn_handled(handled),
-            Ok(Err(error)) => log(&error),
-            Err(_) => return,
-        }
-        pause = board.unless_ended(tokio::time::sleep(AGAIN)).await;
+    if let Some(quota) = shift.quota.filter(|quota| !quota.is_certain()) {
+        // It ends with the order to end.
+        let _ = look_until_certain(shift, &quota).await;
     }
+}
+
+async fn look_until_certain(shift: &Shift<'_>, quota: &Quota) -> Result<(), Interrupt> {
+    let (board, of) = (&shift.board, shift.of);
+    // No lane begins to work in the window before once that has closed.
+    board.unless_ended(tokio::time::sleep_until(shift.clock.instant(quota.step.window.opens()))).await?;
+    loop {
+        if has_settled(shift, quota).await? {
+            match board.unless_ended(shift.store.handled(of.test_id, of.run, quota.step)).await? {
+                Ok(handled) => {
+                    board.learn_handled(handled);
+                    return Ok(());
+                }
+                Err(error) => log(&error),
+            }
+        }
+        board.unless_ended(tokio::time::sleep(AGAIN)).await?;
+    }
+}
+
+/// True if no other lane of the worker has to store anything of an earlier window.
+async fn has_settled(shift: &Shift<'_>, quota: &Quota) -> Result<bool, Interrupt> {
+    let (of, now, window) = (shift.of, shift.clock.now(), quota.step.window);
+    if now >= settled_at(window) {
+        return Ok(true);
+    }
+    let known = shift.store.watch(&of.tenant, of.test_id, of.run);
+    Ok(match shift.board.unless_ended(known).await? {
+        Ok(Some((_, attendance))) => !attendance.works_before(quota.step.lane.worker, window, now),
+        // The look of each second finds out that the test is gone.
+        Ok(None) => false,
+        Err(error) => {
+            log(&error);
+            false
+        }
+    })
 }
 
 #[cfg(test)]
@@ -158,16 +187,17 @@ mod tests {
 
     #[test]
     fn what_the_window_before_may_still_send_is_left_to_it() {
-        // 600,000 in 57 s; in the next 3.3 s about 35,000.
-        let quota = quota(1, 0, handled(600_000, 0), 57);
+        // 300,000 in 57 s; in the next 13 s about 68,000.
+        let quota = quota(1, 0, handled(300_000, 0), 57);
         assert!(!quota.is_certain());
-        assert_eq!(quota.count(quota.claimed), 400_000);
-        assert_eq!(quota.certain_count(), 400_000 - 3 * 600_000 * 33 / 570);
-        assert_eq!(quota.count(handled(635_000, 0)), 365_000);
+        assert_eq!(quota.count(quota.claimed), 700_000);
+        assert_eq!(quota.certain_count(), 700_000 - 3 * 300_000 * 13 / 57);
+        assert_eq!(quota.count(handled(368_000, 0)), 632_000);
         assert_eq!(quota.count(handled(ALL + 5, 0)), 0);
         let used_up = self::quota(1, 0, handled(970_000, 0), 57);
         assert_eq!(used_up.certain_count(), 0);
-        assert!(self::quota(1, 0, handled(600_000, 0), 61).is_certain(), "it was claimed late");
+        assert!(!self::quota(1, 0, handled(300_000, 0), 69).is_certain());
+        assert!(self::quota(1, 0, handled(300_000, 0), 70).is_certain(), "it was claimed late");
     }
 
     #[test]

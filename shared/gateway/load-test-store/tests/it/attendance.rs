@@ -1,13 +1,18 @@
 //! Who of a run works, and who has ended.
 
-use load_test::{Lane, Micros, Tally, Worker};
+use load_test::{Half, Lane, Micros, Step, Tally, Worker};
 use load_test_store::{Attendance, Claim, TestStoreError};
 use uuid::Uuid;
 
 use crate::support::{TENANT, TestTable, now, step};
 
-fn lane(name: &str) -> Lane {
-    name.parse().unwrap()
+/// Time of the test at which its first windows are open.
+const NOW: Micros = Micros::from_seconds(10);
+
+/// A step of a lane in its first window.
+fn first(name: &str) -> Step {
+    let lane: Lane = name.parse().unwrap();
+    step(name, u32::from(lane.half == Half::Odd), 0)
 }
 
 fn worker(name: &str) -> Worker {
@@ -16,11 +21,11 @@ fn worker(name: &str) -> Worker {
 
 impl TestTable {
     async fn begins(&self, test_id: Uuid, run: u32, name: &str) {
-        self.store.begin_work(TENANT, test_id, run, lane(name)).await.unwrap();
+        self.store.begin_work(TENANT, test_id, run, first(name)).await.unwrap();
     }
 
     async fn ends(&self, test_id: Uuid, run: u32, name: &str, is_last: bool) -> Attendance {
-        self.store.end_work(TENANT, test_id, run, lane(name), is_last).await.unwrap()
+        self.store.end_work(TENANT, test_id, run, first(name), is_last).await.unwrap()
     }
 }
 
@@ -34,10 +39,10 @@ async fn the_last_worker_that_ends_sees_that_all_have_ended() {
         // A lane may say it again.
         table.begins(test_id, 0, name).await;
     }
-    assert!(!table.ends(test_id, 0, "p0a", false).await.has_ended(worker("p0")));
-    assert!(!table.ends(test_id, 0, "c0a", true).await.have_ended(all));
+    assert!(!table.ends(test_id, 0, "p0a", false).await.has_ended(worker("p0"), NOW));
+    assert!(!table.ends(test_id, 0, "c0a", true).await.have_ended(all, NOW));
     let last = table.ends(test_id, 0, "p0b", true).await;
-    assert!(last.have_ended(all));
+    assert!(last.have_ended(all, NOW));
     let (control, watched) = table.store.watch(TENANT, test_id, 0).await.unwrap().unwrap();
     assert_eq!((control.is_over(), watched), (false, last));
     let (_, other) = table.store.watch(TENANT, test_id, 1).await.unwrap().unwrap();
@@ -50,8 +55,8 @@ async fn a_worker_whose_other_lane_works_has_not_ended() {
     let table = TestTable::make().await;
     let test_id = table.created().await.test_id;
     table.begins(test_id, 0, "c0a").await;
-    assert!(!table.ends(test_id, 0, "c0b", true).await.has_ended(worker("c0")));
-    assert!(table.ends(test_id, 0, "c0a", false).await.has_ended(worker("c0")));
+    assert!(!table.ends(test_id, 0, "c0b", true).await.has_ended(worker("c0"), NOW));
+    assert!(table.ends(test_id, 0, "c0a", false).await.has_ended(worker("c0"), NOW));
     table.remove().await;
 }
 
@@ -76,8 +81,8 @@ async fn a_test_that_is_gone_has_no_workers() {
     let table = TestTable::make().await;
     let test_id = Uuid::now_v7();
     let gone = |error: TestStoreError| assert!(matches!(error, TestStoreError::Unknown(_)), "{error}");
-    gone(table.store.begin_work(TENANT, test_id, 0, lane("p0a")).await.unwrap_err());
-    gone(table.store.end_work(TENANT, test_id, 0, lane("p0a"), true).await.unwrap_err());
+    gone(table.store.begin_work(TENANT, test_id, 0, first("p0a")).await.unwrap_err());
+    gone(table.store.end_work(TENANT, test_id, 0, first("p0a"), true).await.unwrap_err());
     gone(table.store.note_backlog(TENANT, test_id, 0).await.unwrap_err());
     assert!(table.store.watch(TENANT, test_id, 0).await.unwrap().is_none());
     assert_eq!(table.items().await.len(), 0);
