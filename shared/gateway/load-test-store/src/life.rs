@@ -22,6 +22,8 @@ struct Change {
     set: String,
     names: Vec<(&'static str, String)>,
     values: Vec<(&'static str, AttributeValue)>,
+    /// Whether the test passed, which does not hold for one that was stopped.
+    passed: Option<bool>,
 }
 
 /// Result of an event.
@@ -74,6 +76,7 @@ impl TestStore {
             set: "runs.#run = if_not_exists(runs.#run, :run)".to_owned(),
             names: vec![("#run", item::run_number(run))],
             values: vec![(":run", item::run_value(&begun))],
+            passed: None,
         };
         match self.change(tenant, test_id, TestEvent::Began, &change).await? {
             Changed::To(item) => {
@@ -99,6 +102,7 @@ impl TestStore {
             set: "stopRequestedAt = if_not_exists(stopRequestedAt, :now)".to_owned(),
             names: Vec::new(),
             values: vec![(":now", time(now))],
+            passed: None,
         };
         match self.change(tenant, test_id, TestEvent::StopRequested, &change).await {
             Ok(_) => self.get(tenant, test_id).await,
@@ -141,24 +145,24 @@ impl TestStore {
         end: RunEnd,
     ) -> Result<(), TestStoreError> {
         let RunEnd { passed, drained, ended_at } = end;
-        let update = self
+        let mut update = self
             .update_test(tenant, test_id)
-            .update_expression(
-                "SET runs.#run.endedAt = if_not_exists(runs.#run.endedAt, :endedAt), \
-                 runs.#run.passed = if_not_exists(runs.#run.passed, :passed), \
-                 runs.#run.drained = if_not_exists(runs.#run.drained, :drained)",
-            )
-            .condition_expression("attribute_exists(runs.#run)")
+            .condition_expression("attribute_exists(runs.#run) AND attribute_not_exists(runs.#run.endedAt)")
             .expression_attribute_names("#run", item::run_number(run))
             .expression_attribute_values(":endedAt", time(ended_at))
-            .expression_attribute_values(":passed", AttributeValue::Bool(passed))
             .expression_attribute_values(":drained", AttributeValue::Bool(drained));
+        let mut set = "SET runs.#run.endedAt = :endedAt, runs.#run.drained = :drained".to_owned();
+        if let Some(passed) = passed {
+            set.push_str(", runs.#run.passed = :passed");
+            update = update.expression_attribute_values(":passed", AttributeValue::Bool(passed));
+        }
+        let update = update.update_expression(set);
         unless_unknown(test_id, &update::send(update).await?)
     }
 
     /// Makes a test final, and returns its state. The report has to be stored before. `summary` is
-    /// the report's first line. A final test stays as it is; it is kept for the retention from its
-    /// end on.
+    /// the report's first line. A test that was stopped has neither passed nor failed, whatever
+    /// `passed` says. A final test stays as it is; it is kept for the retention from its end on.
     ///
     /// # Errors
     /// If the table does not respond, there is no such test, or it cannot end in this way: it has
@@ -172,7 +176,7 @@ impl TestStore {
         summary: &str,
         passed: Option<bool>,
     ) -> Result<TestStatus, TestStoreError> {
-        let mut change = Change {
+        let change = Change {
             set: "endedAt = :endedAt, summary = :summary, expiresAt = :expiresAt".to_owned(),
             names: Vec::new(),
             values: vec![
@@ -180,11 +184,8 @@ impl TestStore {
                 (":summary", text(summary)),
                 (":expiresAt", item::expiry(ended_at, self.retention)),
             ],
+            passed,
         };
-        if let Some(passed) = passed {
-            change.set.push_str(", passed = :passed");
-            change.values.push((":passed", AttributeValue::Bool(passed)));
-        }
         match self.change(tenant, test_id, TestEvent::ReportStored(ending), &change).await? {
             Changed::To(item) => Ok(item::control(item)?.status),
             Changed::Final(status) => Ok(status),
@@ -233,10 +234,16 @@ impl Change {
         let names = self.names.iter().cloned().chain([("#status", "status".to_owned())]);
         let states = [(":from", text(from)), (":to", text(to))];
         let names = names.map(|(placeholder, name)| (placeholder.to_owned(), name));
-        let values = self.values.iter().cloned().chain(states);
+        let passed = self.passed.filter(|_| to != TestStatus::Stopped).map(AttributeValue::Bool);
+        let mut set = format!("SET #status = :to, {}", self.set);
+        if passed.is_some() {
+            set.push_str(", passed = :passed");
+        }
+        let passed = passed.map(|passed| (":passed", passed));
+        let values = self.values.iter().cloned().chain(states).chain(passed);
         let values = values.map(|(placeholder, value)| (placeholder.to_owned(), value));
         update
-            .update_expression(format!("SET #status = :to, {}", self.set))
+            .update_expression(set)
             .condition_expression("#status = :from")
             .set_expression_attribute_names(Some(names.collect()))
             .set_expression_attribute_values(Some(values.collect()))

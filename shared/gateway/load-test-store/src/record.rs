@@ -48,7 +48,7 @@ pub struct Run {
     pub started_at: Timestamp,
     /// Time at which its workers were done; `None` before.
     pub ended_at: Option<Timestamp>,
-    /// True if its report passed; `None` before its end.
+    /// True if its report passed; `None` before its end, and if it is no probe or was cut short.
     pub passed: Option<bool>,
     /// True if its queues were seen empty after the last message; `None` before its end.
     pub drained: Option<bool>,
@@ -57,8 +57,8 @@ pub struct Run {
 /// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEnd {
-    /// True if the run's report passed.
-    pub passed: bool,
+    /// True if the run's report passed; `None` if the run is no probe, or was cut short.
+    pub passed: Option<bool>,
     /// True if the queues were seen empty after the last message.
     pub drained: bool,
     /// Time at which the workers were done.

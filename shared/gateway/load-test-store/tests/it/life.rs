@@ -73,9 +73,9 @@ async fn the_first_start_of_a_run_stays() {
 async fn the_first_end_of_a_run_stays_and_one_that_never_began_stays_so() {
     let table = TestTable::make().await;
     let test_id = table.begun().await.test_id;
-    let end = RunEnd { passed: true, drained: false, ended_at: now() };
+    let end = RunEnd { passed: Some(true), drained: false, ended_at: now() };
     table.store.end_run(TENANT, test_id, 0, end).await.unwrap();
-    let other = RunEnd { passed: false, drained: true, ended_at: later(5) };
+    let other = RunEnd { passed: Some(false), drained: true, ended_at: later(5) };
     table.store.end_run(TENANT, test_id, 0, other).await.unwrap();
     table.store.end_run(TENANT, test_id, 1, other).await.unwrap();
     let runs = table.get(test_id).await.runs;
@@ -84,6 +84,19 @@ async fn the_first_end_of_a_run_stays_and_one_that_never_began_stays_so() {
         (runs[0].passed, runs[0].drained, runs[0].ended_at),
         (Some(true), Some(false), Some(end.ended_at))
     );
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn a_run_that_nobody_judges_ends_too() {
+    let table = TestTable::make().await;
+    let test_id = table.begun().await.test_id;
+    let end = RunEnd { passed: None, drained: true, ended_at: now() };
+    table.store.end_run(TENANT, test_id, 0, end).await.unwrap();
+    let other = RunEnd { passed: Some(true), drained: false, ended_at: later(5) };
+    table.store.end_run(TENANT, test_id, 0, other).await.unwrap();
+    let run = table.get(test_id).await.runs[0];
+    assert_eq!((run.passed, run.drained, run.ended_at), (None, Some(true), Some(end.ended_at)));
     table.remove().await;
 }
 
@@ -104,6 +117,20 @@ async fn a_stop_is_noted_once_and_the_test_is_stopping_from_then_on() {
         Control { status: TestStatus::Stopping, stop_requested_at: Some(first), failed: false }
     );
     assert_eq!(table.end(test_id, Ending::Orderly, None).await, TestStatus::Stopped);
+    table.remove().await;
+}
+
+#[tokio::test]
+async fn a_test_that_was_stopped_has_not_passed_or_failed() {
+    let table = TestTable::make().await;
+    let test_id = table.begun().await.test_id;
+    table.store.request_stop(TENANT, test_id, now()).await.unwrap();
+    assert_eq!(table.end(test_id, Ending::Orderly, Some(true)).await, TestStatus::Stopped);
+    assert_eq!(table.get(test_id).await.passed, None);
+    let failed = table.begun().await.test_id;
+    table.store.request_stop(TENANT, failed, now()).await.unwrap();
+    assert_eq!(table.end(failed, Ending::Broken, Some(false)).await, TestStatus::Failed);
+    assert_eq!(table.get(failed).await.passed, Some(false));
     table.remove().await;
 }
 
@@ -173,7 +200,7 @@ async fn a_test_that_has_not_begun_ends_only_as_failed() {
 async fn events_of_a_test_that_is_not_there_make_none() {
     let table = TestTable::make().await;
     let test_id = record().test_id;
-    let end = RunEnd { passed: true, drained: true, ended_at: now() };
+    let end = RunEnd { passed: Some(true), drained: true, ended_at: now() };
     let errors = [
         table.store.begin_run(TENANT, test_id, 0, None, now()).await.unwrap_err(),
         table.store.fail(TENANT, test_id, now(), "broken").await.unwrap_err(),
