@@ -1,18 +1,29 @@
 //! The sum of the tallies of a run.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::types::AttributeValue;
+use failure::Retryable as _;
+use futures_util::TryFutureExt as _;
 use load_test::{Sum, Tally};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::key::{of_run, partitions};
 use crate::item::text;
-use crate::{Item, TestStore, TestStoreError};
+use crate::{Item, LONGEST, TestStore, TestStoreError};
+
+/// Pauses between two attempts to read a page: the first, which doubles with each further one, and
+/// the longest. Each attempt is some of the client's own.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(3));
 
 /// Tallies of a run, read from items in the order of their keys.
 #[derive(Debug, Default)]
 struct Reader {
     sum: Sum,
     bytes: usize,
+    /// Pages that were read.
+    pages: usize,
     /// True if a tally could not be read.
     lacks: bool,
     /// Tally in parts whose parts are read next.
@@ -31,18 +42,22 @@ struct InParts {
 }
 
 impl TestStore {
-    /// Adds up the tallies of all steps of a run. It stops after `most_bytes` bytes of tallies. The
-    /// flag is true if every tally was read: none was beyond that bound, was unreadable (which is
+    /// Adds up the tallies of all steps of a run. It stops after `most_bytes` bytes of tallies, and
+    /// after the time `within`; until then it reads each page as often as it takes. The flag is
+    /// true if every tally was read: none was beyond these bounds, was unreadable (which is
     /// logged), or was being stored in several items meanwhile.
     ///
     /// # Errors
-    /// If the table does not respond.
+    /// If the table does not respond in time with a single page, or refuses to.
     pub async fn sum(
         &self,
         test_id: Uuid,
         run: u32,
         most_bytes: usize,
+        within: Duration,
     ) -> Result<(Sum, bool), TestStoreError> {
+        let begin = Instant::now();
+        let until = begin.checked_add(within.min(LONGEST)).unwrap_or(begin);
         let mut reader = Reader::default();
         for partition in partitions(test_id) {
             let query = self
@@ -56,8 +71,16 @@ impl TestStore {
                 .consistent_read(true);
             let mut from = None;
             loop {
-                let page = query.clone().set_exclusive_start_key(from).send().await;
-                let page = page.map_err(TestStoreError::unavailable)?;
+                let request = query.clone().set_exclusive_start_key(from);
+                let read = move || request.clone().send().map_err(TestStoreError::unavailable);
+                let page = match persist(until, read).await {
+                    Ok(page) => page,
+                    Err(error) if reader.pages > 0 && error.retry().is_transient() => {
+                        return Ok((reader.sum, false));
+                    }
+                    Err(error) => return Err(error),
+                };
+                reader.pages = reader.pages.saturating_add(1);
                 for item in page.items.unwrap_or_default() {
                     if reader.bytes >= most_bytes {
                         return Ok((reader.sum, false));
@@ -72,6 +95,27 @@ impl TestStore {
             reader.close();
         }
         Ok((reader.sum, !reader.lacks))
+    }
+}
+
+/// Repeats an operation until it succeeds, or cannot. Returns the last error once no attempt fits
+/// before `until`.
+async fn persist<T, F>(until: Instant, operation: impl Fn() -> F) -> Result<T, TestStoreError>
+where
+    F: Future<Output = Result<T, TestStoreError>>,
+{
+    let (mut pause, longest) = PAUSES;
+    loop {
+        let error = match tokio::time::timeout_at(until, operation()).await {
+            Ok(Ok(done)) => return Ok(done),
+            Ok(Err(error)) => error,
+            Err(elapsed) => return Err(TestStoreError::Unavailable(elapsed.into())),
+        };
+        if !error.retry().is_transient() || until.saturating_duration_since(Instant::now()) <= pause {
+            return Err(error);
+        }
+        tokio::time::sleep(pause).await;
+        pause = pause.saturating_mul(2).min(longest);
     }
 }
 
@@ -141,6 +185,9 @@ fn bytes(item: &Item) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::future::{pending, ready};
+
     use aws_sdk_dynamodb::primitives::Blob;
     use load_test::{Micros, Sender, Step, Window};
 
@@ -235,5 +282,34 @@ mod tests {
         damaged.insert("tally".to_owned(), AttributeValue::B(Blob::new(vec![1, 2, 3])));
         let reader = read([damaged, single(1)]);
         assert_eq!((reader.sum, reader.lacks), (sum([1]), true));
+    }
+
+    /// Returns the result of an operation that fails `failures` times within 300 ms, and how often it
+    /// was called.
+    async fn persisted(failures: u32, error: fn() -> TestStoreError) -> (Result<(), TestStoreError>, u32) {
+        let calls = Cell::new(0);
+        let until = Instant::now() + Duration::from_millis(300);
+        let result = persist(until, || {
+            calls.set(calls.get() + 1);
+            ready(if calls.get() > failures { Ok(()) } else { Err(error()) })
+        });
+        (result.await, calls.get())
+    }
+
+    #[tokio::test]
+    async fn a_page_is_read_again_until_it_is_there_is_refused_or_the_time_is_over() {
+        let out = || TestStoreError::Unavailable("out".into());
+        let refused = || TestStoreError::Refused("refused".into());
+        assert!(matches!(persisted(1, out).await, (Ok(()), 2)));
+        assert!(matches!(persisted(9, out).await, (Err(TestStoreError::Unavailable(_)), 2)));
+        assert!(matches!(persisted(1, refused).await, (Err(TestStoreError::Refused(_)), 1)));
+    }
+
+    #[tokio::test]
+    async fn a_request_without_an_answer_ends_with_the_time() {
+        let begin = Instant::now();
+        let ended = persist(begin + Duration::from_millis(50), pending::<Result<(), _>>).await;
+        assert!(matches!(ended, Err(TestStoreError::Unavailable(_))), "{ended:?}");
+        assert!(begin.elapsed() < Duration::from_secs(10));
     }
 }

@@ -1,10 +1,16 @@
 //! Claims of steps and what they count.
 
+use std::time::Duration;
+
+use failure::{Retry, Retryable as _};
 use load_test::{Micros, Step, Sum, Tally};
 use load_test_store::{Claim, Handled, Stored, TestStoreError};
 use uuid::Uuid;
 
 use crate::support::{TestTable, step, tally};
+
+/// Time within which each read of a test comes to its end.
+const LONG: Duration = Duration::from_secs(60);
 
 const NOTHING_BEFORE: Claim = Claim::Claimed { handled_before: 0, handled_in_window: 0 };
 
@@ -19,7 +25,7 @@ impl TestTable {
     }
 
     async fn sum(&self, test_id: Uuid) -> (Sum, bool) {
-        self.store.sum(test_id, 0, usize::MAX).await.unwrap()
+        self.store.sum(test_id, 0, usize::MAX, LONG).await.unwrap()
     }
 }
 
@@ -158,10 +164,13 @@ async fn tallies_of_all_workers_add_up() {
     table.store.claim(test_id, 1, step("p0a", 0, 0)).await.unwrap();
     table.store.store_tally(test_id, 1, &tally(step("p0a", 0, 0), 7)).await.unwrap();
     assert_eq!(table.sum(test_id).await, (expected, true));
-    let (sum, complete) = table.store.sum(test_id, 0, 500).await.unwrap();
+    let (sum, complete) = table.store.sum(test_id, 0, 500, LONG).await.unwrap();
     assert!(!complete && (1..20).contains(&sum.steps()), "{} steps", sum.steps());
     let (none, complete) = table.sum(Uuid::now_v7()).await;
     assert_eq!((none, complete), (Sum::new(), true));
+    // Nothing is read in no time, which is not the sum of a test without tallies.
+    let error = table.store.sum(test_id, 0, usize::MAX, Duration::ZERO).await.unwrap_err();
+    assert_eq!(error.retry(), Retry::Later);
     table.remove().await;
 }
 
