@@ -32,12 +32,23 @@ impl PlaceError {
         match self {
             Self::Broker(error) => matches!(
                 error,
-                BrokerError::AuthenticationFailed { .. }
+                BrokerError::QueueNotFound { .. }
+                    | BrokerError::AuthenticationFailed { .. }
                     | BrokerError::Unsupported { .. }
                     | BrokerError::MessageTooLarge { .. }
             ),
             Self::Secret(_) => false,
             Self::NoQueue => true,
+        }
+    }
+
+    /// True if the error says more than that the target did not answer, or was lost.
+    pub(crate) const fn is_specific(&self) -> bool {
+        match self {
+            Self::Broker(error) => {
+                !error.may_mean_a_lost_broker() && !matches!(error, BrokerError::PoolTimeout { .. })
+            }
+            Self::Secret(_) | Self::NoQueue => true,
         }
     }
 }
@@ -56,7 +67,12 @@ impl<'a> Place<'a> {
 
     /// Returns all queues of the test.
     pub(crate) fn queues(&self) -> impl Iterator<Item = Result<QueueName, PlaceError>> {
-        (0..self.queues.count()).map(move |number| self.queue(number))
+        (0..self.queue_count()).map(move |number| self.queue(number))
+    }
+
+    /// Counts the queues of the test.
+    pub(crate) const fn queue_count(&self) -> u32 {
+        self.queues.count()
     }
 
     /// Measures a queue.
@@ -68,15 +84,6 @@ impl<'a> Place<'a> {
         let ready = self.brokers.ready(self.target, deadline).await?;
         let depth = ready.with_login(async |broker, access| broker.depth(access, queue, deadline).await);
         Ok(depth.await?)
-    }
-
-    /// Counts the messages on all queues.
-    pub(crate) async fn depth_of_all(&self, deadline: Deadline) -> Result<u64, PlaceError> {
-        let mut messages = 0_u64;
-        for queue in self.queues() {
-            messages = messages.saturating_add(self.depth(&queue?, deadline).await?.current_depth);
-        }
-        Ok(messages)
     }
 
     /// Connects to put messages.
@@ -113,18 +120,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_login_that_was_refused_is_not_tried_again_and_a_broker_that_is_away_is() {
-        for (error, is_final) in [
-            (BrokerError::authentication_failed("ours"), true),
-            (BrokerError::unsupported("ours"), true),
-            (BrokerError::too_large("ours"), true),
-            (BrokerError::unreachable("ours"), false),
-            (BrokerError::rejected("ours"), false),
-            (BrokerError::queue_not_found("Q".to_owned().try_into().unwrap()), false),
-            (BrokerError::pool_timeout(), false),
-            (BrokerError::in_doubt("ours"), false),
+    fn what_was_refused_is_not_tried_again_and_a_broker_that_is_away_is() {
+        for (error, is_final, is_specific) in [
+            (BrokerError::authentication_failed("ours"), true, true),
+            (BrokerError::unsupported("ours"), true, true),
+            (BrokerError::too_large("ours"), true, true),
+            (BrokerError::queue_not_found("Q".to_owned().try_into().unwrap()), true, true),
+            (BrokerError::rejected("ours"), false, true),
+            (BrokerError::unreachable("ours"), false, false),
+            (BrokerError::timeout("ours"), false, false),
+            (BrokerError::pool_timeout(), false, false),
+            (BrokerError::in_doubt("ours"), false, false),
         ] {
-            assert_eq!(PlaceError::from(error.clone()).is_final(), is_final, "{error:?}");
+            let place = PlaceError::from(error.clone());
+            assert_eq!((place.is_final(), place.is_specific()), (is_final, is_specific), "{error:?}");
         }
     }
 }

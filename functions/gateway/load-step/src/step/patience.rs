@@ -18,6 +18,9 @@ pub(super) struct Patience {
     /// First failure since the target worked.
     failing_since: Option<Micros>,
     connected_at: Option<Micros>,
+    /// Last error since the target worked that says more than that it did not answer. The last
+    /// attempt before the worker gives up has little time, and often ends for want of it.
+    reason: Option<PlaceError>,
     pauses: RetryPolicy,
 }
 
@@ -40,7 +43,8 @@ impl Patience {
     pub(super) fn new() -> Self {
         let (first, longest) = PAUSES;
         let pauses = RetryPolicy::new(first, 2.0, longest).unwrap_or_default();
-        Self { failing_since: None, connected_at: None, pauses: pauses.with_jitter(Jitter::Half) }
+        let pauses = pauses.with_jitter(Jitter::Half);
+        Self { failing_since: None, connected_at: None, reason: None, pauses }
     }
 
     /// Notes a connection.
@@ -51,19 +55,32 @@ impl Patience {
     /// Notes that the target did its work.
     pub(super) fn worked(&mut self) {
         self.failing_since = None;
+        self.reason = None;
         self.pauses.reset();
     }
 
-    /// Notes a failure. `is_final` tells that a later attempt fails as this one did.
-    pub(super) fn failed(&mut self, is_final: bool, at: Micros) -> Verdict {
+    /// Notes a failure at `at`.
+    pub(super) fn failed(&mut self, error: &PlaceError, at: Micros) -> Verdict {
         if self.connected_at.take().is_some_and(|connected| at.since(connected) >= Self::STEADY) {
             self.worked();
         }
+        if error.is_specific() {
+            self.reason = Some(error.clone());
+        }
         let since = *self.failing_since.get_or_insert(at);
-        if is_final || at.since(since) >= Self::LONGEST {
+        if error.is_final() || at.since(since) >= Self::LONGEST {
             return Verdict::GiveUp;
         }
         Verdict::Again(self.pauses.next_delay())
+    }
+
+    /// Returns why the target is given up after `last`, the last failure.
+    fn why(&self, last: &PlaceError) -> String {
+        if last.is_final() {
+            return last.to_string();
+        }
+        let (seconds, reason) = (Self::LONGEST.whole_seconds(), self.reason.as_ref().unwrap_or(last));
+        format!("the target did not work for {seconds} s: {reason}")
     }
 
     /// Returns the time that is left for the next attempt to connect.
@@ -95,12 +112,8 @@ impl Shift<'_> {
     /// Waits for the next attempt after a failure, or ends the test with its reason.
     pub(super) async fn bear(&self, patience: &mut Patience, error: &PlaceError) -> Result<(), Interrupt> {
         let cause: &dyn std::error::Error = error;
-        match patience.failed(error.is_final(), self.clock.now()) {
-            Verdict::GiveUp if error.is_final() => Err(Interrupt::Failed(error.to_string())),
-            Verdict::GiveUp => {
-                let seconds = Patience::LONGEST.whole_seconds();
-                Err(Interrupt::Failed(format!("the target did not work for {seconds} s: {error}")))
-            }
+        match patience.failed(error, self.clock.now()) {
+            Verdict::GiveUp => Err(Interrupt::Failed(patience.why(error))),
             Verdict::Again(pause) => {
                 tracing::warn!(
                     event_type = "load_step.reconnects",
@@ -116,16 +129,22 @@ impl Shift<'_> {
 
 #[cfg(test)]
 mod tests {
+    use mq::BrokerError;
+
     use super::*;
 
     const fn at(milliseconds: u64) -> Micros {
         Micros::new(milliseconds * 1_000)
     }
 
+    fn away() -> PlaceError {
+        BrokerError::timeout("slow").into()
+    }
+
     /// Returns the times of failures until the worker gives up, if it fails each `every` ms.
     fn failures(patience: &mut Patience, from: u64, every: u64) -> u64 {
         let mut now = from;
-        while let Verdict::Again(pause) = patience.failed(false, at(now)) {
+        while let Verdict::Again(pause) = patience.failed(&away(), at(now)) {
             assert!(pause <= Duration::from_secs(1), "{pause:?}");
             now += every;
         }
@@ -135,14 +154,27 @@ mod tests {
     #[test]
     fn a_target_that_does_not_work_for_ten_seconds_is_given_up() {
         assert_eq!(failures(&mut Patience::new(), 5_000, 700), 10_500);
-        assert_eq!(Patience::new().failed(true, at(0)), Verdict::GiveUp);
+        let refused = BrokerError::authentication_failed("refused").into();
+        assert_eq!(Patience::new().failed(&refused, at(0)), Verdict::GiveUp);
+        assert_eq!(Patience::new().why(&refused), "refused");
+    }
+
+    #[test]
+    fn the_reason_is_the_last_error_that_says_more_than_that_the_target_is_away() {
+        let mut patience = Patience::new();
+        patience.failed(&BrokerError::rejected("its queue lost its leader").into(), at(0));
+        patience.failed(&away(), at(9_900));
+        assert_eq!(patience.why(&away()), "the target did not work for 10 s: its queue lost its leader");
+        patience.worked();
+        patience.failed(&away(), at(20_000));
+        assert_eq!(patience.why(&away()), "the target did not work for 10 s: slow");
     }
 
     #[test]
     fn the_time_counts_from_the_first_failure_since_it_worked() {
         let mut patience = Patience::new();
-        patience.failed(false, at(0));
-        patience.failed(false, at(9_000));
+        patience.failed(&away(), at(0));
+        patience.failed(&away(), at(9_000));
         patience.worked();
         assert_eq!(failures(&mut patience, 9_500, 1_000), 10_000);
     }
@@ -150,23 +182,23 @@ mod tests {
     #[test]
     fn a_connection_alone_shows_nothing_unless_it_lasts() {
         let mut patience = Patience::new();
-        patience.failed(false, at(0));
+        patience.failed(&away(), at(0));
         for second in 1..10 {
             patience.connected(at(second * 1_000));
-            assert!(matches!(patience.failed(false, at(second * 1_000 + 900)), Verdict::Again(_)));
+            assert!(matches!(patience.failed(&away(), at(second * 1_000 + 900)), Verdict::Again(_)));
         }
         patience.connected(at(10_000));
-        assert_eq!(patience.failed(false, at(10_900)), Verdict::GiveUp);
+        assert_eq!(patience.failed(&away(), at(10_900)), Verdict::GiveUp);
         // One that lasted was a target that worked.
         patience.connected(at(20_000));
-        assert!(matches!(patience.failed(false, at(22_000)), Verdict::Again(_)));
+        assert!(matches!(patience.failed(&away(), at(22_000)), Verdict::Again(_)));
     }
 
     #[test]
     fn an_attempt_to_connect_takes_no_longer_than_the_patience() {
         let mut patience = Patience::new();
         assert_eq!(patience.left(at(3_000)), Duration::from_secs(10));
-        patience.failed(false, at(3_000));
+        patience.failed(&away(), at(3_000));
         assert_eq!(patience.left(at(9_000)), Duration::from_secs(4));
         assert_eq!(patience.left(at(20_000)), Duration::ZERO);
     }

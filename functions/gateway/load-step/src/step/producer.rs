@@ -124,8 +124,11 @@ impl Producing<'_> {
                 return Err(interrupt);
             }
             Err(Leave::Broken(error)) => {
-                // The end often knows more about the reason.
-                return Ok(Err(self.end(connection, TO_LEAVE).await.unwrap_or(error)));
+                let known = self.end(connection, TO_LEAVE).await;
+                // The end often knows more about the reason, but not more than that the queue is
+                // gone: RabbitMQ sends its messages back.
+                let is_gone = matches!(error, BrokerError::QueueNotFound { .. });
+                return Ok(Err(known.filter(|_| !is_gone).unwrap_or(error)));
             }
         }
         if self.messages.is_unthrottled() {

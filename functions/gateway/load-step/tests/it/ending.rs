@@ -137,6 +137,34 @@ async fn a_target_that_is_gone_fails_the_test_with_what_was_done_until_then() {
 }
 
 #[tokio::test]
+async fn a_queue_that_is_deleted_ends_the_test_with_its_name() {
+    for consumers in [json!({}), Value::Null] {
+        let stand = Stand::open().await;
+        let body = json!({"producers": {"ratePerSec": 50}, "consumers": consumers, "durationSeconds": 600});
+        let (of, _) = stand.begun(body, 500).await;
+        let delete = async {
+            sleep(Duration::from_secs(3)).await;
+            stand.delete_queue().await;
+            Instant::now()
+        };
+        let turns = async {
+            if consumers.is_null() {
+                stand.turn(&of, "p0a", 0).await;
+            } else {
+                tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "c0a", 0));
+            }
+            Instant::now()
+        };
+        let (at, ended) = tokio::join!(delete, turns);
+        assert!(ended.saturating_duration_since(at) < SOON + Duration::from_secs(2));
+        let report = stand.closed_as(&of, TestStatus::Failed).await;
+        let reason = report.failure.as_deref().unwrap();
+        assert_eq!(reason, format!("the queue `{}` does not exist", stand.name));
+        stand.remove().await;
+    }
+}
+
+#[tokio::test]
 async fn a_broker_that_is_away_for_a_moment_fails_nothing() {
     let stand = Stand::open().await;
     let broker = uri().authority;
