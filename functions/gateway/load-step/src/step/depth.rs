@@ -1,25 +1,82 @@
 //! The number of messages on the queues, which one worker of a test measures beside its load.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use broker::Deadline;
 use jiff::Timestamp;
-use load_test::{LoadTest, Role, Worker};
+use load_test::{LoadTest, Micros, Role, Worker};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::Shift;
 use super::board::{Interrupt, Order};
-use crate::place::PlaceError;
+use crate::place::{Place, PlaceError};
 use crate::store::{insist, log};
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(2);
 /// Time between two looks while consumers wait for a backlog.
 const SOON: Duration = Duration::from_millis(500);
-/// Longest time of a look.
+/// Time after which a look leaves the other queues to the next one.
+const A_LOOK: Duration = Duration::from_secs(2);
+/// Longest time of a look at one queue.
 const TO_LOOK: Duration = Duration::from_secs(5);
+/// Time after which a test that puts messages ends if nobody could see its queues: the limit on
+/// what they may hold would be none.
+const UNSEEN: Micros = Micros::from_seconds(30);
 /// Longest time to note what was seen.
 const TO_NOTE: Duration = Duration::from_secs(20);
+
+/// Numbers of messages on the queues of a test, as they were seen last. One connection measures
+/// them one after another, so that many of them take several looks.
+#[derive(Clone, Debug)]
+struct Depths {
+    count: u32,
+    next: u32,
+    seen: BTreeMap<u32, u64>,
+}
+
+impl Depths {
+    const fn of(count: u32) -> Self {
+        Self { count, next: 0, seen: BTreeMap::new() }
+    }
+
+    /// Returns the number of the queue whose turn it is.
+    fn turn(&mut self) -> u32 {
+        let number = self.next;
+        self.next = number.saturating_add(1).checked_rem(self.count).unwrap_or(0);
+        number
+    }
+
+    /// Notes the number of messages on a queue.
+    fn saw(&mut self, number: u32, messages: u64) {
+        self.seen.insert(number, messages);
+    }
+
+    /// Counts the messages on the queues that were seen so far.
+    fn messages(&self) -> u64 {
+        self.seen.values().fold(0, |sum, messages| sum.saturating_add(*messages))
+    }
+
+    /// True if each queue was seen.
+    fn are_whole(&self) -> bool {
+        self.seen.len() >= usize::try_from(self.count).unwrap_or(usize::MAX)
+    }
+
+    /// Measures each queue once, or as many as there is time for. The next look goes on from there.
+    async fn look(&mut self, place: &Place<'_>) -> Result<(), PlaceError> {
+        let time = Deadline::after(A_LOOK);
+        for _ in 0..self.count {
+            let number = self.turn();
+            let depth = place.depth(&place.queue(number)?, Deadline::after(TO_LOOK)).await?;
+            self.saw(number, depth.current_depth);
+            if time.has_passed() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
 
 /// True for the worker that measures: the first consumer, or the first producer if there are none.
 fn measures(test: &LoadTest, worker: Worker) -> bool {
@@ -40,29 +97,34 @@ async fn measure_until_end(shift: &Shift<'_>) -> Result<(), Interrupt> {
     // Before, the lane of the window before measures.
     board.unless_ended(tokio::time::sleep_until(shift.clock.instant(shift.from))).await?;
     let mut backlog = shift.test.backlog.filter(|_| !board.attendance().borrow().is_backlogged());
-    let mut was_seen = true;
+    let mut depths = Depths::of(shift.place.queue_count());
+    let (mut was_seen, mut seen_at) = (true, shift.clock.now());
     let mut ticks = ticks(if backlog.is_some() { SOON } else { EVERY });
     loop {
         board.unless_ended(ticks.tick()).await?;
-        let messages = board.unless_ended(shift.place.depth_of_all(Deadline::after(TO_LOOK))).await?;
+        let looked = board.unless_ended(depths.look(&shift.place)).await?;
         let at = shift.clock.now();
         if at >= shift.end {
             return Ok(());
         }
-        let messages = match messages {
-            Ok(messages) => messages,
-            Err(error) => {
-                if was_seen {
-                    log_unseen(&error);
-                }
-                was_seen = false;
-                continue;
+        if let Err(error) = looked {
+            if was_seen {
+                log_unseen(&error);
             }
-        };
-        was_seen = true;
-        board.count(|tally| tally.retained(at, messages));
-        if messages > shift.test.limits.retained {
-            shift.fail(&too_many(messages, shift.test.limits.retained)).await;
+            was_seen = false;
+            if let Some(reason) = why_to_end(shift.test, &error, at.since(seen_at)) {
+                shift.fail(&reason).await;
+                board.order(Order::Stop);
+            }
+            continue;
+        }
+        (was_seen, seen_at) = (true, at);
+        let messages = depths.messages();
+        if depths.are_whole() {
+            board.count(|tally| tally.retained(at, messages));
+        }
+        if messages > shift.test.most_retained() {
+            shift.fail(&too_many(messages, shift.test.most_retained())).await;
             board.order(Order::Stop);
         } else if backlog.is_some_and(|backlog| messages >= backlog.get()) {
             shift.note_backlog().await;
@@ -76,6 +138,16 @@ fn ticks(every: Duration) -> Interval {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
+}
+
+/// Returns why a test cannot go on whose queues could not be seen for a while; `None` if it can.
+fn why_to_end(test: &LoadTest, error: &PlaceError, unseen_for: Micros) -> Option<String> {
+    if error.is_final() {
+        return Some(error.to_string());
+    }
+    let seconds = UNSEEN.whole_seconds();
+    let is_too_long = test.producers.is_some() && unseen_for >= UNSEEN;
+    is_too_long.then(|| format!("the queues could not be measured for {seconds} s: {error}"))
 }
 
 fn too_many(messages: u64, most: u64) -> String {
@@ -118,6 +190,7 @@ impl Shift<'_> {
 #[cfg(test)]
 mod tests {
     use load_test::{Limits, LoadTestRequest};
+    use mq::BrokerError;
     use serde_json::{Value, from_value, json};
 
     use super::*;
@@ -127,6 +200,32 @@ mod tests {
         let Value::Object(members) = members else { panic!("members") };
         body.as_object_mut().unwrap().extend(members);
         from_value::<LoadTestRequest>(body).unwrap().into_parts(&Limits::NONE).unwrap().2
+    }
+
+    #[test]
+    fn queues_are_measured_in_turns_and_none_is_forgotten() {
+        let mut depths = Depths::of(3);
+        for (number, messages, sum, whole) in
+            [(0, 5, 5, false), (1, 7, 12, false), (2, 0, 12, true), (0, 1, 8, true), (1, 0, 1, true)]
+        {
+            assert_eq!(depths.turn(), number);
+            depths.saw(number, messages);
+            assert_eq!((depths.messages(), depths.are_whole()), (sum, whole));
+        }
+    }
+
+    #[test]
+    fn a_test_that_puts_messages_ends_if_nobody_sees_its_queues() {
+        let puts = test(json!({"producers": {}}));
+        let takes = test(json!({"consumers": {}, "foreign": "take"}));
+        let slow = PlaceError::Broker(BrokerError::timeout("slow"));
+        let why = |test, error, second| why_to_end(test, error, Micros::from_seconds(second));
+        assert_eq!([why(&puts, &slow, 29), why(&takes, &slow, 300)], [None, None]);
+        assert!(why(&puts, &slow, 30).is_some_and(|reason| reason.ends_with("for 30 s: slow")));
+        let gone = PlaceError::Broker(BrokerError::queue_not_found("Q".to_owned().try_into().unwrap()));
+        for test in [&puts, &takes] {
+            assert_eq!(why(test, &gone, 0).as_deref(), Some("the queue `Q` does not exist"));
+        }
     }
 
     #[test]
