@@ -34,12 +34,13 @@ pub struct Accounting {
     /// Messages that were received at least once.
     pub received: u64,
     /// Messages that were confirmed and not received although the queues are drained; `None` if
-    /// that cannot be known: consumers did not take everything, or a consumer has a hole.
+    /// that cannot be known: consumers did not take everything, or a consumer has a hole, or not all
+    /// tallies were read.
     pub lost: Option<u64>,
     /// Messages that were confirmed and are still on the queues.
     pub retained: u64,
-    /// Messages whose fate lies in a hole: of its producer, or of a consumer that may have received
-    /// them.
+    /// Messages whose fate lies in a hole, of its producer or of a consumer that may have received
+    /// them, or in a tally that was not read.
     pub unrecorded: u64,
     /// Messages that the broker refused.
     pub refused: u64,
@@ -53,8 +54,11 @@ pub struct Accounting {
     pub out_of_order: u64,
     /// Messages of others that were taken.
     pub foreign_taken: u64,
-    /// Spans of time that no tally covers.
+    /// Spans of time that no tally covers, the first [`Accounting::MOST_HOLES`] of them; of an
+    /// incomplete report none.
     pub holes: Vec<Hole>,
+    /// Number of further holes.
+    pub holes_omitted: u64,
 }
 
 /// Span in which a worker should have worked, and no tally says that it did.
@@ -83,13 +87,16 @@ impl End {
 }
 
 impl Accounting {
+    /// Most holes that are listed.
+    pub const MOST_HOLES: usize = 1_000;
+
     /// Accounts for the messages of a run. `schedule` is `None` if the test has no producers.
     #[must_use]
     pub fn of(plan: &Plan, schedule: Option<&Schedule>, sum: &Sum, end: End) -> Self {
         let figures = &sum.figures;
         let traced =
             Sequences::all_of([&figures.sent, &figures.confirmed, &figures.refused, &figures.received]);
-        let holes = holes(plan, schedule, sum, end, &traced);
+        let mut holes = holes(plan, schedule, sum, end, &traced);
         let (due, untraced) = due(plan, schedule, end, &traced);
         let in_holes = holes.iter().map(|hole| hole.messages).sum::<u64>().min(untraced);
 
@@ -104,6 +111,8 @@ impl Accounting {
             (true, false, _) => (None, 0, confirmed),
             (true, true, false) | (false, ..) => (None, confirmed, 0),
         };
+        let omitted = holes.len().saturating_sub(Self::MOST_HOLES);
+        holes.truncate(Self::MOST_HOLES);
         Self {
             due,
             sent: traced.len(),
@@ -119,6 +128,23 @@ impl Accounting {
             out_of_order: figures.out_of_order.values().sum(),
             foreign_taken: figures.foreign_taken,
             holes,
+            holes_omitted: u64::try_from(omitted).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Returns the accounting of a sum that lacks tallies: whatever these may tell is unrecorded,
+    /// and a span without a tally is no hole.
+    pub(crate) fn of_some_tallies(self) -> Self {
+        let unknown = [self.lost.unwrap_or(0), self.retained, self.in_doubt, self.not_sent];
+        Self {
+            lost: None,
+            retained: 0,
+            in_doubt: 0,
+            not_sent: 0,
+            unrecorded: unknown.into_iter().fold(self.unrecorded, u64::saturating_add),
+            holes: Vec::new(),
+            holes_omitted: 0,
+            ..self
         }
     }
 

@@ -260,3 +260,32 @@ fn without_consumers_messages_stay_and_are_not_lost() {
     let accounting = Accounting::of(&Plan::of(&test), test.schedule().as_ref(), &sum, end);
     assert_eq!((accounting.due, accounting.lost, accounting.retained), (1, None, 1));
 }
+
+#[test]
+fn of_many_holes_the_first_are_listed_and_all_are_counted() {
+    let producers = json!({"count": 1_200, "ratePerSec": 1_200});
+    let test = accepted(json!({"producers": producers, "durationSeconds": 10}));
+    let end = End { cut_at: None, is_drained: false };
+    let accounting = Accounting::of(&Plan::of(&test), test.schedule().as_ref(), &Sum::new(), end);
+    assert_eq!((accounting.holes.len(), accounting.holes_omitted), (Accounting::MOST_HOLES, 200));
+    assert_eq!((accounting.due, accounting.unrecorded), (12_000, 12_000));
+}
+
+#[test]
+fn tallies_that_were_not_read_leave_no_loss_and_no_holes() {
+    let mut run = calm(20);
+    run.consumer.was_last();
+    for sequence in 20..30 {
+        run.producer.sent(sequence, Micros::ZERO, Micros::ZERO, Sender::Free);
+    }
+    run.producer.confirmed(20, Micros::ZERO, Micros::ZERO);
+    for is_drained in [true, false] {
+        let whole = run.accounting(End { cut_at: None, is_drained });
+        assert!(!whole.holes.is_empty());
+        let some = whole.clone().of_some_tallies();
+        assert_eq!((some.due, some.received, some.unrecorded), (50, 20, 30));
+        assert_eq!((some.lost, some.retained, some.in_doubt, some.not_sent), (None, 0, 0, 0));
+        assert_eq!((some.holes.len(), some.holes_omitted), (0, 0));
+        assert_eq!((some.accounted(), whole.accounted()), (50, 50));
+    }
+}

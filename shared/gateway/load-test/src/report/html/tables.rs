@@ -162,6 +162,10 @@ fn holes(page: &mut String, report: &Report) {
         })
         .collect();
     table(page, "Holes", ["worker", "from", "to", "messages"], &rows);
+    let omitted = report.accounting.holes_omitted;
+    if omitted > 0 {
+        let _ = write!(page, "<p>And {} more.</p>", grouped(omitted));
+    }
 }
 
 fn setup(page: &mut String, report: &Report) {
