@@ -1,26 +1,36 @@
-//! What a step does once a second, beside its load: it stores its tally, and reads whether to go
-//! on. The two do not wait for each other, and the load waits for neither.
+//! What a step does once a second, beside its load: it stores its tally, a large one less often, and
+//! reads whether to go on. The two do not wait for each other, and the load waits for neither.
 
 use std::time::Duration;
 
+use load_test::Tally;
 use load_test_store::Stored;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use super::Shift;
 use super::board::Order;
 use crate::store::log;
 
-/// Time between two tallies, and between two looks at the test.
+/// Time between two looks at the test, and between two tallies that are small.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// Bytes of the largest tally that is stored each second: each KB of it costs as much as a write. A
+/// larger one is stored less often in proportion, up to the longest time between two.
+const SMALL: u64 = 16 * 1024;
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// Number of tallies of which one is encoded only to know its size, which takes processor.
+const SIZED: u32 = 5;
 
 /// Stores the tally until the worker has ended. What is being stored then is waited for, so that
 /// the last tally comes after it.
 pub(super) async fn store_tallies(shift: &Shift<'_>) {
-    let (board, mut ticks) = (&shift.board, ticks());
-    loop {
+    let (board, mut every) = (&shift.board, EVERY);
+    let mut next = Instant::now() + every;
+    for number in 1_u32.. {
         let due = async {
             tokio::select! {
-                _ = ticks.tick() => {}
+                () = sleep_until(next) => {}
                 () = board.wanted_now() => {}
             }
         };
@@ -28,6 +38,12 @@ pub(super) async fn store_tallies(shift: &Shift<'_>) {
             return;
         }
         let tally = board.snapshot();
+        if number.is_multiple_of(SIZED)
+            && let Some(bytes) = size(tally.clone()).await
+        {
+            every = interval_of(bytes);
+        }
+        next = Instant::now() + every;
         match shift.store.store_tally(shift.of.test_id, shift.of.run, &tally).await {
             Ok(Stored::Kept) => {}
             Ok(Stored::Superseded) => {
@@ -65,8 +81,34 @@ pub(super) async fn watch_test(shift: &Shift<'_>) {
     }
 }
 
+/// Encodes a tally on another thread, and returns its size in bytes.
+async fn size(tally: Tally) -> Option<u64> {
+    let encoded = tokio::task::spawn_blocking(move || tally.to_bytes()).await.ok()?;
+    u64::try_from(encoded.ok()?.len()).ok()
+}
+
+/// Returns the time from a tally of this size to the next one.
+fn interval_of(bytes: u64) -> Duration {
+    let in_proportion = EVERY.as_millis() * u128::from(bytes) / u128::from(SMALL);
+    Duration::from_millis(u64::try_from(in_proportion).unwrap_or(u64::MAX)).clamp(EVERY, LONGEST)
+}
+
 fn ticks() -> Interval {
     let mut ticks = interval_at(Instant::now() + EVERY, EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_tally_is_stored_less_often() {
+        for (bytes, milliseconds) in
+            [(0, 1_000), (16_384, 1_000), (24_576, 1_500), (81_920, 5_000), (3_500_000, 10_000)]
+        {
+            assert_eq!(interval_of(bytes), Duration::from_millis(milliseconds), "{bytes}");
+        }
+    }
 }
