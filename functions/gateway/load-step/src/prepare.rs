@@ -15,8 +15,9 @@ use crate::store::insist;
 use crate::{LoadStep, LoadStepError};
 
 /// Time from here to the start of a run, in whole seconds: the lanes' executions, cold starts and
-/// handshakes.
-const TO_START: i64 = 10;
+/// handshakes. One more for each hundred lanes, which the state machine starts one after another.
+const TO_START: usize = 10;
+const LANES_A_SECOND: usize = 100;
 
 /// Longest time for a look at the queues.
 const TO_LOOK: Duration = Duration::from_secs(40);
@@ -46,7 +47,7 @@ impl LoadStep {
             self.fail(of, &obstacle, deadline).await?;
             return Ok(of.no_lanes());
         }
-        let start = start(Timestamp::now());
+        let start = start(Timestamp::now(), Plan::of(&at_rate(&record.test, rate)).lanes().count());
         let run = insist(deadline, async || {
             self.store.begin_run(&of.tenant, of.test_id, of.run, rate, start).await
         });
@@ -98,8 +99,9 @@ fn wanted(record: &TestRecord, run: u32) -> Wanted {
 
 /// Returns the start of a run that is prepared at `now`: a whole second, so that each point of its
 /// report is a second of the day.
-fn start(now: Timestamp) -> Timestamp {
-    Timestamp::from_second(now.as_second().saturating_add(TO_START + 1)).unwrap_or(now)
+fn start(now: Timestamp, lanes: usize) -> Timestamp {
+    let seconds = i64::try_from(TO_START + 1 + lanes / LANES_A_SECOND).unwrap_or(i64::MAX);
+    Timestamp::from_second(now.as_second().saturating_add(seconds)).unwrap_or(now)
 }
 
 fn not_empty(queue: &str, messages: u64) -> String {
@@ -116,11 +118,12 @@ mod tests {
 
     #[test]
     fn a_run_starts_at_a_whole_second_at_least_ten_seconds_from_now() {
-        for (now, expected) in [
-            ("2026-11-26T10:00:00Z", "2026-11-26T10:00:11Z"),
-            ("2026-11-26T10:00:00.999999Z", "2026-11-26T10:00:11Z"),
+        for (now, lanes, expected) in [
+            ("2026-11-26T10:00:00Z", 2, "2026-11-26T10:00:11Z"),
+            ("2026-11-26T10:00:00.999999Z", 99, "2026-11-26T10:00:11Z"),
+            ("2026-11-26T10:00:00Z", 1_000, "2026-11-26T10:00:21Z"),
         ] {
-            assert_eq!(start(now.parse().unwrap()).to_string(), expected);
+            assert_eq!(start(now.parse().unwrap(), lanes).to_string(), expected);
         }
     }
 
