@@ -140,7 +140,8 @@ async fn a_target_that_is_gone_fails_the_test_with_what_was_done_until_then() {
 async fn a_queue_that_is_deleted_ends_the_test_with_its_name() {
     for consumers in [json!({}), Value::Null] {
         let stand = Stand::open().await;
-        let body = json!({"producers": {"ratePerSec": 50}, "consumers": consumers, "durationSeconds": 600});
+        let producers = json!({"ratePerSec": 50});
+        let body = json!({"producers": producers, "consumers": consumers, "durationSeconds": 600});
         let (of, _) = stand.begun(body, 500).await;
         let delete = async {
             sleep(Duration::from_secs(3)).await;
