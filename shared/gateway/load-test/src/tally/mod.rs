@@ -73,7 +73,7 @@ impl Tally {
     /// before `measured_from` are not recorded.
     #[must_use]
     pub fn new(step: Step, from: Micros, producers: u32, measured_from: Micros) -> Self {
-        let recording = Recording { producers: producers.max(1), measured_from, last: BTreeMap::new() };
+        let recording = Recording { producers, measured_from, last: BTreeMap::new() };
         Self { step, from, until: from, is_last: false, figures: Figures::new(producers), recording }
     }
 
@@ -139,9 +139,13 @@ impl Tally {
         }
     }
 
-    /// Counts a message of others that a consumer took at `at`.
+    /// Counts a message of others that a consumer took at `at`. It counts as received only in a test
+    /// without producers: beside messages of the test it would be none of the throughput.
     pub fn foreign(&mut self, at: Micros) {
         self.figures.foreign_taken = self.figures.foreign_taken.saturating_add(1);
+        if self.recording.producers > 0 {
+            return;
+        }
         let point = self.figures.points.at(at);
         point.received = point.received.saturating_add(1);
     }

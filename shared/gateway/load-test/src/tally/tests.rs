@@ -181,12 +181,23 @@ fn of_what_is_on_the_queues_the_most_counts_and_not_the_sum() {
     let mut tallies = ["c0a", "c1a"].map(|lane| tally(step(lane, 0, 0)));
     for (tally, messages) in tallies.iter_mut().zip([70, 90]) {
         tally.retained(Micros::from_seconds(1), messages);
-        tally.foreign(Micros::from_seconds(1));
     }
     let sum = sum(&tallies);
     let point = sum.figures.points.sum(Micros::ZERO, Micros::from_seconds(2));
-    assert_eq!((point.retained, point.received), (Some(90), 2));
-    assert_eq!(sum.figures.foreign_taken, 2);
+    assert_eq!(point.retained, Some(90));
+}
+
+#[test]
+fn messages_of_others_are_received_only_if_the_test_has_none_of_its_own() {
+    for (producers, received) in [(0, 2), (1, 0), (PRODUCERS, 0)] {
+        let mut tally = Tally::new(step("c0a", 0, 0), Micros::ZERO, producers, Micros::ZERO);
+        for _ in 0..2 {
+            tally.foreign(Micros::from_seconds(1));
+        }
+        let sum = sum([&tally]);
+        let point = sum.figures.points.sum(Micros::ZERO, Micros::from_seconds(2));
+        assert_eq!((point.received, sum.figures.foreign_taken), (received, 2), "{producers}");
+    }
 }
 
 #[test]
