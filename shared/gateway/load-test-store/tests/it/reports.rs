@@ -17,6 +17,7 @@ fn report(record: &TestRecord) -> Report {
         started_at: record.created_at,
         test: &record.test,
         end: End::default(),
+        complete: true,
         search: None,
         usage: Usage::default(),
         prices: &Prices::US_EAST_1,

@@ -263,8 +263,8 @@ fn without_consumers_messages_stay_and_are_not_lost() {
 
 #[test]
 fn of_many_holes_the_first_are_listed_and_all_are_counted() {
-    let producers = json!({"count": 1_200, "ratePerSec": 1_200});
-    let test = accepted(json!({"producers": producers, "durationSeconds": 10}));
+    let mut test = accepted(json!({"producers": {"ratePerSec": 1_200}, "durationSeconds": 10}));
+    test.producers.as_mut().unwrap().count = 1_200.try_into().unwrap();
     let end = End { cut_at: None, is_drained: false };
     let accounting = Accounting::of(&Plan::of(&test), test.schedule().as_ref(), &Sum::new(), end);
     assert_eq!((accounting.holes.len(), accounting.holes_omitted), (Accounting::MOST_HOLES, 200));

@@ -32,6 +32,8 @@ pub struct Facts<'a> {
     pub test: &'a LoadTest,
     /// End of the run.
     pub end: End,
+    /// True if the sum has the tallies of all steps.
+    pub complete: bool,
     /// Probes and result of a search; `None` if the test ran once.
     pub search: Option<SearchReport>,
     /// What the test used, all probes of a search included.
@@ -53,19 +55,22 @@ impl Report {
         let figures = &sum.figures;
         let span = Span::of(facts, &plan, schedule.as_ref(), sum);
         let accounting = Accounting::of(&plan, schedule.as_ref(), sum, facts.end);
+        let accounting = if facts.complete { accounting } else { accounting.of_some_tallies() };
         let measured = float(figures.lateness.count().max(1));
-        let drains = facts.end.is_drained && schedule.is_some() && facts.test.consumers.is_some();
+        let drains =
+            facts.complete && facts.end.is_drained && schedule.is_some() && facts.test.consumers.is_some();
         let mut report = Self {
             schema: Self::SCHEMA.to_owned(),
             test_id: facts.test_id.to_owned(),
             status: facts.status,
+            complete: facts.complete,
             summary: String::new(),
             failure: facts.failure.map(ToOwned::to_owned),
             target: facts.target.to_owned(),
             started_at: facts.started_at,
             duration_seconds: span.to.seconds(),
             setup: setup(facts.test),
-            rates: span.rates(schedule.as_ref(), sum),
+            rates: span.rates(schedule.as_ref(), sum, facts.complete),
             put_latency_us: LatencyReport::of(&figures.put),
             end_to_end_latency_us: LatencyReport::of(&figures.end_to_end),
             lateness_us: LatencyReport::of(&figures.lateness),
@@ -122,7 +127,8 @@ impl Span {
         Self { from: facts.test.measured_from().min(to), to, last }
     }
 
-    fn rates(self, schedule: Option<&Schedule>, sum: &Sum) -> Rates {
+    /// Averages the rates. Nobody knows whether a sum that is not complete held the rate.
+    fn rates(self, schedule: Option<&Schedule>, sum: &Sum, complete: bool) -> Rates {
         let seconds = self.to.since(self.from).seconds();
         let per_second = |count: u64| if seconds > 0.0 { rounded(float(count) / seconds, 3) } else { 0.0 };
         let point = sum.figures.points.sum(self.from, self.last);
@@ -139,7 +145,7 @@ impl Span {
             sent_per_sec: per_second(point.sent),
             confirmed_per_sec: per_second(point.confirmed),
             received_per_sec: per_second(point.received),
-            held: asked.is_none_or(is_held),
+            held: !complete || asked.is_none_or(is_held),
         }
     }
 }

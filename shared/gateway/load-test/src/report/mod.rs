@@ -34,6 +34,10 @@ pub struct Report {
     pub test_id: String,
     /// State that the test has once the report is stored.
     pub status: TestStatus,
+    /// False if not all tallies could be read: the figures are then those of the others, there are
+    /// no holes, and nothing is judged.
+    #[serde(default = "is_complete")]
+    pub complete: bool,
     /// What to know first, in words.
     pub summary: String,
     /// Reason why the test could not go on; `None` unless it failed.
@@ -76,6 +80,11 @@ pub struct Report {
     pub series: Series,
 }
 
+/// Says that an earlier version only made complete reports.
+const fn is_complete() -> bool {
+    true
+}
+
 /// What a test was asked to do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -108,9 +117,10 @@ pub struct Rates {
     pub sent_per_sec: f64,
     /// Messages that were confirmed.
     pub confirmed_per_sec: f64,
-    /// Messages that were received, those of others included.
+    /// Messages that were received; those of others count only if the test has no producers.
     pub received_per_sec: f64,
-    /// True if at least 98 % of what was asked for was sent; also if no rate was asked for.
+    /// True if at least 98 % of what was asked for was sent; also if no rate was asked for, or the
+    /// report is not complete.
     pub held: bool,
 }
 
@@ -209,11 +219,12 @@ impl Report {
         if self.setup.consumers > 0 { self.rates.received_per_sec } else { self.rates.confirmed_per_sec }
     }
 
-    /// True if the run shows that the target sustains its rate: it was held, and no criterion is
-    /// unmet. Each probe of a search is judged by this.
+    /// True if the run shows that the target sustains its rate: the report is complete, the rate was
+    /// held, and no criterion is unmet. Each probe of a search is judged by this.
     #[must_use]
     pub fn passed(&self) -> bool {
-        self.rates.held
+        self.complete
+            && self.rates.held
             && self.generator.late_share <= Self::MOST_LATE
             && self.expect.as_ref().is_none_or(|verdicts| verdicts.met)
     }

@@ -9,6 +9,9 @@ use crate::status::TestStatus;
 /// Writes the first line of a report: what went wrong if anything did, and else what was reached.
 pub(super) fn of(report: &Report) -> String {
     let mut sentences = Vec::new();
+    if !report.complete {
+        sentences.push("Not all tallies could be read: all figures are those of the others.".to_owned());
+    }
     match report.status {
         TestStatus::Failed => {
             let reason = report.failure.as_deref().unwrap_or("the reason is not known");
@@ -24,10 +27,22 @@ pub(super) fn of(report: &Report) -> String {
         None => sentences.extend([rate_not_held(report), generator(report)].into_iter().flatten()),
     }
     sentences.push(reached(report));
-    if report.status.is_final() {
+    if report.status.is_final() && is_judged(report) {
         sentences.extend(unmet(report));
     }
     sentences.join(" ")
+}
+
+/// True if there is something to judge: a test that failed or was stopped before it did anything
+/// says nothing of its criteria.
+fn is_judged(report: &Report) -> bool {
+    report.complete && (report.status == TestStatus::Completed || !is_idle(report))
+}
+
+/// True if no message was sent or taken.
+fn is_idle(report: &Report) -> bool {
+    let accounting = &report.accounting;
+    accounting.sent == 0 && accounting.received == 0 && accounting.foreign_taken == 0
 }
 
 fn found(search: &SearchReport) -> String {
@@ -75,12 +90,11 @@ fn generator(report: &Report) -> Option<String> {
 }
 
 fn reached(report: &Report) -> String {
-    let accounting = &report.accounting;
     let rates = &report.rates;
     if !report.status.is_final() && rates.sent_per_sec + rates.received_per_sec <= 0.0 {
         return "Nothing is measured yet.".to_owned();
     }
-    if accounting.sent == 0 && accounting.received == 0 && accounting.foreign_taken == 0 {
+    if is_idle(report) {
         let what = if report.setup.producers > 0 { "sent" } else { "received" };
         return format!("No message was {what}, so nothing was measured.");
     }
@@ -103,13 +117,18 @@ fn reached(report: &Report) -> String {
 fn fates(report: &Report, event: &str) -> String {
     let accounting = &report.accounting;
     let in_doubt = if report.status.is_final() { "in doubt" } else { "without an answer so far" };
+    let unrecorded = if report.complete {
+        "unrecorded, because no tally covers their time"
+    } else {
+        "unrecorded, because no tally that was read tells their fate"
+    };
     let odd = [
         (accounting.lost.unwrap_or(0), "lost"),
         (accounting.doubled, "doubled"),
         (accounting.in_doubt, in_doubt),
         (accounting.refused, "refused"),
         (accounting.not_sent, "not sent"),
-        (accounting.unrecorded, "unrecorded, because no tally covers their time"),
+        (accounting.unrecorded, unrecorded),
         (if event == "received" { accounting.retained } else { 0 }, "still on the queues"),
     ];
     let odd: Vec<_> = odd

@@ -85,6 +85,7 @@ fn facts(test: &LoadTest) -> Facts<'_> {
         started_at: "2026-11-26T10:00:00Z".parse().unwrap(),
         test,
         end: End { cut_at: None, is_drained: true },
+        complete: true,
         search: None,
         usage: Usage { seconds: 126.0, memory_mb: 512, invocations: 2 },
         prices: &PRICES,
@@ -208,6 +209,47 @@ fn a_failed_test_says_why_and_what_it_did_until_then() {
     assert!(summary.ends_with("No message was sent, so nothing was measured."), "{summary}");
     facts.status = TestStatus::Stopped;
     assert!(Report::of(&facts, &Sum::new()).summary.starts_with("The test was stopped after 30 s."));
+}
+
+#[test]
+fn a_test_that_failed_before_it_began_says_nothing_of_its_criteria() {
+    let test = with(json!({"expect": {"lost": 0, "throughputPerSec": 1_000}}));
+    let mut facts = facts(&test);
+    facts.status = TestStatus::Failed;
+    facts.failure = Some("the queue `Q` holds 12 messages that are not the test's");
+    facts.end = End { cut_at: Some(Micros::ZERO), is_drained: false };
+    let report = Report::of(&facts, &Sum::new());
+    assert_eq!(
+        report.summary,
+        "The test failed: the queue `Q` holds 12 messages that are not the test's. \
+         No message was sent, so nothing was measured."
+    );
+    assert!(!report.expect.unwrap().met);
+    facts.end = End { cut_at: Some(Micros::from_seconds(30)), is_drained: false };
+    let summary = Report::of(&facts, &run(&test, CALM)).summary;
+    assert!(summary.contains("Not met: throughputPerSec is "), "{summary}");
+}
+
+#[test]
+fn a_report_that_lacks_tallies_says_so_first_and_judges_nothing() {
+    let test = with(json!({"expect": {"lost": 0, "throughputPerSec": 10}}));
+    let facts = Facts { complete: false, ..facts(&test) };
+    let report = Report::of(&facts, &run(&test, Behaviour { sent: 50, lost: 1, ..CALM }));
+    let summary = &report.summary;
+    let first = "Not all tallies could be read: all figures are those of the others. 49.0 messages a second";
+    assert!(summary.starts_with(first), "{summary}");
+    let last = "Of 6,000 messages: 3,060 unrecorded, because no tally that was read tells their fate.";
+    assert!(summary.ends_with(last), "{summary}");
+    assert!(report.rates.held && !report.passed());
+    assert_eq!((report.accounting.lost, report.accounting.holes.len()), (None, 0));
+    let criteria = &report.expect.as_ref().unwrap().criteria;
+    assert!(criteria.iter().all(|criterion| criterion.outcome == Outcome::NotMeasured), "{criteria:?}");
+    let page = report.to_html();
+    assert!(page.contains("not all tallies were read") && page.contains("Not all tallies could be read"));
+    let mut json = to_value(&report).unwrap();
+    assert_eq!(json["complete"], false);
+    json.as_object_mut().unwrap().remove("complete");
+    assert!(serde_json::from_value::<Report>(json).unwrap().complete, "an earlier report");
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub struct CriterionVerdict {
     pub bound: u64,
     /// True if the value must be at least the bound, false if at most.
     pub at_least: bool,
-    /// Value of the report; `None` if it was not measured.
+    /// Value of the report; `None` if it was not measured, or the report is not complete.
     pub value: Option<f64>,
     /// The verdict.
     pub outcome: Outcome,
@@ -50,7 +50,7 @@ impl Verdicts {
         let judge = |criterion: Criterion| {
             let Criterion { metric, bound } = criterion;
             let at_least = metric.is_better_higher();
-            let value = report.value(metric);
+            let value = report.value(metric).filter(|_| report.complete);
             let is_met = |value| if at_least { value >= float(bound) } else { value <= float(bound) };
             let outcome = match value.map(is_met) {
                 Some(true) => Outcome::Met,

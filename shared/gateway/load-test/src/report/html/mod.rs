@@ -24,8 +24,9 @@ pub(super) fn page(report: &Report) -> String {
     let _ = write!(page, "<h1>Load test {id}</h1>");
     let _ = write!(
         page,
-        "<p class=\"facts\">{} · {} · {} · {:.1} s</p>",
+        "<p class=\"facts\">{}{} · {} · {} · {:.1} s</p>",
         report.status,
+        if report.complete { "" } else { " · not all tallies were read" },
         Escaped(&report.target),
         report.started_at,
         report.duration_seconds
@@ -41,6 +42,7 @@ pub(super) fn page(report: &Report) -> String {
 fn tone(report: &Report) -> &'static str {
     match (report.status, &report.expect) {
         (TestStatus::Failed, _) => "bad",
+        _ if !report.complete => "bad",
         (_, Some(verdicts)) if !verdicts.met => "bad",
         (_, Some(_)) => "good",
         (_, None) => "",
