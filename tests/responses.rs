@@ -192,6 +192,7 @@ fn report(status: TestStatus, outcome: Outcome, end: SearchEnd, change: Change) 
         schema: Report::SCHEMA.to_owned(),
         test_id: Uuid::now_v7().to_string(),
         status,
+        complete: true,
         summary: "summary".to_owned(),
         failure: Some("failure".to_owned()),
         target: "/:Q".to_owned(),
