@@ -34,7 +34,7 @@ impl TestStore {
     pub async fn delete(&self, tenant: &str, test_id: Uuid) -> Result<(), TestStoreError> {
         self.delete_report(tenant, test_id).await?;
         try_join_all(partitions(test_id).map(|partition| self.delete_partition(partition))).await?;
-        // Requests of one batch are done in any order, and a test without its definition is not read.
+        // A batch is done in any order, and a test without its definition cannot be read.
         self.delete_items(vec![item::test_key(tenant, test_id)]).await?;
         self.delete_items(vec![item::definition_key(test_id)]).await
     }

@@ -7,8 +7,8 @@ use crate::steps::{Handled, key};
 
 /// Steps of a worker before one of its steps, read from the newest back.
 ///
-/// Each step stores with its claim what the windows before the one before it handled: these are over
-/// by then, while the window just before may still be sending. So three windows are enough.
+/// Each step stores with its claim what the windows before the one before it handled: these are
+/// over by then, while the window just before may still be at work. So three windows are enough.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
     /// Messages that each window handled.
@@ -22,7 +22,7 @@ impl Earlier {
     pub(super) fn read(&mut self, item: &Item) -> bool {
         let number = |name: &str| item.get(name)?.as_n().ok()?.parse::<u64>().ok();
         let sort = item.get("sk").and_then(|sort| sort.as_s().ok());
-        // Parts of tallies, and steps that were superseded before they were claimed, handled nothing.
+        // Parts of tallies, and steps that were superseded before their claim, handled nothing.
         let Some((window, handled)) = sort.and_then(|sort| key::window(sort)).zip(number("handled")) else {
             return true;
         };

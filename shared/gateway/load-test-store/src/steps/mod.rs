@@ -19,8 +19,8 @@ pub enum Claim {
     Superseded,
 }
 
-/// Messages that a worker handled before a step, as far as they are stored: that a producer sent, or
-/// a consumer took.
+/// Messages that a worker handled before a step, as far as they are stored: that a producer sent,
+/// or a consumer took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handled {
     /// Messages of all earlier windows and attempts.

@@ -284,8 +284,8 @@ mod tests {
         assert_eq!((reader.sum, reader.lacks), (sum([1]), true));
     }
 
-    /// Returns the result of an operation that fails `failures` times within 300 ms, and how often it
-    /// was called.
+    /// Returns the result of an operation that fails `failures` times within 300 ms, and how often
+    /// it was called.
     async fn persisted(failures: u32, error: fn() -> TestStoreError) -> (Result<(), TestStoreError>, u32) {
         let calls = Cell::new(0);
         let until = Instant::now() + Duration::from_millis(300);

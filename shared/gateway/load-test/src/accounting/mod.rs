@@ -34,7 +34,7 @@ pub struct Accounting {
     /// Messages that were received at least once.
     pub received: u64,
     /// Messages that were confirmed and not received although the queues are drained; `None` if
-    /// that cannot be known: consumers did not take everything, or a consumer has a hole, or not all
+    /// that cannot be known: consumers did not take everything, a consumer has a hole, or not all
     /// tallies were read.
     pub lost: Option<u64>,
     /// Messages that were confirmed and are still on the queues.
