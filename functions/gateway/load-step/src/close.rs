@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use broker::Deadline;
 use jiff::Timestamp;
-use load_test::{Report, Search, Sum, TestStatus, Usage};
-use load_test_store::{RunEnd, TestRecord};
+use load_test::{Micros, Plan, Report, Search, Sum, TestStatus, Usage};
+use load_test_store::{Control, RunEnd, TestRecord};
 use uuid::Uuid;
 
 use crate::event::{Closed, TestRun};
@@ -17,6 +17,12 @@ use crate::{LoadStep, LoadStepError};
 
 /// Most bytes of tallies that a report is made of: more than can be read in the time there is.
 const MOST_TALLIES: usize = 4 * 1024 * 1024 * 1024;
+
+/// Time that is left for the rest when tallies are read.
+const TO_END: Duration = Duration::from_secs(30);
+
+/// Failure of a test whose execution is gone before its workers had ended.
+const CUT_OFF: &str = "the execution ended before the test";
 
 /// Time for a look whether the queues are empty, and between two looks while a consumer is there.
 const TO_LOOK: Duration = Duration::from_secs(10);
@@ -36,19 +42,49 @@ enum Queues {
 struct Last {
     number: u32,
     sum: Sum,
+    /// True if the sum has all tallies.
+    complete: bool,
     drained: bool,
 }
 
 impl LoadStep {
     /// Judges a run of a search. If no other follows, or the test is no search, stores the report
     /// and makes the test final. A test that is final stays as it is, so this may be repeated.
-    pub(crate) async fn close(&self, of: &TestRun, deadline: Deadline) -> Result<Closed, LoadStepError> {
-        let Some(mut record) = self.open(of, deadline).await? else { return Ok(of.closed()) };
-        let sum = self.sum(of.test_id, of.run, deadline).await?;
-        if sum.steps() == 0 && !is_over(&record) {
-            // COMPLETED would claim that the test was done.
-            self.fail(of, "none of its workers began to work", deadline).await?;
-            let Some(failed) = self.open(of, deadline).await? else { return Ok(of.closed()) };
+    ///
+    /// `is_cut_off` tells that the execution of the test is gone: no other run follows, and a test
+    /// that was not at its end has failed.
+    pub(crate) async fn close(
+        &self,
+        of: &TestRun,
+        is_cut_off: bool,
+        deadline: Deadline,
+    ) -> Result<Closed, LoadStepError> {
+        loop {
+            // A stop or a failure that comes meanwhile changes the report; each comes once.
+            if let Some(closed) = self.close_unless_changed(of, is_cut_off, deadline).await? {
+                return Ok(closed);
+            }
+        }
+    }
+
+    /// Closes a run; `None` if the test was stopped, failed or ended while its report was made.
+    async fn close_unless_changed(
+        &self,
+        of: &TestRun,
+        is_cut_off: bool,
+        deadline: Deadline,
+    ) -> Result<Option<Closed>, LoadStepError> {
+        let Some(mut record) = self.record(of, deadline).await? else { return Ok(Some(of.closed())) };
+        if record.status.is_final() {
+            self.agree(of, record.status, deadline).await?;
+            return Ok(Some(of.closed()));
+        }
+        let (sum, complete) = self.sum(of.test_id, of.run, deadline).await?;
+        if !is_over(&record)
+            && let Some(reason) = self.cut_off(&record, of, is_cut_off, &sum, deadline).await?
+        {
+            self.fail(of, reason, deadline).await?;
+            let Some(failed) = self.open(of, deadline).await? else { return Ok(None) };
             record = failed;
         }
         let drained = match run_of(&record, of.run).map(|run| run.drained) {
@@ -56,20 +92,49 @@ impl LoadStep {
             Some(None) => self.is_drained(&record, deadline).await,
             None => false,
         };
-        let last = Last { number: of.run, sum, drained };
-        if let Some(end) = self.judge(&record, &last) {
+        let last = Last { number: of.run, sum, complete, drained };
+        if let Some(end) = self.run_end(&record, &last) {
             let ended =
                 insist(deadline, async || self.store.end_run(&of.tenant, of.test_id, of.run, end).await);
             ended.await?;
-            let Some(judged) = self.open(of, deadline).await? else { return Ok(of.closed()) };
+            let Some(judged) = self.open(of, deadline).await? else { return Ok(None) };
             record = judged;
         }
         if Search::of(&record.test).is_some() && !is_over(&record) && finding(&record).is_none() {
-            return Ok(of.goes_on());
+            if !is_cut_off {
+                return Ok(Some(of.goes_on()));
+            }
+            self.fail(of, CUT_OFF, deadline).await?;
+            let Some(failed) = self.open(of, deadline).await? else { return Ok(None) };
+            record = failed;
         }
         let (report, passed) = self.report(&record, last, deadline).await?;
-        self.end(of, &record, report, passed, deadline).await?;
-        Ok(of.closed())
+        let has_ended = self.end(of, &record, &report, passed, deadline).await?;
+        Ok(has_ended.then(|| of.closed()))
+    }
+
+    /// Returns why the test cannot count as done after this run; `None` if it can.
+    async fn cut_off(
+        &self,
+        record: &TestRecord,
+        of: &TestRun,
+        is_cut_off: bool,
+        sum: &Sum,
+        deadline: Deadline,
+    ) -> Result<Option<&'static str>, LoadStepError> {
+        if sum.steps() == 0 {
+            return Ok(Some("none of its workers began to work"));
+        }
+        if !is_cut_off {
+            return Ok(None);
+        }
+        let begun = Begun::of(record, of.run)?;
+        let now = Micros::since_start(begun.run.started_at, Timestamp::now());
+        let known = insist(deadline, async || self.store.watch(&of.tenant, of.test_id, of.run).await);
+        let known = known.await?;
+        let have_ended =
+            known.is_some_and(|(_, attendance)| attendance.have_ended(Plan::of(&begun.test).workers(), now));
+        Ok((!have_ended).then_some(CUT_OFF))
     }
 
     /// Reads a test that is not final; `None` if it is, or is gone.
@@ -77,15 +142,22 @@ impl LoadStep {
         Ok(self.record(of, deadline).await?.filter(|record| !record.status.is_final()))
     }
 
-    /// Judges the probe of a search that ran to its end; `None` if the run is none, was cut short,
-    /// or was judged before.
-    fn judge(&self, record: &TestRecord, last: &Last) -> Option<RunEnd> {
+    /// Returns the end of a run; `None` if it never began, or has one.
+    fn run_end(&self, record: &TestRecord, last: &Last) -> Option<RunEnd> {
         let begun = Begun::of(record, last.number).ok()?;
-        if begun.run.rate_per_sec.is_none() || begun.run.passed.is_some() || is_over(record) {
+        if begun.run.ended_at.is_some() {
             return None;
         }
+        let is_probe = begun.run.rate_per_sec.is_some() && !is_over(record);
+        let passed = is_probe.then(|| self.judge(record, begun, last));
+        Some(RunEnd { passed, drained: last.drained, ended_at: Timestamp::now() })
+    }
+
+    /// Judges the probe of a search that ran to its end.
+    fn judge(&self, record: &TestRecord, begun: Begun<'_>, last: &Last) -> bool {
         let usage = Usage::of(&last.sum, self.billing.memory_mb);
-        let counted = Counted { begun: Some(begun), sum: &last.sum, drained: last.drained };
+        let Last { sum, complete, drained, .. } = last;
+        let counted = Counted { begun: Some(begun), sum, complete: *complete, drained: *drained };
         let passed = report::of(record, &counted, usage, &self.billing).passed();
         tracing::info!(
             event_type = "load_test.probed",
@@ -95,7 +167,7 @@ impl LoadStep {
             record.test_id,
             if passed { "passed" } else { "did not pass" }
         );
-        Some(RunEnd { passed, drained: last.drained, ended_at: Timestamp::now() })
+        passed
     }
 
     /// Makes the report of a test, and says whether it passed; `None` if it was stopped, so that
@@ -107,18 +179,18 @@ impl LoadStep {
         deadline: Deadline,
     ) -> Result<(Report, Option<bool>), LoadStepError> {
         let (reported, memory_mb) = (reported(record), self.billing.memory_mb);
-        let Last { number, mut sum, mut drained } = last;
+        let Last { number, mut sum, mut complete, mut drained } = last;
         let mut usage = Usage::of(&sum, memory_mb);
         let mut of_run = Begun::of(record, number).ok();
         for begun in Begun::all(record).filter(|begun| begun.number != number) {
-            let other = self.sum(record.test_id, begun.number, deadline).await?;
+            let (other, is_whole) = self.sum(record.test_id, begun.number, deadline).await?;
             usage = usage.plus(Usage::of(&other, memory_mb));
             if Some(begun.number) == reported {
-                (sum, drained) = (other, begun.run.drained.unwrap_or(false));
+                (sum, complete, drained) = (other, is_whole, begun.run.drained.unwrap_or(false));
                 of_run = Some(begun);
             }
         }
-        let counted = Counted { begun: of_run, sum: &sum, drained };
+        let counted = Counted { begun: of_run, sum: &sum, complete, drained };
         let report = report::of(record, &counted, usage, &self.billing);
         let passed = match report.status {
             TestStatus::Failed => Some(false),
@@ -131,17 +203,21 @@ impl LoadStep {
         Ok((report, passed))
     }
 
-    /// Stores the report, and then makes the test final. A stop or a failure in between changes the
-    /// state, so the report is stored again with the state that the test has.
+    /// Stores the report, and then makes the test final. False if a stop, a failure or another end
+    /// came before, so that the report would not be that of the test.
     async fn end(
         &self,
         of: &TestRun,
         record: &TestRecord,
-        report: Report,
+        report: &Report,
         passed: Option<bool>,
         deadline: Deadline,
-    ) -> Result<(), LoadStepError> {
-        self.store_report(of, &report, deadline).await?;
+    ) -> Result<bool, LoadStepError> {
+        self.store_report(of, report, deadline).await?;
+        let present = insist(deadline, async || self.store.control(&of.tenant, of.test_id).await);
+        if present.await? != Some(control(record)) {
+            return Ok(false);
+        }
         let (ending, now) = (ending(record), Timestamp::now());
         let ended = insist(deadline, async || {
             self.store.end(&of.tenant, of.test_id, ending, now, &report.summary, passed).await
@@ -154,10 +230,20 @@ impl LoadStep {
             of.test_id,
             report.summary
         );
+        // One may still have come in this moment.
         if status != report.status {
-            self.store_report(of, &Report { status, ..report }, deadline).await?;
+            self.agree(of, status, deadline).await?;
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Gives the report of a test that is final the state that the test has.
+    async fn agree(&self, of: &TestRun, status: TestStatus, deadline: Deadline) -> Result<(), LoadStepError> {
+        let report = insist(deadline, async || self.store.report(&of.tenant, of.test_id).await).await?;
+        match report.filter(|report| report.status != status) {
+            Some(report) => self.store_report(of, &Report { status, ..report }, deadline).await,
+            None => Ok(()),
+        }
     }
 
     async fn store_report(
@@ -170,9 +256,12 @@ impl LoadStep {
         Ok(())
     }
 
-    /// Adds up what the workers of a run counted.
-    async fn sum(&self, test_id: Uuid, run: u32, deadline: Deadline) -> Result<Sum, LoadStepError> {
-        let sum = insist(deadline, async || self.store.sum(test_id, run, MOST_TALLIES).await);
+    /// Adds up what the workers of a run counted, and tells whether that is all.
+    async fn sum(&self, test_id: Uuid, run: u32, deadline: Deadline) -> Result<(Sum, bool), LoadStepError> {
+        let sum = insist(deadline, async || {
+            let within = deadline.earlier_by(TO_END).remaining();
+            self.store.sum(test_id, run, MOST_TALLIES, within).await
+        });
         let (sum, is_whole) = sum.await?;
         if !is_whole {
             tracing::warn!(
@@ -180,7 +269,7 @@ impl LoadStep {
                 "tallies of run {run} of the load test {test_id} are left out of its report"
             );
         }
-        Ok(sum)
+        Ok((sum, is_whole))
     }
 
     /// True if a test that puts and takes messages has left its queues empty, and no client has one
@@ -207,6 +296,15 @@ impl LoadStep {
                 }
             }
         }
+    }
+}
+
+/// Returns what a record says of a stop, a failure and the end of its test.
+const fn control(record: &TestRecord) -> Control {
+    Control {
+        status: record.status,
+        stop_requested_at: record.stop_requested_at,
+        failed: record.failure.is_some(),
     }
 }
 

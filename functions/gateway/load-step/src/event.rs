@@ -14,7 +14,7 @@ pub enum Event {
     /// Work as one worker until its window closes.
     Step(Turn),
     /// Judge a run. If no other follows, end the test with its report.
-    Close(TestRun),
+    Close(Closing),
 }
 
 /// A run of a test: 0, or the number of the probe of a search.
@@ -34,6 +34,16 @@ pub struct Turn {
     pub lane: Lane,
     pub window: Window,
     pub attempt: u32,
+}
+
+/// A run that is to be closed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Closing {
+    #[serde(flatten)]
+    pub of: TestRun,
+    /// True in an execution that only closes the test, because the one that ran it is gone.
+    #[serde(default)]
+    pub close: bool,
 }
 
 /// Answer to an event.
@@ -84,7 +94,7 @@ pub struct Closed {
 impl Event {
     pub(crate) fn run(&self) -> &TestRun {
         match self {
-            Self::Prepare(of) | Self::Close(of) | Self::Step(Turn { of, .. }) => of,
+            Self::Prepare(of) | Self::Close(Closing { of, .. }) | Self::Step(Turn { of, .. }) => of,
         }
     }
 
@@ -157,7 +167,14 @@ mod tests {
         let of = TestRun { tenant: "t".to_owned(), test_id: TEST.parse().unwrap(), run: 0 };
         let event: Event = from_value(run(json!({"action": "prepare", "close": true}))).unwrap();
         assert_eq!(event, Event::Prepare(of.clone()));
-        assert_eq!(from_value::<Event>(run(json!({"action": "close"}))).unwrap(), Event::Close(of.clone()));
+        for (members, close) in [
+            (json!({"action": "close"}), false),
+            (json!({"action": "close", "close": false}), false),
+            (json!({"action": "close", "close": true}), true),
+        ] {
+            let expected = Event::Close(Closing { of: of.clone(), close });
+            assert_eq!(from_value::<Event>(run(members)).unwrap(), expected);
+        }
         let members = json!({"action": "step", "lane": "c1b", "window": 3, "attempt": 2, "at": "x"});
         let Event::Step(turn) = from_value(run(members)).unwrap() else { panic!("a step") };
         assert_eq!((&turn.of, turn.lane.to_string().as_str()), (&of, "c1b"));

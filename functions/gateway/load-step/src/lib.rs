@@ -21,7 +21,7 @@ mod store;
 mod test_clock;
 
 pub use error::LoadStepError;
-pub use event::{Answer, Closed, Event, LaneStart, Lanes, NextTurn, TestRun, Turn};
+pub use event::{Answer, Closed, Closing, Event, LaneStart, Lanes, NextTurn, TestRun, Turn};
 
 use std::time::{Duration, SystemTime};
 
@@ -96,7 +96,9 @@ impl LoadStep {
         match event {
             Event::Prepare(of) => Box::pin(self.prepare(of, deadline)).await.map(Answer::Prepared),
             Event::Step(turn) => Box::pin(self.step(turn, deadline)).await.map(Answer::Done),
-            Event::Close(of) => Box::pin(self.close(of, deadline)).await.map(Answer::Closed),
+            Event::Close(closing) => {
+                Box::pin(self.close(&closing.of, closing.close, deadline)).await.map(Answer::Closed)
+            }
         }
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Counted<'a> {
     pub(crate) begun: Option<Begun<'a>>,
     pub(crate) sum: &'a Sum,
     pub(crate) drained: bool,
+    /// True if the sum has all tallies of the run.
+    pub(crate) complete: bool,
 }
 
 /// Returns the end of a test, as far as it is known now.
@@ -41,6 +43,7 @@ pub(crate) fn of(record: &TestRecord, counted: &Counted<'_>, usage: Usage, billi
         test: begun.map_or(&record.test, |begun| begun.test.as_ref()),
         end,
         search: search(record),
+        complete: counted.complete,
         usage,
         prices: &billing.prices,
     };

@@ -235,7 +235,7 @@ impl LoadStep {
         let is_search = Search::of(&call.record.test).is_some();
         if !is_search
             && attendance.have_ended(call.plan.workers(), call.clock.now())
-            && let Err(error) = Box::pin(self.close(of, deadline)).await
+            && let Err(error) = Box::pin(self.close(of, false, deadline)).await
         {
             let cause: &dyn std::error::Error = &error;
             tracing::warn!(

@@ -1,5 +1,7 @@
 //! The end of a test.
 
+use std::time::Duration;
+
 use load_step::TestRun;
 use load_test::TestStatus;
 use serde_json::json;
@@ -37,6 +39,38 @@ async fn a_test_of_which_nothing_began_has_failed() {
         assert_eq!(report.failure.as_deref(), Some("none of its workers began to work"));
         assert_eq!(report.accounting.sent, 0);
     }
+    stand.remove().await;
+}
+
+#[tokio::test]
+async fn a_test_whose_execution_is_gone_has_failed_unless_it_was_stopped() {
+    let stand = Stand::open().await;
+    let body = json!({"producers": {"ratePerSec": 50}, "durationSeconds": 600});
+    for (is_stopped, status) in [(false, TestStatus::Failed), (true, TestStatus::Stopped)] {
+        let (of, _) = stand.begun(body.clone(), 200).await;
+        let lost = tokio::time::timeout(Duration::from_secs(3), stand.turn(&of, "p0a", 0));
+        assert!(lost.await.is_err());
+        if is_stopped {
+            stand.stop(&of).await;
+        }
+        assert!(!stand.close_alone(&of).await.more);
+        let report = stand.closed_as(&of, status).await;
+        let expected = (!is_stopped).then_some("the execution ended before the test");
+        assert_eq!(report.failure.as_deref(), expected);
+        assert_eq!(stand.record(&of).await.passed, expected.map(|_| false));
+    }
+    stand.remove().await;
+}
+
+#[tokio::test]
+async fn a_report_gets_the_state_of_its_test_if_the_end_was_cut_off() {
+    let stand = Stand::open().await;
+    let (of, _) = stand.begun(json!({"producers": {"ratePerSec": 50}, "durationSeconds": 1}), 200).await;
+    stand.turn(&of, "p0a", 0).await;
+    let report = stand.closed_as(&of, TestStatus::Completed).await;
+    let other = load_test::Report { status: TestStatus::Stopped, ..report.clone() };
+    stand.store.store_report(TENANT, of.test_id, &other).await.unwrap();
+    assert_eq!(stand.closed_as(&of, TestStatus::Completed).await, report);
     stand.remove().await;
 }
 

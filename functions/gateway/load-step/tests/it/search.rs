@@ -50,6 +50,26 @@ async fn a_search_goes_from_probe_to_probe_to_its_report() {
 }
 
 #[tokio::test]
+async fn a_search_whose_execution_is_gone_has_no_further_probe() {
+    let stand = Stand::open().await;
+    let of = stand
+        .accepted(json!({
+            "mode": "search", "producers": {"ratePerSec": 2}, "durationSeconds": 1,
+            "expect": {"throughputPerSec": 1_000_000},
+        }))
+        .await;
+    stand.begin_probe(&of, 2).await;
+    stand.turn(&of, "p0a", 0).await;
+    assert!(!stand.close_alone(&of).await.more);
+    let report = stand.closed_as(&of, TestStatus::Failed).await;
+    assert_eq!(report.failure.as_deref(), Some("the execution ended before the test"));
+    // The probe was at its end, and was judged.
+    let record = stand.record(&of).await;
+    assert_eq!((record.runs.len(), record.runs[0].passed), (1, Some(false)));
+    stand.remove().await;
+}
+
+#[tokio::test]
 async fn a_message_that_a_probe_left_is_none_of_the_next_one() {
     let stand = Stand::open().await;
     let mut of = stand

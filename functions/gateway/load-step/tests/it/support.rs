@@ -11,7 +11,9 @@ use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOpti
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
-use load_step::{Answer, Billing, Closed, Event, Lanes, LoadStep, LoadStepError, NextTurn, TestRun, Turn};
+use load_step::{
+    Answer, Billing, Closed, Closing, Event, Lanes, LoadStep, LoadStepError, NextTurn, TestRun, Turn,
+};
 use load_test::{Limits, LoadTest, LoadTestRequest, Prices, Report, TestStatus, Window};
 use load_test_store::{TestRecord, TestStore};
 use mq::{Address, BrokerKind, Endpoint, SecretRef, Target, Tls};
@@ -182,7 +184,16 @@ impl Stand {
     }
 
     pub(crate) async fn close(&self, of: &TestRun) -> Closed {
-        match self.handle(Event::Close(of.clone())).await.unwrap() {
+        self.close_as(of, false).await
+    }
+
+    /// Closes a run as an execution does that only closes it.
+    pub(crate) async fn close_alone(&self, of: &TestRun) -> Closed {
+        self.close_as(of, true).await
+    }
+
+    async fn close_as(&self, of: &TestRun, close: bool) -> Closed {
+        match self.handle(Event::Close(Closing { of: of.clone(), close })).await.unwrap() {
             Answer::Closed(closed) => closed,
             other => panic!("{other:?}"),
         }
