@@ -1,7 +1,6 @@
 //! A retry is answered, not executed; another body under the same key is refused, always.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use end_to_end::{Answer, Broker, Fact, Gateway, KEY_B, On, Records, Site};
@@ -235,11 +234,18 @@ async fn after_its_retention_a_key_is_new(on: On) {
     let queue = broker.queue().await;
     let target = broker.request(&queue, json!({}));
     let key_text = key.to_string();
-    let headers = [("idempotency-key", key_text.as_str()), ("idempotency-expiry-seconds", "2")];
+    let headers = [("idempotency-key", key_text.as_str()), ("idempotency-expiry-seconds", "600")];
     gateway.post_with(PRODUCE, &headers, &target).await.expect(201);
     let again = gateway.post_with(PRODUCE, &headers, &target).await.expect(201);
     assert_eq!(again.header("idempotent-replay"), Some("true"));
-    tokio::time::sleep(Duration::from_millis(2_200)).await;
+    let records = Records::open().await;
+    let record = records.find("PRODUCE", key).await.unwrap();
+    let time = |name: &str| record[name].as_s().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let kept = time("expiresAt").duration_since(time("createdAt"));
+    assert!((590..=660).contains(&kept.as_secs()), "{kept:?}");
+    // Expired, as after ten minutes.
+    let past = AttributeValue::S("2020-01-01T00:00:00.000Z".to_owned());
+    records.set("PRODUCE", key, &[("expiresAt", past)]).await;
     let other = broker.request(&queue, json!({"batch": {"count": 2}}));
     let anew = gateway.post_with(PRODUCE, &headers, &other).await.expect(201);
     assert_eq!(anew.header("idempotent-replay"), None);
