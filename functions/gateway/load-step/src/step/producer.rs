@@ -150,6 +150,9 @@ impl Producing<'_> {
     /// Puts each message when it is due, until nothing is left or what is left is given up.
     async fn put_due(&mut self, connection: &mut (dyn LoadProducer + '_)) -> Result<(), Leave> {
         let shift = self.shift;
+        // It connects before its window opens, while the clock may stand at zero and another lane
+        // may put messages, and puts nothing until then.
+        self.idle(connection, shift.from).await?;
         let mut breath = Breath::new();
         loop {
             self.note_answers(connection);

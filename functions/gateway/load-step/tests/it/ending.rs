@@ -66,6 +66,20 @@ async fn a_stop_takes_effect_at_once_whatever_a_worker_does() {
 }
 
 #[tokio::test]
+async fn a_test_that_is_stopped_before_its_start_puts_nothing() {
+    let stand = Stand::open().await;
+    for producers in [json!({"ratePerSec": 100}), json!({})] {
+        let of = stand.accepted(json!({"producers": producers, "durationSeconds": 600})).await;
+        stand.begin(&of, 10_000).await;
+        let went_on = stopped(&stand, &of, &["p0a"], Duration::from_secs(1)).await;
+        assert!(went_on < SOON, "{went_on:?}");
+        let report = stand.closed_as(&of, TestStatus::Stopped).await;
+        assert_eq!((report.accounting.sent, stand.ready(0).await), (0, 0), "{report:?}");
+    }
+    stand.remove().await;
+}
+
+#[tokio::test]
 async fn a_stop_takes_effect_while_the_broker_does_not_answer() {
     let stand = Stand::open().await;
     let broker = uri().authority;

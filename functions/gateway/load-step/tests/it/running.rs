@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use load_test::TestStatus;
 use serde_json::json;
 
@@ -42,6 +42,26 @@ async fn a_test_goes_from_its_preparation_to_its_report() {
     assert!(report.drained_in_seconds.is_some() && report.most_retained.is_some());
     assert_eq!(stand.ready(0).await, 0);
     stand.remove().await;
+}
+
+#[tokio::test]
+async fn nothing_is_put_before_the_start() {
+    for body in [
+        json!({"producers": {"ratePerSec": 100}, "durationSeconds": 1}),
+        json!({"producers": {}, "messages": 100}),
+    ] {
+        let stand = Stand::open().await;
+        let (of, start) = stand.begun(body, 3_000).await;
+        let look = async {
+            until(start - SignedDuration::from_secs(1)).await;
+            stand.ready(0).await
+        };
+        let (turn, early) = tokio::join!(stand.turn(&of, "p0a", 0), look);
+        assert_eq!((turn.window, early), (None, 0));
+        let report = stand.closed_as(&of, TestStatus::Completed).await;
+        assert_eq!((report.accounting.sent, stand.ready(100).await), (100, 100), "{report:?}");
+        stand.remove().await;
+    }
 }
 
 #[tokio::test]
