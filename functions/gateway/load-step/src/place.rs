@@ -26,6 +26,17 @@ pub(crate) enum PlaceError {
     NoQueue,
 }
 
+/// How much an error tells of its reason, the least first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tells {
+    /// The time ended.
+    Time,
+    /// The target cannot be reached, or was lost: connections are refused, or TLS fails.
+    Loss,
+    /// The target, or what is needed to use it, refuses this use.
+    Refusal,
+}
+
 impl PlaceError {
     /// True if a later attempt fails as this one did.
     pub(crate) const fn is_final(&self) -> bool {
@@ -42,13 +53,12 @@ impl PlaceError {
         }
     }
 
-    /// True if the error says more than that the target did not answer, or was lost.
-    pub(crate) const fn is_specific(&self) -> bool {
+    /// Returns how much the error tells.
+    pub(crate) const fn tells(&self) -> Tells {
         match self {
-            Self::Broker(error) => {
-                !error.may_mean_a_lost_broker() && !matches!(error, BrokerError::PoolTimeout { .. })
-            }
-            Self::Secret(_) | Self::NoQueue => true,
+            Self::Broker(BrokerError::Timeout { .. } | BrokerError::PoolTimeout { .. }) => Tells::Time,
+            Self::Broker(error) if error.may_mean_a_lost_broker() => Tells::Loss,
+            Self::Broker(_) | Self::Secret(_) | Self::NoQueue => Tells::Refusal,
         }
     }
 }
@@ -121,19 +131,19 @@ mod tests {
 
     #[test]
     fn what_was_refused_is_not_tried_again_and_a_broker_that_is_away_is() {
-        for (error, is_final, is_specific) in [
-            (BrokerError::authentication_failed("ours"), true, true),
-            (BrokerError::unsupported("ours"), true, true),
-            (BrokerError::too_large("ours"), true, true),
-            (BrokerError::queue_not_found("Q".to_owned().try_into().unwrap()), true, true),
-            (BrokerError::rejected("ours"), false, true),
-            (BrokerError::unreachable("ours"), false, false),
-            (BrokerError::timeout("ours"), false, false),
-            (BrokerError::pool_timeout(), false, false),
-            (BrokerError::in_doubt("ours"), false, false),
+        for (error, is_final, tells) in [
+            (BrokerError::authentication_failed("ours"), true, Tells::Refusal),
+            (BrokerError::unsupported("ours"), true, Tells::Refusal),
+            (BrokerError::too_large("ours"), true, Tells::Refusal),
+            (BrokerError::queue_not_found("Q".to_owned().try_into().unwrap()), true, Tells::Refusal),
+            (BrokerError::rejected("ours"), false, Tells::Refusal),
+            (BrokerError::unreachable("ours"), false, Tells::Loss),
+            (BrokerError::timeout("ours"), false, Tells::Time),
+            (BrokerError::pool_timeout(), false, Tells::Time),
+            (BrokerError::in_doubt("ours"), false, Tells::Loss),
         ] {
             let place = PlaceError::from(error.clone());
-            assert_eq!((place.is_final(), place.is_specific()), (is_final, is_specific), "{error:?}");
+            assert_eq!((place.is_final(), place.tells()), (is_final, tells), "{error:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use load_test::Micros;
 
 use super::Shift;
 use super::board::Interrupt;
-use crate::place::PlaceError;
+use crate::place::{PlaceError, Tells};
 
 /// Pauses between attempts, in seconds: the first, and the longest.
 const PAUSES: (f64, f64) = (0.1, 1.0);
@@ -18,8 +18,7 @@ pub(super) struct Patience {
     /// First failure since the target worked.
     failing_since: Option<Micros>,
     connected_at: Option<Micros>,
-    /// Last error since the target worked that says more than that it did not answer. The last
-    /// attempt before the worker gives up has little time, and often ends for want of it.
+    /// Error since the target worked that tells the most of the reason, the last one of several.
     reason: Option<PlaceError>,
     pauses: RetryPolicy,
 }
@@ -61,17 +60,28 @@ impl Patience {
 
     /// Notes a failure at `at`.
     pub(super) fn failed(&mut self, error: &PlaceError, at: Micros) -> Verdict {
-        if self.connected_at.take().is_some_and(|connected| at.since(connected) >= Self::STEADY) {
+        let connected_at = self.connected_at.take();
+        if connected_at.is_some_and(|connected| at.since(connected) >= Self::STEADY) {
             self.worked();
         }
-        if error.is_specific() {
-            self.reason = Some(error.clone());
-        }
         let since = *self.failing_since.get_or_insert(at);
-        if error.is_final() || at.since(since) >= Self::LONGEST {
+        let is_over = at.since(since) >= Self::LONGEST;
+        // The last attempt to connect has what is left of the time, and ends for want of it.
+        self.learn(error, is_over && connected_at.is_none());
+        if error.is_final() || is_over {
             return Verdict::GiveUp;
         }
         Verdict::Again(self.pauses.next_delay())
+    }
+
+    /// Keeps an error as the reason, unless another one tells more. That the time ended is kept
+    /// only if nothing else is known, and the first time: later attempts have less time.
+    fn learn(&mut self, error: &PlaceError, was_cut_short: bool) {
+        let tells = if was_cut_short { Tells::Time } else { error.tells() };
+        let is_better = |known: &PlaceError| tells > Tells::Time && tells >= known.tells();
+        if self.reason.as_ref().is_none_or(is_better) {
+            self.reason = Some(error.clone());
+        }
     }
 
     /// Returns why the target is given up after `last`, the last failure.
@@ -168,6 +178,34 @@ mod tests {
         patience.worked();
         patience.failed(&away(), at(20_000));
         assert_eq!(patience.why(&away()), "the target did not work for 10 s: slow");
+    }
+
+    #[test]
+    fn the_last_attempt_which_has_little_time_takes_no_other_reason_s_place() {
+        let refused: PlaceError = BrokerError::unreachable("127.0.0.1:5671 refuses connections").into();
+        let no_tls: PlaceError = BrokerError::unreachable("no TLS connection to 127.0.0.1:5671").into();
+        let in_vain: PlaceError = BrokerError::unreachable("127.0.0.1:5671 did not answer in time").into();
+        let rejected: PlaceError = BrokerError::rejected("ACCESS_REFUSED").into();
+        let slow = away();
+        for (first, second, last, reason) in [
+            (&slow, &refused, &slow, &refused),
+            (&refused, &no_tls, &in_vain, &no_tls),
+            (&rejected, &refused, &in_vain, &rejected),
+            (&slow, &slow, &in_vain, &slow),
+        ] {
+            let mut patience = Patience::new();
+            for error in [first, second] {
+                assert!(matches!(patience.failed(error, at(1_000)), Verdict::Again(_)));
+            }
+            assert_eq!(patience.failed(last, at(11_000)), Verdict::GiveUp);
+            assert_eq!(patience.why(last), format!("the target did not work for 10 s: {reason}"));
+        }
+        // After a connection it is no lack of time.
+        let mut patience = Patience::new();
+        patience.failed(&no_tls, at(1_000));
+        patience.connected(at(10_900));
+        assert_eq!(patience.failed(&rejected, at(11_000)), Verdict::GiveUp);
+        assert_eq!(patience.why(&rejected), "the target did not work for 10 s: ACCESS_REFUSED");
     }
 
     #[test]
