@@ -6,6 +6,7 @@ use endpoint::WorkDone;
 use http::HeaderMap;
 use idempotency::OperationType;
 use jiff::Timestamp;
+use load_test::TestStatus;
 use load_test_store::TestRecord;
 use serde_json::json;
 use uuid::Uuid;
@@ -54,13 +55,20 @@ impl LoadTests {
         if !record.status.is_final() {
             let status = record.status;
             self.attend(&[record], Timestamp::now()).await;
-            let detail = format!("the test is {status}; stop it, and delete it when its status is final");
-            return Err(Problem::new(Reason::TestNotFinal, detail));
+            return Err(not_final(status));
         }
         self.store.delete(tenant, test_id).await.map_err(|error| from_store(&error))?;
         tracing::info!(event_type = "load_test.deleted", test_id = %test_id, "deleted load test {test_id}");
         Ok(Reply { status: 204, ..Reply::default() })
     }
+}
+
+fn not_final(status: TestStatus) -> Problem {
+    let advice = match status {
+        TestStatus::Stopping => "delete it when it has ended",
+        _ => "stop it, and delete it when its status is final",
+    };
+    Problem::new(Reason::TestNotFinal, format!("the test is {status}; {advice}"))
 }
 
 fn stopping(record: &TestRecord) -> Reply {
@@ -72,11 +80,21 @@ fn stopping(record: &TestRecord) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use load_test::TestStatus;
     use serde_json::Value;
 
     use super::*;
     use crate::samples::record;
+
+    #[test]
+    fn a_test_that_is_being_stopped_need_not_be_stopped_again() {
+        for (status, detail) in [
+            (TestStatus::Running, "the test is RUNNING; stop it, and delete it when its status is final"),
+            (TestStatus::Stopping, "the test is STOPPING; delete it when it has ended"),
+        ] {
+            let problem = not_final(status);
+            assert_eq!((problem.reason, problem.detail.as_str()), (Reason::TestNotFinal, detail));
+        }
+    }
 
     #[test]
     fn a_stop_says_what_became_of_the_test() {
