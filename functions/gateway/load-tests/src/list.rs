@@ -31,7 +31,7 @@ impl LoadTests {
     ) -> Result<Reply, Problem> {
         let limit = query.limit(DEFAULT, 1..=MAX)?;
         let list = ListOf::new(tenant, &["tests"]);
-        let before = match query.text("cursor")? {
+        let before = match query.value("cursor")? {
             None => None,
             Some(cursor) => {
                 let position = list.position(cursor);
