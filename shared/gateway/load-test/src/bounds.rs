@@ -37,3 +37,7 @@ mq::bounded!(
     /// Time that a consumer works on each message, in milliseconds.
     DelayMs: u32, 0..=60_000, default 0
 );
+mq::bounded!(
+    /// Number in the name of a queue.
+    QueueNumber: u32, 0..=4_294_967_295, default 0
+);

@@ -7,6 +7,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::bounds::QueueNumber;
+
 /// Queues that the workers of a test use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
@@ -33,8 +35,8 @@ pub struct QueuePattern {
 #[serde(rename = "QueuePattern", deny_unknown_fields)]
 struct PatternForm {
     pattern: String,
-    from: u32,
-    to: u32,
+    from: QueueNumber,
+    to: QueueNumber,
 }
 
 impl QueuePattern {
@@ -53,10 +55,14 @@ impl TryFrom<PatternForm> for QueuePattern {
 
     fn try_from(form: PatternForm) -> Result<Self, String> {
         let PatternForm { pattern, from, to } = form;
+        let (from, to) = (from.get(), to.get());
         if pattern.matches(Self::NUMBER).count() != 1 {
             return Err(format!("`pattern` must have {} once, in place of the number", Self::NUMBER));
         }
-        if to < from || to - from >= Self::MAX_QUEUES {
+        if to < from {
+            return Err("`to` must not be less than `from`".to_owned());
+        }
+        if to - from >= Self::MAX_QUEUES {
             return Err(format!("`from` to `to` must be 1 to {} queues", Self::MAX_QUEUES));
         }
         let pattern = Self { pattern, from, to };
@@ -150,7 +156,8 @@ mod tests {
         for (value, detail) in [
             (json!({"pattern": "load", "from": 1, "to": 2}), "%d once"),
             (json!({"pattern": "%d-%d", "from": 1, "to": 2}), "%d once"),
-            (json!({"pattern": "q-%d", "from": 2, "to": 1}), "1 to 1000 queues"),
+            (json!({"pattern": "q-%d", "from": 2, "to": 1}), "`to` must not be less than `from`"),
+            (json!({"pattern": "q-%d", "from": -1, "to": 1}), "must be between 0 and 4294967295, not -1"),
             (json!({"pattern": "q-%d", "from": 1, "to": 1001}), "1 to 1000 queues"),
             (json!({"pattern": format!("{}%d", "q".repeat(254)), "from": 9, "to": 10}), "255 bytes"),
             (json!({"pattern": "q-%d", "from": 1}), "missing field `to`"),
