@@ -34,8 +34,8 @@ pub struct Accounting {
     /// Messages that were received at least once.
     pub received: u64,
     /// Messages that were confirmed and not received although the queues are drained; `None` if
-    /// that cannot be known: consumers did not take everything, a consumer has a hole, or not all
-    /// tallies were read.
+    /// that cannot be known: consumers did not take everything, some were not received and a
+    /// consumer has a hole, or not all tallies were read.
     pub lost: Option<u64>,
     /// Messages that were confirmed and are still on the queues.
     pub retained: u64,
@@ -108,7 +108,8 @@ impl Accounting {
         let is_seen = !holes.iter().any(|hole| hole.worker.role == Role::Consumer);
         let (lost, retained, unseen) = match (has_consumers, is_seen, end.is_drained) {
             (true, true, true) => (Some(confirmed), 0, 0),
-            (true, false, _) => (None, 0, confirmed),
+            // Nothing that was confirmed is missing, whatever else the consumers did.
+            (true, false, _) => ((confirmed == 0).then_some(0), 0, confirmed),
             (true, true, false) | (false, ..) => (None, confirmed, 0),
         };
         let omitted = holes.len().saturating_sub(Self::MOST_HOLES);

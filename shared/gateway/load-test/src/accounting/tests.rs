@@ -209,6 +209,18 @@ fn a_consumer_that_vanishes_leaves_the_loss_unknown() {
 }
 
 #[test]
+fn nothing_is_lost_if_all_was_received_before_a_consumer_vanished() {
+    let mut run = calm(50);
+    run.producer.was_last();
+    for is_drained in [true, false] {
+        let accounting = run.accounting(End { cut_at: None, is_drained });
+        assert_eq!((accounting.holes.len(), accounting.received, accounting.unrecorded), (1, 50, 0));
+        assert_eq!(accounting.lost, Some(0));
+        assert_eq!(accounting.of_some_tallies().lost, None);
+    }
+}
+
+#[test]
 fn a_producer_that_dies_halfway_leaves_a_hole_until_the_next_attempt() {
     let mut run = calm(20);
     run.consumer.was_last();
