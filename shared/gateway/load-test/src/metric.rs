@@ -68,6 +68,8 @@ pub enum Metric {
     Doubled,
     /// Messages that were sent and have no known outcome.
     InDoubt,
+    /// Messages that the broker refused.
+    Refused,
     /// Messages that were received before an earlier one of the same producer.
     OutOfOrder,
     /// Messages that were due and could not be sent.
@@ -80,8 +82,15 @@ impl Metric {
     /// Returns every metric, in the order of the report.
     pub fn all() -> impl Iterator<Item = Self> {
         let of_each = |metric: fn(Percentile) -> Self| Percentile::ALL.into_iter().map(metric);
-        let counts =
-            [Self::Lost, Self::Doubled, Self::InDoubt, Self::OutOfOrder, Self::NotSent, Self::Retained];
+        let counts = [
+            Self::Lost,
+            Self::Doubled,
+            Self::InDoubt,
+            Self::Refused,
+            Self::OutOfOrder,
+            Self::NotSent,
+            Self::Retained,
+        ];
         std::iter::once(Self::Throughput)
             .chain(of_each(Self::PutLatency))
             .chain(of_each(Self::EndToEndLatency))
@@ -106,6 +115,7 @@ impl fmt::Display for Metric {
             Self::Lost => return f.write_str("lost"),
             Self::Doubled => return f.write_str("doubled"),
             Self::InDoubt => return f.write_str("inDoubt"),
+            Self::Refused => return f.write_str("refused"),
             Self::OutOfOrder => return f.write_str("outOfOrder"),
             Self::NotSent => return f.write_str("notSent"),
             Self::Retained => return f.write_str("retained"),

@@ -13,7 +13,7 @@ use crate::micros::Micros;
 use crate::plan::{Plan, Role};
 use crate::schedule::Schedule;
 use crate::status::TestStatus;
-use crate::tally::{Point, Sum};
+use crate::tally::{Sum, Times};
 
 /// What a report is made from, beside the sum of the tallies.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct Facts<'a> {
 }
 
 /// Share of the rate that was asked for from which it counts as held.
-const HELD: f64 = 0.98;
+pub(super) const HELD: f64 = 0.98;
 
 impl Report {
     /// Makes the report of a run. While a run goes on, it is the report so far: `facts.end` is then
@@ -70,7 +70,7 @@ impl Report {
             started_at: facts.started_at,
             duration_seconds: span.to.seconds(),
             setup: setup(facts.test),
-            rates: span.rates(schedule.as_ref(), sum, facts.complete),
+            rates: span.rates(facts, schedule.as_ref(), sum),
             put_latency_us: LatencyReport::of(&figures.put),
             end_to_end_latency_us: LatencyReport::of(&figures.end_to_end),
             lateness_us: LatencyReport::of(&figures.lateness),
@@ -83,7 +83,7 @@ impl Report {
             accounting,
             most_retained: figures.points.most_retained(),
             drained_in_seconds: drains
-                .then(|| figures.points.end_of(|point| point.received).since(span.to).seconds()),
+                .then(|| rounded(figures.received_at.end().since(span.to).seconds(), 3)),
             expect: None,
             search: facts.search.clone(),
             comparison: None,
@@ -103,51 +103,81 @@ struct Span {
     to: Micros,
     /// Second after the last one whose events count.
     last: Micros,
+    /// True if the test was stopped, could not go on, or still runs.
+    is_cut: bool,
 }
 
 impl Span {
     fn of(facts: &Facts<'_>, plan: &Plan, schedule: Option<&Schedule>, sum: &Sum) -> Self {
-        let (role, count): (_, fn(&Point) -> u64) = match schedule {
-            Some(_) => (Role::Producer, |point| point.sent),
-            None => (Role::Consumer, |point| point.received),
+        let (role, times) = match schedule {
+            Some(_) => (Role::Producer, sum.figures.sent_at),
+            None => (Role::Consumer, sum.figures.received_at),
         };
         let (until, planned) = (plan.until(role), facts.end.of(plan, role));
         let to = match schedule {
             Some(Schedule::Paced(_)) => planned,
             // Nobody planned when workers without a rate have sent or taken the last message.
-            Some(Schedule::Unthrottled(_)) | None => planned.min(sum.figures.points.end_of(count)),
+            Some(Schedule::Unthrottled(_)) | None => planned.min(times.end()),
         };
+        let is_cut = planned < until;
         // Workers heed a stop within two seconds, so the second of the stop counts for nothing.
         let seconds = match to.whole_seconds() {
-            whole @ 1.. if planned < until => whole,
+            whole @ 1.. if is_cut => whole,
             _ => to.get().div_ceil(Micros::A_SECOND),
         };
         let last = Micros::from_seconds(seconds);
         let to = to.min(last);
-        Self { from: facts.test.measured_from().min(to), to, last }
+        Self { from: facts.test.measured_from().min(to), to, last, is_cut }
     }
 
     /// Averages the rates. Nobody knows whether a sum that is not complete held the rate.
-    fn rates(self, schedule: Option<&Schedule>, sum: &Sum, complete: bool) -> Rates {
-        let seconds = self.to.since(self.from).seconds();
-        let per_second = |count: u64| if seconds > 0.0 { rounded(float(count) / seconds, 3) } else { 0.0 };
-        let point = sum.figures.points.sum(self.from, self.last);
+    fn rates(self, facts: &Facts<'_>, schedule: Option<&Schedule>, sum: &Sum) -> Rates {
         let asked = match schedule {
             Some(Schedule::Paced(schedule)) => {
                 Some(schedule.due_before(self.to).saturating_sub(schedule.due_before(self.from)))
             }
             Some(Schedule::Unthrottled(_)) | None => None,
         };
+        // Events are counted by the second, which says nothing of a part of the first one.
+        if self.is_cut && self.to.since(self.from).get() < Micros::A_SECOND {
+            return Rates { asked_per_sec: asked.map(|_| 0.0), held: true, ..Rates::default() };
+        }
+        let figures = &sum.figures;
+        let point = figures.points.sum(self.from, self.last);
         // One message more: the last one may be sent in the next second.
         let is_held = |asked| float(point.sent.saturating_add(1)) >= HELD * float(asked);
+        // The last second has confirms and receipts from after the last message was sent.
+        let end_of = |times: Times| match schedule {
+            Some(Schedule::Paced(_)) => self.to,
+            Some(Schedule::Unthrottled(_)) | None => times.end().max(self.to).min(self.last),
+        };
+        let received_per_sec = match facts.test.backlog {
+            Some(_) => of_consumers(facts.test, sum),
+            None => per_second(point.received, self.from, end_of(figures.received_at)),
+        };
         Rates {
-            asked_per_sec: asked.map(per_second),
-            sent_per_sec: per_second(point.sent),
-            confirmed_per_sec: per_second(point.confirmed),
-            received_per_sec: per_second(point.received),
-            held: !complete || asked.is_none_or(is_held),
+            asked_per_sec: asked.map(|asked| per_second(asked, self.from, self.to)),
+            sent_per_sec: per_second(point.sent, self.from, self.to),
+            confirmed_per_sec: per_second(point.confirmed, self.from, end_of(figures.confirmed_at)),
+            received_per_sec,
+            held: !facts.complete || asked.is_none_or(is_held),
         }
     }
+}
+
+/// Averages a count over a span; 0 if the span is empty.
+fn per_second(count: u64, from: Micros, to: Micros) -> f64 {
+    let seconds = to.since(from).seconds();
+    if seconds > 0.0 { rounded(float(count) / seconds, 3) } else { 0.0 }
+}
+
+/// Averages what was received from the first receipt to the last: consumers that wait for a backlog
+/// receive nothing before.
+fn of_consumers(test: &LoadTest, sum: &Sum) -> f64 {
+    let Some((first, last)) = sum.figures.received_at.bounds() else { return 0.0 };
+    let from = first.max(test.measured_from());
+    let until = Micros::from_seconds(last.whole_seconds().saturating_add(1));
+    per_second(sum.figures.points.sum(from, until).received, from, last)
 }
 
 fn setup(test: &LoadTest) -> Setup {

@@ -117,10 +117,11 @@ pub struct Rates {
     pub sent_per_sec: f64,
     /// Messages that were confirmed.
     pub confirmed_per_sec: f64,
-    /// Messages that were received; those of others count only if the test has no producers.
+    /// Messages that were received, with a backlog from the first of them to the last; those of
+    /// others count only if the test has no producers.
     pub received_per_sec: f64,
-    /// True if at least 98 % of what was asked for was sent; also if no rate was asked for, or the
-    /// report is not complete.
+    /// True if at least 98 % of what was asked for was sent; also if no rate was asked for, none was
+    /// measured, or the report is not complete.
     pub held: bool,
 }
 
@@ -206,6 +207,7 @@ impl Report {
             Metric::Lost => accounting.lost.map(number::float),
             Metric::Doubled => Some(number::float(accounting.doubled)),
             Metric::InDoubt => Some(number::float(accounting.in_doubt)),
+            Metric::Refused => Some(number::float(accounting.refused)),
             Metric::OutOfOrder => Some(number::float(accounting.out_of_order)),
             Metric::NotSent => Some(number::float(accounting.not_sent)),
             Metric::Retained => self.most_retained.map(number::float),
@@ -220,13 +222,21 @@ impl Report {
     }
 
     /// True if the run shows that the target sustains its rate: the report is complete, the rate was
-    /// held, and no criterion is unmet. Each probe of a search is judged by this.
+    /// held and taken, and no criterion is unmet. Each probe of a search is judged by this.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.complete
             && self.rates.held
+            && self.is_rate_taken()
             && self.generator.late_share <= Self::MOST_LATE
             && self.expect.as_ref().is_none_or(|verdicts| verdicts.met)
+    }
+
+    /// True if the broker refused no message, or confirmed the rate that was asked for all the same.
+    fn is_rate_taken(&self) -> bool {
+        let rates = &self.rates;
+        self.accounting.refused == 0
+            || rates.asked_per_sec.is_none_or(|asked| rates.confirmed_per_sec >= build::HELD * asked)
     }
 
     /// Returns the report with the differences from an earlier one.

@@ -24,7 +24,7 @@ pub(super) fn of(report: &Report) -> String {
     }
     match &report.search {
         Some(search) => sentences.push(found(search)),
-        None => sentences.extend([rate_not_held(report), generator(report)].into_iter().flatten()),
+        None => sentences.extend(limits(report).into_iter().flatten()),
     }
     sentences.push(reached(report));
     if report.status.is_final() && is_judged(report) {
@@ -63,6 +63,11 @@ fn found(search: &SearchReport) -> String {
     }
 }
 
+/// Says what kept the test from its rate.
+fn limits(report: &Report) -> [Option<String>; 3] {
+    [rate_not_held(report), rate_not_taken(report), generator(report)]
+}
+
 fn rate_not_held(report: &Report) -> Option<String> {
     let asked = report.rates.asked_per_sec.filter(|_| !report.rates.held)?;
     let sent = report.rates.sent_per_sec;
@@ -73,9 +78,20 @@ fn rate_not_held(report: &Report) -> Option<String> {
     ))
 }
 
+fn rate_not_taken(report: &Report) -> Option<String> {
+    let asked = report.rates.asked_per_sec.filter(|_| report.complete && !report.is_rate_taken())?;
+    let confirmed = report.rates.confirmed_per_sec;
+    Some(format!(
+        "The broker did not take the rate: {} of {} messages a second were confirmed.",
+        decimal(confirmed),
+        decimal(asked)
+    ))
+}
+
+/// Names the side that more messages were late for.
 fn generator(report: &Report) -> Option<String> {
     let generator = &report.generator;
-    if generator.late_share > Report::MOST_LATE {
+    if generator.late_share > Report::MOST_LATE && generator.late_share >= generator.held_back_share {
         return Some(format!(
             "The generator was the limit: {} of the messages were sent late although the broker was ready.",
             percent(generator.late_share)
@@ -98,19 +114,40 @@ fn reached(report: &Report) -> String {
         let what = if report.setup.producers > 0 { "sent" } else { "received" };
         return format!("No message was {what}, so nothing was measured.");
     }
+    let unmeasured = unmeasured(report);
     let (metric, event) = match (report.setup.producers, report.setup.consumers) {
         (1.., 1..) => (Metric::EndToEndLatency(crate::Percentile::P99), "received"),
         (1.., 0) => (Metric::PutLatency(crate::Percentile::P99), "confirmed"),
         (0, _) => {
+            if let Some(unmeasured) = unmeasured {
+                return unmeasured;
+            }
             let rate = decimal(report.throughput_per_sec());
             return format!("Consumers took {rate} messages a second.");
         }
     };
+    if let Some(unmeasured) = unmeasured {
+        return format!("{unmeasured} {}", fates(report, event));
+    }
     let latency = report.value(metric).map_or(String::new(), |latency| {
         format!("; 99 % of them within {} of when they were due", duration(latency))
     });
     let rate = decimal(report.throughput_per_sec());
     format!("{rate} messages a second were {event}{latency}. {}", fates(report, event))
+}
+
+/// Says why a test that did something has no rates; `None` if it has.
+fn unmeasured(report: &Report) -> Option<String> {
+    let span = if report.duration_seconds <= f64::from(report.setup.warm_up_seconds) {
+        "its warm-up"
+    } else if report.duration_seconds < 1.0 {
+        "its first second"
+    } else {
+        return None;
+    };
+    let rates = &report.rates;
+    let is_measured = rates.sent_per_sec + rates.confirmed_per_sec + rates.received_per_sec > 0.0;
+    (!is_measured).then(|| format!("It ended in {span}, so no rate was measured."))
 }
 
 /// Says what became of the messages, as far as it is not what should become of them.

@@ -22,11 +22,13 @@ struct Behaviour {
     /// Of 100 messages, those that are sent late.
     late: u64,
     sender: Sender,
+    /// Of 100 messages, those that are refused.
+    refused: u64,
     /// Of 100 messages, those that are never received.
     lost: u64,
 }
 
-const CALM: Behaviour = Behaviour { sent: 100, late: 0, sender: Sender::Free, lost: 0 };
+const CALM: Behaviour = Behaviour { sent: 100, late: 0, sender: Sender::Free, refused: 0, lost: 0 };
 
 fn body() -> Value {
     json!({
@@ -41,14 +43,30 @@ fn with(members: Value) -> LoadTest {
     accepted(Value::Object(all))
 }
 
-fn run(test: &LoadTest, behaviour: Behaviour) -> Sum {
-    let Some(Schedule::Paced(schedule)) = test.schedule() else { panic!("a rate") };
-    let tally = |role| {
+/// Begins the tallies of a producer and of a consumer.
+fn tallies(test: &LoadTest) -> [Tally; 2] {
+    [Role::Producer, Role::Consumer].map(|role| {
         let lane = Lane { worker: Worker { role, number: 0 }, half: Half::Even };
         let step = Step { lane, window: Window::new(0), attempt: 0 };
         Tally::new(step, Micros::ZERO, 1, test.measured_from())
-    };
-    let (mut producer, mut consumer) = (tally(Role::Producer), tally(Role::Consumer));
+    })
+}
+
+/// Sums tallies of workers that ended in order after some seconds.
+fn ended(tallies: [Tally; 2], seconds: u64) -> Sum {
+    let mut sum = Sum::new();
+    for mut tally in tallies {
+        tally.worked_until(Micros::from_seconds(seconds));
+        tally.was_last();
+        tally.took(Duration::from_secs(63), Duration::from_secs(2));
+        sum.add(&tally);
+    }
+    sum
+}
+
+fn run(test: &LoadTest, behaviour: Behaviour) -> Sum {
+    let Some(Schedule::Paced(schedule)) = test.schedule() else { panic!("a rate") };
+    let [mut producer, mut consumer] = tallies(test);
     for sequence in 0..schedule.total() {
         let of_100 = sequence % 100;
         if of_100 >= behaviour.sent {
@@ -58,6 +76,10 @@ fn run(test: &LoadTest, behaviour: Behaviour) -> Sum {
         let late = if of_100 < behaviour.late { 20_000 } else { 100 };
         let sent = due.plus(Micros::new(late));
         producer.sent(sequence, due, sent, behaviour.sender);
+        if of_100 < behaviour.refused {
+            producer.refused(sequence);
+            continue;
+        }
         producer.confirmed(sequence, due, sent.plus(Micros::new(900 + sequence % 50)));
         if of_100 >= behaviour.lost {
             consumer.received(sequence, due, sent.plus(Micros::new(2_000 + sequence % 500)));
@@ -66,14 +88,7 @@ fn run(test: &LoadTest, behaviour: Behaviour) -> Sum {
     for second in 0..60 {
         consumer.retained(Micros::from_seconds(second), second % 7);
     }
-    let mut sum = Sum::new();
-    for mut tally in [producer, consumer] {
-        tally.worked_until(Micros::from_seconds(60));
-        tally.was_last();
-        tally.took(Duration::from_secs(63), Duration::from_secs(2));
-        sum.add(&tally);
-    }
-    sum
+    ended([producer, consumer], 60)
 }
 
 fn facts(test: &LoadTest) -> Facts<'_> {
@@ -166,6 +181,76 @@ fn a_generator_that_was_the_limit_is_said_first_and_a_broker_that_held_it_back_t
     assert!(broker.summary.starts_with("The broker held the producers back: 6.0 %"), "{}", broker.summary);
     assert!(broker.passed());
     assert!(report_of(Behaviour { late: 5, ..CALM }).summary.starts_with("100.0 messages"));
+}
+
+#[test]
+fn of_generator_and_broker_the_one_that_more_messages_were_late_for_is_named() {
+    let mut report = report(&accepted(body()), Behaviour { late: 6, ..CALM });
+    report.generator.held_back_share = 0.5;
+    let summary = super::summary::of(&report);
+    assert!(summary.starts_with("The broker held the producers back: 50.0 %"), "{summary}");
+}
+
+#[test]
+fn a_rate_of_which_the_broker_refused_a_part_does_not_pass() {
+    let report_of = |behaviour| report(&with(json!({"expect": {"refused": 100}})), behaviour);
+    let refused = report_of(Behaviour { refused: 3, ..CALM });
+    let first = "The broker did not take the rate: 97.0 of 100.0 messages a second were confirmed. 97.0 ";
+    assert!(refused.summary.starts_with(first), "{}", refused.summary);
+    let last = "Of 6,000 messages: 180 refused. Not met: refused is 180, not at most 100.";
+    assert!(refused.summary.ends_with(last), "{}", refused.summary);
+    assert!(refused.rates.held && !refused.passed());
+    assert!(report_of(Behaviour { refused: 1, ..CALM }).passed());
+}
+
+#[test]
+fn without_a_rate_rates_are_over_the_time_until_the_last_message() {
+    let test = with(json!({
+        "producers": {}, "messages": 1_000, "durationSeconds": null, "warmUpSeconds": 0
+    }));
+    let [mut producer, mut consumer] = tallies(&test);
+    for sequence in 0..1_000 {
+        let at = Micros::new(2_500 * (sequence + 1) - 1);
+        producer.sent(sequence, at, at, Sender::Free);
+        producer.confirmed(sequence, at, at);
+        consumer.received(sequence, at, at.plus(Micros::new(250_000)));
+    }
+    let report = Report::of(&facts(&test), &ended([producer, consumer], 3));
+    let rates = &report.rates;
+    let measured = [rates.sent_per_sec, rates.confirmed_per_sec, rates.received_per_sec];
+    assert_eq!(measured, [400.0, 400.0, 363.636]);
+    assert_eq!((report.duration_seconds, report.drained_in_seconds), (2.5, Some(0.25)));
+}
+
+#[test]
+fn with_a_backlog_what_was_received_counts_from_the_first_message_to_the_last() {
+    let test = with(json!({"durationSeconds": 10, "warmUpSeconds": 0, "backlog": {"messages": 500}}));
+    let [mut producer, mut consumer] = tallies(&test);
+    for sequence in 0..1_000 {
+        let due = Micros::new(10_000 * sequence);
+        producer.sent(sequence, due, due, Sender::Free);
+        producer.confirmed(sequence, due, due);
+        consumer.received(sequence, due, Micros::new(8_500_000 + 2_000 * sequence));
+    }
+    let report = Report::of(&facts(&test), &ended([producer, consumer], 11));
+    assert_eq!((report.rates.sent_per_sec, report.rates.received_per_sec), (100.0, 500.501));
+}
+
+#[test]
+fn a_test_that_ends_before_a_second_is_measured_has_no_rates() {
+    let first_second = (with(json!({"warmUpSeconds": 0})), 16_700, "0 s. It ended in its first second");
+    let warm_up = (accepted(body()), 4_200_000, "4 s. It ended in its warm-up");
+    for (test, cut_at, sentence) in [first_second, warm_up] {
+        let end = End { cut_at: Some(Micros::new(cut_at)), is_drained: false };
+        let facts = Facts { status: TestStatus::Stopped, end, ..facts(&test) };
+        let report = Report::of(&facts, &run(&test, CALM));
+        assert_eq!(report.rates, Rates { asked_per_sec: Some(0.0), held: true, ..Rates::default() });
+        let expected = format!(
+            "The test was stopped after {sentence}, so no rate was measured. \
+             All of 6,000 messages were received."
+        );
+        assert_eq!(report.summary, expected);
+    }
 }
 
 #[test]

@@ -117,7 +117,11 @@ fn check_expect(request: &LoadTestRequest) -> Result<(), RequestError> {
     for criterion in request.expect.criteria() {
         let (needs_producers, needs_consumers) = match criterion.metric {
             Metric::Throughput | Metric::Retained => (false, false),
-            Metric::PutLatency(_) | Metric::Lateness(_) | Metric::InDoubt | Metric::NotSent => (true, false),
+            Metric::PutLatency(_)
+            | Metric::Lateness(_)
+            | Metric::InDoubt
+            | Metric::Refused
+            | Metric::NotSent => (true, false),
             Metric::EndToEndLatency(_) | Metric::Lost | Metric::Doubled | Metric::OutOfOrder => (true, true),
         };
         let pointer = format!("/expect/{}", criterion.metric.to_string().replace('.', "/"));

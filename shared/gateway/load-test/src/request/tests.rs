@@ -151,6 +151,7 @@ fn members_that_contradict_each_other_are_named() {
         (json!({"mode": "search", "stopWhen": "idle"}), "/stopWhen"),
         (json!({"mode": "search", "producers": null, "foreign": "take"}), "/mode"),
         (json!({"consumers": null, "expect": {"lost": 0}}), "/expect/lost"),
+        (json!({"producers": null, "foreign": "take", "expect": {"refused": 0}}), "/expect/refused"),
         (
             json!({"consumers": null, "expect": {"endToEndLatencyUs": {"p50": 1}}}),
             "/expect/endToEndLatencyUs/p50",

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::latencies::Latencies;
 use super::points::Points;
 use super::sequences::Sequences;
+use super::times::Times;
 use crate::micros::Micros;
 
 /// Figures of one step, or of all steps together.
@@ -30,6 +31,10 @@ pub(crate) struct Figures {
     pub(crate) end_to_end: Latencies,
     pub(crate) lateness: Latencies,
     pub(crate) points: Points,
+    pub(crate) sent_at: Times,
+    pub(crate) confirmed_at: Times,
+    /// Times at which messages were received that count in the points.
+    pub(crate) received_at: Times,
     /// Time of the processor.
     pub(crate) cpu: Micros,
     /// Time of the invocations.
@@ -69,6 +74,9 @@ impl Figures {
         self.end_to_end.add(&other.end_to_end);
         self.lateness.add(&other.lateness);
         self.points.add(&other.points);
+        self.sent_at.add(other.sent_at);
+        self.confirmed_at.add(other.confirmed_at);
+        self.received_at.add(other.received_at);
         self.cpu = self.cpu.plus(other.cpu);
         self.billed = self.billed.plus(other.billed);
     }

@@ -7,6 +7,7 @@ mod sequences;
 mod sum;
 #[cfg(test)]
 mod tests;
+mod times;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use figures::Figures;
 pub(crate) use latencies::Latencies;
-pub(crate) use points::Point;
 pub(crate) use sequences::Sequences;
 pub use sum::Sum;
+pub(crate) use times::Times;
 
 use crate::micros::Micros;
 use crate::plan::Step;
@@ -67,7 +68,7 @@ pub enum TallyError {
 impl Tally {
     /// Lateness from which a message counts as late: what a timer is imprecise by.
     pub const LATE: Micros = Micros::new(10_000);
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 
     /// Begins to count for a step that works from `from` on. Latencies of messages that are due
     /// before `measured_from` are not recorded.
@@ -88,6 +89,7 @@ impl Tally {
         self.figures.sent.insert(sequence);
         let point = self.figures.points.at(at);
         point.sent = point.sent.saturating_add(1);
+        self.figures.sent_at.note(at);
         if due < self.recording.measured_from {
             return;
         }
@@ -106,6 +108,7 @@ impl Tally {
         self.figures.confirmed.insert(sequence);
         let point = self.figures.points.at(at);
         point.confirmed = point.confirmed.saturating_add(1);
+        self.figures.confirmed_at.note(at);
         if due >= self.recording.measured_from {
             self.figures.put.record(due, at);
         }
@@ -116,15 +119,15 @@ impl Tally {
         self.figures.refused.insert(sequence);
     }
 
-    /// Counts a message of the test that a consumer received at `at`. The latency of a message that
-    /// came before is not recorded again, and its order does not count.
+    /// Counts a message of the test that a consumer received at `at`. A message that came before to
+    /// this step is only doubled: it is not in the points, its latency is not recorded again, and
+    /// its order does not count.
     pub fn received(&mut self, sequence: u64, due: Micros, at: Micros) {
-        let point = self.figures.points.at(at);
-        point.received = point.received.saturating_add(1);
         if !self.figures.received.insert(sequence) {
             self.figures.doubled.insert(sequence);
             return;
         }
+        self.took_at(at);
         if due >= self.recording.measured_from {
             self.figures.end_to_end.record(due, at);
         }
@@ -143,11 +146,16 @@ impl Tally {
     /// without producers: beside messages of the test it would be none of the throughput.
     pub fn foreign(&mut self, at: Micros) {
         self.figures.foreign_taken = self.figures.foreign_taken.saturating_add(1);
-        if self.recording.producers > 0 {
-            return;
+        if self.recording.producers == 0 {
+            self.took_at(at);
         }
+    }
+
+    /// Counts a message in the points.
+    fn took_at(&mut self, at: Micros) {
         let point = self.figures.points.at(at);
         point.received = point.received.saturating_add(1);
+        self.figures.received_at.note(at);
     }
 
     /// Records the number of messages on all queues of the test, measured at `at`.

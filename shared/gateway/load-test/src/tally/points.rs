@@ -60,12 +60,6 @@ impl Points {
         sum
     }
 
-    /// Returns the end of the last second in which something of a kind happened.
-    pub(crate) fn end_of(&self, count: impl Fn(&Point) -> u64) -> Micros {
-        let last = self.0.iter().rev().find(|(_, point)| count(point) > 0);
-        last.map_or(Micros::ZERO, |(second, _)| Micros::from_seconds(u64::from(*second) + 1))
-    }
-
     /// Returns the most messages that were on the queues in any second; `None` if nobody measured.
     pub(crate) fn most_retained(&self) -> Option<u64> {
         self.0.values().filter_map(|point| point.retained).max()

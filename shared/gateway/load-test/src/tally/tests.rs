@@ -177,6 +177,22 @@ fn order_is_that_of_one_producer_at_one_consumer() {
 }
 
 #[test]
+fn the_times_of_all_steps_are_those_of_the_first_and_the_last_event() {
+    let mut tallies = ["c0a", "c1a"].map(|lane| tally(step(lane, 0, 0)));
+    assert_eq!(sum(&tallies).figures.received_at.bounds(), None);
+    for (sequence, at) in [(0, 7), (1, 5)] {
+        tallies[0].received(sequence, Micros::ZERO, Micros::new(at));
+    }
+    // A message that comes again is neither in the points nor in the times.
+    tallies[0].received(0, Micros::ZERO, Micros::new(90));
+    tallies[1].received(2, Micros::ZERO, Micros::new(6));
+    let figures = sum(&tallies).figures;
+    assert_eq!(figures.received_at.bounds(), Some((Micros::new(5), Micros::new(7))));
+    assert_eq!(figures.received_at.end(), Micros::new(8));
+    assert_eq!(figures.points.sum(Micros::ZERO, Micros::from_seconds(1)).received, 3);
+}
+
+#[test]
 fn of_what_is_on_the_queues_the_most_counts_and_not_the_sum() {
     let mut tallies = ["c0a", "c1a"].map(|lane| tally(step(lane, 0, 0)));
     for (tally, messages) in tallies.iter_mut().zip([70, 90]) {
@@ -202,7 +218,7 @@ fn messages_of_others_are_received_only_if_the_test_has_none_of_its_own() {
 
 #[test]
 fn a_tally_of_another_version_is_not_read() {
-    for bytes in [&[][..], &[0], &[2, 1, 1]] {
+    for bytes in [&[][..], &[0], &[1, 1, 1], &[3, 1, 1]] {
         assert!(matches!(Tally::from_bytes(bytes), Err(TallyError::Version(_))), "{bytes:?}");
     }
 }

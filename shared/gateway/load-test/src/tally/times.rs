@@ -1,0 +1,36 @@
+//! Times of events.
+
+use serde::{Deserialize, Serialize};
+
+use crate::micros::Micros;
+
+/// Times of the first and of the last event of a kind; `None` if there was none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Times(Option<(Micros, Micros)>);
+
+impl Times {
+    /// Records an event.
+    pub(crate) fn note(&mut self, at: Micros) {
+        self.add(Self(Some((at, at))));
+    }
+
+    /// Adds the events of another step.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.0 = match (self.0, other.0) {
+            (Some((first, last)), Some((other_first, other_last))) => {
+                Some((first.min(other_first), last.max(other_last)))
+            }
+            (own, other) => own.or(other),
+        };
+    }
+
+    /// Returns the times of the first and of the last event.
+    pub(crate) const fn bounds(self) -> Option<(Micros, Micros)> {
+        self.0
+    }
+
+    /// Returns the time right after the last event; zero if there was none.
+    pub(crate) fn end(self) -> Micros {
+        self.0.map_or(Micros::ZERO, |(_, last)| last.plus(Micros::new(1)))
+    }
+}
