@@ -124,7 +124,8 @@ impl<'a> Service<'a> {
     /// Begins an invocation: returns the seconds that are not billed, and the step that is.
     pub(crate) fn begin(&self, is_new: bool) -> (f64, Step) {
         if self.is_local() {
-            return (0.0, Step::Query(self.times.local.invocation_ms * 1e-3));
+            let local = &self.times.local;
+            return (local.poll_ms * 1e-3, Step::Query(local.invocation_ms * 1e-3));
         }
         (
             self.times.waits.between_invocations * 1e-3,

@@ -40,7 +40,7 @@ table! { Waits:
 }
 table! { Storage: page_read_ms page_reads_per_second log_megabytes_per_second cache_share }
 table! { Queues: order_window share_seconds }
-table! { Local: invocation_ms }
+table! { Local: invocation_ms poll_ms }
 
 impl Storage {
     /// Pages that a database reads a second, and bytes of log that it writes. Aurora documents no

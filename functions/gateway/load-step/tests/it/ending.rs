@@ -69,7 +69,7 @@ async fn a_stop_takes_effect_at_once_whatever_a_worker_does() {
 async fn a_test_that_is_stopped_before_its_start_puts_nothing() {
     let stand = Stand::open().await;
     for producers in [json!({"ratePerSec": 100}), json!({})] {
-        let of = stand.accepted(json!({"producers": producers, "durationSeconds": 600})).await;
+        let of = stand.accepted(json!({"producers": producers, "durationSeconds": 60})).await;
         stand.begin(&of, 10_000).await;
         let went_on = stopped(&stand, &of, &["p0a"], Duration::from_secs(1)).await;
         assert!(went_on < SOON, "{went_on:?}");
