@@ -22,13 +22,8 @@ use uuid::Uuid;
 
 pub(crate) const TENANT: &str = "tenant-1";
 
-const LIMITS: Limits = Limits {
-    workers: 20,
-    hours: 1,
-    messages: 1_000_000,
-    retained: 50_000,
-    retained_bytes: 1_000_000_000,
-};
+const LIMITS: Limits =
+    Limits { workers: 20, hours: 1, messages: 1_000_000, retained: 50_000, retained_bytes: 1_000_000_000 };
 const RETENTION: Duration = Duration::from_secs(86_400);
 /// Time of an invocation.
 const TO_WORK: Duration = Duration::from_secs(120);
