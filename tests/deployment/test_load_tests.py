@@ -195,8 +195,8 @@ def test_the_longest_lane_fits_into_the_history_of_an_execution():
     assert len(lane.events) == steps * 9 + 4 < 7_000
     failed = len(executed(LoadStep(windows=1, failures=1)).children[0].events)
     assert failed - once == 3, "events of an attempt that fails"
-    # At worst each step fails as often as the time of an execution allows, which is soonest spent by
-    # failures with short pauses after them.
+    # At worst each step fails as often as the time of an execution allows, which is soonest spent
+    # by failures with short pauses after them.
     failures, left = 0, definition()["TimeoutSeconds"]
     for delay in sorted(delays(STEP["Retry"][0]) * steps):
         left -= delay

@@ -1,9 +1,9 @@
 //! `POST /tests`, `GET /tests`, `GET /tests/{test_id}`, `POST /tests/{test_id}/stop` and
 //! `DELETE /tests/{test_id}`: load tests of the tenant.
 //!
-//! The id of a test follows from the claim on the client's key. So an attempt to start it may die at
-//! any point: the one that takes over finds or makes the same test, and starts the same execution.
-//! Whoever looks at a test whose execution has vanished has it closed.
+//! The id of a test follows from the claim on the client's key. So an attempt to start it may die
+//! at any point: the one that takes over finds or makes the same test, and starts the same
+//! execution. Whoever looks at a test whose execution has vanished has it closed.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 

@@ -79,7 +79,8 @@ impl LoadTests {
         Ok(Some(report))
     }
 
-    /// Returns the report of a test: none before the test has begun, and if it is not kept any more.
+    /// Returns the report of a test: none before the test has begun, and if it is not kept any
+    /// more.
     async fn report(&self, record: &TestRecord, now: Timestamp) -> Result<Option<Report>, Problem> {
         if record.status.is_final() {
             let report = self.store.report(&record.tenant, record.test_id).await;

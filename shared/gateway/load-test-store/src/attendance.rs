@@ -2,8 +2,8 @@
 //!
 //! The tallies have it too, but a worker that wants to know whether all others have ended cannot
 //! read them all once a second. So the test's item has three sets of texts, each with the number of
-//! the run in front: lanes that work, each with its window (`working`), workers for which nothing is
-//! left (`ended`), and runs whose queues held the backlog (`backlogged`).
+//! the run in front: lanes that work, each with its window (`working`), workers for which nothing
+//! is left (`ended`), and runs whose queues held the backlog (`backlogged`).
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

@@ -155,8 +155,8 @@ impl LoadTest {
         self.limits.retained.min(self.limits.retained_bytes / self.message_bytes())
     }
 
-    /// Returns the bytes of the longest body, at least one. Those of messages of others are unknown,
-    /// and count as one.
+    /// Returns the bytes of the longest body, at least one. Those of messages of others are
+    /// unknown, and count as one.
     fn message_bytes(&self) -> u64 {
         let longest = self.producers.as_ref().map_or(1, |producers| producers.payload.longest());
         u64::try_from(longest).unwrap_or(u64::MAX).max(1)

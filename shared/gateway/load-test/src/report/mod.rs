@@ -120,8 +120,8 @@ pub struct Rates {
     /// Messages that were received, with a backlog from the first of them to the last; those of
     /// others count only if the test has no producers.
     pub received_per_sec: f64,
-    /// True if at least 98 % of what was asked for was sent; also if no rate was asked for, none was
-    /// measured, or the report is not complete.
+    /// True if at least 98 % of what was asked for was sent; also if no rate was asked for, none
+    /// was measured, or the report is not complete.
     pub held: bool,
 }
 
@@ -221,8 +221,8 @@ impl Report {
         if self.setup.consumers > 0 { self.rates.received_per_sec } else { self.rates.confirmed_per_sec }
     }
 
-    /// True if the run shows that the target sustains its rate: the report is complete, the rate was
-    /// held and taken, and no criterion is unmet. Each probe of a search is judged by this.
+    /// True if the run shows that the target sustains its rate: the report is complete, the rate
+    /// was held and taken, and no criterion is unmet. Each probe of a search is judged by this.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.complete
@@ -232,7 +232,8 @@ impl Report {
             && self.expect.as_ref().is_none_or(|verdicts| verdicts.met)
     }
 
-    /// True if the broker refused no message, or confirmed the rate that was asked for all the same.
+    /// True if the broker refused no message, or confirmed the rate that was asked for all the
+    /// same.
     fn is_rate_taken(&self) -> bool {
         let rates = &self.rates;
         self.accounting.refused == 0

@@ -142,8 +142,8 @@ impl Tally {
         }
     }
 
-    /// Counts a message of others that a consumer took at `at`. It counts as received only in a test
-    /// without producers: beside messages of the test it would be none of the throughput.
+    /// Counts a message of others that a consumer took at `at`. It counts as received only in a
+    /// test without producers: beside messages of the test it would be none of the throughput.
     pub fn foreign(&mut self, at: Micros) {
         self.figures.foreign_taken = self.figures.foreign_taken.saturating_add(1);
         if self.recording.producers == 0 {

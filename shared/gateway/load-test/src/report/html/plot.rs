@@ -98,8 +98,8 @@ pub(super) fn place(index: usize, length: usize) -> f64 {
     if length < 2 { 0.0 } else { super::size(index) / super::size(length - 1) }
 }
 
-/// Returns round numbers from 0, at equal distances, of which the last is at least `most`. There are
-/// at most `parts` distances.
+/// Returns round numbers from 0, at equal distances, of which the last is at least `most`. There
+/// are at most `parts` distances.
 pub(super) fn round_numbers(most: f64, parts: f64) -> Vec<f64> {
     let magnitude = 10_f64.powf((most.max(parts) / parts).log10().floor());
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0].map(|factor| factor * magnitude);
