@@ -37,6 +37,18 @@ enum Queues {
     InUse,
 }
 
+/// Occasion to close a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Occasion {
+    /// A worker was the last to end, and has some time left.
+    LastWorker,
+    /// All lanes are over.
+    LanesOver,
+    /// The execution of the test is gone: no other run follows, and a test that was not at its end
+    /// has failed.
+    CutOff,
+}
+
 /// The run that is closed.
 #[derive(Debug)]
 struct Last {
@@ -50,18 +62,15 @@ struct Last {
 impl LoadStep {
     /// Judges a run of a search. If no other follows, or the test is no search, stores the report
     /// and makes the test final. A test that is final stays as it is, so this may be repeated.
-    ///
-    /// `is_cut_off` tells that the execution of the test is gone: no other run follows, and a test
-    /// that was not at its end has failed.
     pub(crate) async fn close(
         &self,
         of: &TestRun,
-        is_cut_off: bool,
+        occasion: Occasion,
         deadline: Deadline,
     ) -> Result<Closed, LoadStepError> {
         loop {
             // A stop or a failure that comes meanwhile changes the report; each comes once.
-            if let Some(closed) = self.close_unless_changed(of, is_cut_off, deadline).await? {
+            if let Some(closed) = self.close_unless_changed(of, occasion, deadline).await? {
                 return Ok(closed);
             }
         }
@@ -71,7 +80,7 @@ impl LoadStep {
     async fn close_unless_changed(
         &self,
         of: &TestRun,
-        is_cut_off: bool,
+        occasion: Occasion,
         deadline: Deadline,
     ) -> Result<Option<Closed>, LoadStepError> {
         let Some(mut record) = self.record(of, deadline).await? else { return Ok(Some(of.closed())) };
@@ -80,8 +89,12 @@ impl LoadStep {
             return Ok(Some(of.closed()));
         }
         let (sum, complete) = self.sum(of.test_id, of.run, deadline).await?;
+        // The state machine has more time to read.
+        if !complete && occasion == Occasion::LastWorker {
+            return Ok(Some(of.closed()));
+        }
         if !is_over(&record)
-            && let Some(reason) = self.cut_off(&record, of, is_cut_off, &sum, deadline).await?
+            && let Some(reason) = self.cut_off(&record, of, occasion, &sum, deadline).await?
         {
             self.fail(of, reason, deadline).await?;
             let Some(failed) = self.open(of, deadline).await? else { return Ok(None) };
@@ -101,7 +114,7 @@ impl LoadStep {
             record = judged;
         }
         if Search::of(&record.test).is_some() && !is_over(&record) && finding(&record).is_none() {
-            if !is_cut_off {
+            if occasion != Occasion::CutOff {
                 return Ok(Some(of.goes_on()));
             }
             self.fail(of, CUT_OFF, deadline).await?;
@@ -118,14 +131,14 @@ impl LoadStep {
         &self,
         record: &TestRecord,
         of: &TestRun,
-        is_cut_off: bool,
+        occasion: Occasion,
         sum: &Sum,
         deadline: Deadline,
     ) -> Result<Option<&'static str>, LoadStepError> {
         if sum.steps() == 0 {
             return Ok(Some("none of its workers began to work"));
         }
-        if !is_cut_off {
+        if occasion != Occasion::CutOff {
             return Ok(None);
         }
         let begun = Begun::of(record, of.run)?;

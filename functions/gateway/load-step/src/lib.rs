@@ -32,6 +32,7 @@ use load_test::Prices;
 use load_test_store::{TestRecord, TestStore};
 use tracing::Instrument as _;
 
+use crate::close::Occasion;
 use crate::store::insist;
 
 /// Part of an invocation's time that is kept free. The state machine waits 110 s for an answer,
@@ -97,7 +98,8 @@ impl LoadStep {
             Event::Prepare(of) => Box::pin(self.prepare(of, deadline)).await.map(Answer::Prepared),
             Event::Step(turn) => Box::pin(self.step(turn, deadline)).await.map(Answer::Done),
             Event::Close(closing) => {
-                Box::pin(self.close(&closing.of, closing.close, deadline)).await.map(Answer::Closed)
+                let occasion = if closing.close { Occasion::CutOff } else { Occasion::LanesOver };
+                Box::pin(self.close(&closing.of, occasion, deadline)).await.map(Answer::Closed)
             }
         }
     }

@@ -6,7 +6,7 @@ use broker::load::{Foreign, GetOptions, PutOptions};
 use jiff::Timestamp;
 use load_test::{Consumers, LoadTest, Producers};
 use load_test_store::TestRecord;
-use mq::{BatchCount, ContentSeed, Outgoing, Payload, ProduceCommand, ProduceSource, PropertyText, TxSize};
+use mq::{BatchCount, ContentSeed, Outgoing, ProduceCommand, ProduceSource, PropertyText, TxSize};
 use uuid::Uuid;
 
 /// Most bytes that are delivered to a consumer in advance: half of what the client of RabbitMQ may
@@ -88,14 +88,11 @@ fn in_a_second(consumers: &Consumers) -> Option<u32> {
     by_rate.into_iter().chain(by_delay).min()
 }
 
-/// Returns how many messages of a test may be delivered in advance, at least one. Of templates and
-/// of messages of others the length is not known.
+/// Returns how many messages of a test may be delivered in advance, at least one. The length of
+/// messages of others is not known.
 fn most_held(test: &LoadTest) -> u32 {
-    let body = match test.producers.as_ref().map(|producers| &producers.payload) {
-        Some(Payload::Random { size }) => u64::from(size.get()),
-        Some(Payload::Fixed { body }) => u64::try_from(body.0.len()).unwrap_or(u64::MAX),
-        Some(Payload::Template { .. }) | None => 0,
-    };
+    let longest = test.producers.as_ref().map_or(0, |producers| producers.payload.longest());
+    let body = u64::try_from(longest).unwrap_or(u64::MAX);
     u32::try_from(MOST_HELD / body.saturating_add(BESIDE)).unwrap_or(u32::MAX).max(1)
 }
 

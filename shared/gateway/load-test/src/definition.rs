@@ -28,7 +28,7 @@ pub struct LoadTest {
     pub length: Length,
     /// First seconds, which are not in the percentiles and rates of the report.
     pub warm_up: WarmUpSeconds,
-    /// Number of messages that must be confirmed before consumers begin.
+    /// Number of messages that the queues must have before consumers begin.
     pub backlog: Option<MessageCount>,
     /// Condition that ends the test early.
     pub stop_when: Option<StopWhen>,

@@ -6,7 +6,7 @@ use crate::definition::{Length, LoadTest, Mode};
 use crate::micros::Micros;
 use crate::request::RequestError;
 use crate::schedule::Schedule;
-use crate::search::Search;
+use crate::search::{Next, Search};
 
 /// What one load test may use at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,6 +92,10 @@ impl Limits {
     }
 
     fn check_messages(&self, test: &LoadTest) -> Result<(), RequestError> {
+        if let Some(Next::Over(_)) = Search::of(test).map(|search| search.next(&[])) {
+            let detail = "leaves no room for the messages of a first probe".to_owned();
+            return Err(RequestError::beyond_limit("/durationSeconds", detail));
+        }
         let Some(Schedule::Paced(schedule)) = test.schedule() else {
             return self.check_count(test);
         };

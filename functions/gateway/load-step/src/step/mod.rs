@@ -25,6 +25,7 @@ use load_test_store::{Claim, Handled, Stored, TestRecord, TestStore};
 
 use self::board::{Board, Interrupt, Order, Used};
 use self::quota::Quota;
+use crate::close::Occasion;
 use crate::event::{NextTurn, TestRun, Turn};
 use crate::place::Place;
 use crate::runs::{Begun, is_over};
@@ -235,7 +236,7 @@ impl LoadStep {
         let is_search = Search::of(&call.record.test).is_some();
         if !is_search
             && attendance.have_ended(call.plan.workers(), call.clock.now())
-            && let Err(error) = Box::pin(self.close(of, false, deadline)).await
+            && let Err(error) = Box::pin(self.close(of, Occasion::LastWorker, deadline)).await
         {
             let cause: &dyn std::error::Error = &error;
             tracing::warn!(

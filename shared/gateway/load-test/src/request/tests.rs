@@ -208,6 +208,11 @@ fn a_limit_that_is_exceeded_is_in_the_detail() {
         ),
         (json!({"mode": "search", "durationSeconds": 1_441}), "/durationSeconds", "in up to 20 probes"),
         (
+            json!({"mode": "search", "producers": {"messageSizeBytes": 4_194_304}, "consumers": null}),
+            "/durationSeconds",
+            "leaves no room for the messages of a first probe",
+        ),
+        (
             json!({"producers": {"ratePerSec": 166_667}}),
             "/producers/ratePerSec",
             "makes 10000020 messages, and a test may have 10000000",
