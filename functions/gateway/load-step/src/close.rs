@@ -28,12 +28,12 @@ const CUT_OFF: &str = "the execution ended before the test";
 const TO_LOOK: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 
-/// What the queues of a test look like after its workers have ended.
+/// State of the queues of a test after its workers have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queues {
     Empty,
     HaveMessages,
-    /// They are empty, and a client has one open that may have messages in hand.
+    /// The queues are empty, and a client that has one open may have messages in hand.
     InUse,
 }
 

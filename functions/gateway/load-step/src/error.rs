@@ -17,7 +17,7 @@ pub enum LoadStepError {
     /// The event is about a window that the plan of the run does not have.
     #[error("the lane {lane} has no window {}", .window.number())]
     NoWindow { lane: Lane, window: Window },
-    /// It is not known whether this invocation has the step. A later attempt takes it over.
+    /// The store did not say whether this invocation has the step. A later attempt takes it over.
     #[error("the claim of window {} of lane {lane} was not answered", .window.number())]
     ClaimInDoubt { lane: Lane, window: Window },
 }

@@ -1,4 +1,4 @@
-//! What the state machine of a test asks for, and what it learns.
+//! Events of a test's state machine, and the answers to them.
 
 use jiff::Timestamp;
 use load_test::{Lane, Plan, Step, Window};

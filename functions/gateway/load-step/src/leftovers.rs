@@ -22,7 +22,7 @@ impl LoadStep {
     /// Those that stay are taken by the consumers of the run, which know them by their age.
     ///
     /// # Errors
-    /// Why the run cannot begin: a message is of others, or the queue cannot be used.
+    /// Reason why the run cannot begin: a message is of others, or the queue cannot be used.
     pub(crate) async fn take_leftovers(
         &self,
         place: &Place<'_>,

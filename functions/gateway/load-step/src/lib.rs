@@ -42,7 +42,7 @@ const RESERVE: Duration = Duration::from_secs(14);
 /// Time within which connections that are not kept must end before the answer.
 const TO_CLOSE: Duration = Duration::from_secs(1);
 
-/// What the estimate of a test's cost needs to know of this function.
+/// Figures of this function for the estimate of a test's cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Billing {
     pub prices: Prices,

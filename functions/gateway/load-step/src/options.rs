@@ -1,4 +1,4 @@
-//! How workers put and take the messages of a test.
+//! Options of the workers that put and take the messages of a test.
 
 use std::num::{NonZeroU16, NonZeroUsize};
 
@@ -49,7 +49,7 @@ pub(crate) fn puts(
 
 /// Returns how consumers take messages, at most `most` in advance.
 ///
-/// What was delivered in advance is taken when a window closes, whatever the pace of the consumer.
+/// A consumer takes its messages in advance when a window closes, whatever its pace.
 /// So one that has a pace gets no more in advance than it takes in about a second.
 pub(crate) fn gets(
     test_id: Uuid,

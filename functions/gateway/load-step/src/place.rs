@@ -26,7 +26,7 @@ pub(crate) enum PlaceError {
     NoQueue,
 }
 
-/// How much an error tells of its reason, the least first.
+/// Degree to which an error tells its reason, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tells {
     /// The time ended.

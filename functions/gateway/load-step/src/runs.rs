@@ -14,7 +14,7 @@ use crate::error::LoadStepError;
 pub(crate) struct Begun<'a> {
     pub(crate) number: u32,
     pub(crate) run: Run,
-    /// What the run does: the test itself, or the test at the rate of the probe.
+    /// Work of the run: the test itself, or the test at the rate of the probe.
     pub(crate) test: Cow<'a, LoadTest>,
 }
 

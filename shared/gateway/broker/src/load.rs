@@ -169,7 +169,7 @@ pub enum GetError {
 #[derive(Clone, Debug)]
 pub struct GetEnd {
     /// Messages that had been handed over already and that [`LoadConsumer::next`] had not returned.
-    /// They are taken as the others are.
+    /// These are taken as the others are.
     pub rest: Vec<Arrival>,
     /// Numbers of messages of the test that were returned, here or before, and that are on the
     /// queue again, or may be. They will come a second time.

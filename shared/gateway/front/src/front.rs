@@ -16,7 +16,7 @@ use crate::operation::{Action, KeyRule, Operation};
 /// The HTTP side of the gateway: its clients and settings, all injected.
 #[derive(Debug)]
 pub struct Gateway {
-    /// What checks requests.
+    /// Checks of requests.
     pub front: Front,
     /// Client of `mq-access`, the function that does the work.
     pub mq_access: MqAccess,

@@ -1,4 +1,4 @@
-//! What happens to a test from its creation to its end.
+//! Changes of a test from its creation to its end.
 
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -22,7 +22,7 @@ struct Change {
     set: String,
     names: Vec<(&'static str, String)>,
     values: Vec<(&'static str, AttributeValue)>,
-    /// Whether the test passed, which does not hold for one that was stopped.
+    /// True if the test passed, which does not hold for one that was stopped.
     passed: Option<bool>,
 }
 

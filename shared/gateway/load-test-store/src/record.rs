@@ -1,4 +1,4 @@
-//! What the store knows of a test.
+//! Record of a test in the store.
 
 use jiff::Timestamp;
 use load_test::{LoadTest, TestStatus};
@@ -17,7 +17,7 @@ pub struct TestRecord {
     pub trace_id: String,
     /// State of the test.
     pub status: TestStatus,
-    /// What the test was asked to do.
+    /// Work that the test was asked to do.
     pub test: LoadTest,
     /// Target that the test was allowed to use.
     pub target: Target,
@@ -75,7 +75,7 @@ pub struct Failure {
     pub detail: String,
 }
 
-/// What a worker has to know of its test once a second.
+/// State of a test that a worker reads once a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
     /// State of the test.

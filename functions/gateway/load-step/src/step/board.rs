@@ -1,4 +1,4 @@
-//! What the parts of a step share: the tally, the order to go on or to end, and what is known of
+//! State that the parts of a step share: the tally, the order to go on or to end, and the news of
 //! the other workers.
 
 use std::cell::{Cell, RefCell};
@@ -107,8 +107,8 @@ impl Board {
 
     /// Returns the tally as it is now.
     ///
-    /// It says that everything was done, or given up, that was due before the message that the
-    /// producer has in hand. So if the process ends now, a message that was put since is in a hole
+    /// The tally says that everything was done, or given up, that was due before the message that
+    /// the producer has in hand. So if the process ends now, a message that was put since is in a hole
     /// and "unrecorded", or received; it is never "not sent".
     pub(super) fn snapshot(&self) -> Tally {
         let now = self.clock.now().min(self.end);

@@ -2,7 +2,7 @@
 
 use load_test::{LoadTest, Micros, StopWhen};
 
-/// What a consumer has seen of its queue since it began.
+/// Observations of a consumer about its queue since it began.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Drain {
     /// The consumer ends once its queue is empty and the producers have ended.

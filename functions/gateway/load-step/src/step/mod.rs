@@ -39,7 +39,7 @@ struct Shift<'a> {
     store: &'a TestStore,
     of: &'a TestRun,
     record: &'a TestRecord,
-    /// What the run does.
+    /// Work of the run.
     test: &'a LoadTest,
     /// Start of the run.
     start: Timestamp,
@@ -67,7 +67,7 @@ struct Call<'a> {
     used: Used,
 }
 
-/// What comes after a turn.
+/// Successor of a turn.
 enum After {
     /// The lane's next window.
     Next,

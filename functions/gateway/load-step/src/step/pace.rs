@@ -31,7 +31,7 @@ pub(super) struct Message {
     pub(super) due: Micros,
 }
 
-/// What a producer does next.
+/// Next act of a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Put this message once it is due.

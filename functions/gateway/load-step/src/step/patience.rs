@@ -1,4 +1,4 @@
-//! How long a worker tries to use a target that does not work.
+//! Patience of a worker with a target that does not work.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) struct Patience {
     pauses: RetryPolicy,
 }
 
-/// What follows from a failure.
+/// Consequence of a failure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
     /// Try again after a pause.

@@ -30,7 +30,7 @@ const UNSTORED: u64 = Unthrottled::WINDOW_NUMBERS / 64;
 pub(super) struct Quota {
     schedule: Unthrottled,
     step: Step,
-    /// What was handled before the step when it was claimed.
+    /// Number of messages that were handled before the step when it was claimed.
     claimed: Handled,
     claimed_at: Micros,
 }

@@ -1,4 +1,4 @@
-//! What keeps a run from beginning.
+//! Reasons that keep a run from beginning.
 
 use load_test::TestStatus;
 use serde_json::json;

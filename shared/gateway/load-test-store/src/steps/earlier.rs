@@ -1,4 +1,4 @@
-//! What a worker handled before a step, without reading all of its steps.
+//! Number of messages that a worker handled before a step, without reading all of its steps.
 
 use std::collections::BTreeMap;
 

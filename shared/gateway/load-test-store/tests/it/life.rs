@@ -1,4 +1,4 @@
-//! From the creation of a test to its end.
+//! Writes from the creation of a test to its end.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use failure::{Retry, Retryable as _};

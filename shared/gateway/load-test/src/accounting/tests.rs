@@ -7,7 +7,7 @@ use crate::plan::{Lane, Step};
 use crate::samples::accepted;
 use crate::tally::{Sender, Tally};
 
-/// What becomes of one message.
+/// Fate of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     NotSent,

@@ -15,7 +15,7 @@ use crate::schedule::Schedule;
 use crate::status::TestStatus;
 use crate::tally::{Sum, Times};
 
-/// What a report is made from, beside the sum of the tallies.
+/// Facts that a report is made from, beside the sum of the tallies.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// Id of the test.
@@ -36,7 +36,7 @@ pub struct Facts<'a> {
     pub complete: bool,
     /// Probes and result of a search; `None` if the test ran once.
     pub search: Option<SearchReport>,
-    /// What the test used, all probes of a search included.
+    /// Usage of the test, all probes of a search included.
     pub usage: Usage,
     /// Prices of the estimate.
     pub prices: &'a Prices,

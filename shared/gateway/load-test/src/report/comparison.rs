@@ -31,11 +31,11 @@ pub struct Delta {
     pub value: f64,
     /// Difference in percent of the baseline; `None` if the baseline is 0.
     pub change_percent: Option<f64>,
-    /// What the difference means.
+    /// Meaning of the difference.
     pub change: Change,
 }
 
-/// What a difference means, by the direction in which a metric improves.
+/// Meaning of a difference, by the direction in which a metric improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Change {

@@ -1,4 +1,4 @@
-//! What a test costs.
+//! Cost of a test.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct Prices {
     pub read_usd: f64,
 }
 
-/// What a test uses.
+/// Resources that a test uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     /// Seconds of all invocations together.

@@ -38,7 +38,7 @@ pub struct Report {
     /// no holes, and nothing is judged.
     #[serde(default = "is_complete")]
     pub complete: bool,
-    /// What to know first, in words.
+    /// Summary in words, the most important fact first.
     pub summary: String,
     /// Reason why the test could not go on; `None` unless it failed.
     pub failure: Option<String>,
@@ -49,7 +49,7 @@ pub struct Report {
     /// Seconds until the work of the producers was over, or of the consumers if there are no
     /// producers.
     pub duration_seconds: f64,
-    /// What the test was asked to do.
+    /// Work that the test was asked to do.
     pub setup: Setup,
     /// Rates after the warm-up.
     pub rates: Rates,
@@ -85,7 +85,7 @@ const fn is_complete() -> bool {
     true
 }
 
-/// What a test was asked to do.
+/// Work that a test was asked to do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Setup {

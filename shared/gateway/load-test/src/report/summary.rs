@@ -1,4 +1,4 @@
-//! What to know first about a test, in words.
+//! Summary of a test in words, the most important fact first.
 
 use super::number::{decimal, duration, float, messages, percent};
 use super::{CriterionVerdict, Outcome, Report, SearchReport};

@@ -30,7 +30,7 @@ pub struct Probe {
     pub passed: bool,
 }
 
-/// What follows from the probes so far.
+/// Conclusion from the probes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Next {

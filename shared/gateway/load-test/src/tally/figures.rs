@@ -1,4 +1,4 @@
-//! What steps count, in a form that adds up.
+//! Counts of steps, in a form that adds up.
 
 use std::collections::BTreeMap;
 

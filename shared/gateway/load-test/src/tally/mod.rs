@@ -1,4 +1,4 @@
-//! What a step counts, and the sum of all steps.
+//! Counts of a step, and the sum of all steps.
 
 mod figures;
 mod latencies;
@@ -36,7 +36,7 @@ pub struct Tally {
     recording: Recording,
 }
 
-/// What a step needs to know while it counts.
+/// State of a step while it counts.
 #[derive(Clone, Debug, Default)]
 struct Recording {
     producers: u32,

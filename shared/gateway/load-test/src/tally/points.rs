@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::micros::Micros;
 
-/// What happened in one second of a test.
+/// Events in one second of a test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Point {
     pub(crate) sent: u64,
