@@ -108,8 +108,8 @@ impl Board {
     /// Returns the tally as it is now.
     ///
     /// The tally says that everything was done, or given up, that was due before the message that
-    /// the producer has in hand. So if the process ends now, a message that was put since is in a hole
-    /// and "unrecorded", or received; it is never "not sent".
+    /// the producer has in hand. So if the process ends now, a message that was put since is in a
+    /// hole and "unrecorded", or received; it is never "not sent".
     pub(super) fn snapshot(&self) -> Tally {
         let now = self.clock.now().min(self.end);
         let done = self.pending.get().map_or(now, |due| due.min(now));
