@@ -1,0 +1,347 @@
+//! Items of the access table: their members, their rules, and what they permit. They are read by
+//! the functions, and written by people and the command line.
+//!
+//! A misspelt member must not make an item permit more, so unknown members are refused, and no
+//! default permits much.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use failure::Malformed;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Newest form of items that this version reads. Items without a member `version` have the first.
+const VERSION: u64 = 1;
+/// Most characters of a tenant's id.
+const LONGEST_TENANT: usize = 128;
+
+/// A tenant. One without an item is enabled, and has no name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TenantItem {
+    /// Name for people.
+    #[serde(default)]
+    pub name: String,
+    /// True if the tenant's API keys work.
+    #[serde(default = "enabled")]
+    pub enabled: bool,
+}
+
+/// An API key's owner and rights.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "StoredKey", into = "StoredKey")]
+pub struct KeyItem {
+    /// Tenant of the key: a UUID if the key has a scope of the ingest; the gateway accepts any text
+    /// of 1 to 128 characters without `#`.
+    pub tenant_id: String,
+    /// Name that people gave the key. Two keys of one name are the old and the new one of a
+    /// rotation.
+    pub name: String,
+    /// Names of scopes. Names that this version does not know permit nothing.
+    pub scopes: BTreeSet<String>,
+    /// Establishments to which the key is limited.
+    pub establishments: Establishments,
+    /// Time at which the key was made, if it is known.
+    pub created_at: Option<Timestamp>,
+    /// Time from which on the key is refused.
+    pub expires_at: Option<Timestamp>,
+    /// True if the key is refused.
+    pub disabled: bool,
+    /// Day (UTC) on which the key was last used. It may be one day too early.
+    pub last_used_on: Option<Date>,
+}
+
+/// A tenant's permission to drop objects into S3, with the limits of the objects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "StoredGrant", into = "StoredGrant")]
+pub struct DropGrant {
+    /// Establishments whose products the objects may have.
+    pub establishments: Establishments,
+    /// Buckets for the objects beside the stack's own. The stack does not write their policy.
+    pub buckets: BTreeSet<String>,
+}
+
+/// A tenant's allow-list of inline targets, which holds beside the deployment's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TargetsItem {
+    /// Entries as in the parameter `InlineTargets`, without the option `tenant=`.
+    pub entries: Vec<String>,
+}
+
+/// Establishments that a key or a grant is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Establishments {
+    /// Every establishment that the tenant may load.
+    All,
+    /// The establishments with these CNPJs.
+    Only(BTreeSet<String>),
+}
+
+/// Reason why a valid item of an API key opens nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyRefusal {
+    /// The key was disabled.
+    #[error("the key is disabled")]
+    Disabled,
+    /// The key's last moment has passed.
+    #[error("the key has expired")]
+    Expired,
+    /// The key's tenant was disabled.
+    #[error("the key's tenant is disabled")]
+    TenantDisabled,
+}
+
+/// Fault of an item. It repeats no value of the item.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ItemError {
+    /// A member is missing, not known, or of the wrong type.
+    #[error("it is malformed")]
+    Form(#[from] Malformed),
+    /// The item was written for a later version of the functions.
+    #[error("it is of a newer version than this deployment reads ({VERSION})")]
+    Newer,
+    /// The item limits the establishments, and does not.
+    #[error("it has both cnpjs and allCnpjs")]
+    Both,
+    /// The item does not say which establishments it is about.
+    #[error("a key with a scope products:*, and a grant, need cnpjs, or allCnpjs with the value true")]
+    Neither,
+    /// The tenant's id cannot be part of an item's key.
+    #[error("a tenant's id has 1 to {LONGEST_TENANT} characters, no `#` and no control character")]
+    TenantId,
+}
+
+/// The members of an API key's item.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct StoredKey {
+    tenant_id: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    scopes: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cnpjs: Option<BTreeSet<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    all_cnpjs: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    disabled: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_used_on: Option<Date>,
+}
+
+/// The members of a grant's item.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct StoredGrant {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cnpjs: Option<BTreeSet<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    all_cnpjs: Option<bool>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    buckets: BTreeSet<String>,
+}
+
+impl Default for TenantItem {
+    fn default() -> Self {
+        Self { name: String::new(), enabled: true }
+    }
+}
+
+impl TenantItem {
+    /// Reads an item without its key.
+    ///
+    /// # Errors
+    /// If it is malformed or of a newer version.
+    pub fn read(item: Value) -> Result<Self, ItemError> {
+        read(item)
+    }
+}
+
+impl TargetsItem {
+    /// Reads an item without its key.
+    ///
+    /// # Errors
+    /// If it is malformed or of a newer version.
+    pub fn read(item: Value) -> Result<Self, ItemError> {
+        read(item)
+    }
+}
+
+impl KeyItem {
+    /// Reads an item without its key.
+    ///
+    /// # Errors
+    /// If it is malformed, of a newer version, or contradicts itself.
+    pub fn read(item: Value) -> Result<Self, ItemError> {
+        read::<StoredKey>(item)?.try_into()
+    }
+
+    /// Returns the reason why the key opens nothing, although its item is valid; `None` if it
+    /// works.
+    #[must_use]
+    pub fn refusal(&self, tenant: &TenantItem, now: Timestamp) -> Option<KeyRefusal> {
+        if self.disabled {
+            return Some(KeyRefusal::Disabled);
+        }
+        if self.expires_at.is_some_and(|end| end <= now) {
+            return Some(KeyRefusal::Expired);
+        }
+        (!tenant.enabled).then_some(KeyRefusal::TenantDisabled)
+    }
+}
+
+impl DropGrant {
+    /// Reads an item without its key.
+    ///
+    /// # Errors
+    /// If it is malformed, of a newer version, or contradicts itself.
+    pub fn read(item: Value) -> Result<Self, ItemError> {
+        read::<StoredGrant>(item)?.try_into()
+    }
+}
+
+impl Establishments {
+    /// Returns the establishments, if there is a limit to some of them.
+    #[must_use]
+    pub const fn only(&self) -> Option<&BTreeSet<String>> {
+        match self {
+            Self::All => None,
+            Self::Only(cnpjs) => Some(cnpjs),
+        }
+    }
+
+    /// Reads the two members; `None` if neither says anything.
+    fn of(cnpjs: Option<BTreeSet<String>>, all_cnpjs: Option<bool>) -> Result<Option<Self>, ItemError> {
+        match (cnpjs, all_cnpjs.unwrap_or_default()) {
+            (Some(_), true) => Err(ItemError::Both),
+            (Some(cnpjs), false) => Ok(Some(Self::Only(cnpjs))),
+            (None, true) => Ok(Some(Self::All)),
+            (None, false) => Ok(None),
+        }
+    }
+
+    /// Returns the two members.
+    fn members(self) -> (Option<BTreeSet<String>>, Option<bool>) {
+        match self {
+            Self::All => (None, Some(true)),
+            Self::Only(cnpjs) => (Some(cnpjs), None),
+        }
+    }
+}
+
+impl fmt::Display for Establishments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all"),
+            Self::Only(cnpjs) => f.write_str(&cnpjs.iter().map(String::as_str).collect::<Vec<_>>().join(",")),
+        }
+    }
+}
+
+impl TryFrom<StoredKey> for KeyItem {
+    type Error = ItemError;
+
+    fn try_from(stored: StoredKey) -> Result<Self, ItemError> {
+        check_tenant_id(&stored.tenant_id)?;
+        let establishments = match Establishments::of(stored.cnpjs, stored.all_cnpjs)? {
+            Some(establishments) => establishments,
+            None if is_about_products(&stored.scopes) => return Err(ItemError::Neither),
+            None => Establishments::Only(BTreeSet::new()),
+        };
+        Ok(Self {
+            tenant_id: stored.tenant_id,
+            name: stored.name,
+            scopes: stored.scopes,
+            establishments,
+            created_at: stored.created_at,
+            expires_at: stored.expires_at,
+            disabled: stored.disabled,
+            last_used_on: stored.last_used_on,
+        })
+    }
+}
+
+impl From<KeyItem> for StoredKey {
+    fn from(key: KeyItem) -> Self {
+        let (cnpjs, all_cnpjs) = key.establishments.members();
+        let says_nothing = |cnpjs: &BTreeSet<String>| cnpjs.is_empty() && !is_about_products(&key.scopes);
+        let cnpjs = cnpjs.filter(|cnpjs| !says_nothing(cnpjs));
+        Self {
+            tenant_id: key.tenant_id,
+            name: key.name,
+            scopes: key.scopes,
+            cnpjs,
+            all_cnpjs,
+            created_at: key.created_at,
+            expires_at: key.expires_at,
+            disabled: key.disabled,
+            last_used_on: key.last_used_on,
+        }
+    }
+}
+
+impl TryFrom<StoredGrant> for DropGrant {
+    type Error = ItemError;
+
+    fn try_from(stored: StoredGrant) -> Result<Self, ItemError> {
+        let establishments = Establishments::of(stored.cnpjs, stored.all_cnpjs)?;
+        Ok(Self { establishments: establishments.ok_or(ItemError::Neither)?, buckets: stored.buckets })
+    }
+}
+
+impl From<DropGrant> for StoredGrant {
+    fn from(grant: DropGrant) -> Self {
+        let (cnpjs, all_cnpjs) = grant.establishments.members();
+        Self { cnpjs, all_cnpjs, buckets: grant.buckets }
+    }
+}
+
+/// Checks that a tenant's id can be part of an item's key, and of no other tenant's.
+///
+/// # Errors
+/// [`ItemError::TenantId`].
+pub fn check_tenant_id(tenant: &str) -> Result<(), ItemError> {
+    let is_allowed = |character: char| character != '#' && !character.is_control();
+    let length = tenant.chars().take(LONGEST_TENANT + 1).count();
+    match (1..=LONGEST_TENANT).contains(&length) && tenant.chars().all(is_allowed) {
+        true => Ok(()),
+        false => Err(ItemError::TenantId),
+    }
+}
+
+/// Checks the version of an item of any kind, and returns the item without it.
+///
+/// # Errors
+/// If the item is of a newer version, or its version is not a number.
+pub fn without_version(mut item: Value) -> Result<Value, ItemError> {
+    let version = item.as_object_mut().and_then(|members| members.remove("version"));
+    match version.map_or(Some(VERSION), |version| version.as_u64()) {
+        Some(1..=VERSION) => Ok(item),
+        _ => Err(ItemError::Newer),
+    }
+}
+
+fn read<T: DeserializeOwned>(item: Value) -> Result<T, ItemError> {
+    Ok(failure::malformed::from_value(without_version(item)?)?)
+}
+
+fn is_about_products(scopes: &BTreeSet<String>) -> bool {
+    scopes.iter().any(|scope| scope.starts_with("products:"))
+}
+
+const fn enabled() -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests;

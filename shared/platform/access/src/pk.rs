@@ -1,0 +1,100 @@
+//! Keys of the access table's items.
+
+use crate::api_key::KeyHash;
+
+/// Meaning of an item's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pk<'a> {
+    /// An API key.
+    Key(KeyHash),
+    /// A tenant.
+    Tenant(&'a str),
+    /// A target profile.
+    #[expect(missing_docs, reason = "the tenant, and the name that `targetRef` has")]
+    Profile { tenant: &'a str, name: &'a str },
+    /// A tenant's grant to drop files.
+    Drops(&'a str),
+    /// A tenant's allow-list of inline targets.
+    Targets(&'a str),
+}
+
+/// Returns the key of an API key's item.
+#[must_use]
+pub fn key(hash: &KeyHash) -> String {
+    format!("KEY#{hash}")
+}
+
+/// Returns the key of a tenant's item.
+#[must_use]
+pub fn tenant(tenant: &str) -> String {
+    format!("TENANT#{tenant}")
+}
+
+/// Returns the key of a target profile's item. Neither a tenant nor a profile has a `#` in its name,
+/// so that no tenant's profile is another tenant's.
+#[must_use]
+pub fn profile(tenant: &str, name: &str) -> String {
+    format!("{}{name}", profiles(tenant))
+}
+
+/// Returns the beginning of the keys of a tenant's target profiles.
+#[must_use]
+pub fn profiles(tenant: &str) -> String {
+    format!("PROFILE#{tenant}#")
+}
+
+/// Returns the key of a tenant's grant to drop files.
+#[must_use]
+pub fn drops(tenant: &str) -> String {
+    format!("DROPS#{tenant}")
+}
+
+/// Returns the key of a tenant's allow-list of inline targets.
+#[must_use]
+pub fn targets(tenant: &str) -> String {
+    format!("TARGETS#{tenant}")
+}
+
+/// Reads the key of an item; `None` if it is of none of these items.
+#[must_use]
+pub fn parse(pk: &str) -> Option<Pk<'_>> {
+    let (kind, rest) = pk.split_once('#')?;
+    match kind {
+        "KEY" => rest.parse().ok().map(Pk::Key),
+        "PROFILE" => {
+            let (tenant, name) = rest.split_once('#')?;
+            let is_one = !tenant.is_empty() && !name.is_empty() && !name.contains('#');
+            is_one.then_some(Pk::Profile { tenant, name })
+        }
+        _ if rest.is_empty() || rest.contains('#') => None,
+        "TENANT" => Some(Pk::Tenant(rest)),
+        "DROPS" => Some(Pk::Drops(rest)),
+        "TARGETS" => Some(Pk::Targets(rest)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api_key::ApiKey;
+
+    #[test]
+    fn a_key_is_read_as_it_is_written() {
+        let hash = ApiKey::from("k").hash();
+        assert_eq!(parse(&key(&hash)), Some(Pk::Key(hash)));
+        assert_eq!(parse(&tenant("acme")), Some(Pk::Tenant("acme")));
+        assert_eq!(parse(&profile("acme", "orders")), Some(Pk::Profile { tenant: "acme", name: "orders" }));
+        assert_eq!(parse(&drops("acme")), Some(Pk::Drops("acme")));
+        assert_eq!(parse(&targets("acme")), Some(Pk::Targets("acme")));
+        for other in ["", "KEY#", "KEY#12", "PROFILE#acme", "PROFILE#acme#", "TENANT#", "PROBE#", "acme"] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn no_profile_is_of_two_tenants() {
+        assert_eq!(parse("PROFILE#acme#eu#orders"), None);
+        assert_eq!(parse("DROPS#acme#eu"), None);
+    }
+}
