@@ -53,7 +53,13 @@ impl Status {
     /// Responds to any request.
     pub async fn handle(&self, request: Request) -> Response<Body> {
         let trace_id = TraceId::of(request.headers());
-        let span = tracing::error_span!("request", correlation_id = %trace_id);
+        let span = tracing::error_span!(
+            "request",
+            correlation_id = %trace_id,
+            tenant = tracing::field::Empty,
+            key_name = tracing::field::Empty,
+            key_id = tracing::field::Empty,
+        );
         async {
             let answer = self.answer(&request, &trace_id).await;
             let refusal = answer.as_ref().err().map(|problem| problem.reason);

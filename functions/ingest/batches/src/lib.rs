@@ -74,7 +74,6 @@ impl Batches {
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
         let principal = access::authenticate_by(&self.access, request.headers(), PRODUCTS_API_KEYS).await?;
-        tracing::Span::current().record("tenant", &principal.tenant);
         principal.require_any(&[asked.endpoint.scope()])?;
         let viewer = viewer(&principal)?;
         let query = Query::parse(request.uri().query().unwrap_or_default(), asked.endpoint.parameters())?;

@@ -1,4 +1,4 @@
-use access::GrantError;
+use access::ReadError;
 use batch_items::BatchItemError;
 use events::PublishError;
 use failure::{Retry, Retryable};
@@ -17,7 +17,7 @@ pub enum IntakeError {
     #[error("storage error")]
     Object(#[from] ObjectError),
     #[error("cannot tell whether the tenant may drop objects")]
-    Grant(#[from] GrantError),
+    Grant(#[from] ReadError),
     #[error("the tenant's item DROPS# has something else than CNPJs")]
     Cnpjs(#[source] ingestion::CnpjError),
     #[error("cannot write the batch's item")]
@@ -42,10 +42,10 @@ impl Retryable for IntakeError {
             Self::Notice(error) => error.retry(),
             Self::Object(error) => error.retry(),
             Self::Accepted(error) => error.retry(),
-            Self::Store(StoreError::Unavailable(_)) | Self::Grant(GrantError::Unavailable) => Retry::Later,
+            Self::Store(StoreError::Unavailable(_)) | Self::Grant(ReadError::Unavailable) => Retry::Later,
             Self::Unpublished(error) => error.as_ref().map_or(Retry::Later, Retryable::retry),
             Self::InProgress => Retry::Contended,
-            Self::Grant(GrantError::Malformed) | Self::Cnpjs(_) => Retry::AfterRepair,
+            Self::Grant(ReadError::Malformed) | Self::Cnpjs(_) => Retry::AfterRepair,
             Self::OtherBucket(_) | Self::Fingerprint(_) | Self::Store(_) | Self::Conflict => Retry::Never,
         }
     }

@@ -100,7 +100,7 @@ impl DropIntake {
                 Ok(Err(Refusal::OtherBucket))
             }
             Some(grant) => {
-                let viewer = Viewer::limited(name.tenant_id, grant.cnpjs.as_ref());
+                let viewer = Viewer::limited(name.tenant_id, grant.establishments.only());
                 Ok(Ok(viewer.map_err(IntakeError::Cnpjs)?.cnpjs().clone()))
             }
         }

@@ -82,7 +82,6 @@ impl ProductIngest {
 
     async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Problem> {
         let principal = access::authenticate_by(&self.access, headers, PRODUCTS_API_KEYS).await?;
-        tracing::Span::current().record("tenant", &principal.tenant);
         principal.require_any(&[Scope::ProductsWrite])?;
         Ok(principal)
     }

@@ -97,7 +97,6 @@ impl Front {
     /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, `SCOPE_REQUIRED`, or `STORE_UNAVAILABLE`.
     pub async fn authenticate(&self, headers: &HeaderMap, scopes: &[Scope]) -> Result<Principal, Problem> {
         let principal = access::authenticate(&self.access, headers).await?;
-        tracing::Span::current().record("tenant", &principal.tenant);
         principal.require_any(scopes)?;
         Ok(principal)
     }

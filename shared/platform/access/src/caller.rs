@@ -2,13 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::str::FromStr;
 
 use api::{Problem, Reason};
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use tracing::Span;
 use uuid::Uuid;
 
-use crate::store::AccessStore;
+use crate::api_key::{ApiKey, KeyHash};
+use crate::items::{KeyItem, TenantItem};
+use crate::pk;
+use crate::store::{AccessStore, ReadError};
 
 /// Permission of an API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +30,8 @@ pub enum Scope {
 }
 
 impl Scope {
-    const ALL: [Self; 6] =
+    /// Every scope, in the order of the contract.
+    pub const ALL: [Self; 6] =
         [Self::MqRead, Self::MqWrite, Self::MqAdmin, Self::ProductsRead, Self::ProductsWrite, Self::OpsRead];
 
     /// Returns the scope's name in key items and problems.
@@ -46,22 +54,69 @@ impl fmt::Display for Scope {
     }
 }
 
+/// Error of a text that is not the name of a scope.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there is no such scope; the scopes are mq:read, mq:write, mq:admin, products:read, products:write and ops:read"
+)]
+pub struct ScopeError;
+
+impl FromStr for Scope {
+    type Err = ScopeError;
+
+    fn from_str(text: &str) -> Result<Self, ScopeError> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or(ScopeError)
+    }
+}
+
 /// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     /// Id of the tenant, as the key's item has it.
     pub tenant: String,
-    /// The key of the API key's item, for logs. It holds the API key's hash.
-    item: String,
+    /// Hash of the caller's API key, if it has one.
+    key: Option<KeyHash>,
+    key_name: String,
+    key_id: String,
     scopes: BTreeSet<Scope>,
     cnpjs: Option<BTreeSet<String>>,
 }
 
 impl Principal {
-    /// Makes a caller whose scopes hold for every establishment.
+    /// Makes a caller without a key whose scopes hold for every establishment of the tenant.
     pub fn new(tenant: impl Into<String>, scopes: impl IntoIterator<Item = Scope>) -> Self {
-        let scopes = scopes.into_iter().collect();
-        Self { tenant: tenant.into(), item: String::new(), scopes, cnpjs: None }
+        Self {
+            tenant: tenant.into(),
+            key: None,
+            key_name: String::new(),
+            key_id: String::new(),
+            scopes: scopes.into_iter().collect(),
+            cnpjs: None,
+        }
+    }
+
+    fn of(key: KeyHash, item: KeyItem) -> Self {
+        Self {
+            tenant: item.tenant_id,
+            key: Some(key),
+            key_name: item.name,
+            key_id: key.id(),
+            scopes: item.scopes.iter().filter_map(|name| name.parse().ok()).collect(),
+            cnpjs: item.establishments.only().cloned(),
+        }
+    }
+
+    /// Returns the name that people gave the caller's key.
+    #[must_use]
+    pub fn key_name(&self) -> &str {
+        &self.key_name
+    }
+
+    /// Returns the first eight digits of the hash of the caller's key, which tell it from other
+    /// keys of the same name.
+    #[must_use]
+    pub fn key_id(&self) -> &str {
+        &self.key_id
     }
 
     /// Returns the tenant as a UUID, as the ingest needs it.
@@ -83,7 +138,7 @@ impl Principal {
     /// the operator meant.
     #[must_use]
     pub fn refused(&self, member: &str, error: &(dyn std::error::Error + 'static)) -> Problem {
-        let pk = self.item.as_str();
+        let pk = self.key.as_ref().map(pk::key).unwrap_or_default();
         tracing::error!(
             event_type = "access.item_malformed",
             pk,
@@ -116,7 +171,8 @@ pub const API_KEY: &str = "x-api-key";
 pub const PRODUCTS_API_KEYS: &[&str] = &[PRODUCTS_API_KEY, API_KEY];
 const PRODUCTS_API_KEY: &str = "x-inova-api-key";
 
-/// Finds the caller by the header `X-Api-Key`.
+/// Finds the caller by the header `X-Api-Key`, and puts it into the fields `tenant`, `key_name` and
+/// `key_id` of the current span.
 ///
 /// # Errors
 /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, or `STORE_UNAVAILABLE`.
@@ -124,8 +180,8 @@ pub async fn authenticate(store: &AccessStore, headers: &HeaderMap) -> Result<Pr
     authenticate_by(store, headers, &[API_KEY]).await
 }
 
-/// Finds the caller by any of the headers `names`. Where several are sent they must be the same
-/// key.
+/// Finds the caller as [`authenticate`] does, by any of the headers `names`. Where several are sent
+/// they must be the same key.
 ///
 /// # Errors
 /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, or `STORE_UNAVAILABLE`.
@@ -134,11 +190,54 @@ pub async fn authenticate_by(
     headers: &HeaderMap,
     names: &[&str],
 ) -> Result<Principal, Problem> {
-    let api_key = api_key(headers, names)?;
-    let item = store.key(api_key).await?.ok_or_else(invalid)?;
-    let scopes = Scope::ALL.into_iter().filter(|scope| item.scopes.contains(scope.as_str()));
-    let item_key = AccessStore::pk(api_key);
-    Ok(Principal { cnpjs: item.cnpjs, item: item_key, ..Principal::new(item.tenant_id, scopes) })
+    let api_key = ApiKey::from(api_key(headers, names)?);
+    let hash = api_key.hash();
+    Span::current().record("key_id", hash.id());
+    if api_key.is_damaged() {
+        return Err(refuse(&hash, "its checksum is wrong"));
+    }
+    let item = match store.key(&hash).await {
+        Ok(Some(item)) => item,
+        Ok(None) => return Err(refuse(&hash, "it is not known")),
+        Err(error) => return Err(unread(&hash, error)),
+    };
+    Span::current().record("tenant", &item.tenant_id).record("key_name", &item.name);
+    find(store, hash, item, Timestamp::now()).await
+}
+
+/// Checks that the key of an item works, and notes its use.
+async fn find(
+    store: &AccessStore,
+    hash: KeyHash,
+    item: KeyItem,
+    now: Timestamp,
+) -> Result<Principal, Problem> {
+    if let Some(refusal) = item.refusal(&TenantItem::default(), now) {
+        return Err(refuse(&hash, &refusal.to_string()));
+    }
+    let today = now.to_zoned(TimeZone::UTC).date();
+    let (tenant, ()) =
+        tokio::join!(store.tenant(&item.tenant_id), store.note_use(&hash, item.last_used_on, today));
+    let tenant = tenant.map_err(|error| unread(&hash, error))?;
+    match item.refusal(&tenant, now) {
+        None => Ok(Principal::of(hash, item)),
+        Some(refusal) => Err(refuse(&hash, &refusal.to_string())),
+    }
+}
+
+/// Refuses a key if an item that decides about it is malformed, which is logged.
+fn unread(hash: &KeyHash, error: ReadError) -> Problem {
+    match error {
+        ReadError::Unavailable => error.into(),
+        ReadError::Malformed => refuse(hash, "its item, or its tenant's, is malformed"),
+    }
+}
+
+/// Logs why a key is refused. The caller is not told: it may have guessed the key.
+fn refuse(hash: &KeyHash, why: &str) -> Problem {
+    let key_id = hash.id();
+    tracing::warn!(event_type = "access.key_refused", key_id, why, "key `{key_id}` is refused: {why}");
+    invalid()
 }
 
 fn api_key<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<&'a str, Problem> {
@@ -167,7 +266,7 @@ fn missing(headers: &HeaderMap, names: &[&str]) -> String {
 }
 
 fn invalid() -> Problem {
-    let detail = "the API key is not known here: is it complete, and of this deployment? A new key works after a minute at most";
+    let detail = "the API key does not work here: is it complete, of this deployment, and neither expired nor disabled? A new key works after a minute at most";
     Problem::new(Reason::ApiKeyInvalid, detail)
 }
 

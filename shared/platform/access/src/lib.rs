@@ -1,8 +1,17 @@
-//! Callers and their permissions: API keys with their scopes and establishments, the tenants'
-//! target profiles, and their grants to drop objects into S3. All are kept in one DynamoDB table.
+//! Callers and their permissions: tenants, API keys with their scopes and establishments, the
+//! tenants' target profiles and allow-lists, and their grants to drop objects into S3. All are kept
+//! in one DynamoDB table.
 
+mod api_key;
 mod caller;
+mod items;
+pub mod pk;
 mod store;
 
-pub use caller::{API_KEY, PRODUCTS_API_KEYS, Principal, Scope, authenticate, authenticate_by};
-pub use store::{AccessStore, DropGrant, GrantError, KeyItem};
+pub use api_key::{ApiKey, KeyHash, KeyHashError, PREFIX, RandomnessError};
+pub use caller::{API_KEY, PRODUCTS_API_KEYS, Principal, Scope, ScopeError, authenticate, authenticate_by};
+pub use items::{
+    DropGrant, Establishments, ItemError, KeyItem, KeyRefusal, TargetsItem, TenantItem, check_tenant_id,
+    without_version,
+};
+pub use store::{AccessStore, ReadError};

@@ -1,20 +1,22 @@
-//! The access table: API keys and target profiles, read through a cache of one minute.
-//!
-//! Items have one key, `pk`: `KEY#<SHA-256 of the API key, in hex>`, `PROFILE#<tenant>#<name>` and
-//! `DROPS#<tenant>`.
+//! The access table, read through a cache of one minute. Its items have one key, `pk`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::Duration;
 
 use api::{Problem, Reason};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{AttributeValue, Select};
 use clock::Remembered;
-use failure::Malformed;
-use serde::Deserialize;
+use jiff::civil::Date;
 use serde::de::DeserializeOwned;
-use sha2::{Digest as _, Sha256};
+use serde_json::Value;
+
+use crate::api_key::KeyHash;
+use crate::items::{DropGrant, ItemError, KeyItem, TargetsItem, TenantItem, without_version};
+use crate::pk::{self, Pk};
 
 /// Time for which an item, or its absence, is remembered. A revoked key stops working within it.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -23,105 +25,25 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 const PROFILE_REPAIR: u32 = 60;
 /// Most remembered items, so that guessed keys do not fill the memory.
 const MAX_REMEMBERED: usize = 10_000;
+/// Most tenants whose profiles are remembered as a list.
+const MAX_LISTED: usize = 100;
+/// Items of the table in a page, and most pages, that are looked through for a tenant's profiles.
+const PAGE: i32 = 1_000;
+const MAX_PAGES: usize = 100;
+/// Time after which a key's use that could not be noted is noted again.
+const NOTED: Duration = Duration::from_secs(3_600);
+/// Longest time for which a request waits until its key's use is noted.
+const NOTE_LIMIT: Duration = Duration::from_millis(300);
 
-/// An API key's owner and rights.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyItem {
-    /// Tenant of the key: a UUID if the key has a scope of the ingest; the gateway accepts any
-    /// text.
-    pub tenant_id: String,
-    /// Names of scopes. Names that this version does not know permit nothing.
-    pub scopes: BTreeSet<String>,
-    /// Establishments to which the key is limited; `None` if it may use every establishment,
-    /// including those whose products other tenants load.
-    pub cnpjs: Option<BTreeSet<String>>,
-    /// Name that people gave the key. No code uses it.
-    pub name: String,
-}
-
-/// An API key's item as an operator writes it. A misspelt member must not make the key permit more,
-/// so unknown members are refused, and no default permits much.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct StoredKey {
-    tenant_id: String,
-    #[serde(default)]
-    scopes: BTreeSet<String>,
-    cnpjs: Option<BTreeSet<String>>,
-    all_cnpjs: Option<bool>,
-    #[serde(default)]
-    name: String,
-}
-
-/// A tenant's permission to drop objects into S3, with the limits of the objects.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DropGrant {
-    /// Establishments whose products the objects may have; `None` if it is every establishment,
-    /// including those whose products other tenants load.
-    pub cnpjs: Option<BTreeSet<String>>,
-    /// Buckets for the objects beside the stack's own. The stack does not write their policy.
-    pub buckets: BTreeSet<String>,
-}
-
-/// A grant's item as an operator writes it. As with keys, no default permits much.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct StoredGrant {
-    cnpjs: Option<BTreeSet<String>>,
-    all_cnpjs: Option<bool>,
-    #[serde(default)]
-    buckets: BTreeSet<String>,
-}
-
-/// Reason why it is unknown whether a tenant may drop objects.
+/// Reason why an item of the access table cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GrantError {
+pub enum ReadError {
     /// The table cannot be read.
     #[error("the access table cannot be read")]
     Unavailable,
-    /// The grant's item is malformed; the log has the member at fault. An operator has to correct
-    /// it.
-    #[error("the tenant's item DROPS# is malformed")]
+    /// The item is malformed; the log has the member at fault. An operator has to correct it.
+    #[error("an item of the access table is malformed")]
     Malformed,
-}
-
-/// Reason why an item is neither an API key nor a grant.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum KeyItemError {
-    #[error("it is malformed")]
-    Form(#[from] Malformed),
-    #[error("it has both cnpjs and allCnpjs")]
-    Both,
-    #[error("a key with a scope products:*, and a grant, need cnpjs, or allCnpjs with the value true")]
-    Neither,
-}
-
-impl TryFrom<StoredGrant> for DropGrant {
-    type Error = KeyItemError;
-
-    fn try_from(stored: StoredGrant) -> Result<Self, KeyItemError> {
-        match (stored.cnpjs, stored.all_cnpjs.unwrap_or_default()) {
-            (Some(_), true) => Err(KeyItemError::Both),
-            (None, false) => Err(KeyItemError::Neither),
-            (cnpjs, _) => Ok(Self { cnpjs, buckets: stored.buckets }),
-        }
-    }
-}
-
-impl TryFrom<StoredKey> for KeyItem {
-    type Error = KeyItemError;
-
-    fn try_from(stored: StoredKey) -> Result<Self, KeyItemError> {
-        let is_about_products = stored.scopes.iter().any(|scope| scope.starts_with("products:"));
-        let cnpjs = match (stored.cnpjs, stored.all_cnpjs.unwrap_or_default()) {
-            (Some(_), true) => return Err(KeyItemError::Both),
-            (Some(cnpjs), false) => Some(cnpjs),
-            (None, true) => None,
-            (None, false) if is_about_products => return Err(KeyItemError::Neither),
-            (None, false) => Some(BTreeSet::new()),
-        };
-        Ok(Self { tenant_id: stored.tenant_id, scopes: stored.scopes, cnpjs, name: stored.name })
-    }
 }
 
 /// Reads items of the access table.
@@ -129,30 +51,58 @@ impl TryFrom<StoredKey> for KeyItem {
 pub struct AccessStore {
     dynamodb: Client,
     table: String,
-    remembered: Remembered<String, Option<serde_json::Value>>,
+    remembered: Remembered<String, Option<Value>>,
+    /// Items of each tenant's profiles, by the profile's name.
+    listed: Remembered<String, BTreeMap<String, Value>>,
+    /// Day on which the use of a key was last noted, or tried to be.
+    noted: Remembered<KeyHash, Date>,
 }
 
 impl AccessStore {
     /// A store with an empty cache.
     #[must_use]
     pub fn new(dynamodb: Client, table: String) -> Self {
-        Self { dynamodb, table, remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED) }
+        Self {
+            dynamodb,
+            table,
+            remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED),
+            listed: Remembered::new(REMEMBERED, MAX_LISTED),
+            noted: Remembered::new(NOTED, MAX_REMEMBERED),
+        }
     }
 
-    /// Returns the key of an API key's item in the table.
-    pub(crate) fn pk(api_key: &str) -> String {
-        format!("KEY#{}", hex::encode(Sha256::digest(api_key.as_bytes())))
-    }
-
-    /// Reads the item of an API key. Only the key's hash is ever stored or sent. A malformed item
-    /// is logged and refused.
+    /// Reads the item of an API key. Only the key's hash is ever stored or sent.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE` if the table cannot be read.
-    pub async fn key(&self, api_key: &str) -> Result<Option<KeyItem>, Problem> {
-        let pk = Self::pk(api_key);
-        let Some(item) = self.item(&pk).await? else { return Ok(None) };
-        Ok(read_key(item).map_err(|error| refused(&pk, &error)).ok())
+    /// If the table cannot be read, or the item is malformed, which is logged.
+    pub async fn key(&self, hash: &KeyHash) -> Result<Option<KeyItem>, ReadError> {
+        self.read(&pk::key(hash), KeyItem::read).await
+    }
+
+    /// Reads a tenant's item.
+    ///
+    /// # Errors
+    /// If the table cannot be read, or the item is malformed, which is logged.
+    pub async fn tenant(&self, tenant: &str) -> Result<TenantItem, ReadError> {
+        let item = self.read(&pk::tenant(tenant), TenantItem::read).await?;
+        Ok(item.unwrap_or_default())
+    }
+
+    /// Reads a tenant's permission to drop objects into S3; `None` if it has none.
+    ///
+    /// # Errors
+    /// If the table cannot be read, or the item is malformed, which is logged.
+    pub async fn drop_grant(&self, tenant: &str) -> Result<Option<DropGrant>, ReadError> {
+        self.read(&pk::drops(tenant), DropGrant::read).await
+    }
+
+    /// Reads a tenant's allow-list of inline targets.
+    ///
+    /// # Errors
+    /// If the table cannot be read, or the item is malformed, which is logged.
+    pub async fn targets(&self, tenant: &str) -> Result<TargetsItem, ReadError> {
+        let item = self.read(&pk::targets(tenant), TargetsItem::read).await?;
+        Ok(item.unwrap_or_default())
     }
 
     /// Reads a tenant's target profile in the caller's own type.
@@ -164,66 +114,75 @@ impl AccessStore {
         if name.contains('#') {
             return Ok(None);
         }
-        let pk = format!("PROFILE#{tenant}#{name}");
-        let Some(item) = self.item(&pk).await? else { return Ok(None) };
-        failure::malformed::from_value(item).map(Some).map_err(|error| {
-            refused(&pk, &error);
-            let detail =
-                format!("the target profile `{name}` cannot be read; an operator has to correct its item");
-            Problem::new(Reason::StoreUnavailable, detail).retry_after(PROFILE_REPAIR)
+        self.read(&pk::profile(tenant, name), read_profile).await.map_err(|error| match error {
+            ReadError::Unavailable => error.into(),
+            ReadError::Malformed => {
+                let detail = format!(
+                    "the target profile `{name}` cannot be read; an operator has to correct its item"
+                );
+                Problem::new(Reason::StoreUnavailable, detail).retry_after(PROFILE_REPAIR)
+            }
         })
     }
 
-    /// Reads a tenant's permission to drop objects into S3; `None` if it has none.
+    /// Lists a tenant's target profiles by name, each with the members `target` and `queues` alone.
+    /// A profile of which these cannot be read is left out, and logged.
     ///
     /// # Errors
-    /// If the table cannot be read, or the item is malformed, which is logged.
-    pub async fn drop_grant(&self, tenant: &str) -> Result<Option<DropGrant>, GrantError> {
-        let pk = format!("DROPS#{tenant}");
-        let Some(item) = self.item(&pk).await.map_err(|_| GrantError::Unavailable)? else { return Ok(None) };
-        let grant = read_grant(item).map_err(|error| {
-            refused(&pk, &error);
-            GrantError::Malformed
-        });
-        grant.map(Some)
+    /// If the table cannot be read.
+    pub async fn profiles<T: DeserializeOwned>(
+        &self,
+        tenant: &str,
+    ) -> Result<BTreeMap<String, T>, ReadError> {
+        let items = match self.listed.get(tenant) {
+            Some(items) => items,
+            None => {
+                let items = self.scan_profiles(tenant).await?;
+                self.listed.put(tenant.to_owned(), items.clone());
+                items
+            }
+        };
+        let read = |(name, item): (String, Value)| match read_profile(item) {
+            Ok(profile) => Some((name, profile)),
+            Err(error) => {
+                refused(&pk::profile(tenant, &name), &error);
+                None
+            }
+        };
+        Ok(items.into_iter().filter_map(read).collect())
     }
 
-    async fn item(&self, pk: &str) -> Result<Option<serde_json::Value>, Problem> {
-        if let Some(found) = self.remembered.get(pk) {
-            return Ok(found);
+    /// Notes in the item of a key that it was used today, unless the item says so already, or a
+    /// later day. A failure is logged, and hinders nobody.
+    pub(crate) async fn note_use(&self, hash: &KeyHash, known: Option<Date>, today: Date) {
+        if known >= Some(today) || self.noted.get(hash) == Some(today) {
+            return;
         }
-        let found = self.fetch(pk).await?;
-        self.remembered.put(pk.to_owned(), found.clone());
-        Ok(found)
-    }
-
-    /// Reads an item of the table, and returns it without its key.
-    async fn fetch(&self, pk: &str) -> Result<Option<serde_json::Value>, Problem> {
-        let output = self
+        self.noted.put(*hash, today);
+        let update = self
             .dynamodb
-            .get_item()
+            .update_item()
             .table_name(&self.table)
-            .key("pk", AttributeValue::S(pk.to_owned()))
-            .send()
-            .await
-            .map_err(|error| {
-                let error = aws_sdk_dynamodb::error::DisplayErrorContext(error).to_string();
-                tracing::error!(
-                    event_type = "access.unavailable",
-                    pk,
-                    error,
-                    "cannot read item `{pk}` of the access table"
-                );
-                unavailable()
-            })?;
-        let item = output.item.map(|mut item| {
-            item.remove("pk");
-            item
-        });
-        item.map(failure::malformed::from_item).transpose().map_err(|error| {
-            refused(pk, &error);
-            unavailable()
-        })
+            .key("pk", AttributeValue::S(pk::key(hash)))
+            .update_expression("SET lastUsedOn = :today")
+            .condition_expression(
+                "attribute_exists(pk) AND (attribute_not_exists(lastUsedOn) OR lastUsedOn < :today)",
+            )
+            .expression_attribute_values(":today", AttributeValue::S(today.to_string()))
+            .send();
+        let error = match tokio::time::timeout(NOTE_LIMIT, update).await {
+            Ok(Ok(_)) => return,
+            Ok(Err(error)) if is_noted_already(&error) => return,
+            Ok(Err(error)) => DisplayErrorContext(error).to_string(),
+            Err(late) => late.to_string(),
+        };
+        let key_id = hash.id();
+        tracing::warn!(
+            event_type = "access.use_not_noted",
+            key_id,
+            error,
+            "cannot note that key `{key_id}` was used today"
+        );
     }
 
     /// Reads an item that need not exist, past the cache.
@@ -231,16 +190,113 @@ impl AccessStore {
     /// # Errors
     /// `STORE_UNAVAILABLE` when the table cannot be read.
     pub async fn probe(&self) -> Result<(), Problem> {
-        self.fetch("PROBE#").await.map(|_| ())
+        self.fetch("PROBE#").await.map(drop).map_err(Problem::from)
+    }
+
+    /// Reads an item through the cache.
+    async fn read<T>(
+        &self,
+        pk: &str,
+        read: impl FnOnce(Value) -> Result<T, ItemError>,
+    ) -> Result<Option<T>, ReadError> {
+        let item = match self.remembered.get(pk) {
+            Some(found) => found,
+            None => {
+                let found = self.fetch(pk).await?;
+                self.remembered.put(pk.to_owned(), found.clone());
+                found
+            }
+        };
+        item.map(read).transpose().map_err(|error| {
+            refused(pk, &error);
+            ReadError::Malformed
+        })
+    }
+
+    /// Reads an item of the table, and returns it without its key.
+    async fn fetch(&self, pk: &str) -> Result<Option<Value>, ReadError> {
+        let key = AttributeValue::S(pk.to_owned());
+        let output = self.dynamodb.get_item().table_name(&self.table).key("pk", key).send().await;
+        let output = output.map_err(|error| unreadable(pk, error))?;
+        let item = output.item.map(|mut item| {
+            item.remove("pk");
+            item
+        });
+        item.map(failure::malformed::from_item).transpose().map_err(|error| {
+            refused(pk, &error.into());
+            ReadError::Unavailable
+        })
+    }
+
+    /// Finds a tenant's profiles. The table has no index of them, and few items.
+    async fn scan_profiles(&self, tenant: &str) -> Result<BTreeMap<String, Value>, ReadError> {
+        let prefix = pk::profiles(tenant);
+        let mut pages = self
+            .dynamodb
+            .scan()
+            .table_name(&self.table)
+            .filter_expression("begins_with(pk, :prefix)")
+            .expression_attribute_values(":prefix", AttributeValue::S(prefix.clone()))
+            .projection_expression("pk, #target, #queues, #version")
+            .expression_attribute_names("#target", "target")
+            .expression_attribute_names("#queues", "queues")
+            .expression_attribute_names("#version", "version")
+            .select(Select::SpecificAttributes)
+            .into_paginator()
+            .page_size(PAGE)
+            .send();
+        let mut found = BTreeMap::new();
+        for _ in 0..MAX_PAGES {
+            let Some(page) = pages.next().await else { return Ok(found) };
+            for mut item in page.map_err(|error| unreadable(&prefix, error))?.items.unwrap_or_default() {
+                let Some(AttributeValue::S(pk)) = item.remove("pk") else { continue };
+                let Some(Pk::Profile { name, .. }) = pk::parse(&pk) else { continue };
+                match failure::malformed::from_item(item) {
+                    Ok(item) => {
+                        found.insert(name.to_owned(), item);
+                    }
+                    Err(error) => refused(&pk, &error.into()),
+                }
+            }
+        }
+        Err(unreadable(&prefix, TooManyItems))
     }
 }
 
-fn unavailable() -> Problem {
-    Problem::new(Reason::StoreUnavailable, "the access store cannot be read")
+/// Error of a table that has more items than are looked through.
+#[derive(Debug, thiserror::Error)]
+#[error("the table has more items than are looked through for profiles")]
+struct TooManyItems;
+
+impl From<ReadError> for Problem {
+    /// Makes the problem of a request that needs the item.
+    fn from(error: ReadError) -> Self {
+        let detail = match error {
+            ReadError::Unavailable => "the access store cannot be read",
+            ReadError::Malformed => "the access store has a malformed item, which an operator has to correct",
+        };
+        Self::new(Reason::StoreUnavailable, detail)
+    }
+}
+
+fn is_noted_already(error: &SdkError<UpdateItemError>) -> bool {
+    error.as_service_error().is_some_and(UpdateItemError::is_conditional_check_failed_exception)
+}
+
+fn unreadable(pk: &str, error: impl Error) -> ReadError {
+    let error = DisplayErrorContext(error).to_string();
+    tracing::error!(
+        event_type = "access.unavailable",
+        pk,
+        error,
+        "cannot read item `{pk}` of the access table"
+    );
+    ReadError::Unavailable
 }
 
 /// Logs the key of a malformed item. It holds a hash at most, never an API key.
-fn refused(pk: &str, error: &(dyn Error + 'static)) {
+fn refused(pk: &str, error: &ItemError) {
+    let error: &dyn Error = error;
     tracing::error!(
         event_type = "access.item_malformed",
         pk,
@@ -249,90 +305,6 @@ fn refused(pk: &str, error: &(dyn Error + 'static)) {
     );
 }
 
-fn read_grant(item: serde_json::Value) -> Result<DropGrant, KeyItemError> {
-    failure::malformed::from_value::<StoredGrant>(item)?.try_into()
-}
-
-fn read_key(item: serde_json::Value) -> Result<KeyItem, KeyItemError> {
-    failure::malformed::from_value::<StoredKey>(item)?.try_into()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    const TENANT: &str = "11111111-1111-4111-8111-111111111111";
-
-    #[expect(clippy::needless_pass_by_value, reason = "the tests write members where they are used")]
-    fn key(members: Value) -> Result<KeyItem, KeyItemError> {
-        let mut item = json!({"tenantId": TENANT});
-        item.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-        read_key(item)
-    }
-
-    #[test]
-    fn a_key_about_products_says_which_establishments_it_is_about() {
-        let some = json!({"scopes": ["products:read"], "cnpjs": ["11222333000181"]});
-        assert_eq!(key(some).unwrap().cnpjs, Some(BTreeSet::from(["11222333000181".to_owned()])));
-        let none = json!({"scopes": ["products:write"], "cnpjs": []});
-        assert_eq!(key(none).unwrap().cnpjs, Some(BTreeSet::new()));
-        let all = json!({"scopes": ["products:write", "mq:read"], "allCnpjs": true});
-        assert_eq!(key(all).unwrap().cnpjs, None);
-        for unclear in [
-            json!({"scopes": ["products:read"]}),
-            json!({"scopes": ["products:write"], "allCnpjs": false}),
-            json!({"scopes": ["products:later"]}),
-            json!({"scopes": ["products:read"], "cnpjs": ["11222333000181"], "allCnpjs": true}),
-        ] {
-            assert!(key(unclear.clone()).is_err(), "{unclear}");
-        }
-    }
-
-    #[test]
-    fn a_key_about_something_else_is_about_no_establishment() {
-        assert_eq!(key(json!({"scopes": ["mq:read"]})).unwrap().cnpjs, Some(BTreeSet::new()));
-        assert_eq!(key(json!({})).unwrap().scopes, BTreeSet::new());
-    }
-
-    #[test]
-    fn a_grant_says_which_establishments_it_is_about() {
-        let some = read_grant(json!({"cnpjs": ["11222333000181"]})).unwrap();
-        assert_eq!(some.cnpjs, Some(BTreeSet::from(["11222333000181".to_owned()])));
-        assert_eq!(
-            (some.buckets, read_grant(json!({"allCnpjs": true})).unwrap().cnpjs),
-            (BTreeSet::new(), None)
-        );
-        let elsewhere = read_grant(json!({"allCnpjs": true, "buckets": ["partner-files"]})).unwrap();
-        assert_eq!(elsewhere.buckets, BTreeSet::from(["partner-files".to_owned()]));
-        for unclear in [
-            json!({}),
-            json!({"allCnpjs": false}),
-            json!({"allCnpjs": true, "cnpjs": ["11222333000181"]}),
-            json!({"allCnpjs": true, "cnpj": ["11222333000181"]}),
-        ] {
-            assert!(read_grant(unclear.clone()).is_err(), "{unclear}");
-        }
-    }
-
-    #[test]
-    fn an_error_repeats_no_value_of_the_item() {
-        for members in
-            [json!({"name": ["hunter2"]}), json!({"scopes": "hunter2"}), json!({"allCnpjs": "hunter2"})]
-        {
-            let error = key(members).unwrap_err();
-            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
-        }
-    }
-
-    #[test]
-    fn a_misspelt_member_makes_no_wider_key() {
-        for member in ["cnpj", "CNPJs", "allcnpjs", "scope", "ttl"] {
-            let item = json!({"scopes": ["products:write"], "allCnpjs": true, member: ["11222333000181"]});
-            let refused = key(item).unwrap_err();
-            let KeyItemError::Form(refused) = refused else { panic!("{refused}") };
-            assert_eq!(refused.to_string(), format!("/{member}: the member is not known"));
-        }
-    }
+fn read_profile<T: DeserializeOwned>(item: Value) -> Result<T, ItemError> {
+    Ok(failure::malformed::from_value(without_version(item)?)?)
 }

@@ -21,7 +21,8 @@ pub enum Keyed {
 }
 
 /// Responds to a request by `answer`, in a span with its trace id and route. The span has the
-/// fields `tenant`, `mq_target` and `batch_id`, which `answer` fills when it knows them.
+/// fields `tenant`, `key_name` and `key_id`, which the authentication fills, and `mq_target` and
+/// `batch_id`, which `answer` fills when it knows them.
 pub async fn serve(
     service: &str,
     route: &str,
@@ -35,6 +36,8 @@ pub async fn serve(
         correlation_id = %trace_id,
         route,
         tenant = tracing::field::Empty,
+        key_name = tracing::field::Empty,
+        key_id = tracing::field::Empty,
         mq_target = tracing::field::Empty,
         batch_id = tracing::field::Empty,
     );
