@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 
+use access::{ApiKey, DropGrant, Establishments, KeyItem, pk};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use sha2::{Digest as _, Sha256};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::QUEUES;
 use crate::components::queue_manager;
@@ -41,6 +43,15 @@ enum Cnpjs {
     Only(&'static [&'static str]),
 }
 
+impl Cnpjs {
+    fn establishments(&self) -> Establishments {
+        match self {
+            Self::All => Establishments::All,
+            Self::Only(cnpjs) => Establishments::Only(cnpjs.iter().map(|&cnpj| cnpj.to_owned()).collect()),
+        }
+    }
+}
+
 const fn key(
     name: &'static str,
     tenant: &'static str,
@@ -68,9 +79,9 @@ pub(super) async fn seed(
     rabbitmq: &RabbitMq,
     given: &Given,
 ) -> Result<(), Failure> {
-    let mut items: Vec<Item> = KEYS.iter().map(|key| key_item(key, given)).collect();
-    items.push(grant_item(TENANT_A, &Cnpjs::All, &[DROP_BUCKET]));
-    items.push(grant_item(TENANT_PHARMACY, &PHARMACY, &[]));
+    let mut items: Vec<Item> = KEYS.iter().map(|key| key_item(key, given)).collect::<Result<_, _>>()?;
+    items.push(grant_item(TENANT_A, &Cnpjs::All, &[DROP_BUCKET])?);
+    items.push(grant_item(TENANT_PHARMACY, &PHARMACY, &[])?);
     for tenant in [TENANT_A, TENANT_B] {
         items.extend(profile_items(tenant, rabbitmq, given)?);
     }
@@ -86,93 +97,93 @@ pub(super) async fn seed(
     Ok(())
 }
 
-fn key_item(key: &Key, given: &Given) -> Item {
-    let hash = hex::encode(Sha256::digest(given.api_key(key.name).as_bytes()));
-    HashMap::from([
-        ("pk".to_owned(), text(&format!("KEY#{hash}"))),
-        ("tenantId".to_owned(), text(key.tenant)),
-        ("scopes".to_owned(), texts(key.scopes)),
-        ("name".to_owned(), text(key.name)),
-        cnpjs(&key.cnpjs),
-    ])
+/// Returns an item of the table: the members of `item`, and its key.
+fn item(pk: String, item: &impl Serialize) -> Result<Item, Failure> {
+    let explain = || format!("make the item {pk} of the access table");
+    let mut item: Item = serde_dynamo::to_item(item).or_explain(explain)?;
+    item.insert("pk".to_owned(), AttributeValue::S(pk));
+    Ok(item)
 }
 
-/// A grant for the payload bucket and for `buckets`; DynamoDB has no empty sets.
-fn grant_item(tenant: &str, about: &Cnpjs, buckets: &[&str]) -> Item {
-    let mut item = HashMap::from([("pk".to_owned(), text(&format!("DROPS#{tenant}"))), cnpjs(about)]);
-    if !buckets.is_empty() {
-        item.insert("buckets".to_owned(), texts(buckets));
-    }
-    item
+fn key_item(key: &Key, given: &Given) -> Result<Item, Failure> {
+    let hash = ApiKey::from(given.api_key(key.name)).hash();
+    let members = KeyItem {
+        tenant_id: key.tenant.to_owned(),
+        name: key.name.to_owned(),
+        scopes: key.scopes.iter().map(|&scope| scope.to_owned()).collect(),
+        establishments: key.cnpjs.establishments(),
+        created_at: None,
+        expires_at: None,
+        disabled: false,
+        last_used_on: None,
+    };
+    item(pk::key(&hash), &members)
 }
 
-fn cnpjs(about: &Cnpjs) -> (String, AttributeValue) {
-    match about {
-        Cnpjs::All => ("allCnpjs".to_owned(), AttributeValue::Bool(true)),
-        Cnpjs::Only(cnpjs) => ("cnpjs".to_owned(), texts(cnpjs)),
-    }
+/// A grant for the payload bucket and for `buckets`.
+fn grant_item(tenant: &str, about: &Cnpjs, buckets: &[&str]) -> Result<Item, Failure> {
+    let buckets = buckets.iter().map(|&bucket| bucket.to_owned()).collect();
+    item(pk::drops(tenant), &DropGrant { establishments: about.establishments(), buckets })
 }
 
 /// Profiles of the stack's own brokers, and the user's.
 fn profile_items(tenant: &str, rabbitmq: &RabbitMq, given: &Given) -> Result<Vec<Item>, Failure> {
-    let mut items = vec![profile_item(tenant, rabbitmq)];
+    let mut profiles = given.targets.profiles.clone();
+    profiles.entry("local-rabbit".to_owned()).or_insert_with(|| local_rabbit(rabbitmq));
     if given.ibm_mq_library.is_none() {
-        items.push(queue_manager_item(tenant));
+        profiles.entry("local-qm1".to_owned()).or_insert_with(local_qm1);
     }
-    for (name, profile) in &given.targets.profiles {
-        let explain = || format!("store the target profile {name}");
-        let mut item: Item = serde_dynamo::to_item(profile).or_explain(explain)?;
-        item.insert("pk".to_owned(), text(&format!("PROFILE#{tenant}#{name}")));
-        items.push(item);
+    profiles.iter().map(|(name, profile)| item(pk::profile(tenant, name), profile)).collect()
+}
+
+fn local_rabbit(rabbitmq: &RabbitMq) -> Value {
+    let [queue, ..] = QUEUES;
+    json!({
+        "target": {
+            "broker": "rabbitmq",
+            "queueManager": VIRTUAL_HOST,
+            "queue": queue,
+            "connName": rabbitmq.conn_name(),
+            "auth": {"user": USER, "passwordRef": "secret://local/rabbit"},
+        },
+        "queues": ["*"],
+        "exchanges": ["*"],
+        "routingKeys": ["*"],
+    })
+}
+
+fn local_qm1() -> Value {
+    let [queue, ..] = QUEUES;
+    json!({
+        "target": {
+            "broker": "ibmmq",
+            "queueManager": queue_manager::NAME,
+            "queue": queue,
+            "channel": queue_manager::CHANNEL,
+            "connName": queue_manager::CONN_NAME,
+            "auth": {"user": queue_manager::USER, "passwordRef": "secret://mq/app"},
+        },
+        "queues": ["*"],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use mq::{InlineTargets, Profile, Target};
+
+    use super::*;
+
+    #[test]
+    fn the_items_are_those_that_the_functions_read() {
+        for key in &KEYS {
+            let mut item = key_item(key, &Given::default()).unwrap();
+            let pk = pk::key(&ApiKey::from(key.name).hash());
+            assert_eq!(item.remove("pk"), Some(AttributeValue::S(pk)));
+            let read = KeyItem::read(serde_dynamo::from_item(item).unwrap()).unwrap();
+            assert_eq!((read.tenant_id.as_str(), read.name.as_str()), (key.tenant, key.name));
+        }
+        let profile: Profile = serde_json::from_value(local_qm1()).unwrap();
+        let allowed = InlineTargets::default();
+        assert!(Target::resolve(Some(&profile), None, allowed.of(TENANT_A)).is_ok());
     }
-    Ok(items)
-}
-
-fn profile_item(tenant: &str, rabbitmq: &RabbitMq) -> Item {
-    let [queue, ..] = QUEUES;
-    let auth = [("user", text(USER)), ("passwordRef", text("secret://local/rabbit"))];
-    let target = [
-        ("broker", text("rabbitmq")),
-        ("queueManager", text(VIRTUAL_HOST)),
-        ("queue", text(queue)),
-        ("connName", text(&rabbitmq.conn_name())),
-        ("auth", map(auth)),
-    ];
-    HashMap::from([
-        ("pk".to_owned(), text(&format!("PROFILE#{tenant}#local-rabbit"))),
-        ("target".to_owned(), map(target)),
-        ("queues".to_owned(), texts(&["*"])),
-        ("exchanges".to_owned(), texts(&["*"])),
-        ("routingKeys".to_owned(), texts(&["*"])),
-    ])
-}
-
-fn queue_manager_item(tenant: &str) -> Item {
-    let [queue, ..] = QUEUES;
-    let auth = [("user", text(queue_manager::USER)), ("passwordRef", text("secret://mq/app"))];
-    let target = [
-        ("broker", text("ibmmq")),
-        ("queueManager", text(queue_manager::NAME)),
-        ("queue", text(queue)),
-        ("channel", text(queue_manager::CHANNEL)),
-        ("connName", text(queue_manager::CONN_NAME)),
-        ("auth", map(auth)),
-    ];
-    HashMap::from([
-        ("pk".to_owned(), text(&format!("PROFILE#{tenant}#local-qm1"))),
-        ("target".to_owned(), map(target)),
-        ("queues".to_owned(), texts(&["*"])),
-    ])
-}
-
-fn text(value: &str) -> AttributeValue {
-    AttributeValue::S(value.to_owned())
-}
-
-fn texts(values: &[&str]) -> AttributeValue {
-    AttributeValue::Ss(values.iter().map(|&value| value.to_owned()).collect())
-}
-
-fn map<const N: usize>(members: [(&str, AttributeValue); N]) -> AttributeValue {
-    AttributeValue::M(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
