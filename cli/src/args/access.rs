@@ -1,0 +1,563 @@
+//! Commands of access, contexts and the tool itself.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use clap_complete::Shell;
+
+/// Whether a change is made or only shown.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct DryRun {
+    /// Check the change and show it, but do not make it
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
+}
+
+/// Establishments that a key or a grant is about.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Establishments {
+    /// CNPJ of an establishment; several are separated by commas
+    #[arg(long = "cnpj", value_name = "CNPJ", value_delimiter = ',', conflicts_with = "all_cnpjs")]
+    pub(crate) cnpjs: Vec<String>,
+    /// All establishments of the tenant
+    #[arg(long)]
+    pub(crate) all_cnpjs: bool,
+}
+
+/// `integrahub tenant`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tenant {
+    /// Create a tenant, whose id is a new UUID unless it is given
+    #[command(after_help = "Example:\n  integrahub tenant create \"Farmácia Central\"")]
+    Create {
+        /// Name for people
+        name: String,
+        /// Id of the tenant
+        #[arg(long)]
+        id: Option<String>,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// List the tenants with what each of them has
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show a tenant with its keys, profiles, targets and grants
+    Show {
+        /// Id of the tenant, its name, or the beginning of its id
+        tenant: String,
+    },
+    /// Change a tenant's name
+    Change {
+        /// Id of the tenant, its name, or the beginning of its id
+        tenant: String,
+        /// New name for people
+        #[arg(long)]
+        name: String,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// Let all keys of a tenant work again
+    Enable {
+        /// Id of the tenant, its name, or the beginning of its id
+        tenant: String,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// Refuse all keys of a tenant, within a minute
+    Disable {
+        /// Id of the tenant, its name, or the beginning of its id
+        tenant: String,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// Remove a tenant
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Id of the tenant, its name, or the beginning of its id
+        tenant: String,
+        /// Remove its keys, profiles, targets and grants too
+        #[arg(long)]
+        cascade: bool,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+}
+
+/// `integrahub key`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Key {
+    /// Create an API key and print it, once
+    #[command(after_help = "Examples:\n  \
+integrahub key create --tenant acme --name orders --scope mq:read,mq:write\n  \
+integrahub key create --tenant acme --name till --scope products:write,products:read --all-cnpjs >till.key")]
+    Create(KeyCreate),
+    /// List API keys by their names and ids
+    #[command(visible_alias = "ls")]
+    List {
+        /// Only keys of this tenant
+        #[arg(long)]
+        tenant: Option<String>,
+    },
+    /// Show an API key's rights
+    Show(KeyName),
+    /// Change an API key's name, scopes, establishments or expiry
+    Change(KeyChange),
+    /// Create a second API key with the same name and rights, and let the first one expire
+    #[command(after_help = "Example:\n  integrahub key rotate orders --tenant acme --keep 7d >orders.key")]
+    Rotate {
+        #[command(flatten)]
+        key: KeyName,
+        /// Time for which the old key still works, such as 7d or 12h
+        #[arg(long, default_value = "7d", value_name = "TIME")]
+        keep: String,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// Refuse an API key, within a minute
+    Disable {
+        #[command(flatten)]
+        key: KeyName,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// Let a disabled API key work again
+    Enable {
+        #[command(flatten)]
+        key: KeyName,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// Remove an API key
+    #[command(visible_alias = "rm")]
+    Remove {
+        #[command(flatten)]
+        key: KeyName,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+}
+
+/// One API key.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct KeyName {
+    /// Name of the key, or its id, the first 8 characters of its hash
+    pub(crate) key: String,
+    /// Tenant of the key, if several tenants have a key of this name
+    #[arg(long)]
+    pub(crate) tenant: Option<String>,
+}
+
+/// `integrahub key create`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct KeyCreate {
+    /// Tenant of the key
+    #[arg(long)]
+    pub(crate) tenant: String,
+    /// Name of the key
+    #[arg(long)]
+    pub(crate) name: String,
+    /// Scope, such as mq:read; several are separated by commas
+    #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',', required = true)]
+    pub(crate) scopes: Vec<String>,
+    #[command(flatten)]
+    pub(crate) establishments: Establishments,
+    /// Time after which the key stops working: 90d, or a date such as 2027-06-30
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) expires: Option<String>,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// `integrahub key change`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct KeyChange {
+    #[command(flatten)]
+    pub(crate) key: KeyName,
+    /// New name
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Scopes in place of those that the key has
+    #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',')]
+    pub(crate) scopes: Vec<String>,
+    #[command(flatten)]
+    pub(crate) establishments: Establishments,
+    /// Time after which the key stops working, or `never`
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) expires: Option<String>,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// `integrahub profile`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Profile {
+    /// Create a target profile of a file or of options
+    #[command(after_help = "Examples:\n  \
+integrahub profile create orders --tenant acme --file orders.yaml\n  \
+integrahub profile create orders --tenant acme --broker rabbitmq --conn-name mq.example.com:5671 --tls \\\n    \
+--queue ORDERS.IN --queues 'ORDERS.*' --password-ref secret://mq/orders")]
+    Create(ProfileCreate),
+    /// List target profiles
+    #[command(visible_alias = "ls")]
+    List {
+        /// Only profiles of this tenant
+        #[arg(long)]
+        tenant: Option<String>,
+    },
+    /// Show a target profile as a file for `create`
+    Show {
+        #[command(flatten)]
+        profile: ProfileName,
+    },
+    /// Remove a target profile
+    #[command(visible_alias = "rm")]
+    Remove {
+        #[command(flatten)]
+        profile: ProfileName,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+}
+
+/// One target profile.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ProfileName {
+    /// Name of the profile
+    pub(crate) name: String,
+    /// Tenant of the profile
+    #[arg(long)]
+    pub(crate) tenant: String,
+}
+
+/// `integrahub profile create`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ProfileCreate {
+    #[command(flatten)]
+    pub(crate) profile: ProfileName,
+    /// File with the profile as YAML or JSON; `-` is standard input
+    #[arg(long, short = 'f', value_name = "FILE", conflicts_with_all = ["broker", "conn_name"])]
+    pub(crate) file: Option<PathBuf>,
+    /// Broker: rabbitmq or ibmmq
+    #[arg(long, required_unless_present = "file")]
+    pub(crate) broker: Option<String>,
+    /// Host and port, as `host:5671` or `host(1414)`
+    #[arg(long, required_unless_present = "file")]
+    pub(crate) conn_name: Option<String>,
+    /// Virtual host, or queue manager
+    #[arg(long)]
+    pub(crate) queue_manager: Option<String>,
+    /// Channel of IBM MQ
+    #[arg(long)]
+    pub(crate) channel: Option<String>,
+    /// Queue of requests that name none
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// Use TLS
+    #[arg(long)]
+    pub(crate) tls: bool,
+    /// User at the broker
+    #[arg(long)]
+    pub(crate) user: Option<String>,
+    /// Secret with the password, as secret://mq/orders
+    #[arg(long, value_name = "REFERENCE")]
+    pub(crate) password_ref: Option<String>,
+    /// Patterns of further queues; several are separated by commas
+    #[arg(long, value_delimiter = ',', value_name = "PATTERN")]
+    pub(crate) queues: Vec<String>,
+    /// Patterns of exchanges
+    #[arg(long, value_delimiter = ',', value_name = "PATTERN")]
+    pub(crate) exchanges: Vec<String>,
+    /// Patterns of routing keys
+    #[arg(long, value_delimiter = ',', value_name = "PATTERN")]
+    pub(crate) routing_keys: Vec<String>,
+    /// Let requests name a queue, an exchange and a routing key only
+    #[arg(long)]
+    pub(crate) no_overrides: bool,
+    /// Take the place of a profile of this name
+    #[arg(long)]
+    pub(crate) replace: bool,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// `integrahub target`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Target {
+    /// Allow a tenant's requests to name a target inline
+    #[command(after_help = "Example:\n  \
+integrahub target allow --tenant acme 'rabbitmq://*.mq.example.com:5671/ORDERS.*?vhost=orders-*'")]
+    Allow {
+        /// Tenant whose requests it is about
+        #[arg(long)]
+        tenant: String,
+        /// Entries of the allow-list
+        #[arg(required = true)]
+        entries: Vec<String>,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// List the allow-lists
+    #[command(visible_alias = "ls")]
+    List {
+        /// Only entries of this tenant
+        #[arg(long)]
+        tenant: Option<String>,
+    },
+    /// Remove entries of a tenant's allow-list
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Tenant whose requests it is about
+        #[arg(long)]
+        tenant: String,
+        /// Entries as `list` shows them
+        #[arg(required_unless_present = "all")]
+        entries: Vec<String>,
+        /// Remove every entry
+        #[arg(long, conflicts_with = "entries")]
+        all: bool,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+}
+
+/// `integrahub grant`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Grant {
+    /// Permit a tenant to drop files into S3
+    #[command(after_help = "Examples:\n  \
+integrahub grant create --tenant acme --cnpj 05927228000145,11222333000181\n  \
+integrahub grant create --tenant acme --all-cnpjs --bucket partner-files")]
+    Create(GrantCreate),
+    /// List the grants
+    #[command(visible_alias = "ls")]
+    List,
+    /// Show a tenant's grant
+    Show {
+        /// Tenant of the grant
+        #[arg(long)]
+        tenant: String,
+    },
+    /// Remove a tenant's grant
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Tenant of the grant
+        #[arg(long)]
+        tenant: String,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+}
+
+/// `integrahub grant create`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct GrantCreate {
+    /// Tenant of the grant
+    #[arg(long)]
+    pub(crate) tenant: String,
+    #[command(flatten)]
+    pub(crate) establishments: Establishments,
+    /// Bucket beside the stack's own; several are separated by commas
+    #[arg(long = "bucket", value_name = "BUCKET", value_delimiter = ',')]
+    pub(crate) buckets: Vec<String>,
+    /// Take the place of the tenant's grant
+    #[arg(long)]
+    pub(crate) replace: bool,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// `integrahub cnpj`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Cnpj {
+    /// List establishments with their tenants
+    #[command(visible_alias = "ls")]
+    List {
+        /// Only establishments of this tenant
+        #[arg(long)]
+        tenant: Option<String>,
+        /// Only this establishment
+        #[arg(long)]
+        cnpj: Option<String>,
+    },
+    /// Assign establishments without owner to a tenant
+    #[command(after_help = "Examples:\n  \
+integrahub cnpj assign --tenant acme 05927228000145 11222333000181\n  \
+integrahub cnpj assign --tenant acme --file cnpjs.txt")]
+    Assign {
+        /// Tenant that gets them
+        #[arg(long)]
+        tenant: String,
+        #[command(flatten)]
+        which: CnpjList,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// Move establishments from one tenant to another
+    Move {
+        /// Tenant that has them
+        #[arg(long)]
+        from: String,
+        /// Tenant that gets them
+        #[arg(long)]
+        to: String,
+        #[command(flatten)]
+        which: CnpjList,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// Take establishments from a tenant, so that they have no owner
+    Release {
+        /// Tenant that has them
+        #[arg(long)]
+        tenant: String,
+        #[command(flatten)]
+        which: CnpjList,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// List establishments that have products and no owner
+    Unowned,
+}
+
+/// Establishments on the command line or in a file.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CnpjList {
+    /// CNPJs
+    #[arg(value_name = "CNPJ", required_unless_present = "file")]
+    pub(crate) cnpjs: Vec<String>,
+    /// File with a CNPJ a line; `-` is standard input
+    #[arg(long, short = 'f')]
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// `integrahub apply`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  integrahub apply -f access.yaml --dry-run\n  \
+integrahub apply -f access.yaml --keys new-keys.ndjson\n\n\
+Lines with + are created, with ~ changed, with - removed. Keys that only the file has are created and \
+printed once. Keys have no secrets in the file: their tenant and name identify them.")]
+pub(crate) struct Apply {
+    /// File that `export` wrote; `-` is standard input
+    #[arg(long, short = 'f')]
+    pub(crate) file: PathBuf,
+    /// Remove what the file does not have; without it that stays
+    #[arg(long)]
+    pub(crate) prune: bool,
+    /// File for the new keys, readable by its owner only, in place of standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keys: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// `integrahub export`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  integrahub export --tenant acme >access.yaml")]
+pub(crate) struct Export {
+    /// Only this tenant
+    #[arg(long)]
+    pub(crate) tenant: Option<String>,
+}
+
+/// `integrahub record`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  integrahub record --tenant acme 7b6a1c1e-7a0e-4c34-9c53-2f4b1e6c8a11")]
+pub(crate) struct Record {
+    /// Tenant that sent the request
+    #[arg(long)]
+    pub(crate) tenant: String,
+    /// Idempotency key of the request
+    pub(crate) key: String,
+}
+
+/// `integrahub context`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ContextCommand {
+    /// Create a context, or change what is given
+    #[command(after_help = "Examples:\n  \
+integrahub context create prod --stack integrahub --region sa-east-1\n  \
+integrahub context create till --url https://api.example.com --api-key-stdin <till.key")]
+    Create(ContextCreate),
+    /// List the contexts
+    #[command(visible_alias = "ls")]
+    List,
+    /// Use a context from now on
+    Use {
+        /// Name of the context
+        name: String,
+    },
+    /// Show a context
+    Show {
+        /// Name of the context; without it the current one
+        name: Option<String>,
+    },
+    /// Print the name of the context that is used
+    Current,
+    /// Remove a context and its API key
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Name of the context
+        name: String,
+    },
+}
+
+/// `integrahub context create`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ContextCreate {
+    /// Name of the context
+    pub(crate) name: String,
+    /// Read the API key from standard input, and keep it in a file that only you can read
+    #[arg(long)]
+    pub(crate) api_key_stdin: bool,
+    /// Use it from now on
+    #[arg(long = "use")]
+    pub(crate) use_it: bool,
+}
+
+/// `integrahub whoami`.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Whoami {
+    /// Ask neither the API nor AWS
+    #[arg(long)]
+    pub(crate) offline: bool,
+}
+
+/// `integrahub api`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  integrahub api GET /limits\n  \
+integrahub api POST /queue/depth --body '{\"targetRef\": \"orders\"}'")]
+pub(crate) struct ApiRequest {
+    /// Method, such as GET
+    pub(crate) method: String,
+    /// Path with its query
+    pub(crate) path: String,
+    /// Body as text; `@FILE` reads a file, `@-` standard input
+    #[arg(long, short = 'd')]
+    pub(crate) body: Option<String>,
+    /// Idempotency key; a POST without one gets a new key, which is shown
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Further header, as `name: value`
+    #[arg(long = "header", short = 'H', value_name = "HEADER")]
+    pub(crate) headers: Vec<String>,
+    /// Show the status and the headers too
+    #[arg(long, short = 'i')]
+    pub(crate) include: bool,
+}
+
+/// `integrahub completions`.
+#[derive(Args, Clone, Copy, Debug)]
+#[command(
+    after_help = "Example:\n  integrahub completions bash >~/.local/share/bash-completion/completions/integrahub"
+)]
+pub(crate) struct Completions {
+    /// Shell
+    pub(crate) shell: Shell,
+}
+
+/// `integrahub man`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Man {
+    /// Directory for the pages
+    pub(crate) directory: PathBuf,
+}

@@ -1,0 +1,200 @@
+//! The command line: options that every command has, and the commands.
+
+mod access;
+mod batches;
+mod load_tests;
+mod messages;
+mod send;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use url::Url;
+
+pub(crate) use access::*;
+pub(crate) use batches::*;
+pub(crate) use load_tests::*;
+pub(crate) use messages::*;
+pub(crate) use send::*;
+
+use crate::context::Needs;
+use crate::output::Format;
+
+/// Sends catalogues and messages to IntegraHub, and says who may.
+///
+/// The commands `tenant`, `key`, `profile`, `target`, `grant`, `cnpj`, `apply`, `export` and
+/// `record` need AWS credentials. All others need an API key.
+#[derive(Debug, Parser)]
+#[command(name = "integrahub", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 done, 1 error, 2 usage, 3 done with items in error, 4 not permitted, \
+5 temporary, 6 refused for good, 7 held for a person, 8 time limit of waiting, 9 nothing to do, \
+99 expectation failed. docs/cli.md explains them.")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// Context to use; `local` is the stack that `make run` started
+    #[arg(long, short = 'c', global = true, env = "INTEGRAHUB_CONTEXT", value_name = "NAME")]
+    pub(crate) context: Option<String>,
+    /// Address of the API
+    #[arg(long, global = true, env = "INTEGRAHUB_URL", hide_env_values = true)]
+    pub(crate) url: Option<Url>,
+    /// File that holds the API key
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "api_key_command")]
+    pub(crate) api_key_file: Option<PathBuf>,
+    /// Command that prints the API key
+    #[arg(long, global = true, value_name = "COMMAND")]
+    pub(crate) api_key_command: Option<String>,
+    /// `CloudFormation` stack of the deployment
+    #[arg(long, global = true, env = "INTEGRAHUB_STACK", value_name = "NAME")]
+    pub(crate) stack: Option<String>,
+    /// AWS region of the stack
+    #[arg(long, global = true, env = "INTEGRAHUB_REGION")]
+    pub(crate) region: Option<String>,
+    /// AWS profile with the credentials
+    #[arg(long, global = true, env = "INTEGRAHUB_AWS_PROFILE", value_name = "PROFILE")]
+    pub(crate) aws_profile: Option<String>,
+    /// Access table, if the outputs of the stack may not be read
+    #[arg(long, global = true, env = "INTEGRAHUB_TABLE", value_name = "NAME")]
+    pub(crate) table: Option<String>,
+    /// Form of the data on standard output
+    #[arg(long, short = 'o', global = true, env = "INTEGRAHUB_OUTPUT", value_enum, default_value_t)]
+    pub(crate) output: Format,
+    /// Whether to use colours
+    #[arg(long, global = true, value_enum, default_value_t)]
+    pub(crate) color: Colour,
+    /// Confirm what destroys without a question
+    #[arg(long, short = 'y', global = true)]
+    pub(crate) yes: bool,
+    /// Show no progress
+    #[arg(long, short = 'q', global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// Use of colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Colour {
+    /// With a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never.
+    Off,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Send catalogue files and follow their batches
+    Send(Send),
+    /// Put messages into a queue
+    Produce(Produce),
+    /// Take messages from a queue
+    Consume(Consume),
+    /// Look at messages of a queue without taking them
+    Browse(Browse),
+    /// Move messages from one queue to another
+    #[command(name = "move")]
+    Move(Move),
+    /// Count the messages of queues
+    Depth(Depth),
+    /// List, follow, replay and confirm batches
+    #[command(subcommand)]
+    Batches(Batches),
+    /// Run load tests
+    #[command(subcommand, name = "test")]
+    Tests(Tests),
+    /// Show whether the API and its stores work
+    Status(Status),
+    /// Show the tenants, and let them in or keep them out
+    #[command(subcommand)]
+    Tenant(Tenant),
+    /// Create, rotate and remove API keys
+    #[command(subcommand)]
+    Key(Key),
+    /// Create, show and remove target profiles
+    #[command(subcommand)]
+    Profile(Profile),
+    /// Allow targets that requests may name without a profile
+    #[command(subcommand)]
+    Target(Target),
+    /// Permit tenants to drop files into S3
+    #[command(subcommand)]
+    Grant(Grant),
+    /// Say which tenant an establishment belongs to
+    #[command(subcommand)]
+    Cnpj(Cnpj),
+    /// Make the access table as a file says
+    Apply(Apply),
+    /// Write the access table as a file for `apply`
+    Export(Export),
+    /// Show one idempotency record, decoded
+    Record(Record),
+    /// Choose a deployment: address, stack and API key
+    #[command(subcommand)]
+    Context(ContextCommand),
+    /// Show who this program is for the API, and where its settings come from
+    Whoami(Whoami),
+    /// Send a request to the API and print its answer
+    Api(ApiRequest),
+    /// Print the completions of a shell
+    Completions(Completions),
+    /// Write the manual pages into a directory
+    Man(Man),
+}
+
+impl Command {
+    /// Returns the kind of caller that the command needs.
+    pub(crate) const fn needs(&self) -> Needs {
+        match self {
+            Self::Send(_)
+            | Self::Produce(_)
+            | Self::Consume(_)
+            | Self::Browse(_)
+            | Self::Move(_)
+            | Self::Depth(_)
+            | Self::Batches(_)
+            | Self::Tests(_)
+            | Self::Status(_)
+            | Self::Api(_) => Needs::Api,
+            Self::Whoami(_) => Needs::Either,
+            _ => Needs::Aws,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_that_is_not_obvious_has_an_example() {
+        fn visit(path: &str, command: &clap::Command, without: &mut Vec<String>) {
+            let path = format!("{path} {}", command.get_name());
+            let required = command.get_positionals().any(clap::Arg::is_required_set);
+            let many = command.get_arguments().filter(|argument| !argument.is_global_set()).count() > 4;
+            if !command.has_subcommands() && required && many && command.get_after_help().is_none() {
+                without.push(path.clone());
+            }
+            command.get_subcommands().for_each(|command| visit(&path, command, without));
+        }
+        let mut without = Vec::new();
+        visit("", &Cli::command(), &mut without);
+        assert_eq!(without, Vec::<String>::new());
+    }
+}

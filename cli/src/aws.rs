@@ -1,0 +1,288 @@
+//! AWS clients of a deployment, and the names of its resources.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::error::CredentialsError;
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use aws_smithy_types::timeout::TimeoutConfig;
+use serde::{Deserialize, Serialize};
+use tokio::sync::OnceCell;
+use url::Url;
+
+use crate::context::Context;
+use crate::exit::{Exit, Explain as _, Failure, chain};
+
+/// Time of one call with its retries: a person waits for it.
+const OPERATION: Duration = Duration::from_secs(30);
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Names of a stack's resources, as far as they are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Names {
+    /// Table of API keys and target profiles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) access_table: Option<String>,
+    /// Table of idempotency records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) idempotency_table: Option<String>,
+    /// Function that administers establishments; only with the ingest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) establishments_function: Option<String>,
+}
+
+impl Names {
+    /// Returns whether no name is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Clients of one deployment.
+#[derive(Debug)]
+pub(crate) struct Aws {
+    config: SdkConfig,
+    stack: Option<String>,
+    names: Names,
+    /// Outputs of the stack, read at most once.
+    outputs: OnceCell<BTreeMap<String, String>>,
+}
+
+impl Aws {
+    /// Makes the clients, and calls nothing yet.
+    ///
+    /// # Errors
+    /// No region is known.
+    pub(crate) async fn of(context: &Context) -> Result<Self, Failure> {
+        let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(OPERATION).build();
+        let mut loader =
+            aws_config::defaults(BehaviorVersion::latest()).http_client(client()).timeout_config(timeouts);
+        if let Some(region) = &context.region {
+            loader = loader.region(Region::new(region.clone()));
+        }
+        if let Some(profile) = &context.aws_profile {
+            loader = loader.profile_name(profile);
+        }
+        if let Some(local) = &context.local {
+            let variable = |name| local.variable(name).unwrap_or_default();
+            let (id, secret) = (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"));
+            loader = loader
+                .endpoint_url(variable("AWS_ENDPOINT_URL"))
+                .credentials_provider(Credentials::new(id, secret, None, None, "local stack"));
+        }
+        let config = loader.load().await;
+        if config.region().is_none() {
+            return Err(Failure::usage("the AWS region is not known").next(
+                "say --region, set AWS_REGION, or keep it: integrahub context create NAME --region REGION",
+            ));
+        }
+        let (stack, names) = (context.stack.clone(), context.names.clone());
+        Ok(Self { config, stack, names, outputs: OnceCell::new() })
+    }
+
+    /// Returns a client of DynamoDB.
+    pub(crate) fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
+        aws_sdk_dynamodb::Client::new(&self.config)
+    }
+
+    /// Returns a client of Lambda.
+    pub(crate) fn lambda(&self) -> aws_sdk_lambda::Client {
+        aws_sdk_lambda::Client::new(&self.config)
+    }
+
+    /// Returns the address of the API.
+    ///
+    /// # Errors
+    /// The stack cannot be read, or has no such output.
+    pub(crate) async fn url(&self) -> Result<Url, Failure> {
+        let url = self.output("ApiUrl").await?.ok_or_else(|| self.missing("ApiUrl"))?;
+        url.parse().or_explain(|| format!("read the output ApiUrl `{url}`"))
+    }
+
+    /// Returns the name of the access table.
+    ///
+    /// # Errors
+    /// The stack cannot be read, or has no such output.
+    pub(crate) async fn access_table(&self) -> Result<String, Failure> {
+        self.name(self.names.access_table.as_ref(), "AccessTableName").await
+    }
+
+    /// Returns the name of the table of idempotency records.
+    ///
+    /// # Errors
+    /// The stack cannot be read, or has no such output.
+    pub(crate) async fn idempotency_table(&self) -> Result<String, Failure> {
+        self.name(self.names.idempotency_table.as_ref(), "IdempotencyTableName").await
+    }
+
+    /// Returns the name of the function that administers establishments.
+    ///
+    /// # Errors
+    /// The stack cannot be read, or has no such output: it is without the ingest.
+    pub(crate) async fn establishments_function(&self) -> Result<String, Failure> {
+        self.name(self.names.establishments_function.as_ref(), "EstablishmentsFunctionName").await
+    }
+
+    /// Returns all names that the stack tells.
+    ///
+    /// # Errors
+    /// The stack cannot be read.
+    pub(crate) async fn names(&self) -> Result<Names, Failure> {
+        Ok(Names {
+            access_table: self.output("AccessTableName").await?,
+            idempotency_table: self.output("IdempotencyTableName").await?,
+            establishments_function: self.output("EstablishmentsFunctionName").await?,
+        })
+    }
+
+    async fn name(&self, known: Option<&String>, output: &str) -> Result<String, Failure> {
+        match known {
+            Some(name) => Ok(name.clone()),
+            None => self.output(output).await?.ok_or_else(|| self.missing(output)),
+        }
+    }
+
+    fn missing(&self, output: &str) -> Failure {
+        let stack = self.stack.as_deref().unwrap_or_default();
+        Failure::new(Exit::Error, format!("the stack `{stack}` has no output {output}"))
+            .why("it is another stack, of an earlier version, or without that part")
+            .next("name the right stack: --stack NAME")
+    }
+
+    async fn output(&self, name: &str) -> Result<Option<String>, Failure> {
+        let outputs = self.outputs.get_or_try_init(|| self.read_outputs()).await?;
+        Ok(outputs.get(name).cloned())
+    }
+
+    async fn read_outputs(&self) -> Result<BTreeMap<String, String>, Failure> {
+        let Some(stack) = &self.stack else {
+            return Err(Failure::usage("it is not known which deployment this is about")
+                .why("no stack, no table and no context is given, and no local stack runs here")
+                .next("integrahub context create prod --stack integrahub --region sa-east-1 --use"));
+        };
+        let client = aws_sdk_cloudformation::Client::new(&self.config);
+        let described = client.describe_stacks().stack_name(stack).send().await;
+        let described =
+            described.map_err(|error| failed(&format!("read the outputs of the stack `{stack}`"), &error))?;
+        let outputs = described.stacks().iter().flat_map(|stack| stack.outputs());
+        let pair = |output: &aws_sdk_cloudformation::types::Output| {
+            Some((output.output_key()?.to_owned(), output.output_value()?.to_owned()))
+        };
+        Ok(outputs.filter_map(pair).collect())
+    }
+}
+
+/// Makes the HTTP client of the AWS clients, which asks the environment for a proxy.
+fn client() -> aws_smithy_runtime_api::client::http::SharedHttpClient {
+    aws_smithy_http_client::Builder::new().build_with_connector_fn(|settings, _| {
+        let mut builder = Connector::builder().proxy_config(ProxyConfig::from_env());
+        builder.set_connector_settings(settings.cloned());
+        builder.tls_provider(Provider::Rustls(CryptoMode::Ring)).build()
+    })
+}
+
+/// Codes of errors that only other credentials or rights help against.
+const DENIED: [&str; 9] = [
+    "AccessDenied",
+    "AccessDeniedException",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+];
+/// Codes of errors that pass by themselves.
+const TEMPORARY: [&str; 7] = [
+    "InternalServerError",
+    "LimitExceededException",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ServiceUnavailable",
+    "Throttling",
+    "ThrottlingException",
+];
+
+/// Makes a failure of an AWS call that failed; `attempt` completes the sentence "could not …".
+pub(crate) fn failed<E, R>(attempt: &str, error: &SdkError<E, R>) -> Failure
+where
+    E: Error + ProvideErrorMetadata + 'static,
+    R: std::fmt::Debug + 'static,
+{
+    let what = format!("could not {attempt}");
+    if has_no_credentials(error) {
+        return Failure::new(Exit::Denied, what)
+            .why("there are no AWS credentials that can be used")
+            .next("log in (aws sso login, aws configure), or name a profile: --aws-profile NAME");
+    }
+    let Some(service) = error.as_service_error() else {
+        return Failure::new(Exit::Temporary, what)
+            .why(chain(error))
+            .next("try again; if it stays, check the network, the region and the proxy (HTTPS_PROXY)");
+    };
+    let code = service.code().unwrap_or("unknown error").to_owned();
+    let message = service.message().unwrap_or_default().to_owned();
+    let why = format!("{code}: {message}");
+    if DENIED.contains(&code.as_str()) {
+        return Failure::new(Exit::Denied, what)
+            .why(why)
+            .next("deploy/operator-policy.json has the rights that the commands need");
+    }
+    let exit = if TEMPORARY.contains(&code.as_str()) { Exit::Temporary } else { Exit::Error };
+    Failure::new(exit, what).why(why)
+}
+
+fn has_no_credentials(error: &(dyn Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(|error| error.is::<CredentialsError>())
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::error::ErrorMetadata;
+    use aws_sdk_dynamodb::operation::scan::ScanError;
+
+    use super::*;
+
+    fn service(code: &str) -> Failure {
+        let error = ScanError::generic(ErrorMetadata::builder().code(code).message("because").build());
+        failed("read the table", &SdkError::<_, ()>::service_error(error, ()))
+    }
+
+    #[test]
+    fn the_exit_code_says_whether_trying_again_helps() {
+        assert_eq!(service("AccessDeniedException").exit, Exit::Denied);
+        assert_eq!(service("ThrottlingException").exit, Exit::Temporary);
+        let other = service("ResourceNotFoundException");
+        assert_eq!(other.exit, Exit::Error);
+        assert_eq!(other.to_string(), "could not read the table\nResourceNotFoundException: because");
+        let silent = SdkError::<ScanError, ()>::timeout_error("nothing came");
+        assert_eq!(failed("read the table", &silent).exit, Exit::Temporary);
+    }
+
+    #[test]
+    fn missing_credentials_are_named_as_such() {
+        let error = SdkError::<ScanError, ()>::construction_failure(CredentialsError::not_loaded_no_source());
+        let failure = failed("read the table", &error);
+        assert_eq!(failure.exit, Exit::Denied);
+        assert!(failure.next.unwrap().contains("aws sso login"));
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_known_is_not_looked_up() {
+        let names = Names { access_table: Some("table".to_owned()), ..Names::default() };
+        let context = Context { region: Some("sa-east-1".to_owned()), names, ..Context::default() };
+        let aws = Aws::of(&context).await.unwrap();
+        assert_eq!(aws.access_table().await.unwrap(), "table");
+        assert_eq!(aws.idempotency_table().await.unwrap_err().exit, Exit::Usage);
+    }
+}

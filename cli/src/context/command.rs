@@ -1,0 +1,208 @@
+//! `integrahub context`: the contexts and their API keys.
+
+use std::io::{BufRead as _, Read as _};
+
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+
+use super::file::write_private;
+use super::{Contexts, LOCAL, Needs, Settings, key, load};
+use crate::args::{ContextCommand, ContextCreate, Global};
+use crate::aws::Aws;
+use crate::exit::{Exit, Explain as _, Failure};
+use crate::output::Output;
+
+/// Schema of a list of contexts.
+const LIST: &str = "integrahub.contexts.v1";
+/// Schema of one context.
+const ONE: &str = "integrahub.context.v1";
+/// Most bytes that are read of a key on standard input.
+const MAX_KEY: u64 = 1_000;
+
+/// Runs the command.
+///
+/// # Errors
+/// A context that does not exist or cannot be kept.
+pub(crate) async fn run(args: &ContextCommand, global: &Global, out: &mut Output) -> Result<Exit, Failure> {
+    let mut contexts = Contexts::read()?;
+    match args {
+        ContextCommand::Create(args) => create(args, global, &mut contexts, out).await?,
+        ContextCommand::List => list(&contexts, out),
+        ContextCommand::Use { name } => {
+            if name != LOCAL {
+                contexts.get(name)?;
+            }
+            contexts.current = Some(name.clone());
+            contexts.write()?;
+            out.note(&format!("the context `{name}` is used from now on"));
+        }
+        ContextCommand::Show { name } => {
+            let global =
+                Global { context: name.clone().or_else(|| global.context.clone()), ..global.clone() };
+            show(&global, out).await?;
+        }
+        ContextCommand::Current => {
+            let name = load(global, Needs::Aws).await?.name;
+            if name.is_empty() {
+                return Err(Failure::new(Exit::Nothing, "no context is in use")
+                    .next("choose one: integrahub context use NAME"));
+            }
+            out.line(&name);
+        }
+        ContextCommand::Remove { name } => {
+            contexts.get(name)?;
+            out.confirm(&format!("this removes the context `{name}` and its API key"), name)?;
+            contexts.remove(name)?;
+            contexts.write()?;
+            out.note(&format!("the context `{name}` is removed"));
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// Creates or changes a context. Whatever the stack tells is looked up once and kept, so that later
+/// commands need no right to read the stack.
+async fn create(
+    args: &ContextCreate,
+    global: &Global,
+    contexts: &mut Contexts,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let name = &args.name;
+    check_name(name)?;
+    let key_file = contexts.key_file(name);
+    let settings = contexts.entry(name);
+    merge(settings, global);
+    if settings.stack.is_some() {
+        let context = super::Context {
+            stack: settings.stack.clone(),
+            region: settings.region.clone(),
+            aws_profile: settings.aws_profile.clone(),
+            ..super::Context::default()
+        };
+        let aws = Aws::of(&context).await?;
+        settings.names = aws.names().await?;
+        if global.url.is_none() {
+            settings.url = Some(aws.url().await?);
+        }
+    }
+    settings.names.access_table = global.table.clone().or_else(|| settings.names.access_table.clone());
+    if settings.url.is_none() && settings.names.is_empty() {
+        return Err(Failure::usage(format!("the context `{name}` says nothing"))
+            .next("give --url for the API, or --stack and --region for administration"));
+    }
+    if args.api_key_stdin {
+        let mut text = String::new();
+        let mut input = std::io::stdin().lock().take(MAX_KEY);
+        input.read_line(&mut text).or_explain(|| "read the API key".to_owned())?;
+        let key = key::checked(&text, "standard input")?;
+        write_private(&key_file, key.expose_secret().as_bytes())?;
+        settings.api_key_command = None;
+        out.note(&format!("the API key is kept in {}, which only you can read", key_file.display()));
+        settings.api_key_file = Some(key_file);
+    }
+    if args.use_it {
+        contexts.current = Some(name.clone());
+    }
+    contexts.write()?;
+    out.note(&format!("the context `{name}` is kept"));
+    Ok(())
+}
+
+/// Puts what is given into the settings. Another stack has another address.
+fn merge(settings: &mut Settings, global: &Global) {
+    fn put<T: Clone>(kept: &mut Option<T>, given: Option<&T>) {
+        if let Some(given) = given {
+            *kept = Some(given.clone());
+        }
+    }
+    put(&mut settings.url, global.url.as_ref());
+    put(&mut settings.stack, global.stack.as_ref());
+    put(&mut settings.region, global.region.as_ref());
+    put(&mut settings.aws_profile, global.aws_profile.as_ref());
+    put(&mut settings.api_key_file, global.api_key_file.as_ref());
+    put(&mut settings.api_key_command, global.api_key_command.as_ref());
+    if global.api_key_file.is_some() {
+        settings.api_key_command = None;
+    }
+    if global.api_key_command.is_some() {
+        settings.api_key_file = None;
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Failure> {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+    let is_name =
+        !name.is_empty() && name.len() <= 64 && name.chars().all(is_plain) && !name.starts_with('.');
+    if name == LOCAL {
+        return Err(Failure::usage("the context `local` is the local stack, and cannot be changed"));
+    }
+    if is_name {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("`{name}` cannot be the name of a context"))
+        .why("a name has up to 64 ASCII letters, digits, and - _ . and does not begin with a dot"))
+}
+
+fn list(contexts: &Contexts, out: &mut Output) {
+    let current = contexts.current.as_deref();
+    let items = contexts.iter().map(|(name, settings)| {
+        let Settings { url, stack, region, .. } = settings;
+        json!({"name": name, "current": current == Some(name), "url": url, "stack": stack, "region": region})
+    });
+    let rows = contexts.iter().map(|(name, settings)| {
+        vec![
+            name.to_owned(),
+            (if current == Some(name) { "current" } else { "" }).to_owned(),
+            settings.url.as_ref().map(ToString::to_string).unwrap_or_default(),
+            settings.stack.clone().unwrap_or_default(),
+            settings.region.clone().unwrap_or_default(),
+        ]
+    });
+    let (items, rows) = (items.collect(), rows.collect());
+    out.list(LIST, "contexts", items, &["name", "current", "url", "stack", "region"], rows);
+}
+
+async fn show(global: &Global, out: &mut Output) -> Result<(), Failure> {
+    let context = load(global, Needs::Either).await?;
+    let rows = context.described();
+    let value: serde_json::Map<String, Value> =
+        rows.iter().map(|(name, value)| ((*name).to_owned(), Value::String(value.clone()))).collect();
+    out.thing(ONE, &Value::Object(value), &rows);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_given_stays() {
+        let mut settings = Settings {
+            stack: Some("integrahub".to_owned()),
+            api_key_command: Some("pass show key".to_owned()),
+            ..Settings::default()
+        };
+        let global = Global {
+            region: Some("sa-east-1".to_owned()),
+            api_key_file: Some("till.key".into()),
+            ..Global::default()
+        };
+        merge(&mut settings, &global);
+        assert_eq!(
+            (settings.stack.as_deref(), settings.region.as_deref()),
+            (Some("integrahub"), Some("sa-east-1"))
+        );
+        assert_eq!((settings.api_key_command, settings.api_key_file), (None, Some("till.key".into())));
+    }
+
+    #[test]
+    fn a_name_is_also_the_name_of_a_file() {
+        for name in ["prod", "till-1", "a.b_c"] {
+            assert_eq!(check_name(name), Ok(()), "{name}");
+        }
+        for name in ["", "../x", ".hidden", "a/b", "local", "a b", &"a".repeat(65)] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! The file of contexts, `config.toml`, and the directory of their API keys.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::LOCAL;
+use crate::aws;
+use crate::exit::{Explain as _, Failure};
+
+/// Version of the file's format.
+const VERSION: u32 = 1;
+/// Name of the file in its directory.
+const FILE: &str = "config.toml";
+/// Directory of the API keys beside it.
+const KEYS: &str = "keys";
+
+/// Contexts by their names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Contexts {
+    directory: PathBuf,
+    /// Name of the context that is used if no other is named.
+    pub(crate) current: Option<String>,
+    all: BTreeMap<String, Settings>,
+}
+
+/// Settings of one context.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Settings {
+    /// Address of the API.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<Url>,
+    /// `CloudFormation` stack of the deployment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stack: Option<String>,
+    /// AWS region of the stack.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) region: Option<String>,
+    /// AWS profile with the credentials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) aws_profile: Option<String>,
+    /// File that holds the API key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) api_key_file: Option<PathBuf>,
+    /// Command that prints the API key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) api_key_command: Option<String>,
+    /// Names of the stack's resources.
+    #[serde(default, skip_serializing_if = "aws::Names::is_empty")]
+    pub(crate) names: aws::Names,
+}
+
+/// The file as it is written.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    contexts: BTreeMap<String, Settings>,
+}
+
+impl Contexts {
+    /// Reads the file; without one there are no contexts.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a newer version of this program wrote it.
+    pub(crate) fn read() -> Result<Self, Failure> {
+        Self::read_from(directory(|name| std::env::var_os(name))?)
+    }
+
+    fn read_from(directory: PathBuf) -> Result<Self, Failure> {
+        let path = directory.join(FILE);
+        match fs::read(&path) {
+            Ok(text) => Self::parse(&String::from_utf8_lossy(&text), directory),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(Self { directory, current: None, all: BTreeMap::new() })
+            }
+            Err(error) => Err(error).or_explain(|| format!("read {}", path.display())),
+        }
+    }
+
+    /// Reads the text of the file.
+    ///
+    /// # Errors
+    /// The text has another form, or is of a newer version.
+    pub(super) fn parse(text: &str, directory: PathBuf) -> Result<Self, Failure> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+        }
+        let wrong = |error: toml::de::Error| {
+            Failure::usage(format!("{} cannot be used", directory.join(FILE).display()))
+                .why(error.to_string().trim_end().to_owned())
+                .next("correct or remove the file")
+        };
+        let Versioned { version } = toml::from_str(text).map_err(wrong)?;
+        if version != VERSION {
+            return Err(Failure::usage(format!(
+                "{} has the version {version}",
+                directory.join(FILE).display()
+            ))
+            .why(format!("this program knows version {VERSION}"))
+            .next("use the newer integrahub, or another directory in INTEGRAHUB_CONFIG_DIR"));
+        }
+        let stored: Stored = toml::from_str(text).map_err(wrong)?;
+        Ok(Self { directory, current: stored.current, all: stored.contexts })
+    }
+
+    /// Writes the file anew, whole or not at all. Nobody else can read it.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(super) fn write(&self) -> Result<(), Failure> {
+        let stored = Stored { version: VERSION, current: self.current.clone(), contexts: self.all.clone() };
+        let text = toml::to_string(&stored).or_explain(|| "write down the contexts".to_owned())?;
+        write_private(&self.directory.join(FILE), text.as_bytes())
+    }
+
+    /// Returns the settings of a context.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub(crate) fn get(&self, name: &str) -> Result<&Settings, Failure> {
+        self.all.get(name).ok_or_else(|| {
+            let names: Vec<&str> = self.all.keys().map(String::as_str).chain([LOCAL]).collect();
+            Failure::usage(format!("there is no context `{name}`"))
+                .why(format!("there are: {}", names.join(", ")))
+                .next(format!("create it: integrahub context create {name} --stack STACK --region REGION"))
+        })
+    }
+
+    /// Returns the settings of a context to change; a new one is empty.
+    pub(super) fn entry(&mut self, name: &str) -> &mut Settings {
+        self.all.entry(name.to_owned()).or_default()
+    }
+
+    /// Removes a context and its API key, if this program keeps it.
+    ///
+    /// # Errors
+    /// There is no such context, or what the file system says.
+    pub(super) fn remove(&mut self, name: &str) -> Result<(), Failure> {
+        self.get(name)?;
+        self.all.remove(name);
+        self.current.take_if(|current| current == name);
+        let path = self.key_file(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(error).or_explain(|| format!("remove {}", path.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns all contexts.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Settings)> {
+        self.all.iter().map(|(name, settings)| (name.as_str(), settings))
+    }
+
+    /// Returns the path of a context's API key, if this program keeps it.
+    pub(super) fn key_file(&self, name: &str) -> PathBuf {
+        self.directory.join(KEYS).join(name)
+    }
+}
+
+/// Finds the directory of the contexts.
+fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Failure> {
+    let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let below = |base: Option<PathBuf>| base.map(|base| base.join("integrahub"));
+    path("INTEGRAHUB_CONFIG_DIR")
+        .or_else(|| below(path("XDG_CONFIG_HOME")))
+        .or_else(|| if cfg!(windows) { below(path("APPDATA")) } else { None })
+        .or_else(|| below(path("HOME").map(|home| home.join(".config"))))
+        .ok_or_else(|| {
+            Failure::usage("there is no place for contexts")
+                .why("neither INTEGRAHUB_CONFIG_DIR nor HOME is set")
+                .next("set INTEGRAHUB_CONFIG_DIR to a directory")
+        })
+}
+
+/// Writes a file that only its owner can read, in a directory that only its owner can enter. The
+/// file appears whole or not at all.
+///
+/// # Errors
+/// What the file system says.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    let explain = || format!("write {}", path.display());
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(directory).or_explain(explain)?;
+    // Its mode is 0600.
+    let mut file = tempfile::NamedTempFile::new_in(directory).or_explain(explain)?;
+    file.write_all(content).or_explain(explain)?;
+    file.as_file().sync_all().or_explain(explain)?;
+    file.persist(path).or_explain(explain)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_are_read_back_as_they_were_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut contexts = Contexts::read_from(directory.path().join("new")).unwrap();
+        contexts.entry("prod").stack = Some("integrahub".to_owned());
+        contexts.entry("prod").names.access_table = Some("table".to_owned());
+        contexts.current = Some("prod".to_owned());
+        contexts.write().unwrap();
+        assert_eq!(Contexts::read_from(directory.path().join("new")).unwrap(), contexts);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_reads_the_files() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("new/keys/prod");
+        write_private(&path, b"ihub_x").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+    }
+
+    #[test]
+    fn a_context_goes_with_its_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut contexts = Contexts::read_from(directory.path().to_owned()).unwrap();
+        contexts.entry("prod");
+        contexts.current = Some("prod".to_owned());
+        write_private(&contexts.key_file("prod"), b"key").unwrap();
+        contexts.remove("prod").unwrap();
+        assert!(!contexts.key_file("prod").exists() && contexts.current.is_none());
+        assert!(contexts.remove("prod").is_err());
+    }
+
+    #[test]
+    fn a_newer_file_is_refused_and_not_misread() {
+        let refused = Contexts::parse("version = 2\nshape = \"new\"", "/nowhere".into()).unwrap_err();
+        assert!(refused.what.contains("version 2"), "{refused}");
+        let misspelt = Contexts::parse("version = 1\n[contexts.a]\nurll = \"x\"", "/nowhere".into());
+        assert!(misspelt.unwrap_err().why.unwrap().contains("urll"));
+    }
+
+    #[test]
+    fn the_directory_is_the_one_of_the_first_variable_that_is_set() {
+        let of = |set: &[(&str, &str)]| {
+            let set: BTreeMap<_, _> =
+                set.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
+            directory(|name| set.get(name).cloned())
+        };
+        let home = ("HOME", "/home/ana");
+        assert_eq!(of(&[home]), Ok("/home/ana/.config/integrahub".into()));
+        assert_eq!(of(&[home, ("XDG_CONFIG_HOME", "/etc/ana")]), Ok("/etc/ana/integrahub".into()));
+        assert_eq!(of(&[home, ("INTEGRAHUB_CONFIG_DIR", "/x")]), Ok("/x".into()));
+        assert!(of(&[]).is_err());
+    }
+}

@@ -1,0 +1,170 @@
+//! The caller's API key, and where it comes from.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use secrecy::SecretString;
+use tokio::process::Command;
+
+use super::{Context, Contexts};
+use crate::args::Global;
+use crate::exit::{Explain as _, Failure};
+
+/// Variable with the API key.
+const VARIABLE: &str = "INTEGRAHUB_API_KEY";
+/// Longest API key that the API reads, and some room for line ends.
+const MAX_BYTES: usize = 300;
+
+/// A place that holds an API key.
+#[derive(Debug, PartialEq, Eq)]
+enum Place<'a> {
+    File(&'a Path),
+    Command(&'a str),
+    Variable(String),
+    Local(String),
+}
+
+/// Finds the API key. Unless it is to be `read`, only its place is named: a command might ask the
+/// person something.
+///
+/// # Errors
+/// The place exists, and the key cannot be read there.
+pub(super) async fn find(
+    global: &Global,
+    contexts: &Contexts,
+    context: &mut Context,
+    variable: impl Fn(&str) -> Option<String>,
+    read: bool,
+) -> Result<(), Failure> {
+    let Some((place, source)) = place(global, contexts, context, variable) else { return Ok(()) };
+    context.source_of_key = source;
+    context.api_key = match place {
+        Place::Variable(key) | Place::Local(key) => Some(checked(&key, &context.source_of_key)?),
+        Place::File(path) if read => {
+            let text =
+                tokio::fs::read(path).await.or_explain(|| format!("read the API key {}", path.display()))?;
+            Some(checked(&String::from_utf8_lossy(&text), &context.source_of_key)?)
+        }
+        Place::Command(command) if read => Some(checked(&output(command).await?, &context.source_of_key)?),
+        Place::File(_) | Place::Command(_) => None,
+    };
+    Ok(())
+}
+
+fn place<'a>(
+    global: &'a Global,
+    contexts: &'a Contexts,
+    context: &Context,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Option<(Place<'a>, String)> {
+    if let Some(path) = &global.api_key_file {
+        return Some((Place::File(path), format!("--api-key-file {}", path.display())));
+    }
+    if let Some(command) = &global.api_key_command {
+        return Some((Place::Command(command), "--api-key-command".to_owned()));
+    }
+    if let Some(key) = variable(VARIABLE).filter(|key| !key.is_empty()) {
+        return Some((Place::Variable(key), VARIABLE.to_owned()));
+    }
+    if let Some(stack) = &context.local {
+        // Another address must not get the key of this one.
+        let same = stack.url().ok().flatten() == context.url;
+        let key = stack.variable("API_KEY").filter(|_| same)?;
+        return Some((Place::Local(key.to_owned()), "the local stack".to_owned()));
+    }
+    let settings = contexts.get(&context.name).ok()?;
+    let same = global.url.is_none() || global.url == settings.url;
+    if !same || (global.stack.is_some() && global.stack != settings.stack) {
+        return None;
+    }
+    let name = &context.name;
+    if let Some(path) = &settings.api_key_file {
+        return Some((Place::File(path), format!("context {name}, file {}", path.display())));
+    }
+    let command = settings.api_key_command.as_deref()?;
+    Some((Place::Command(command), format!("context {name}, command")))
+}
+
+/// Reads the key of a text that may end with a line end.
+pub(super) fn checked(text: &str, source: &str) -> Result<SecretString, Failure> {
+    let key = text.trim_start_matches('\u{feff}').trim();
+    let is_header = key.bytes().all(|byte| byte.is_ascii_graphic());
+    if key.is_empty() || key.len() > MAX_BYTES || !is_header {
+        return Err(Failure::usage(format!("there is no API key in {source}"))
+            .why("an API key is one line of visible ASCII characters")
+            .next("create one: integrahub key create --help"));
+    }
+    Ok(key.to_owned().into())
+}
+
+/// Runs a command by the shell, with the terminal for its questions.
+async fn output(command: &str) -> Result<String, Failure> {
+    let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+    let explain = || "run the command that prints the API key".to_owned();
+    let child =
+        Command::new(shell).args([flag, command]).stdout(Stdio::piped()).spawn().or_explain(explain)?;
+    let ran = child.wait_with_output().await.or_explain(explain)?;
+    if !ran.status.success() {
+        return Err(Failure::usage("the command that prints the API key failed")
+            .why(ran.status.to_string())
+            .next(format!("try it: {command}")));
+    }
+    Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret as _;
+
+    use super::super::LocalStack;
+    use super::*;
+
+    const FILE: &str = "version = 1\n[contexts.prod]\nurl = \"https://api.example.com\"\n\
+                        api_key_command = \"echo ihub_context\"\n";
+
+    async fn found(global: &Global, context: Context, environment: Option<&str>) -> (String, String) {
+        let contexts = Contexts::parse(FILE, "/nowhere".into()).unwrap();
+        let mut context = context;
+        let variable = |_: &str| environment.map(str::to_owned);
+        find(global, &contexts, &mut context, variable, true).await.unwrap();
+        let key = context.api_key.map(|key| key.expose_secret().to_owned()).unwrap_or_default();
+        (key, context.source_of_key)
+    }
+
+    fn prod() -> Context {
+        let url = Some("https://api.example.com".parse().unwrap());
+        Context { name: "prod".to_owned(), url, ..Context::default() }
+    }
+
+    #[tokio::test]
+    async fn the_environment_wins_over_the_context_and_an_option_over_both() {
+        let none = Global::default();
+        assert_eq!(found(&none, prod(), None).await, ("ihub_context".into(), "context prod, command".into()));
+        assert_eq!(found(&none, prod(), Some("ihub_env")).await, ("ihub_env".into(), VARIABLE.into()));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "\u{feff}ihub_file\r\n").unwrap();
+        let global = Global { api_key_file: Some(file.path().to_owned()), ..Global::default() };
+        assert_eq!(found(&global, prod(), Some("ihub_env")).await.0, "ihub_file");
+    }
+
+    #[tokio::test]
+    async fn another_address_does_not_get_the_key_of_the_context() {
+        let url: url::Url = "https://attacker.example".parse().unwrap();
+        let global = Global { url: Some(url.clone()), ..Global::default() };
+        let context = Context { url: Some(url.clone()), ..prod() };
+        assert_eq!(found(&global, context, None).await.0, "");
+        let local = LocalStack::parse("export API='http://127.0.0.1:1'\nexport API_KEY='k'\n");
+        let context = Context { url: Some(url), local: Some(local.clone()), ..Context::default() };
+        assert_eq!(found(&global, context, None).await.0, "");
+        let own = Context { url: local.url().unwrap(), local: Some(local), ..Context::default() };
+        assert_eq!(found(&Global::default(), own, None).await, ("k".into(), "the local stack".into()));
+    }
+
+    #[test]
+    fn a_file_without_a_key_is_refused_and_not_shown() {
+        for text in ["", "\n", "two words", "clé", &"x".repeat(301)] {
+            let refused = checked(text, "a file").unwrap_err().to_string();
+            assert!(!refused.contains("words") && refused.contains("a file"), "{refused}");
+        }
+    }
+}

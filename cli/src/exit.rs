@@ -1,0 +1,188 @@
+//! Ends of the program: its exit codes, and failures as people read them.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Outcome of a command, which a scheduler sees as the exit code. `docs/cli.md` has the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    /// Everything was done.
+    Done = 0,
+    /// The command failed.
+    Error = 1,
+    /// The command line or a file of settings cannot be used.
+    Usage = 2,
+    /// The work was done, but some of its items are in error.
+    Partial = 3,
+    /// The API key or the AWS credentials do not permit it.
+    Denied = 4,
+    /// The failure is temporary: the same command may succeed later.
+    Temporary = 5,
+    /// The request was refused for good: trying again changes nothing.
+    Refused = 6,
+    /// The work is held until a person confirms it.
+    Held = 7,
+    /// The time limit of waiting passed; the work goes on.
+    TimedOut = 8,
+    /// There was nothing to do, and the caller called that an error.
+    Nothing = 9,
+    /// `doctor` found something that will not work.
+    DoctorFailed = 10,
+    /// `doctor` found warnings only.
+    DoctorWarned = 11,
+    /// An expectation of a load test was not met.
+    ExpectFailed = 99,
+}
+
+impl Exit {
+    /// All outcomes, in the order of their codes.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 13] = [
+        Self::Done,
+        Self::Error,
+        Self::Usage,
+        Self::Partial,
+        Self::Denied,
+        Self::Temporary,
+        Self::Refused,
+        Self::Held,
+        Self::TimedOut,
+        Self::Nothing,
+        Self::DoctorFailed,
+        Self::DoctorWarned,
+        Self::ExpectFailed,
+    ];
+
+    /// Returns the exit code.
+    pub(crate) const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// Reason why a command ended early, in up to three lines: what failed, why, and what to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// The exit code.
+    pub(crate) exit: Exit,
+    /// Description of what failed.
+    pub(crate) what: String,
+    /// The cause, with the code and the trace id if the API gave them.
+    pub(crate) why: Option<String>,
+    /// The next step of the person at the terminal.
+    pub(crate) next: Option<String>,
+}
+
+impl Failure {
+    /// Makes a failure of one line.
+    pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
+        Self { exit, what: what.into(), why: None, next: None }
+    }
+
+    /// Makes a failure of a command line that cannot be used.
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, what)
+    }
+
+    /// Makes a failure of something that contradicts itself or what is stored.
+    pub(crate) fn refused(what: impl Into<String>) -> Self {
+        Self::new(Exit::Refused, what)
+    }
+
+    /// Adds the cause.
+    #[must_use]
+    pub(crate) fn why(mut self, why: impl Into<String>) -> Self {
+        self.why = Some(why.into());
+        self
+    }
+
+    /// Adds the next step.
+    #[must_use]
+    pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.what)?;
+        for line in [&self.why, &self.next].into_iter().flatten() {
+            write!(formatter, "\n{line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Returns an error with its causes, without one that its parent already quotes.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Adds to an error from below what was tried.
+pub(crate) trait Explain<T> {
+    /// Makes a failure with the exit code 1; `attempt` completes the sentence "could not …".
+    ///
+    /// # Errors
+    /// The failure, if there is an error.
+    fn or_explain(self, attempt: impl FnOnce() -> String) -> Result<T, Failure>;
+}
+
+impl<T, E: std::error::Error + 'static> Explain<T> for Result<T, E> {
+    fn or_explain(self, attempt: impl FnOnce() -> String) -> Result<T, Failure> {
+        self.map_err(|error| Failure::new(Exit::Error, format!("could not {}", attempt())).why(chain(&error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of the table of exit codes on the page: the code and the name of the outcome.
+    fn documented() -> Vec<String> {
+        let page = include_str!("../../docs/cli.md");
+        let table = page.split("## Exit codes").nth(1).unwrap();
+        let rows = table.lines().skip_while(|line| !line.starts_with('|')).skip(2);
+        let codes = rows.take_while(|line| line.starts_with('|'));
+        codes.map(|row| row.split('|').nth(1).unwrap().trim().trim_matches('`').to_owned()).collect()
+    }
+
+    #[test]
+    fn the_page_lists_every_exit_code_and_no_other() {
+        let codes: Vec<String> = Exit::ALL.iter().map(|exit| exit.code().to_string()).collect();
+        assert_eq!(documented(), codes);
+        assert!(Exit::ALL.is_sorted());
+    }
+
+    #[test]
+    fn a_failure_says_what_why_and_what_next() {
+        let failure = Failure::usage("the file cannot be read").why("line 3").next("correct it");
+        assert_eq!(failure.to_string(), "the file cannot be read\nline 3\ncorrect it");
+        assert_eq!(failure.exit.code(), 2);
+    }
+
+    #[test]
+    fn causes_do_not_repeat_each_other() {
+        let inner = std::io::Error::other("the disk is gone");
+        let outer = std::io::Error::new(std::io::ErrorKind::NotFound, inner);
+        let failure = Err::<(), _>(outer).or_explain(|| "read it".into()).unwrap_err();
+        assert_eq!(failure.why.as_deref(), Some("the disk is gone"));
+    }
+}

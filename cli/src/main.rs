@@ -1,0 +1,77 @@
+//! The command line of `IntegraHub`: who may do what in a deployment, and the sender of files and
+//! messages. `docs/cli.md` is its manual.
+
+mod access;
+mod api;
+mod args;
+mod aws;
+mod batches;
+mod context;
+mod exit;
+mod load_tests;
+mod messages;
+mod output;
+mod record;
+mod request;
+mod send;
+mod status;
+mod tool;
+mod whoami;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Command};
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = Output::of_process(&cli.global);
+    let exit = run(&cli, &mut out).await.unwrap_or_else(|failure| {
+        out.flush();
+        out.fail(&failure);
+        failure.exit
+    });
+    let written = out.finish().map_err(|failure| {
+        out.fail(&failure);
+        failure.exit
+    });
+    written.map_or_else(|unwritten| unwritten, |()| exit).into()
+}
+
+/// Runs a command. Those before the context must work without one.
+async fn run(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
+    match &cli.command {
+        Command::Completions(args) => return tool::completions(*args, out),
+        Command::Man(args) => return tool::man(args, out),
+        Command::Context(args) => return context::command::run(args, &cli.global, out),
+        _ => {}
+    }
+    let context = &context::load(&cli.global, cli.command.needs()).await?;
+    match &cli.command {
+        Command::Completions(_) | Command::Man(_) | Command::Context(_) => Ok(Exit::Done),
+        Command::Send(args) => send::run(args, context, out).await,
+        Command::Produce(args) => messages::produce::run(args, context, out).await,
+        Command::Consume(args) => messages::consume::run(args, context, out).await,
+        Command::Browse(args) => messages::browse::run(args, context, out).await,
+        Command::Move(args) => messages::move_messages::run(args, context, out).await,
+        Command::Depth(args) => messages::depth::run(args, context, out).await,
+        Command::Batches(args) => batches::run(args, context, out).await,
+        Command::Tests(args) => load_tests::run(args, context, out).await,
+        Command::Status(args) => status::run(args, context, out).await,
+        Command::Api(args) => request::run(args, context, out).await,
+        Command::Tenant(args) => access::tenant::run(args, context, out).await,
+        Command::Key(args) => access::key::run(args, context, out).await,
+        Command::Profile(args) => access::profile::run(args, context, out).await,
+        Command::Target(args) => access::target::run(args, context, out).await,
+        Command::Grant(args) => access::grant::run(args, context, out).await,
+        Command::Cnpj(args) => access::cnpj::run(args, context, out).await,
+        Command::Apply(args) => access::apply::run(args, context, out).await,
+        Command::Export(args) => access::export::run(args, context, out).await,
+        Command::Record(args) => record::run(args, context, out).await,
+        Command::Whoami(args) => whoami::run(*args, context, out).await,
+    }
+}

@@ -1,0 +1,381 @@
+//! Output of a command: data on standard output, words on standard error.
+//!
+//! Every JSON document has a member `schema`, such as `integrahub.keys.v1`. A change that a reader
+//! of the document would notice gets another number.
+
+use std::io::{self, BufRead, IsTerminal as _, Write};
+
+use serde_json::{Map, Value};
+
+use crate::args::{Colour, Global};
+use crate::exit::{Exit, Explain as _, Failure};
+
+/// Form of the data on standard output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Tables and sentences, for people.
+    #[default]
+    Text,
+    /// One JSON document.
+    Json,
+    /// One JSON document a line: each item of a list, each event.
+    Ndjson,
+}
+
+/// Columns of a table.
+pub(crate) type Header<'a> = &'a [&'a str];
+/// Lines of a table.
+pub(crate) type Rows = Vec<Vec<String>>;
+
+/// Standard output and standard error of the program, and the answers of the person at the
+/// terminal.
+pub(crate) struct Output {
+    format: Format,
+    data: Box<dyn Write + Send>,
+    words: Box<dyn Write + Send>,
+    answers: Box<dyn BufRead + Send>,
+    /// Whether a person reads standard output.
+    terminal: bool,
+    /// Whether a person reads standard error.
+    watched: bool,
+    /// Whether a person can answer.
+    interactive: bool,
+    colour: bool,
+    yes: bool,
+    quiet: bool,
+    broken: Option<io::Error>,
+}
+
+impl std::fmt::Debug for Output {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Output").field("format", &self.format).finish_non_exhaustive()
+    }
+}
+
+impl Output {
+    /// Opens the program's own streams.
+    pub(crate) fn of_process(global: &Global) -> Self {
+        let terminal = io::stdout().is_terminal();
+        let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
+        let colour = match global.color {
+            Colour::On => true,
+            Colour::Off => false,
+            Colour::Auto => terminal && unset("NO_COLOR") || !unset("CLICOLOR_FORCE"),
+        };
+        Self {
+            format: global.output,
+            data: Box::new(io::BufWriter::new(io::stdout())),
+            words: Box::new(io::stderr()),
+            answers: Box::new(io::BufReader::new(io::stdin())),
+            terminal,
+            watched: io::stderr().is_terminal(),
+            interactive: io::stdin().is_terminal() && io::stderr().is_terminal(),
+            colour,
+            yes: global.yes,
+            quiet: global.quiet,
+            broken: None,
+        }
+    }
+
+    /// Returns the form of the data.
+    pub(crate) const fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Returns whether a person reads standard error, and so would see bars.
+    pub(crate) const fn is_terminal(&self) -> bool {
+        self.watched
+    }
+
+    /// Returns whether bars and status lines are not wanted.
+    pub(crate) const fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Returns whether standard output cannot be written any more, as behind `| head`.
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.broken.is_some()
+    }
+
+    /// Writes a JSON document: `value`, an object, with its schema first.
+    pub(crate) fn json(&mut self, schema: &str, value: &Value) {
+        let document = with_schema(schema, value);
+        let text = match self.format {
+            Format::Ndjson => document.to_string(),
+            Format::Text | Format::Json => format!("{document:#}"),
+        };
+        self.line(&text);
+    }
+
+    /// Writes a table without borders. The header is for people: a pipe gets the rows alone.
+    pub(crate) fn table(&mut self, header: Header<'_>, rows: Rows) {
+        let mut lines = rows;
+        if self.terminal {
+            lines.insert(0, header.iter().map(|&name| name.to_uppercase()).collect());
+        }
+        let mut widths = vec![0; header.len()];
+        for line in &lines {
+            for (width, cell) in widths.iter_mut().zip(line) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        for (number, line) in lines.iter().enumerate() {
+            let cells = line.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+            let text = cells.collect::<Vec<_>>().join("  ");
+            let text = text.trim_end();
+            if number == 0 && self.terminal && self.colour {
+                self.line(&format!("\u{1b}[2m{text}\u{1b}[0m"));
+            } else {
+                self.line(text);
+            }
+        }
+    }
+
+    /// Writes a list: a table for people; as JSON one document whose `member` is the list; as
+    /// NDJSON one document an item.
+    pub(crate) fn list(
+        &mut self,
+        schema: &str,
+        member: &str,
+        items: Vec<Value>,
+        header: Header<'_>,
+        rows: Rows,
+    ) {
+        match self.format {
+            Format::Text => self.table(header, rows),
+            Format::Json => {
+                let document = Map::from_iter([(member.to_owned(), Value::Array(items))]);
+                self.json(schema, &Value::Object(document));
+            }
+            Format::Ndjson => {
+                for item in &items {
+                    self.json(schema, item);
+                }
+            }
+        }
+    }
+
+    /// Writes one thing: for people a line for each of `rows`, name and value; else a JSON document.
+    pub(crate) fn thing(&mut self, schema: &str, value: &Value, rows: &[(&str, String)]) {
+        if self.format != Format::Text {
+            return self.json(schema, value);
+        }
+        let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
+        for (name, value) in rows {
+            let line = format!("{name:<width$}  {value}");
+            self.line(line.trim_end());
+        }
+    }
+
+    /// Writes a line of data.
+    pub(crate) fn line(&mut self, text: &str) {
+        // `finish` reports what could not be written.
+        let _remembered = self.raw(text.as_bytes()).and_then(|()| self.raw(b"\n"));
+    }
+
+    /// Writes data as it is.
+    ///
+    /// # Errors
+    /// Standard output took not everything, now or before.
+    pub(crate) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let written = match &self.broken {
+            Some(error) => Err(error.kind().into()),
+            None => self.data.write_all(bytes),
+        };
+        self.remember(written)
+    }
+
+    fn remember(&mut self, written: io::Result<()>) -> io::Result<()> {
+        written.map_err(|error| {
+            let kind = error.kind();
+            self.broken.get_or_insert(error);
+            kind.into()
+        })
+    }
+
+    /// Writes a sentence to standard error, for the person at the terminal.
+    pub(crate) fn note(&mut self, text: &str) {
+        // Without standard error there is nobody to tell.
+        let _unread = writeln!(self.words, "{text}");
+    }
+
+    /// Writes a failure to standard error.
+    pub(crate) fn fail(&mut self, failure: &Failure) {
+        let head = if self.colour { "\u{1b}[31merror\u{1b}[0m" } else { "error" };
+        self.note(&format!("{head}: {failure}"));
+    }
+
+    /// Passes on what is buffered, as before a long wait.
+    pub(crate) fn flush(&mut self) {
+        let flushed = self.data.flush();
+        let _remembered = self.remember(flushed);
+    }
+
+    /// Asks whether to destroy something: the person has to write its name. `--yes` answers.
+    ///
+    /// # Errors
+    /// The person wrote something else, or nobody can be asked.
+    pub(crate) fn confirm(&mut self, question: &str, name: &str) -> Result<(), Failure> {
+        if self.yes {
+            return Ok(());
+        }
+        if !self.interactive {
+            return Err(Failure::usage(format!("{question}: nobody confirms it"))
+                .why("standard input is not a terminal")
+                .next("say --yes to do it without a question"));
+        }
+        let _unread = write!(self.words, "{question}. Write {name} to go on: ");
+        let _unflushed = self.words.flush();
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).or_explain(|| "read the answer".to_owned())?;
+        if answer.trim_end_matches(['\r', '\n']) == name {
+            return Ok(());
+        }
+        Err(Failure::new(Exit::Error, "nothing was changed").why(format!("the answer was not {name}")))
+    }
+
+    /// Ends the output.
+    ///
+    /// # Errors
+    /// Standard output took not everything. A reader that has seen enough is no error.
+    pub(crate) fn finish(&mut self) -> Result<(), Failure> {
+        self.flush();
+        match self.broken.take() {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(error).or_explain(|| "write to standard output".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn with_schema(schema: &str, value: &Value) -> Value {
+    let mut document = Map::from_iter([("schema".to_owned(), Value::String(schema.to_owned()))]);
+    match value {
+        Value::Object(members) => document.extend(members.clone()),
+        other => {
+            document.insert("value".to_owned(), other.clone());
+        }
+    }
+    Value::Object(document)
+}
+
+/// Output into memory, and answers from it.
+#[cfg(test)]
+pub(crate) mod memory {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// Text that an [`Output`] wrote.
+    #[derive(Clone, Debug, Default)]
+    pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl Written {
+        pub(crate) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    impl Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Makes an output, and what it writes to standard output and standard error. With an answer
+    /// there is somebody to ask.
+    pub(crate) fn output(format: Format, answer: Option<&str>) -> (Output, Written, Written) {
+        let (data, words) = (Written::default(), Written::default());
+        let output = Output {
+            format,
+            data: Box::new(data.clone()),
+            words: Box::new(words.clone()),
+            answers: Box::new(io::Cursor::new(answer.unwrap_or_default().as_bytes().to_vec())),
+            terminal: false,
+            watched: false,
+            interactive: answer.is_some(),
+            colour: false,
+            yes: false,
+            quiet: false,
+            broken: None,
+        };
+        (output, data, words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::memory::output;
+    use super::*;
+
+    const SCHEMA: &str = "integrahub.tests.v1";
+
+    fn listed(format: Format) -> String {
+        let (mut out, data, _) = output(format, None);
+        let items = vec![json!({"name": "a"}), json!({"name": "long"})];
+        let rows = vec![vec!["a".into(), "1".into()], vec!["long".into(), String::new()]];
+        out.list(SCHEMA, "things", items, &["name", "count"], rows);
+        data.text()
+    }
+
+    #[test]
+    fn a_list_has_the_form_that_was_asked_for() {
+        assert_eq!(listed(Format::Text), "a     1\nlong\n");
+        let whole: Value = serde_json::from_str(&listed(Format::Json)).unwrap();
+        assert_eq!(whole, json!({"schema": SCHEMA, "things": [{"name": "a"}, {"name": "long"}]}));
+        let lines = listed(Format::Ndjson);
+        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines[1], json!({"schema": SCHEMA, "name": "long"}));
+    }
+
+    #[test]
+    fn people_see_the_header_and_a_pipe_does_not() {
+        let (mut out, data, _) = output(Format::Text, None);
+        out.terminal = true;
+        out.table(&["name"], vec![vec!["a".into()]]);
+        assert_eq!(data.text(), "NAME\na\n");
+    }
+
+    #[test]
+    fn what_destroys_needs_the_name_or_yes() {
+        let ask = |answer, yes| {
+            let (mut out, data, _) = output(Format::Text, answer);
+            out.yes = yes;
+            assert_eq!(data.text(), "", "a question is no data");
+            out.confirm("this removes the tenant acme", "acme").map_err(|failure| failure.exit)
+        };
+        assert_eq!(ask(Some("acme\n"), false), Ok(()));
+        assert_eq!(ask(Some("acme\r\n"), false), Ok(()));
+        assert_eq!(ask(Some("yes\n"), false), Err(Exit::Error));
+        assert_eq!(ask(None, false), Err(Exit::Usage));
+        assert_eq!(ask(None, true), Ok(()));
+    }
+
+    #[test]
+    fn a_reader_that_has_seen_enough_is_no_error() {
+        struct Closed(io::ErrorKind);
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(self.0.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        for (kind, fails) in [(io::ErrorKind::BrokenPipe, false), (io::ErrorKind::StorageFull, true)] {
+            let (mut out, ..) = output(Format::Text, None);
+            out.data = Box::new(Closed(kind));
+            out.line("data");
+            assert!(out.is_closed());
+            assert_eq!(out.finish().is_err(), fails, "{kind:?}");
+        }
+    }
+}
