@@ -8,11 +8,11 @@ mod aws;
 mod batches;
 mod context;
 mod exit;
+mod input;
 mod load_tests;
 mod messages;
 mod output;
 mod record;
-mod request;
 mod send;
 mod status;
 mod tool;
@@ -62,7 +62,7 @@ async fn run(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
         Command::Batches(args) => batches::run(args, context, out).await,
         Command::Tests(args) => load_tests::run(args, context, out).await,
         Command::Status(args) => status::run(args, context, out).await,
-        Command::Api(args) => request::run(args, context, out).await,
+        Command::Api(args) => api::call(args, context, out).await,
         Command::Tenant(args) => access::tenant::run(args, context, out).await,
         Command::Key(args) => access::key::run(args, context, out).await,
         Command::Profile(args) => access::profile::run(args, context, out).await,

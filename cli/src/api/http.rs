@@ -1,0 +1,90 @@
+//! The HTTP client of the program: that of the AWS clients, so that there is one set of rules for
+//! certificates and proxies (`HTTPS_PROXY`, `NO_PROXY`).
+
+use std::time::Duration;
+
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::client::http::{HttpConnector as _, HttpConnectorSettings};
+use aws_smithy_types::body::SdkBody;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Limited};
+
+/// Time to connect to a server.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Time to read a body that is kept in memory.
+const READ: Duration = Duration::from_secs(120);
+/// Time in which a body that is read as it comes has to go on.
+const STALL: Duration = Duration::from_secs(60);
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// A client that keeps its connections.
+#[derive(Debug)]
+pub(crate) struct Http(Connector);
+
+/// Reason why there is no response, or not all of it.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HttpError {
+    /// The request has a part that HTTP does not know, such as a header with a line feed.
+    #[error("the request cannot be sent")]
+    Request(#[source] Cause),
+    /// The connection failed or timed out. The server may have acted on the request.
+    #[error("there was no response")]
+    Connection(#[source] Cause),
+    /// The response broke off or stalled.
+    #[error("the response broke off")]
+    Broken(#[source] Cause),
+}
+
+impl Http {
+    /// Makes a client that waits `patience` for the headers of a response.
+    pub(crate) fn new(patience: Duration) -> Self {
+        let settings =
+            HttpConnectorSettings::builder().connect_timeout(CONNECT).read_timeout(patience).build();
+        let connector = Connector::builder()
+            .connector_settings(settings)
+            .proxy_config(ProxyConfig::from_env())
+            .tls_provider(Provider::Rustls(CryptoMode::Ring))
+            .build();
+        Self(connector)
+    }
+
+    /// Sends a request once. Redirects are not followed.
+    ///
+    /// # Errors
+    /// There is no response. A response of any status is none of the errors.
+    pub(crate) async fn send(&self, request: Request<SdkBody>) -> Result<Response<SdkBody>, HttpError> {
+        let request = request.try_into().map_err(|error| HttpError::Request(Box::new(error)))?;
+        let response = self.0.call(request).await.map_err(|error| HttpError::Connection(Box::new(error)))?;
+        response.try_into_http1x().map_err(|error| HttpError::Connection(Box::new(error)))
+    }
+}
+
+/// Reads a body of at most `limit` bytes.
+///
+/// # Errors
+/// The body broke off, stalled, or is larger.
+pub(crate) async fn collect(body: SdkBody, limit: usize) -> Result<Bytes, HttpError> {
+    let read = tokio::time::timeout(READ, Limited::new(body, limit).collect()).await;
+    let read = read.map_err(|slow| HttpError::Broken(Box::new(slow)))?;
+    Ok(read.map_err(HttpError::Broken)?.to_bytes())
+}
+
+/// Reads the next part of a body, or `None` at its end.
+///
+/// # Errors
+/// The body broke off or stalled.
+pub(crate) async fn next(body: &mut SdkBody) -> Result<Option<Bytes>, HttpError> {
+    loop {
+        let frame = tokio::time::timeout(STALL, body.frame()).await;
+        let Some(frame) = frame.map_err(|slow| HttpError::Broken(Box::new(slow)))? else { return Ok(None) };
+        // What is no data is a trailer.
+        if let Ok(data) = frame.map_err(HttpError::Broken)?.into_data() {
+            return Ok(Some(data));
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Requests to the API of a deployment: bounded in time and size, and sent again where that is
+//! safe, with the same idempotency key.
+
+mod call;
+pub(crate) mod http;
+mod problem;
+mod retry;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use ::http::{HeaderMap, HeaderValue, Method, Request};
+use aws_smithy_types::body::SdkBody;
+use bytes::Bytes;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+use url::Url;
+use uuid::Uuid;
+
+pub(crate) use self::call::call;
+use self::http::{Http, HttpError};
+use self::problem::Problem;
+pub(crate) use self::problem::Refusal;
+pub(crate) use self::retry::Schedule;
+use crate::context::Context;
+use crate::exit::{Explain as _, Failure};
+
+/// Longest body of an answer that is read: Lambda's answers have 6 MB at most.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+/// Time to wait for an answer: more than the 30 s after which the front gives up.
+const PATIENCE: Duration = Duration::from_secs(40);
+/// Time for which a command at a terminal tries.
+const TRIES: Duration = Duration::from_secs(60);
+
+/// Note about a request that is tried again: what happened, and the pause.
+pub(crate) type OnRetry = Box<dyn Fn(&str, Duration) + Send + Sync>;
+
+/// The API of a deployment, and who calls it.
+pub(crate) struct Api {
+    http: Http,
+    base: String,
+    key: Option<HeaderValue>,
+    source_of_key: String,
+    schedule: Schedule,
+    on_retry: OnRetry,
+}
+
+impl std::fmt::Debug for Api {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Api").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+/// A request. It may be sent several times.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    method: Method,
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Bytes,
+    is_repeatable: bool,
+}
+
+impl Call {
+    /// Makes a request without a body.
+    pub(crate) fn of(method: Method, path: impl Into<String>) -> Self {
+        Self { method, path: path.into(), headers: Vec::new(), body: Bytes::new(), is_repeatable: true }
+    }
+
+    /// Makes a request that reads a path.
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self::of(Method::GET, path)
+    }
+
+    /// Makes a request that changes nothing although it has a body, such as a browse.
+    pub(crate) fn read(path: impl Into<String>, body: &Value) -> Self {
+        Self::of(Method::POST, path).body(body.to_string(), "application/json")
+    }
+
+    /// Makes a request that is done once, by its idempotency key.
+    pub(crate) fn change(path: impl Into<String>, key: &str, body: &Value) -> Self {
+        Self::read(path, body).header("idempotency-key", key)
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Gives the request a body.
+    #[must_use]
+    pub(crate) fn body(mut self, body: impl Into<Bytes>, content_type: &str) -> Self {
+        self.body = body.into();
+        self.header("content-type", content_type)
+    }
+
+    /// Declares that the request must not be sent again.
+    #[must_use]
+    pub(crate) fn once(mut self) -> Self {
+        self.is_repeatable = false;
+        self
+    }
+
+    fn request(
+        &self,
+        base: &str,
+        key: Option<&HeaderValue>,
+        trace_id: &str,
+    ) -> Result<Request<SdkBody>, HttpError> {
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(format!("{base}{}", self.path))
+            .header("user-agent", concat!("integrahub/", env!("CARGO_PKG_VERSION")))
+            .header("x-trace-id", trace_id);
+        if let Some(key) = key {
+            request = request.header("x-api-key", key);
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        request.body(SdkBody::from(self.body.clone())).map_err(|error| HttpError::Request(Box::new(error)))
+    }
+}
+
+/// An answer, read to its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// How often the request was sent.
+    pub(crate) attempts: u32,
+}
+
+impl Answer {
+    /// Returns a header that is text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Returns whether the answer is a success or a redirect.
+    pub(crate) const fn is_success(&self) -> bool {
+        matches!(self.status, 200..400)
+    }
+
+    /// Returns whether the answer repeats that of an earlier request, which this program did not
+    /// send just now.
+    pub(crate) fn is_replay(&self) -> bool {
+        self.attempts == 1 && self.headers.contains_key("idempotent-replay")
+    }
+
+    /// Returns the body as JSON.
+    ///
+    /// # Errors
+    /// The body is none.
+    pub(crate) fn json(&self) -> Result<Value, Failure> {
+        serde_json::from_slice(&self.body).or_explain(|| "read the API's answer".to_owned())
+    }
+
+    /// Returns the time after which to try again.
+    fn retry_after(&self) -> Option<Duration> {
+        self.header("retry-after")?.parse().ok().map(Duration::from_secs)
+    }
+}
+
+impl Api {
+    /// Makes a client for a context.
+    ///
+    /// # Errors
+    /// The context has no address.
+    pub(crate) fn of(context: &Context) -> Result<Self, Failure> {
+        let url = context.url.as_ref().ok_or_else(|| {
+            Failure::usage("the address of the API is not known")
+                .why("there is no local stack here, and neither --url nor a context is given")
+                .next("create a context: integrahub context create NAME --url URL --api-key-stdin")
+        })?;
+        let api = Self::at(url, context.api_key.as_ref(), Schedule::within(TRIES))?;
+        Ok(Self { source_of_key: context.source_of_key.clone(), ..api })
+    }
+
+    /// Makes a client for an address.
+    ///
+    /// # Errors
+    /// The API key cannot be sent as a header.
+    pub(crate) fn at(url: &Url, key: Option<&SecretString>, schedule: Schedule) -> Result<Self, Failure> {
+        let key = key.map(|key| {
+            let header = HeaderValue::from_str(key.expose_secret());
+            header.map_err(|_| Failure::usage("the API key has characters that no header can have"))
+        });
+        let mut key = key.transpose()?;
+        if let Some(key) = &mut key {
+            key.set_sensitive(true);
+        }
+        Ok(Self {
+            http: Http::new(PATIENCE),
+            base: url.as_str().trim_end_matches('/').to_owned(),
+            key,
+            source_of_key: "nowhere".to_owned(),
+            schedule,
+            on_retry: Box::new(|_, _| {}),
+        })
+    }
+
+    /// Returns the client with another time for its attempts.
+    #[must_use]
+    pub(crate) fn trying_for(self, total: Duration) -> Self {
+        Self { schedule: Schedule::within(total), ..self }
+    }
+
+    /// Returns the client with somebody to tell about attempts that failed.
+    #[must_use]
+    pub(crate) fn telling(self, on_retry: OnRetry) -> Self {
+        Self { on_retry, ..self }
+    }
+
+    /// Returns the address of the API, without a slash at its end.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Returns the times of the attempts, for work that the caller itself tries again.
+    pub(crate) const fn schedule(&self) -> Schedule {
+        self.schedule
+    }
+
+    /// Tells about an attempt that failed.
+    pub(crate) fn tell(&self, what: &str, pause: Duration) {
+        (self.on_retry)(what, pause);
+    }
+
+    /// Sends a request until it succeeds, or until trying again is useless or too late.
+    ///
+    /// # Errors
+    /// The answer is no success, or there is none.
+    pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Refusal> {
+        if self.key.is_none() {
+            return Err(self.keyless());
+        }
+        let trace_id = Uuid::new_v4().to_string();
+        let answer = self.attempts(call, &trace_id).await?;
+        if answer.is_success() {
+            return Ok(answer);
+        }
+        Err(Problem::of(&answer).refusal(&answer, &trace_id, &self.source_of_key))
+    }
+
+    /// Sends a request as [`Self::send`] does, with an API key or not, and returns an answer of any
+    /// status.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub(crate) async fn exchange(&self, call: &Call) -> Result<Answer, Refusal> {
+        self.attempts(call, &Uuid::new_v4().to_string()).await
+    }
+
+    /// Reads a path as JSON.
+    ///
+    /// # Errors
+    /// As those of [`Self::send`].
+    pub(crate) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        self.send(&Call::get(path)).await?.json()
+    }
+
+    async fn attempts(&self, call: &Call, trace_id: &str) -> Result<Answer, Refusal> {
+        let begin = Instant::now();
+        let mut number = 0;
+        loop {
+            let (what, after, outcome) = match self.attempt(call, trace_id, number).await {
+                Ok(answer) if answer.is_success() => return Ok(answer),
+                Ok(answer) => {
+                    let (reason, after) = (Problem::of(&answer).reason, answer.retry_after());
+                    if !retry::may_succeed_later(answer.status, reason.as_deref(), after.is_some()) {
+                        return Ok(answer);
+                    }
+                    (format!("{} {}", answer.status, reason.unwrap_or_default()), after, Ok(answer))
+                }
+                Err(error) => (error.to_string(), None, Err(error)),
+            };
+            let hopeless = matches!(outcome, Err(HttpError::Request(_))) || !call.is_repeatable;
+            let pause = self.schedule.pause(number, after, begin.elapsed(), fastrand::f64());
+            let Some(pause) = pause.filter(|_| !hopeless) else {
+                return outcome
+                    .map_err(|error| problem::unanswered(&error, &self.base, trace_id, begin.elapsed()));
+            };
+            self.tell(what.trim_end(), pause);
+            tokio::time::sleep(pause).await;
+            number = number.saturating_add(1);
+        }
+    }
+
+    async fn attempt(&self, call: &Call, trace_id: &str, number: u32) -> Result<Answer, HttpError> {
+        let response = self.http.send(call.request(&self.base, self.key.as_ref(), trace_id)?).await?;
+        let (parts, body) = response.into_parts();
+        let body = http::collect(body, MAX_ANSWER).await?;
+        let attempts = number.saturating_add(1);
+        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body, attempts })
+    }
+
+    fn keyless(&self) -> Refusal {
+        let failure = Failure::usage("there is no API key")
+            .why("neither INTEGRAHUB_API_KEY, --api-key-file nor the context has one")
+            .next("ask the operator for one, and set INTEGRAHUB_API_KEY or name its file in --api-key-file");
+        Refusal { status: None, reason: None, done: None, failure }
+    }
+}
+
+/// Adds parameters to a path, percent-encoded.
+pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
+    if parameters.is_empty() {
+        return path.to_owned();
+    }
+    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+    format!("{path}?{query}")
+}

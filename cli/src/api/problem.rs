@@ -1,0 +1,219 @@
+//! Answers that are no success, as failures of three lines.
+
+use std::time::Duration;
+
+use ::api::Reason;
+use serde::Deserialize;
+
+use super::Answer;
+use crate::exit::{Exit, Failure};
+
+/// Reason why a request has no answer that is a success.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    /// Status of the answer; `None` if there was none.
+    pub(crate) status: Option<u16>,
+    /// `reason` of the problem; `None` if the front answered itself, or nobody.
+    pub(crate) reason: Option<String>,
+    /// `messagesInDoubt`, `enqueued` and `moved`: what an unfinished request did.
+    pub(crate) done: Option<u64>,
+    /// The failure to show.
+    pub(crate) failure: Failure,
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        refusal.failure
+    }
+}
+
+impl Refusal {
+    /// Returns whether the problem has this reason.
+    pub(crate) fn is(&self, reason: &str) -> bool {
+        self.reason.as_deref() == Some(reason)
+    }
+}
+
+/// The members of a problem that a person or the program needs. The front's own answers have
+/// `message` alone.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Problem {
+    title: Option<String>,
+    detail: Option<String>,
+    pub(super) reason: Option<String>,
+    trace_id: Option<String>,
+    message: Option<String>,
+    errors: Vec<Fault>,
+    enqueued: Option<u64>,
+    moved: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Fault {
+    pointer: String,
+    detail: String,
+}
+
+impl Problem {
+    /// Reads the body of an answer; one of another form has no member.
+    pub(super) fn of(answer: &Answer) -> Self {
+        serde_json::from_slice(&answer.body).unwrap_or_default()
+    }
+
+    /// Makes the refusal that a person reads.
+    pub(super) fn refusal(self, answer: &Answer, trace_id: &str, source_of_key: &str) -> Refusal {
+        let status = answer.status;
+        let reason = self.reason.as_deref();
+        let what = match (&self.title, &self.message) {
+            (Some(title), _) => title.clone(),
+            (None, Some(message)) => format!("The API's front answered {status}: {message}"),
+            (None, None) => format!("The API answered {status}, and not in the form of this API"),
+        };
+        let trace_id = self.trace_id.as_deref().or_else(|| answer.header("x-trace-id")).unwrap_or(trace_id);
+        let mut why = self.detail.clone().unwrap_or_default();
+        // The first fault is the detail.
+        for fault in self.errors.iter().skip(1) {
+            why = format!("{why}; {}: {}", fault.pointer, fault.detail);
+        }
+        if !why.is_empty() {
+            why.push(' ');
+        }
+        let name = reason.map(|reason| format!(" {reason}")).unwrap_or_default();
+        let why = format!("{why}({status}{name}, trace id {trace_id})");
+        let failure = Failure::new(exit(status, reason, answer.retry_after().is_some()), what).why(why);
+        let failure = match next(status, reason, source_of_key) {
+            Some(next) => failure.next(next),
+            None => failure,
+        };
+        let done = self.enqueued.or(self.moved);
+        Refusal { status: Some(status), done, failure, reason: self.reason }
+    }
+}
+
+/// Chooses the exit code of an answer that is no success.
+fn exit(status: u16, reason: Option<&str>, has_retry_after: bool) -> Exit {
+    match (status, reason) {
+        (401 | 403, _) => Exit::Denied,
+        (429, Some("KEY_REUSE_ABUSE")) | (502, Some("BROKER_REJECTED" | "AUTHENTICATION_FAILED")) => {
+            Exit::Refused
+        }
+        (409, _) if has_retry_after => Exit::Temporary,
+        (429 | 500.., _) => Exit::Temporary,
+        (400.., _) => Exit::Refused,
+        _ => Exit::Error,
+    }
+}
+
+/// Returns the next step of the person at the terminal.
+fn next(status: u16, reason: Option<&str>, source_of_key: &str) -> Option<String> {
+    let known = Reason::ALL.iter().find(|known| Some(known.as_str()) == reason);
+    match (known, status) {
+        (Some(Reason::ApiKeyInvalid), _) => Some(format!(
+            "the API key came from {source_of_key}: correct it there, or ask the operator for another"
+        )),
+        (Some(reason), _) => Some(reason.action().replace('`', "")),
+        (None, 413) => Some("send less at a time".to_owned()),
+        (None, 429 | 500 | 502..=504) => Some("run the same command again later".to_owned()),
+        (None, 403 | 404) => Some("check the address: integrahub whoami shows it".to_owned()),
+        (None, _) => None,
+    }
+}
+
+/// Makes the refusal of a request that nobody answered.
+pub(super) fn unanswered(
+    error: &super::http::HttpError,
+    address: &str,
+    trace_id: &str,
+    waited: Duration,
+) -> Refusal {
+    let why = crate::exit::chain(error);
+    let clock = ["NotValidYet", "Expired", "not valid yet", "expired"].iter().any(|word| why.contains(word));
+    let next = if clock {
+        "compare the clock of this machine with the real time, then the server's certificate"
+    } else {
+        "check the address and the network, and run the same command again"
+    };
+    let exit =
+        if matches!(error, super::http::HttpError::Request(_)) { Exit::Usage } else { Exit::Temporary };
+    let failure = Failure::new(exit, format!("{address} does not answer"))
+        .why(format!("{why} (tried for {} s, trace id {trace_id})", waited.as_secs()))
+        .next(next);
+    Refusal { status: None, reason: None, done: None, failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn refused(status: u16, body: &Value) -> Refusal {
+        let answer = Answer { status, headers: HeaderMap::new(), body: body.to_string().into(), attempts: 1 };
+        Problem::of(&answer).refusal(&answer, "sent-id", "a test")
+    }
+
+    #[test]
+    fn a_problem_says_what_why_and_what_next() {
+        let refusal = refused(
+            404,
+            &json!({"title": "The queue does not exist", "detail": "the queue `Q` does not exist", "status": 404,
+                "reason": "QUEUE_NOT_FOUND", "traceId": "t-1", "unknown": [1]}),
+        );
+        assert!(refusal.is("QUEUE_NOT_FOUND"));
+        let text = Failure::from(refusal).to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "The queue does not exist");
+        assert_eq!(lines[1], "the queue `Q` does not exist (404 QUEUE_NOT_FOUND, trace id t-1)");
+        assert!(lines[2].starts_with("Correct the name of the queue"), "{text}");
+    }
+
+    #[test]
+    fn every_fault_of_a_body_is_shown() {
+        let refusal = refused(
+            400,
+            &json!({"title": "t", "detail": "/a: x", "reason": "SCHEMA_VIOLATION",
+                "errors": [{"pointer": "/a", "detail": "x"}, {"pointer": "/b", "detail": "y"}]}),
+        );
+        assert!(refusal.failure.why.unwrap().starts_with("/a: x; /b: y (400"));
+    }
+
+    #[test]
+    fn the_front_and_strangers_are_understood_too() {
+        let front = refused(503, &json!({"message": "Service Unavailable"})).failure;
+        assert_eq!((front.exit, front.why.as_deref()), (Exit::Temporary, Some("(503, trace id sent-id)")));
+        let strange = refused(404, &json!("<html>")).failure;
+        assert_eq!(strange.exit, Exit::Refused);
+        assert!(strange.next.unwrap().contains("check the address"));
+    }
+
+    #[test]
+    fn each_answer_has_the_exit_code_that_says_whether_to_try_again() {
+        for (status, reason, code) in [
+            (401, "API_KEY_INVALID", 4),
+            (403, "SCOPE_REQUIRED", 4),
+            (400, "SCHEMA_VIOLATION", 6),
+            (404, "BATCH_NOT_FOUND", 6),
+            (409, "CONFLICTING_IDEMPOTENT_REQUEST", 6),
+            (413, "MAX_PAYLOAD_EXCEEDED", 6),
+            (422, "EXCEEDS_VOLUME", 6),
+            (429, "TENANT_RATE_LIMIT", 5),
+            (429, "KEY_REUSE_ABUSE", 6),
+            (502, "AUTHENTICATION_FAILED", 6),
+            (502, "QUEUE_FULL", 5),
+            (503, "BROKER_UNREACHABLE", 5),
+            (504, "BROKER_TIMEOUT", 5),
+        ] {
+            let refusal = refused(status, &json!({"reason": reason}));
+            assert_eq!(refusal.failure.exit.code(), code, "{reason}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_says_where_it_came_from() {
+        let failure = refused(401, &json!({"reason": "API_KEY_INVALID"})).failure;
+        assert!(failure.next.unwrap().contains("came from a test"));
+    }
+}

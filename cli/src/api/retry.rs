@@ -1,0 +1,111 @@
+//! Times of the attempts of a request, and which answers are worth another one.
+
+use std::time::Duration;
+
+/// Times of the attempts of one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Schedule {
+    /// Pause after the first attempt; each further one is twice as long.
+    pub(crate) first: Duration,
+    /// Longest pause, unless the server asks for a longer one.
+    pub(crate) longest: Duration,
+    /// Time from the first attempt within which the last one begins.
+    pub(crate) total: Duration,
+}
+
+/// Part of a pause that the server asked for by which it may be longer, so that many clients that
+/// were told the same time do not come together.
+const SPREAD: f64 = 0.25;
+/// Longest such part.
+const MOST_SPREAD: Duration = Duration::from_secs(10);
+
+impl Schedule {
+    /// Returns the schedule of a command at a terminal, which tries for `total`.
+    pub(crate) const fn within(total: Duration) -> Self {
+        Self { first: Duration::from_millis(500), longest: Duration::from_secs(20), total }
+    }
+
+    /// Returns the pause after the attempt `number`, counted from 0, or `None` if there is no time
+    /// for another one. `after` is what the server asked for, `random` is from 0 to 1.
+    pub(crate) fn pause(
+        &self,
+        number: u32,
+        after: Option<Duration>,
+        elapsed: Duration,
+        random: f64,
+    ) -> Option<Duration> {
+        let pause = match after {
+            Some(after) => after.saturating_add(after.mul_f64(SPREAD * random).min(MOST_SPREAD)),
+            None => {
+                let window = self.first.saturating_mul(2_u32.saturating_pow(number)).min(self.longest);
+                window.mul_f64(0.5 + random / 2.0)
+            }
+        };
+        (elapsed.saturating_add(pause) <= self.total).then_some(pause)
+    }
+}
+
+/// Returns whether the same request may succeed later, by what the contract says of the status and
+/// the reason. `None` is the reason of an answer that is no problem: the front's own.
+pub(crate) fn may_succeed_later(status: u16, reason: Option<&str>, has_retry_after: bool) -> bool {
+    match status {
+        409 => reason == Some("IDEMPOTENT_REQUEST_IN_PROGRESS"),
+        429 => reason != Some("KEY_REUSE_ABUSE"),
+        502 => has_retry_after || reason.is_none(),
+        500 | 503 | 504 => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEDULE: Schedule = Schedule::within(Duration::from_secs(60));
+
+    fn pause(number: u32, after: Option<u64>, elapsed: u64, random: f64) -> Option<Duration> {
+        SCHEDULE.pause(number, after.map(Duration::from_secs), Duration::from_secs(elapsed), random)
+    }
+
+    #[test]
+    fn pauses_grow_up_to_the_longest_and_are_spread() {
+        let pauses: Vec<_> = [0, 1, 2, 40].map(|number| pause(number, None, 0, 1.0).unwrap()).into();
+        assert_eq!(pauses, [500, 1_000, 2_000, 20_000].map(Duration::from_millis));
+        assert_eq!(pause(2, None, 0, 0.0), Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn what_the_server_asks_for_is_the_least() {
+        assert_eq!(pause(0, Some(8), 0, 0.0), Some(Duration::from_secs(8)));
+        assert_eq!(pause(0, Some(8), 0, 1.0), Some(Duration::from_secs(10)));
+        assert_eq!(pause(0, Some(50), 0, 1.0), Some(Duration::from_secs(60)), "the spread is bounded");
+    }
+
+    #[test]
+    fn no_attempt_begins_after_the_time_is_over() {
+        assert_eq!(pause(0, Some(30), 31, 0.0), None);
+        assert_eq!(pause(9, None, 60, 0.5), None);
+        assert_eq!(pause(0, Some(u64::MAX), 0, 1.0), None);
+    }
+
+    #[test]
+    fn only_what_the_contract_calls_temporary_is_tried_again() {
+        for (status, reason, after, expected) in [
+            (429, Some("TENANT_RATE_LIMIT"), true, true),
+            (429, None, false, true),
+            (429, Some("KEY_REUSE_ABUSE"), true, false),
+            (409, Some("IDEMPOTENT_REQUEST_IN_PROGRESS"), true, true),
+            (409, Some("BATCH_NOT_REPLAYABLE"), true, false),
+            (502, Some("OUTCOME_IN_DOUBT"), true, true),
+            (502, Some("QUEUE_FULL"), false, false),
+            (502, None, false, true),
+            (503, Some("STORE_UNAVAILABLE"), true, true),
+            (500, None, false, true),
+            (504, Some("BROKER_TIMEOUT"), false, true),
+            (422, Some("EXCEEDS_VOLUME"), false, false),
+            (403, None, false, false),
+        ] {
+            assert_eq!(may_succeed_later(status, reason, after), expected, "{status} {reason:?}");
+        }
+    }
+}

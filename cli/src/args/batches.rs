@@ -1,0 +1,119 @@
+//! `integrahub batches`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+use uuid::Uuid;
+
+use super::LoadType;
+use super::send::duration;
+
+/// `integrahub batches`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Batches {
+    /// List the batches, the newest first
+    #[command(visible_alias = "ls")]
+    List(BatchList),
+    /// Show a batch
+    Show {
+        /// Id of the batch
+        batch: Uuid,
+    },
+    /// Wait until a batch is final, and show it
+    Watch {
+        /// Id of the batch
+        batch: Uuid,
+        /// Longest time to wait, such as 10m
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        timeout: Option<Duration>,
+    },
+    /// List all items of a batch that were not loaded, and why
+    #[command(
+        after_help = "Example:\n  integrahub batches errors 01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e --file errors.ndjson"
+    )]
+    Errors {
+        /// Id of the batch
+        batch: Uuid,
+        /// File for the items, a JSON object a line, in place of standard output
+        #[arg(long, short = 'f')]
+        file: Option<PathBuf>,
+    },
+    /// Process a final batch again
+    Replay(BatchReplay),
+    /// Carry out the deactivation of a full load that is held
+    Confirm {
+        /// Id of the batch
+        batch: Uuid,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
+}
+
+/// `integrahub batches list`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BatchList {
+    /// Only batches of this status, such as FAILED
+    #[arg(long)]
+    pub(crate) status: Option<String>,
+    /// Only batches of this type
+    #[arg(long = "type", value_enum)]
+    pub(crate) load_type: Option<LoadType>,
+    /// Only batches of this file in S3
+    #[arg(long, value_name = "KEY")]
+    pub(crate) source: Option<String>,
+    /// Batches to list at most
+    #[arg(long, short = 'm', default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max: u32,
+}
+
+/// Part of a batch that is processed again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scope {
+    /// Chunks that failed, or the payload if it failed.
+    #[default]
+    Failed,
+    /// Everything.
+    All,
+}
+
+impl Scope {
+    /// Returns the name of the scope in requests.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::All => "all",
+        }
+    }
+}
+
+/// `integrahub batches replay`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BatchReplay {
+    /// Id of the batch
+    pub(crate) batch: Uuid,
+    /// What is processed again
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) scope: Scope,
+    #[command(flatten)]
+    pub(crate) wait: WaitArgs,
+}
+
+/// Whether a command waits for the batch.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct WaitArgs {
+    /// End as soon as the work has begun
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Longest time to wait, such as 10m
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "no_wait")]
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// `integrahub status`.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Status {
+    /// Ask only whether the stores work, which needs no API key
+    #[arg(long)]
+    pub(crate) health: bool,
+}

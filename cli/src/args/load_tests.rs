@@ -1,0 +1,73 @@
+//! `integrahub test`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use uuid::Uuid;
+
+use super::send::duration;
+
+/// `integrahub test`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tests {
+    /// Start a load test and follow it to its end
+    Run(TestRun),
+    /// Show a test and its report
+    Show(TestShow),
+    /// List the tests, the newest first
+    #[command(visible_alias = "ls")]
+    List {
+        /// Tests to list at most
+        #[arg(long, short = 'm', default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+        max: u32,
+    },
+    /// Stop a test
+    Stop {
+        /// Id of the test
+        test: Uuid,
+    },
+    /// Delete a test that has ended, and its report
+    #[command(visible_alias = "rm")]
+    Delete {
+        /// Id of the test
+        test: Uuid,
+    },
+}
+
+/// `integrahub test run`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  integrahub test run morning-peak.yaml --html report.html\n\n\
+The file has the body of POST /tests as YAML or JSON. Exit code 99: the test ran and did not meet `expect`.")]
+pub(crate) struct TestRun {
+    /// File with the test; `-` is standard input
+    pub(crate) file: PathBuf,
+    /// End as soon as the test is accepted
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Longest time to wait, such as 2h; the test goes on
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "no_wait")]
+    pub(crate) timeout: Option<Duration>,
+    /// File for the report as a page
+    #[arg(long, value_name = "FILE", conflicts_with = "no_wait")]
+    pub(crate) html: Option<PathBuf>,
+    /// Test to compare with
+    #[arg(long, value_name = "TEST")]
+    pub(crate) baseline: Option<Uuid>,
+    /// Idempotency key, to follow a test that an earlier run started
+    #[arg(long)]
+    pub(crate) key: Option<Uuid>,
+}
+
+/// `integrahub test show`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TestShow {
+    /// Id of the test
+    pub(crate) test: Uuid,
+    /// File for the report as a page
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Test to compare with
+    #[arg(long, value_name = "TEST")]
+    pub(crate) baseline: Option<Uuid>,
+}

@@ -1,0 +1,185 @@
+//! `integrahub send`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::DryRun;
+
+/// Statement of a catalogue about products that it lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LoadType {
+    /// Nothing: they stay as they are.
+    Delta,
+    /// The file is the whole catalogue of its establishments: they become inactive.
+    Full,
+}
+
+impl LoadType {
+    /// Returns the name of the type in requests.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Delta => "delta",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// Form of a catalogue, once it is inflated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// A JSON array.
+    Array,
+    /// A JSON object a line.
+    Lines,
+}
+
+impl Form {
+    /// Returns the name of the form.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Array => "array",
+            Self::Lines => "lines",
+        }
+    }
+}
+
+/// Treatment of items that lack members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PartialItems {
+    /// They are errors, and clear nothing.
+    Refuse,
+    /// They are loaded and counted, and clear what they lack.
+    Warn,
+}
+
+impl PartialItems {
+    /// Returns the name of the treatment in requests.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Warn => "warn",
+        }
+    }
+}
+
+/// `integrahub send`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  \
+integrahub send --type delta prices.ndjson\n  \
+integrahub send --type full loja-*.json.gz --errors errors.ndjson\n  \
+export-catalogue | integrahub send --type full -\n  \
+integrahub send --type delta --watch /srv/till/out\n\n\
+A file is an array or an object a line, as it is or as gzip: its first bytes say which. The program \
+remembers each file until its batch is final, so after a failure run the same command again.")]
+pub(crate) struct Send {
+    /// Files to send; `-` is standard input
+    #[arg(value_name = "FILE", required_unless_present = "watch")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Whether a file is a whole catalogue (full) or a part of one (delta)
+    #[arg(long = "type", short = 't', value_enum)]
+    pub(crate) load_type: LoadType,
+    /// Form of the content, in place of the one that its first bytes show
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Form>,
+    /// Treatment of items that lack members; without it the deployment decides
+    #[arg(long, value_enum)]
+    pub(crate) partial_items: Option<PartialItems>,
+    /// Name of the load, in place of one that is made of the content; for one file
+    #[arg(long, value_parser = text_key, conflicts_with = "again")]
+    pub(crate) key: Option<String>,
+    /// Load content once more that was sent before
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// Files that are on their way at once
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) parallel: u8,
+    /// Wait until each batch is final, as is done without this option
+    #[arg(long, conflicts_with = "no_wait")]
+    pub(crate) wait: bool,
+    /// End as soon as the files are accepted
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Longest time to wait for a batch, such as 10m
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "no_wait")]
+    pub(crate) timeout: Option<Duration>,
+    /// Longest time in which a request is tried again, such as 90s
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
+    pub(crate) retry_for: Duration,
+    /// File for the items in error, a JSON object a line
+    #[arg(long, value_name = "FILE", conflicts_with = "no_wait")]
+    pub(crate) errors: Option<PathBuf>,
+    /// End with an error if there was nothing to send
+    #[arg(long)]
+    pub(crate) error_on_nothing: bool,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+    /// Directory whose files are sent as they come
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["files", "key", "no_wait", "errors", "dry_run", "again"])]
+    pub(crate) watch: Option<PathBuf>,
+    /// Send the files that the directory has now, and end
+    #[arg(long, requires = "watch")]
+    pub(crate) once: bool,
+    /// Pattern of names in the directory, with * and ?; by default those of JSON files
+    #[arg(long, value_name = "PATTERN", requires = "watch")]
+    pub(crate) glob: Vec<String>,
+    /// Time between two looks at the directory; a file has to stay the same meanwhile
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5s")]
+    pub(crate) interval: Duration,
+    /// Longest random time before the first request, so that many senders do not begin together
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
+    pub(crate) jitter: Duration,
+}
+
+/// Reads a time such as `90`, which is in seconds, `500ms`, `5m` or `1h30m`.
+///
+/// # Errors
+/// The sentence to show.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse() {
+        return Ok(Duration::from_secs(seconds));
+    }
+    let read = text.parse::<jiff::SignedDuration>().ok().and_then(|read| Duration::try_from(read).ok());
+    read.ok_or_else(|| "a time is a number with a unit, such as 90s, 5m or 2h".to_owned())
+}
+
+/// Checks a key as the product routes take it.
+fn text_key(text: &str) -> Result<String, String> {
+    let visible = !text.is_empty() && text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if !visible || text.contains(',') || text.starts_with('"') {
+        return Err(
+            "a key has 1 to 255 visible ASCII characters, no comma, and no quotation mark first".into()
+        );
+    }
+    if text.starts_with("drop:") {
+        return Err("keys that begin with `drop:` belong to files that are dropped into S3".into());
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit_or_are_seconds() {
+        for (text, milliseconds) in [("90", 90_000), ("500ms", 500), ("5m", 300_000), ("1h30m", 5_400_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", "soon", "-5s", "5 parsecs"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_are_those_that_the_product_routes_take() {
+        for text in ["loja-12-2026-11-22", "a", "send:full:array:0f"] {
+            assert_eq!(text_key(text).as_deref(), Ok(text));
+        }
+        let long = "x".repeat(256);
+        for text in ["", "a b", "a,b", "\"a\"", "ação", "drop:a", &long] {
+            assert!(text_key(text).is_err(), "{text}");
+        }
+    }
+}
