@@ -1,9 +1,14 @@
 //! The rules by which a caller may use a target with its secrets.
 
+use std::net::IpAddr;
+use std::slice;
+
+use crate::address::Address;
 use crate::inline::AllowedTargets;
 use crate::profile::Profile;
 use crate::reach::Reach;
 use crate::secret_ref::SecretRef;
+use crate::special_address::{SpecialAddresses, is_special_literal};
 use crate::store_ref::StoreRef;
 use crate::target::{AuthSpec, BrokerKind, SslSpec, Target, TargetError, TargetSpec};
 
@@ -17,16 +22,10 @@ pub(crate) struct Authorization<'a> {
 
 impl Authorization<'_> {
     pub(crate) fn check(&self) -> Result<(), TargetError> {
-        let covered = self.allowed.cover(self.target);
         match self.profile {
-            None if covered => {}
-            None => {
-                return Err(TargetError::NotAllowed(
-                    "no allowed inline target covers this broker, host, virtual host and queue or exchange; name a profile (targetRef), or let the operator allow it (InlineTargets)"
-                        .to_owned(),
-                ));
-            }
-            Some(profile) => self.check_against(profile, covered)?,
+            None if self.is_covered() => {}
+            None => return Err(self.uncovered()),
+            Some(profile) => self.check_against(profile, self.is_covered())?,
         }
         self.check_secrets()
     }
@@ -36,17 +35,63 @@ impl Authorization<'_> {
     pub(crate) fn reach(&self) -> Reach {
         let own = self.profile.filter(|profile| !self.redirects(&profile.target));
         let granted = self.named_secrets().map(|secret| self.allowed.granted_queues(secret, self.target));
+        let covered = if self.is_fixed() { Vec::new() } else { self.allowed.covered_queues(self.target) };
         Reach {
             own_queue: own.and_then(|profile| profile.target.queue.clone()),
             own: own.map(|profile| profile.queues.clone()).unwrap_or_default(),
-            covered: self.allowed.covered_queues(self.target),
+            covered,
             granted: granted.collect(),
         }
+    }
+
+    /// Returns those of the target's addresses that may be of a special kind: the profile's own,
+    /// and those that an entry of the allow-list is about in particular.
+    pub(crate) fn special_addresses(&self) -> SpecialAddresses {
+        let is_own = |address: &Address| {
+            self.profile.is_some_and(|profile| profile.covers_addresses(slice::from_ref(address)))
+        };
+        let may_be = |address: &&Address| {
+            let is_name = address.host.parse::<IpAddr>().is_err();
+            (is_name || is_special_literal(&address.host))
+                && (is_own(address) || self.allowed.list(self.target, address))
+        };
+        let addresses: Vec<_> = self.target.endpoint.addresses.iter().filter(may_be).cloned().collect();
+        addresses.into()
+    }
+
+    /// True if the allow-list covers the target, and the profile lets it decide.
+    fn is_covered(&self) -> bool {
+        !self.is_fixed() && self.allowed.cover(self.target)
+    }
+
+    /// True if the profile takes nothing from the allow-list.
+    fn is_fixed(&self) -> bool {
+        self.profile.is_some_and(|profile| !profile.overrides)
+    }
+
+    /// Makes the error of a target that no entry covers.
+    fn uncovered(&self) -> TargetError {
+        let is_at_fault = |address: &&Address| {
+            is_special_literal(&address.host) && !self.allowed.list(self.target, address)
+        };
+        let special = self.target.endpoint.addresses.iter().find(is_at_fault);
+        let detail = match special {
+            Some(address) => format!(
+                "no allowed inline target lists the address {address}, which is a loopback, link-local, multicast or unspecified one"
+            ),
+            None => "no allowed inline target covers this broker, host, virtual host, channel and queue or exchange, with TLS and login as they are; name a profile (targetRef), or let the operator allow it (InlineTargets)".to_owned(),
+        };
+        TargetError::NotAllowed(detail)
     }
 
     fn check_against(&self, profile: &Profile, covered: bool) -> Result<(), TargetError> {
         let base = &profile.target;
         let not_allowed = |what: &str| Err(TargetError::NotAllowed(what.to_owned()));
+        if !profile.overrides && self.names_more_than_a_place() {
+            return not_allowed(
+                "the profile takes a queue, an exchange and a routing key of a request, and nothing else",
+            );
+        }
         let queue_ok = self.inline.queue.as_ref().is_none_or(|queue| profile.covers_queue(queue));
         if !queue_ok && !covered {
             return not_allowed("the profile does not cover this queue");
@@ -82,6 +127,13 @@ impl Authorization<'_> {
             || differs(self.inline.channel.as_ref(), base.channel.as_ref())
             || differs(self.inline.conn_name.as_ref(), base.conn_name.as_ref())
             || differs(self.inline.auth.as_ref(), base.auth.as_ref())
+    }
+
+    /// True if the request names another member than a queue, an exchange or a routing key.
+    fn names_more_than_a_place(&self) -> bool {
+        let none = TargetSpec::default();
+        let TargetSpec { queue, exchange, routing_key, .. } = self.inline.clone();
+        *self.inline != TargetSpec { queue, exchange, routing_key, ..none }
     }
 
     fn uses_credentials_of(&self, base: &TargetSpec) -> bool {

@@ -3,12 +3,15 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
+/// Name that is the local host's everywhere (RFC 6761, section 6.3).
+const LOCAL_HOST: &str = "localhost";
+
 /// A pattern for the host of a broker. `?` stands for one character of a label and `*` for any
 /// number of them; only `**` goes across dots (or the colons of an IPv6 address).
 ///
 /// A pattern of digits, dots and wildcards is one for addresses: it matches literal addresses, and
-/// no name such as `10.0.attacker.example`. Every other pattern matches names only. `**` alone is
-/// any host.
+/// no name such as `10.0.attacker.example`. So does a range in CIDR notation, such as
+/// `10.0.0.0/8`. Every other pattern matches names only. `**` alone is any host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HostPattern {
     kind: Kind,
@@ -20,6 +23,14 @@ enum Kind {
     Any,
     Name,
     Address,
+    Range(IpRange),
+}
+
+/// Addresses that begin with the first `length` bits of `first`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct IpRange {
+    first: IpAddr,
+    length: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +66,22 @@ impl HostPattern {
             (Kind::Any, _) => true,
             (Kind::Name, Host::Name) => self.covers(host),
             (Kind::Address, Host::Address(address)) => self.covers(&address.to_string()),
-            (Kind::Name | Kind::Address, _) => false,
+            (Kind::Range(range), Host::Address(address)) => range.contains(address),
+            (Kind::Name | Kind::Address | Kind::Range(_), _) => false,
         }
+    }
+
+    /// True if the pattern is about `host` in particular: it is the address, a range with the
+    /// address, or the name of the local host.
+    pub(crate) fn lists(&self, host: &str) -> bool {
+        let is_exact = self.parts.iter().all(|part| matches!(part, Part::Exactly(_)));
+        self.matches(host)
+            && match self.kind {
+                Kind::Any => false,
+                Kind::Name => is_exact && host == LOCAL_HOST,
+                Kind::Address => is_exact,
+                Kind::Range(_) => true,
+            }
     }
 
     /// For each character of `text`, which parts of the pattern may come next.
@@ -111,6 +136,9 @@ impl FromStr for HostPattern {
         if text.is_empty() {
             return Err("the host must not be empty; `**` allows any");
         }
+        if text.contains('/') {
+            return Ok(Self { kind: Kind::Range(text.parse()?), parts: Vec::new() });
+        }
         let kind = kind(&text)?;
         // An address has one spelling here, as it has where it is compared.
         let text = text.parse::<IpAddr>().map_or(text, |address| address.to_string());
@@ -125,6 +153,45 @@ impl FromStr for HostPattern {
             });
         }
         Ok(Self { kind, parts })
+    }
+}
+
+impl IpRange {
+    fn contains(self, address: IpAddr) -> bool {
+        match (self.first, address) {
+            (IpAddr::V4(first), IpAddr::V4(address)) => {
+                let differing = first.to_bits() ^ address.to_bits();
+                differing.leading_zeros() >= self.length
+            }
+            (IpAddr::V6(first), IpAddr::V6(address)) => {
+                let differing = first.to_bits() ^ address.to_bits();
+                differing.leading_zeros() >= self.length
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for IpRange {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        const FORM: &str =
+            "a range of addresses is an address, a slash and the length of its prefix, as in 10.0.0.0/8";
+        let (first, length) = text.split_once('/').ok_or(FORM)?;
+        let first: IpAddr = first.parse().map_err(|_| FORM)?;
+        let length: u32 = length.parse().map_err(|_| FORM)?;
+        let (longest, zeros) = match first {
+            IpAddr::V4(first) => (32, first.to_bits().trailing_zeros()),
+            IpAddr::V6(first) => (128, first.to_bits().trailing_zeros()),
+        };
+        if length > longest {
+            return Err(FORM);
+        }
+        if length + zeros < longest {
+            return Err("a range of addresses begins with its first address, as in 10.0.0.0/8");
+        }
+        Ok(Self { first, length })
     }
 }
 
@@ -194,8 +261,35 @@ mod tests {
     }
 
     #[test]
+    fn a_range_matches_the_literal_addresses_within_it() {
+        assert!(matches("10.0.0.0/8", "10.255.3.4") && !matches("10.0.0.0/8", "11.0.0.0"));
+        assert!(matches("192.0.2.128/25", "192.0.2.255") && !matches("192.0.2.128/25", "192.0.2.127"));
+        assert!(matches("192.0.2.1/32", "192.0.2.1") && !matches("192.0.2.1/32", "192.0.2.0"));
+        assert!(matches("0.0.0.0/0", "203.0.113.9") && !matches("0.0.0.0/0", "::1"));
+        assert!(matches("fd00::/8", "fd12::1") && !matches("fd00::/8", "fe00::1"));
+        for host in ["10.attacker.example", "localhost", "10.1", "::ffff:10.0.3.4"] {
+            assert!(!matches("10.0.0.0/8", host) && !matches("0.0.0.0/0", host), "{host}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_listed_by_itself_or_a_range_and_not_by_wildcards() {
+        let lists = |pattern: &str, host: &str| pattern.parse::<HostPattern>().unwrap().lists(host);
+        assert!(lists("127.0.0.1", "127.0.0.1") && lists("127.0.0.0/8", "127.0.0.1"));
+        assert!(lists("0:0::1", "::1") && lists("::1/128", "::1") && lists("LocalHost", "localhost"));
+        for pattern in ["**", "127.0.0.*", "127.**", "127.0.0.2", "128.0.0.0/8"] {
+            assert!(!lists(pattern, "127.0.0.1"), "{pattern}");
+        }
+        for pattern in ["*", "local*", "**"] {
+            assert!(!lists(pattern, "localhost"), "{pattern}");
+        }
+        assert!(!lists("broker.example", "broker.example"));
+    }
+
+    #[test]
     fn a_pattern_that_could_match_nothing_is_refused() {
-        for pattern in ["", "10.0.*", "10", "1.2.3.4.5"] {
+        let ranges = ["10.0.0.0/33", "10.0.0.1/8", "10.0.0.0/", "/8", "host/8", "10.0.0.*/8", "fd00::/129"];
+        for pattern in ["", "10.0.*", "10", "1.2.3.4.5"].into_iter().chain(ranges) {
             assert!(pattern.parse::<HostPattern>().is_err(), "{pattern}");
         }
     }

@@ -12,7 +12,7 @@ use crate::target::TargetSpec;
 
 /// A target kept on the server, with patterns (`*`, `?`) of the further queues that a request may
 /// name on it, and of exchanges with the routing keys that it may use there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Profile {
     /// Members that a request may leave out. A request's own members take precedence.
@@ -27,6 +27,11 @@ pub struct Profile {
     /// also takes the target's own key; without a pattern, no other key is allowed.
     #[serde(default)]
     pub routing_keys: Vec<String>,
+    /// True if a request may name further members of a target beside the profile, where the
+    /// allow-list covers them; false if it may name a queue, an exchange and a routing key that the
+    /// profile covers, and nothing else.
+    #[serde(default = "overrides")]
+    pub overrides: bool,
     /// Treatment of messages past a backout threshold.
     #[serde(default)]
     pub backout: BackoutRule,
@@ -36,6 +41,25 @@ pub struct Profile {
     /// Time limits of connections.
     #[serde(default)]
     pub connection: ConnectionLimits,
+}
+
+const fn overrides() -> bool {
+    true
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self {
+            target: TargetSpec::default(),
+            queues: Vec::new(),
+            exchanges: Vec::new(),
+            routing_keys: Vec::new(),
+            overrides: overrides(),
+            backout: BackoutRule::default(),
+            idle_connections: IdleRule::default(),
+            connection: ConnectionLimits::default(),
+        }
+    }
 }
 
 impl Profile {

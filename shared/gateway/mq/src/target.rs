@@ -20,6 +20,7 @@ use crate::origin::PasswordOrigin;
 use crate::profile::Profile;
 use crate::reach::Reach;
 use crate::secret_ref::SecretRef;
+use crate::special_address::SpecialAddresses;
 use crate::store_ref::StoreRef;
 
 /// Product behind a target. A target without it is IBM MQ, as the contract has it.
@@ -134,6 +135,10 @@ pub struct Endpoint {
     pub user: Option<String>,
     /// Location of the password. The password itself is never part of a target.
     pub password_ref: Option<SecretRef>,
+    /// Those of the addresses that may be of a special kind, such as a loopback address. They are
+    /// part of the identity: no target uses the connection of another one that may go further.
+    #[serde(default, skip_serializing_if = "SpecialAddresses::is_empty")]
+    pub special: SpecialAddresses,
 }
 
 /// A complete target that the caller may use.
@@ -219,8 +224,10 @@ impl Target {
         let backout = profile.map(|profile| profile.backout).unwrap_or_default();
         let idle_connections = profile.map(|profile| profile.idle_connections).unwrap_or_default();
         let limits = profile.map(|profile| profile.connection).unwrap_or_default();
-        let target = Self { backout, idle_connections, limits, ..merge(base, inline).complete(inline)? };
-        Authorization { profile, inline, target: &target, allowed }.check()?;
+        let mut target = Self { backout, idle_connections, limits, ..merge(base, inline).complete(inline)? };
+        let authorization = Authorization { profile, inline, target: &target, allowed };
+        authorization.check()?;
+        target.endpoint.special = authorization.special_addresses();
         Ok(target)
     }
 
@@ -345,6 +352,7 @@ impl TargetSpec {
             tls,
             user: auth.user.map(String::from),
             password_ref: auth.password_ref,
+            special: SpecialAddresses::default(),
         };
         let (password_origin, reach) = (PasswordOrigin::default(), Reach::default());
         let (backout, idle_connections) = (BackoutRule::default(), IdleRule::default());

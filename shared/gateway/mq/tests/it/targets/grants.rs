@@ -84,6 +84,66 @@ fn what_a_request_changes_in_a_profile_has_to_be_allowed() {
 }
 
 #[test]
+fn a_profile_may_take_nothing_but_its_places_from_a_request() {
+    let base = |overrides: bool| {
+        profile(json!({
+            "target": {"broker": "rabbitmq", "connName": "b:5672", "queue": "OWN"},
+            "queues": ["OWN.*"], "exchanges": ["orders"], "routingKeys": ["new"], "overrides": overrides,
+        }))
+    };
+    let is_ok = |overrides: bool, inline: &serde_json::Value| {
+        let inline = spec(inline.clone());
+        Target::resolve(Some(&base(overrides)), Some(&inline), allow(EVERYTHING).of(TENANT)).is_ok()
+    };
+    for place in [json!({}), json!({"queue": "OWN.1"}), json!({"exchange": "orders", "routingKey": "new"})] {
+        assert!(is_ok(false, &place) && is_ok(true, &place), "{place}");
+    }
+    for more in [
+        json!({"queue": "OTHER"}),
+        json!({"exchange": "orders", "routingKey": "old"}),
+        json!({"connName": "c:5672"}),
+        json!({"queueManager": "other"}),
+        json!({"auth": {"user": "me"}}),
+        json!({"ssl": {"enabled": true}}),
+        // The same as the profile's, which may change.
+        json!({"connName": "b:5672"}),
+    ] {
+        assert!(is_ok(true, &more), "{more}");
+        assert!(!is_ok(false, &more), "{more}");
+    }
+    assert!(profile(json!({"target": {}})).overrides && mq::Profile::default().overrides);
+}
+
+#[test]
+fn a_tenant_s_own_list_holds_beside_the_deployment_s() {
+    let target = |host: &str| spec(json!({"broker": "rabbitmq", "connName": host, "queue": "Q"}));
+    let deployment = allow("rabbitmq://a:5672/*?tenant=1111");
+    let own = InlineTargets::of_one_tenant(&["rabbitmq://b:5672/*", "rabbitmq://c:5672/*"]).unwrap();
+    let is_ok = |host: &str, tenant: &str| {
+        Target::resolve(None, Some(&target(host)), deployment.of(tenant).and(&own)).is_ok()
+    };
+    assert!(is_ok("a:5672", "1111") && is_ok("b:5672", "1111") && is_ok("a:5672,c:5672", "1111"));
+    assert!(!is_ok("a:5672", "2222") && is_ok("c:5672", "2222") && !is_ok("d:5672", "1111"));
+    assert!(is_refused(&Target::resolve(None, Some(&target("b:5672")), deployment.of("1111"))));
+    let granted = InlineTargets::of_one_tenant(&["rabbitmq://b:5672/*?secrets=secret://b/*&tls=optional"]);
+    let mut named = target("b:5672");
+    named.auth = serde_json::from_value(json!({"user": "u", "passwordRef": "secret://b/app"})).unwrap();
+    let none = InlineTargets::default();
+    let allowed = none.of(TENANT).and(granted.as_ref().unwrap());
+    assert!(Target::resolve(None, Some(&named), allowed).is_ok());
+    for malformed in [
+        "rabbitmq://b:5672/*?tenant=1111",
+        "rabbitmq://b:5672/*?tenant=*",
+        "rabbitmq://b:5672/* rabbitmq://c:5672/*",
+        "rabbitmq://b:5672/*;",
+        "ibmmq://b:1414/*",
+        "",
+    ] {
+        assert!(InlineTargets::of_one_tenant(&[malformed]).is_err(), "{malformed}");
+    }
+}
+
+#[test]
 fn a_profiles_tls_cannot_be_weakened() {
     for ssl in [
         json!({"enabled": false}),

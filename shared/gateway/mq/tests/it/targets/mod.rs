@@ -3,7 +3,9 @@
 mod exchanges;
 mod grants;
 mod key_repositories;
+mod queue_managers;
 mod reach;
+mod special_addresses;
 
 use mq::{Address, ConnName, InlineTargets, Profile, Target, TargetError, TargetSpec, Tls};
 use proptest::prelude::*;
@@ -42,8 +44,8 @@ fn is_refused(result: &Result<Target, TargetError>) -> bool {
 }
 
 const TENANT: &str = "11111111-1111-4111-8111-111111111111";
-const EVERYTHING: &str =
-    "rabbitmq://**:*/*?tenant=*&tls=optional&secrets=* ibmmq://**:*/*?tenant=*&tls=optional&secrets=*";
+const EVERYTHING: &str = "rabbitmq://**:*/*?tenant=*&tls=optional&secrets=* \
+                          ibmmq://**:*/*?tenant=*&tls=optional&secrets=*&channel=*&login=none";
 
 #[test]
 fn no_request_names_a_channel_table() {
@@ -122,6 +124,10 @@ fn allow_list_entries_are_read_with_their_wildcards() {
     assert!(is_ok("rabbitmq://mq?.example.com:5672/ORDERS.?", "mq1.example.com:5672", "ORDERS.1"));
     assert!(!is_ok("rabbitmq://mq?.example.com:5672/ORDERS.?", "mq1.example.com:5672", "ORDERS.10"));
     assert!(is_ok("rabbitmq://[::1]:*/*", "[::1]:5672", "a/b"));
+    assert!(is_ok("rabbitmq://10.0.0.0/8:5672/a/*", "10.1.2.3:5672", "a/b"));
+    assert!(!is_ok("rabbitmq://10.0.0.0/8:5672/*", "11.1.2.3:5672", "a"));
+    assert!(!is_ok("rabbitmq://10.0.0.0/8:5672/*", "10.1.2.3:5673", "a"));
+    assert!(is_ok("rabbitmq://[fd00::/8]:5672/*?vhost=/", "[fd00::1]:5672", "a"));
     assert!(is_ok("  ibmmq://x:1/y\n rabbitmq://h:5672/a/b ", "h:5672", "a/b"));
     for malformed in [
         "rabbitmq",
@@ -144,6 +150,17 @@ fn allow_list_entries_are_read_with_their_wildcards() {
         "rabbitmq://h:1/?vhost=a",
         "rabbitmq://h:1/q?exchanges=",
         "rabbitmq://h:1/q?routingKeys=a",
+        "rabbitmq://h:1/q?channel=A",
+        "rabbitmq://h:1/q?login=none",
+        "ibmmq://h:1/q",
+        "ibmmq://h:1/q?login=none",
+        "ibmmq://h:1/q?channel=A&login=some",
+        "rabbitmq://10.0.0.0/q",
+        "rabbitmq://10.0.0.0/8/q",
+        "rabbitmq://10.0.0.0/33:1/q",
+        "rabbitmq://10.0.0.1/8:1/q",
+        "rabbitmq://[fd00::/8:1/q",
+        "rabbitmq://[fd00::/8]/q",
     ] {
         assert!(malformed.parse::<InlineTargets>().is_err(), "{malformed}");
     }

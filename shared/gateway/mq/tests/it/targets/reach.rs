@@ -8,12 +8,13 @@ use super::{TENANT, allow, orders, profile, spec};
 
 const QUEUES: [&str; 5] = ["ORDERS", "ORDERS.NEW", "ORDERS.DLQ", "PAYMENTS", "OTHER"];
 
-fn profiles() -> [Option<Profile>; 3] {
+fn profiles() -> [Option<Profile>; 4] {
     let plain = json!({"target": {"broker": "rabbitmq", "connName": "a:1", "queue": "PAYMENTS"}});
-    [None, Some(orders()), Some(profile(plain))]
+    let fixed = Profile { overrides: false, ..orders() };
+    [None, Some(orders()), Some(profile(plain)), Some(fixed)]
 }
 
-fn inlines() -> [TargetSpec; 6] {
+fn inlines() -> [TargetSpec; 7] {
     [
         json!({"queue": "ORDERS.DLQ"}),
         json!({"queue": "ORDERS.DLQ", "connName": "a:1,b:1", "broker": "rabbitmq"}),
@@ -23,11 +24,12 @@ fn inlines() -> [TargetSpec; 6] {
         json!({"auth": {"user": "another"}, "queue": "ORDERS.DLQ"}),
         json!({"queue": "OTHER", "connName": "a:1", "broker": "rabbitmq",
                "ssl": {"enabled": true, "trustStoreRef": "ssm://ca"}}),
+        json!({"queue": "ORDERS", "connName": "127.0.0.1:1", "broker": "rabbitmq"}),
     ]
     .map(spec)
 }
 
-const ENTRIES: [&str; 7] = [
+const ENTRIES: [&str; 9] = [
     "rabbitmq://a:1/ORDERS.*",
     "rabbitmq://a:1/*?tls=required",
     "rabbitmq://b:*/ORDERS*",
@@ -35,6 +37,8 @@ const ENTRIES: [&str; 7] = [
     "rabbitmq://a:1/ORDERS?tenant=*&tls=optional&secrets=secret://mq/*",
     "rabbitmq://a:1/*?tenant=*&secrets=ssm://*",
     "rabbitmq://*.example.com:5671/PAY*?vhost=/",
+    "rabbitmq://127.0.0.1:1/ORDERS*",
+    "rabbitmq://127.0.0.0/8:*/PAYMENTS",
 ];
 
 proptest! {

@@ -1,0 +1,168 @@
+//! An entry of an allow-list, and the targets that it covers.
+
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+use wildmatch::WildMatch;
+
+use super::options::{Options, Tenants, TlsRule};
+use crate::address::Address;
+use crate::exchange::Exchange;
+use crate::host_pattern::HostPattern;
+use crate::special_address::is_special_literal;
+use crate::target::{BrokerKind, Target, Tls};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    broker: BrokerKind,
+    host: HostPattern,
+    port: Option<u16>,
+    queue: WildMatch,
+    options: Options,
+}
+
+impl Entry {
+    /// Reads an entry of a tenant's own list.
+    pub(super) fn of_its_tenant(text: &str) -> Result<Self, &'static str> {
+        let (mut entry, broker) = Self::read(text)?;
+        if entry.options.tenants.replace(Tenants::All).is_some() {
+            return Err("the list of one tenant names no tenants");
+        }
+        entry.options.check(broker).map(|()| entry)
+    }
+
+    /// Returns the pattern of the queues that the entry covers.
+    pub(super) fn queue(&self) -> String {
+        self.queue.pattern()
+    }
+
+    /// True if the entry holds for the tenant.
+    pub(super) fn is_for(&self, tenant: &str) -> bool {
+        self.options.tenants.as_ref().is_none_or(|tenants| tenants.contain(tenant))
+    }
+
+    /// True if the entry covers how the target is connected to, apart from its addresses.
+    pub(super) fn covers_connection(&self, target: &Target) -> bool {
+        (self.options.tls != Some(TlsRule::Required) || has_tls(target))
+            && (self.options.needs_no_login || has_login(target))
+    }
+
+    pub(super) fn grants(&self, secret: &str, target: &Target) -> bool {
+        (self.options.tls == Some(TlsRule::Optional) || has_tls(target))
+            && self.options.secrets.iter().any(|pattern| pattern.matches(secret))
+    }
+
+    /// True if the entry covers the target, apart from its connection and its addresses.
+    pub(super) fn covers(&self, target: &Target) -> bool {
+        self.is_about(target)
+            && target.queue.as_ref().is_none_or(|queue| self.queue.matches(queue.as_str()))
+            && target.exchange.as_ref().is_none_or(|exchange| self.covers_exchange(exchange))
+    }
+
+    /// True if the entry covers the target, apart from its connection, its addresses, its queue and
+    /// its exchange.
+    pub(super) fn is_about(&self, target: &Target) -> bool {
+        let endpoint = &target.endpoint;
+        let Options { virtual_hosts, channels, .. } = &self.options;
+        self.broker == endpoint.broker
+            && (virtual_hosts.is_empty() || any(virtual_hosts, &endpoint.queue_manager))
+            && (channels.is_empty() || endpoint.channel.as_ref().is_none_or(|channel| any(channels, channel)))
+    }
+
+    fn covers_exchange(&self, exchange: &Exchange) -> bool {
+        let Options { exchanges, routing_keys, .. } = &self.options;
+        let is_routed = |pattern: &WildMatch| exchange.routing_key.is_covered_by(pattern);
+        any(exchanges, &exchange.name) && (routing_keys.is_empty() || routing_keys.iter().any(is_routed))
+    }
+
+    pub(super) fn covers_address(&self, address: &Address) -> bool {
+        let is_covered =
+            self.host.matches(&address.host) && self.port.is_none_or(|port| port == address.port);
+        is_covered && (!is_special_literal(&address.host) || self.host.lists(&address.host))
+    }
+
+    /// True if the entry covers the address, and is about its host in particular.
+    pub(super) fn lists(&self, address: &Address) -> bool {
+        self.covers_address(address) && self.host.lists(&address.host)
+    }
+
+    /// Reads an entry, whose options may not go together.
+    fn read(text: &str) -> Result<(Self, BrokerKind), &'static str> {
+        let (broker, rest) = text.split_once("://").ok_or("the broker is missing")?;
+        let broker = match broker {
+            "rabbitmq" => BrokerKind::RabbitMq,
+            "ibmmq" => BrokerKind::IbmMq,
+            _ => return Err("the broker is neither ibmmq nor rabbitmq"),
+        };
+        let (host, port, rest) = split_address(rest)?;
+        let (queue, options) = split_options(rest);
+        let port = match port {
+            "*" => None,
+            port => Some(port.parse().map_err(|_| "the port is neither a number nor `*`")?),
+        };
+        let options = Options::parse(options)?;
+        if queue.is_empty() && options.exchanges.is_empty() {
+            return Err("the queue must not be empty; `*` allows any");
+        }
+        Ok((Self { broker, host: host.parse()?, port, queue: WildMatch::new(queue), options }, broker))
+    }
+}
+
+impl FromStr for Entry {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let (entry, broker) = Self::read(text)?;
+        entry.options.check(broker).map(|()| entry)
+    }
+}
+
+const fn has_tls(target: &Target) -> bool {
+    matches!(target.endpoint.tls, Tls::On { .. })
+}
+
+/// True unless the target is a queue manager that is given neither a password nor a certificate: it
+/// would take its client for the user of the channel. RabbitMQ takes no client without a login.
+fn has_login(target: &Target) -> bool {
+    let endpoint = &target.endpoint;
+    let has_certificate = matches!(endpoint.tls, Tls::On { key_store_ref: Some(_), .. });
+    endpoint.broker == BrokerKind::RabbitMq || endpoint.password_ref.is_some() || has_certificate
+}
+
+fn any(patterns: &[WildMatch], text: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(text))
+}
+
+/// Splits what follows the broker into host, port and the rest. A range of addresses has a slash of
+/// its own: `10.0.0.0/8:5672/ORDERS` or `[fd00::/8]:5672/ORDERS`.
+fn split_address(text: &str) -> Result<(&str, &str, &str), &'static str> {
+    const NO_PORT: &str = "the port is missing";
+    const NO_QUEUE: &str = "the queue is missing";
+    if let Some(bracketed) = text.strip_prefix('[') {
+        let (host, rest) = bracketed.split_once(']').ok_or("a bracket is not closed")?;
+        let (port, rest) = rest.strip_prefix(':').ok_or(NO_PORT)?.split_once('/').ok_or(NO_QUEUE)?;
+        return Ok((host, port, rest));
+    }
+    let (first, _) = text.split_once('/').ok_or(NO_QUEUE)?;
+    let is_range = first.parse::<Ipv4Addr>().is_ok();
+    let address = match text.match_indices('/').nth(usize::from(is_range)) {
+        Some((end, _)) => text.get(..end).unwrap_or_default(),
+        None => return Err(NO_PORT),
+    };
+    let rest = text.get(address.len() + 1..).unwrap_or_default();
+    let (host, port) = address.rsplit_once(':').ok_or(NO_PORT)?;
+    Ok((host, port, rest))
+}
+
+/// Splits an entry into the queue and the options after it. A `?` may also stand for a character of
+/// the queue; the one before the options has a name and `=` behind it, which no queue of the list
+/// has.
+fn split_options(text: &str) -> (&str, &str) {
+    let marks = text.match_indices('?').map(|(place, _)| place);
+    let is_option = |rest: &str| {
+        let name = rest.split_once('=').map_or("", |(name, _)| name);
+        !name.is_empty() && !name.contains('?')
+    };
+    let mut splits = marks.filter_map(|place| Some((text.get(..place)?, text.get(place + 1..)?)));
+    splits.find(|(_, rest)| is_option(rest)).unwrap_or((text, ""))
+}

@@ -1,0 +1,157 @@
+//! The allow-list for inline targets: the deployment's, and beside it a tenant's own.
+
+mod entry;
+mod options;
+
+use std::str::FromStr;
+
+use crate::address::Address;
+use crate::reach::ByAddress;
+use crate::secret_ref::SecretRef;
+use crate::target::Target;
+use entry::Entry;
+
+/// Entries separated by white space or semicolons, each
+/// `<broker>://<host>:<port>/<queue>[?<option>&<option>…]`:
+/// `rabbitmq://*.mq.example.com:5671/ORDERS.*?tenant=1…,2…&vhost=/&secrets=secret://mq/orders-*`.
+///
+/// In a host `*` and `?` stay within one label, and `**` goes across labels; elsewhere `*` is any
+/// text. A host may also be a range of addresses, such as `10.0.0.0/8`. The port may be `*`. The
+/// options, in any order:
+///
+/// | option | the entry holds |
+/// |---|---|
+/// | `tenant=` | for these tenants, or with `*` for all; without it for all |
+/// | `vhost=` | for these virtual hosts (or queue managers), with `*` and `?`; without it for any |
+/// | `channel=` | for these channels of IBM MQ, with `*` and `?`; every entry of IBM MQ has it |
+/// | `login=` | `none`: also for a request to IBM MQ without a login |
+/// | `tls=` | `required`: only for connections with TLS; `optional`: also without |
+/// | `secrets=` | also for requests that name these secrets, with `*` and `?` |
+/// | `exchanges=` | also for these exchanges, with `*` and `?`; without it for queues alone |
+/// | `routingKeys=` | for these routing keys of an exchange, with `*` and `?`; without it for any |
+///
+/// The queue may be left out where exchanges are given: `rabbitmq://host:5671/?exchanges=orders`.
+/// An entry with secrets has to name its tenants. Its secrets go out over TLS only, unless it says
+/// `tls=optional`. An address of a special kind, such as a loopback address, is covered only by an
+/// entry with that address, or with a range of addresses. Empty allows nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InlineTargets(Vec<Entry>);
+
+/// Targets that the deployment's list and a tenant's own list allow the tenant.
+#[derive(Clone, Copy, Debug)]
+pub struct AllowedTargets<'a> {
+    list: &'a InlineTargets,
+    own: Option<&'a InlineTargets>,
+    tenant: &'a str,
+}
+
+/// Error of an entry of the allow-list that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{entry}` is not <broker>://<host>:<port>/<queue>[?<option>&…]: {problem}")]
+pub struct InlineTargetsError {
+    entry: String,
+    problem: &'static str,
+}
+
+impl InlineTargets {
+    /// Reads the entries of one tenant's own list, of which none names tenants.
+    ///
+    /// # Errors
+    /// The first entry that cannot be read.
+    pub fn of_one_tenant<S: AsRef<str>>(entries: &[S]) -> Result<Self, InlineTargetsError> {
+        let read = |entry: &str| {
+            let one =
+                if entry.contains(is_separator) { Err("it has a space or a semicolon") } else { Ok(entry) };
+            one.and_then(Entry::of_its_tenant)
+                .map_err(|problem| InlineTargetsError { entry: entry.to_owned(), problem })
+        };
+        entries.iter().map(|entry| read(entry.as_ref())).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns the part of the list that holds for `tenant`.
+    #[must_use]
+    pub const fn of<'a>(&'a self, tenant: &'a str) -> AllowedTargets<'a> {
+        AllowedTargets { list: self, own: None, tenant }
+    }
+}
+
+impl<'a> AllowedTargets<'a> {
+    /// Adds the tenant's own list.
+    #[must_use]
+    pub const fn and(self, own: &'a InlineTargets) -> Self {
+        Self { own: Some(own), ..self }
+    }
+
+    /// True if `target` is allowed at every one of its addresses. Without a queue and an exchange
+    /// it stands for a connection alone.
+    pub(crate) fn cover(&self, target: &Target) -> bool {
+        self.everywhere(target, |entry| entry.covers_connection(target))
+    }
+
+    /// True if `secret` may be sent to every one of the addresses of `target`.
+    pub(crate) fn grant(&self, secret: &SecretRef, target: &Target) -> bool {
+        let secret = secret.to_string();
+        self.everywhere(target, |entry| entry.grants(&secret, target))
+    }
+
+    /// True if an entry that covers `target` is about the host of `address` in particular.
+    pub(crate) fn list(&self, target: &Target, address: &Address) -> bool {
+        let mut entries = self.entries(|entry| entry.covers(target) && entry.covers_connection(target));
+        entries.any(|entry| entry.lists(address))
+    }
+
+    /// Returns the queues that are covered at each of the addresses of `target`, apart from its own
+    /// queue.
+    pub(crate) fn covered_queues(&self, target: &Target) -> ByAddress {
+        self.queues(target, |entry| entry.covers_connection(target))
+    }
+
+    /// Returns the queues with which `secret` may be sent to each of the addresses of `target`.
+    pub(crate) fn granted_queues(&self, secret: &SecretRef, target: &Target) -> ByAddress {
+        let secret = secret.to_string();
+        self.queues(target, |entry| entry.grants(&secret, target))
+    }
+
+    fn queues(&self, target: &Target, also: impl Fn(&Entry) -> bool) -> ByAddress {
+        let usable: Vec<_> = self.entries(|entry| entry.is_about(target) && also(entry)).collect();
+        let of_address = |address: &Address| {
+            let entries = usable.iter().filter(|entry| entry.covers_address(address));
+            entries.map(|entry| entry.queue()).collect()
+        };
+        target.endpoint.addresses.iter().map(of_address).collect()
+    }
+
+    /// True if each address has an entry that covers it and for which `also` holds. A target
+    /// without addresses is covered by no entry: its client finds its hosts itself.
+    fn everywhere(&self, target: &Target, also: impl Fn(&Entry) -> bool) -> bool {
+        let addresses = &target.endpoint.addresses;
+        let usable: Vec<_> = self.entries(|entry| entry.covers(target) && also(entry)).collect();
+        let is_covered = |address: &Address| usable.iter().any(|entry| entry.covers_address(address));
+        !addresses.is_empty() && addresses.iter().all(is_covered)
+    }
+
+    /// Returns the entries that hold for the tenant, and for which `also` holds.
+    fn entries(&self, also: impl Fn(&Entry) -> bool) -> impl Iterator<Item = &'a Entry> {
+        let Self { list, own, tenant } = *self;
+        let of_list = list.0.iter().filter(move |entry| entry.is_for(tenant));
+        of_list.chain(own.into_iter().flat_map(|own| &own.0)).filter(move |&entry| also(entry))
+    }
+}
+
+impl FromStr for InlineTargets {
+    type Err = InlineTargetsError;
+
+    fn from_str(text: &str) -> Result<Self, InlineTargetsError> {
+        text.split(is_separator)
+            .filter(|entry| !entry.is_empty())
+            .map(|entry| {
+                entry.parse().map_err(|problem| InlineTargetsError { entry: entry.to_owned(), problem })
+            })
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+fn is_separator(character: char) -> bool {
+    character.is_whitespace() || character == ';'
+}
