@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{
     ProjectionType, ScalarAttributeType,
 };
 use batch_items::BatchItems;
-use catalog::{BatchView, Database, DatabaseConfig, Outbox};
+use catalog::{BatchView, Database, DatabaseConfig, Outbox, OwnerRule};
 use chunker::Chunker;
 use end_to_end::{TENANT_A, variable};
 use events::Publisher;
@@ -151,7 +151,9 @@ impl Stand {
     }
 
     pub(crate) fn database(&self) -> Database {
-        Database::new(self.config.clone()).with_outbox(Outbox::needed_by(&self.publisher()))
+        Database::new(self.config.clone())
+            .with_outbox(Outbox::needed_by(&self.publisher()))
+            .with_owner_rule(OwnerRule::First)
     }
 
     /// Lets the functions publish events to this bus from now on.

@@ -2,7 +2,7 @@
 //! into a table of the same form. Each round has a database of its own.
 
 use bytes::Bytes;
-use catalog::{Database, DatabaseConfig, WriteOutcome};
+use catalog::{Database, DatabaseConfig, OwnerRule, WriteOutcome};
 use futures_util::{SinkExt as _, TryStreamExt as _};
 use ingestion::batch::Changes;
 use ingestion::chunk::{Generation, Plan, decode};
@@ -69,7 +69,8 @@ pub(super) async fn measure(url: &str, items: u32, rounds: u32) -> Result<Report
 }
 
 async fn round(config: &DatabaseConfig, items: u32) -> Result<[(&'static str, Cost); 5], Error> {
-    let bench = Bench { database: Database::new(config.clone()), observer: connect(config).await?, items };
+    let database = Database::new(config.clone()).with_owner_rule(OwnerRule::First);
+    let bench = Bench { database, observer: connect(config).await?, items };
     bench.database.migrate().await?;
     // Autovacuum comes when it likes, and what it writes would be counted.
     let tables = "ALTER TABLE products SET (autovacuum_enabled = false); \

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use catalog::{Database, DatabaseConfig, WriteOutcome};
+use catalog::{Database, DatabaseConfig, OwnerRule, WriteOutcome};
 use clap::ValueEnum;
 use ingestion::chunk::{Generation, Plan, decode};
 use ingestion::product::BatchStamp;
@@ -41,7 +41,8 @@ pub(crate) async fn contend(way: Way) -> Result<(), Error> {
     let url: String = environment.required("DATABASE_URL");
     environment.check()?;
     let config = DatabaseConfig::from_url(&url)?;
-    let writers = (0..WRITERS).map(|_| Arc::new(Database::new(config.clone()))).collect();
+    let writer = || Database::new(config.clone()).with_owner_rule(OwnerRule::First);
+    let writers = (0..WRITERS).map(|_| Arc::new(writer())).collect();
     let sdk = Sdk::from_environment().await;
     let objects = Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket);
     // Instances have processors of their own.

@@ -245,6 +245,7 @@ impl Dropped {
     fn as_sent(&self, batch: &Value) -> Sent {
         Sent {
             batch_id: batch["batch_id"].as_str().unwrap().parse().unwrap(),
+            tenant_id: self.tenant.id,
             api_key: self.tenant.api_key.clone(),
             is_full: self.is_full,
             received_at: batch["received_at"].as_str().unwrap().parse().unwrap(),

@@ -1,8 +1,9 @@
 //! The whole ingest in a storm: functions are killed at random, messages are delivered twice and
 //! out of order, requests to S3, SQS and DynamoDB fail, S3's notifications are lost, and the
 //! database crashes. Some catalogues are sent, and some are files that a job drops and writes
-//! again. When the storm has passed, everything that was accepted is in the table or in the errors,
-//! once, and a replay of all of it changes nothing. Then the history of loads is deleted.
+//! again. All tenants send products of one establishment, which belongs to the first of them. When
+//! the storm has passed, everything that was accepted is in the table or in the errors, once, and a
+//! replay of all of it changes nothing. Then the history of loads is deleted.
 //!
 //! `STORM_SECONDS=n` makes it last longer, `STORM_SEED=n` makes the same catalogues again, and
 //! `KAFKA=1` lets chunks go through Kafka, whose brokers fail too.
@@ -28,7 +29,6 @@ use tokio_postgres::Client;
 use crate::stand::function::Function;
 
 use self::drops::{Dropped, Foreign};
-use model::Model;
 use senders::Sent;
 use topic::{EVENTS, FAILURES, TOPIC};
 use world::{StandingStill, World};
@@ -76,7 +76,7 @@ async fn whatever_was_accepted_is_there_once_after_a_storm() {
     sent.extend(taken);
     world.come_to_rest(&sent, PATIENCE).await;
     drops::told(&world, &job, &foreign, &dropped, PATIENCE).await;
-    let model = Model::of(&sent);
+    let model = world.model(&sent).await;
     model.check(&world.database().await).await;
     println!("{} batches, {} items, {killed} kills, {}", sent.len(), model.items(), world.delivery.summary());
     assert_eq!(world.unhandled().await, 0, "nothing is left to a person");
@@ -133,7 +133,7 @@ async fn batches_over_the_same_products_do_not_stop_each_other() {
     watching.abort();
 
     let database = world.database().await;
-    Model::of(&sent).check(&database).await;
+    world.model(&sent).await.check(&database).await;
     let sql =
         "SELECT count(*) FILTER (WHERE attempts <> 1 OR last_error IS NOT NULL), count(*) FROM batch_chunks";
     let row = database.query_one(sql, &[]).await.unwrap();
@@ -162,7 +162,7 @@ async fn chunks_that_go_through_kafka_are_written_and_foreign_records_do_not_sto
     }
     world.come_to_rest(&sent, PATIENCE).await;
     let database = world.database().await;
-    Model::of(&sent).check(&database).await;
+    world.model(&sent).await.check(&database).await;
     let sql = "SELECT count(*) FROM batch_chunks WHERE status = 'DONE'";
     assert!(database.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) >= 3);
     assert_eq!(world.unhandled().await, 3, "{}", world.delivery.summary());

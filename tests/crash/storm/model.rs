@@ -5,6 +5,9 @@
 //! from one batch: among those that decide about it, the one that was received last. A batch
 //! decides about a product if it contained it, or if it was a full load of the product's
 //! establishment without it. A batch that has the product as an item in error does not decide.
+//!
+//! An establishment belongs to one tenant. Items that other tenants send of it are refused, and
+//! these batches do not decide about its products.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -20,36 +23,53 @@ type Stamp = (Timestamp, Uuid);
 /// Title, batch, place in it, and whether it is active.
 type Row = (String, Uuid, i64, bool);
 
+/// Tenants by the CNPJs of their establishments.
+pub(crate) type Owners = BTreeMap<String, Uuid>;
+
+/// Number of the valid items of which a chunk is made.
+pub(super) const CHUNK_ITEMS: usize = 500;
+
+/// Counts of a batch's items.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    items: i64,
+    /// Items in error, which are in no chunk.
+    bad: i64,
+    /// Items of establishments of other tenants.
+    refused: i64,
+}
+
 pub(crate) struct Model {
     products: BTreeMap<Key, Row>,
     errors: BTreeSet<(Uuid, i64)>,
-    /// Numbers of items, and of items in error, by batch.
-    batches: BTreeMap<Uuid, (i64, i64)>,
+    batches: BTreeMap<Uuid, Counts>,
 }
 
 impl Model {
-    pub(crate) fn of(sent: &[Sent]) -> Self {
+    pub(crate) fn of(sent: &[Sent], owners: &Owners) -> Self {
         let mut winners: BTreeMap<Key, ((Timestamp, Stamp, i64), String)> = BTreeMap::new();
         let (mut errors, mut batches) = (BTreeSet::new(), BTreeMap::new());
         for batch in sent {
-            let mut in_error = 0;
+            let bad = (0..).zip(&batch.items).filter(|(_, item)| matches!(item, SentItem::Bad(_)));
+            let bad: Vec<i64> = bad.map(|(index, _)| index).collect();
+            let refused = refused(batch, owners);
+            let count = |indexes: &[i64]| i64::try_from(indexes.len()).unwrap();
+            let items = i64::try_from(batch.items.len()).unwrap();
+            batches.insert(batch.batch_id, Counts { items, bad: count(&bad), refused: count(&refused) });
+            errors.extend(bad.into_iter().chain(refused).map(|index| (batch.batch_id, index)));
             for (index, item) in (0..).zip(&batch.items) {
-                let SentItem::Good { key, title, updated_at } = item else {
-                    errors.insert((batch.batch_id, index));
-                    in_error += 1;
+                let SentItem::Good { key, title, .. } = item else { continue };
+                if !batch.owns(key, owners) {
                     continue;
-                };
-                let effective =
-                    updated_at.map_or(batch.received_at, |at: Timestamp| at.min(batch.received_at));
-                let version = (effective, stamp(batch), index);
+                }
+                let version = version(batch, item, index);
                 let winner = winners.entry(key.clone()).or_insert_with(|| (version, title.clone()));
                 if version > winner.0 {
                     *winner = (version, title.clone());
                 }
             }
-            batches.insert(batch.batch_id, (i64::try_from(batch.items.len()).unwrap(), in_error));
         }
-        let active = active(sent);
+        let active = active(sent, owners);
         let row = |(key, ((_, (_, batch_id), index), title)): (Key, _)| {
             let is_active = active[&key];
             (key, (title, batch_id, index, is_active))
@@ -58,7 +78,7 @@ impl Model {
     }
 
     pub(crate) fn items(&self) -> i64 {
-        self.batches.values().map(|(items, _)| items).sum()
+        self.batches.values().map(|counts| counts.items).sum()
     }
 
     /// Compares the model with the database's rows, and checks that each batch's counts add up.
@@ -88,12 +108,12 @@ impl Model {
         let rows = database.query(sql, &[]).await.unwrap();
         assert_eq!(rows.len(), self.batches.len(), "a batch was made twice, or never");
         for row in &rows {
-            let (items, in_error) = self.batches[&row.get::<_, Uuid>(0)];
+            let Counts { items, bad, refused } = self.batches[&row.get::<_, Uuid>(0)];
             let (parsed, failed, processed): (i64, i64, i64) = (row.get(1), row.get(2), row.get(3));
             let (status, in_chunks): (String, i64) = (row.get(4), row.get(5));
             assert_eq!(
                 (parsed, failed, processed, in_chunks),
-                (items, in_error, items - in_error, items - in_error)
+                (items, bad + refused, items - bad - refused, items - bad)
             );
             assert_eq!(status, "COMPLETED");
         }
@@ -104,14 +124,39 @@ fn stamp(batch: &Sent) -> Stamp {
     (batch.received_at, batch.batch_id)
 }
 
+fn version(batch: &Sent, item: &SentItem, index: i64) -> (Timestamp, Stamp, i64) {
+    let SentItem::Good { updated_at, .. } = item else { panic!("{item:?} has no version") };
+    let effective = updated_at.map_or(batch.received_at, |at: Timestamp| at.min(batch.received_at));
+    (effective, stamp(batch), index)
+}
+
+/// Returns the items of a batch that are refused because their establishment is another tenant's:
+/// of each product the greatest version in a chunk. The others of the chunk count as stale.
+fn refused(batch: &Sent, owners: &Owners) -> Vec<i64> {
+    let good: Vec<(i64, &SentItem, &Key)> =
+        (0..).zip(&batch.items).filter_map(|(index, item)| Some((index, item, item.contained()?))).collect();
+    let mut refused = Vec::new();
+    for chunk in good.chunks(CHUNK_ITEMS) {
+        let mut last = BTreeMap::new();
+        for (index, item, key) in chunk.iter().filter(|(.., key)| !batch.owns(key, owners)) {
+            let version = version(batch, item, *index);
+            let kept = last.entry(*key).or_insert(version);
+            *kept = version.max(*kept);
+        }
+        refused.extend(last.into_values().map(|(_, _, index)| index));
+    }
+    refused
+}
+
 /// Returns for each product whether it is active.
-fn active(sent: &[Sent]) -> HashMap<Key, bool> {
+fn active(sent: &[Sent], owners: &Owners) -> HashMap<Key, bool> {
     let mut batches: Vec<&Sent> = sent.iter().collect();
     batches.sort_by_key(|batch| stamp(batch));
     let mut active: HashMap<Key, bool> = HashMap::new();
     // All batches before a product's first one lacked it.
     for batch in batches {
-        let good: HashSet<&Key> = batch.items.iter().filter_map(SentItem::contained).collect();
+        let good = batch.items.iter().filter_map(SentItem::contained).filter(|key| batch.owns(key, owners));
+        let good: HashSet<&Key> = good.collect();
         let spared: HashSet<&Key> = batch.items.iter().filter_map(SentItem::spared).collect();
         let decides = batch.is_full && !batch.items.iter().any(|item| matches!(item, SentItem::Bad(None)));
         if decides {
@@ -125,6 +170,13 @@ fn active(sent: &[Sent]) -> HashMap<Key, bool> {
         active.extend(good.into_iter().map(|key| (key.clone(), true)));
     }
     active
+}
+
+impl Sent {
+    /// True if the product's establishment is the tenant's.
+    fn owns(&self, key: &Key, owners: &Owners) -> bool {
+        owners.get(&key.0) == Some(&self.tenant_id)
+    }
 }
 
 impl SentItem {

@@ -38,6 +38,7 @@ pub(crate) type Key = (String, String);
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) batch_id: Uuid,
+    pub(crate) tenant_id: Uuid,
     pub(crate) api_key: String,
     pub(crate) is_full: bool,
     pub(crate) received_at: Timestamp,
@@ -54,8 +55,8 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
-    /// Creates a tenant with an establishment of its own, and one that all tenants send products
-    /// of.
+    /// Creates a tenant with an establishment of its own, and one that all tenants send products of
+    /// and that belongs to the first of them.
     pub(crate) fn new(
         id: Uuid,
         api_key: String,
@@ -100,6 +101,7 @@ impl Tenant {
                     let text = |name: &str| batch[name].as_str().unwrap().to_owned();
                     return Sent {
                         batch_id: text("batch_id").parse().unwrap(),
+                        tenant_id: self.id,
                         api_key: self.api_key.clone(),
                         is_full,
                         received_at: text("received_at").parse().unwrap(),

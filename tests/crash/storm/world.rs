@@ -22,6 +22,7 @@ use crate::stand::{answer, deployed, http_event, store_variables};
 use super::clients::Clients;
 use super::delivery::{Delivery, Queue, Source};
 use super::drops::Job;
+use super::model::{CHUNK_ITEMS, Model, Owners};
 use super::senders::{Sent, Tenant};
 use super::topic::{EVENTS, FAILURES, Topic};
 
@@ -128,7 +129,8 @@ impl World {
             ("RECEIPTS_QUEUE_URL", receipts.url.clone()),
             ("RETRY_BASE_SECONDS", "1".to_owned()),
             // The smallest size that is allowed, so that a catalogue has several chunks.
-            ("CHUNK_ITEMS", "500".to_owned()),
+            ("CHUNK_ITEMS", CHUNK_ITEMS.to_string()),
+            ("ESTABLISHMENT_OWNERS", "first".to_owned()),
             // Random catalogues have little in common, and the model has no deactivation guard.
             ("DEACTIVATION_GUARD_PERCENT", "100".to_owned()),
             ("RECONCILE_OBJECT_AGE", STILL_SECONDS.to_string()),
@@ -340,6 +342,13 @@ impl World {
         // A chunk that failed may have succeeded late, before the replay of the failed ones.
         let came_late = replayed.status == 409 && scope == "failed";
         assert!(replayed.status == 202 || came_late, "{}", String::from_utf8_lossy(&replayed.bytes));
+    }
+
+    /// Returns what must be there in the end.
+    pub(crate) async fn model(&self, sent: &[Sent]) -> Model {
+        let rows = self.database().await.query("SELECT cnpj, tenant_id FROM establishments", &[]).await;
+        let owners: Owners = rows.unwrap().iter().map(|row| (row.get(0), row.get(1))).collect();
+        Model::of(sent, &owners)
     }
 
     /// Returns every row of the products' table as it is, with the transaction that wrote it.

@@ -13,6 +13,7 @@ use crate::connection::{Connection, Params};
 use crate::error::DatabaseError;
 use crate::item_errors::LISTED_ITEM_ERRORS;
 use crate::outbox::Outbox;
+use crate::owners::OwnerRule;
 use crate::secret::DatabaseSecret;
 
 /// Time limit of a call: less than the 30 s of the functions that write.
@@ -27,6 +28,7 @@ pub struct Database {
     source: Source,
     connection: Mutex<Option<Connection>>,
     guard: DeactivationGuard,
+    owner_rule: OwnerRule,
     listed_errors: u64,
     budget: Duration,
     outbox: Outbox,
@@ -71,6 +73,7 @@ impl Database {
             source,
             connection: Mutex::new(None),
             guard: DeactivationGuard::default(),
+            owner_rule: OwnerRule::default(),
             listed_errors: LISTED_ITEM_ERRORS,
             budget: BUDGET,
             outbox: Outbox::default(),
@@ -84,8 +87,14 @@ impl Database {
         Self { guard, ..self }
     }
 
+    /// Sets the rule for establishments that belong to nobody, instead of [`OwnerRule::Entry`].
+    #[must_use]
+    pub fn with_owner_rule(self, owner_rule: OwnerRule) -> Self {
+        Self { owner_rule, ..self }
+    }
+
     /// Sets another limit for the list of items in error, up to which a batch's report lists those
-    /// that the database refuses.
+    /// that are refused when their chunk is written.
     #[must_use]
     pub fn with_listed_errors(self, listed_errors: u64) -> Self {
         Self { listed_errors, ..self }
@@ -117,6 +126,10 @@ impl Database {
 
     pub(crate) const fn guard(&self) -> DeactivationGuard {
         self.guard
+    }
+
+    pub(crate) const fn owner_rule(&self) -> OwnerRule {
+        self.owner_rule
     }
 
     pub(crate) const fn listed_errors(&self) -> u64 {

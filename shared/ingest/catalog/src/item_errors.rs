@@ -35,8 +35,8 @@ const INSERT: &str = "INSERT INTO batch_item_errors \
 /// recorded here.
 const IS_CHUNKING: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND (status = 'CHUNKING' OR status = 'FAILED' AND error->>'code' = 'GIVEN_UP') FOR SHARE";
-const FORGET_REJECTED: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1 AND item_index = ANY($2) \
-     AND code = 'REJECTED_BY_DATABASE'";
+const FORGET_REFUSED: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1 AND item_index = ANY($2) \
+     AND code IN ('REJECTED_BY_DATABASE', 'CNPJ_NOT_ALLOWED')";
 const LISTED: &str =
     "SELECT count(*) AS listed FROM (SELECT FROM batch_item_errors WHERE batch_id = $1 LIMIT $2) AS listed";
 /// Whether the viewer sees the batch, and whether it sees all errors: a batch that the viewer could
@@ -123,14 +123,15 @@ impl Database {
     }
 }
 
-/// Removes the database's refusals of these items in an earlier generation from the report.
-pub(crate) async fn forget_rejected(
+/// Removes refusals of these items in an earlier generation from the report. They are items of
+/// chunks, so the chunker found no error in them.
+pub(crate) async fn forget_refused(
     session: &mut Session<'_>,
     batch_id: Uuid,
     items: &[u64],
 ) -> Result<(), DatabaseError> {
     let items = items.iter().map(|item| bigint(*item)).collect::<Result<Vec<_>, _>>()?;
-    session.execute(FORGET_REJECTED, &[&batch_id, &items]).await?;
+    session.execute(FORGET_REFUSED, &[&batch_id, &items]).await?;
     Ok(())
 }
 

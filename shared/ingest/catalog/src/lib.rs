@@ -24,13 +24,14 @@
 //!
 //! 1. a gate, if the transaction has more than 32 locks: one of six, or the last one above 128;
 //! 2. the establishments (advisory locks, in the order of their numbers);
-//! 3. rows of products;
+//! 3. rows of owners and of products;
 //! 4. the chunk's row;
 //! 5. the batch's row.
 //!
 //! Only chunks can have more than 32 establishments. The end of a full load takes them in slices,
 //! and never needs a gate. While a transaction holds an establishment's lock alone, no other
-//! writes the establishment's products, so the rows that it read stay the same until it commits.
+//! writes the establishment's products or its owner, so the rows that it read stay the same until
+//! it commits.
 //!
 //! # Connection and time
 //!
@@ -61,6 +62,7 @@ mod last;
 mod locks;
 mod migrate;
 mod outbox;
+mod owners;
 mod plan;
 mod pruning;
 mod replay;
@@ -88,6 +90,10 @@ pub use migrate::Migrated;
 pub use outbox::{
     Backlog, BatchFinal, BatchHeld, ChunkGivenUp, ErrorsByCode, LeftEvents, Links, Outbox, OutboxError,
     OutboxEvent,
+};
+pub use owners::{
+    ChangedOwners, OwnedEstablishment, OwnerChange, OwnerFilter, OwnerRequest, OwnerRule, OwnerRuleError,
+    RefusedOwner,
 };
 pub use pruning::Pruned;
 pub use replay::{BegunReplay, ReplayOutcome, ReplayRequest};

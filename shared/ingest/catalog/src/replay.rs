@@ -80,10 +80,12 @@ const RESET_CHUNKS: &str = "UPDATE batch_chunks c SET chunk_id = r.chunk_id, gen
 const RESET: &str = "UPDATE batches SET generation = $2, status = $3, deactivation = $4, deactivation_confirmed = $5, \
      deactivated_so_far = NULL, judged_to = NULL, judged_missing = 0, judged_held = false, objects_let_go = false, \
      error = NULL, finished_at = NULL WHERE batch_id = $1";
-/// Resets establishments that were left to other loads, so that they are decided again. Other
-/// decisions remain, since late batches act upon them.
-const RESET_CNPJS: &str =
-    "UPDATE batch_cnpjs SET deactivation = NULL WHERE batch_id = $1 AND deactivation <> 'done'";
+/// Resets establishments that were left to other loads, or were not the tenant's, so that they are
+/// decided again. Other decisions remain, since late batches act upon them. Refusals are forgotten
+/// if `$2`, because every chunk is written again.
+const RESET_CNPJS: &str = "UPDATE batch_cnpjs SET refused = refused AND NOT $2, \
+         deactivation = CASE deactivation WHEN 'done' THEN deactivation END \
+     WHERE batch_id = $1 AND (deactivation <> 'done' OR refused AND $2)";
 const NOTE: &str = "INSERT INTO batch_replays (batch_id, generation, idempotency_key, requested_at, scope, \
      confirm_deactivation, status, chunks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
@@ -175,7 +177,8 @@ async fn begin(
     session
         .execute(RESET, &[&batch.batch_id, &number, &status, &deactivation, &batch.deactivation_confirmed])
         .await?;
-    session.execute(RESET_CNPJS, &[&batch.batch_id]).await?;
+    let is_everything = work == ReplayWork::Chunks(ReplayScope::All);
+    session.execute(RESET_CNPJS, &[&batch.batch_id, &is_everything]).await?;
     if work == ReplayWork::Cut {
         cut_anew(session, &batch).await?;
         return Ok(batch);

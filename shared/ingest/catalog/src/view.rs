@@ -105,7 +105,7 @@ macro_rules! batches {
     (@ $($shown:tt)*) => {
         concat!(
             "SELECT batch_id, load_type, status, received_at, started_at, finished_at, generation, payload_bytes, ",
-            "payload_checksum, items_parsed, items_failed, items_partial, items_in_error, unreadable_keys, errors_omitted + rejected_unlisted AS errors_omitted, inserted, updated, unchanged, stale, chunks_pending, ",
+            "payload_checksum, items_parsed, items_failed, items_partial, unreadable_keys, errors_omitted + rejected_unlisted AS errors_omitted, inserted, updated, unchanged, stale, chunks_pending, ",
             "chunks_done, chunks_failed, deactivation, error, source, errors_uri IS NOT NULL AND ",
             $($shown)*,
             " AS has_errors_file FROM batches b WHERE ",

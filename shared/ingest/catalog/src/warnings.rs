@@ -14,7 +14,8 @@ const PARTIAL: &str = "some items lack members that other items of the payload h
 const UNREADABLE: &str = "some items are not JSON or have no readable key, see the errors: they may hold \
     further products, which were not loaded";
 
-/// Warning for a batch without a valid item: it is complete, but loaded nothing.
+/// Warning for a batch whose items are all in error, or were all refused: it is complete, but
+/// loaded nothing.
 const NOTHING: &str = "no item of the payload was valid, so nothing was loaded: GET …/errors says what is \
     wrong with each";
 
@@ -22,7 +23,7 @@ const NOTHING: &str = "no item of the payload was valid, so nothing was loaded: 
 pub(crate) fn warnings(row: &Row) -> Result<Vec<&'static str>, DatabaseError> {
     let mut warnings = Vec::new();
     let parsed = count(row, "items_parsed")?;
-    if parsed > 0 && parsed == count(row, "items_in_error")? {
+    if parsed > 0 && parsed == count(row, "items_failed")? && count(row, "chunks_failed")? == 0 {
         warnings.push(NOTHING);
     }
     if count(row, "items_partial")? > 0 {

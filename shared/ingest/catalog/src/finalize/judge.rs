@@ -8,11 +8,11 @@ use ingestion::batch::Deactivation;
 
 use super::later::LaterChunks;
 use super::missing::Missing;
-use super::{DECIDERS, Deciders, Finalization, GROUP, Load, NO_SCANS, end};
+use super::{Finalization, GROUP, Load, NO_SCANS, end};
 use crate::batch::lock;
 use crate::connection::Session;
 use crate::error::DatabaseError;
-use crate::rows::{bigint, count, texts};
+use crate::rows::{bigint, count};
 
 const ONE_SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 /// Selects the progress of the check, unless it is complete in this generation.
@@ -56,8 +56,7 @@ impl Finalization<'_> {
         session.transaction.batch_execute(ONE_SNAPSHOT).await?;
         session.query(NO_SCANS, &[]).await?;
         let load = &self.load;
-        let rows = session.query(DECIDERS, &[&load.batch_id, &texts(group), &load.received_at]).await?;
-        let fate = Deciders::of(&rows)?;
+        let fate = load.fate(&mut session, group).await?;
         let missing = Missing::of(&mut session, load, &self.own, &LaterChunks::default(), &fate.own).await?;
         drop(session);
         // If more later chunks came than can be searched at once, the guard is asked again under

@@ -20,9 +20,11 @@ use crate::rows::texts;
 const MOST_CHUNKS: usize = 8192;
 
 /// Chunks of batches received later that may contain products of these establishments: those
-/// between whose first and last establishment one of these lies.
-const CHUNKS: &str = "SELECT c.chunk_id FROM (SELECT DISTINCT batch_id FROM batch_cnpjs \
-         WHERE cnpj = ANY($1::bpchar[]) AND (received_at, batch_id) > ($2, $3)) b \
+/// between whose first and last establishment one of these lies. Batches of other tenants whose
+/// items were refused are left out, since their number is not the tenant's.
+const CHUNKS: &str = "SELECT c.chunk_id FROM (SELECT DISTINCT l.batch_id FROM batch_cnpjs l \
+         WHERE l.cnpj = ANY($1::bpchar[]) AND (l.received_at, l.batch_id) > ($2, $3) AND (NOT l.refused \
+             OR EXISTS (SELECT FROM batches o WHERE o.batch_id = l.batch_id AND o.tenant_id = $7))) b \
      JOIN batch_chunks c USING (batch_id) WHERE c.key_hashes IS NOT NULL \
      AND c.first_cnpj <= $5::bpchar AND (c.last_cnpj IS NULL OR c.last_cnpj >= $4::bpchar) LIMIT $6";
 /// Keys that these chunks contained. `IS TRUE` makes the planner use a hash table of keys and one
@@ -85,8 +87,9 @@ async fn chunks(
 ) -> Result<Option<Vec<Uuid>>, DatabaseError> {
     let (Some(first), Some(last)) = (cnpjs.first(), cnpjs.last()) else { return Ok(Some(Vec::new())) };
     let (first, last, limit) = (first.as_str(), last.as_str(), i64::try_from(MOST_CHUNKS + 1)?);
+    let Load { batch_id, tenant_id, received_at, .. } = load;
     let rows = session
-        .query(CHUNKS, &[&texts(cnpjs), &load.received_at, &load.batch_id, &first, &last, &limit])
+        .query(CHUNKS, &[&texts(cnpjs), received_at, batch_id, &first, &last, &limit, tenant_id])
         .await?;
     if rows.len() > MOST_CHUNKS {
         return Ok(None);

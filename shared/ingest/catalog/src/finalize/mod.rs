@@ -64,16 +64,19 @@ pub struct Finalized {
     pub became_final: bool,
 }
 
-const READY: &str = "SELECT status, deactivation, generation, received_at, \
+const READY: &str = "SELECT status, deactivation, generation, received_at, tenant_id, \
      chunks_done > 0 AND chunks_pending = 0 AND chunks_failed = 0 AS ready FROM batches WHERE batch_id = $1";
 /// Undecided establishments. Columns of CNPJs are ordered by bytes, as CNPJs are here, whatever the
 /// database's collation.
 const UNDECIDED: &str =
     "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL ORDER BY cnpj";
-/// Selects the undecided ones of these establishments, with whether a full load received later
-/// knows them and decides.
-const DECIDERS: &str = "SELECT c.cnpj, EXISTS (SELECT FROM batch_cnpjs l WHERE l.cnpj = c.cnpj AND l.decides \
-         AND (l.received_at, l.batch_id) > ($3, $1)) AS is_left \
+/// Selects the undecided ones of these establishments: whether they are the tenant's and all of
+/// the load's items of them were taken, and whether a full load of the tenant that was received
+/// later knows them and decides.
+const DECIDERS: &str = "SELECT c.cnpj, NOT c.refused AND EXISTS (SELECT FROM establishments e \
+         WHERE e.cnpj = c.cnpj AND e.tenant_id = $4) AS is_own, \
+         EXISTS (SELECT FROM batch_cnpjs l JOIN batches b ON b.batch_id = l.batch_id WHERE l.cnpj = c.cnpj AND l.decides \
+         AND (l.received_at, l.batch_id) > ($3, $1) AND b.tenant_id = $4) AS is_left \
      FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL ORDER BY c.cnpj";
 /// Turns sequential scans off until the transaction ends. A plan that was made while the tables had
 /// few rows stays in use for some time after they have many.
@@ -90,7 +93,8 @@ const PROGRESS: &str = "UPDATE batches SET deactivated_so_far = $2, moved_at = n
 const DECISIONS: &str = "SELECT EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL) AS undecided, \
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'done') AS done, \
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'skipped') AS skipped, \
-     EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'too_late') AS too_late";
+     EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'too_late') AS too_late, \
+     EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'not_owned') AS not_owned";
 
 impl Database {
     /// Finalizes a batch whose chunks are all done. If it is repeated, or too early, it changes
@@ -114,8 +118,12 @@ pub(crate) async fn finalize(
         return Ok(end);
     }
     let row = rows.first().ok_or(DatabaseError::UnknownBatch(batch_id))?;
-    let (generation, received_at) = (row.try_get("generation")?, row.try_get("received_at")?);
-    let load = Load { batch_id, generation, received_at };
+    let load = Load {
+        batch_id,
+        tenant_id: row.try_get("tenant_id")?,
+        generation: row.try_get("generation")?,
+        received_at: row.try_get("received_at")?,
+    };
     let rows = session.query(UNDECIDED, &[&batch_id]).await?;
     let cnpjs = rows.iter().map(|row| cnpj(row, "cnpj")).collect::<Result<Vec<_>, _>>()?;
     let unreadable = session.query_opt(UNREADABLE, &[&batch_id]).await?;
@@ -131,6 +139,7 @@ pub(crate) async fn finalize(
 /// A full load, or a batch that decides nothing.
 struct Load {
     batch_id: Uuid,
+    tenant_id: Uuid,
     generation: i32,
     received_at: Timestamp,
 }
@@ -187,13 +196,14 @@ impl Finalization<'_> {
     async fn look_ahead(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
         session.query(NO_SCANS, &[]).await?;
-        self.later = LaterChunks::ahead(&mut session, &self.load, &self.own, cnpjs).await?;
+        let fate = self.load.fate(&mut session, cnpjs).await?;
+        self.later = LaterChunks::ahead(&mut session, &self.load, &self.own, &fate.own).await?;
         Ok(())
     }
 
     /// Decides about the establishments of a slice, and ends the batch if they were the last.
     async fn decide(&mut self, slice: &[Cnpj], rest: Rest) -> Result<Step, DatabaseError> {
-        let Load { batch_id, received_at, .. } = self.load;
+        let Load { batch_id, tenant_id, received_at, .. } = self.load;
         let names = texts(slice);
         let mut session = self.connection.begin().await?;
         let [_, _, locked, ready, fate] = session
@@ -202,7 +212,7 @@ impl Finalization<'_> {
                 (Hold::Alone.statement(), &[&locks::numbers(slice)]),
                 (batch::LOCK, &[&batch_id]),
                 (READY, &[&batch_id]),
-                (DECIDERS, &[&batch_id, &names, &received_at]),
+                (DECIDERS, &[&batch_id, &names, &received_at, &tenant_id]),
             ])
             .await
             .map_err(DatabaseError::while_locking)?;
@@ -211,8 +221,9 @@ impl Finalization<'_> {
         if let Some(end) = not_ready(&ready, batch_id)? {
             return Ok(Step::End(end));
         }
-        let Deciders { own, left } = Deciders::of(&fate)?;
+        let Deciders { own, left, foreign } = Deciders::of(&fate)?;
         mark(&mut session, batch_id, &left, "skipped").await?;
+        mark(&mut session, batch_id, &foreign, "not_owned").await?;
         let so_far = batch.deactivated_so_far.unwrap_or_default();
         // Chunks after a load that is too old may be deleted by now.
         let missing = if batch.is_too_old {
@@ -299,6 +310,8 @@ async fn next(
         Some(SkipReason::TooLate)
     } else if row.try_get("skipped")? {
         Some(SkipReason::LaterFullLoad)
+    } else if row.try_get("not_owned")? {
+        Some(SkipReason::NotOwned)
     } else {
         None
     };
@@ -323,23 +336,39 @@ async fn end(
     Ok(Finalized { status, became_final: status.is_final() && !before.is_final() })
 }
 
+impl Load {
+    /// Queries who decides about these establishments at present.
+    async fn fate(&self, session: &mut Session<'_>, cnpjs: &[Cnpj]) -> Result<Deciders, DatabaseError> {
+        let Self { batch_id, tenant_id, received_at, .. } = self;
+        Deciders::of(&session.query(DECIDERS, &[batch_id, &texts(cnpjs), received_at, tenant_id]).await?)
+    }
+}
+
 /// Establishments by the load that decides about them, in order.
 struct Deciders {
     /// Establishments that the load itself decides about.
     own: Vec<Cnpj>,
     /// Establishments that are left to a later load.
     left: Vec<Cnpj>,
+    /// Establishments that are not the tenant's, or were not when items of them were written.
+    foreign: Vec<Cnpj>,
 }
 
 impl Deciders {
     /// Reads the rows of [`DECIDERS`].
     fn of(rows: &[Row]) -> Result<Self, DatabaseError> {
-        let (mut own, mut left) = (Vec::new(), Vec::new());
+        let mut deciders = Self { own: Vec::new(), left: Vec::new(), foreign: Vec::new() };
         for row in rows {
-            let cnpjs = if row.try_get("is_left")? { &mut left } else { &mut own };
+            let cnpjs = if !row.try_get("is_own")? {
+                &mut deciders.foreign
+            } else if row.try_get("is_left")? {
+                &mut deciders.left
+            } else {
+                &mut deciders.own
+            };
             cnpjs.push(cnpj(row, "cnpj")?);
         }
-        Ok(Self { own, left })
+        Ok(deciders)
     }
 }
 

@@ -21,17 +21,23 @@ use crate::error::DatabaseError;
 use crate::hashes::{first_eight, first_five};
 use crate::rows::{cnpj, texts};
 
-/// Full loads received later that have decided about these establishments.
+/// Full loads received later that have decided about these establishments, and whose items of them
+/// were not refused in a replay since.
 const LATER_LOADS: &str = "SELECT cnpj, batch_id FROM batch_cnpjs WHERE cnpj = ANY($1::bpchar[]) \
-     AND deactivation = 'done' AND (received_at, batch_id) > ($2, $3) ORDER BY received_at DESC, batch_id DESC";
+     AND deactivation = 'done' AND NOT refused AND (received_at, batch_id) > ($2, $3) \
+     ORDER BY received_at DESC, batch_id DESC";
 /// Keys that a batch contained. `IS TRUE` makes the planner use a hash table of keys and one pass
 /// over the chunks; a join might become a loop over both.
 const CONTAINED: &str = "SELECT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
      WHERE c.batch_id = $1 AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE \
      UNION ALL SELECT e.key_hash FROM batch_item_errors e \
      WHERE e.batch_id = $1 AND (e.key_hash IN (SELECT unnest($2::bigint[]))) IS TRUE";
-const SINCE: &str = "SELECT DISTINCT received_at, batch_id FROM batch_cnpjs WHERE cnpj = ANY($1::bpchar[]) \
-     AND received_at >= $2 ORDER BY received_at DESC, batch_id DESC";
+/// Batches received since then that may contain products of these establishments. Those of other
+/// tenants whose items were refused are left out, since their number is not the tenant's.
+const SINCE: &str = "SELECT DISTINCT c.received_at, c.batch_id FROM batch_cnpjs c WHERE c.cnpj = ANY($1::bpchar[]) \
+     AND c.received_at >= $2 AND (NOT c.refused OR EXISTS (SELECT FROM batches o, batches b \
+         WHERE o.batch_id = $3 AND b.batch_id = c.batch_id AND b.tenant_id = o.tenant_id)) \
+     ORDER BY c.received_at DESC, c.batch_id DESC";
 /// Chunks of these batches that contained one of the keys, with the content: chunks of other
 /// batches, those of this batch after the chunk and, if `$5`, those before it. Appending nothing to
 /// the contents reads a chunk's contents once, and `OFFSET 0` prevents repeating that for each key.
@@ -103,7 +109,8 @@ pub(super) async fn outranked(
         return Ok(outranked);
     };
     let since = since.max(kept_since);
-    let answers = session.query(SINCE, &[&texts(&chunk.cnpjs()), &since]).await?;
+    let batch_id = chunk.batch().batch_id();
+    let answers = session.query(SINCE, &[&texts(&chunk.cnpjs()), &since, &batch_id]).await?;
     let batches = answers
         .iter()
         .map(|answer| Ok((answer.try_get("batch_id")?, answer.try_get("received_at")?)))

@@ -128,20 +128,22 @@ pub(super) const fn probe(rows: usize) -> usize {
 }
 
 /// Rows that differ from the table's, or whose product is inactive, in the order of their keys;
-/// `answers` are those of [`RANGES`] for the first of them.
+/// `first` are ranges of the first of them with the answers of [`RANGES`], if these were asked for.
 pub(super) async fn differing<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
-    first: &Ranges<'_, 'a>,
-    answers: &[tokio_postgres::Row],
+    first: Option<(&Ranges<'_, 'a>, &[tokio_postgres::Row])>,
 ) -> Result<Vec<Differing<'a>>, DatabaseError> {
-    let lookups = match first.differing(answers)? {
-        None => by_key(session, rows).await?,
-        Some(mut lookups) => {
-            let rest = rows.get(first.rows.len()..).unwrap_or_default();
-            lookups.extend(neighbours(session, rest).await?);
-            lookups
-        }
+    let lookups = match first {
+        None => neighbours(session, rows).await?,
+        Some((first, answers)) => match first.differing(answers)? {
+            None => by_key(session, rows).await?,
+            Some(mut lookups) => {
+                let rest = rows.get(first.rows.len()..).unwrap_or_default();
+                lookups.extend(neighbours(session, rest).await?);
+                lookups
+            }
+        },
     };
     let places: Vec<RowPlace> =
         lookups.iter().filter_map(|(_, stored)| Some(stored.as_ref()?.place)).collect();

@@ -3,7 +3,7 @@
 //! It locks the chunk's establishments, looks up what the table holds in the order of keys, copies
 //! new rows, stages changed ones and updates them by their place, and records what the chunk
 //! contained. Rows that equal the table's are neither locked nor written, and chunks of such rows
-//! share the locks.
+//! share the locks. Items of establishments that are not the tenant's are refused.
 
 mod changes;
 mod columns;
@@ -11,6 +11,7 @@ mod copy;
 mod history;
 mod lookup;
 mod numeric;
+mod owners;
 mod rejected;
 
 use std::collections::HashSet;
@@ -29,10 +30,12 @@ use crate::finalize::{Finalized, finalize};
 use crate::hashes::first_five;
 use crate::item_errors;
 use crate::locks::{self, Hold};
-use crate::rows::{bigint, word};
+use crate::owners::OwnerRule;
+use crate::rows::{bigint, texts, word};
 
 use changes::{Plan, apply};
 use lookup::{RANGES, Ranges, probe};
+use owners::{FOREIGN, Foreign};
 
 /// Result of writing a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,21 +85,26 @@ impl Database {
     ///
     /// # Errors
     /// If the database fails or does not know the chunk. Then nothing of it was written, or all of
-    /// it was and only the batch is not final. Items that the database refuses are not an error:
-    /// they are reported, and the others are written.
+    /// it was and only the batch is not final. Items that the database refuses, and those of
+    /// establishments that are not the tenant's, are not an error: they are reported, and the
+    /// others are written.
     pub async fn write_chunk(&self, chunk: &Chunk) -> Result<WriteOutcome, DatabaseError> {
         self.with_connection(async |connection| self.write(connection, chunk).await).await
     }
 
     async fn write(&self, connection: &mut Connection, chunk: &Chunk) -> Result<WriteOutcome, DatabaseError> {
-        let outcome = match attempt(connection, chunk).await {
+        let mut terms = Terms {
+            rejected: HashSet::new(),
+            owner_rule: self.owner_rule(),
+            most_listed: self.listed_errors(),
+        };
+        let outcome = match attempt(connection, chunk, &terms).await {
             Err(error) if error.blames_the_data() => {
-                let places = rejected::find(connection, chunk).await?;
-                if places.is_empty() {
+                terms.rejected = rejected::find(connection, chunk).await?;
+                if terms.rejected.is_empty() {
                     return Err(error);
                 }
-                let refused = Refused { places, most_listed: self.listed_errors() };
-                transact(connection, chunk, &refused, Hold::Alone).await?
+                transact(connection, chunk, &terms, Hold::Alone).await?
             }
             outcome => outcome?,
         };
@@ -131,11 +139,12 @@ impl Database {
     }
 }
 
-/// Rows that the database refuses.
-#[derive(Default)]
-struct Refused {
-    places: HashSet<usize>,
-    /// Maximum number of items in error that their batch's report may list in all.
+/// Terms of a chunk's transaction.
+struct Terms {
+    /// Places of the rows that the database refuses.
+    rejected: HashSet<usize>,
+    owner_rule: OwnerRule,
+    /// Maximum number of items in error that the batch's report may list in all.
     most_listed: u64,
 }
 
@@ -156,35 +165,39 @@ enum Outcome {
 
 /// Runs the chunk's transaction. If the last chunk changed nothing, this one probably changes
 /// nothing either, so it is tried with shared locks first: such chunks can run concurrently.
-async fn attempt(connection: &mut Connection, chunk: &Chunk) -> Result<Outcome, DatabaseError> {
-    let none = Refused::default();
+async fn attempt(
+    connection: &mut Connection,
+    chunk: &Chunk,
+    terms: &Terms,
+) -> Result<Outcome, DatabaseError> {
     if connection.nothing_differed {
-        match transact(connection, chunk, &none, Hold::Shared).await? {
+        match transact(connection, chunk, terms, Hold::Shared).await? {
             Outcome::Differs => {}
             outcome => return Ok(outcome),
         }
     }
-    transact(connection, chunk, &none, Hold::Alone).await
+    transact(connection, chunk, terms, Hold::Alone).await
 }
 
-/// Runs the transaction with these locks, without the refused rows.
+/// Runs the transaction with these locks, without the rows that are refused.
 async fn transact(
     connection: &mut Connection,
     chunk: &Chunk,
-    refused: &Refused,
+    terms: &Terms,
     hold: Hold,
 ) -> Result<Outcome, DatabaseError> {
-    let (left, accepted): (Vec<_>, Vec<_>) =
-        chunk.rows().iter().enumerate().partition(|(place, _)| refused.places.contains(place));
-    let accepted: Vec<&Row> = accepted.into_iter().map(|(_, row)| row).collect();
-    let first_ranges = Ranges::of(accepted.get(..probe(accepted.len())).unwrap_or_default())?;
+    let sound = chunk.rows().iter().enumerate().filter(|(place, _)| !terms.rejected.contains(place));
+    let sound: Vec<&Row> = sound.map(|(_, row)| row).collect();
+    let first_ranges = Ranges::of(sound.get(..probe(sound.len())).unwrap_or_default())?;
     let (batch_id, index) = (chunk.batch().batch_id(), i32::try_from(chunk.index())?);
+    let cnpjs = chunk.cnpjs();
     let mut session = connection.begin().await?;
-    let [_, _, state, found] = session
+    let [_, _, state, foreign, found] = session
         .query_each([
             (NO_SCANS, &[]),
-            (hold.statement(), &[&locks::numbers(&chunk.cnpjs())]),
+            (hold.statement(), &[&locks::numbers(&cnpjs)]),
             (STATE, &[&batch_id, &index]),
+            (FOREIGN, &[&batch_id, &texts(&cnpjs)]),
             (RANGES, &first_ranges.params()),
         ])
         .await
@@ -193,34 +206,70 @@ async fn transact(
         return Ok(outcome);
     }
     let kept_since = kept_since(&state)?;
-    let differing = lookup::differing(&mut session, &accepted, &first_ranges, &found).await?;
+    let foreign = Foreign::of(&mut session, batch_id, &foreign, terms.owner_rule, hold).await?;
+    let Some(foreign) = foreign else { return Ok(Outcome::Differs) };
+    let own: Vec<&Row> = sound.iter().copied().filter(|row| !foreign.contains(row)).collect();
+    let first = foreign.is_empty().then_some((&first_ranges, found.as_slice()));
+    let differing = lookup::differing(&mut session, &own, first).await?;
     let nothing_differed = differing.is_empty();
     if hold == Hold::Shared && !nothing_differed {
         return Ok(Outcome::Differs);
     }
-    let plan = Plan::of(&mut session, chunk, &differing, accepted.len(), kept_since).await?;
+    let plan = Plan::of(&mut session, chunk, &differing, own.len(), kept_since).await?;
     apply(&mut session, &plan).await?;
-    if chunk.generation() > Generation::FIRST {
-        let items: Vec<u64> = chunk.rows().iter().map(|row| row.version.item_index()).collect();
-        item_errors::forget_rejected(&mut session, chunk.batch().batch_id(), &items).await?;
-    }
-    let rejected = u64::try_from(left.len())?;
-    let result = ChunkResult::new(u64::from(chunk.items()), plan.counts(chunk), rejected)?;
-    let Some((batch, mut tally)) = mark_done(&mut session, chunk, result).await? else {
+    let refused = refused(chunk, terms, &foreign);
+    let result =
+        ChunkResult::new(u64::from(chunk.items()), plan.counts(chunk), u64::try_from(refused.len())?)?;
+    let Some((before, after)) = settle_done(&mut session, chunk, &foreign, &refused, result, terms).await?
+    else {
         // Another call was faster, or a replay took the chunk over. The rows written here are
         // rolled back.
         let state = session.query(STATE, &[&batch_id, &index]).await?;
         let unknown = DatabaseError::UnknownChunk { batch_id, index: chunk.index() };
         return outcome_in(&state, chunk)?.ok_or(unknown);
     };
-    if !left.is_empty() {
-        let errors: Vec<ItemError> = left.iter().map(|(_, row)| refusal(row)).collect();
-        report(&mut session, chunk, &errors, refused.most_listed).await?;
+    session.commit().await?;
+    Ok(Outcome::Done { result, before, after, nothing_differed })
+}
+
+/// Errors of the items that are refused: those of establishments that are not the tenant's, and
+/// those that the database refuses.
+fn refused(chunk: &Chunk, terms: &Terms, foreign: &Foreign) -> Vec<ItemError> {
+    let error = |(place, row): (usize, &Row)| {
+        if foreign.contains(row) {
+            Some(not_allowed(row))
+        } else {
+            terms.rejected.contains(&place).then(|| rejection(row))
+        }
+    };
+    chunk.rows().iter().enumerate().filter_map(error).collect()
+}
+
+/// Marks a chunk as done, reports its refused items and settles its batch. Returns the batch's
+/// state before and after it; `None` if there was no such chunk.
+async fn settle_done(
+    session: &mut Session<'_>,
+    chunk: &Chunk,
+    foreign: &Foreign,
+    refused: &[ItemError],
+    result: ChunkResult,
+    terms: &Terms,
+) -> Result<Option<(BatchStatus, Settled)>, DatabaseError> {
+    let batch_id = chunk.batch().batch_id();
+    if chunk.generation() > Generation::FIRST {
+        let items: Vec<u64> = chunk.rows().iter().map(|row| row.version.item_index()).collect();
+        item_errors::forget_refused(session, batch_id, &items).await?;
+    }
+    let marked = mark_done(session, chunk, &foreign.others(chunk), result).await?;
+    let Some((batch, mut tally)) = marked else { return Ok(None) };
+    if !refused.is_empty() {
+        report(session, chunk, refused, terms.most_listed).await?;
         tally = session.query(TALLY, &[&batch_id]).await?;
     }
-    let after = settle_by(&mut session, &batch, &tally).await?;
-    session.commit().await?;
-    Ok(Outcome::Done { result, before: batch.status, after, nothing_differed })
+    if !foreign.is_empty() {
+        foreign.note(session, batch_id).await?;
+    }
+    Ok(Some((batch.status, settle_by(session, &batch, &tally).await?)))
 }
 
 /// Outcome for a chunk that was written before, or now belongs to another generation; `state` are
@@ -252,8 +301,8 @@ fn kept_since(state: &[tokio_postgres::Row]) -> Result<Timestamp, DatabaseError>
     Ok(row.try_get("kept_since")?)
 }
 
-/// Reports items of the chunk that the database refused. Its batch is locked, so that no two chunks
-/// count on the same room in the report.
+/// Reports items of the chunk that were refused. Its batch is locked, so that no two chunks count on
+/// the same room in the report.
 async fn report(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -267,17 +316,24 @@ async fn report(
     Ok(())
 }
 
-/// Marks a pending chunk as done. Then its batch is locked, and returned with the tally of its
-/// chunks; `None` if there was no such chunk.
+/// Marks a pending chunk as done, with the hashes of the rows that it contained; without any if it
+/// contained none. Then its batch is locked, and returned with the tally of its chunks; `None` if
+/// there was no such chunk.
 async fn mark_done(
     session: &mut Session<'_>,
     chunk: &Chunk,
+    contained: &[&Row],
     result: ChunkResult,
 ) -> Result<Option<(LockedBatch, Vec<tokio_postgres::Row>)>, DatabaseError> {
     let batch_id = chunk.batch().batch_id();
     let changes = result.changes();
-    let keys: Vec<i64> = chunk.rows().iter().map(history::key).collect();
-    let contents: Vec<u8> = chunk.rows().iter().flat_map(|row| first_five(row.row_hash.0)).collect();
+    let (keys, contents) = if contained.is_empty() {
+        (None, None)
+    } else {
+        let keys: Vec<i64> = contained.iter().map(|row| history::key(row)).collect();
+        let contents: Vec<u8> = contained.iter().flat_map(|row| first_five(row.row_hash.0)).collect();
+        (Some(keys), Some(contents))
+    };
     let [marked, batch, tally] = session
         .query_each([
             (
@@ -303,14 +359,25 @@ async fn mark_done(
     Ok(Some((LockedBatch::of(batch_id, batch.first())?, tally)))
 }
 
-fn refusal(row: &Row) -> ItemError {
+fn rejection(row: &Row) -> ItemError {
+    let detail = "one of its values is beyond what the database can hold";
+    refusal(row, ItemErrorCode::RejectedByDatabase, None, detail)
+}
+
+/// Error of an item that is not the tenant's. It is the same whoever owns the establishment.
+fn not_allowed(row: &Row) -> ItemError {
+    let detail = "the establishment belongs to another tenant, or to none";
+    refusal(row, ItemErrorCode::CnpjNotAllowed, Some("CNPJ"), detail)
+}
+
+fn refusal(row: &Row, code: ItemErrorCode, field: Option<&'static str>, detail: &'static str) -> ItemError {
     ItemError {
         item_index: row.version.item_index(),
         // Offsets in the payload are unknown here.
         byte_offset: 0,
-        code: ItemErrorCode::RejectedByDatabase,
-        field: None,
-        detail: "one of its values is beyond what the database can hold".into(),
+        code,
+        field: field.map(Into::into),
+        detail: detail.into(),
         key: PartialKey {
             cnpj: Some(row.key.cnpj),
             shop_id: Some(row.key.shop_id),

@@ -200,7 +200,7 @@ fn two_that_end_a_load_at_once_deactivate_once_and_report_it() {
 }
 
 /// Adds so many chunks to a batch that was received later.
-async fn many_later_chunks(test: &TestDatabase, later: Load, chunks: u32) {
+pub(crate) async fn many_later_chunks(test: &TestDatabase, later: Load, chunks: u32) {
     later.run(&test.open()).await;
     test.execute(&format!(
         "INSERT INTO batch_chunks (chunk_id, batch_id, generation, chunk_index, chunk_uri, first_cnpj, last_cnpj, items, \

@@ -18,6 +18,7 @@ mod lookups;
 mod migrations;
 mod model;
 mod outbox;
+mod owners;
 mod pruning;
 mod queries;
 mod refused;

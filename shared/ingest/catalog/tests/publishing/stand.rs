@@ -1,6 +1,6 @@
 //! The database, the bus and the topic of one test.
 
-use catalog::{Announced, Database, DatabaseConfig, NewBatch, Outbox, Seal, SealedChunk};
+use catalog::{Announced, Database, DatabaseConfig, NewBatch, Outbox, OwnerRule, Seal, SealedChunk};
 use events::{Event, Publisher, Settings};
 use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
@@ -82,7 +82,9 @@ impl Stand {
 
     /// Database as a process of the ingest opens it.
     pub(crate) fn database(&self, publisher: &Publisher) -> Database {
-        Database::new(self.config.clone()).with_outbox(Outbox::needed_by(publisher))
+        Database::new(self.config.clone())
+            .with_outbox(Outbox::needed_by(publisher))
+            .with_owner_rule(OwnerRule::First)
     }
 
     pub(crate) async fn waiting(&self) -> i64 {

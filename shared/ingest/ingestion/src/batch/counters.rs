@@ -66,7 +66,7 @@ impl ChunkResult {
         self.changes
     }
 
-    /// Number of items that the database refused.
+    /// Number of items that were refused when the chunk was written.
     #[must_use]
     pub const fn rejected(self) -> u64 {
         self.rejected
@@ -102,7 +102,7 @@ impl ChunkTally {
 pub struct Counters {
     /// Number of all items of the payload, those in error included.
     pub parsed: u64,
-    /// Number of items in error, rejected by the database, or in a chunk that failed.
+    /// Number of items in error, refused when their chunk was written, or in a chunk that failed.
     pub failed: u64,
     /// Outcomes of the items that the database took.
     pub changes: Changes,

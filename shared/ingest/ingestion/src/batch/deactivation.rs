@@ -42,6 +42,8 @@ pub enum SkipReason {
     TooManyErrors,
     /// More batches have come since for the load's CNPJs than can be searched.
     TooLate,
+    /// The load's CNPJs belong to other tenants or to none, or did so when its items were written.
+    NotOwned,
     /// The load has no item, which is more likely a mistake than an empty pharmacy.
     EmptyLoad,
     /// The load's payload or some of its chunks failed, or it was never uploaded. Only a replay, or
@@ -72,7 +74,11 @@ impl Deactivation {
             | Self::Done { .. }
             | Self::Held { .. }
             | Self::Skipped {
-                reason: SkipReason::LaterFullLoad | SkipReason::TooLate | SkipReason::FailedLoad,
+                reason:
+                    SkipReason::LaterFullLoad
+                    | SkipReason::TooLate
+                    | SkipReason::NotOwned
+                    | SkipReason::FailedLoad,
             } => Self::Pending,
         }
     }
@@ -176,6 +182,7 @@ mod tests {
                 0,
                 Some("later_full_load"),
             ),
+            (Deactivation::Skipped { reason: SkipReason::NotOwned }, "skipped", 0, Some("not_owned")),
         ] {
             assert_eq!(
                 serde_json::to_value(deactivation.report(BatchStatus::PartialFail)).unwrap(),

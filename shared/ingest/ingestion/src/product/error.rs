@@ -31,6 +31,7 @@ pub enum ItemErrorCode {
     FieldRequired,
     FieldInvalid,
     CnpjInvalid,
+    /// The API key may not load the establishment, or it is not the tenant's.
     CnpjNotAllowed,
     ItemTooLarge,
     /// The item passed validation, and PostgreSQL refused it.

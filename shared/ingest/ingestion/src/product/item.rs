@@ -29,12 +29,13 @@ pub struct ItemPlace {
     pub offset: u64,
 }
 
-/// Establishments that a tenant may load.
+/// Limits of an API key or a grant to the establishments of its tenant. Which these are is decided
+/// when a chunk is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CnpjAccess {
-    /// Any establishment may be loaded.
+    /// Every establishment of the tenant may be loaded.
     Any,
-    /// Only these establishments may be loaded.
+    /// Only these establishments may be loaded, as far as they are the tenant's.
     Only(BTreeSet<Cnpj>),
 }
 

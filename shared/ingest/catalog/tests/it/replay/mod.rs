@@ -35,7 +35,8 @@ pub(crate) async fn confirm(
     scope: ReplayScope,
     confirmed: bool,
 ) -> BegunReplay {
-    let outcome = database.replay(&Viewer::whole(TENANT), load.id(), &asked(scope, confirmed)).await.unwrap();
+    let viewer = Viewer::whole(load.tenant());
+    let outcome = database.replay(&viewer, load.id(), &asked(scope, confirmed)).await.unwrap();
     let ReplayOutcome::Begun(begun) = outcome else { panic!("{outcome:?}") };
     begun
 }

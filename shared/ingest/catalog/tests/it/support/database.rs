@@ -2,7 +2,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::{Database, DatabaseConfig, Pruned};
+use catalog::{Database, DatabaseConfig, OwnerRule, Pruned};
 use futures_util::FutureExt as _;
 use ingestion::chunk::Chunk;
 use secrecy::ExposeSecret as _;
@@ -115,9 +115,10 @@ impl TestDatabase {
         drop(cluster);
     }
 
-    /// The crate's view of it, with a connection of its own.
+    /// The crate's view of it, with a connection of its own, where the first tenant that loads an
+    /// establishment owns it.
     pub(crate) fn open(&self) -> Database {
-        Database::new(self.config.clone())
+        Database::new(self.config.clone()).with_owner_rule(OwnerRule::First)
     }
 
     pub(crate) fn config(&self) -> DatabaseConfig {

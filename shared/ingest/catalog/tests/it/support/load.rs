@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 
 pub(crate) const TENANT: Uuid = Uuid::from_u128(0x1111_1111_1111_4111_8111_1111_1111_1111);
+pub(crate) const OTHER_TENANT: Uuid = Uuid::from_u128(0x2222_2222_2222_4222_8222_2222_2222_2222);
 
 /// An item as a test writes it down: product, content, and when its source says it was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +87,16 @@ impl Load {
 
     pub(crate) fn delta(received_at: i64) -> Self {
         Self::new(LoadType::Delta, received_at)
+    }
+
+    /// Makes it the load of the other tenant.
+    pub(crate) fn of_other_tenant(mut self) -> Self {
+        self.batch.metadata.tenant_id = OTHER_TENANT;
+        self
+    }
+
+    pub(crate) const fn tenant(&self) -> Uuid {
+        self.batch.metadata.tenant_id
     }
 
     pub(crate) const fn id(&self) -> Uuid {

@@ -266,7 +266,7 @@ fn an_error_carries_the_key_as_far_as_it_could_be_read() {
 }
 
 #[test]
-fn a_tenant_loads_only_its_own_establishments() {
+fn a_limited_api_key_loads_only_its_own_establishments() {
     let item = format!("{{{KEY}}}");
     let place = ItemPlace { index: 0, offset: 0 };
     let only = |cnpj: &str| CnpjAccess::Only(BTreeSet::from([cnpj.parse().unwrap()]));

@@ -1,0 +1,204 @@
+//! Changes of owners by an administrator.
+
+use std::collections::BTreeMap;
+
+use ingestion::Cnpj;
+use uuid::Uuid;
+
+use crate::connection::{Connection, Session};
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::locks::{self, Hold, MOST_WITHOUT_GATE};
+use crate::rows::{cnpj, texts};
+
+/// Change of the owner of establishments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerChange {
+    /// Gives establishments that belong to nobody to a tenant.
+    Assign {
+        /// New owner.
+        tenant: Uuid,
+    },
+    /// Gives establishments of one tenant to another.
+    Move {
+        /// Present owner.
+        from: Uuid,
+        /// New owner.
+        to: Uuid,
+    },
+    /// Takes establishments from a tenant, so that they belong to nobody.
+    Release {
+        /// Present owner.
+        tenant: Uuid,
+    },
+}
+
+/// Request to change the owner of establishments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnerRequest<'a> {
+    /// Change to make.
+    pub change: OwnerChange,
+    /// Establishments to change.
+    pub cnpjs: &'a [Cnpj],
+    /// Name of the person or program that asks, which is stored with the owner.
+    pub by: &'a str,
+    /// True if nothing is changed, and only the answer is wanted.
+    pub dry_run: bool,
+}
+
+/// Answer to a request, each part in the order of the CNPJs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangedOwners {
+    /// Establishments that were changed; in a dry run, those that would be.
+    pub changed: Vec<Cnpj>,
+    /// Establishments that were already as requested.
+    pub unchanged: Vec<Cnpj>,
+    /// Establishments whose present owner does not allow the change.
+    pub refused: Vec<RefusedOwner>,
+}
+
+/// Establishment whose present owner is not the one that a request expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RefusedOwner {
+    /// CNPJ of the establishment.
+    pub cnpj: Cnpj,
+    /// Present owner; `None` if it belongs to nobody.
+    pub owner: Option<Uuid>,
+}
+
+/// Effect of a change on one establishment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    Changed,
+    Unchanged,
+    Refused,
+}
+
+const OWNERS: &str = "SELECT cnpj, tenant_id FROM establishments WHERE cnpj = ANY($1::bpchar[])";
+const ASSIGN: &str = "INSERT INTO establishments (cnpj, tenant_id, assigned_by) \
+     SELECT c.cnpj, $2, $3 FROM unnest($1::bpchar[]) AS c (cnpj) ON CONFLICT (cnpj) DO UPDATE \
+     SET tenant_id = excluded.tenant_id, assigned_at = excluded.assigned_at, assigned_by = excluded.assigned_by";
+const RELEASE: &str = "DELETE FROM establishments WHERE cnpj = ANY($1::bpchar[])";
+
+impl OwnerChange {
+    /// Owner after the change.
+    const fn new_owner(self) -> Option<Uuid> {
+        match self {
+            Self::Assign { tenant } => Some(tenant),
+            Self::Move { to, .. } => Some(to),
+            Self::Release { .. } => None,
+        }
+    }
+
+    /// Owner that the change expects before it.
+    const fn expected_owner(self) -> Option<Uuid> {
+        match self {
+            Self::Assign { .. } => None,
+            Self::Move { from, .. } => Some(from),
+            Self::Release { tenant } => Some(tenant),
+        }
+    }
+
+    fn effect(self, owner: Option<Uuid>) -> Effect {
+        if owner == self.new_owner() {
+            Effect::Unchanged
+        } else if owner == self.expected_owner() {
+            Effect::Changed
+        } else {
+            Effect::Refused
+        }
+    }
+}
+
+impl Database {
+    /// Changes the owner of establishments, in transactions of at most 32 of them. Each is changed
+    /// under its lock, so no chunk is half of one owner and half of another. Repeated, it finds
+    /// them changed.
+    ///
+    /// # Errors
+    /// If the database fails, or other transactions hold a lock for too long. What was changed
+    /// until then stays changed.
+    pub async fn change_owners(&self, request: OwnerRequest<'_>) -> Result<ChangedOwners, DatabaseError> {
+        let mut cnpjs = request.cnpjs.to_vec();
+        cnpjs.sort_unstable();
+        cnpjs.dedup();
+        self.with_connection(async |connection| {
+            let mut all = ChangedOwners::default();
+            for slice in cnpjs.chunks(MOST_WITHOUT_GATE) {
+                let part = change(connection, &OwnerRequest { cnpjs: slice, ..request }).await?;
+                all.changed.extend(part.changed);
+                all.unchanged.extend(part.unchanged);
+                all.refused.extend(part.refused);
+            }
+            Ok(all)
+        })
+        .await
+    }
+}
+
+async fn change(
+    connection: &mut Connection,
+    request: &OwnerRequest<'_>,
+) -> Result<ChangedOwners, DatabaseError> {
+    let names = texts(request.cnpjs);
+    let mut session = connection.begin().await?;
+    let [_, rows] = session
+        .query_each([(Hold::Alone.statement(), &[&locks::numbers(request.cnpjs)]), (OWNERS, &[&names])])
+        .await
+        .map_err(DatabaseError::while_locking)?;
+    let owners = rows
+        .iter()
+        .map(|row| Ok((cnpj(row, "cnpj")?, row.try_get("tenant_id")?)))
+        .collect::<Result<BTreeMap<Cnpj, Uuid>, DatabaseError>>()?;
+    let mut answer = ChangedOwners::default();
+    for cnpj in request.cnpjs {
+        let owner = owners.get(cnpj).copied();
+        match request.change.effect(owner) {
+            Effect::Changed => answer.changed.push(*cnpj),
+            Effect::Unchanged => answer.unchanged.push(*cnpj),
+            Effect::Refused => answer.refused.push(RefusedOwner { cnpj: *cnpj, owner }),
+        }
+    }
+    if !request.dry_run && !answer.changed.is_empty() {
+        give(&mut session, &answer.changed, request).await?;
+        session.commit().await?;
+    }
+    Ok(answer)
+}
+
+/// Gives establishments to the request's new owner, or to nobody.
+async fn give(
+    session: &mut Session<'_>,
+    cnpjs: &[Cnpj],
+    request: &OwnerRequest<'_>,
+) -> Result<(), DatabaseError> {
+    let names = texts(cnpjs);
+    match request.change.new_owner() {
+        Some(tenant) => session.execute(ASSIGN, &[&names, &tenant, &request.by]).await?,
+        None => session.execute(RELEASE, &[&names]).await?,
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Uuid = Uuid::from_u128(1);
+    const B: Uuid = Uuid::from_u128(2);
+    const C: Uuid = Uuid::from_u128(3);
+
+    #[test]
+    fn a_change_is_made_once_and_only_where_its_expected_owner_is() {
+        use Effect::{Changed, Refused, Unchanged};
+        let owners = [None, Some(A), Some(B), Some(C)];
+        for (change, expected) in [
+            (OwnerChange::Assign { tenant: A }, [Changed, Unchanged, Refused, Refused]),
+            (OwnerChange::Move { from: A, to: B }, [Refused, Changed, Unchanged, Refused]),
+            (OwnerChange::Move { from: A, to: A }, [Refused, Unchanged, Refused, Refused]),
+            (OwnerChange::Release { tenant: A }, [Unchanged, Changed, Refused, Refused]),
+        ] {
+            assert_eq!(owners.map(|owner| change.effect(owner)), expected, "{change:?}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Owners of establishments.
+//!
+//! An establishment belongs to one tenant or to none. Chunks of other tenants leave it alone, and
+//! so do their full loads. Every change of an owner is made under the establishment's lock, as
+//! every write of its products is, so a chunk sees the owner that is in force until it commits.
+
+mod change;
+mod list;
+
+pub use change::{ChangedOwners, OwnerChange, OwnerRequest, RefusedOwner};
+pub use list::{OwnedEstablishment, OwnerFilter};
+
+use std::str::FromStr;
+
+/// Rule for a chunk of products of an establishment that belongs to nobody.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OwnerRule {
+    /// The products are refused: only an administrator gives establishments to tenants.
+    #[default]
+    Entry,
+    /// The first tenant that loads the establishment becomes its owner.
+    First,
+}
+
+/// Reason why a text is no [`OwnerRule`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is neither `entry` nor `first`")]
+pub struct OwnerRuleError;
+
+impl FromStr for OwnerRule {
+    type Err = OwnerRuleError;
+
+    fn from_str(text: &str) -> Result<Self, OwnerRuleError> {
+        match text {
+            "entry" => Ok(Self::Entry),
+            "first" => Ok(Self::First),
+            _ => Err(OwnerRuleError),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deployment_names_one_of_two_rules() {
+        assert_eq!("entry".parse(), Ok(OwnerRule::Entry));
+        assert_eq!("first".parse(), Ok(OwnerRule::First));
+        for wrong in ["", "First", "none"] {
+            assert_eq!(wrong.parse::<OwnerRule>(), Err(OwnerRuleError), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Establishments of a chunk whose products its tenant may not write.
+
+use std::collections::HashSet;
+
+use ingestion::Cnpj;
+use ingestion::chunk::{Chunk, Row};
+use uuid::Uuid;
+
+use crate::connection::Session;
+use crate::error::DatabaseError;
+use crate::locks::Hold;
+use crate::owners::OwnerRule;
+use crate::rows::{cnpj, texts};
+
+/// Selects those of these establishments that the batch's tenant does not own, mostly none, with
+/// whether they belong to another tenant. It is queried once they are locked. `OFFSET 0` prevents
+/// the planner from merging the inner query: an index lookup for each.
+pub(super) const FOREIGN: &str = "SELECT a.cnpj, e.tenant_id IS NOT NULL AS is_owned \
+     FROM batches b CROSS JOIN unnest($2::bpchar[]) AS a (cnpj) LEFT JOIN LATERAL ( \
+         SELECT o.tenant_id FROM establishments o WHERE o.cnpj = a.cnpj OFFSET 0) e ON true \
+     WHERE b.batch_id = $1 AND e.tenant_id IS DISTINCT FROM b.tenant_id";
+const CLAIM: &str = "INSERT INTO establishments (cnpj, tenant_id, assigned_by) \
+     SELECT c.cnpj, b.tenant_id, 'first load' FROM batches b CROSS JOIN unnest($2::bpchar[]) AS c (cnpj) \
+     WHERE b.batch_id = $1 ON CONFLICT DO NOTHING";
+/// Notes that items were refused. From then on no earlier full load leaves the establishment to
+/// this one.
+const REFUSED: &str = "UPDATE batch_cnpjs SET refused = true, decides = false \
+     WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[]) AND NOT refused";
+
+/// Establishments of a locked chunk that are not its tenant's.
+#[derive(Default)]
+pub(super) struct Foreign(HashSet<Cnpj>);
+
+impl Foreign {
+    /// Reads the rows of [`FOREIGN`], and makes the tenant the owner of establishments that belong
+    /// to nobody, if the rule says so. `None` if it does while the locks are shared: only a
+    /// transaction that holds them alone changes an owner.
+    pub(super) async fn of(
+        session: &mut Session<'_>,
+        batch_id: Uuid,
+        rows: &[tokio_postgres::Row],
+        rule: OwnerRule,
+        hold: Hold,
+    ) -> Result<Option<Self>, DatabaseError> {
+        let (mut foreign, mut unowned) = (HashSet::new(), Vec::new());
+        for row in rows {
+            let cnpj = cnpj(row, "cnpj")?;
+            if rule == OwnerRule::Entry || row.try_get("is_owned")? {
+                foreign.insert(cnpj);
+            } else {
+                unowned.push(cnpj);
+            }
+        }
+        if unowned.is_empty() {
+            return Ok(Some(Self(foreign)));
+        }
+        if hold == Hold::Shared {
+            return Ok(None);
+        }
+        let claimed = session.execute(CLAIM, &[&batch_id, &texts(&unowned)]).await?;
+        if usize::try_from(claimed) == Ok(unowned.len()) {
+            Ok(Some(Self(foreign)))
+        } else {
+            Err(DatabaseError::Moved)
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn contains(&self, row: &Row) -> bool {
+        self.0.contains(&row.key.cnpj)
+    }
+
+    /// Rows of the chunk that are the tenant's. Only these become part of what the chunk contained:
+    /// a refused row says nothing about another tenant's product.
+    pub(super) fn others<'a>(&self, chunk: &'a Chunk) -> Vec<&'a Row> {
+        chunk.rows().iter().filter(|row| !self.contains(row)).collect()
+    }
+
+    /// Notes with the batch, which is locked, that items of these establishments were refused.
+    pub(super) async fn note(&self, session: &mut Session<'_>, batch_id: Uuid) -> Result<(), DatabaseError> {
+        let cnpjs: Vec<Cnpj> = self.0.iter().copied().collect();
+        session.execute(REFUSED, &[&batch_id, &texts(&cnpjs)]).await?;
+        Ok(())
+    }
+}
