@@ -103,11 +103,13 @@ const CONNECTIONS: usize = 5;
 /// every message and measures every message, in units of work of the size that a request may have.
 pub(crate) async fn contend_as_crate(contest: &Contest) -> Result<(), Error> {
     let AMQPUri { authority, vhost, .. } = contest.url.parse().map_err(|_| "AMQP_URL is not an AMQP URL")?;
+    let addresses = vec![Address { host: authority.host, port: authority.port }];
     let endpoint = Endpoint {
         broker: BrokerKind::RabbitMq,
         queue_manager: vhost,
         channel: None,
-        addresses: vec![Address { host: authority.host, port: authority.port }],
+        special: addresses.clone().into(),
+        addresses,
         ccdt_url: None,
         tls: Tls::Off,
         user: Some(authority.userinfo.username),

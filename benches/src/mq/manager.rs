@@ -14,7 +14,7 @@ use crate::error::Error;
 
 pub(super) const NAME: &str = "QM1";
 pub(super) const CHANNEL: &str = "BENCH.SVRCONN";
-const CONN_NAME: &str = "localhost(1414)";
+const CONN_NAME: &str = "127.0.0.1(1414)";
 pub(super) const USER: &str = "bench";
 pub(super) const PASSWORD: &str = "bench";
 

@@ -145,11 +145,13 @@ pub(crate) struct Contest {
 
 /// The contender of the project: the crate `ibm-mq`.
 pub(crate) async fn contend(contest: &Contest) -> Result<(), Error> {
+    let addresses = vec![Address { host: "127.0.0.1".to_owned(), port: 1414 }];
     let endpoint = Endpoint {
         broker: BrokerKind::IbmMq,
         queue_manager: NAME.to_owned(),
         channel: Some(CHANNEL.to_owned()),
-        addresses: vec![Address { host: "localhost".to_owned(), port: 1414 }],
+        special: addresses.clone().into(),
+        addresses,
         ccdt_url: None,
         tls: Tls::Off,
         user: Some(USER.to_owned()),

@@ -47,6 +47,7 @@ impl PlaceError {
                     | BrokerError::AuthenticationFailed { .. }
                     | BrokerError::Unsupported { .. }
                     | BrokerError::MessageTooLarge { .. }
+                    | BrokerError::AddressRefused { .. }
             ),
             Self::Secret(_) => false,
             Self::NoQueue => true,

@@ -80,6 +80,7 @@ mod tests {
                 tls: Tls::Off,
                 user: Some("app".to_owned()),
                 password_ref: Some("secret://mq/app".to_owned().try_into().unwrap()),
+                special: mq::SpecialAddresses::default(),
             },
             queue: None,
             exchange: None,

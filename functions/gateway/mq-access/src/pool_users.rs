@@ -56,6 +56,7 @@ mod tests {
             tls: Tls::Off,
             user: None,
             password_ref: None,
+            special: mq::SpecialAddresses::default(),
         }
     }
 

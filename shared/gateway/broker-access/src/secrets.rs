@@ -343,6 +343,7 @@ mod tests {
                 tls: Tls::Off,
                 user: user.map(str::to_owned),
                 password_ref: Some(reference.clone()),
+                special: mq::SpecialAddresses::default(),
             };
             let secret = Text { value: secret.to_owned().into(), version: String::new() };
             login(&endpoint, origin, Some(&secret)).map(|login| login.map(|login| login.user))

@@ -1,8 +1,8 @@
 //! The operations of a broker ([`Broker`]), and the parts that all brokers share: the connection
 //! model of the source documents ([`ConnectionPool`], [`PooledConnection`], [`ConnectionState`],
 //! [`HealthStatus`], [`RetryPolicy`], and the ten [`events`]), the bound on open connections, the
-//! steps of a connection test, the rate of a produce, the latencies of its messages, and the
-//! [messages of a load test](load).
+//! [names of hosts](resolve()), the steps of a connection test, the rate of a produce, the latencies
+//! of its messages, and the [messages of a load test](load).
 
 mod cap;
 pub mod events;
@@ -14,6 +14,7 @@ mod operations;
 mod pacer;
 mod pool;
 mod pooled;
+mod resolve;
 mod retry;
 mod settings;
 mod state;
@@ -32,6 +33,7 @@ pub use operations::{
 pub use pacer::Pacer;
 pub use pool::{ConnectionPool, Key, PoolError, PoolKey, PoolStats};
 pub use pooled::{PooledConnection, Reservation};
+pub use resolve::{MOST_CANDIDATES, Names, SystemNames, resolve};
 pub use retry::{InvalidRetryPolicy, Jitter, RetryPolicy, RetryStats};
 pub use settings::ConnectionSettings;
 pub use state::{ConnectionState, IllegalTransition};

@@ -91,6 +91,7 @@ fn code(broker: BrokerKind, step: Step, error: &BrokerError) -> &'static str {
         (BrokerError::QueueNotFound { .. }, _) => "QUEUE_NOT_FOUND",
         (BrokerError::AuthenticationFailed { .. }, _) => "AUTHENTICATION_FAILED",
         (BrokerError::Unreachable { .. }, _) => "BROKER_UNREACHABLE",
+        (BrokerError::AddressRefused { .. }, _) => "TARGET_NOT_ALLOWED",
         (BrokerError::PoolTimeout { .. }, _) => "POOL_TIMEOUT",
         (BrokerError::Unsupported { .. }, _) => "UNSUPPORTED_BY_BROKER",
         (

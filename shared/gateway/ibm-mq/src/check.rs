@@ -1,9 +1,8 @@
 //! Connection test: opens a separate connection and reports each step.
 //!
-//! The client connects in one call, which resolves names, connects, sets up TLS and logs in. Its
-//! reason code shows which step failed, but not whether a host was not found or did not answer. So
-//! if a target cannot be connected to, its host names are resolved here, afterwards. Host names in
-//! a channel table are unknown here, and then the step is skipped.
+//! Names of hosts are resolved first, because the client gets the addresses that were checked. It
+//! then connects, sets up TLS and logs in within one call, and its reason code shows which of these
+//! steps failed. Host names in a channel table are unknown here, and then the step is skipped.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,15 +10,12 @@ use std::time::{Duration, Instant};
 use broker::{Step, StepLog, milliseconds};
 use clock::Deadline;
 use libmqm_sys as mqi;
-use mq::{Access, Address, BrokerError, BrokerKind, QueueName, TestReport, Tls};
+use mq::{Access, BrokerError, BrokerKind, QueueName, TestReport, Tls};
 
 use crate::errors::{During, refusal_of, step_of};
 use crate::facts::{QueueKind, QueueManager};
 use crate::pool::Pool;
 use crate::session::Session;
-
-/// Time limit for resolving the host names of a target.
-const LOOK_UP: Duration = Duration::from_secs(2);
 
 /// Results of a connection test so far.
 #[derive(Default)]
@@ -50,14 +46,15 @@ async fn run(
     queue: Option<&QueueName>,
     deadline: Deadline,
 ) {
-    let (session, took) = match pool.open_fresh(access, deadline).await {
+    let (session, took) = match pool.open_fresh(access, &mut log.steps, deadline).await {
         Ok(opened) => opened,
-        Err(error) => {
+        Err((Some(step), error)) => {
+            log.failure = Some((step, error));
+            return;
+        }
+        Err((None, error)) => {
             let mut at = step_of(&error);
             match refusal_of(&error).map(|refusal| refusal.reason) {
-                Some(mqi::MQRC_HOST_NOT_AVAILABLE | mqi::MQRC_Q_MGR_NOT_AVAILABLE) => {
-                    at = look_up(log, &access.endpoint.addresses, deadline).await;
-                }
                 // A table may have no channel to this queue manager; then the client did not
                 // connect anywhere.
                 Some(mqi::MQRC_Q_MGR_NAME_ERROR) if access.endpoint.addresses.is_empty() => {
@@ -65,7 +62,7 @@ async fn run(
                 }
                 // The client completed the steps before this one.
                 Some(_) => {
-                    let before = of_connecting(access).filter(|step| *step < at);
+                    let before = of_client(access).filter(|step| *step < at);
                     log.steps.0.extend(before.map(|step| (step, Duration::ZERO)));
                 }
                 // The client was not called, or did not return.
@@ -76,41 +73,17 @@ async fn run(
         }
     };
     let took = |step| if step == Step::Connect { took } else { Duration::ZERO };
-    log.steps.0.extend(of_connecting(access).map(|step| (step, took(step))));
+    log.steps.0.extend(of_client(access).map(|step| (step, took(step))));
     look(log, &session, queue, deadline).await;
     // The connection ends when `session` is dropped.
 }
 
-/// The step that failed if no host answered: `Resolve` if none of the names can be resolved,
-/// otherwise `Connect`.
-async fn look_up(log: &mut Log, addresses: &[Address], deadline: Deadline) -> Step {
-    if addresses.is_empty() {
-        return Step::Connect;
-    }
-    let started = Instant::now();
-    let deadline = deadline.min(LOOK_UP);
-    for Address { host, port } in addresses {
-        if let Ok(Ok(mut found)) = deadline.run(tokio::net::lookup_host((host.as_str(), *port))).await
-            && found.next().is_some()
-        {
-            log.steps.0.push((Step::Resolve, started.elapsed()));
-            return Step::Connect;
-        }
-    }
-    Step::Resolve
-}
-
 /// The steps that the client's single call goes through, as far as they are known. A channel table
-/// may require TLS as well, but the client reports neither whether it used TLS nor which names it
-/// resolved.
-fn of_connecting(access: &Access) -> impl Iterator<Item = Step> {
+/// may require TLS as well, but the client does not report whether it used TLS.
+fn of_client(access: &Access) -> impl Iterator<Item = Step> {
     let is_plain = access.endpoint.tls == Tls::Off;
-    let has_names = !access.endpoint.addresses.is_empty();
-    [Step::Resolve, Step::Connect, Step::Tls, Step::Authenticate].into_iter().filter(move |step| match step {
-        Step::Resolve => has_names,
-        Step::Tls => !is_plain,
-        _ => true,
-    })
+    let steps = [Step::Connect, Step::Tls, Step::Authenticate];
+    steps.into_iter().filter(move |step| *step != Step::Tls || !is_plain)
 }
 
 /// Measures a round trip, asks for the queue manager's version, and opens the queue if one is

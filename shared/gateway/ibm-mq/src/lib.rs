@@ -26,6 +26,7 @@ mod earlier;
 mod errors;
 mod facts;
 mod fetch;
+mod hosts;
 mod incoming;
 mod key_repository;
 mod load;

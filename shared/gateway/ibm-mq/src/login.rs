@@ -20,11 +20,22 @@ const ANY_CIPHER: &str = "ANY_TLS12_OR_HIGHER";
 const LONGEST_USER: usize = libmqm_sys::MQ_CLIENT_USER_ID_LENGTH;
 const LONGEST_PASSWORD: usize = libmqm_sys::MQ_CSP_PASSWORD_LENGTH;
 
-/// Connection parameters of a target, except the path of its key repository.
+/// Connection parameters of a target, except the addresses of its hosts and the path of its key
+/// repository.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    login: Login,
+    queue_manager: String,
+    route: WantedRoute,
+    credentials: Option<mq::Credentials>,
+    application: String,
+    heartbeat: MQLONG,
     tls: Option<WantedTls>,
+}
+
+#[derive(Clone, Debug)]
+enum WantedRoute {
+    Channel { name: String },
+    Table { url: String },
 }
 
 #[derive(Clone, Debug)]
@@ -35,7 +46,7 @@ struct WantedTls {
 
 impl Wanted {
     pub(crate) fn queue_manager(&self) -> &str {
-        &self.login.queue_manager
+        &self.queue_manager
     }
 
     /// Key repository that the connection needs, or `None` without TLS.
@@ -43,8 +54,15 @@ impl Wanted {
         self.tls.as_ref().map(|tls| &*tls.repository)
     }
 
-    /// Connection parameters with the path of the leased key repository.
-    pub(crate) fn with_key_repository_of(&self, lease: Option<&TlsLease>) -> Login {
+    /// Connection parameters with the addresses of the hosts, unless a table has them, and with the
+    /// path of the leased key repository.
+    pub(crate) fn at(&self, hosts: &[Address], lease: Option<&TlsLease>) -> Login {
+        let route = match &self.route {
+            WantedRoute::Channel { name } => {
+                Route::Channel { name: name.clone(), conn_name: Address::in_ibm_form(hosts) }
+            }
+            WantedRoute::Table { url } => Route::Table { url: url.clone() },
+        };
         let tls = self.tls.as_ref().zip(lease).map(|(wanted, lease)| ChannelTls {
             is_joined: lease.is_joined(),
             repository: lease.file().to_owned(),
@@ -52,7 +70,14 @@ impl Wanted {
             cipher_spec: wanted.cipher_spec.clone(),
             certificate_label: wanted.repository.certificate_label.clone(),
         });
-        Login { tls, ..self.login.clone() }
+        Login {
+            queue_manager: self.queue_manager.clone(),
+            route,
+            tls,
+            credentials: self.credentials.clone(),
+            application: self.application.clone(),
+            heartbeat: self.heartbeat,
+        }
     }
 }
 
@@ -75,23 +100,20 @@ pub(crate) fn login(access: &Access, application: &str, heartbeat: Duration) -> 
         ));
     }
     let route = match (&endpoint.ccdt_url, &endpoint.channel) {
-        (Some(url), _) => Route::Table { url: table(url)? },
-        (None, Some(name)) => {
-            Route::Channel { name: name.clone(), conn_name: Address::in_ibm_form(&endpoint.addresses) }
-        }
+        (Some(url), _) => WantedRoute::Table { url: table(url)? },
+        (None, Some(name)) => WantedRoute::Channel { name: name.clone() },
         (None, None) => {
             return Err(BrokerError::unsupported("IBM MQ needs target.channel beside connName"));
         }
     };
-    let login = Login {
+    Ok(Wanted {
         queue_manager: endpoint.queue_manager.clone(),
         route,
-        tls: None,
         credentials: credentials(access)?,
         application: application.to_owned(),
         heartbeat: seconds(heartbeat),
-    };
-    Ok(Wanted { login, tls })
+        tls,
+    })
 }
 
 fn credentials(access: &Access) -> Result<Option<mq::Credentials>, BrokerError> {
@@ -176,6 +198,7 @@ mod tests {
                 tls: Tls::Off,
                 user: None,
                 password_ref: None,
+                special: mq::SpecialAddresses::default(),
             },
             credentials: Some(Credentials { user: "app".to_owned(), password: "s3cret".into() }),
             trust_store: None,
@@ -197,7 +220,8 @@ mod tests {
 
     #[test]
     fn addresses_are_given_to_the_client_in_their_order() {
-        let login = log_in(&access()).unwrap().with_key_repository_of(None);
+        let access = access();
+        let login = log_in(&access).unwrap().at(&access.endpoint.addresses, None);
         let Route::Channel { name, conn_name } = login.route else { panic!("{:?}", login.route) };
         assert!(login.tls.is_none());
         assert_eq!((name.as_str(), conn_name.as_str()), ("DEV.APP.SVRCONN", "one(1414),fe80::1(1415)"));
@@ -215,7 +239,8 @@ mod tests {
         ] {
             access.endpoint.ccdt_url = Some(url.to_owned());
             let login = log_in(&access);
-            let is_table = login.is_ok_and(|wanted| matches!(wanted.login.route, Route::Table { .. }));
+            let is_table =
+                login.is_ok_and(|wanted| matches!(wanted.at(&[], None).route, Route::Table { .. }));
             assert_eq!(is_table, fine, "{url}");
         }
     }
@@ -268,11 +293,11 @@ mod tests {
         let (directory, in_use) = (tempfile::tempdir().unwrap(), Arc::<TlsInUse>::default());
         let lease = || in_use.lease(wanted.key_repository().unwrap(), directory.path()).unwrap().unwrap();
         let (first, second) = (lease(), lease());
-        let tls = wanted.with_key_repository_of(Some(&first)).tls.unwrap();
+        let tls = wanted.at(&[], Some(&first)).tls.unwrap();
         assert_eq!(tls.cipher_spec, ANY_CIPHER);
         assert_eq!(tls.certificate_label.as_deref(), Some("app"));
         assert_eq!((&*tls.repository, tls.is_joined), (first.file(), false));
-        assert!(wanted.with_key_repository_of(Some(&second)).tls.unwrap().is_joined);
+        assert!(wanted.at(&[], Some(&second)).tls.unwrap().is_joined);
         access.key_store = access.trust_store.clone();
         assert!(refused(&access).contains("not in both"));
         access.trust_store = None;

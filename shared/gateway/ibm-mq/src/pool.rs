@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 
 use broker::{
     ConnectionCap, ConnectionPool, ConnectionSettings, HealthStatus, Key, OpenError, Opened, Opener, Peer,
-    Permit, events,
+    Permit, Step, StepLog, SystemNames, events,
 };
 use clock::Deadline;
 use libmqm_sys::{MQRC_CHANNEL_NOT_AVAILABLE, MQRC_MAX_CONNS_LIMIT_REACHED};
-use mq::{Access, BrokerError, BrokerKind, IdleRule, PoolReport, Tls};
+use mq::{Access, Address, BrokerError, BrokerKind, IdleRule, PoolReport, Tls};
 
 use crate::channel_table::{self, ChannelTableError};
 use crate::errors::{During, refusal_of, step_of};
 use crate::facts::QueueManager;
+use crate::hosts;
 use crate::login::{Wanted, login};
 use crate::mqi::{Connection, Library, LoadError, Login, Refusal, Route};
 use crate::owned::{Owned, PROBE};
@@ -128,17 +129,27 @@ impl Pool {
     }
 
     /// Opens a separate connection, which no other request has used. Returns it with the time that
-    /// took.
+    /// the client took, and logs the step before, in which names are resolved.
+    ///
+    /// # Errors
+    /// The error, and the step that failed if the client was not called.
     pub(crate) async fn open_fresh(
         &self,
         access: &Access,
+        log: &mut StepLog,
         deadline: Deadline,
-    ) -> Result<(Session, Duration), BrokerError> {
-        let target = self.target(access)?;
-        let (permit, reservation) =
-            self.pool.reserve(&target.key, &target.peer, &target.limits, deadline).await?;
+    ) -> Result<(Session, Duration), (Option<Step>, BrokerError)> {
+        let before = |error| (None, error);
+        let target = self.target(access).map_err(before)?;
+        let reserved = self.pool.reserve(&target.key, &target.peer, &target.limits, deadline);
+        let (permit, reservation) = reserved.await.map_err(|error| before(error.into()))?;
         let started = Instant::now();
-        let owned = self.connect(&target, permit, deadline).await?;
+        let hosts = self.hosts(&target, deadline).await.map_err(|error| (Some(Step::Resolve), error))?;
+        if !hosts.is_empty() {
+            log.0.push((Step::Resolve, started.elapsed()));
+        }
+        let started = Instant::now();
+        let owned = self.connect_to(&hosts, &target, permit, deadline).await.map_err(before)?;
         let took = started.elapsed();
         Ok((Session(reservation.hold(owned, HealthStatus::healthy(took))), took))
     }
@@ -163,8 +174,29 @@ impl Pool {
         permit: Permit,
         deadline: Deadline,
     ) -> Result<Owned, BrokerError> {
+        let hosts = self.hosts(target, deadline).await?;
+        self.connect_to(&hosts, target, permit, deadline).await
+    }
+
+    /// Returns the addresses of the target's hosts.
+    async fn hosts(&self, target: &Target, deadline: Deadline) -> Result<Vec<Address>, BrokerError> {
+        let resolved = hosts::resolved(&SystemNames, target.key.endpoint(), deadline).await;
+        if let Err(error) = &resolved {
+            let addresses = target.key.endpoint().addresses.len();
+            events::failed(&target.peer, Step::Resolve.name(), error, addresses);
+        }
+        resolved
+    }
+
+    async fn connect_to(
+        &self,
+        hosts: &[Address],
+        target: &Target,
+        permit: Permit,
+        deadline: Deadline,
+    ) -> Result<Owned, BrokerError> {
         let started = Instant::now();
-        match self.try_to_connect(target, permit, deadline).await {
+        match self.try_to_connect(hosts, target, permit, deadline).await {
             Ok((worker, facts)) => {
                 events::established(&target.peer, started.elapsed());
                 Ok(Owned::new(worker, facts, target.peer.clone(), target.limits.heartbeat))
@@ -179,13 +211,14 @@ impl Pool {
 
     async fn try_to_connect(
         &self,
+        hosts: &[Address],
         Target { key, login: wanted, peer, .. }: &Target,
         permit: Permit,
         deadline: Deadline,
     ) -> Result<(Worker, Option<QueueManager>), BrokerError> {
         let tls = self.tls_lease(wanted, deadline).await?;
         let (library, settings) = (Arc::clone(&self.library), self.settings.clone());
-        let login = wanted.with_key_repository_of(tls.as_ref());
+        let login = wanted.at(hosts, tls.as_ref());
         let connect = move |belongings| open(&library, &settings, &login, belongings);
         let closing = (key.idle() == IdleRule::Close).then(|| Arc::clone(&self.closing));
         let state = ThreadState::new(permit, tls, peer.clone());

@@ -76,6 +76,10 @@ pub enum BrokerError {
     Unsupported { detail: String, pointer: Option<String>, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
     MessageTooLarge { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
+    /// The host of the target is, or its name leads to, an address of a special kind that nobody
+    /// listed. No connection was opened.
+    #[error("{detail}")]
+    AddressRefused { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     /// Every connection that the cap allows was in use.
     #[error("no connection to the broker became free in time")]
     PoolTimeout { reply: Option<BrokerReply>, source: Option<Cause> },
@@ -144,6 +148,10 @@ impl BrokerError {
 
     pub fn too_large(detail: impl Into<String>) -> Self {
         Self::MessageTooLarge { detail: detail.into(), reply: None, source: None }
+    }
+
+    pub fn address_refused(detail: impl Into<String>) -> Self {
+        Self::AddressRefused { detail: detail.into(), reply: None, source: None }
     }
 
     /// Adds a JSON Pointer to the member at fault, if the error is about work that a broker cannot
@@ -221,6 +229,7 @@ impl BrokerError {
             | Self::InDoubt { reply, source, .. }
             | Self::Unsupported { reply, source, .. }
             | Self::MessageTooLarge { reply, source, .. }
+            | Self::AddressRefused { reply, source, .. }
             | Self::PoolTimeout { reply, source } => (reply, source),
         }
     }
@@ -238,6 +247,7 @@ impl BrokerError {
             | Self::InDoubt { reply, source, .. }
             | Self::Unsupported { reply, source, .. }
             | Self::MessageTooLarge { reply, source, .. }
+            | Self::AddressRefused { reply, source, .. }
             | Self::PoolTimeout { reply, source } => (reply, source),
         }
     }
@@ -256,6 +266,7 @@ impl BrokerError {
             | Self::InDoubt { .. }
             | Self::Unsupported { .. }
             | Self::MessageTooLarge { .. }
+            | Self::AddressRefused { .. }
             | Self::PoolTimeout { .. } => false,
         }
     }
@@ -301,6 +312,7 @@ mod tests {
             BrokerError::in_doubt("ours"),
             BrokerError::unsupported("ours"),
             BrokerError::too_large("ours"),
+            BrokerError::address_refused("ours"),
             BrokerError::pool_timeout(),
         ]
     }

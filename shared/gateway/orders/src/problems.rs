@@ -19,6 +19,7 @@ pub fn from_broker(error: &BrokerError) -> Problem {
         BrokerError::InDoubt { .. } => Reason::OutcomeInDoubt,
         BrokerError::Unsupported { .. } => Reason::UnsupportedByBroker,
         BrokerError::MessageTooLarge { .. } => Reason::MessageTooLarge,
+        BrokerError::AddressRefused { .. } => Reason::TargetNotAllowed,
         BrokerError::PoolTimeout { .. } => Reason::PoolTimeout,
     };
     let mut problem = Problem::new(reason, error.to_string()).caused_by(error.cause().cloned());
@@ -100,6 +101,7 @@ mod tests {
             BrokerError::in_doubt("ours"),
             BrokerError::unsupported("ours"),
             BrokerError::too_large("ours"),
+            BrokerError::address_refused("ours"),
             BrokerError::pool_timeout(),
         ] {
             let error = error.with_reply(reply).caused_by(std::io::Error::other("theirs"));

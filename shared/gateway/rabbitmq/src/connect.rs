@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use async_rs::Runtime;
-use broker::{Deadline, Step, StepLog};
+use broker::{Deadline, Step, StepLog, SystemNames};
 use lapin::{AsyncTcpStream, ConnectionProperties};
 use mq::{Address, BrokerError};
 use tokio::net::TcpStream;
@@ -18,9 +18,6 @@ use crate::frame_filter::Noticed;
 use crate::server::Server;
 use crate::tls;
 use crate::transport::{Kit, Socket, SocketShutdown, Transport, prepare};
-
-/// Maximum number of IP addresses tried for one host name.
-const MOST_CANDIDATES: usize = 4;
 
 /// Maximum number of TCP connections that one use of a broker may try to open, over all addresses,
 /// host names and attempts.
@@ -103,7 +100,8 @@ pub(crate) async fn open(
     log: &mut StepLog,
     dials: &mut Dials,
 ) -> Result<Connection, StepError> {
-    let candidates = take(log, Step::Resolve, deadline, address, resolve(address)).await?;
+    let resolved = broker::resolve(&SystemNames, address, config.special());
+    let candidates = take(log, Step::Resolve, deadline, address, resolved).await?;
     let dialled = dial(address, &candidates, deadline, dials);
     let (mut socket, hangup) = take(log, Step::Connect, deadline, address, dialled).await?;
     if let Some(tls) = config.tls() {
@@ -137,20 +135,6 @@ fn suspect_the_certificate(error: &mut BrokerError, broken_by: Option<&Arc<io::E
         }
         None => detail.push_str("; under TLS, RabbitMQ may want another client certificate"),
     }
-}
-
-async fn resolve(address: &Address) -> Result<Vec<SocketAddr>, BrokerError> {
-    let unresolvable =
-        || BrokerError::unreachable(format!("the host name `{}` cannot be resolved", address.host));
-    let found: Vec<_> = tokio::net::lookup_host((address.host.as_str(), address.port))
-        .await
-        .map_err(|error| unresolvable().caused_by(error))?
-        .take(MOST_CANDIDATES)
-        .collect();
-    if found.is_empty() {
-        return Err(unresolvable());
-    }
-    Ok(found)
 }
 
 /// Connects to the first of `candidates` that answers. Each gets an equal share of the remaining
@@ -221,6 +205,8 @@ async fn log_in(
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use broker::MOST_CANDIDATES;
 
     use super::*;
 

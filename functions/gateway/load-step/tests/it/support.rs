@@ -105,6 +105,7 @@ impl Stand {
                 broker: BrokerKind::RabbitMq,
                 queue_manager: uri.vhost,
                 channel: None,
+                special: vec![address.clone()].into(),
                 addresses: vec![address],
                 ccdt_url: None,
                 tls: Tls::Off,

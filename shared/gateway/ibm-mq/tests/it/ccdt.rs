@@ -79,7 +79,7 @@ fn channels_in_use(manager: &QueueManager) -> Vec<Value> {
 async fn a_table_says_where_the_queue_manager_is() {
     let manager = QueueManager::start();
     let mut client = manager.client();
-    let here = [("localhost", manager.port)];
+    let here = [("127.0.0.1", manager.port)];
     let table = Table::of(&[
         channel("DEV.ADMIN.SVRCONN", &here, "ANOTHER"),
         channel("DEV.NARROW.SVRCONN", &here, manager.name()),
@@ -105,8 +105,8 @@ async fn a_table_says_where_the_queue_manager_is() {
 async fn the_next_channel_of_a_table_is_tried_if_the_first_one_is_not_reachable() {
     let manager = QueueManager::start();
     let mut client = manager.client();
-    let first = channel("A.CHANNEL", &[("no-such-host", 1414), ("localhost", 9)], manager.name());
-    let second = channel("DEV.APP.SVRCONN", &[("localhost", manager.port)], manager.name());
+    let first = channel("A.CHANNEL", &[("no-such-host", 1414), ("127.0.0.1", 9)], manager.name());
+    let second = channel("DEV.APP.SVRCONN", &[("127.0.0.1", manager.port)], manager.name());
     let table = Table::of(&[first.clone(), second]);
     client.access = by(&table.url(), &client.access);
     client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
@@ -125,7 +125,7 @@ async fn the_next_channel_of_a_table_is_tried_if_the_first_one_is_not_reachable(
 async fn a_queue_manager_that_the_table_does_not_name_is_refused() {
     let manager = QueueManager::start();
     let client = manager.client();
-    let table = Table::of(&[channel("DEV.APP.SVRCONN", &[("localhost", manager.port)], "ANOTHER")]);
+    let table = Table::of(&[channel("DEV.APP.SVRCONN", &[("127.0.0.1", manager.port)], "ANOTHER")]);
     let access = by(&table.url(), &client.access);
     let error = refused(&client, &access).await;
     assert!(matches!(error, BrokerError::Rejected { .. }), "{error:?}");
@@ -192,7 +192,7 @@ async fn nothing_is_sent_by_a_table_if_tls_is_wanted_and_a_channel_is_not_protec
 async fn a_table_whose_channels_are_protected_goes_to_the_client() {
     let manager = QueueManager::start();
     let client = manager.client();
-    let here = [("localhost", manager.port)];
+    let here = [("127.0.0.1", manager.port)];
     let table = Table::of(&[
         with_cipher(channel("DEV.APP.SVRCONN", &here, manager.name())),
         channel("BARE", &here, "ANOTHER"),

@@ -63,6 +63,7 @@ async fn addresses_are_tried_in_order_and_one_that_is_down_is_tried_again() {
     let client = manager.client();
     let mut access = client.access.clone();
     access.endpoint.addresses.insert(0, Address { host: "127.0.0.1".to_owned(), port: 9 });
+    access.endpoint.special = access.endpoint.addresses.clone().into();
     assert!(client.broker.depth(&access, &queue("DEV.QUEUE.1"), deadline()).await.is_ok());
 
     manager.kill();
@@ -137,8 +138,6 @@ async fn a_key_repository_that_no_connection_uses_is_on_no_disk() {
     assert_eq!(std::fs::read_dir(secrets.path()).unwrap().count(), 0);
 }
 
-/// The client reports the same reason for a name that it cannot resolve and for a host that does
-/// not answer.
 #[tokio::test]
 async fn a_host_that_does_not_answer_is_told_from_one_whose_name_is_not_known() {
     let manager = QueueManager::start();
@@ -147,14 +146,35 @@ async fn a_host_that_does_not_answer_is_told_from_one_whose_name_is_not_known() 
         let mut access = client.access.clone();
         let address = |host: &&str| Address { host: (*host).to_owned(), port: 1 };
         access.endpoint.addresses = hosts.iter().map(address).collect();
+        access.endpoint.special = access.endpoint.addresses.clone().into();
         client.broker.test(&access, None, deadline()).await
     };
     let unknown = test(&["no-such-host.invalid", "neither.invalid"]).await;
     assert_eq!(failed_at(&unknown), ("resolve", "BROKER_UNREACHABLE"));
-    assert!(unknown.steps[0].detail.as_ref().unwrap().contains("2538"), "{unknown:?}");
+    assert!(unknown.steps[0].detail.as_ref().unwrap().contains("neither.invalid"), "{unknown:?}");
     let silent = test(&["no-such-host.invalid", "localhost"]).await;
     assert_eq!((failed_at(&silent), silent.steps[0].ok), (("connect", "BROKER_UNREACHABLE"), Some(true)));
     assert!(silent.steps[1].detail.as_ref().unwrap().contains("2538"), "{silent:?}");
     let fine = client.broker.test(&client.access, None, deadline()).await;
-    assert_eq!((fine.ok, fine.steps[0].ok, fine.steps[0].duration_ms), (true, Some(true), None));
+    assert_eq!((fine.ok, fine.steps[0].ok, fine.steps[1].ok), (true, Some(true), Some(true)));
+}
+
+/// The client never sees the name: it gets the address that was checked.
+#[tokio::test]
+async fn a_name_leads_to_the_queue_manager_by_its_address_and_to_no_special_one_that_is_not_listed() {
+    let manager = QueueManager::start();
+    let client = manager.client();
+    let mut access = client.access.clone();
+    access.endpoint.addresses = vec![Address { host: "localhost".to_owned(), port: manager.port }];
+    access.endpoint.special = access.endpoint.addresses.clone().into();
+    let name = queue("DEV.QUEUE.1");
+    assert!(client.broker.depth(&access, &name, deadline()).await.is_ok());
+    access.endpoint.special = mq::SpecialAddresses::default();
+    for host in ["localhost", "127.0.0.1", "127.1", "2130706433"] {
+        access.endpoint.addresses = vec![Address { host: host.to_owned(), port: manager.port }];
+        let refused = client.broker.depth(&access, &name, deadline()).await.unwrap_err();
+        assert!(matches!(refused, BrokerError::AddressRefused { .. }), "{host}: {refused:?}");
+        let tested = client.broker.test(&access, None, deadline()).await;
+        assert_eq!(failed_at(&tested), ("resolve", "TARGET_NOT_ALLOWED"), "{host}");
+    }
 }

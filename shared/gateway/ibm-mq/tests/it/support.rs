@@ -79,7 +79,7 @@ impl QueueManager {
         let daemon = test_support::queue_manager::QueueManager::start(
             &directory,
             &name,
-            &format!("localhost({port})"),
+            &format!("127.0.0.1({port})"),
             &text,
         );
         Self { daemon, port, _files: files }
@@ -93,12 +93,14 @@ impl QueueManager {
     }
 
     pub(crate) fn access(&self) -> Access {
+        let addresses = vec![Address { host: "127.0.0.1".to_owned(), port: self.port }];
         Access {
             endpoint: Endpoint {
                 broker: BrokerKind::IbmMq,
                 queue_manager: self.name().to_owned(),
                 channel: Some("DEV.APP.SVRCONN".to_owned()),
-                addresses: vec![Address { host: "localhost".to_owned(), port: self.port }],
+                special: addresses.clone().into(),
+                addresses,
                 ccdt_url: None,
                 tls: Tls::Off,
                 user: Some("app".to_owned()),

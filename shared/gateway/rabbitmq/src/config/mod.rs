@@ -10,7 +10,7 @@ use std::time::Duration;
 use broker::{ConnectionSettings, Peer};
 use lapin::types::Heartbeat;
 use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo, SASLMechanism};
-use mq::{Access, Address, BrokerError, BrokerKind, Credentials, Tls};
+use mq::{Access, Address, BrokerError, BrokerKind, Credentials, SpecialAddresses, Tls};
 use secrecy::{ExposeSecret as _, SecretString};
 use tracing::warn;
 
@@ -78,6 +78,8 @@ impl Default for Settings {
 #[derive(Clone)]
 pub struct ConnectionConfig {
     addresses: Vec<Address>,
+    /// Those of the addresses that may be of a special kind; `None` if each may.
+    special: Option<SpecialAddresses>,
     vhost: String,
     user: String,
     password: SecretString,
@@ -147,6 +149,7 @@ impl ConnectionConfig {
         let (user, password, mechanism) = login.into_parts();
         let config = Self {
             addresses: vec![address],
+            special: None,
             vhost,
             user,
             password,
@@ -227,6 +230,7 @@ impl ConnectionConfig {
         let (user, password, mechanism) = login.into_parts();
         let config = Self {
             addresses: endpoint.addresses.clone(),
+            special: Some(endpoint.special.clone()),
             vhost: endpoint.queue_manager.clone(),
             user,
             password,
@@ -276,6 +280,10 @@ impl ConnectionConfig {
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    pub(crate) fn special(&self) -> Option<&SpecialAddresses> {
+        self.special.as_ref()
     }
 
     /// The first host to try.

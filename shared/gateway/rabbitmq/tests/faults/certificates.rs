@@ -22,6 +22,7 @@ use crate::support::{access, after, queue, soon, works_again};
 fn over_tls(host: &str, port: u16, tls: TlsConfig, version: &str) -> Access {
     let mut access = access();
     access.endpoint.addresses = vec![Address { host: host.to_owned(), port }];
+    access.endpoint.special = access.endpoint.addresses.clone().into();
     access.endpoint.tls = Tls::On {
         key_store_ref: None,
         trust_store_ref: None,

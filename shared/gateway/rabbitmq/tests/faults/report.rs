@@ -40,6 +40,7 @@ pub(crate) fn kind(error: &BrokerError) -> &'static str {
         BrokerError::InDoubt { .. } => "InDoubt",
         BrokerError::Unsupported { .. } => "Unsupported",
         BrokerError::MessageTooLarge { .. } => "MessageTooLarge",
+        BrokerError::AddressRefused { .. } => "AddressRefused",
         BrokerError::PoolTimeout { .. } => "PoolTimeout",
     }
 }

@@ -42,13 +42,14 @@ pub(crate) fn access() -> Access {
 
 pub(crate) fn access_at(addresses: &[(&str, u16)]) -> Access {
     let uri = uri();
-    let addresses =
-        addresses.iter().map(|(host, port)| Address { host: (*host).to_owned(), port: *port }).collect();
+    let address = |(host, port): &(&str, u16)| Address { host: (*host).to_owned(), port: *port };
+    let addresses: Vec<_> = addresses.iter().map(address).collect();
     Access {
         endpoint: Endpoint {
             broker: BrokerKind::RabbitMq,
             queue_manager: uri.vhost,
             channel: None,
+            special: addresses.clone().into(),
             addresses,
             ccdt_url: None,
             tls: Tls::Off,

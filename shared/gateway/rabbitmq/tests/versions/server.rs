@@ -136,12 +136,14 @@ pub(crate) fn soon() -> Deadline {
 }
 
 fn access(port: u16) -> Access {
+    let addresses = vec![Address { host: "127.0.0.1".to_owned(), port }];
     Access {
         endpoint: Endpoint {
             broker: BrokerKind::RabbitMq,
             queue_manager: "/".to_owned(),
             channel: None,
-            addresses: vec![Address { host: "127.0.0.1".to_owned(), port }],
+            special: addresses.clone().into(),
+            addresses,
             ccdt_url: None,
             tls: Tls::Off,
             user: Some(USER.to_owned()),
