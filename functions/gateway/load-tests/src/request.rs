@@ -2,9 +2,10 @@
 
 use access::Scope;
 use api::{Fault, Problem, Reason, Route};
-use front::{KeyRule, NamedTarget, Operation, OtherQueues, Plan, QueueRule, Work};
+use front::{KeyRule, NamedTarget, Operation, OtherQueues, Plan, QueueRule, Reports, Work};
 use idempotency::OperationType;
 use load_test::{Limits, LoadTest, LoadTestRequest, Queues, RequestError, RequestErrorKind};
+use mq::ReportPlace;
 use serde::Deserialize;
 
 use crate::route::{SCOPES, TESTS};
@@ -43,8 +44,9 @@ impl Operation for StartRequest {
     fn plan(self) -> Result<Plan<NewTest>, Problem> {
         let parts = self.0.into_parts(&Limits::NONE);
         let (target_ref, target, test) = parts.map_err(|error| from_request(&error))?;
-        let further = further(&test.queues);
-        Ok(Plan::new(NamedTarget::in_members(target_ref, target), NewTest(test)).reaching(further))
+        let (further, reports) = (further(&test.queues), reports(&test));
+        let named = NamedTarget::in_members(target_ref, target);
+        Ok(Plan::new(named, NewTest(test)).reaching(further).reporting_to(reports))
     }
 }
 
@@ -57,6 +59,14 @@ fn further(queues: &Queues) -> OtherQueues {
             OtherQueues::InPlace(names.collect())
         }
     }
+}
+
+/// Returns the place to which reports about the messages of a test go.
+fn reports(test: &LoadTest) -> Vec<Reports> {
+    let properties = test.producers.as_ref().map(|producers| &producers.mq_props.properties);
+    let place = properties.and_then(|properties| ReportPlace::of(properties, None));
+    let pointer = "/producers/mqProps".to_owned();
+    place.map(|place| Reports { pointer, place }).into_iter().collect()
 }
 
 /// Makes the problem of a request whose members have the right form.
@@ -114,6 +124,17 @@ mod tests {
         assert_eq!(problem.reason, Reason::ExceedsTestLimit);
         assert_eq!(problem.faults[0].pointer, "/producers/count");
         assert!(problem.detail.contains("a test may have 50"), "{}", problem.detail);
+    }
+
+    #[test]
+    fn messages_that_ask_for_reports_name_where_they_go() {
+        let mq_props = json!({"report": 256, "replyTo": "REPLIES"});
+        let members = json!({"producers": {"count": 1, "ratePerSec": 1, "mqProps": mq_props}});
+        let reports = plan(&members).unwrap().reports;
+        let places: Vec<_> =
+            reports.iter().map(|reports| (reports.pointer.as_str(), &*reports.place.queue)).collect();
+        assert_eq!(places, [("/producers/mqProps", "REPLIES")]);
+        assert!(plan(&json!({})).unwrap().reports.is_empty());
     }
 
     #[test]

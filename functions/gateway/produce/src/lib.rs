@@ -7,10 +7,12 @@ use std::collections::HashSet;
 
 use access::Scope;
 use api::{Problem, Reason, Route};
-use front::{Action, Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule, TIME_BUDGET, UPLOADED_BODY};
+use front::{
+    Action, Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule, Reports, TIME_BUDGET, UPLOADED_BODY,
+};
 use idempotency::OperationType;
 use lambda_http::{Body, Request, Response};
-use mq::{ExplicitMessage, ProduceCommand, ProduceSource, RoutingKey};
+use mq::{ExplicitMessage, ProduceCommand, ProduceSource, ReportPlace, RoutingKey};
 use orders::Change;
 
 pub use request::ProduceRequest;
@@ -41,8 +43,27 @@ impl Operation for ProduceRequest {
         check_time_budget(&command)?;
         let named = NamedTarget::in_members(target_ref, target)
             .with_routing_keys(routing_keys(&command), all_have_routing_keys(&command));
-        Ok(Plan::change(named, PRODUCE, Change::Produce(command)))
+        let reports = reports(&command);
+        Ok(Plan::change(named, PRODUCE, Change::Produce(command)).reporting_to(reports))
     }
+}
+
+/// Returns the places to which reports about the messages go, each once.
+fn reports(command: &ProduceCommand) -> Vec<Reports> {
+    let all = &command.props.properties;
+    let ProduceSource::Explicit { messages } = &command.source else {
+        let place = ReportPlace::of(all, None);
+        return place.map(|place| Reports { pointer: "/mqProps".to_owned(), place }).into_iter().collect();
+    };
+    let mut seen = HashSet::new();
+    let places = messages.iter().enumerate().filter_map(|(index, message)| {
+        let own = message.own.as_deref();
+        let place = ReportPlace::of(all, own)?;
+        let is_own = own.is_some_and(|own| own.properties.reply_to.is_some());
+        let pointer = if is_own { format!("/messages/{index}") } else { "/mqProps".to_owned() };
+        Some(Reports { pointer, place })
+    });
+    places.filter(|Reports { place, .. }| seen.insert(place.clone())).collect()
 }
 
 /// Returns the routing keys that messages have of their own, each once.

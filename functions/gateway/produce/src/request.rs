@@ -249,6 +249,29 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_asks_for_reports_names_where_they_go() {
+        let reports = |body: Value| {
+            let plan = api::json::read::<ProduceRequest>(body).unwrap().plan().unwrap();
+            let named = |reports: front::Reports| (reports.pointer, String::from(reports.place.queue));
+            plan.reports.into_iter().map(named).collect::<Vec<_>>()
+        };
+        let all = json!({"report": 1792, "replyTo": "REPLIES"});
+        let of_all = ("/mqProps".to_owned(), "REPLIES".to_owned());
+        assert_eq!(reports(json!({"targetRef": "a", "mqProps": all})), [of_all.clone()]);
+        assert_eq!(reports(json!({"targetRef": "a", "mqProps": {"replyTo": "REPLIES"}})), []);
+        let messages = json!([
+            {"bodyText": "first"},
+            {"bodyText": "the same"},
+            {"bodyText": "another", "replyTo": "OTHERS"},
+            {"bodyText": "none", "replyTo": "NOWHERE", "report": 0},
+        ]);
+        let body = json!({"targetRef": "a", "messages": messages, "mqProps": all});
+        assert_eq!(reports(body), [of_all, ("/messages/2".to_owned(), "OTHERS".to_owned())]);
+        let body = json!({"targetRef": "a", "messages": messages});
+        assert_eq!(reports(body), [], "none of them has both");
+    }
+
+    #[test]
     fn a_pace_beyond_the_time_budget_is_refused_before_anything_runs() {
         let plan = |count: u32| {
             let body = json!({"targetRef": "local", "batch": {"count": count, "rateLimitPerSec": 10}});

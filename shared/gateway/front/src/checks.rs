@@ -24,7 +24,7 @@ use crate::target::{self, Queues};
 pub struct Front {
     /// Name of the function in metrics.
     pub service: &'static str,
-    /// Store of API keys and target profiles.
+    /// Store of API keys, target profiles and the tenants' own allow-lists.
     pub access: AccessStore,
     /// Allow-list of the deployment for inline targets.
     pub inline_targets: InlineTargets,
@@ -63,14 +63,8 @@ impl Front {
         check_route(O::ROUTE, request)?;
         let (identity, plan) = self.check::<O>(request).await?;
         let tenant = &identity.principal.tenant;
-        let target = target::resolve(
-            &self.access,
-            self.inline_targets.of(tenant),
-            tenant,
-            &plan.named,
-            Queues { own: O::QUEUE, further: &plan.further },
-        )
-        .await?;
+        let queues = Queues { own: O::QUEUE, further: &plan.further, reports: &plan.reports };
+        let target = target::resolve(&self.access, &self.inline_targets, tenant, &plan.named, queues).await?;
         tracing::Span::current().record("mq_target", target.to_string());
         Ok(Accepted { identity, target, work: plan.action })
     }

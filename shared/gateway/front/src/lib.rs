@@ -18,7 +18,7 @@ pub use checks::{Accepted, Front, Identity};
 pub use front::{Gateway, send};
 pub use idempotent::Idempotency;
 pub use mq_access::{InvokeError, MqAccess};
-pub use operation::{Action, KeyRule, Operation, OtherQueues, Plan, QueueRule, TIME_BUDGET, Work};
+pub use operation::{Action, KeyRule, Operation, OtherQueues, Plan, QueueRule, Reports, TIME_BUDGET, Work};
 pub use settings::{FrontSettings, Records};
 pub use target_request::{NamedTarget, TargetPlace, TargetRequest};
 pub use uploaded_body::UPLOADED_BODY;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use access::Scope;
 use api::{Problem, Route};
 use idempotency::OperationType;
-use mq::QueueName;
+use mq::{QueueName, ReportPlace};
 use orders::{Change, Read};
 use serde::de::DeserializeOwned;
 
@@ -86,6 +86,15 @@ pub enum OtherQueues {
     InPlace(Vec<QueueName>),
 }
 
+/// Place to which reports about a message of a request go, if the broker is IBM MQ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reports {
+    /// JSON Pointer to the object with the message's properties.
+    pub pointer: String,
+    /// Queue and queue manager.
+    pub place: ReportPlace,
+}
+
 /// Work that a request asks for, before its target is resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan<W = Action> {
@@ -93,6 +102,8 @@ pub struct Plan<W = Action> {
     pub named: NamedTarget,
     /// Queues that the work reaches beside the target's.
     pub further: OtherQueues,
+    /// Places to which reports about its messages go.
+    pub reports: Vec<Reports>,
     /// The work itself.
     pub action: W,
 }
@@ -124,13 +135,19 @@ impl<W> Plan<W> {
     /// Makes the plan of work at a target and no other queue.
     #[must_use]
     pub const fn new(named: NamedTarget, action: W) -> Self {
-        Self { named, further: OtherQueues::None, action }
+        Self { named, further: OtherQueues::None, reports: Vec::new(), action }
     }
 
     /// Adds the further queues that the work reaches.
     #[must_use]
     pub fn reaching(self, further: OtherQueues) -> Self {
         Self { further, ..self }
+    }
+
+    /// Adds the places to which reports about the work's messages go.
+    #[must_use]
+    pub fn reporting_to(self, reports: Vec<Reports>) -> Self {
+        Self { reports, ..self }
     }
 }
 

@@ -1,10 +1,15 @@
 //! Resolving the target that a request names to the one that its work goes to.
 
-use access::AccessStore;
-use api::{Fault, Problem, Reason, cut};
-use mq::{AllowedTargets, PasswordOrigin, Profile, QueueName, RoutingKey, Target, TargetError, TargetSpec};
+use std::error::Error;
 
-use crate::operation::{OtherQueues, QueueRule};
+use access::{AccessStore, ReadError};
+use api::{Fault, Problem, Reason, cut};
+use mq::{
+    AllowedTargets, BrokerKind, InlineTargets, PasswordOrigin, Profile, QueueName, RoutingKey, Target,
+    TargetError, TargetSpec,
+};
+
+use crate::operation::{OtherQueues, QueueRule, Reports};
 use crate::target_request::NamedTarget;
 use orders::from_target;
 
@@ -13,9 +18,10 @@ use orders::from_target;
 pub(crate) struct Queues<'a> {
     pub(crate) own: QueueRule,
     pub(crate) further: &'a OtherQueues,
+    pub(crate) reports: &'a [Reports],
 }
 
-/// Finds the tenant's profile, merges and checks the target. The pointers of faults lead to the
+/// Finds the tenant's profile and its own allow-list, merges and checks the target. The pointers of faults lead to the
 /// target's place in the request's body.
 ///
 /// # Errors
@@ -23,24 +29,14 @@ pub(crate) struct Queues<'a> {
 /// for a broker that is not built yet, 503 for a profile that has a fault of its own.
 pub(crate) async fn resolve(
     access: &AccessStore,
-    allowed: AllowedTargets<'_>,
+    inline_targets: &InlineTargets,
     tenant: &str,
     named: &NamedTarget,
     queues: Queues<'_>,
 ) -> Result<Target, Problem> {
-    let profile = match &named.target_ref {
-        None => None,
-        Some(name) => {
-            let profile: Option<Profile> = access.profile(tenant, name).await?;
-            Some(profile.ok_or_else(|| {
-                let detail = format!(
-                    "the tenant has no target profile `{}`; ask the operator of the deployment for its name",
-                    cut(name.as_str(), 100)
-                );
-                Problem::new(Reason::TargetRefNotFound, detail)
-            })?)
-        }
-    };
+    let (profile, own) = tokio::join!(profile(access, tenant, named), own_targets(access, tenant));
+    let (profile, own) = (profile?, own?);
+    let allowed = inline_targets.of(tenant).and(&own);
     let resolved = match queues.further {
         OtherQueues::InPlace(names) => in_place(profile.as_ref(), allowed, named, names),
         OtherQueues::None | OtherQueues::Queue(_) | OtherQueues::Any => {
@@ -48,6 +44,11 @@ pub(crate) async fn resolve(
         }
     };
     let target = resolved.map_err(|problem| named.place.point(problem))?;
+    if target.endpoint.broker == BrokerKind::IbmMq {
+        for reports in queues.reports {
+            check_reports(profile.as_ref(), allowed, (named, &target), reports)?;
+        }
+    }
     match queues.further {
         OtherQueues::None | OtherQueues::InPlace(_) => Ok(target),
         OtherQueues::Queue(queue) => {
@@ -59,6 +60,70 @@ pub(crate) async fn resolve(
         }
         OtherQueues::Any => Ok(target.with_reach(profile.as_ref(), named.target.as_ref(), allowed)),
     }
+}
+
+/// Reads the profile that the request names.
+async fn profile(
+    access: &AccessStore,
+    tenant: &str,
+    named: &NamedTarget,
+) -> Result<Option<Profile>, Problem> {
+    let Some(name) = &named.target_ref else { return Ok(None) };
+    let profile = access.profile(tenant, name).await?;
+    profile.map(Some).ok_or_else(|| {
+        let detail = format!(
+            "the tenant has no target profile `{}`; GET /targets lists those that it has",
+            cut(name.as_str(), 100)
+        );
+        Problem::new(Reason::TargetRefNotFound, detail)
+    })
+}
+
+/// Reads the tenant's own allow-list. A list that cannot be understood allows nothing; profiles are
+/// no less usable for that.
+async fn own_targets(access: &AccessStore, tenant: &str) -> Result<InlineTargets, Problem> {
+    let item = match access.targets(tenant).await {
+        Ok(item) => item,
+        Err(ReadError::Malformed) => return Ok(InlineTargets::default()),
+        Err(error @ ReadError::Unavailable) => return Err(error.into()),
+    };
+    Ok(InlineTargets::of_one_tenant(&item.entries).unwrap_or_else(|error| {
+        let pk = access::pk::targets(tenant);
+        let error: &dyn Error = &error;
+        tracing::error!(
+            event_type = "access.item_malformed",
+            pk,
+            error,
+            "item `{pk}` of the access table is refused: {error}"
+        );
+        InlineTargets::default()
+    }))
+}
+
+/// Checks the reply queue of reports as if the request had named it in its target: the queue
+/// manager puts the reports there.
+fn check_reports(
+    profile: Option<&Profile>,
+    allowed: AllowedTargets<'_>,
+    (named, target): (&NamedTarget, &Target),
+    Reports { pointer, place }: &Reports,
+) -> Result<(), Problem> {
+    let pointer = format!("{pointer}/replyTo");
+    let queue = QueueName::try_from(String::from(place.queue.clone()));
+    let queue = queue.map_err(|rule| Problem::violation(pointer.clone(), rule))?;
+    let is_elsewhere = |manager: &str| manager != target.endpoint.queue_manager;
+    if place.queue_manager.as_deref().is_some_and(is_elsewhere) {
+        let detail = "a message that asks for reports may have no replyToQueueManager other than the target's: the reports would go there";
+        return Err(Problem::new(Reason::TargetNotAllowed, detail));
+    }
+    let checked = with_queue(profile, allowed, named, &queue);
+    checked.map(drop).map_err(|problem| {
+        let mut problem = of_queue(&queue, relocate(problem, "/target/queue", &pointer));
+        if problem.faults.is_empty() {
+            problem.detail.push_str("; the reports that the message asks for would go there");
+        }
+        problem
+    })
 }
 
 /// Checks a further queue as if the request had named it in its target.
@@ -222,7 +287,7 @@ fn password_origin(named: &NamedTarget) -> PasswordOrigin {
 
 #[cfg(test)]
 mod tests {
-    use mq::InlineTargets;
+    use mq::ReportPlace;
     use serde_json::{Value, json};
 
     use super::*;
@@ -285,6 +350,36 @@ mod tests {
         let pointer = |problem: Problem| nowhere.place.point(problem).faults[0].pointer.clone();
         assert_eq!(pointer(Problem::violation("/target/queue", "is required")), "/from/target/queue");
         assert!(pointer(problem).starts_with("/from/target/"));
+    }
+
+    #[test]
+    fn a_queue_that_reports_would_fill_is_checked_as_one_that_the_request_names() {
+        let profile = json!({"target": {"connName": "h:1", "queueManager": "QM1", "channel": "C", "queue": "ORDERS"},
+                             "queues": ["REPLIES.*"]});
+        let profile: Profile = serde_json::from_value(profile).unwrap();
+        let none = InlineTargets::default();
+        let named = NamedTarget::in_members(Some("orders".to_owned().try_into().unwrap()), None);
+        let target = complete(Some(&profile), none.of("tenant"), &named, QueueRule::Required).unwrap();
+        let check = |queue: &str, manager: Option<&str>| {
+            let place = ReportPlace {
+                queue: queue.to_owned().try_into().unwrap(),
+                queue_manager: manager.map(|manager| manager.to_owned().try_into().unwrap()),
+            };
+            let reports = Reports { pointer: "/messages/3".to_owned(), place };
+            check_reports(Some(&profile), none.of("tenant"), (&named, &target), &reports)
+        };
+        for (queue, manager) in [("ORDERS", None), ("REPLIES.1", None), ("REPLIES.1", Some("QM1"))] {
+            assert!(check(queue, manager).is_ok(), "{queue} {manager:?}");
+        }
+        for (queue, manager) in [("PAYMENTS", None), ("PAYMENTS", Some("QM1")), ("REPLIES.1", Some("QM2"))] {
+            let problem = check(queue, manager).unwrap_err();
+            assert_eq!(problem.reason, Reason::TargetNotAllowed, "{queue} {manager:?}");
+            assert!(problem.detail.contains("reports"), "{}", problem.detail);
+        }
+        for queue in ["REPLIES 1", &"R".repeat(49)] {
+            let problem = check(queue, None).unwrap_err();
+            assert_eq!(problem.faults[0].pointer, "/messages/3/replyTo", "{queue}");
+        }
     }
 
     #[test]

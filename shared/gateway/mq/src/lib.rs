@@ -33,6 +33,7 @@ mod properties;
 mod property_values;
 mod reach;
 mod report;
+mod report_place;
 mod secret_ref;
 mod shown;
 mod special_address;
@@ -78,6 +79,7 @@ pub use property_values::{
 };
 pub use reach::Reach;
 pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
+pub use report_place::ReportPlace;
 pub use secret_ref::SecretRef;
 pub use shown::ShownMessage;
 pub use special_address::SpecialAddresses;
