@@ -1,16 +1,26 @@
 //! `POST /queue/depth`: returns the number of messages on a queue, and of the programs that have it
-//! open.
+//! open, or those of up to 100 queues at one place. `GET /targets`: lists the tenant's profiles.
 
 use access::Scope;
 use api::{Problem, Route};
-use front::{Action, KeyRule, Operation, Plan, QueueRule, TargetRequest};
+use front::{Action, Gateway, KeyRule, Operation, OtherQueues, Plan, QueueRule, QueuesRequest, TARGETS};
+use lambda_http::{Body, Request, Response};
 use orders::Read;
 use serde::Deserialize;
+
+/// Answers a request for either route.
+pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
+    if request.uri().path() == TARGETS.path {
+        gateway.front.targets(request).await
+    } else {
+        gateway.handle::<DepthRequest>(request).await
+    }
+}
 
 /// The body of a request.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-pub struct DepthRequest(TargetRequest);
+pub struct DepthRequest(QueuesRequest);
 
 impl Operation for DepthRequest {
     type Work = Action;
@@ -20,7 +30,52 @@ impl Operation for DepthRequest {
     const KEY: KeyRule = KeyRule::Ignored;
     const QUEUE: QueueRule = QueueRule::Required;
 
-    fn plan(self) -> Result<Plan, Problem> {
-        Ok(Plan::read(self.0.into_named()?, Read::Depth))
+    fn plan(mut self) -> Result<Plan, Problem> {
+        let queues = self.0.queues.take();
+        let named = self.0.into_named()?;
+        Ok(match queues {
+            None => Plan::read(named, Read::Depth),
+            Some(queues) => {
+                let queues = queues.into_vec();
+                Plan::read(named, Read::Depths(queues.clone())).reaching(OtherQueues::InPlace(queues))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mq::QueueName;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn plan(body: Value) -> Result<Plan, Problem> {
+        api::json::read::<DepthRequest>(body)?.plan()
+    }
+
+    #[test]
+    fn one_queue_is_the_target_s_and_several_are_in_its_place() {
+        let one = plan(json!({"targetRef": "local", "queues": null})).unwrap();
+        assert_eq!((one.action, one.further), (Action::Read(Read::Depth), OtherQueues::None));
+        let names = ["A", "B"].map(|name| QueueName::try_from(name.to_owned()).unwrap()).to_vec();
+        for body in [
+            json!({"targetRef": "local", "queues": ["A", "B"]}),
+            json!({"queueManager": "QM1", "connName": "h:1", "queues": ["A", "B"]}),
+        ] {
+            let several = plan(body).unwrap();
+            assert_eq!(several.action, Action::Read(Read::Depths(names.clone())));
+            assert_eq!(several.further, OtherQueues::InPlace(names.clone()));
+        }
+    }
+
+    #[test]
+    fn at_most_a_hundred_queues_are_measured_at_once() {
+        let names = |count: usize| (0..count).map(|number| format!("Q.{number}")).collect::<Vec<_>>();
+        assert!(plan(json!({"targetRef": "local", "queues": names(100)})).is_ok());
+        for queues in [json!([]), json!(names(101)), json!(["a", ""])] {
+            let problem = plan(json!({"targetRef": "local", "queues": queues})).unwrap_err();
+            assert!(problem.faults[0].pointer.starts_with("/queues"), "{problem:?}");
+        }
     }
 }

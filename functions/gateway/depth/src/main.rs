@@ -1,8 +1,7 @@
-//! Serves `POST /queue/depth`.
+//! Serves `POST /queue/depth` and `GET /targets`.
 
 use std::process::ExitCode;
 
-use depth::DepthRequest;
 use front::{Gateway, Records};
 use lambda_http::{Error, run, service_fn};
 
@@ -14,5 +13,5 @@ async fn main() -> ExitCode {
 async fn serve() -> Result<(), Error> {
     let gateway = Gateway::from_environment(env!("CARGO_PKG_NAME"), Records::None).await?;
     let gateway = &gateway;
-    run(service_fn(async |request| Ok::<_, Error>(gateway.handle::<DepthRequest>(request).await))).await
+    run(service_fn(async |request| Ok::<_, Error>(depth::handle(gateway, request).await))).await
 }

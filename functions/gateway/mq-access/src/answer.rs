@@ -174,16 +174,23 @@ pub(crate) fn depth(
     report: &DepthReport,
     measured_at: Timestamp,
 ) -> Reply {
-    let body = json!({
-        "target": target.to_string(),
+    let mut body = measured(queue, report, measured_at);
+    if let Some(members) = body.as_object_mut() {
+        members.insert("target".to_owned(), target.to_string().into());
+    }
+    Reply::json(200, &body)
+}
+
+/// Depth of one queue, without its place.
+pub(crate) fn measured(queue: &QueueName, report: &DepthReport, measured_at: Timestamp) -> Value {
+    json!({
         "queue": queue,
         "currentDepth": report.current_depth,
         "maxDepth": report.max_depth,
         "openInputCount": report.open_input_count,
         "openOutputCount": report.open_output_count,
         "measuredAt": format!("{measured_at:.3}"),
-    });
-    Reply::json(200, &body)
+    })
 }
 
 pub(crate) fn test(report: &TestReport) -> Reply {

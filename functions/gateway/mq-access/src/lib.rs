@@ -8,6 +8,7 @@
 
 mod answer;
 mod consume;
+mod depths;
 mod end;
 mod explained;
 mod large;
@@ -157,6 +158,7 @@ impl MqAccess {
             Read::Browse(command) => Box::pin(self.browse(target, &command, deadline)).await,
             Read::PreviewMove(command) => Box::pin(self.preview_move(target, &command, deadline)).await,
             Read::Depth => Box::pin(self.depth(target, deadline)).await,
+            Read::Depths(queues) => Box::pin(self.depths(target, &queues, deadline)).await,
             Read::Test => Ok(Box::pin(self.test(target, deadline)).await),
         }
     }

@@ -11,6 +11,7 @@ mod settings;
 mod stored_body;
 mod target;
 mod target_request;
+mod targets;
 mod uploaded_body;
 
 pub use budget::{Budget, BudgetError};
@@ -20,5 +21,6 @@ pub use idempotent::Idempotency;
 pub use mq_access::{InvokeError, MqAccess};
 pub use operation::{Action, KeyRule, Operation, OtherQueues, Plan, QueueRule, Reports, TIME_BUDGET, Work};
 pub use settings::{FrontSettings, Records};
-pub use target_request::{NamedTarget, TargetPlace, TargetRequest};
+pub use target_request::{NamedTarget, QueuesRequest, TargetPlace, TargetRequest};
+pub use targets::TARGETS;
 pub use uploaded_body::UPLOADED_BODY;

@@ -1,30 +1,71 @@
-//! The body of the operations that take only a target.
+//! The bodies of the operations that take a target, and little else.
 
 use api::{Fault, Problem, Reason};
 use mq::{
-    AuthSpec, BrokerKind, CcdtUrl, ChannelName, ConnName, ExchangeName, ProfileName, QueueManagerName,
+    AuthSpec, BrokerKind, CcdtUrl, ChannelName, ConnName, ExchangeName, List, ProfileName, QueueManagerName,
     QueueName, RoutingKey, SslSpec, TargetSpec,
 };
 use serde::Deserialize;
 
-/// Body with `target`, `targetRef` or both; or with the members of a target by themselves, as the
-/// gateway's document has it for the connection test.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TargetRequest {
-    target: Option<TargetSpec>,
-    target_ref: Option<ProfileName>,
-    broker: Option<BrokerKind>,
-    queue_manager: Option<QueueManagerName>,
-    queue: Option<QueueName>,
-    exchange: Option<ExchangeName>,
-    routing_key: Option<RoutingKey>,
-    channel: Option<ChannelName>,
-    conn_name: Option<ConnName>,
-    ccdt_url: Option<CcdtUrl>,
-    ssl: Option<SslSpec>,
-    auth: Option<AuthSpec>,
+/// Declares the body of an operation that takes a target, and perhaps some members beside it.
+macro_rules! target_request {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $more:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Deserialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub struct $name {
+            target: Option<TargetSpec>,
+            target_ref: Option<ProfileName>,
+            broker: Option<BrokerKind>,
+            queue_manager: Option<QueueManagerName>,
+            queue: Option<QueueName>,
+            exchange: Option<ExchangeName>,
+            routing_key: Option<RoutingKey>,
+            channel: Option<ChannelName>,
+            conn_name: Option<ConnName>,
+            ccdt_url: Option<CcdtUrl>,
+            ssl: Option<SslSpec>,
+            auth: Option<AuthSpec>,
+            $($(#[$of])* pub $more: $type,)*
+        }
+
+        impl $name {
+            /// Converts the body to a target.
+            ///
+            /// # Errors
+            /// `SCHEMA_VIOLATION` for members of a target beside `target` or `targetRef`.
+            pub fn into_named(self) -> Result<NamedTarget, Problem> {
+                let bare = TargetSpec {
+                    broker: self.broker,
+                    queue_manager: self.queue_manager,
+                    queue: self.queue,
+                    exchange: self.exchange,
+                    routing_key: self.routing_key,
+                    channel: self.channel,
+                    conn_name: self.conn_name,
+                    ccdt_url: self.ccdt_url,
+                    ssl: self.ssl,
+                    auth: self.auth,
+                };
+                named(self.target_ref, self.target, bare)
+            }
+        }
+    };
 }
+
+target_request!(
+    /// Body with `target`, `targetRef` or both; or with the members of a target by themselves, as
+    /// the gateway's document has it for the connection test.
+    TargetRequest {}
+);
+
+target_request!(
+    /// Body as [`TargetRequest`], which may name queues in place of the target's.
+    QueuesRequest {
+        /// Queues in place of the target's.
+        queues: Option<List<QueueName, 1, 100>>,
+    }
+);
 
 /// Place of the target in a request's body, which pointers to faults follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,53 +116,26 @@ impl NamedTarget {
     }
 }
 
-impl TargetRequest {
-    /// Converts the body to a target.
-    ///
-    /// # Errors
-    /// `SCHEMA_VIOLATION` for members of a target beside `target` or `targetRef`.
-    pub fn into_named(self) -> Result<NamedTarget, Problem> {
-        let Self {
-            target,
-            target_ref,
-            broker,
-            queue_manager,
-            queue,
-            exchange,
-            routing_key,
-            channel,
-            conn_name,
-            ccdt_url,
-            ssl,
-            auth,
-        } = self;
-        let bare = TargetSpec {
-            broker,
-            queue_manager,
-            queue,
-            exchange,
-            routing_key,
-            channel,
-            conn_name,
-            ccdt_url,
-            ssl,
-            auth,
-        };
-        if bare == TargetSpec::default() {
-            return Ok(NamedTarget::in_members(target_ref, target));
-        }
-        if target.is_some() || target_ref.is_some() {
-            return Err(beside_a_target(&bare));
-        }
-        let place = TargetPlace::Body;
-        Ok(NamedTarget {
-            target_ref: None,
-            target: Some(bare),
-            place,
-            routing_keys: Vec::new(),
-            all_have_one: false,
-        })
+/// Returns the target of a body that has it in `target` and `targetRef`, or in its own members.
+fn named(
+    target_ref: Option<ProfileName>,
+    target: Option<TargetSpec>,
+    bare: TargetSpec,
+) -> Result<NamedTarget, Problem> {
+    if bare == TargetSpec::default() {
+        return Ok(NamedTarget::in_members(target_ref, target));
     }
+    if target.is_some() || target_ref.is_some() {
+        return Err(beside_a_target(&bare));
+    }
+    let place = TargetPlace::Body;
+    Ok(NamedTarget {
+        target_ref: None,
+        target: Some(bare),
+        place,
+        routing_keys: Vec::new(),
+        all_have_one: false,
+    })
 }
 
 /// Makes the problem of members of a target beside `target` or `targetRef`.

@@ -3,7 +3,7 @@
 
 use api::TraceId;
 use idempotency::Execution;
-use mq::{ConsumeCommand, MoveCommand, OversizedBodies, ProduceCommand, Target};
+use mq::{ConsumeCommand, MoveCommand, OversizedBodies, ProduceCommand, QueueName, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::former::Received;
@@ -52,6 +52,8 @@ pub enum Read {
     Browse(ConsumeCommand),
     PreviewMove(MoveCommand),
     Depth,
+    /// Depths of these queues, in place of the target's.
+    Depths(Vec<QueueName>),
     Test,
 }
 
