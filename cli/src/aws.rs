@@ -23,6 +23,8 @@ use crate::exit::{Exit, Explain as _, Failure, chain};
 
 /// Time of one call with its retries: a person waits for it.
 const OPERATION: Duration = Duration::from_secs(30);
+/// Time of an invocation, which is longer than any function may take.
+const INVOCATION: Duration = Duration::from_secs(180);
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// Names of a stack's resources, as far as they are known.
@@ -94,9 +96,11 @@ impl Aws {
         aws_sdk_dynamodb::Client::new(&self.config)
     }
 
-    /// Returns a client of Lambda.
+    /// Returns a client of Lambda, which waits until a function has done its work.
     pub(crate) fn lambda(&self) -> aws_sdk_lambda::Client {
-        aws_sdk_lambda::Client::new(&self.config)
+        let timeouts =
+            TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(INVOCATION).build();
+        aws_sdk_lambda::Client::new(&self.config.to_builder().timeout_config(timeouts).build())
     }
 
     /// Returns the address of the API.

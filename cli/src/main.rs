@@ -15,6 +15,7 @@ mod output;
 mod record;
 mod send;
 mod status;
+mod storage;
 mod tool;
 mod whoami;
 

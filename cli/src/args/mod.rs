@@ -165,6 +165,7 @@ impl Command {
             | Self::Tests(_)
             | Self::Status(_)
             | Self::Api(_) => Needs::Api,
+            Self::Whoami(Whoami { offline: false }) => Needs::Api,
             Self::Whoami(_) => Needs::Either,
             _ => Needs::Aws,
         }

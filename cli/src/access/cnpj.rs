@@ -1,0 +1,187 @@
+//! `integrahub cnpj`: which tenant an establishment belongs to.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::establishments::{Changed, Establishments, OwnerChange};
+use super::key;
+use super::table::Table;
+use crate::args::{Cnpj, CnpjList};
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::input;
+use crate::output::{Format, Output};
+
+const LIST: &str = "integrahub.establishments.v1";
+const UNOWNED: &str = "integrahub.unowned.v1";
+const CHANGED: &str = "integrahub.owners-changed.v1";
+/// Longest file of CNPJs.
+const MAX_FILE: u64 = 16 * 1024 * 1024;
+
+/// Runs the command.
+///
+/// # Errors
+/// A text that is no CNPJ, a tenant that is not there, or no access to the function.
+pub(crate) async fn run(args: &Cnpj, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    match args {
+        Cnpj::List { tenant, cnpj } => {
+            let tenant = match tenant {
+                Some(tenant) => Some(find(context, tenant).await?),
+                None => None,
+            };
+            let cnpj = key::cnpjs(&Vec::from_iter(cnpj))?.into_iter().next();
+            let all = Establishments::of(context).await?.list(tenant.as_deref(), cnpj.as_deref()).await?;
+            let items = all.iter().map(|owned| {
+                json!({"cnpj": owned.cnpj, "tenant": owned.tenant, "assignedAt": owned.assigned_at,
+                    "assignedBy": owned.assigned_by})
+            });
+            let items = items.collect();
+            let rows = all
+                .into_iter()
+                .map(|owned| vec![owned.cnpj, owned.tenant, owned.assigned_at, owned.assigned_by])
+                .collect();
+            out.list(LIST, "establishments", items, &["cnpj", "tenant", "assigned", "by"], rows);
+            Ok(Exit::Done)
+        }
+        Cnpj::Unowned => {
+            let all = Establishments::of(context).await?.unowned().await?;
+            let items = all.iter().map(|cnpj| json!({"cnpj": cnpj})).collect();
+            out.list(
+                UNOWNED,
+                "establishments",
+                items,
+                &["cnpj"],
+                all.into_iter().map(|cnpj| vec![cnpj]).collect(),
+            );
+            Ok(Exit::Done)
+        }
+        Cnpj::Assign { tenant, which, dry } => {
+            let cnpjs = read(which).await?;
+            let change = OwnerChange::Assign(find(context, tenant).await?);
+            make(context, &change, &cnpjs, dry.dry_run, out).await
+        }
+        Cnpj::Move { from, to, which, dry } => {
+            let cnpjs = read(which).await?;
+            let change = OwnerChange::Move(find(context, from).await?, find(context, to).await?);
+            if !dry.dry_run {
+                let count = cnpjs.len();
+                out.confirm(&format!("this moves {count} establishments from {from} to {to}"), to)?;
+            }
+            make(context, &change, &cnpjs, dry.dry_run, out).await
+        }
+        Cnpj::Release { tenant, which, dry } => {
+            let cnpjs = read(which).await?;
+            let change = OwnerChange::Release(find(context, tenant).await?);
+            if !dry.dry_run {
+                let count = cnpjs.len();
+                out.confirm(&format!("this takes {count} establishments from {tenant}"), tenant)?;
+            }
+            make(context, &change, &cnpjs, dry.dry_run, out).await
+        }
+    }
+}
+
+async fn find(context: &Context, tenant: &str) -> Result<String, Failure> {
+    // The owner of an establishment need not have a key any more.
+    if tenant.parse::<uuid::Uuid>().is_ok() {
+        return Ok(tenant.to_owned());
+    }
+    let id = Table::of(context).await?.read().await?.tenant(tenant)?;
+    if id.parse::<uuid::Uuid>().is_err() {
+        return Err(Failure::refused(format!("the tenant `{id}` cannot have establishments"))
+            .why("the ingest knows tenants by UUIDs, and its id is none"));
+    }
+    Ok(id)
+}
+
+async fn read(which: &CnpjList) -> Result<BTreeSet<String>, Failure> {
+    let mut texts = which.cnpjs.clone();
+    if let Some(path) = &which.file {
+        let file = input::read(path, MAX_FILE).await?;
+        texts.extend(lines(&String::from_utf8_lossy(&file)));
+    }
+    let cnpjs = key::cnpjs(&texts)?;
+    if cnpjs.is_empty() {
+        return Err(Failure::new(Exit::Nothing, "there is no CNPJ"));
+    }
+    Ok(cnpjs)
+}
+
+/// Returns the lines of a file that say something. A `#` begins a remark.
+fn lines(text: &str) -> Vec<String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+async fn make(
+    context: &Context,
+    change: &OwnerChange,
+    cnpjs: &BTreeSet<String>,
+    dry_run: bool,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let changed = Establishments::of(context).await?.change(change, cnpjs, dry_run).await?;
+    show(change, &changed, dry_run, out);
+    Ok(outcome(&changed))
+}
+
+/// Returns the exit code of a change of owners.
+pub(crate) fn outcome(changed: &Changed) -> Exit {
+    match (changed.refused.is_empty(), changed.changed.is_empty() && changed.unchanged.is_empty()) {
+        (true, _) => Exit::Done,
+        (false, true) => Exit::Refused,
+        (false, false) => Exit::Partial,
+    }
+}
+
+fn show(change: &OwnerChange, changed: &Changed, dry_run: bool, out: &mut Output) {
+    if out.format() == Format::Text {
+        for cnpj in &changed.changed {
+            out.line(&change.line(cnpj));
+        }
+    } else {
+        let refused: Vec<Value> = changed
+            .refused
+            .iter()
+            .map(|refused| json!({"cnpj": refused.cnpj, "reason": refused.reason, "owner": refused.owner}))
+            .collect();
+        let value = json!({"dryRun": dry_run, "changed": changed.changed, "unchanged": changed.unchanged,
+            "refused": refused});
+        out.json(CHANGED, &value);
+    }
+    warn(changed, out);
+    let (changed, unchanged) = (changed.changed.len(), changed.unchanged.len());
+    let verb = if dry_run { "would be changed" } else { "changed" };
+    out.note(&format!("{changed} {verb}, {unchanged} were so already"));
+}
+
+/// Tells the person which establishments were left as they are.
+pub(crate) fn warn(changed: &Changed, out: &mut Output) {
+    for refused in &changed.refused {
+        let owner = refused.owner.as_ref().map(|owner| format!(" (owner: {owner})")).unwrap_or_default();
+        out.note(&format!("refused: {}: {}{owner}", refused.cnpj, refused.reason));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::establishments::RefusedCnpj;
+    use super::*;
+
+    #[test]
+    fn a_file_has_a_cnpj_a_line_and_remarks() {
+        let text = "\u{feff}11.222.333/0001-81\r\n\n# closed\n 05927228000145 # Centro\n";
+        assert_eq!(lines(text), ["11.222.333/0001-81", "05927228000145"]);
+    }
+
+    #[test]
+    fn the_exit_code_says_whether_anything_was_refused() {
+        let refused = RefusedCnpj { cnpj: "a".into(), reason: "it has an owner".into(), owner: None };
+        let all = Changed { changed: vec!["b".into()], ..Changed::default() };
+        assert_eq!(outcome(&all), Exit::Done);
+        assert_eq!(outcome(&Changed { refused: vec![refused.clone()], ..all }), Exit::Partial);
+        assert_eq!(outcome(&Changed { refused: vec![refused], ..Changed::default() }), Exit::Refused);
+    }
+}

@@ -1,0 +1,370 @@
+//! Entries of the access table: the items of `access`, with their keys, as one type.
+
+use std::collections::{BTreeMap, HashMap};
+
+use access::pk::{self, Pk};
+use access::{
+    DropGrant, Establishments, ItemError, KeyHash, KeyItem, TargetsItem, TenantItem, check_tenant_id,
+};
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::{Value, json};
+
+use super::profile;
+use crate::exit::{Explain as _, Failure};
+
+/// Attributes of an item, with its key.
+pub(crate) type Attributes = HashMap<String, AttributeValue>;
+
+/// Name of the table's key.
+pub(crate) const PK: &str = "pk";
+
+/// An item and what it is about.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Entry {
+    /// A tenant by its id.
+    Tenant(String, TenantItem),
+    /// An API key.
+    Key(KeyHash, KeyItem),
+    /// A target profile by its tenant and its name. The value has the form of `mq::Profile`.
+    Profile(String, String, Value),
+    /// A grant to drop files by its tenant.
+    Grant(String, DropGrant),
+    /// An allow-list by its tenant.
+    Targets(String, TargetsItem),
+}
+
+/// Kind of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// A tenant, which comes before what belongs to it.
+    Tenant,
+    /// An API key.
+    Key,
+    /// A target profile.
+    Profile,
+    /// An allow-list.
+    Targets,
+    /// A grant to drop files.
+    Grant,
+}
+
+/// Reason why an item of the table is no entry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EntryError {
+    /// The key is of no kind of item that this version knows.
+    #[error("its key is of no known kind")]
+    Key,
+    /// The functions refuse the item too.
+    #[error(transparent)]
+    Item(#[from] ItemError),
+    /// The functions refuse the profile too.
+    #[error("{0}")]
+    Profile(String),
+}
+
+impl Kind {
+    /// Returns the word for people and documents.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tenant => "tenant",
+            Self::Key => "key",
+            Self::Profile => "profile",
+            Self::Targets => "targets",
+            Self::Grant => "grant",
+        }
+    }
+
+    /// Returns the attributes that an item of the kind may have, beside its key. `lastUsedOn` is
+    /// missing: functions write it at any time, so no change is about it.
+    pub(crate) const fn members(self) -> &'static [&'static str] {
+        match self {
+            Self::Tenant => &["version", "name", "enabled", "limits"],
+            Self::Key => &[
+                "version",
+                "tenantId",
+                "name",
+                "scopes",
+                "cnpjs",
+                "allCnpjs",
+                "createdAt",
+                "expiresAt",
+                "disabled",
+                "limits",
+            ],
+            Self::Profile => &[
+                "version",
+                "target",
+                "queues",
+                "exchanges",
+                "routingKeys",
+                "backout",
+                "idleConnections",
+                "connection",
+                "overrides",
+                "limits",
+            ],
+            Self::Targets => &["version", "entries"],
+            Self::Grant => &["version", "cnpjs", "allCnpjs", "buckets"],
+        }
+    }
+}
+
+impl Entry {
+    /// Reads an item. Its attributes have its key.
+    ///
+    /// # Errors
+    /// The functions would refuse the item, or do not read it.
+    pub(crate) fn read(attributes: &Attributes) -> Result<Self, EntryError> {
+        let pk = attributes.get(PK).and_then(|pk| pk.as_s().ok()).ok_or(EntryError::Key)?;
+        let members = attributes.iter().filter(|(name, _)| *name != PK);
+        let members: Attributes = members.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let item: Value = serde_dynamo::from_item(members).map_err(|_| EntryError::Key)?;
+        match pk::parse(pk).ok_or(EntryError::Key)? {
+            Pk::Tenant(tenant) => Ok(Self::Tenant(tenant.to_owned(), TenantItem::read(item)?)),
+            Pk::Key(hash) => Ok(Self::Key(hash, KeyItem::read(item)?)),
+            Pk::Drops(tenant) => Ok(Self::Grant(tenant.to_owned(), DropGrant::read(item)?)),
+            Pk::Targets(tenant) => Ok(Self::Targets(tenant.to_owned(), TargetsItem::read(item)?)),
+            Pk::Profile { tenant, name } => {
+                let item = access::without_version(item)?;
+                profile::parse(&item).map_err(|failure| EntryError::Profile(failure.to_string()))?;
+                Ok(Self::Profile(tenant.to_owned(), name.to_owned(), item))
+            }
+        }
+    }
+
+    /// Returns the kind of the entry.
+    pub(crate) const fn kind(&self) -> Kind {
+        match self {
+            Self::Tenant(..) => Kind::Tenant,
+            Self::Key(..) => Kind::Key,
+            Self::Profile(..) => Kind::Profile,
+            Self::Grant(..) => Kind::Grant,
+            Self::Targets(..) => Kind::Targets,
+        }
+    }
+
+    /// Returns the tenant that the entry belongs to.
+    pub(crate) fn tenant(&self) -> &str {
+        match self {
+            Self::Tenant(tenant, _)
+            | Self::Profile(tenant, ..)
+            | Self::Grant(tenant, _)
+            | Self::Targets(tenant, _) => tenant,
+            Self::Key(_, key) => &key.tenant_id,
+        }
+    }
+
+    /// Returns the name of the entry, if its kind has names.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Tenant(_, TenantItem { name, .. }) | Self::Profile(_, name, _) => name,
+            Self::Key(_, key) => &key.name,
+            Self::Grant(..) | Self::Targets(..) => "",
+        }
+    }
+
+    /// Returns the key of the entry's item.
+    pub(crate) fn pk(&self) -> String {
+        match self {
+            Self::Tenant(tenant, _) => pk::tenant(tenant),
+            Self::Key(hash, _) => pk::key(hash),
+            Self::Profile(tenant, name, _) => pk::profile(tenant, name),
+            Self::Grant(tenant, _) => pk::drops(tenant),
+            Self::Targets(tenant, _) => pk::targets(tenant),
+        }
+    }
+
+    /// Returns the item as the table has it, with its key.
+    ///
+    /// # Errors
+    /// The tenant's id cannot be part of a key, or the item cannot be written.
+    pub(crate) fn attributes(&self) -> Result<Attributes, Failure> {
+        let tenant = self.tenant();
+        check_tenant_id(tenant).or_explain(|| format!("use the tenant id `{tenant}`"))?;
+        let item: Result<Attributes, serde_dynamo::Error> = match self {
+            Self::Tenant(_, item) => serde_dynamo::to_item(item),
+            Self::Key(_, item) => serde_dynamo::to_item(item),
+            Self::Profile(.., item) => serde_dynamo::to_item(item),
+            Self::Grant(_, item) => serde_dynamo::to_item(item),
+            Self::Targets(_, item) => serde_dynamo::to_item(item),
+        };
+        let mut item = item.or_explain(|| format!("write down the {}", self.title()))?;
+        item.insert(PK.to_owned(), AttributeValue::S(self.pk()));
+        Ok(item)
+    }
+
+    /// Returns the entry in words.
+    pub(crate) fn title(&self) -> String {
+        match self {
+            Self::Tenant(id, item) if item.name.is_empty() => format!("tenant {id}"),
+            Self::Tenant(id, item) => format!("tenant {id} `{}`", item.name),
+            Self::Key(_, key) => format!("key `{}` of {}", key.name, key.tenant_id),
+            Self::Profile(tenant, name, _) => format!("profile `{name}` of {tenant}"),
+            Self::Grant(tenant, _) => format!("grant of {tenant}"),
+            Self::Targets(tenant, _) => format!("allow-list of {tenant}"),
+        }
+    }
+
+    /// Returns the entry as a document. No document has an API key.
+    pub(crate) fn document(&self) -> Value {
+        let (tenant, name) = (self.tenant(), self.name());
+        match self {
+            Self::Tenant(id, item) => json!({"id": id, "name": item.name, "enabled": item.enabled}),
+            Self::Key(hash, key) => json!({
+                "id": hash.id(),
+                "tenant": key.tenant_id,
+                "name": key.name,
+                "scopes": key.scopes,
+                "cnpjs": cnpjs(&key.establishments),
+                "createdAt": key.created_at,
+                "expiresAt": key.expires_at,
+                "disabled": key.disabled,
+                "lastUsedOn": key.last_used_on,
+            }),
+            Self::Profile(.., profile) => json!({"tenant": tenant, "name": name, "profile": profile}),
+            Self::Grant(_, grant) => {
+                json!({"tenant": tenant, "cnpjs": cnpjs(&grant.establishments), "buckets": grant.buckets})
+            }
+            Self::Targets(_, targets) => json!({"tenant": tenant, "entries": targets.entries}),
+        }
+    }
+
+    /// Returns what a person compares two versions of the entry by: names and values. Entries of an
+    /// allow-list are names without a value.
+    pub(crate) fn facts(&self) -> BTreeMap<String, String> {
+        if let Self::Targets(_, targets) = self {
+            return targets.entries.iter().map(|entry| (entry.clone(), String::new())).collect();
+        }
+        let document = match self {
+            Self::Profile(.., profile) => profile.clone(),
+            other => other.document(),
+        };
+        let mut facts = BTreeMap::new();
+        flatten("", &document, &mut facts);
+        for known in ["id", "tenant", "createdAt", "lastUsedOn"] {
+            facts.remove(known);
+        }
+        facts
+    }
+}
+
+/// Returns the establishments as documents have them: `"all"`, or the list.
+pub(crate) fn cnpjs(establishments: &Establishments) -> Value {
+    match establishments {
+        Establishments::All => json!("all"),
+        Establishments::Only(cnpjs) => json!(cnpjs),
+    }
+}
+
+/// Names each value by its place, as `target.connName`.
+fn flatten(place: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
+    let text = match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                let below = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
+                flatten(&below, value, facts);
+            }
+            return;
+        }
+        Value::Null => return,
+        Value::Array(items) if items.is_empty() => return,
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => plain(other),
+    };
+    facts.insert(place.to_owned(), text);
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use access::ApiKey;
+
+    use super::*;
+
+    pub(crate) const ACME: &str = "11111111-1111-4111-8111-111111111111";
+
+    pub(crate) fn key(name: &str, scopes: &[&str]) -> KeyItem {
+        KeyItem {
+            tenant_id: ACME.to_owned(),
+            name: name.to_owned(),
+            scopes: scopes.iter().map(|&scope| scope.to_owned()).collect(),
+            establishments: Establishments::All,
+            created_at: Some("2026-11-01T10:00:00Z".parse().unwrap()),
+            expires_at: Some("2027-11-01T10:00:00Z".parse().unwrap()),
+            disabled: true,
+            last_used_on: Some("2026-11-20".parse().unwrap()),
+        }
+    }
+
+    pub(crate) fn profile() -> Value {
+        json!({
+            "target": {"broker": "rabbitmq", "connName": "mq.example.com:5671", "queue": "ORDERS.IN",
+                "ssl": {"enabled": true}},
+            "queues": ["ORDERS.*"],
+        })
+    }
+
+    fn each() -> [Entry; 5] {
+        let only = Establishments::Only(["11222333000181".to_owned()].into());
+        [
+            Entry::Tenant(ACME.to_owned(), TenantItem { name: "Acme".to_owned(), enabled: false }),
+            Entry::Key(ApiKey::from("k").hash(), key("orders", &["mq:read"])),
+            Entry::Profile(ACME.to_owned(), "orders".to_owned(), profile()),
+            Entry::Grant(
+                ACME.to_owned(),
+                DropGrant { establishments: only, buckets: ["partner-files".to_owned()].into() },
+            ),
+            Entry::Targets(
+                ACME.to_owned(),
+                TargetsItem { entries: vec!["rabbitmq://mq.example.com:5671/ORDERS.*".to_owned()] },
+            ),
+        ]
+    }
+
+    #[test]
+    fn an_entry_is_read_as_it_was_written() {
+        for entry in each() {
+            let attributes = entry.attributes().unwrap();
+            assert_eq!(Entry::read(&attributes).unwrap(), entry);
+            assert_eq!(attributes[PK].as_s().unwrap(), &entry.pk());
+        }
+    }
+
+    #[test]
+    fn the_members_of_a_kind_are_those_that_its_items_have() {
+        for entry in each() {
+            let members = entry.kind().members();
+            for member in entry.attributes().unwrap().keys() {
+                let known = members.contains(&member.as_str()) || member == PK || member == "lastUsedOn";
+                assert!(known, "{member} of {:?}", entry.kind());
+            }
+        }
+        assert!(!Kind::Key.members().contains(&"lastUsedOn"));
+    }
+
+    #[test]
+    fn an_item_that_the_functions_refuse_is_no_entry() {
+        let text = |value: &str| AttributeValue::S(value.to_owned());
+        for pk in ["PROBE#", "KEY#12", "TENANT#", "other"] {
+            let item = Attributes::from([(PK.to_owned(), text(pk))]);
+            assert_eq!(Entry::read(&item), Err(EntryError::Key), "{pk}");
+        }
+        let mut misspelt = each()[0].attributes().unwrap();
+        misspelt.insert("enabeld".to_owned(), AttributeValue::Bool(true));
+        assert!(matches!(Entry::read(&misspelt), Err(EntryError::Item(_))));
+    }
+
+    #[test]
+    fn facts_name_each_value_by_its_place() {
+        let [tenant, key, profile, grant, targets] = each().map(|entry| entry.facts());
+        assert_eq!(tenant["enabled"], "false");
+        assert_eq!((key["scopes"].as_str(), key["cnpjs"].as_str()), ("mq:read", "all"));
+        assert!(!key.contains_key("lastUsedOn") && !key.contains_key("createdAt"), "nobody changes them");
+        assert_eq!(profile["target.connName"], "mq.example.com:5671");
+        assert_eq!(grant["cnpjs"], "11222333000181");
+        assert_eq!(targets["rabbitmq://mq.example.com:5671/ORDERS.*"], "");
+    }
+}

@@ -1,0 +1,250 @@
+//! The function `establishments` of the ingest, which administers the owners of establishments.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::primitives::Blob;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::aws::{Aws, failed};
+use crate::context::Context;
+use crate::exit::{Exit, Explain as _, Failure};
+
+/// Most establishments of one request.
+const MOST: usize = 1_000;
+
+/// Client of the function.
+#[derive(Debug)]
+pub(crate) struct Establishments {
+    lambda: Client,
+    function: String,
+    by: String,
+}
+
+/// An establishment with its owner.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Owned {
+    /// CNPJ of the establishment.
+    pub(crate) cnpj: String,
+    /// Owner.
+    #[serde(alias = "tenantId")]
+    pub(crate) tenant: String,
+    /// Time of the assignment.
+    pub(crate) assigned_at: String,
+    /// Name of the person or program that assigned it.
+    pub(crate) assigned_by: String,
+}
+
+/// Change of the owner of establishments.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum OwnerChange {
+    /// Gives establishments without owner to a tenant.
+    Assign(String),
+    /// Moves establishments from the first tenant to the second.
+    Move(String, String),
+    /// Takes establishments from a tenant.
+    Release(String),
+}
+
+/// Outcome of a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Changed {
+    /// Establishments that were changed, or would be.
+    #[serde(default)]
+    pub(crate) changed: Vec<String>,
+    /// Establishments that were as requested already.
+    #[serde(default)]
+    pub(crate) unchanged: Vec<String>,
+    /// Establishments that were left as they are, with the reason.
+    #[serde(default)]
+    pub(crate) refused: Vec<RefusedCnpj>,
+}
+
+/// An establishment that was left as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RefusedCnpj {
+    /// CNPJ of the establishment.
+    pub(crate) cnpj: String,
+    /// Reason, in words.
+    pub(crate) reason: String,
+    /// Present owner, if there is one.
+    #[serde(default, alias = "tenant")]
+    pub(crate) owner: Option<String>,
+}
+
+/// A page of a list.
+#[derive(Debug, Deserialize)]
+struct Page<T> {
+    #[serde(alias = "establishments", alias = "cnpjs")]
+    items: Vec<T>,
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+impl OwnerChange {
+    /// Returns the event of the function without its establishments.
+    fn event(&self) -> Value {
+        match self {
+            Self::Assign(tenant) => json!({"action": "assign", "tenant": tenant}),
+            Self::Move(from, to) => json!({"action": "move", "from": from, "to": to}),
+            Self::Release(tenant) => json!({"action": "release", "tenant": tenant}),
+        }
+    }
+
+    /// Returns the line of a difference for one establishment.
+    pub(crate) fn line(&self, cnpj: &str) -> String {
+        match self {
+            Self::Assign(tenant) => format!("+ establishment {cnpj} of {tenant}"),
+            Self::Move(from, to) => format!("~ establishment {cnpj}: {from} -> {to}"),
+            Self::Release(tenant) => format!("- establishment {cnpj} of {tenant}"),
+        }
+    }
+}
+
+impl Establishments {
+    /// Finds the function of a context.
+    ///
+    /// # Errors
+    /// The deployment has no such function.
+    pub(crate) async fn of(context: &Context) -> Result<Self, Failure> {
+        let aws = Aws::of(context).await?;
+        let function = aws.establishments_function().await.map_err(|failure| match failure.exit {
+            Exit::Error => failure.why("the deployment has no ingest, or is of a version without owners"),
+            _ => failure,
+        })?;
+        let user = ["USER", "USERNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+        let by = format!("integrahub, {}", user.as_deref().unwrap_or("unknown user"));
+        Ok(Self { lambda: aws.lambda(), function, by })
+    }
+
+    /// Lists establishments with owners, of one tenant or of all.
+    ///
+    /// # Errors
+    /// The function does not answer, or refuses the request.
+    pub(crate) async fn list(&self, tenant: Option<&str>, cnpj: Option<&str>) -> Result<Vec<Owned>, Failure> {
+        self.pages(&without_nulls(json!({"action": "list", "tenant": tenant, "cnpj": cnpj}))).await
+    }
+
+    /// Lists establishments that have products and no owner.
+    ///
+    /// # Errors
+    /// The function does not answer.
+    pub(crate) async fn unowned(&self) -> Result<Vec<String>, Failure> {
+        self.pages(&json!({"action": "unowned"})).await
+    }
+
+    /// Changes owners, in as many requests as it takes. Each can be repeated.
+    ///
+    /// # Errors
+    /// The function does not answer, or refuses a request as a whole. Requests before it are done.
+    pub(crate) async fn change(
+        &self,
+        change: &OwnerChange,
+        cnpjs: &BTreeSet<String>,
+        dry_run: bool,
+    ) -> Result<Changed, Failure> {
+        let mut all = Changed::default();
+        let cnpjs: Vec<&String> = cnpjs.iter().collect();
+        for part in cnpjs.chunks(MOST) {
+            let mut event = change.event();
+            if let Some(members) = event.as_object_mut() {
+                members.insert("cnpjs".to_owned(), json!(part));
+                members.insert("by".to_owned(), json!(self.by));
+                if dry_run {
+                    members.insert("dryRun".to_owned(), json!(true));
+                }
+            }
+            let Changed { changed, unchanged, refused } = read(self.invoke(&event).await?)?;
+            all.changed.extend(changed);
+            all.unchanged.extend(unchanged);
+            all.refused.extend(refused);
+        }
+        Ok(all)
+    }
+
+    async fn pages<T: serde::de::DeserializeOwned>(&self, event: &Value) -> Result<Vec<T>, Failure> {
+        let (mut all, mut cursor) = (Vec::new(), None::<String>);
+        loop {
+            let mut event = event.clone();
+            if let (Some(cursor), Some(members)) = (&cursor, event.as_object_mut()) {
+                members.insert("cursor".to_owned(), json!(cursor));
+            }
+            let page: Page<T> = read(self.invoke(&event).await?)?;
+            all.extend(page.items);
+            cursor = page.cursor;
+            if cursor.is_none() {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn invoke(&self, event: &Value) -> Result<Value, Failure> {
+        let invoke = self.lambda.invoke().function_name(&self.function).payload(Blob::new(event.to_string()));
+        let answer = invoke.send().await.map_err(|error| failed("administer establishments", &error))?;
+        let payload = answer.payload().map(|payload| payload.as_ref().to_vec()).unwrap_or_default();
+        let value: Value = serde_json::from_slice(&payload)
+            .or_explain(|| "read the answer about establishments".to_owned())?;
+        if answer.function_error().is_none() {
+            return Ok(value);
+        }
+        let message = value.get("errorMessage").and_then(Value::as_str).unwrap_or("it failed").to_owned();
+        Err(Failure::new(Exit::Error, "the function of establishments did not do it")
+            .why(message)
+            .next("the log of the function has more; try again if the database was away"))
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, Failure> {
+    serde_json::from_value(value).map_err(|error| {
+        Failure::new(Exit::Error, "the answer about establishments has another form than this version knows")
+            .why(error.to_string())
+            .next("use the integrahub of the deployment's version")
+    })
+}
+
+fn without_nulls(event: Value) -> Value {
+    match event {
+        Value::Object(members) => {
+            Value::Object(members.into_iter().filter(|(_, value)| !value.is_null()).collect())
+        }
+        other => other,
+    }
+}
+
+/// Groups establishments by their owners.
+pub(crate) fn by_owner(owned: Vec<Owned>) -> BTreeMap<String, BTreeSet<String>> {
+    let mut owners: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for Owned { cnpj, tenant, .. } in owned {
+        owners.entry(tenant).or_default().insert(cnpj);
+    }
+    owners
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read() {
+        let list = json!({"establishments": [{"cnpj": "11222333000181", "tenant": "t",
+            "assignedAt": "2026-11-27T10:00:00Z", "assignedBy": "upgrade"}], "cursor": null});
+        let page: Page<Owned> = read(list).unwrap();
+        assert_eq!((page.items[0].cnpj.as_str(), page.cursor), ("11222333000181", None));
+        let page: Page<String> = read(json!({"cnpjs": ["11222333000181"], "cursor": "x"})).unwrap();
+        assert_eq!((page.items.len(), page.cursor.as_deref()), (1, Some("x")));
+        let changed = json!({"changed": ["a"], "unchanged": [], "refused": [{"cnpj": "b", "reason": "it has an owner"}]});
+        assert_eq!(read::<Changed>(changed).unwrap().refused[0].cnpj, "b");
+        assert!(read::<Changed>(json!({"changed": 1})).is_err());
+    }
+
+    #[test]
+    fn a_request_says_only_what_is_known() {
+        assert_eq!(without_nulls(json!({"action": "list", "tenant": null})), json!({"action": "list"}));
+        let event = OwnerChange::Move("a".into(), "b".into()).event();
+        assert_eq!(event, json!({"action": "move", "from": "a", "to": "b"}));
+    }
+}

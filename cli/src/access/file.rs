@@ -1,0 +1,230 @@
+//! The file of `apply` and `export`: tenants with their keys, profiles, allow-lists, grants and
+//! establishments. It has no API key and no password, so it may be kept with other sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use access::{Establishments, TenantItem};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::entry::Entry;
+use super::snapshot::Snapshot;
+use crate::exit::Failure;
+
+/// Version of the file's form.
+pub(crate) const VERSION: u32 = 1;
+
+/// The file. A section of a tenant that is absent says nothing about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AccessFile {
+    /// Version of the form.
+    pub(crate) version: u32,
+    /// Tenants by their ids.
+    #[serde(default)]
+    pub(crate) tenants: BTreeMap<String, TenantSection>,
+}
+
+/// A tenant with what belongs to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct TenantSection {
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) name: String,
+    /// Whether the keys of the tenant are refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) disabled: bool,
+    /// API keys, without the keys themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) keys: Option<Vec<KeySection>>,
+    /// Target profiles by their names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) profiles: Option<BTreeMap<String, Value>>,
+    /// Entries of the allow-list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) targets: Option<Vec<String>>,
+    /// Grants to drop files: one or none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) grants: Option<Vec<GrantSection>>,
+    /// CNPJs of the establishments that the tenant owns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) establishments: Option<BTreeSet<String>>,
+}
+
+/// An API key without the key itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct KeySection {
+    /// Name of the key.
+    pub(crate) name: String,
+    /// Beginning of the key's hash. Without it, or if the table has no such key, the name counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    /// Scopes of the key.
+    pub(crate) scopes: BTreeSet<String>,
+    /// Establishments of the key, if it has a scope of products.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cnpjs: Option<Cnpjs>,
+    /// Time from which on the key is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expires_at: Option<Timestamp>,
+    /// Whether the key is refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) disabled: bool,
+}
+
+/// A grant to drop files.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct GrantSection {
+    /// Establishments of the files.
+    pub(crate) cnpjs: Cnpjs,
+    /// Buckets beside the stack's own.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) buckets: BTreeSet<String>,
+}
+
+/// Establishments: `all`, or a list of CNPJs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Cnpjs {
+    /// Every establishment of the tenant.
+    All(All),
+    /// These establishments.
+    Only(BTreeSet<String>),
+}
+
+/// The word `all`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum All {
+    /// The word itself.
+    All,
+}
+
+impl From<&Establishments> for Cnpjs {
+    fn from(establishments: &Establishments) -> Self {
+        match establishments {
+            Establishments::All => Self::All(All::All),
+            Establishments::Only(cnpjs) => Self::Only(cnpjs.clone()),
+        }
+    }
+}
+
+impl AccessFile {
+    /// Refuses a file that another version of this program wrote.
+    ///
+    /// # Errors
+    /// The version is another.
+    pub(crate) fn check_version(&self) -> Result<(), Failure> {
+        if self.version == VERSION {
+            return Ok(());
+        }
+        Err(Failure::usage(format!("the file has the version {}", self.version))
+            .why(format!("this program knows version {VERSION}"))
+            .next("use the integrahub that wrote it"))
+    }
+
+    /// Returns the file that describes a table, with the owners of establishments if they are known.
+    pub(crate) fn of(
+        known: &Snapshot,
+        tenant: Option<&str>,
+        owners: Option<&BTreeMap<String, BTreeSet<String>>>,
+    ) -> Self {
+        let mut ids: BTreeSet<&str> = known.tenants();
+        ids.extend(owners.into_iter().flat_map(BTreeMap::keys).map(String::as_str));
+        let ids = ids.into_iter().filter(|id| tenant.is_none_or(|tenant| tenant == *id));
+        let section = |id: &str| {
+            let establishments = owners.map(|owners| owners.get(id).cloned().unwrap_or_default());
+            TenantSection { establishments, ..section(known, id) }
+        };
+        Self { version: VERSION, tenants: ids.map(|id| (id.to_owned(), section(id))).collect() }
+    }
+}
+
+fn section(known: &Snapshot, id: &str) -> TenantSection {
+    let TenantItem { name, enabled } = known.tenant_item(id);
+    let (mut keys, mut profiles) = (Vec::new(), BTreeMap::new());
+    let (mut targets, mut grants) = (Vec::new(), Vec::new());
+    for held in known.of_tenant(id) {
+        match &held.entry {
+            Entry::Tenant(..) => {}
+            Entry::Key(hash, key) => {
+                let says_nothing = key.establishments.only().is_some_and(BTreeSet::is_empty);
+                keys.push(KeySection {
+                    name: key.name.clone(),
+                    id: Some(hash.id()),
+                    scopes: key.scopes.clone(),
+                    cnpjs: (!says_nothing).then(|| Cnpjs::from(&key.establishments)),
+                    expires_at: key.expires_at,
+                    disabled: key.disabled,
+                });
+            }
+            Entry::Profile(_, name, profile) => {
+                profiles.insert(name.clone(), profile.clone());
+            }
+            Entry::Targets(_, list) => targets.clone_from(&list.entries),
+            Entry::Grant(_, grant) => grants.push(GrantSection {
+                cnpjs: Cnpjs::from(&grant.establishments),
+                buckets: grant.buckets.clone(),
+            }),
+        }
+    }
+    keys.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
+    TenantSection {
+        name,
+        disabled: !enabled,
+        keys: Some(keys),
+        profiles: Some(profiles),
+        targets: Some(targets),
+        grants: Some(grants),
+        establishments: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use access::ApiKey;
+
+    use super::super::entry::tests::{ACME, key, profile};
+    use super::super::snapshot::tests::{OTHER, snapshot};
+    use super::*;
+
+    fn known() -> Snapshot {
+        snapshot(&[
+            Entry::Tenant(ACME.to_owned(), TenantItem { name: "Acme".to_owned(), enabled: true }),
+            Entry::Key(ApiKey::from("k").hash(), key("orders", &["products:read"])),
+            Entry::Profile(ACME.to_owned(), "orders".to_owned(), profile()),
+        ])
+    }
+
+    #[test]
+    fn a_table_is_written_and_read_back() {
+        let owners = BTreeMap::from([(OTHER.to_owned(), BTreeSet::from(["11222333000181".to_owned()]))]);
+        let file = AccessFile::of(&known(), None, Some(&owners));
+        let text = serde_norway::to_string(&file).unwrap();
+        assert_eq!(serde_norway::from_str::<AccessFile>(&text).unwrap(), file);
+        let id = ApiKey::from("k").hash().id();
+        for part in ["cnpjs: all", "products:read", &id, "connName: mq.example.com:5671", "11222333000181"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert_eq!(file.tenants.len(), 2, "an owner without an entry is a tenant too");
+        assert_eq!(AccessFile::of(&known(), Some(OTHER), None).tenants.len(), 0);
+    }
+
+    #[test]
+    fn a_misspelt_section_is_refused() {
+        for wrong in [
+            "version: 1\ntenant: {}",
+            "version: 1\ntenants: {a: {key: []}}",
+            "version: 1\ntenants: {a: {keys: [{name: x, scopes: [], cnpjs: every}]}}",
+            "tenants: {}",
+        ] {
+            assert!(serde_norway::from_str::<AccessFile>(wrong).is_err(), "{wrong}");
+        }
+        let newer: AccessFile = serde_norway::from_str("version: 2").unwrap();
+        assert!(newer.check_version().is_err());
+    }
+}

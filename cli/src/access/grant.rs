@@ -1,0 +1,168 @@
+//! `integrahub grant`: who may drop files into S3.
+
+use access::DropGrant;
+use serde_json::Value;
+
+use super::change::{Change, make};
+use super::entry::Entry;
+use super::key;
+use super::snapshot::Snapshot;
+use super::table::Table;
+use crate::args::{Grant, GrantCreate};
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+
+const LIST: &str = "integrahub.grants.v1";
+const ONE: &str = "integrahub.grant.v1";
+
+/// Runs the command.
+///
+/// # Errors
+/// A grant that contradicts itself, that is there already or not there, or no access to the table.
+pub(crate) async fn run(args: &Grant, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    let table = Table::of(context).await?;
+    let known = table.read().await?;
+    match args {
+        Grant::Create(args) => {
+            let change = create(&known, args)?;
+            make(&table, &Vec::from_iter(change), args.dry, out).await
+        }
+        Grant::List => {
+            let all: Vec<(&str, &DropGrant)> = known.grants().collect();
+            let items: Vec<Value> = known
+                .grants()
+                .map(|(of, grant)| Entry::Grant(of.to_owned(), grant.clone()).document())
+                .collect();
+            let rows =
+                all.into_iter().map(|(of, grant)| row(of, grant).map(|(_, value)| value).to_vec()).collect();
+            out.list(LIST, "grants", items, &["tenant", "establishments", "buckets"], rows);
+            known.warn(out);
+            Ok(Exit::Done)
+        }
+        Grant::Show { tenant } => {
+            let (id, grant) = find(&known, tenant)?;
+            let document = Entry::Grant(id.clone(), grant.clone()).document();
+            out.thing(ONE, &document, &row(&id, grant));
+            Ok(Exit::Done)
+        }
+        Grant::Remove { tenant, dry } => {
+            let (id, _) = find(&known, tenant)?;
+            if !dry.dry_run {
+                out.confirm(
+                    &format!("this removes the grant of {id}, whose files stay where they are"),
+                    tenant,
+                )?;
+            }
+            let held = known.get(&access::pk::drops(&id)).cloned();
+            make(&table, &Vec::from_iter(held.map(Change::Remove)), *dry, out).await
+        }
+    }
+}
+
+fn row(tenant: &str, grant: &DropGrant) -> [(&'static str, String); 3] {
+    let buckets = Vec::from_iter(grant.buckets.iter().map(String::as_str)).join(", ");
+    [
+        ("tenant", tenant.to_owned()),
+        ("establishments", grant.establishments.to_string()),
+        ("buckets", if buckets.is_empty() { "-".to_owned() } else { buckets }),
+    ]
+}
+
+fn find<'a>(known: &'a Snapshot, reference: &str) -> Result<(String, &'a DropGrant), Failure> {
+    let id = known.tenant(reference)?;
+    let found = known.grants().find(|(of, _)| *of == id).map(|(_, grant)| grant);
+    let missing = || {
+        Failure::refused(format!("the tenant {id} has no grant"))
+            .next("create one: integrahub grant create --help")
+    };
+    let grant = found.ok_or_else(missing)?;
+    Ok((id, grant))
+}
+
+fn create(known: &Snapshot, args: &GrantCreate) -> Result<Option<Change>, Failure> {
+    let tenant = known.tenant(&args.tenant)?;
+    let establishments = key::establishments(&args.establishments)?;
+    let grant = checked(&tenant, establishments, args.buckets.iter().map(|bucket| bucket.trim().to_owned()))?;
+    let entry = Entry::Grant(tenant, grant);
+    match known.get(&entry.pk()) {
+        None => Ok(Some(Change::Create(entry))),
+        Some(held) if args.replace => Ok(Change::of(held, entry)),
+        Some(held) => Err(Failure::refused(format!("there is a {} already", held.entry.title()))
+            .next("add --replace to change it")),
+    }
+}
+
+/// Refuses a grant that could permit nothing, or that names no bucket of S3.
+///
+/// # Errors
+/// The grant contradicts itself.
+pub(crate) fn checked(
+    tenant: &str,
+    establishments: Option<access::Establishments>,
+    buckets: impl Iterator<Item = String>,
+) -> Result<DropGrant, Failure> {
+    if tenant.parse::<uuid::Uuid>().is_err() {
+        return Err(Failure::refused(format!("the tenant `{tenant}` cannot drop files"))
+            .why("the ingest knows tenants by UUIDs, and its id is none"));
+    }
+    let establishments = establishments.ok_or_else(|| {
+        Failure::refused("a grant has to say which establishments it is about")
+            .next("add --all-cnpjs for all of the tenant, or --cnpj CNPJ,CNPJ")
+    })?;
+    let is_bucket = |name: &String| {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);
+        (3..=63).contains(&name.len()) && name.bytes().all(plain)
+    };
+    let buckets: std::collections::BTreeSet<String> = buckets.collect();
+    if let Some(wrong) = buckets.iter().find(|name| !is_bucket(name)) {
+        return Err(Failure::usage(format!("`{wrong}` is no name of a bucket")));
+    }
+    Ok(DropGrant { establishments, buckets })
+}
+
+#[cfg(test)]
+mod tests {
+    use access::{Establishments, TenantItem};
+
+    use super::super::entry::tests::ACME;
+    use super::super::snapshot::tests::snapshot;
+    use super::*;
+    use crate::args::{self, DryRun};
+
+    fn args(tenant: &str, all_cnpjs: bool, bucket: &str) -> GrantCreate {
+        GrantCreate {
+            tenant: tenant.to_owned(),
+            establishments: args::Establishments { cnpjs: Vec::new(), all_cnpjs },
+            buckets: vec![bucket.to_owned()],
+            replace: false,
+            dry: DryRun::default(),
+        }
+    }
+
+    fn tenant(id: &str) -> Entry {
+        Entry::Tenant(id.to_owned(), TenantItem::default())
+    }
+
+    #[test]
+    fn a_grant_that_contradicts_itself_is_refused() {
+        let known = snapshot(&[tenant(ACME), tenant("legacy")]);
+        assert!(matches!(create(&known, &args(ACME, true, "partner-files")), Ok(Some(Change::Create(_)))));
+        for wrong in
+            [args("legacy", true, "partner-files"), args(ACME, false, "partner-files"), args(ACME, true, "A")]
+        {
+            assert!(create(&known, &wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_grant_is_replaced_only_if_that_was_asked_for() {
+        let stored =
+            DropGrant { establishments: Establishments::All, buckets: ["old-files".to_owned()].into() };
+        let known = snapshot(&[Entry::Grant(ACME.to_owned(), stored)]);
+        let mut args = args(ACME, true, "partner-files");
+        assert!(create(&known, &args).is_err());
+        args.replace = true;
+        assert!(matches!(create(&known, &args), Ok(Some(Change::Update(..)))));
+    }
+}

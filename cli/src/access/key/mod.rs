@@ -1,0 +1,341 @@
+//! `integrahub key`.
+
+use std::collections::BTreeSet;
+
+use access::{ApiKey, Establishments, KeyHash, KeyItem, Scope};
+use ingestion::Cnpj;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::change::{Change, Held, apply, make, show as show_changes};
+use super::entry::Entry;
+use super::snapshot::Snapshot;
+use super::table::Table;
+use super::when;
+use crate::args::{self, DryRun, Key, KeyChange, KeyCreate, KeyName};
+use crate::context::Context;
+use crate::exit::{Exit, Explain as _, Failure};
+use crate::output::{Format, Output};
+
+const LIST: &str = "integrahub.keys.v1";
+const ONE: &str = "integrahub.key.v1";
+const NEW: &str = "integrahub.new-key.v1";
+
+/// Beginning of the scopes that are about products.
+const PRODUCTS: &str = "products:";
+
+/// Runs the command.
+///
+/// # Errors
+/// A key that is not there, rights that contradict each other, or no access to the table.
+pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    let table = Table::of(context).await?;
+    let known = table.read().await?;
+    let now = Timestamp::now();
+    match args {
+        Key::Create(args) => {
+            let item = new_item(&known, args, now)?;
+            create(&table, item, args.dry, out).await
+        }
+        Key::List { tenant } => {
+            list(&known, tenant.as_deref(), now, out)?;
+            Ok(Exit::Done)
+        }
+        Key::Show(name) => {
+            let (held, hash, key) = known.key(name)?;
+            show(&known, held, hash, key, now, out);
+            Ok(Exit::Done)
+        }
+        Key::Change(args) => {
+            let (held, hash, key) = known.key(&args.key)?;
+            let entry = Entry::Key(hash, changed(key, args, now)?);
+            make(&table, &Vec::from_iter(Change::of(held, entry)), args.dry, out).await
+        }
+        Key::Rotate { key, keep, dry } => {
+            let (held, hash, item) = known.key(key)?;
+            let end = when::after(keep, now)?;
+            let (successor, old) = rotated(item, end, now)?;
+            if dry.dry_run {
+                let changes =
+                    [Change::of(held, Entry::Key(hash, old)), Some(Change::Create(placeholder(successor)))];
+                show_changes(&Vec::from_iter(changes.into_iter().flatten()), true, out);
+                return Ok(Exit::Done);
+            }
+            // Should the second write fail, the caller has two keys that work, and knows both.
+            create(&table, successor, *dry, out).await?;
+            out.flush();
+            apply(&table, &Vec::from_iter(Change::of(held, Entry::Key(hash, old))), out).await?;
+            out.note(&format!("the old key {} works until {end}", hash.id()));
+            Ok(Exit::Done)
+        }
+        Key::Disable { key, dry } => set_disabled(&table, &known, key, true, *dry, out).await,
+        Key::Enable { key, dry } => set_disabled(&table, &known, key, false, *dry, out).await,
+        Key::Remove { key, dry } => {
+            let (held, hash, item) = known.key(key)?;
+            if !dry.dry_run {
+                let question =
+                    format!("this removes the key `{}` ({}) of {}", item.name, hash.id(), item.tenant_id);
+                out.confirm(&question, &item.name)?;
+            }
+            make(&table, &[Change::Remove(held.clone())], *dry, out).await
+        }
+    }
+}
+
+/// Generates a key, stores its item, and prints the key.
+async fn create(table: &Table, item: KeyItem, dry: DryRun, out: &mut Output) -> Result<Exit, Failure> {
+    if dry.dry_run {
+        show_changes(&[Change::Create(placeholder(item))], true, out);
+        return Ok(Exit::Done);
+    }
+    let key = ApiKey::generate().or_explain(|| "generate a key".to_owned())?;
+    let change = Change::Create(Entry::Key(key.hash(), item.clone()));
+    apply(table, &[change], out).await?;
+    reveal(&key, &item, out);
+    out.note("keep the key: nobody can show it again. It works within a minute");
+    Ok(Exit::Done)
+}
+
+/// Prints a new key, which nothing stores.
+fn reveal(key: &ApiKey, item: &KeyItem, out: &mut Output) {
+    match out.format() {
+        Format::Text => out.line(key.expose()),
+        Format::Json | Format::Ndjson => out.json(NEW, &new_key(key, item)),
+    }
+}
+
+/// Returns the only document that has an API key.
+pub(crate) fn new_key(key: &ApiKey, item: &KeyItem) -> Value {
+    json!({"tenant": item.tenant_id, "name": item.name, "id": key.hash().id(), "key": key.expose()})
+}
+
+/// Returns the entry that stands for a key which is not generated yet.
+pub(crate) fn placeholder(item: KeyItem) -> Entry {
+    Entry::Key(ApiKey::from("").hash(), item)
+}
+
+fn new_item(known: &Snapshot, args: &KeyCreate, now: Timestamp) -> Result<KeyItem, Failure> {
+    let tenant_id = known.tenant(&args.tenant)?;
+    check_name(&args.name)?;
+    let taken = known.keys().find(|(_, _, key)| key.tenant_id == tenant_id && key.name == args.name);
+    if let Some((_, hash, _)) = taken {
+        return Err(Failure::refused(format!(
+            "the tenant has a key `{}` already ({})",
+            args.name,
+            hash.id()
+        ))
+        .next(format!("choose another name, or: integrahub key rotate {} --tenant {tenant_id}", args.name)));
+    }
+    let scopes = scopes(&args.scopes)?;
+    let establishments = establishments(&args.establishments)?;
+    let establishments = rights(&tenant_id, &scopes, establishments)?;
+    let expires_at = args.expires.as_deref().map(|text| when::expiry(text, now)).transpose()?.flatten();
+    Ok(KeyItem {
+        tenant_id,
+        name: args.name.clone(),
+        scopes,
+        establishments,
+        created_at: Some(whole_seconds(now)),
+        expires_at,
+        disabled: false,
+        last_used_on: None,
+    })
+}
+
+fn changed(key: &KeyItem, args: &KeyChange, now: Timestamp) -> Result<KeyItem, Failure> {
+    let mut item = key.clone();
+    if let Some(name) = &args.name {
+        check_name(name)?;
+        item.name.clone_from(name);
+    }
+    if !args.scopes.is_empty() {
+        item.scopes = scopes(&args.scopes)?;
+    }
+    let given = establishments(&args.establishments)?;
+    let is_about_products = is_about_products(&item.scopes);
+    // Rights to no establishment are what a key without scopes of products has.
+    let kept = Some(key.establishments.clone())
+        .filter(|kept| is_about_products && kept.only().is_none_or(|cnpjs| !cnpjs.is_empty()));
+    item.establishments = rights(&key.tenant_id, &item.scopes, given.or(kept))?;
+    if let Some(text) = &args.expires {
+        item.expires_at = when::expiry(text, now)?;
+    }
+    Ok(item)
+}
+
+/// Returns the items of the new key and of the old one, which works until `end`. The new key lives
+/// as long as the old one was made for.
+fn rotated(old: &KeyItem, end: Timestamp, now: Timestamp) -> Result<(KeyItem, KeyItem), Failure> {
+    if old.disabled || old.expires_at.is_some_and(|expiry| expiry <= now) {
+        return Err(Failure::refused("the key does not work any more, so nothing uses it")
+            .next("create a new one: integrahub key create --help"));
+    }
+    let created_at = whole_seconds(now);
+    let lifetime = old.expires_at.zip(old.created_at).map(|(expiry, created)| expiry.duration_since(created));
+    let expires_at = match (lifetime, old.expires_at) {
+        (Some(lifetime), _) => created_at.checked_add(lifetime).ok(),
+        (None, expiry) => expiry,
+    };
+    let new = KeyItem { created_at: Some(created_at), expires_at, last_used_on: None, ..old.clone() };
+    let end = whole_seconds(end);
+    let expires_at = Some(old.expires_at.map_or(end, |expiry| expiry.min(end)));
+    Ok((new, KeyItem { expires_at, ..old.clone() }))
+}
+
+async fn set_disabled(
+    table: &Table,
+    known: &Snapshot,
+    name: &KeyName,
+    disabled: bool,
+    dry: DryRun,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let (held, hash, item) = known.key(name)?;
+    let entry = Entry::Key(hash, KeyItem { disabled, ..item.clone() });
+    let exit = make(table, &Vec::from_iter(Change::of(held, entry)), dry, out).await?;
+    if !dry.dry_run {
+        out.note("it takes effect within a minute");
+    }
+    Ok(exit)
+}
+
+/// Reads names of scopes. A misspelt one would permit nothing, and nobody would notice.
+pub(crate) fn scopes<T: AsRef<str>>(names: &[T]) -> Result<BTreeSet<String>, Failure> {
+    let known = || Scope::ALL.map(Scope::as_str).join(", ");
+    let check = |name: &T| {
+        let name = name.as_ref().trim();
+        name.parse::<Scope>().map(|scope| scope.as_str().to_owned()).map_err(|_| {
+            Failure::usage(format!("there is no scope `{name}`")).why(format!("there are: {}", known()))
+        })
+    };
+    names.iter().map(check).collect()
+}
+
+/// Reads the establishments of the command line; `None` if it says nothing.
+pub(crate) fn establishments(args: &args::Establishments) -> Result<Option<Establishments>, Failure> {
+    if args.all_cnpjs {
+        return Ok(Some(Establishments::All));
+    }
+    let cnpjs = cnpjs(&args.cnpjs)?;
+    Ok((!cnpjs.is_empty()).then_some(Establishments::Only(cnpjs)))
+}
+
+/// Reads CNPJs, with or without punctuation.
+pub(crate) fn cnpjs<T: AsRef<str>>(texts: &[T]) -> Result<BTreeSet<String>, Failure> {
+    let read = |text: &T| {
+        let text = text.as_ref().trim();
+        let cnpj: Result<Cnpj, _> = text.parse();
+        cnpj.map(|cnpj| cnpj.as_str().to_owned())
+            .map_err(|error| Failure::usage(format!("`{text}` is no CNPJ")).why(error.to_string()))
+    };
+    texts.iter().map(read).collect()
+}
+
+/// Refuses rights that contradict each other, and returns the establishments.
+pub(crate) fn rights(
+    tenant: &str,
+    scopes: &BTreeSet<String>,
+    establishments: Option<Establishments>,
+) -> Result<Establishments, Failure> {
+    if !is_about_products(scopes) {
+        return match establishments {
+            None => Ok(Establishments::Only(BTreeSet::new())),
+            Some(_) => Err(Failure::refused(
+                "the key has establishments, but no scope products:read or products:write",
+            )
+            .next("leave the establishments out, or add a scope")),
+        };
+    }
+    if tenant.parse::<Uuid>().is_err() {
+        return Err(Failure::refused(format!(
+            "the tenant `{tenant}` cannot have a key with a scope products:*"
+        ))
+        .why("the ingest knows tenants by UUIDs, and its id is none")
+        .next("create a tenant for its products: integrahub tenant create NAME"));
+    }
+    establishments.ok_or_else(|| {
+        Failure::refused("a key with a scope products:* has to say which establishments it is about")
+            .next("add --all-cnpjs for all of the tenant, or --cnpj CNPJ,CNPJ")
+    })
+}
+
+fn is_about_products(scopes: &BTreeSet<String>) -> bool {
+    scopes.iter().any(|scope| scope.starts_with(PRODUCTS))
+}
+
+pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
+    let is_line = !name.trim().is_empty() && !name.chars().any(char::is_control);
+    if is_line && name.chars().count() <= 128 {
+        return Ok(());
+    }
+    Err(Failure::usage("a key's name is one line of up to 128 characters that is not empty"))
+}
+
+pub(crate) fn whole_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+/// Returns the state of a key in a word, by the rule that the functions use.
+fn state(known: &Snapshot, key: &KeyItem, now: Timestamp) -> String {
+    let tenant = known.tenant_item(&key.tenant_id);
+    key.refusal(&tenant, now).map_or_else(|| "works".to_owned(), |refusal| refusal.to_string())
+}
+
+fn shown(time: Option<Timestamp>) -> String {
+    time.map_or_else(|| "-".to_owned(), |time| time.to_string())
+}
+
+fn with_state(mut document: Value, state: &str) -> Value {
+    if let Some(members) = document.as_object_mut() {
+        members.insert("state".to_owned(), json!(state));
+    }
+    document
+}
+
+fn list(known: &Snapshot, tenant: Option<&str>, now: Timestamp, out: &mut Output) -> Result<(), Failure> {
+    let tenant = tenant.map(|tenant| known.tenant(tenant)).transpose()?;
+    let mut keys: Vec<_> = known.keys().collect();
+    keys.retain(|(_, _, key)| tenant.as_ref().is_none_or(|tenant| key.tenant_id == *tenant));
+    keys.sort_by(|(.., a), (.., b)| {
+        (&a.tenant_id, &a.name, a.created_at).cmp(&(&b.tenant_id, &b.name, b.created_at))
+    });
+    let (mut items, mut rows) = (Vec::new(), Vec::new());
+    for (held, hash, key) in keys {
+        let state = state(known, key, now);
+        let used = key.last_used_on.map_or_else(|| "-".to_owned(), |date| date.to_string());
+        rows.push(vec![
+            key.tenant_id.clone(),
+            key.name.clone(),
+            hash.id(),
+            Vec::from_iter(key.scopes.iter().map(String::as_str)).join(","),
+            state.clone(),
+            shown(key.expires_at),
+            used,
+        ]);
+        items.push(with_state(held.entry.document(), &state));
+    }
+    out.list(LIST, "keys", items, &["tenant", "name", "id", "scopes", "state", "expires", "last used"], rows);
+    known.warn(out);
+    Ok(())
+}
+
+fn show(known: &Snapshot, held: &Held, hash: KeyHash, key: &KeyItem, now: Timestamp, out: &mut Output) {
+    let state = state(known, key, now);
+    let used = key.last_used_on.map_or_else(|| "-".to_owned(), |date| date.to_string());
+    let rows = [
+        ("tenant", key.tenant_id.clone()),
+        ("name", key.name.clone()),
+        ("id", hash.id()),
+        ("scopes", Vec::from_iter(key.scopes.iter().map(String::as_str)).join(", ")),
+        ("establishments", key.establishments.to_string()),
+        ("state", state.clone()),
+        ("created", shown(key.created_at)),
+        ("expires", shown(key.expires_at)),
+        ("last used", used),
+    ];
+    out.thing(ONE, &with_state(held.entry.document(), &state), &rows);
+}
+
+#[cfg(test)]
+mod tests;

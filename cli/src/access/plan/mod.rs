@@ -1,0 +1,326 @@
+//! The difference between a file and the table, as changes in a safe order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use access::{Establishments, KeyHash, KeyItem, TargetsItem, TenantItem};
+use jiff::Timestamp;
+
+use super::change::{Change, Held};
+use super::entry::{Entry, Kind};
+use super::establishments::OwnerChange;
+use super::file::{AccessFile, Cnpjs, GrantSection, KeySection, TenantSection};
+use super::snapshot::Snapshot;
+use super::{grant, key, profile, target};
+use crate::exit::Failure;
+
+/// Owners of establishments, by the tenant's id.
+pub(crate) type Owners = BTreeMap<String, BTreeSet<String>>;
+
+/// Changes that make a deployment what a file says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Plan {
+    /// Changes of tenants, profiles, allow-lists and grants, which come first, so that a key works
+    /// only if its profiles are there.
+    pub(crate) first: Vec<Change>,
+    /// Changes of owners.
+    pub(crate) owners: BTreeMap<OwnerChange, BTreeSet<String>>,
+    /// New keys, which are not generated yet.
+    pub(crate) keys: Vec<KeyItem>,
+    /// Changes of keys, and what is removed.
+    pub(crate) last: Vec<Change>,
+}
+
+/// Planning of one file.
+struct Planner<'a> {
+    known: &'a Snapshot,
+    prune: bool,
+    now: Timestamp,
+    plan: Plan,
+    faults: Vec<String>,
+}
+
+/// Compares a file with the table.
+///
+/// # Errors
+/// The file contradicts itself or the table; the failure has everything that is wrong.
+pub(crate) fn plan(
+    file: &AccessFile,
+    known: &Snapshot,
+    owners: &Owners,
+    prune: bool,
+    now: Timestamp,
+) -> Result<Plan, Failure> {
+    file.check_version()?;
+    let mut planner = Planner { known, prune, now, plan: Plan::default(), faults: Vec::new() };
+    planner.names(file);
+    for (id, section) in &file.tenants {
+        planner.tenant(id, section);
+    }
+    planner.owners(file, owners);
+    let Planner { plan, faults, .. } = planner;
+    if faults.is_empty() {
+        return Ok(plan);
+    }
+    Err(Failure::refused("the file cannot be applied; nothing was changed").why(faults.join("\n")))
+}
+
+impl Plan {
+    /// Returns the number of changes.
+    pub(crate) fn len(&self) -> usize {
+        let owners: usize = self.owners.values().map(BTreeSet::len).sum();
+        self.first.len() + owners + self.keys.len() + self.last.len()
+    }
+
+    /// Returns the changes of the table in order, with new keys as they will be.
+    pub(crate) fn changes(&self) -> Vec<Change> {
+        let keys = self.keys.iter().cloned().map(|item| Change::Create(key::placeholder(item)));
+        self.first.iter().cloned().chain(keys).chain(self.last.iter().cloned()).collect()
+    }
+
+    /// Returns the difference in lines with `+`, `~` and `-`.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let changes = self.changes();
+        let owners =
+            self.owners.iter().flat_map(|(change, cnpjs)| cnpjs.iter().map(|cnpj| change.line(cnpj)));
+        changes.iter().flat_map(Change::lines).chain(owners).collect()
+    }
+}
+
+impl Planner<'_> {
+    fn fault(&mut self, tenant: &str, fault: &Failure) {
+        let why = fault.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        self.faults.push(format!("{tenant}: {}{why}", fault.what));
+    }
+
+    /// Notes a fault, or hands on the value.
+    fn checked<T>(&mut self, tenant: &str, result: Result<T, Failure>) -> Option<T> {
+        result.map_err(|fault| self.fault(tenant, &fault)).ok()
+    }
+
+    /// Refuses names that would mean two tenants.
+    fn names(&mut self, file: &AccessFile) {
+        let others = self.known.tenants().into_iter().filter(|id| !file.tenants.contains_key(*id));
+        let others: Vec<(String, String)> =
+            others.map(|id| (id.to_owned(), self.known.tenant_item(id).name)).collect();
+        let own = file.tenants.iter().map(|(id, section)| (id.clone(), section.name.clone()));
+        let mut taken: BTreeMap<String, String> = BTreeMap::new();
+        for (id, name) in others.into_iter().chain(own).filter(|(_, name)| !name.is_empty()) {
+            if let Some(other) = taken.insert(name.clone(), id.clone()) {
+                self.faults.push(format!("{id}: the tenant {other} has the name `{name}` too"));
+            }
+        }
+    }
+
+    fn tenant(&mut self, id: &str, section: &TenantSection) {
+        if let Err(error) = access::check_tenant_id(id) {
+            self.faults.push(format!("{id}: {error}"));
+            return;
+        }
+        let item = TenantItem { name: section.name.clone(), enabled: !section.disabled };
+        self.put(Entry::Tenant(id.to_owned(), item));
+        if let Some(profiles) = &section.profiles {
+            let mut kept = BTreeSet::new();
+            for (name, value) in profiles {
+                let value = profile::without_nulls(value.clone());
+                let checked = profile::check_name(name).and_then(|()| profile::check(&value));
+                let checked = checked.map_err(|fault| Failure { what: format!("profile `{name}`"), ..fault });
+                if self.checked(id, checked).is_some() {
+                    self.put(Entry::Profile(id.to_owned(), name.clone(), value));
+                }
+                kept.insert(access::pk::profile(id, name));
+            }
+            self.prune(id, Kind::Profile, &kept);
+        }
+        if let Some(entries) = &section.targets
+            && self.checked(id, target::check(entries)).is_some()
+        {
+            let entry = Entry::Targets(id.to_owned(), TargetsItem { entries: entries.clone() });
+            self.list(entry, entries.is_empty());
+        }
+        if let Some(grants) = &section.grants {
+            self.grants(id, grants);
+        }
+        if let Some(keys) = &section.keys {
+            self.keys(id, keys);
+        }
+    }
+
+    /// Makes the entry what the file says.
+    fn put(&mut self, entry: Entry) {
+        let change = match self.known.get(&entry.pk()) {
+            Some(held) => Change::of(held, entry),
+            None => Some(Change::Create(entry)),
+        };
+        self.plan.first.extend(change);
+    }
+
+    /// Makes an allow-list what the file says. Without pruning, entries that only the table has
+    /// stay.
+    fn list(&mut self, entry: Entry, is_empty: bool) {
+        let held = self.known.get(&entry.pk());
+        match (held.map(|held| &held.entry), entry) {
+            (Some(Entry::Targets(..)), entry) if self.prune && is_empty => {
+                self.prune(entry.tenant(), Kind::Targets, &BTreeSet::new());
+            }
+            (Some(Entry::Targets(_, before)), Entry::Targets(id, new)) if !self.prune => {
+                let mut entries = before.entries.clone();
+                entries.extend(new.entries.into_iter().filter(|entry| !before.entries.contains(entry)));
+                self.put(Entry::Targets(id, TargetsItem { entries }));
+            }
+            (None, _) if is_empty => {}
+            (_, entry) => self.put(entry),
+        }
+    }
+
+    fn grants(&mut self, id: &str, grants: &[GrantSection]) {
+        match grants {
+            [] => self.prune(id, Kind::Grant, &BTreeSet::new()),
+            [one] => {
+                let checked = establishments(Some(&one.cnpjs)).and_then(|establishments| {
+                    grant::checked(id, establishments, one.buckets.iter().cloned())
+                });
+                if let Some(grant) = self.checked(id, checked) {
+                    self.put(Entry::Grant(id.to_owned(), grant));
+                }
+            }
+            _ => self.faults.push(format!("{id}: a tenant has one grant at most")),
+        }
+    }
+
+    fn keys(&mut self, id: &str, sections: &[KeySection]) {
+        let mut claimed: BTreeSet<KeyHash> = BTreeSet::new();
+        // Those that name a key of the table have it for certain, and the others what is left.
+        let (by_id, by_name): (Vec<_>, Vec<_>) =
+            sections.iter().partition(|section| self.with_id(id, section).is_some());
+        let mut names = BTreeSet::new();
+        for section in &by_name {
+            if !names.insert(&section.name) {
+                self.faults.push(format!("{id}: the key `{}` is there twice", section.name));
+            }
+        }
+        for section in by_id.into_iter().chain(by_name) {
+            let found = self.with_id(id, section).or_else(|| self.newest(id, section, &claimed));
+            let found = found.map(|(held, hash, item)| (held.clone(), hash, item.clone()));
+            let item = self.key(id, section, found.as_ref().map(|(_, _, item)| item));
+            let Some(item) = self.checked(id, item) else { continue };
+            match found {
+                Some((_, hash, _)) if !claimed.insert(hash) => {
+                    self.faults.push(format!("{id}: the key {} is there twice", hash.id()));
+                }
+                Some((held, hash, _)) => {
+                    self.plan.last.extend(Change::of(&held, Entry::Key(hash, item)));
+                }
+                None => self.plan.keys.push(item),
+            }
+        }
+        let kept = claimed.iter().map(access::pk::key).collect();
+        self.prune(id, Kind::Key, &kept);
+    }
+
+    /// Returns the key that a section names by its id.
+    fn with_id(&self, tenant: &str, section: &KeySection) -> Option<(&Held, KeyHash, &KeyItem)> {
+        let id = section.id.as_ref().filter(|id| !id.is_empty())?;
+        self.known
+            .keys()
+            .find(|(_, hash, key)| key.tenant_id == tenant && hash.to_string().starts_with(id.as_str()))
+    }
+
+    /// Returns the newest key of a section's name that no other section has.
+    fn newest(
+        &self,
+        tenant: &str,
+        section: &KeySection,
+        claimed: &BTreeSet<KeyHash>,
+    ) -> Option<(&Held, KeyHash, &KeyItem)> {
+        let named = self.known.keys().filter(|(_, hash, key)| {
+            key.tenant_id == tenant && key.name == section.name && !claimed.contains(hash)
+        });
+        named.max_by_key(|(.., key)| key.created_at)
+    }
+
+    fn key(&self, tenant: &str, section: &KeySection, before: Option<&KeyItem>) -> Result<KeyItem, Failure> {
+        let named = |fault: Failure| {
+            let why = fault.why.map(|why| format!(" ({why})")).unwrap_or_default();
+            Failure { what: format!("key `{}`: {}{why}", section.name, fault.what), why: None, ..fault }
+        };
+        let make = || {
+            key::check_name(&section.name)?;
+            let scopes = key::scopes(&Vec::from_iter(&section.scopes))?;
+            let establishments = key::rights(tenant, &scopes, establishments(section.cnpjs.as_ref())?)?;
+            Ok(KeyItem {
+                tenant_id: tenant.to_owned(),
+                name: section.name.clone(),
+                scopes,
+                establishments,
+                created_at: before.map_or_else(|| Some(key::whole_seconds(self.now)), |key| key.created_at),
+                expires_at: section.expires_at,
+                disabled: section.disabled,
+                last_used_on: before.and_then(|key| key.last_used_on),
+            })
+        };
+        make().map_err(named)
+    }
+
+    /// Removes the tenant's entries of a kind that the file does not have, if it was asked for.
+    fn prune(&mut self, tenant: &str, kind: Kind, kept: &BTreeSet<String>) {
+        if !self.prune {
+            return;
+        }
+        let known = self.known;
+        let gone = known
+            .of_tenant(tenant)
+            .filter(|held| held.entry.kind() == kind && !kept.contains(&held.entry.pk()));
+        self.plan.last.extend(gone.cloned().map(Change::Remove));
+    }
+
+    /// Compares the owners of establishments.
+    fn owners(&mut self, file: &AccessFile, owners: &Owners) {
+        let mut wanted: BTreeMap<String, &str> = BTreeMap::new();
+        for (id, section) in &file.tenants {
+            let Some(cnpjs) = &section.establishments else { continue };
+            if id.parse::<uuid::Uuid>().is_err() && !cnpjs.is_empty() {
+                self.faults
+                    .push(format!("{id}: the tenant cannot have establishments, because its id is no UUID"));
+            }
+            let Some(cnpjs) = self.checked(id, key::cnpjs(&Vec::from_iter(cnpjs))) else { continue };
+            for cnpj in cnpjs {
+                if let Some(other) = wanted.insert(cnpj.clone(), id) {
+                    self.faults.push(format!("{id}: the establishment {cnpj} is of {other} too"));
+                }
+            }
+        }
+        let present: BTreeMap<&String, &String> =
+            owners.iter().flat_map(|(tenant, cnpjs)| cnpjs.iter().map(move |cnpj| (cnpj, tenant))).collect();
+        for (cnpj, tenant) in &wanted {
+            let change = match present.get(cnpj) {
+                Some(owner) if owner == tenant => continue,
+                Some(owner) => OwnerChange::Move((*owner).clone(), (*tenant).to_owned()),
+                None => OwnerChange::Assign((*tenant).to_owned()),
+            };
+            self.plan.owners.entry(change).or_default().insert(cnpj.clone());
+        }
+        if !self.prune {
+            return;
+        }
+        let has_section = |tenant: &String| {
+            file.tenants.get(tenant).is_some_and(|section| section.establishments.is_some())
+        };
+        for (cnpj, tenant) in present {
+            if has_section(tenant) && !wanted.contains_key(cnpj) {
+                let change = OwnerChange::Release(tenant.clone());
+                self.plan.owners.entry(change).or_default().insert(cnpj.clone());
+            }
+        }
+    }
+}
+
+fn establishments(cnpjs: Option<&Cnpjs>) -> Result<Option<Establishments>, Failure> {
+    match cnpjs {
+        None => Ok(None),
+        Some(Cnpjs::All(_)) => Ok(Some(Establishments::All)),
+        Some(Cnpjs::Only(cnpjs)) => key::cnpjs(&Vec::from_iter(cnpjs)).map(Establishments::Only).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests;

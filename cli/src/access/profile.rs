@@ -1,0 +1,297 @@
+//! `integrahub profile`.
+
+use mq::{InlineTargets, Profile as Parsed, ProfileName as Name, Target};
+use serde_json::{Map, Value, json};
+
+use super::change::{Change, make};
+use super::entry::Entry;
+use super::snapshot::Snapshot;
+use super::table::Table;
+use crate::args::{Profile, ProfileCreate};
+use crate::context::Context;
+use crate::exit::{Exit, Explain as _, Failure};
+use crate::input;
+use crate::output::{Format, Output};
+
+const LIST: &str = "integrahub.profiles.v1";
+const ONE: &str = "integrahub.profile.v1";
+
+/// Runs the command.
+///
+/// # Errors
+/// A profile that no request could use, that is not there or there already, or no access to the
+/// table.
+pub(crate) async fn run(args: &Profile, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    // A file is checked before anything is called.
+    let given = match args {
+        Profile::Create(args) => Some(given(args).await?),
+        _ => None,
+    };
+    let table = Table::of(context).await?;
+    let known = table.read().await?;
+    match args {
+        Profile::Create(args) => {
+            let change = change(&known, args, given.unwrap_or_default())?;
+            make(&table, &Vec::from_iter(change), args.dry, out).await
+        }
+        Profile::List { tenant } => {
+            list(&known, tenant.as_deref(), out)?;
+            Ok(Exit::Done)
+        }
+        Profile::Show { profile } => {
+            let tenant = known.tenant(&profile.tenant)?;
+            let held = known.get(&access::pk::profile(&tenant, &profile.name));
+            let held = held.ok_or_else(|| missing(&tenant, &profile.name))?;
+            match (&held.entry, out.format()) {
+                (Entry::Profile(.., value), Format::Text) => out.line(yaml(value)?.trim_end()),
+                (entry, _) => out.json(ONE, &entry.document()),
+            }
+            Ok(Exit::Done)
+        }
+        Profile::Remove { profile, dry } => {
+            let tenant = known.tenant(&profile.tenant)?;
+            let held = known.get(&access::pk::profile(&tenant, &profile.name));
+            let held = held.ok_or_else(|| missing(&tenant, &profile.name))?;
+            if !dry.dry_run {
+                out.confirm(&format!("this removes the {}", held.entry.title()), &profile.name)?;
+            }
+            make(&table, &[Change::Remove(held.clone())], *dry, out).await
+        }
+    }
+}
+
+fn missing(tenant: &str, name: &str) -> Failure {
+    Failure::refused(format!("there is no profile `{name}` of {tenant}"))
+        .next(format!("see those that there are: integrahub profile list --tenant {tenant}"))
+}
+
+fn change(known: &Snapshot, args: &ProfileCreate, value: Value) -> Result<Option<Change>, Failure> {
+    let name = &args.profile.name;
+    check_name(name)?;
+    let entry = Entry::Profile(known.tenant(&args.profile.tenant)?, name.clone(), value);
+    match known.get(&entry.pk()) {
+        None => Ok(Some(Change::Create(entry))),
+        Some(held) if args.replace => Ok(Change::of(held, entry)),
+        Some(held) => Err(Failure::refused(format!("there is a {} already", held.entry.title()))
+            .next("add --replace to change it; with --dry-run too you see the difference")),
+    }
+}
+
+/// Checks the name of a profile, which requests write as `targetRef`.
+///
+/// # Errors
+/// The name is none that a request could have.
+pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
+    let wrong = |why: String| Failure::usage(format!("`{name}` cannot be the name of a profile")).why(why);
+    Name::try_from(name.to_owned()).map_err(|error| wrong(format!("the name {error}")))?;
+    if name.contains('#') {
+        return Err(wrong("the name has a `#`".to_owned()));
+    }
+    Ok(())
+}
+
+/// Reads the profile of a file or of the options, and checks it as the gateway does.
+async fn given(args: &ProfileCreate) -> Result<Value, Failure> {
+    let value = match &args.file {
+        Some(path) => without_nulls(input::document(path).await?),
+        None => of_options(args),
+    };
+    check(&value)?;
+    Ok(value)
+}
+
+/// Leaves out members that say nothing, so that a file and the options make the same item.
+pub(crate) fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(members.map(|(name, value)| (name, without_nulls(value))).collect())
+        }
+        other => other,
+    }
+}
+
+fn of_options(args: &ProfileCreate) -> Value {
+    let mut target = Map::new();
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            target.insert(name.to_owned(), value);
+        }
+    };
+    let text = |value: &Option<String>| value.as_ref().map(|text| json!(text));
+    put("broker", text(&args.broker));
+    put("connName", text(&args.conn_name));
+    put("queueManager", text(&args.queue_manager));
+    put("channel", text(&args.channel));
+    put("queue", text(&args.queue));
+    put("ssl", args.tls.then(|| json!({"enabled": true})));
+    let auth = [("user", &args.user), ("passwordRef", &args.password_ref)];
+    let auth: Map<String, Value> =
+        auth.into_iter().filter_map(|(name, value)| Some((name.to_owned(), text(value)?))).collect();
+    put("auth", (!auth.is_empty()).then_some(Value::Object(auth)));
+    let mut profile = Map::from_iter([("target".to_owned(), Value::Object(target))]);
+    for (name, patterns) in
+        [("queues", &args.queues), ("exchanges", &args.exchanges), ("routingKeys", &args.routing_keys)]
+    {
+        if !patterns.is_empty() {
+            profile.insert(name.to_owned(), json!(patterns));
+        }
+    }
+    if args.no_overrides {
+        profile.insert("overrides".to_owned(), json!(false));
+    }
+    Value::Object(profile)
+}
+
+/// Reads a profile in the gateway's own type.
+///
+/// # Errors
+/// A member is unknown, missing or wrong.
+pub(crate) fn parse(value: &Value) -> Result<Parsed, Failure> {
+    failure::malformed::from_value(value.clone())
+        .map_err(|error| Failure::usage("the profile cannot be used").why(error.to_string()))
+}
+
+/// Checks that requests can use a profile, by the code of the gateway.
+///
+/// # Errors
+/// The gateway would refuse every request that names it.
+pub(crate) fn check(value: &Value) -> Result<(), Failure> {
+    let profile = parse(value)?;
+    let refused = |why: String| Failure::usage("the profile cannot be used").why(why);
+    let patterns = [
+        ("queues", &profile.queues),
+        ("exchanges", &profile.exchanges),
+        ("routingKeys", &profile.routing_keys),
+    ];
+    for (member, patterns) in patterns {
+        if patterns.iter().any(|pattern| pattern.trim().is_empty()) {
+            return Err(refused(format!("/{member}: a pattern is empty, and would match nothing")));
+        }
+    }
+    let has_place = profile.target.queue.is_some() || profile.target.exchange.is_some();
+    if !has_place && profile.queues.is_empty() && profile.exchanges.is_empty() {
+        return Err(refused(
+            "it has no queue, no exchange and no pattern of either, so no request can use it".to_owned(),
+        )
+        .next("add --queue NAME, or patterns: --queues 'ORDERS.*'"));
+    }
+    let allowed = InlineTargets::default();
+    Target::resolve(Some(&profile), None, allowed.of("")).map_err(|error| refused(error.to_string()))?;
+    Ok(())
+}
+
+/// Writes a document as YAML.
+///
+/// # Errors
+/// The document cannot be written.
+pub(crate) fn yaml(value: &Value) -> Result<String, Failure> {
+    serde_norway::to_string(value).or_explain(|| "write YAML".to_owned())
+}
+
+fn list(known: &Snapshot, tenant: Option<&str>, out: &mut Output) -> Result<(), Failure> {
+    let tenant = tenant.map(|tenant| known.tenant(tenant)).transpose()?;
+    let (mut items, mut rows) = (Vec::new(), Vec::new());
+    for (of, name, profile) in known.profiles() {
+        if tenant.as_ref().is_some_and(|tenant| tenant != of) {
+            continue;
+        }
+        let member = |name: &str| {
+            let value = profile.pointer(&format!("/target/{name}"));
+            value
+                .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+                .unwrap_or_default()
+        };
+        let broker = Some(member("broker")).filter(|broker| !broker.is_empty());
+        rows.push(vec![
+            of.to_owned(),
+            name.to_owned(),
+            broker.unwrap_or_else(|| "ibmmq".to_owned()),
+            member("connName"),
+            member("queueManager"),
+            member("queue"),
+        ]);
+        items.push(json!({"tenant": of, "name": name, "profile": profile}));
+    }
+    out.list(
+        LIST,
+        "profiles",
+        items,
+        &["tenant", "name", "broker", "address", "queue manager", "queue"],
+        rows,
+    );
+    known.warn(out);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use access::TenantItem;
+    use clap::Parser as _;
+
+    use super::super::entry::tests::{ACME, profile};
+    use super::super::snapshot::tests::snapshot;
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn create(options: &[&str]) -> ProfileCreate {
+        let start = ["integrahub", "profile", "create", "orders", "--tenant", "Acme"];
+        let cli = Cli::try_parse_from(start.iter().chain(options)).unwrap();
+        match cli.command {
+            Command::Profile(Profile::Create(args)) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn acme() -> Entry {
+        Entry::Tenant(ACME.to_owned(), TenantItem { name: "Acme".to_owned(), enabled: true })
+    }
+
+    #[tokio::test]
+    async fn options_make_the_profile_that_a_file_would() {
+        let options =
+            "--broker rabbitmq --conn-name mq.example.com:5671 --tls --queue ORDERS.IN --queues ORDERS.*";
+        let args = create(&options.split(' ').collect::<Vec<_>>());
+        assert_eq!(given(&args).await.unwrap(), profile());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), yaml(&profile()).unwrap()).unwrap();
+        let args = create(&["--file", file.path().to_str().unwrap()]);
+        assert_eq!(given(&args).await.unwrap(), profile());
+    }
+
+    #[test]
+    fn a_profile_that_no_request_could_use_is_refused() {
+        let with = |pointer: &str, value: Value| {
+            let mut profile = profile();
+            let (parent, member) = pointer.rsplit_once('/').unwrap();
+            profile.pointer_mut(parent).unwrap()[member] = value;
+            check(&profile).map_err(|failure| failure.why.unwrap_or_default())
+        };
+        assert_eq!(check(&profile()), Ok(()));
+        assert!(with("/target/chanel", json!("A")).unwrap_err().contains("/target/chanel"));
+        assert!(with("/target/connName", Value::Null).unwrap_err().contains("required"));
+        assert!(with("/queues", json!([""])).unwrap_err().contains("a pattern is empty"));
+        let mut without = profile();
+        without["queues"] = json!([]);
+        without["target"].as_object_mut().unwrap().remove("queue");
+        assert!(check(&without).unwrap_err().why.unwrap().contains("no request can use it"));
+    }
+
+    #[test]
+    fn a_profile_is_replaced_only_if_that_was_asked_for() {
+        let stored = Entry::Profile(ACME.to_owned(), "orders".to_owned(), profile());
+        let known = snapshot(&[acme(), stored]);
+        let mut other = profile();
+        other["queues"] = json!(["*"]);
+        let options = ["--broker", "rabbitmq", "--conn-name", "mq.example.com:5671", "--queue", "A"];
+        let mut args = create(&options);
+        assert!(change(&known, &args, other.clone()).unwrap_err().next.unwrap().contains("--replace"));
+        args.replace = true;
+        assert!(matches!(change(&known, &args, other), Ok(Some(Change::Update(..)))));
+        assert_eq!(change(&known, &args, profile()), Ok(None));
+        args.profile.name = "stock".to_owned();
+        assert!(matches!(change(&known, &args, profile()), Ok(Some(Change::Create(_)))));
+        args.profile.name = "a#b".to_owned();
+        assert!(change(&known, &args, profile()).is_err());
+    }
+}

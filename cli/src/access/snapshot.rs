@@ -1,0 +1,227 @@
+//! All entries of the access table at one time, and how people name them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use access::{DropGrant, KeyHash, KeyItem, TargetsItem, TenantItem};
+use serde_json::Value;
+
+use super::change::Held;
+use super::entry::{Attributes, Entry, PK};
+use crate::args::KeyName;
+use crate::exit::Failure;
+use crate::output::Output;
+
+/// Fewest characters of an id that stand for all of it.
+const ID_PREFIX: usize = 4;
+
+/// Entries by their keys.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Snapshot {
+    entries: BTreeMap<String, Held>,
+    /// Items that are no entries, with the reason.
+    faults: BTreeMap<String, String>,
+}
+
+impl Snapshot {
+    /// Adds an item of the table.
+    pub(crate) fn add(&mut self, attributes: Attributes) {
+        match Entry::read(&attributes) {
+            Ok(entry) => {
+                self.entries.insert(entry.pk(), Held { entry, attributes });
+            }
+            Err(error) => {
+                let pk = attributes.get(PK).and_then(|pk| pk.as_s().ok()).cloned().unwrap_or_default();
+                self.faults.insert(pk, crate::exit::chain(&error));
+            }
+        }
+    }
+
+    /// Returns the entry of this key.
+    pub(crate) fn get(&self, pk: &str) -> Option<&Held> {
+        self.entries.get(pk)
+    }
+
+    /// Returns all entries of a tenant, the tenant itself included, in the order of their keys.
+    pub(crate) fn of_tenant(&self, tenant: &str) -> impl Iterator<Item = &Held> {
+        self.entries.values().filter(move |held| held.entry.tenant() == tenant)
+    }
+
+    /// Returns the keys.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (&Held, KeyHash, &KeyItem)> {
+        self.entries.values().filter_map(|held| match &held.entry {
+            Entry::Key(hash, key) => Some((held, *hash, key)),
+            _ => None,
+        })
+    }
+
+    /// Returns the profiles with their tenants and names.
+    pub(crate) fn profiles(&self) -> impl Iterator<Item = (&str, &str, &Value)> {
+        self.entries.values().filter_map(|held| match &held.entry {
+            Entry::Profile(tenant, name, profile) => Some((tenant.as_str(), name.as_str(), profile)),
+            _ => None,
+        })
+    }
+
+    /// Returns the grants with their tenants.
+    pub(crate) fn grants(&self) -> impl Iterator<Item = (&str, &DropGrant)> {
+        self.entries.values().filter_map(|held| match &held.entry {
+            Entry::Grant(tenant, grant) => Some((tenant.as_str(), grant)),
+            _ => None,
+        })
+    }
+
+    /// Returns the allow-lists with their tenants.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = (&str, &TargetsItem)> {
+        self.entries.values().filter_map(|held| match &held.entry {
+            Entry::Targets(tenant, targets) => Some((tenant.as_str(), targets)),
+            _ => None,
+        })
+    }
+
+    /// Returns the ids of all tenants, also of those that have entries but no item of their own.
+    pub(crate) fn tenants(&self) -> BTreeSet<&str> {
+        self.entries.values().map(|held| held.entry.tenant()).collect()
+    }
+
+    /// Returns a tenant's item. Without one it is enabled and has no name.
+    pub(crate) fn tenant_item(&self, id: &str) -> TenantItem {
+        match self.get(&access::pk::tenant(id)) {
+            Some(Held { entry: Entry::Tenant(_, item), .. }) => item.clone(),
+            _ => TenantItem::default(),
+        }
+    }
+
+    /// Finds the tenant that a person means: by its id, its name, or the beginning of its id.
+    ///
+    /// # Errors
+    /// There is none or more than one.
+    pub(crate) fn tenant(&self, reference: &str) -> Result<String, Failure> {
+        let ids = self.tenants();
+        if ids.contains(reference) {
+            return Ok(reference.to_owned());
+        }
+        let named: Vec<&str> =
+            ids.iter().filter(|id| self.tenant_item(id).name == reference).copied().collect();
+        let begun =
+            ids.iter().filter(|id| reference.len() >= ID_PREFIX && id.starts_with(reference)).copied();
+        let found = if named.is_empty() { begun.collect() } else { named };
+        match found.as_slice() {
+            [id] => Ok((*id).to_owned()),
+            [] => Err(Failure::refused(format!("there is no tenant `{reference}`"))
+                .next("create it: integrahub tenant create NAME; or see those that there are: integrahub tenant list")),
+            several => Err(Failure::usage(format!("`{reference}` means more than one tenant"))
+                .why(several.join(", "))
+                .next("give the whole id")),
+        }
+    }
+
+    /// Finds the key that a person means: by its name or its id.
+    ///
+    /// # Errors
+    /// There is none or more than one.
+    pub(crate) fn key(&self, reference: &KeyName) -> Result<(&Held, KeyHash, &KeyItem), Failure> {
+        let tenant = reference.tenant.as_deref().map(|tenant| self.tenant(tenant)).transpose()?;
+        let text = &reference.key;
+        let of_tenant = |key: &KeyItem| tenant.as_ref().is_none_or(|tenant| key.tenant_id == *tenant);
+        let by_name = self.keys().filter(|(_, _, key)| of_tenant(key) && key.name == *text);
+        let found: Vec<_> = by_name.collect();
+        let found = if found.is_empty() {
+            let is_id = text.len() >= ID_PREFIX;
+            self.keys()
+                .filter(|(_, hash, key)| {
+                    of_tenant(key) && is_id && hash.to_string().starts_with(text.as_str())
+                })
+                .collect()
+        } else {
+            found
+        };
+        match found.as_slice() {
+            [one] => Ok(*one),
+            [] => Err(Failure::refused(format!("there is no key `{text}`"))
+                .next("see those that there are: integrahub key list")),
+            several => {
+                let shown =
+                    several.iter().map(|(_, hash, key)| format!("{} of {}", hash.id(), key.tenant_id));
+                Err(Failure::usage(format!("`{text}` means more than one key"))
+                    .why(shown.collect::<Vec<_>>().join(", "))
+                    .next("give the id in place of the name"))
+            }
+        }
+    }
+
+    /// Tells the person which items the functions refuse.
+    pub(crate) fn warn(&self, out: &mut Output) {
+        for (pk, fault) in &self.faults {
+            out.note(&format!("warning: the functions do not use the item `{pk}`: {fault}"));
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use access::ApiKey;
+
+    use super::super::entry::tests::{ACME, key, profile};
+    use super::*;
+    use crate::output::Format;
+    use crate::output::memory::output;
+
+    pub(crate) const OTHER: &str = "22222222-2222-4222-8222-222222222222";
+
+    pub(crate) fn snapshot(entries: &[Entry]) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        entries.iter().for_each(|entry| snapshot.add(entry.attributes().unwrap()));
+        snapshot
+    }
+
+    fn tenant(id: &str, name: &str) -> Entry {
+        Entry::Tenant(id.to_owned(), TenantItem { name: name.to_owned(), enabled: true })
+    }
+
+    fn of(secret: &str, tenant: &str, name: &str) -> Entry {
+        let item = KeyItem { tenant_id: tenant.to_owned(), ..key(name, &["mq:read"]) };
+        Entry::Key(ApiKey::from(secret).hash(), item)
+    }
+
+    fn named(key: &str, tenant: Option<&str>) -> KeyName {
+        KeyName { key: key.to_owned(), tenant: tenant.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_tenant_is_found_by_id_name_or_beginning() {
+        let known = snapshot(&[tenant(ACME, "Acme"), of("a", OTHER, "orders")]);
+        for reference in [ACME, "Acme", "1111"] {
+            assert_eq!(known.tenant(reference).unwrap(), ACME, "{reference}");
+        }
+        assert_eq!(known.tenant("2222").unwrap(), OTHER, "without an item of its own");
+        for unknown in ["acme", "111", "3333"] {
+            assert!(known.tenant(unknown).is_err(), "{unknown}");
+        }
+        let twins = snapshot(&[tenant(ACME, "Acme"), tenant(OTHER, "Acme")]);
+        assert!(twins.tenant("Acme").unwrap_err().why.unwrap().contains(OTHER));
+    }
+
+    #[test]
+    fn a_key_is_found_by_name_or_id_and_never_guessed() {
+        let known = snapshot(&[of("a", ACME, "orders"), of("b", OTHER, "orders"), of("c", ACME, "stock")]);
+        assert_eq!(known.key(&named("stock", None)).unwrap().1, ApiKey::from("c").hash());
+        assert_eq!(known.key(&named("orders", Some("2222"))).unwrap().1, ApiKey::from("b").hash());
+        let id = ApiKey::from("a").hash().id();
+        assert_eq!(known.key(&named(&id, None)).unwrap().1, ApiKey::from("a").hash());
+        assert!(known.key(&named("orders", None)).unwrap_err().why.unwrap().contains(&id));
+        assert!(known.key(&named("till", None)).is_err());
+        assert!(known.key(&named("stock", Some(OTHER))).is_err());
+    }
+
+    #[test]
+    fn an_item_that_the_functions_refuse_is_named() {
+        let mut known = snapshot(&[Entry::Profile(ACME.to_owned(), "orders".to_owned(), profile())]);
+        let mut wrong = of("a", ACME, "orders").attributes().unwrap();
+        wrong.insert("cnpj".to_owned(), wrong["tenantId"].clone());
+        known.add(wrong);
+        let (mut out, data, words) = output(Format::Text, None);
+        known.warn(&mut out);
+        assert!(words.text().contains("/cnpj: the member is not known"), "{}", words.text());
+        assert_eq!(data.text(), "");
+    }
+}

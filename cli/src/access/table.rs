@@ -1,0 +1,109 @@
+//! The access table in DynamoDB.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+
+use super::change::{Action, Change, Write};
+use super::entry::{Attributes, PK};
+use super::snapshot::Snapshot;
+use crate::aws::{Aws, failed};
+use crate::context::Context;
+use crate::exit::Failure;
+
+/// Code of the error of a condition that does not hold.
+const OVERTAKEN: &str = "ConditionalCheckFailedException";
+
+/// The access table of a deployment.
+#[derive(Debug)]
+pub(crate) struct Table {
+    dynamodb: Client,
+    name: String,
+}
+
+impl Table {
+    /// Finds the table of a context.
+    ///
+    /// # Errors
+    /// The table is not known.
+    pub(crate) async fn of(context: &Context) -> Result<Self, Failure> {
+        let aws = Aws::of(context).await?;
+        Ok(Self { dynamodb: aws.dynamodb(), name: aws.access_table().await? })
+    }
+
+    /// Reads the whole table, which has an item for each key, profile and tenant.
+    ///
+    /// # Errors
+    /// DynamoDB does not answer, or does not permit it.
+    pub(crate) async fn read(&self) -> Result<Snapshot, Failure> {
+        let mut snapshot = Snapshot::default();
+        let mut next: Option<Attributes> = None;
+        loop {
+            let page = self
+                .dynamodb
+                .scan()
+                .table_name(&self.name)
+                .consistent_read(true)
+                .set_exclusive_start_key(next.take())
+                .send()
+                .await
+                .map_err(|error| failed(&format!("read the table `{}`", self.name), &error))?;
+            page.items.unwrap_or_default().into_iter().for_each(|item| snapshot.add(item));
+            match page.last_evaluated_key {
+                Some(key) if !key.is_empty() => next = Some(key),
+                _ => return Ok(snapshot),
+            }
+        }
+    }
+
+    /// Makes one change.
+    ///
+    /// # Errors
+    /// Somebody else changed the entry meanwhile, or DynamoDB does not answer or permit it.
+    pub(crate) async fn make(&self, change: &Change) -> Result<(), Failure> {
+        let Write { pk, action, condition, names, values } = change.write()?;
+        let names = Some(names).filter(|names| !names.is_empty());
+        let values = Some(values).filter(|values| !values.is_empty());
+        let (table, pk) = (&self.name, AttributeValue::S(pk));
+        match action {
+            Action::Put(item) => {
+                let request = self.dynamodb.put_item().table_name(table).set_item(Some(item));
+                let request = request.condition_expression(condition).set_expression_attribute_names(names);
+                let sent = request.set_expression_attribute_values(values).send().await;
+                sent.map(|_| ()).map_err(|error| refused(change, &error))
+            }
+            Action::Update(expression) => {
+                let request = self.dynamodb.update_item().table_name(table).key(PK, pk);
+                let request = request.update_expression(expression).condition_expression(condition);
+                let request = request.set_expression_attribute_names(names);
+                let sent = request.set_expression_attribute_values(values).send().await;
+                sent.map(|_| ()).map_err(|error| refused(change, &error))
+            }
+            Action::Delete => {
+                let request = self.dynamodb.delete_item().table_name(table).key(PK, pk);
+                let request = request.condition_expression(condition).set_expression_attribute_names(names);
+                let sent = request.set_expression_attribute_values(values).send().await;
+                sent.map(|_| ()).map_err(|error| refused(change, &error))
+            }
+        }
+    }
+}
+
+fn refused<E, R>(change: &Change, error: &SdkError<E, R>) -> Failure
+where
+    E: std::error::Error + ProvideErrorMetadata + 'static,
+    R: std::fmt::Debug + 'static,
+{
+    let title = change.title();
+    if error.as_service_error().and_then(ProvideErrorMetadata::code) != Some(OVERTAKEN) {
+        return failed(&format!("write the {title}"), error);
+    }
+    let why = match change {
+        Change::Create(_) => "somebody else has created it meanwhile",
+        Change::Update(..) | Change::Remove(_) => "somebody else has changed or removed it meanwhile",
+    };
+    Failure::refused(format!("the {title} was left as it is"))
+        .why(why)
+        .next("look at it, and run the command again")
+}

@@ -1,0 +1,163 @@
+//! `integrahub target`: the allow-lists of tenants.
+
+use access::TargetsItem;
+use mq::InlineTargets;
+use serde_json::json;
+
+use super::change::{Change, make};
+use super::entry::Entry;
+use super::snapshot::Snapshot;
+use super::table::Table;
+use crate::args::Target;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+
+const LIST: &str = "integrahub.targets.v1";
+
+/// Runs the command.
+///
+/// # Errors
+/// An entry that the gateway could not read or that is not there, or no access to the table.
+pub(crate) async fn run(args: &Target, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    if let Target::Allow { entries, .. } = args {
+        check(entries)?;
+    }
+    let table = Table::of(context).await?;
+    let known = table.read().await?;
+    match args {
+        Target::Allow { tenant, entries, dry } => {
+            let change = allow(&known, &known.tenant(tenant)?, entries);
+            make(&table, &Vec::from_iter(change), *dry, out).await
+        }
+        Target::List { tenant } => {
+            list(&known, tenant.as_deref(), out)?;
+            Ok(Exit::Done)
+        }
+        Target::Remove { tenant, entries, all, dry } => {
+            let id = known.tenant(tenant)?;
+            let change = remove(&known, &id, if *all { None } else { Some(entries) })?;
+            if *all && !dry.dry_run {
+                out.confirm(&format!("this removes every entry of the allow-list of {id}"), tenant)?;
+            }
+            make(&table, &[change], *dry, out).await
+        }
+    }
+}
+
+/// Checks entries by the code of the gateway.
+///
+/// # Errors
+/// The first entry that cannot be read.
+pub(crate) fn check<T: AsRef<str>>(entries: &[T]) -> Result<(), Failure> {
+    InlineTargets::of_one_tenant(entries).map(|_| ()).map_err(|error| {
+        Failure::usage("the allow-list cannot be used")
+            .why(error.to_string())
+            .next("docs/access.md, \"Targets that requests name inline\", has the options")
+    })
+}
+
+fn entries<'a>(known: &'a Snapshot, tenant: &str) -> &'a [String] {
+    match known.get(&access::pk::targets(tenant)).map(|held| &held.entry) {
+        Some(Entry::Targets(_, targets)) => &targets.entries,
+        _ => &[],
+    }
+}
+
+/// Returns the change that adds entries; `None` if all of them are there.
+fn allow(known: &Snapshot, tenant: &str, new: &[String]) -> Option<Change> {
+    let mut all = entries(known, tenant).to_vec();
+    for entry in new {
+        if !all.contains(entry) {
+            all.push(entry.clone());
+        }
+    }
+    let entry = Entry::Targets(tenant.to_owned(), TargetsItem { entries: all });
+    match known.get(&entry.pk()) {
+        Some(held) => Change::of(held, entry),
+        None => Some(Change::Create(entry)),
+    }
+}
+
+/// Returns the change that removes entries, or all of them. A list without entries is removed.
+fn remove(known: &Snapshot, tenant: &str, gone: Option<&[String]>) -> Result<Change, Failure> {
+    let missing = |what: String| Failure::refused(what).next("see them: integrahub target list");
+    let pk = access::pk::targets(tenant);
+    let held = known.get(&pk).ok_or_else(|| missing(format!("the tenant {tenant} has no allow-list")))?;
+    let mut rest = entries(known, tenant).to_vec();
+    for entry in gone.unwrap_or_default() {
+        if !rest.contains(entry) {
+            return Err(missing(format!("the allow-list of {tenant} has no entry `{entry}`")));
+        }
+        rest.retain(|other| other != entry);
+    }
+    let entry = Entry::Targets(tenant.to_owned(), TargetsItem { entries: rest.clone() });
+    let update = (gone.is_some() && !rest.is_empty()).then(|| Change::of(held, entry)).flatten();
+    Ok(update.unwrap_or_else(|| Change::Remove(held.clone())))
+}
+
+fn list(known: &Snapshot, tenant: Option<&str>, out: &mut Output) -> Result<(), Failure> {
+    let tenant = tenant.map(|tenant| known.tenant(tenant)).transpose()?;
+    let lists = known.targets().filter(|(of, _)| tenant.as_ref().is_none_or(|tenant| tenant == of));
+    let all: Vec<(&str, &String)> =
+        lists.flat_map(|(of, targets)| targets.entries.iter().map(move |entry| (of, entry))).collect();
+    let items = all.iter().map(|(of, entry)| json!({"tenant": of, "entry": entry})).collect();
+    let rows = all.iter().map(|(of, entry)| vec![(*of).to_owned(), (*entry).clone()]).collect();
+    out.list(LIST, "targets", items, &["tenant", "entry"], rows);
+    known.warn(out);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::tests::ACME;
+    use super::super::snapshot::tests::snapshot;
+    use super::*;
+
+    const A: &str = "rabbitmq://a.example.com:5671/ORDERS.*";
+    const B: &str = "rabbitmq://b.example.com:5671/ORDERS.*";
+
+    fn own(entries: &[&str]) -> Vec<String> {
+        entries.iter().map(|&entry| entry.to_owned()).collect()
+    }
+
+    fn known(entries: &[&str]) -> Snapshot {
+        snapshot(&[Entry::Targets(ACME.to_owned(), TargetsItem { entries: own(entries) })])
+    }
+
+    fn entries_of(change: &Change) -> &[String] {
+        match change.entry() {
+            Entry::Targets(_, targets) => &targets.entries,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_entry_is_added_once() {
+        let change = allow(&known(&[A]), ACME, &own(&[A, B, B])).unwrap();
+        assert_eq!(entries_of(&change), own(&[A, B]));
+        assert_eq!(allow(&known(&[A]), ACME, &own(&[A])), None);
+        assert!(matches!(allow(&snapshot(&[]), ACME, &own(&[A])), Some(Change::Create(_))));
+    }
+
+    #[test]
+    fn a_list_without_entries_is_removed() {
+        let change = remove(&known(&[A, B]), ACME, Some(&own(&[A]))).unwrap();
+        assert_eq!(entries_of(&change), own(&[B]));
+        for gone in [Some(own(&[A, B])), None] {
+            assert!(matches!(remove(&known(&[A, B]), ACME, gone.as_deref()), Ok(Change::Remove(_))));
+        }
+        assert!(remove(&known(&[A]), ACME, Some(&own(&[B]))).is_err());
+        assert!(remove(&snapshot(&[]), ACME, None).is_err());
+    }
+
+    #[test]
+    fn an_entry_that_the_gateway_cannot_read_is_refused() {
+        assert_eq!(check(&[A, B]), Ok(()));
+        for wrong in
+            ["mq.example.com", "rabbitmq://a.example.com:5671/*?vhosts=/", "rabbitmq://a:1/*?tenant=x"]
+        {
+            assert!(check(&[wrong]).unwrap_err().why.unwrap().contains(wrong), "{wrong}");
+        }
+    }
+}

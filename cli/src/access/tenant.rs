@@ -1,0 +1,220 @@
+//! `integrahub tenant`.
+
+use access::TenantItem;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::change::{Change, Held, make};
+use super::entry::{Entry, Kind};
+use super::snapshot::Snapshot;
+use super::table::Table;
+use crate::args::{DryRun, Tenant};
+use crate::context::Context;
+use crate::exit::{Exit, Explain as _, Failure};
+use crate::output::{Format, Output};
+
+const LIST: &str = "integrahub.tenants.v1";
+const ONE: &str = "integrahub.tenant.v1";
+
+/// Runs the command.
+///
+/// # Errors
+/// A tenant that is not there, a change that contradicts what is there, or no access to the table.
+pub(crate) async fn run(args: &Tenant, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    let table = Table::of(context).await?;
+    let known = table.read().await?;
+    match args {
+        Tenant::Create { name, id, dry } => {
+            let entry = create(&known, name, id.as_deref())?;
+            let id = entry.tenant().to_owned();
+            let exit = make(&table, &[Change::Create(entry)], *dry, out).await?;
+            if !dry.dry_run && out.format() == Format::Text {
+                out.line(&id);
+            }
+            Ok(exit)
+        }
+        Tenant::List => {
+            list(&known, out);
+            Ok(Exit::Done)
+        }
+        Tenant::Show { tenant } => {
+            show(&known, &known.tenant(tenant)?, out);
+            Ok(Exit::Done)
+        }
+        Tenant::Change { tenant, name, dry } => {
+            check_name(&known, name)?;
+            let name = name.clone();
+            update(&table, &known, tenant, *dry, out, |item| TenantItem { name, ..item }).await
+        }
+        Tenant::Enable { tenant, dry } => {
+            update(&table, &known, tenant, *dry, out, |item| TenantItem { enabled: true, ..item }).await
+        }
+        Tenant::Disable { tenant, dry } => {
+            update(&table, &known, tenant, *dry, out, |item| TenantItem { enabled: false, ..item }).await
+        }
+        Tenant::Remove { tenant, cascade, dry } => {
+            let id = known.tenant(tenant)?;
+            let changes = removal(&known, &id, *cascade)?;
+            if !dry.dry_run {
+                let name = Some(known.tenant_item(&id).name).filter(|name| !name.is_empty());
+                let name = name.unwrap_or_else(|| id.clone());
+                out.confirm(&format!("this removes the tenant {id} and {} entries", changes.len()), &name)?;
+            }
+            let exit = make(&table, &changes, *dry, out).await?;
+            out.note(&format!("establishments stay assigned: integrahub cnpj list --tenant {id}"));
+            Ok(exit)
+        }
+    }
+}
+
+/// Returns the entry of a new tenant.
+fn create(known: &Snapshot, name: &str, id: Option<&str>) -> Result<Entry, Failure> {
+    check_name(known, name)?;
+    let id = id.map_or_else(|| Uuid::new_v4().to_string(), str::to_owned);
+    access::check_tenant_id(&id).or_explain(|| format!("use the id `{id}`"))?;
+    if known.get(&access::pk::tenant(&id)).is_some() {
+        return Err(Failure::refused(format!("there is a tenant {id} already"))
+            .next(format!("change it: integrahub tenant change {id} --name NAME")));
+    }
+    Ok(Entry::Tenant(id, TenantItem { name: name.to_owned(), enabled: true }))
+}
+
+/// Refuses a name that would mean two tenants.
+fn check_name(known: &Snapshot, name: &str) -> Result<(), Failure> {
+    if name.trim().is_empty() || name.chars().any(char::is_control) {
+        return Err(Failure::usage("a tenant's name is one line that is not empty"));
+    }
+    let taken = known.tenants().into_iter().find(|id| *id == name || known.tenant_item(id).name == name);
+    taken.map_or(Ok(()), |id| {
+        Err(Failure::refused(format!("the tenant {id} has the name `{name}`")).next("choose another name"))
+    })
+}
+
+/// Changes a tenant's item, or creates it for a tenant that has none of its own.
+async fn update(
+    table: &Table,
+    known: &Snapshot,
+    reference: &str,
+    dry: DryRun,
+    out: &mut Output,
+    change: impl FnOnce(TenantItem) -> TenantItem,
+) -> Result<Exit, Failure> {
+    let id = known.tenant(reference)?;
+    let entry = Entry::Tenant(id.clone(), change(known.tenant_item(&id)));
+    let change = match known.get(&entry.pk()) {
+        Some(held) => Change::of(held, entry),
+        None => Some(Change::Create(entry)),
+    };
+    make(table, &change.into_iter().collect::<Vec<_>>(), dry, out).await
+}
+
+/// Returns the removal of a tenant and of what belongs to it. The keys come first and the tenant
+/// last: if the removal stops in the middle, nobody gets in.
+fn removal(known: &Snapshot, id: &str, cascade: bool) -> Result<Vec<Change>, Failure> {
+    let mut held: Vec<&Held> = known.of_tenant(id).collect();
+    let rest = held.iter().filter(|held| held.entry.kind() != Kind::Tenant);
+    let rest: Vec<String> = rest.map(|held| held.entry.title()).collect();
+    if !cascade && !rest.is_empty() {
+        return Err(Failure::refused(format!("the tenant {id} still has keys or other entries"))
+            .why(rest.join(", "))
+            .next("remove them first, or all at once with --cascade"));
+    }
+    held.sort_by_key(|held| match held.entry.kind() {
+        Kind::Key => 0,
+        Kind::Tenant => 2,
+        _ => 1,
+    });
+    Ok(held.into_iter().cloned().map(Change::Remove).collect())
+}
+
+fn list(known: &Snapshot, out: &mut Output) {
+    let count = |id: &str, kind: Kind| known.of_tenant(id).filter(|held| held.entry.kind() == kind).count();
+    let (mut items, mut rows) = (Vec::new(), Vec::new());
+    for id in known.tenants() {
+        let item = known.tenant_item(id);
+        let (keys, profiles) = (count(id, Kind::Key), count(id, Kind::Profile));
+        let state = if item.enabled { "enabled" } else { "disabled" };
+        rows.push(vec![
+            id.to_owned(),
+            item.name.clone(),
+            state.to_owned(),
+            keys.to_string(),
+            profiles.to_string(),
+        ]);
+        items.push(
+            json!({"id": id, "name": item.name, "enabled": item.enabled, "keys": keys, "profiles": profiles}),
+        );
+    }
+    out.list(LIST, "tenants", items, &["id", "name", "state", "keys", "profiles"], rows);
+    known.warn(out);
+}
+
+fn show(known: &Snapshot, id: &str, out: &mut Output) {
+    let item = known.tenant_item(id);
+    let documents = |kind: Kind| -> Vec<Value> {
+        let held = known.of_tenant(id).filter(|held| held.entry.kind() == kind);
+        held.map(|held| held.entry.document()).collect()
+    };
+    let value = json!({
+        "id": id,
+        "name": item.name,
+        "enabled": item.enabled,
+        "keys": documents(Kind::Key),
+        "profiles": documents(Kind::Profile),
+        "targets": documents(Kind::Targets),
+        "grants": documents(Kind::Grant),
+    });
+    if out.format() != Format::Text {
+        return out.json(ONE, &value);
+    }
+    let state = if item.enabled { "enabled" } else { "disabled" };
+    out.thing(ONE, &value, &[("id", id.to_owned()), ("name", item.name), ("state", state.to_owned())]);
+    for held in known.of_tenant(id).filter(|held| held.entry.kind() != Kind::Tenant) {
+        out.line(&held.entry.title());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use access::{ApiKey, TargetsItem};
+
+    use super::super::entry::tests::{ACME, key, profile};
+    use super::super::snapshot::tests::snapshot;
+    use super::*;
+
+    fn acme() -> Entry {
+        Entry::Tenant(ACME.to_owned(), TenantItem { name: "Acme".to_owned(), enabled: true })
+    }
+
+    #[test]
+    fn a_new_tenant_has_a_uuid_and_a_name_of_its_own() {
+        let known = snapshot(&[acme()]);
+        let entry = create(&known, "Farmácia Central", None).unwrap();
+        assert!(entry.tenant().parse::<Uuid>().is_ok());
+        for name in ["Acme", ACME, "", " ", "a\nb"] {
+            assert!(create(&known, name, None).is_err(), "{name}");
+        }
+        assert!(create(&known, "Other", Some(ACME)).is_err());
+        assert!(create(&known, "Other", Some("a#b")).is_err());
+        assert_eq!(create(&known, "Other", Some("acme")).unwrap().tenant(), "acme");
+    }
+
+    #[test]
+    fn a_tenant_with_keys_is_removed_only_with_them_and_after_them() {
+        let entries = [
+            acme(),
+            Entry::Targets(ACME.to_owned(), TargetsItem::default()),
+            Entry::Profile(ACME.to_owned(), "orders".to_owned(), profile()),
+            Entry::Key(ApiKey::from("k").hash(), key("orders", &["mq:read"])),
+        ];
+        let known = snapshot(&entries);
+        let refused = removal(&known, ACME, false).unwrap_err();
+        assert!(refused.why.unwrap().contains("key `orders`"));
+        let kinds: Vec<Kind> =
+            removal(&known, ACME, true).unwrap().iter().map(|change| change.entry().kind()).collect();
+        assert_eq!(kinds.first(), Some(&Kind::Key));
+        assert_eq!(kinds.last(), Some(&Kind::Tenant));
+        assert_eq!(kinds.len(), 4);
+        assert_eq!(removal(&snapshot(&[acme()]), ACME, false).unwrap().len(), 1);
+    }
+}

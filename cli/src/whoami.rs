@@ -1,0 +1,82 @@
+//! `integrahub whoami`: the settings of a command, and what the API and the access table say about
+//! the caller.
+
+use ::access::{ApiKey, KeyHash, KeyItem, TenantItem};
+use jiff::Timestamp;
+use secrecy::ExposeSecret as _;
+use serde_json::{Map, Value, json};
+
+use crate::access::Table;
+use crate::api::{Api, Call};
+use crate::args::Whoami;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+
+const SCHEMA: &str = "integrahub.whoami.v1";
+/// Route that any key may ask, and that refuses those without its scope by name.
+const ROUTE: &str = "/status";
+
+/// Runs the command.
+///
+/// # Errors
+/// The API refuses the key.
+pub(crate) async fn run(args: Whoami, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    let mut rows: Vec<(&str, String)> = context.described();
+    let mut refused = None;
+    if let (Some(key), false) = (&context.api_key, args.offline) {
+        let hash = ApiKey::from(key.expose_secret()).hash();
+        rows.push(("key id", hash.id()));
+        match ask(context).await {
+            Ok(answer) => rows.push(("api", answer)),
+            Err(failure) => {
+                rows.push(("api", failure.what.clone()));
+                refused = Some(failure);
+            }
+        }
+        if context.local.is_some() || context.stack.is_some() || context.names.access_table.is_some() {
+            match look_up(context, hash).await {
+                Ok(found) => rows.extend(found),
+                Err(failure) => out.note(&format!("warning: {}", failure.what)),
+            }
+        }
+    }
+    let members: Map<String, Value> =
+        rows.iter().map(|(name, value)| (name.replace(' ', "_"), json!(value))).collect();
+    out.thing(SCHEMA, &Value::Object(members), &rows);
+    refused.map_or(Ok(Exit::Done), Err)
+}
+
+/// Asks the API whether it knows the key.
+async fn ask(context: &Context) -> Result<String, Failure> {
+    let answer = Api::of(context)?.exchange(&Call::get(ROUTE)).await?;
+    match answer.status {
+        200 => Ok("knows the key".to_owned()),
+        403 => Ok("knows the key, which has no scope ops:read".to_owned()),
+        401 => Err(Failure::new(Exit::Denied, "the API does not know the key")
+            .why(format!("the key is from {}", context.source_of_key))
+            .next("a new key works after a minute; see those that there are: integrahub key list")),
+        status => Ok(format!("answers {status}")),
+    }
+}
+
+/// Looks the key up in the access table, which needs AWS credentials.
+async fn look_up(context: &Context, hash: KeyHash) -> Result<Vec<(&'static str, String)>, Failure> {
+    let known = Table::of(context).await?.read().await?;
+    let found = known.keys().find(|(_, other, _)| *other == hash);
+    Ok(found.map_or_else(
+        || vec![("key", "the access table does not have it".to_owned())],
+        |(.., key)| described(key, &known.tenant_item(&key.tenant_id), Timestamp::now()),
+    ))
+}
+
+fn described(key: &KeyItem, tenant: &TenantItem, now: Timestamp) -> Vec<(&'static str, String)> {
+    let state = key.refusal(tenant, now).map_or_else(|| "works".to_owned(), |refusal| refusal.to_string());
+    let name = if tenant.name.is_empty() { String::new() } else { format!(" ({})", tenant.name) };
+    vec![
+        ("tenant", format!("{}{name}", key.tenant_id)),
+        ("key", format!("`{}`: {state}", key.name)),
+        ("scopes", Vec::from_iter(key.scopes.iter().map(String::as_str)).join(", ")),
+        ("establishments", key.establishments.to_string()),
+    ]
+}
