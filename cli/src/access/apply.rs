@@ -93,7 +93,7 @@ async fn refuse_taken(plan: &Plan, establishments: Option<&Establishments>) -> R
             return Err(Failure::refused(format!(
                 "{count} establishments cannot be changed; nothing was changed"
             ))
-            .why(format!("{}: {}", first.cnpj, first.reason))
+            .why(format!("{}: {}", first.cnpj, first.text()))
             .next("have the other tenant in the file too, or: integrahub cnpj move --help"));
         }
     }

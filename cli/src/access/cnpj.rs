@@ -160,8 +160,7 @@ fn show(change: &OwnerChange, changed: &Changed, dry_run: bool, out: &mut Output
 /// Tells the person which establishments were left as they are.
 pub(crate) fn warn(changed: &Changed, out: &mut Output) {
     for refused in &changed.refused {
-        let owner = refused.owner.as_ref().map(|owner| format!(" (owner: {owner})")).unwrap_or_default();
-        out.note(&format!("refused: {}: {}{owner}", refused.cnpj, refused.reason));
+        out.note(&format!("refused: {}: {}", refused.cnpj, refused.text()));
     }
 }
 

@@ -29,7 +29,6 @@ pub(crate) struct Owned {
     /// CNPJ of the establishment.
     pub(crate) cnpj: String,
     /// Owner.
-    #[serde(alias = "tenantId")]
     pub(crate) tenant: String,
     /// Time of the assignment.
     pub(crate) assigned_at: String,
@@ -46,6 +45,12 @@ pub(crate) enum OwnerChange {
     Move(String, String),
     /// Takes establishments from a tenant.
     Release(String),
+}
+
+/// An establishment that has products and no owner.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+struct Unowned {
+    cnpj: String,
 }
 
 /// Outcome of a change.
@@ -69,18 +74,28 @@ pub(crate) struct Changed {
 pub(crate) struct RefusedCnpj {
     /// CNPJ of the establishment.
     pub(crate) cnpj: String,
-    /// Reason, in words.
+    /// Reason, as a word of the function.
     pub(crate) reason: String,
     /// Present owner, if there is one.
-    #[serde(default, alias = "tenant")]
+    #[serde(default)]
     pub(crate) owner: Option<String>,
+}
+
+impl RefusedCnpj {
+    /// Returns the reason for people.
+    pub(crate) fn text(&self) -> String {
+        match (self.reason.as_str(), &self.owner) {
+            ("OWNED_BY_ANOTHER", Some(owner)) => format!("it belongs to {owner}"),
+            ("UNOWNED", _) => "it belongs to nobody".to_owned(),
+            (other, _) => other.to_owned(),
+        }
+    }
 }
 
 /// A page of a list.
 #[derive(Debug, Deserialize)]
 struct Page<T> {
-    #[serde(alias = "establishments", alias = "cnpjs")]
-    items: Vec<T>,
+    establishments: Vec<T>,
     #[serde(default)]
     cursor: Option<String>,
 }
@@ -126,7 +141,8 @@ impl Establishments {
     /// # Errors
     /// The function does not answer, or refuses the request.
     pub(crate) async fn list(&self, tenant: Option<&str>, cnpj: Option<&str>) -> Result<Vec<Owned>, Failure> {
-        self.pages(&without_nulls(json!({"action": "list", "tenant": tenant, "cnpj": cnpj}))).await
+        self.pages(&without_nulls(json!({"action": "list", "tenant": tenant, "cnpj": cnpj, "limit": MOST})))
+            .await
     }
 
     /// Lists establishments that have products and no owner.
@@ -134,7 +150,8 @@ impl Establishments {
     /// # Errors
     /// The function does not answer.
     pub(crate) async fn unowned(&self) -> Result<Vec<String>, Failure> {
-        self.pages(&json!({"action": "unowned"})).await
+        let unowned: Vec<Unowned> = self.pages(&json!({"action": "unowned", "limit": MOST})).await?;
+        Ok(unowned.into_iter().map(|unowned| unowned.cnpj).collect())
     }
 
     /// Changes owners, in as many requests as it takes. Each can be repeated.
@@ -174,7 +191,7 @@ impl Establishments {
                 members.insert("cursor".to_owned(), json!(cursor));
             }
             let page: Page<T> = read(self.invoke(&event).await?)?;
-            all.extend(page.items);
+            all.extend(page.establishments);
             cursor = page.cursor;
             if cursor.is_none() {
                 return Ok(all);
@@ -188,6 +205,11 @@ impl Establishments {
         let payload = answer.payload().map(|payload| payload.as_ref().to_vec()).unwrap_or_default();
         let value: Value = serde_json::from_slice(&payload)
             .or_explain(|| "read the answer about establishments".to_owned())?;
+        if let Some(fault) = value.get("error").and_then(Value::as_str) {
+            return Err(
+                Failure::refused("the function of establishments did not understand the request").why(fault)
+            );
+        }
         if answer.function_error().is_none() {
             return Ok(value);
         }
@@ -233,12 +255,20 @@ mod tests {
         let list = json!({"establishments": [{"cnpj": "11222333000181", "tenant": "t",
             "assignedAt": "2026-11-27T10:00:00Z", "assignedBy": "upgrade"}], "cursor": null});
         let page: Page<Owned> = read(list).unwrap();
-        assert_eq!((page.items[0].cnpj.as_str(), page.cursor), ("11222333000181", None));
-        let page: Page<String> = read(json!({"cnpjs": ["11222333000181"], "cursor": "x"})).unwrap();
-        assert_eq!((page.items.len(), page.cursor.as_deref()), (1, Some("x")));
-        let changed = json!({"changed": ["a"], "unchanged": [], "refused": [{"cnpj": "b", "reason": "it has an owner"}]});
-        assert_eq!(read::<Changed>(changed).unwrap().refused[0].cnpj, "b");
+        assert_eq!((page.establishments[0].cnpj.as_str(), page.cursor), ("11222333000181", None));
+        let page: Page<Unowned> = read(json!({"establishments": [{"cnpj": "a"}], "cursor": "a"})).unwrap();
+        assert_eq!((page.establishments.len(), page.cursor.as_deref()), (1, Some("a")));
         assert!(read::<Changed>(json!({"changed": 1})).is_err());
+    }
+
+    #[test]
+    fn a_refusal_names_the_present_owner() {
+        let refused = json!([{"cnpj": "a", "reason": "OWNED_BY_ANOTHER", "owner": "t"},
+            {"cnpj": "b", "reason": "UNOWNED", "owner": null}, {"cnpj": "c", "reason": "LATER"}]);
+        let answer = json!({"dryRun": false, "changed": [], "unchanged": [], "refused": refused});
+        let texts: Vec<String> =
+            read::<Changed>(answer).unwrap().refused.iter().map(RefusedCnpj::text).collect();
+        assert_eq!(texts, ["it belongs to t", "it belongs to nobody", "LATER"]);
     }
 
     #[test]
