@@ -48,6 +48,8 @@ async fn request(args: &ApiRequest, out: &mut Output) -> Result<Call, Failure> {
             out.note(&format!("idempotency key {key}"));
         }
         call = call.header("idempotency-key", &key);
+    } else if method != Method::GET && method != Method::DELETE {
+        call = call.once();
     }
     if let Some(body) = &args.body {
         let body = match body.strip_prefix('@') {
@@ -69,7 +71,7 @@ async fn request(args: &ApiRequest, out: &mut Output) -> Result<Call, Failure> {
 fn print(answer: &Answer, out: &mut Output) -> Result<(), Failure> {
     let is_json = answer.header("content-type").is_some_and(|kind| kind.contains("json"));
     if !is_json || out.format() == Format::Ndjson {
-        out.raw(&answer.body);
+        let _remembered = out.raw(&answer.body);
         return Ok(());
     }
     out.line(&format!("{:#}", answer.json()?));

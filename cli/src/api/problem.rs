@@ -15,7 +15,7 @@ pub(crate) struct Refusal {
     pub(crate) status: Option<u16>,
     /// `reason` of the problem; `None` if the front answered itself, or nobody.
     pub(crate) reason: Option<String>,
-    /// `messagesInDoubt`, `enqueued` and `moved`: what an unfinished request did.
+    /// `enqueued` or `moved`: how many messages an unfinished request is known to have put.
     pub(crate) done: Option<u64>,
     /// The failure to show.
     pub(crate) failure: Failure,
@@ -24,6 +24,13 @@ pub(crate) struct Refusal {
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         refusal.failure
+    }
+}
+
+impl From<Failure> for Refusal {
+    /// Makes a refusal that did not come from the API.
+    fn from(failure: Failure) -> Self {
+        Self { status: None, reason: None, done: None, failure }
     }
 }
 

@@ -110,8 +110,8 @@ pub(crate) struct Send {
     /// File for the items in error, a JSON object a line
     #[arg(long, value_name = "FILE", conflicts_with = "no_wait")]
     pub(crate) errors: Option<PathBuf>,
-    /// End with an error if there was nothing to send
-    #[arg(long)]
+    /// End with an error if the directory had nothing to send
+    #[arg(long, requires = "once")]
     pub(crate) error_on_nothing: bool,
     #[command(flatten)]
     pub(crate) dry: DryRun,

@@ -1,0 +1,276 @@
+//! The items of a batch that were not loaded.
+
+use std::io::{self, Write};
+
+use flate2::write::MultiGzDecoder;
+use serde_json::Value;
+
+use super::{Batch, path};
+use crate::api::{Api, Call, with_query};
+use crate::exit::{Exit, Explain as _, Failure};
+use crate::storage::{self, Storage};
+
+/// Items of a page of the list.
+const PAGE: &str = "1000";
+/// Code of the items that the database refused, which the file does not have.
+const OF_THE_DATABASE: &str = "REJECTED_BY_DATABASE";
+/// Longest line of the file: an item of 256 KiB, escaped, and its error.
+const MAX_LINE: usize = 4 * 1024 * 1024;
+
+/// Gives each item in error to `take`: those of the file with their texts, then those that only the
+/// list has. Returns how many there were.
+///
+/// # Errors
+/// The API or S3 does not show them, or `take` ends it.
+pub(crate) async fn each(
+    api: &Api,
+    batch: &Batch,
+    mut take: impl FnMut(Value) -> Result<(), Failure>,
+) -> Result<u64, Failure> {
+    let mut count = 0_u64;
+    let mut counted = |item| {
+        count = count.saturating_add(1);
+        take(item)
+    };
+    let has_file = match &batch.errors_url {
+        Some(url) => of_file(api, url, &mut counted).await?,
+        None => false,
+    };
+    of_list(api, batch, has_file, &mut counted).await?;
+    Ok(count)
+}
+
+/// Reads the file; returns false if there is none any more.
+async fn of_file(
+    api: &Api,
+    url: &str,
+    take: &mut impl FnMut(Value) -> Result<(), Failure>,
+) -> Result<bool, Failure> {
+    let redirect = match api.send(&Call::get(url)).await {
+        Ok(redirect) => redirect,
+        Err(refusal) if refusal.is("ERRORS_FILE_NOT_FOUND") => return Ok(false),
+        Err(refusal) => return Err(refusal.into()),
+    };
+    let location = redirect.header("location").ok_or_else(|| {
+        Failure::new(Exit::Error, "the API does not say where the file of the items in error is")
+    })?;
+    let body = Storage::new().get(location).await?;
+    let mut lines = Inflating::default();
+    storage::each_part(body, |part| lines.take(part, take)).await?;
+    lines.end(take)?;
+    Ok(true)
+}
+
+/// Reads the list, page by page. With a file, only what the file does not have counts.
+async fn of_list(
+    api: &Api,
+    batch: &Batch,
+    has_file: bool,
+    take: &mut impl FnMut(Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if batch.items_failed == 0 {
+        return Ok(());
+    }
+    let list = format!("{}/errors", path(&batch.batch_id));
+    let mut cursor = None;
+    loop {
+        let mut parameters = vec![("limit", PAGE)];
+        parameters.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+        let mut page = api.get(&with_query(&list, &parameters)).await?;
+        let items = page.get_mut("errors").and_then(Value::as_array_mut).map(std::mem::take);
+        for item in items.unwrap_or_default() {
+            if !has_file || item.get("code").and_then(Value::as_str) == Some(OF_THE_DATABASE) {
+                take(item)?;
+            }
+        }
+        cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
+        if cursor.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Lines of a file that comes in parts, as gzip or as it is.
+#[derive(Debug, Default)]
+struct Inflating {
+    /// The first bytes, until they say whether the file is gzip.
+    head: Vec<u8>,
+    gzip: Option<MultiGzDecoder<Vec<u8>>>,
+    plain: Vec<u8>,
+    is_decided: bool,
+}
+
+impl Inflating {
+    fn take(
+        &mut self,
+        part: &[u8],
+        take: &mut impl FnMut(Value) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        if self.is_decided {
+            self.write(part)?;
+        } else {
+            self.head.extend_from_slice(part);
+            if self.head.len() < 2 {
+                return Ok(());
+            }
+            self.decide()?;
+        }
+        self.lines(take)
+    }
+
+    fn decide(&mut self) -> Result<(), Failure> {
+        self.is_decided = true;
+        self.gzip = self.head.starts_with(&[0x1f, 0x8b]).then(|| MultiGzDecoder::new(Vec::new()));
+        let head = std::mem::take(&mut self.head);
+        self.write(&head)
+    }
+
+    fn write(&mut self, part: &[u8]) -> Result<(), Failure> {
+        let written: io::Result<()> = match &mut self.gzip {
+            Some(gzip) => gzip.write_all(part),
+            None => self.plain.write_all(part),
+        };
+        written.or_explain(|| "inflate the file of the items in error".to_owned())
+    }
+
+    /// Gives away the lines that are whole.
+    fn lines(&mut self, take: &mut impl FnMut(Value) -> Result<(), Failure>) -> Result<(), Failure> {
+        let text = match &mut self.gzip {
+            Some(gzip) => gzip.get_mut(),
+            None => &mut self.plain,
+        };
+        let Some(end) = text.iter().rposition(|&byte| byte == b'\n') else {
+            if text.len() > MAX_LINE {
+                return Err(Failure::new(
+                    Exit::Error,
+                    "the file of the items in error has a line without end",
+                ));
+            }
+            return Ok(());
+        };
+        let rest = text.split_off(end.saturating_add(1));
+        let whole = std::mem::replace(text, rest);
+        whole.split(|&byte| byte == b'\n').try_for_each(|line| one(line, take))
+    }
+
+    fn end(mut self, take: &mut impl FnMut(Value) -> Result<(), Failure>) -> Result<(), Failure> {
+        if !self.is_decided {
+            self.decide()?;
+        }
+        if let Some(gzip) = &mut self.gzip {
+            gzip.try_finish().or_explain(|| "inflate the file of the items in error".to_owned())?;
+        }
+        self.lines(take)?;
+        let rest = self.gzip.map_or(Ok(self.plain), MultiGzDecoder::finish);
+        let rest = rest.or_explain(|| "inflate the file of the items in error".to_owned())?;
+        one(&rest, take)
+    }
+}
+
+fn one(line: &[u8], take: &mut impl FnMut(Value) -> Result<(), Failure>) -> Result<(), Failure> {
+    if line.is_empty() {
+        return Ok(());
+    }
+    take(serde_json::from_slice(line).or_explain(|| "read a line of the items in error".to_owned())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use serde_json::json;
+    use test_support::http_server::{self, Server};
+
+    use super::*;
+    use crate::api::Schedule;
+
+    fn gzip(text: &str) -> Vec<u8> {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        gzip.write_all(text.as_bytes()).unwrap();
+        gzip.finish().unwrap()
+    }
+
+    fn read(file: &[u8], part: usize) -> Result<Vec<Value>, Failure> {
+        let mut items = Vec::new();
+        let mut take = |item| {
+            items.push(item);
+            Ok(())
+        };
+        let mut lines = Inflating::default();
+        for part in file.chunks(part) {
+            lines.take(part, &mut take)?;
+        }
+        lines.end(&mut take)?;
+        Ok(items)
+    }
+
+    #[test]
+    fn lines_are_read_however_they_come() {
+        let expected: Vec<Value> =
+            (0..50).map(|index| json!({"item_index": index, "item": "x\ny"})).collect();
+        let text: String = expected.iter().map(|item| format!("{item}\n")).collect();
+        for file in [text.clone().into_bytes(), gzip(&text), gzip(text.trim_end())] {
+            for part in [1, 7, file.len()] {
+                assert_eq!(read(&file, part).unwrap(), expected, "in parts of {part}");
+            }
+        }
+        assert_eq!(read(b"", 1).unwrap(), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn a_file_that_breaks_off_is_an_error() {
+        let file = gzip("{\"a\": 1}\n{\"a\": 2}\n");
+        assert!(read(&file[..file.len() - 9], 5).is_err());
+        assert!(read(b"{\"a\": ", 5).is_err());
+    }
+
+    #[tokio::test]
+    async fn the_file_comes_first_and_then_what_the_database_refused() {
+        let server = Server::start(|request| async move {
+            let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default());
+            let item = |index: u32, code: &str| json!({"item_index": index, "code": code});
+            let answer = match (path.as_str(), query) {
+                ("/v1/inovafarma/batches/b/errors.ndjson", _) => {
+                    let mut redirect = http_server::response(303, "{}");
+                    let host = request.headers()["host"].to_str().unwrap();
+                    let location = format!("http://{host}/file").parse().unwrap();
+                    redirect.headers_mut().insert("location", location);
+                    redirect
+                }
+                ("/file", _) => {
+                    assert!(!request.headers().contains_key("x-api-key"));
+                    http_server::response(200, gzip(&format!("{}\n", item(0, "CNPJ_INVALID"))))
+                }
+                (_, "limit=1000") => {
+                    let page = json!({"errors": [item(0, "CNPJ_INVALID"), item(1, "REJECTED_BY_DATABASE")],
+                        "next_cursor": "c1"});
+                    http_server::response(200, page.to_string())
+                }
+                (_, "limit=1000&cursor=c1") => {
+                    let page = json!({"errors": [item(2, "REJECTED_BY_DATABASE")], "next_cursor": null});
+                    http_server::response(200, page.to_string())
+                }
+                other => panic!("{other:?}"),
+            };
+            Some(answer)
+        })
+        .await;
+        let key = "k".to_owned().into();
+        let schedule = Schedule::within(std::time::Duration::from_secs(1));
+        let api = Api::at(&server.url().parse().unwrap(), Some(&key), schedule).unwrap();
+        let errors_url = Some("/v1/inovafarma/batches/b/errors.ndjson".to_owned());
+        let mut batch = Batch { batch_id: "b".to_owned(), items_failed: 3, errors_url, ..Batch::default() };
+        let indices = async |batch: &Batch| {
+            let mut indices = Vec::new();
+            let count = each(&api, batch, |item| {
+                indices.push(item["item_index"].as_u64().unwrap());
+                Ok(())
+            });
+            assert_eq!(count.await.unwrap(), u64::try_from(indices.len()).unwrap());
+            indices
+        };
+        assert_eq!(indices(&batch).await, [0, 1, 2]);
+        batch.errors_url = None;
+        assert_eq!(indices(&batch).await, [0, 1, 2], "without a file the list has them all");
+    }
+}

@@ -1,0 +1,244 @@
+//! `integrahub batches`: what became of catalogues that were sent.
+
+mod follow;
+mod items;
+mod outcome;
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+pub(crate) use self::follow::{Followed, follow};
+pub(crate) use self::items::each as each_item_in_error;
+pub(crate) use self::outcome::Batch;
+use crate::api::{Api, Call, with_query};
+use crate::args::{BatchList, Batches, Scope, WaitArgs};
+use crate::context::Context;
+use crate::exit::{Exit, Explain as _, Failure};
+use crate::output::{Format, Output};
+
+const BATCHES: &str = "/v1/inovafarma/batches";
+/// Batches of a page of the list.
+const PAGE: u32 = 200;
+/// Most items in error that are shown as a table or as one document.
+const MOST_SHOWN: usize = 10_000;
+
+const BATCH: &str = "integrahub.batch.v1";
+const LIST: &str = "integrahub.batches.v1";
+const ITEMS: &str = "integrahub.items-in-error.v1";
+const REPLAY: &str = "integrahub.batch-replay.v1";
+
+/// Returns the path of a batch.
+pub(crate) fn path(batch_id: &str) -> String {
+    format!("{BATCHES}/{batch_id}")
+}
+
+/// Returns the command that goes on waiting for a batch.
+pub(crate) fn resume_line(batch_id: &str) -> String {
+    format!("integrahub batches watch {batch_id}")
+}
+
+/// Runs a command about batches.
+pub(crate) async fn run(command: &Batches, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    let api = Api::of(context)?;
+    match command {
+        Batches::List(args) => list(&api, args, out).await,
+        Batches::Show { batch } => {
+            show(&get(&api, *batch).await?, out);
+            Ok(Exit::Done)
+        }
+        Batches::Watch { batch, timeout } => watch(&api, *batch, *timeout, out).await,
+        Batches::Errors { batch, file } => errors(&api, *batch, file.as_deref(), out).await,
+        Batches::Replay(args) => {
+            replay(&api, args.batch, &json!({"scope": args.scope.as_str()}), args.wait, out).await
+        }
+        Batches::Confirm { batch, wait } => confirm(&api, *batch, *wait, out).await,
+    }
+}
+
+async fn get(api: &Api, batch: Uuid) -> Result<Batch, Failure> {
+    Batch::read(api.get(&path(&batch.to_string())).await?)
+}
+
+async fn list(api: &Api, args: &BatchList, out: &mut Output) -> Result<Exit, Failure> {
+    let limit = args.max.min(PAGE).to_string();
+    let mut filters = vec![("limit", limit.as_str())];
+    filters.extend(args.status.as_deref().map(|status| ("status", status)));
+    filters.extend(args.load_type.map(|load_type| ("load_type", load_type.as_str())));
+    filters.extend(args.source.as_deref().map(|key| ("source_key", key)));
+    let most = usize::try_from(args.max).unwrap_or(usize::MAX);
+    let (mut batches, mut cursor) = (Vec::new(), None::<String>);
+    loop {
+        let mut parameters = filters.clone();
+        parameters.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+        let mut page = api.get(&with_query(BATCHES, &parameters)).await?;
+        let found = page.get_mut("batches").and_then(Value::as_array_mut).map(std::mem::take);
+        batches.extend(found.unwrap_or_default());
+        cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
+        if cursor.is_none() || batches.len() >= most {
+            break;
+        }
+    }
+    batches.truncate(most);
+    let rows = batches.iter().cloned().map(Batch::read).collect::<Result<Vec<_>, _>>()?;
+    let rows = rows.iter().map(|batch| {
+        let received = batch.received_at.clone().unwrap_or_default();
+        let counts = [batch.items_parsed, batch.items_failed].map(|count| count.to_string());
+        let names = [&batch.batch_id, &batch.load_type, &batch.status, &received];
+        names.into_iter().cloned().chain(counts).collect()
+    });
+    let rows = rows.collect();
+    out.list(LIST, "batches", batches, &["batch", "type", "status", "received", "items", "in error"], rows);
+    Ok(Exit::Done)
+}
+
+fn show(batch: &Batch, out: &mut Output) {
+    out.thing(BATCH, &batch.json, &batch.rows());
+}
+
+async fn watch(api: &Api, batch: Uuid, timeout: Option<Duration>, out: &mut Output) -> Result<Exit, Failure> {
+    let mut last = String::new();
+    let followed = follow(api, &batch.to_string(), timeout, |batch| {
+        let news = format!("{}: {} of {} items", batch.status, batch.items_processed, batch.items_parsed);
+        if news != last && !out.is_quiet() && !batch.is_final() {
+            out.note(&news);
+        }
+        last = news;
+    });
+    end(followed.await?, out)
+}
+
+/// Shows how a wait ended, and returns the exit code of the batch.
+fn end(followed: Followed, out: &mut Output) -> Result<Exit, Failure> {
+    match followed {
+        Followed::Final(batch) => {
+            show(&batch, out);
+            let outcome = batch.outcome();
+            match (outcome.trouble, outcome.next) {
+                (Some(trouble), Some(next)) => Err(Failure::new(outcome.exit, trouble).next(next)),
+                _ => Ok(outcome.exit),
+            }
+        }
+        Followed::TimedOut(batch) => {
+            let what = format!("the batch is {}, and the time to wait is over", batch.status);
+            Err(Failure::new(Exit::TimedOut, what)
+                .why("it goes on by itself")
+                .next(format!("wait again: {}", resume_line(&batch.batch_id))))
+        }
+    }
+}
+
+async fn errors(api: &Api, batch: Uuid, file: Option<&Path>, out: &mut Output) -> Result<Exit, Failure> {
+    let batch = get(api, batch).await?;
+    if let Some(path) = file {
+        let mut lines = ItemsFile::create(path)?;
+        let count = each_item_in_error(api, &batch, |item| lines.write(&item)).await?;
+        lines.close()?;
+        out.note(&format!("{count} items in {}", path.display()));
+        return Ok(Exit::Done);
+    }
+    if out.format() == Format::Ndjson {
+        let written = each_item_in_error(api, &batch, |item| {
+            out.json(ITEMS, &item);
+            if out.is_closed() { Err(Failure::new(Exit::Done, "nobody reads on")) } else { Ok(()) }
+        });
+        return match written.await {
+            Err(failure) if failure.exit != Exit::Done => Err(failure),
+            _ => Ok(Exit::Done),
+        };
+    }
+    let mut items = Vec::new();
+    each_item_in_error(api, &batch, |item| {
+        items.push(item);
+        if items.len() <= MOST_SHOWN {
+            return Ok(());
+        }
+        Err(Failure::usage(format!("there are more than {MOST_SHOWN} items in error"))
+            .next("write them to a file with --file, or use --output ndjson"))
+    })
+    .await?;
+    let rows = items.iter().map(row).collect();
+    out.list(ITEMS, "items", items, &["item", "code", "field", "detail"], rows);
+    Ok(Exit::Done)
+}
+
+/// Returns an item in error as a line of a table.
+pub(crate) fn row(item: &Value) -> Vec<String> {
+    let text = |name: &str| match item.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        None | Some(Value::Null) => String::new(),
+        Some(other) => other.to_string(),
+    };
+    ["item_index", "code", "field", "detail"].map(text).into()
+}
+
+/// A file of items in error, a JSON object a line.
+#[derive(Debug)]
+pub(crate) struct ItemsFile {
+    lines: BufWriter<File>,
+    name: String,
+}
+
+impl ItemsFile {
+    /// Creates the file, or empties it.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let file = File::create(path).or_explain(|| format!("create {name}"))?;
+        Ok(Self { lines: BufWriter::new(file), name })
+    }
+
+    /// Adds an item.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn write(&mut self, item: &Value) -> Result<(), Failure> {
+        writeln!(self.lines, "{item}").or_explain(|| format!("write {}", self.name))
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn close(mut self) -> Result<(), Failure> {
+        self.lines.flush().or_explain(|| format!("write {}", self.name))
+    }
+}
+
+async fn replay(
+    api: &Api,
+    batch: Uuid,
+    body: &Value,
+    wait: WaitArgs,
+    out: &mut Output,
+) -> Result<Exit, Failure> {
+    let id = batch.to_string();
+    let call = Call::change(format!("{}/replay", path(&id)), &Uuid::new_v4().to_string(), body);
+    let begun = api.send(&call).await?.json()?;
+    if wait.no_wait {
+        let member = |name: &str| begun.get(name).map(Value::to_string).unwrap_or_default();
+        let rows = [("batch", id.clone()), ("generation", member("generation")), ("parts", member("chunks"))];
+        out.thing(REPLAY, &begun, &rows);
+        out.note(&format!("follow it: {}", resume_line(&id)));
+        return Ok(Exit::Done);
+    }
+    watch(api, batch, wait.timeout, out).await
+}
+
+async fn confirm(api: &Api, batch: Uuid, wait: WaitArgs, out: &mut Output) -> Result<Exit, Failure> {
+    let held = get(api, batch).await?;
+    if held.deactivation.state != "held" {
+        return Err(Failure::refused(format!("nothing of the batch {batch} is held"))
+            .why(format!("its deactivation is {}", held.deactivation.state)));
+    }
+    let count = held.deactivation.would_deactivate;
+    out.confirm(&format!("this makes {count} products inactive"), &count.to_string())?;
+    let body = json!({"scope": Scope::Failed.as_str(), "confirm_deactivation": true});
+    replay(api, batch, &body, wait, out).await
+}

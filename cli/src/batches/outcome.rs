@@ -1,0 +1,228 @@
+//! A batch as the API shows it, and the exit code that its end means.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::exit::{Exit, Explain as _, Failure};
+
+/// A batch. Members that a later version adds are in `json` only.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Batch {
+    pub(crate) batch_id: String,
+    pub(crate) load_type: String,
+    pub(crate) status: String,
+    pub(crate) received_at: Option<String>,
+    pub(crate) items_parsed: u64,
+    pub(crate) items_processed: u64,
+    pub(crate) items_failed: u64,
+    pub(crate) errors_url: Option<String>,
+    pub(crate) changes: Changes,
+    pub(crate) deactivation: Deactivation,
+    pub(crate) chunks: Chunks,
+    pub(crate) error: Option<PayloadError>,
+    pub(crate) warnings: Vec<String>,
+    /// The whole batch, as it was received.
+    #[serde(skip)]
+    pub(crate) json: Value,
+}
+
+/// Counters of what became of the items.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Changes {
+    pub(crate) inserted: u64,
+    pub(crate) updated: u64,
+    pub(crate) unchanged: u64,
+    pub(crate) stale: u64,
+    pub(crate) deactivated: u64,
+}
+
+/// Outcome for products that a full load did not contain.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Deactivation {
+    pub(crate) state: String,
+    pub(crate) would_deactivate: u64,
+    pub(crate) reason: Option<String>,
+}
+
+/// Parts in which a batch is processed.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Chunks {
+    pub(crate) total: u64,
+    pub(crate) done: u64,
+    pub(crate) failed: u64,
+}
+
+/// Reason why the payload as a whole was not loaded.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PayloadError {
+    pub(crate) code: String,
+    pub(crate) detail: String,
+    pub(crate) byte_offset: Option<u64>,
+}
+
+/// Meaning of a final batch for who sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) exit: Exit,
+    /// A sentence, if there is more to say than that everything is loaded.
+    pub(crate) trouble: Option<String>,
+    /// The next step.
+    pub(crate) next: Option<String>,
+}
+
+/// Codes of a payload's error that sending the same file again repeats.
+const OF_THE_FILE: [&str; 5] =
+    ["MALFORMED_JSON", "CONTENT_CORRUPT", "MAX_PAYLOAD_EXCEEDED", "TOO_MANY_CNPJS", "TOO_MANY_ERRORS"];
+
+impl Batch {
+    /// Reads a batch of the API.
+    ///
+    /// # Errors
+    /// A member has another type.
+    pub(crate) fn read(json: Value) -> Result<Self, Failure> {
+        let batch = Self::deserialize(&json).or_explain(|| "read the batch that the API shows".to_owned())?;
+        Ok(Self { json, ..batch })
+    }
+
+    /// Returns whether nothing becomes of the batch by itself any more. A status that this program
+    /// does not know is not final.
+    pub(crate) fn is_final(&self) -> bool {
+        matches!(self.status.as_str(), "COMPLETED" | "PARTIAL_FAIL" | "FAILED" | "EXPIRED")
+    }
+
+    /// Returns what the end of the batch means.
+    pub(crate) fn outcome(&self) -> Outcome {
+        let id = &self.batch_id;
+        let end =
+            |exit, trouble: String, next: String| Outcome { exit, trouble: Some(trouble), next: Some(next) };
+        let replay = || format!("integrahub batches replay {id}");
+        let errors = || format!("integrahub batches errors {id}");
+        match (self.status.as_str(), &self.error) {
+            ("EXPIRED", _) => end(
+                Exit::Temporary,
+                "the file was not uploaded in time, so nothing is loaded".to_owned(),
+                "send it again".to_owned(),
+            ),
+            ("FAILED", Some(error)) => {
+                let place = error.byte_offset.map(|byte| format!(", at byte {byte}")).unwrap_or_default();
+                let trouble = format!("nothing is loaded: {} ({}{place})", error.detail, error.code);
+                match error.code.as_str() {
+                    code if OF_THE_FILE.contains(&code) => {
+                        end(Exit::Refused, trouble, "correct the file, and send it again".to_owned())
+                    }
+                    "TOO_OLD" => end(Exit::Error, trouble, "send the products in a new file".to_owned()),
+                    _ => end(Exit::Error, trouble, replay()),
+                }
+            }
+            ("FAILED", None) => {
+                end(Exit::Error, "no part of the batch could be written".to_owned(), replay())
+            }
+            _ if self.deactivation.state == "held" => end(
+                Exit::Held,
+                format!(
+                    "the products are loaded, but {} deactivations are held: so many would be unusual",
+                    self.deactivation.would_deactivate
+                ),
+                format!("check that the file is complete, then: integrahub batches confirm {id}"),
+            ),
+            ("PARTIAL_FAIL", _) => end(
+                Exit::Partial,
+                format!("{} of {} parts could not be written", self.chunks.failed, self.chunks.total),
+                replay(),
+            ),
+            _ if self.items_failed > 0 && self.items_processed == 0 => {
+                end(Exit::Refused, format!("none of {} items could be loaded", self.items_failed), errors())
+            }
+            _ if self.items_failed > 0 => {
+                let all = self.items_parsed;
+                end(Exit::Partial, format!("{} of {all} items are in error", self.items_failed), errors())
+            }
+            _ => Outcome { exit: Exit::Done, trouble: None, next: None },
+        }
+    }
+
+    /// Returns the batch as lines for people: name and value.
+    pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
+        let changes = self.changes;
+        let mut rows = vec![
+            ("batch", self.batch_id.clone()),
+            ("type", self.load_type.clone()),
+            ("status", self.status.clone()),
+            ("received", self.received_at.clone().unwrap_or_default()),
+            ("items", self.items_parsed.to_string()),
+            ("in error", self.items_failed.to_string()),
+            ("inserted", changes.inserted.to_string()),
+            ("updated", changes.updated.to_string()),
+            ("unchanged", changes.unchanged.to_string()),
+            ("stale", changes.stale.to_string()),
+            ("parts", format!("{} of {} done", self.chunks.done, self.chunks.total)),
+        ];
+        if self.load_type == "full" {
+            let reason = self.deactivation.reason.as_deref().map(|reason| format!(", {reason}"));
+            let state = format!("{}{}", self.deactivation.state, reason.unwrap_or_default());
+            rows.push(("deactivated", format!("{} ({state})", changes.deactivated)));
+        }
+        rows.extend(self.warnings.iter().map(|warning| ("warning", warning.clone())));
+        rows.retain(|(_, value)| !value.is_empty());
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const ID: &str = "01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e";
+
+    fn outcome(members: Value) -> Outcome {
+        let mut batch = json!({"batch_id": ID, "load_type": "full", "status": "COMPLETED", "items_parsed": 3,
+            "items_processed": 3, "new_member": [1]});
+        let Value::Object(members) = members else { panic!("members are an object") };
+        batch.as_object_mut().unwrap().extend(members);
+        Batch::read(batch).unwrap().outcome()
+    }
+
+    #[test]
+    fn the_exit_code_says_what_became_of_the_file() {
+        let failed = |code: &str| json!({"status": "FAILED", "error": {"code": code, "detail": "d", "byte_offset": 7}});
+        let held = json!({"deactivation": {"state": "held", "would_deactivate": 900}, "items_failed": 1});
+        for (members, exit, word) in [
+            (json!({}), Exit::Done, ""),
+            (json!({"items_failed": 1, "items_processed": 2}), Exit::Partial, "1 of 3 items"),
+            (json!({"items_failed": 3, "items_processed": 0}), Exit::Refused, "none of 3 items"),
+            (
+                json!({"status": "PARTIAL_FAIL", "chunks": {"total": 4, "failed": 1}}),
+                Exit::Partial,
+                "1 of 4 parts",
+            ),
+            (failed("MALFORMED_JSON"), Exit::Refused, "d (MALFORMED_JSON, at byte 7)"),
+            (failed("GIVEN_UP"), Exit::Error, "GIVEN_UP"),
+            (failed("OF_A_LATER_VERSION"), Exit::Error, "OF_A_LATER_VERSION"),
+            (json!({"status": "FAILED"}), Exit::Error, "no part"),
+            (json!({"status": "EXPIRED"}), Exit::Temporary, "not uploaded"),
+            (held, Exit::Held, "900 deactivations"),
+        ] {
+            let outcome = outcome(members);
+            assert_eq!(outcome.exit, exit, "{outcome:?}");
+            assert!(outcome.trouble.clone().unwrap_or_default().contains(word), "{outcome:?}");
+            assert_eq!(outcome.next.is_some(), exit != Exit::Done, "trouble has a next step");
+        }
+    }
+
+    #[test]
+    fn a_status_of_a_later_version_is_not_final() {
+        for (status, is_final) in
+            [("RECEIVED", false), ("PROCESSING", false), ("PAUSED", false), ("FAILED", true)]
+        {
+            let batch = Batch { status: status.to_owned(), ..Batch::default() };
+            assert_eq!(batch.is_final(), is_final, "{status}");
+        }
+    }
+}

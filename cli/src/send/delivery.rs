@@ -1,0 +1,290 @@
+//! One file on its way: looked at, accepted by the API, and followed until its batch is final.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
+
+use super::content::Content;
+use super::journal::{Entry, Journal, State, Way};
+use super::load::{Kind, MAX_REQUEST, Version, Wish, plan};
+use super::progress::{News, Step};
+use super::source::{Source, changed};
+use crate::api::{Answer, Api, Call, Refusal};
+use crate::args::Form;
+use crate::batches::{Batch, Followed, follow};
+use crate::exit::{Exit, Explain as _, Failure};
+use crate::input;
+use crate::storage::{PutError, Signed, Storage};
+
+const PRODUCTS: &str = "/v1/inovafarma/products";
+const UPLOADS: &str = "/v1/inovafarma/products/uploads";
+
+/// Sender of files: the API, what every file has in common, and who hears of the progress.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) api: Api,
+    pub(crate) storage: Storage,
+    pub(crate) journal: Journal,
+    pub(crate) kind: Kind,
+    pub(crate) form: Option<Form>,
+    /// The caller's own name for the load.
+    pub(crate) key: Option<String>,
+    /// Whether content that was loaded before is loaded again.
+    pub(crate) again: bool,
+    /// Whether the files are those of a directory that is watched.
+    pub(crate) watches: bool,
+    /// Whether to follow the batches.
+    pub(crate) waits: bool,
+    /// Longest time to follow one.
+    pub(crate) limit: Option<Duration>,
+    pub(crate) news: UnboundedSender<News>,
+    /// True once the program is asked to stop.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+/// A file that was looked at, and the name of its load.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) source: Source,
+    pub(crate) content: Content,
+    pub(crate) entry: Entry,
+    version: Version,
+    is_begun: bool,
+}
+
+/// A load that the API has.
+#[derive(Clone, Debug)]
+pub(crate) struct Accepted {
+    pub(crate) entry: Entry,
+    pub(crate) batch_id: String,
+    /// Whether the API had it before this program ever sent it.
+    pub(crate) is_replay: bool,
+}
+
+/// End of a delivery.
+#[derive(Clone, Debug)]
+pub(crate) enum End {
+    /// The batch is final.
+    Final(Batch),
+    /// The API has the file, and nobody waits for the batch.
+    Accepted(String),
+    /// The time to wait is over.
+    TimedOut(Batch),
+    /// The file did not arrive, or its batch cannot be followed.
+    Failed(Failure),
+    /// The program was asked to stop before the file was sent.
+    Stopped,
+}
+
+impl Sender {
+    fn tell(&self, file: usize, step: Step) {
+        // Nobody listens once the program ends.
+        let _unheard = self.news.send(News { file, step });
+    }
+
+    /// Returns whether the program is asked to stop.
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Looks at a file and plans its load.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no catalogue, or changed meanwhile.
+    pub(crate) async fn prepare(self: &Arc<Self>, file: usize, source: Source) -> Result<Prepared, Failure> {
+        let version = source.version().await?;
+        self.tell(file, Step::Found { name: source.name.clone(), bytes: version.bytes });
+        let (path, name, form) = (source.path.clone(), source.name.clone(), self.form);
+        let sender = Arc::clone(self);
+        let look = move || Content::of(&path, &name, form, |bytes| sender.tell(file, Step::Read { bytes }));
+        let content =
+            tokio::task::spawn_blocking(look).await.or_explain(|| format!("read {}", source.name))??;
+        if content.bytes != version.bytes || source.version().await? != version {
+            return Err(changed(&source.name));
+        }
+        let wish = match (&self.key, self.again, self.watches) {
+            (Some(key), ..) => Wish::Named(key),
+            (None, true, _) => Wish::Again,
+            (None, false, true) => Wish::Once,
+            (None, false, false) => Wish::Continue,
+        };
+        let api = self.api.base();
+        let place = (source.path.as_path(), &version);
+        let plan = plan(api, self.kind, &content, place, wish, |identity| self.journal.last(api, identity));
+        let (way, key) = (plan.entry.way, plan.entry.key.clone());
+        self.tell(file, Step::Ready { way, key, goes_on: plan.is_begun });
+        Ok(Prepared { source, content, entry: plan.entry, version, is_begun: plan.is_begun })
+    }
+
+    /// Brings a file to the API. The journal has the load before the first request.
+    ///
+    /// # Errors
+    /// The API does not have the file, as far as is known.
+    pub(crate) async fn accept(&self, file: usize, prepared: &Prepared) -> Result<Accepted, Failure> {
+        let mut entry = prepared.entry.now(State::Sending);
+        self.journal.add(&entry)?;
+        let mut brought = match entry.way {
+            Way::Request => self.request(prepared, &entry).await,
+            Way::Upload => self.upload(file, prepared, &mut entry).await,
+        };
+        if let Err(refusal) = &brought
+            && entry.way == Way::Request
+            && needs_upload(refusal)
+        {
+            entry.way = Way::Upload;
+            self.journal.add(&entry)?;
+            brought = self.upload(file, prepared, &mut entry).await;
+        }
+        let answer = brought.map_err(|refusal| {
+            // What the API refuses, it does not remember.
+            if refusal.status.is_some() && refusal.failure.exit == Exit::Refused {
+                let _unwritten = self.journal.add(&entry.now(State::Refused));
+            }
+            refusal.failure
+        })?;
+        let batch_id = member(&answer.json()?, "batch_id")?;
+        entry.batch_id = Some(batch_id.clone());
+        let entry = entry.now(State::Accepted);
+        self.journal.add(&entry)?;
+        let is_replay = answer.is_replay() && !prepared.is_begun;
+        self.tell(file, Step::Accepted { batch_id: batch_id.clone(), is_replay });
+        Ok(Accepted { entry, batch_id, is_replay })
+    }
+
+    fn headers(&self, call: Call, entry: &Entry) -> Call {
+        let call = call.header("idempotency-key", &entry.key);
+        let call = call.header("x-inova-load-type", self.kind.load_type.as_str());
+        match self.kind.partial_items {
+            Some(partial) => call.header("x-inova-partial-items", partial.as_str()),
+            None => call,
+        }
+    }
+
+    async fn request(&self, prepared: &Prepared, entry: &Entry) -> Result<Answer, Refusal> {
+        let name = &prepared.source.name;
+        let body = input::read(&prepared.source.path, MAX_REQUEST).await;
+        let body = body.map_err(|_| changed(name))?;
+        if hex::encode(Sha256::digest(&body)) != prepared.content.sha256 {
+            return Err(changed(name).into());
+        }
+        let (media_type, encoding) = prepared.content.media_type();
+        let call = Call::of(Method::POST, PRODUCTS).body(body, media_type);
+        let call = match encoding {
+            Some(encoding) => call.header("content-encoding", encoding),
+            None => call,
+        };
+        self.api.send(&self.headers(call, entry)).await
+    }
+
+    /// Announces an upload and puts the file, again and again as long as the failures are
+    /// temporary. Each time the URL is a new one, of the same batch.
+    async fn upload(&self, file: usize, prepared: &Prepared, entry: &mut Entry) -> Result<Answer, Refusal> {
+        let content = &prepared.content;
+        let mut announcement = json!({
+            "content_type": content.inner_type(),
+            "content_length": content.bytes,
+            "sha256": content.sha256,
+        });
+        if let (Some(members), true) = (announcement.as_object_mut(), content.is_gzip) {
+            members.insert("content_encoding".to_owned(), "gzip".into());
+        }
+        let call = self.headers(Call::read(UPLOADS, &announcement), entry);
+        let sent = |bytes| self.tell(file, Step::Sending { bytes });
+        let (mut first, mut number, mut waited) = (None, 0, Duration::ZERO);
+        loop {
+            let answer = self.api.send(&call).await?;
+            let said = answer.json()?;
+            let first = first.get_or_insert(answer).clone();
+            entry.batch_id = said.get("batch_id").and_then(Value::as_str).map(str::to_owned);
+            self.journal.add(&entry.now(State::Sending))?;
+            let signed = said.get("upload").filter(|upload| !upload.is_null()).map(Signed::deserialize);
+            let Some(signed) = signed.transpose().or_explain(|| "read where to put the file".to_owned())?
+            else {
+                if said.get("status").and_then(Value::as_str) == Some("EXPIRED") {
+                    return Err(self.expired(entry).into());
+                }
+                return Ok(first);
+            };
+            let put = self.storage.put(&signed, &prepared.source.path, content.bytes, &sent).await;
+            let what = match put {
+                Ok(()) => return Ok(first),
+                Err(PutError::Refused(failure)) => return Err(failure.into()),
+                Err(PutError::Expired) => "the URL of the upload is not valid any more".to_owned(),
+                Err(PutError::Temporary(what)) => what,
+            };
+            if prepared.source.version().await? != prepared.version {
+                return Err(changed(&prepared.source.name).into());
+            }
+            let pause = self.api.schedule().pause(number, None, waited, fastrand::f64());
+            let Some(pause) = pause.filter(|_| !self.is_stopping()) else {
+                return Err(Failure::new(
+                    Exit::Temporary,
+                    format!("{} could not be uploaded", prepared.source.name),
+                )
+                .why(what)
+                .next("run the same command again: it goes on with the same batch")
+                .into());
+            };
+            self.api.tell(&what, pause);
+            tokio::time::sleep(pause).await;
+            waited = waited.saturating_add(pause);
+            number = number.saturating_add(1);
+        }
+    }
+
+    /// Ends a load whose upload came too late for its batch: the next run begins another.
+    fn expired(&self, entry: &Entry) -> Failure {
+        let _unwritten = self.journal.add(&entry.now(State::Final));
+        Failure::new(Exit::Temporary, "the batch of an earlier run has expired")
+            .why("its file was not uploaded within 30 days")
+            .next("run the same command again: it begins a new batch")
+    }
+
+    /// Follows a batch to its end, unless nobody waits for it.
+    pub(crate) async fn wait(&self, file: usize, accepted: &Accepted) -> End {
+        if !self.waits {
+            return End::Accepted(accepted.batch_id.clone());
+        }
+        let followed = follow(&self.api, &accepted.batch_id, self.limit, |batch| {
+            let (status, parsed) = (batch.status.clone(), batch.items_parsed);
+            let done = batch.items_processed.saturating_add(batch.items_failed);
+            self.tell(file, Step::Processing { status, parsed, done });
+        });
+        let followed = tokio::select! {
+            followed = followed => followed,
+            () = stopped(self.stopping.clone()) => return End::Accepted(accepted.batch_id.clone()),
+        };
+        match followed {
+            Ok(Followed::Final(batch)) => match self.journal.add(&accepted.entry.now(State::Final)) {
+                Ok(()) => End::Final(batch),
+                Err(failure) => End::Failed(failure),
+            },
+            Ok(Followed::TimedOut(batch)) => End::TimedOut(batch),
+            Err(failure) => End::Failed(failure),
+        }
+    }
+}
+
+/// Ends when the program is asked to stop.
+pub(crate) async fn stopped(mut stopping: watch::Receiver<bool>) {
+    if stopping.wait_for(|&stop| stop).await.is_err() {
+        // Nobody can ask any more.
+        std::future::pending().await
+    }
+}
+
+/// Returns whether a request was too large for one: a 413 without a reason is the front's own.
+fn needs_upload(refusal: &Refusal) -> bool {
+    refusal.status == Some(413) && (refusal.reason.is_none() || refusal.is("USE_UPLOAD"))
+}
+
+fn member(answer: &Value, name: &str) -> Result<String, Failure> {
+    let text = answer.get(name).and_then(Value::as_str).map(str::to_owned);
+    text.ok_or_else(|| Failure::new(Exit::Error, format!("the API's answer has no {name}")))
+}

@@ -1,0 +1,285 @@
+//! A directory that a till writes to: which of its files are complete, and where they go when they
+//! are sent.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+use wildmatch::WildMatch;
+
+use super::delivery::End;
+use super::load::Version;
+use super::report::Sent;
+use crate::api::Api;
+use crate::batches::{ItemsFile, each_item_in_error};
+use crate::exit::{Exit, Explain as _, Failure};
+
+/// Names of catalogues, in lower case.
+const PATTERNS: [&str; 6] = ["*.json", "*.ndjson", "*.jsonl", "*.json.gz", "*.ndjson.gz", "*.jsonl.gz"];
+/// Ends of the names of files that something still writes, in lower case.
+const UNFINISHED: [&str; 9] =
+    [".tmp", ".temp", ".part", ".partial", ".filepart", ".crdownload", ".inprogress", ".swp", "~"];
+/// File that keeps a second program from the directory.
+const LOCK: &str = ".integrahub.lock";
+
+const RESULT: &str = "integrahub.send-result.v1";
+
+/// A directory, and what was seen in it.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    directory: PathBuf,
+    patterns: Vec<WildMatch>,
+    seen: HashMap<PathBuf, Version>,
+    _lock: File,
+}
+
+impl Folder {
+    /// Opens a directory, and keeps other programs of this kind from it. `patterns` are of names;
+    /// none means those of JSON files.
+    ///
+    /// # Errors
+    /// There is no such directory, it cannot be written to, or another program watches it.
+    pub(crate) fn open(directory: &Path, patterns: &[String]) -> Result<Self, Failure> {
+        let name = directory.display();
+        let path = directory.join(LOCK);
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let lock = lock.or_explain(|| format!("use the directory {name}"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Failure::new(Exit::Temporary, format!("another integrahub watches {name}"))
+                    .why(format!("it holds {}", path.display()))
+                    .next("let that one do it, or stop it first"));
+            }
+            Err(TryLockError::Error(error)) => {
+                Err(error).or_explain(|| format!("lock {}", path.display()))?
+            }
+        }
+        let patterns: Vec<String> = match patterns {
+            [] => PATTERNS.map(str::to_owned).into(),
+            given => given.iter().map(|pattern| pattern.to_lowercase()).collect(),
+        };
+        let patterns = patterns.iter().map(|pattern| WildMatch::new(pattern)).collect();
+        Ok(Self { directory: directory.to_owned(), patterns, seen: HashMap::new(), _lock: lock })
+    }
+
+    /// Looks at the directory. Returns the files that are as they were at the last look, the one
+    /// that was changed first at the beginning, without those of `busy`.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub(crate) fn look(&mut self, busy: &HashSet<PathBuf>) -> Result<Vec<PathBuf>, Failure> {
+        let explain = || format!("read the directory {}", self.directory.display());
+        let mut found = HashMap::new();
+        for entry in fs::read_dir(&self.directory).or_explain(explain)? {
+            let path = entry.or_explain(explain)?.path();
+            // What vanishes meanwhile is not there.
+            if !busy.contains(&path)
+                && self.is_catalogue(&path)
+                && let Ok(metadata) = fs::metadata(&path)
+                && metadata.is_file()
+                && metadata.len() > 0
+            {
+                found.insert(path, Version::of(&metadata));
+            }
+        }
+        let mut same: Vec<_> =
+            found.iter().filter(|(path, version)| self.seen.get(*path) == Some(*version)).collect();
+        same.sort_by_key(|(path, version)| (version.modified, *path));
+        let same = same.into_iter().map(|(path, _)| path.clone()).collect();
+        self.seen = found;
+        Ok(same)
+    }
+
+    fn is_catalogue(&self, path: &Path) -> bool {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()).map(str::to_lowercase) else {
+            return false;
+        };
+        let is_hidden = name.starts_with('.') || name.starts_with('_');
+        let is_unfinished = UNFINISHED.iter().any(|end| name.ends_with(end));
+        !is_hidden && !is_unfinished && self.patterns.iter().any(|pattern| pattern.matches(&name))
+    }
+}
+
+/// Places in a directory for files that are sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Away {
+    directory: PathBuf,
+}
+
+impl Away {
+    /// Makes the places of a directory.
+    pub(crate) fn of(directory: &Path) -> Self {
+        Self { directory: directory.to_owned() }
+    }
+
+    /// Moves a file away if it is at its end, with its result and its items in error beside it, and
+    /// returns its new path. A file that may succeed later stays.
+    ///
+    /// # Errors
+    /// The items in error cannot be had, or what the file system says.
+    pub(crate) async fn put(&self, api: &Api, path: &Path, sent: &Sent) -> Result<Option<PathBuf>, Failure> {
+        let place = match (&sent.end, sent.exit()) {
+            (End::Final(_), Exit::Done | Exit::Partial | Exit::Held) => "done",
+            (End::Final(_), Exit::Refused | Exit::Error) | (End::Failed(_), Exit::Refused) => "failed",
+            _ => return Ok(None),
+        };
+        let target = self.target(place, path)?;
+        if let End::Final(batch) = &sent.end
+            && batch.items_failed > 0
+        {
+            let mut file = ItemsFile::create(&beside(&target, ".errors.ndjson"))?;
+            each_item_in_error(api, batch, |item| file.write(&item)).await?;
+            file.close()?;
+        }
+        let mut result = json!({"schema": RESULT, "at": Timestamp::now()});
+        if let (Some(result), Value::Object(members)) = (result.as_object_mut(), sent.json()) {
+            result.extend(members);
+            result.insert("movedTo".to_owned(), json!(target));
+        }
+        let text = format!("{result:#}\n");
+        fs::write(beside(&target, ".result.json"), text)
+            .or_explain(|| format!("write the result of {}", sent.name))?;
+        fs::rename(path, &target).or_explain(|| format!("move {} to {}", sent.name, target.display()))?;
+        Ok(Some(target))
+    }
+
+    /// Returns a path that no file has, in the directory of the day.
+    fn target(&self, place: &str, path: &Path) -> Result<PathBuf, Failure> {
+        let day = Timestamp::now().to_zoned(TimeZone::UTC).date();
+        let directory = self.directory.join(place).join(day.to_string());
+        fs::create_dir_all(&directory).or_explain(|| format!("create {}", directory.display()))?;
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        let first = directory.join(name);
+        let others = (2_u32..).map(|number| beside(&first, &format!(".{number}")));
+        let free = std::iter::once(first.clone()).chain(others).find(|path| !path.exists());
+        free.ok_or_else(|| Failure::new(Exit::Error, format!("{} is full", directory.display())))
+    }
+}
+
+/// Appends to the name of a path.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Schedule;
+    use crate::batches::Batch;
+
+    fn names(paths: &[PathBuf]) -> Vec<&str> {
+        paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect()
+    }
+
+    fn write(directory: &Path, name: &str, text: &str) -> PathBuf {
+        let path = directory.join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn api() -> Api {
+        let schedule = Schedule::within(std::time::Duration::ZERO);
+        Api::at(&"http://127.0.0.1:1".parse().unwrap(), None, schedule).unwrap()
+    }
+
+    #[test]
+    fn a_file_counts_once_it_stays_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(directory.path(), &[]).unwrap();
+        let none = HashSet::new();
+        let path = write(directory.path(), "a.json", "[");
+        assert!(folder.look(&none).unwrap().is_empty(), "it may still be written");
+        write(directory.path(), "a.json", "[]");
+        assert!(folder.look(&none).unwrap().is_empty(), "it was still written");
+        assert_eq!(names(&folder.look(&none).unwrap()), ["a.json"]);
+        assert!(folder.look(&HashSet::from([path])).unwrap().is_empty(), "it is on its way");
+    }
+
+    #[test]
+    fn the_file_that_was_written_first_comes_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(directory.path(), &[]).unwrap();
+        for (name, second) in [("a.json", 30), ("b.json", 10), ("c.json", 20)] {
+            let path = write(directory.path(), name, "[]");
+            let file = File::options().write(true).open(path).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(second)).unwrap();
+        }
+        folder.look(&HashSet::new()).unwrap();
+        assert_eq!(names(&folder.look(&HashSet::new()).unwrap()), ["b.json", "c.json", "a.json"]);
+    }
+
+    #[test]
+    fn only_complete_catalogues_are_looked_at() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in [
+            "a.json",
+            "B.NDJSON",
+            "c.jsonl.gz",
+            "d.csv",
+            ".e.json",
+            "_f.json",
+            "g.json.part",
+            "h.json.tmp",
+            "i.json~",
+        ] {
+            write(directory.path(), name, "[]");
+        }
+        write(directory.path(), "empty.json", "");
+        fs::create_dir(directory.path().join("j.json")).unwrap();
+        let look = |patterns: &[String]| {
+            let mut folder = Folder::open(directory.path(), patterns).unwrap();
+            folder.look(&HashSet::new()).unwrap();
+            let mut found = folder.look(&HashSet::new()).unwrap();
+            found.sort();
+            names(&found).iter().map(|&name| name.to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(look(&[]), ["B.NDJSON", "a.json", "c.jsonl.gz"]);
+        assert_eq!(look(&["*.csv".to_owned(), "A.*".to_owned()]), ["a.json", "d.csv"]);
+    }
+
+    #[test]
+    fn a_second_program_is_kept_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = Folder::open(directory.path(), &[]).unwrap();
+        assert_eq!(Folder::open(directory.path(), &[]).unwrap_err().exit, Exit::Temporary);
+        drop(first);
+        Folder::open(directory.path(), &[]).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_file_goes_where_its_end_belongs_and_takes_no_name_from_another() {
+        let directory = tempfile::tempdir().unwrap();
+        let away = Away::of(directory.path());
+        let loaded = || End::Final(Batch { status: "COMPLETED".to_owned(), ..Batch::default() });
+        let failed = || End::Final(Batch { status: "FAILED".to_owned(), ..Batch::default() });
+        let put = async |end: End| {
+            let path = write(directory.path(), "a.json", "[]");
+            let sent = Sent { end, ..Sent::failed(0, "a.json".to_owned(), Failure::usage("")) };
+            (away.put(&api(), &path, &sent).await.unwrap(), path)
+        };
+        let (first, path) = put(loaded()).await;
+        let first = first.unwrap();
+        assert!(!path.exists() && first.starts_with(directory.path().join("done")));
+        let result: Value =
+            serde_json::from_slice(&fs::read(beside(&first, ".result.json")).unwrap()).unwrap();
+        assert_eq!((&result["schema"], &result["exit"]), (&json!(RESULT), &json!(0)));
+        assert_eq!(result["movedTo"], json!(first));
+        let second = put(loaded()).await.0.unwrap();
+        assert_eq!(names(&[second]), ["a.json.2"]);
+        assert!(put(failed()).await.0.unwrap().starts_with(directory.path().join("failed")));
+        let refused = End::Failed(Failure::refused("no"));
+        assert!(put(refused).await.0.unwrap().starts_with(directory.path().join("failed")));
+        for end in
+            [End::Stopped, End::Accepted("b".to_owned()), End::Failed(Failure::new(Exit::Temporary, "later"))]
+        {
+            let (moved, path) = put(end).await;
+            assert!(moved.is_none() && path.exists());
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Files that are on their way, remembered so that a run that was killed is continued by the next
+//! one: each state is on the disk before the request that follows it.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::{Explain as _, Failure};
+
+/// Version of the lines.
+const VERSION: u32 = 1;
+/// Size from which on the file is written anew with the last line of each load.
+const COMPACT_FROM: u64 = 1024 * 1024;
+/// Largest file that is read.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+/// Time after which a load is forgotten: longer than the API knows a batch that has ended.
+const FORGET_AFTER_HOURS: i64 = 24 * 180;
+
+/// State of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum State {
+    /// The request may be on its way.
+    Sending,
+    /// The API has the content. The batch is not final, as far as is known.
+    Accepted,
+    /// The batch is final.
+    Final,
+    /// The API refused the request, and knows nothing of it.
+    Refused,
+}
+
+/// Way on which content goes to the API. A retry has to take the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Way {
+    /// In the request.
+    Request,
+    /// By an upload to S3.
+    Upload,
+}
+
+impl Way {
+    /// Returns the name of the way.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Upload => "upload",
+        }
+    }
+}
+
+/// One line: a load, and what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Entry {
+    pub(crate) version: u32,
+    pub(crate) at: Timestamp,
+    pub(crate) state: State,
+    /// Address of the API.
+    pub(crate) api: String,
+    /// Content and kind of the load, which the key is made of.
+    pub(crate) identity: String,
+    pub(crate) key: String,
+    pub(crate) way: Way,
+    /// How many loads of this content there were, this one included.
+    pub(crate) occurrence: u32,
+    pub(crate) file: PathBuf,
+    pub(crate) bytes: u64,
+    /// Time of the file's last change.
+    pub(crate) modified: Option<Timestamp>,
+    pub(crate) batch_id: Option<String>,
+}
+
+/// The file of loads.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    last: Mutex<HashMap<(String, String), Entry>>,
+}
+
+impl Journal {
+    /// Opens the journal of this user.
+    ///
+    /// # Errors
+    /// There is no place for it, or what the file system says.
+    pub(crate) fn open() -> Result<Self, Failure> {
+        Self::at(directory(|name| std::env::var_os(name))?)
+    }
+
+    /// Opens the journal of a directory.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn at(directory: PathBuf) -> Result<Self, Failure> {
+        let path = directory.join("sends.ndjson");
+        let explain = || format!("open {}", path.display());
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.recursive(true).create(&directory).or_explain(explain)?;
+        let _lock = lock(&path).or_explain(explain)?;
+        let last = read(&path).or_explain(explain)?;
+        if fs::metadata(&path).is_ok_and(|found| found.len() > COMPACT_FROM) {
+            compact(&path, &last).or_explain(|| format!("write {} anew", path.display()))?;
+        }
+        Ok(Self { path, last: Mutex::new(last) })
+    }
+
+    /// Returns the last entry of a load.
+    pub(crate) fn last(&self, api: &str, identity: &str) -> Option<Entry> {
+        let last = self.last.lock().ok()?;
+        last.get(&(api.to_owned(), identity.to_owned())).cloned()
+    }
+
+    /// Adds an entry, and returns when it is on the disk.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn add(&self, entry: &Entry) -> Result<(), Failure> {
+        self.write(entry).or_explain(|| format!("write {}", self.path.display()))?;
+        if let Ok(mut last) = self.last.lock() {
+            last.insert((entry.api.clone(), entry.identity.clone()), entry.clone());
+        }
+        Ok(())
+    }
+
+    fn write(&self, entry: &Entry) -> io::Result<()> {
+        let _lock = lock(&self.path)?;
+        let mut line = serde_json::to_vec(entry)?;
+        line.push(b'\n');
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&self.path)?;
+        // A line that a full disk cut ends here, so that this one can be read.
+        if ends_within_a_line(&self.path)? {
+            line.insert(0, b'\n');
+        }
+        file.write_all(&line)?;
+        file.sync_all()
+    }
+}
+
+impl Entry {
+    /// Makes a first entry.
+    pub(crate) fn new(state: State, api: &str, identity: &str, key: String, way: Way) -> Self {
+        Self {
+            version: VERSION,
+            at: Timestamp::now(),
+            state,
+            api: api.to_owned(),
+            identity: identity.to_owned(),
+            key,
+            way,
+            occurrence: 1,
+            file: PathBuf::new(),
+            bytes: 0,
+            modified: None,
+            batch_id: None,
+        }
+    }
+
+    /// Returns the entry with a later state.
+    #[must_use]
+    pub(crate) fn now(&self, state: State) -> Self {
+        Self { state, at: Timestamp::now(), ..self.clone() }
+    }
+}
+
+/// Finds the directory of the program's state.
+fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Failure> {
+    let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let below = |base: Option<PathBuf>| base.map(|base| base.join("integrahub"));
+    path("INTEGRAHUB_STATE_DIR")
+        .or_else(|| below(path("XDG_STATE_HOME")))
+        .or_else(|| if cfg!(windows) { below(path("LOCALAPPDATA")) } else { None })
+        .or_else(|| below(path("HOME").map(|home| home.join(".local/state"))))
+        .ok_or_else(|| {
+            Failure::usage("there is no place to remember what is sent")
+                .why("neither INTEGRAHUB_STATE_DIR nor HOME is set")
+                .next("set INTEGRAHUB_STATE_DIR to a directory")
+        })
+}
+
+/// Keeps other processes from the journal until the file is dropped.
+fn lock(path: &Path) -> io::Result<File> {
+    let file =
+        OpenOptions::new().create(true).truncate(false).write(true).open(path.with_extension("lock"))?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Reads the last entry of each load. A line that was cut, or is of a later version, is none.
+fn read(path: &Path) -> io::Result<HashMap<(String, String), Entry>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
+        file => file?,
+    };
+    let mut last = HashMap::new();
+    for line in BufReader::new(file.take(MAX_BYTES)).split(b'\n') {
+        if let Ok(entry) = serde_json::from_slice::<Entry>(&line?)
+            && entry.version == VERSION
+        {
+            last.insert((entry.api.clone(), entry.identity.clone()), entry);
+        }
+    }
+    Ok(last)
+}
+
+/// Writes the file anew, whole or not at all, without what is long over.
+fn compact(path: &Path, last: &HashMap<(String, String), Entry>) -> io::Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+    let now = Timestamp::now();
+    for entry in last.values() {
+        if now.duration_since(entry.at).as_hours() < FORGET_AFTER_HOURS {
+            serde_json::to_writer(&mut file, entry)?;
+            file.write_all(b"\n")?;
+        }
+    }
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+fn ends_within_a_line(path: &Path) -> io::Result<bool> {
+    use std::io::{Seek as _, SeekFrom};
+
+    let mut file = File::open(path)?;
+    if file.seek(SeekFrom::End(0))? == 0 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut end = [0];
+    file.read_exact(&mut end)?;
+    Ok(end != *b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const API: &str = "https://api.example.com";
+
+    fn entry(identity: &str, state: State) -> Entry {
+        Entry::new(state, API, identity, format!("send:{identity}"), Way::Request)
+    }
+
+    fn open(directory: &tempfile::TempDir) -> Journal {
+        Journal::at(directory.path().join("state/integrahub")).unwrap()
+    }
+
+    #[test]
+    fn another_run_knows_the_last_state_of_each_load() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = open(&directory);
+        let first = Entry { batch_id: Some("b".to_owned()), ..entry("a", State::Sending) };
+        journal.add(&first).unwrap();
+        journal.add(&entry("b", State::Sending)).unwrap();
+        journal.add(&first.now(State::Accepted)).unwrap();
+        assert_eq!(journal.last(API, "a").unwrap().state, State::Accepted);
+
+        let again = open(&directory);
+        let last = again.last(API, "a").unwrap();
+        assert_eq!(
+            (last.state, last.batch_id.as_deref(), last.key.as_str()),
+            (State::Accepted, Some("b"), "send:a")
+        );
+        assert_eq!(again.last(API, "b").unwrap().state, State::Sending);
+        assert_eq!(again.last("https://other.example.com", "a"), None);
+    }
+
+    #[test]
+    fn a_line_that_was_cut_costs_no_other_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = open(&directory);
+        journal.add(&entry("a", State::Sending)).unwrap();
+        let mut file = OpenOptions::new().append(true).open(&journal.path).unwrap();
+        file.write_all(b"{\"version\":1,\"at\"").unwrap();
+        journal.add(&entry("b", State::Sending)).unwrap();
+        let again = open(&directory);
+        assert!(again.last(API, "a").is_some() && again.last(API, "b").is_some());
+    }
+
+    #[test]
+    fn a_line_of_a_later_version_is_not_misread() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = open(&directory);
+        journal.add(&Entry { version: 2, ..entry("a", State::Final) }).unwrap();
+        assert_eq!(open(&directory).last(API, "a"), None);
+    }
+
+    #[test]
+    fn a_long_journal_is_written_anew_with_what_is_known() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = open(&directory);
+        let long = Entry { file: "x".repeat(400_000).into(), ..entry("a", State::Sending) };
+        for _ in 0..3 {
+            journal.add(&long).unwrap();
+        }
+        let old = Entry { at: "2020-01-01T00:00:00Z".parse().unwrap(), ..entry("old", State::Final) };
+        journal.add(&old).unwrap();
+        let again = open(&directory);
+        assert!(fs::metadata(&again.path).unwrap().len() < 500_000);
+        let last = open(&directory);
+        assert_eq!(last.last(API, "a").unwrap(), long);
+        assert_eq!(last.last(API, "old"), None);
+    }
+
+    #[test]
+    fn the_directory_is_the_one_of_the_first_variable_that_is_set() {
+        let of = |set: &[(&str, &str)]| {
+            let set: HashMap<String, OsString> =
+                set.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
+            directory(|name| set.get(name).cloned())
+        };
+        let home = ("HOME", "/home/ana");
+        assert_eq!(of(&[home]), Ok("/home/ana/.local/state/integrahub".into()));
+        assert_eq!(of(&[home, ("XDG_STATE_HOME", "/var")]), Ok("/var/integrahub".into()));
+        assert_eq!(of(&[home, ("INTEGRAHUB_STATE_DIR", "/x")]), Ok("/x".into()));
+        assert!(of(&[]).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nobody_else_reads_the_names_of_files() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let directory = tempfile::tempdir().unwrap();
+        let journal = open(&directory);
+        journal.add(&entry("a", State::Sending)).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&journal.path), mode(journal.path.parent().unwrap())), (0o600, 0o700));
+    }
+}

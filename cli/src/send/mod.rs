@@ -1,0 +1,260 @@
+//! `integrahub send`: the sender that a pharmacy would otherwise write itself.
+
+mod content;
+mod delivery;
+mod folder;
+mod journal;
+mod load;
+mod pipeline;
+mod progress;
+mod report;
+mod source;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+
+use self::content::Content;
+use self::delivery::{End, Sender};
+use self::folder::{Away, Folder};
+use self::journal::Journal;
+use self::load::{Kind, Wish, plan};
+use self::pipeline::Pipeline;
+use self::progress::{News, Progress, Step};
+use self::report::{HEADER, Sent, worst};
+use self::source::Source;
+use self::watch::Watch;
+use crate::api::{Api, with_query};
+use crate::args::Send;
+use crate::batches::{self, ItemsFile, each_item_in_error};
+use crate::context::Context;
+use crate::exit::{Exit, Explain as _, Failure};
+use crate::input;
+use crate::output::{Format, Output};
+use crate::storage::Storage;
+
+const RESULT: &str = "integrahub.send.v1";
+const PLAN: &str = "integrahub.send-plan.v1";
+
+/// Pause between two looks at whether a line of progress is due.
+const TICK: Duration = Duration::from_secs(1);
+/// Number of an event that belongs to no file.
+const NO_FILE: usize = usize::MAX;
+
+/// Sends files, or those of a directory as they come.
+pub(crate) async fn run(args: &Send, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    check(args)?;
+    if args.dry.dry_run {
+        return dry_run(args, context, out).await;
+    }
+    let (news, mut heard) = mpsc::unbounded_channel();
+    let (stop, stopping) = tokio::sync::watch::channel(false);
+    let told = news.clone();
+    let api = Api::of(context)?.trying_for(args.retry_for).telling(Box::new(move |what, pause| {
+        let step = Step::Retry { what: what.to_owned(), pause };
+        let _unheard = told.send(News { file: NO_FILE, step });
+    }));
+    let sender = Arc::new(Sender {
+        api,
+        storage: Storage::new(),
+        journal: Journal::open()?,
+        kind: kind(args),
+        form: args.format,
+        key: args.key.clone(),
+        again: args.again,
+        watches: args.watch.is_some(),
+        waits: args.wait || !args.no_wait,
+        limit: args.timeout,
+        news,
+        stopping,
+    });
+    let mut progress = Progress::of(out);
+    let parallel = usize::from(args.parallel);
+    if let Some(directory) = &args.watch {
+        let folder = Folder::open(directory, &args.glob)?;
+        let pipeline = Pipeline::new(sender, Some(Away::of(directory)), parallel);
+        return Watch::new(args, folder, pipeline).run(&stop, &mut heard, &mut progress, out).await;
+    }
+    let pipeline = Pipeline::new(Arc::clone(&sender), None, parallel);
+    let sent = all(args, pipeline, &mut heard, &mut progress, out).await?;
+    report(args, &sender.api, &sent, out).await
+}
+
+fn kind(args: &Send) -> Kind {
+    Kind { load_type: args.load_type, partial_items: args.partial_items }
+}
+
+/// Refuses what contradicts itself.
+fn check(args: &Send) -> Result<(), Failure> {
+    if args.key.is_some() && args.files.len() != 1 {
+        return Err(Failure::usage("--key names the load of one file, and there are several")
+            .next("leave --key out: each file gets a key of its own"));
+    }
+    if args.files.iter().filter(|path| input::is_stdin(path)).count() > 1 {
+        return Err(Failure::usage("standard input is one file, and is named more than once"));
+    }
+    Ok(())
+}
+
+/// Sends the files side by side, and returns what became of each, in their order.
+async fn all(
+    args: &Send,
+    mut pipeline: Pipeline,
+    heard: &mut UnboundedReceiver<News>,
+    progress: &mut Progress,
+    out: &mut Output,
+) -> Result<Vec<Sent>, Failure> {
+    for path in &args.files {
+        pipeline.add(Source::open(path).await?);
+    }
+    let mut sent = Vec::new();
+    let mut ticks = tokio::time::interval(TICK);
+    loop {
+        tokio::select! {
+            Some(news) = heard.recv() => progress.hear(news, out),
+            ended = pipeline.next() => match ended {
+                Some(ended) => sent.push(ended),
+                None => break,
+            },
+            _ = ticks.tick() => progress.tick(out),
+        }
+    }
+    while let Ok(news) = heard.try_recv() {
+        progress.hear(news, out);
+    }
+    sent.sort_by_key(|sent| sent.file);
+    Ok(sent)
+}
+
+/// Shows what became of the files, and writes the items in error to their file.
+async fn report(args: &Send, api: &Api, sent: &[Sent], out: &mut Output) -> Result<Exit, Failure> {
+    let documents = sent.iter().map(Sent::json).collect();
+    let rows = sent.iter().map(Sent::row).collect();
+    out.list(RESULT, "files", documents, &HEADER, rows);
+    out.flush();
+    let mut exits: Vec<Exit> = sent.iter().map(Sent::exit).collect();
+    for sent in sent {
+        tell(sent, out);
+        if args.errors.is_none() && out.format() == Format::Text {
+            show_first_errors(api, sent, out).await;
+        }
+    }
+    if let Some(path) = &args.errors
+        && let Err(failure) = write_errors(api, path, sent).await
+    {
+        out.fail(&failure);
+        exits.push(failure.exit);
+    }
+    Ok(worst(exits))
+}
+
+/// Tells people what they have to know of a file.
+fn tell(sent: &Sent, out: &mut Output) {
+    for note in sent.notes() {
+        out.note(&note);
+    }
+    if let Some(trouble) = sent.trouble() {
+        out.fail(&trouble);
+    }
+}
+
+/// Writes the items in error of all files, each with the file that it is of.
+async fn write_errors(api: &Api, path: &Path, sent: &[Sent]) -> Result<(), Failure> {
+    let mut file = ItemsFile::create(path)?;
+    for sent in sent {
+        let End::Final(batch) = &sent.end else { continue };
+        if batch.items_failed == 0 {
+            continue;
+        }
+        each_item_in_error(api, batch, |item| {
+            let mut line = Map::new();
+            line.insert("file".to_owned(), json!(sent.name));
+            line.insert("batch_id".to_owned(), json!(batch.batch_id));
+            if let Value::Object(members) = item {
+                line.extend(members);
+            }
+            file.write(&Value::Object(line))
+        })
+        .await?;
+    }
+    file.close()
+}
+
+/// Shows people the first items in error of a file.
+async fn show_first_errors(api: &Api, sent: &Sent, out: &mut Output) {
+    let End::Final(batch) = &sent.end else { return };
+    if batch.items_failed == 0 {
+        return;
+    }
+    let list = format!("{}/errors", batches::path(&batch.batch_id));
+    // The command to see all of them is named anyway.
+    let Ok(page) = api.get(&with_query(&list, &[("limit", "3")])).await else { return };
+    for item in page.get("errors").and_then(Value::as_array).into_iter().flatten() {
+        let [index, code, field, detail] =
+            ["item_index", "code", "field", "detail"].map(|name| text(item, name));
+        let field = if field.is_empty() { field } else { format!(" {field}") };
+        out.note(&format!("  item {index}: {code}{field}: {detail}"));
+    }
+}
+
+fn text(item: &Value, name: &str) -> String {
+    match item.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        None | Some(Value::Null) => String::new(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// Shows what would be sent, how, and under which key. Nothing is sent.
+async fn dry_run(args: &Send, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    let journal = Journal::open()?;
+    let api =
+        context.url.as_ref().map(|url| url.as_str().trim_end_matches('/').to_owned()).unwrap_or_default();
+    let (mut documents, mut rows, mut exits) = (Vec::new(), Vec::new(), Vec::new());
+    for path in &args.files {
+        let source = Source::open(path).await?;
+        let looked_at = look(args, &source, &api, &journal).await;
+        exits.push(looked_at.as_ref().map_or_else(|failure| failure.exit, |_| Exit::Done));
+        match looked_at {
+            Ok(document) => {
+                let members = ["file", "form", "gzip", "bytes", "way", "key", "continues"];
+                rows.push(members.map(|name| text(&document, name)).into());
+                documents.push(document);
+            }
+            Err(failure) => out.fail(&failure),
+        }
+    }
+    out.list(PLAN, "files", documents, &["file", "form", "gzip", "bytes", "way", "key", "continues"], rows);
+    Ok(worst(exits))
+}
+
+async fn look(args: &Send, source: &Source, api: &str, journal: &Journal) -> Result<Value, Failure> {
+    let version = source.version().await?;
+    let (path, name, form) = (source.path.clone(), source.name.clone(), args.format);
+    let content = tokio::task::spawn_blocking(move || Content::of(&path, &name, form, |_| ())).await;
+    let content = content.or_explain(|| format!("read {}", source.name))??;
+    let wish = match &args.key {
+        Some(key) => Wish::Named(key),
+        None if args.again => Wish::Again,
+        None => Wish::Continue,
+    };
+    let place = (source.path.as_path(), &version);
+    let plan = plan(api, kind(args), &content, place, wish, |identity| journal.last(api, identity));
+    Ok(json!({
+        "file": source.name,
+        "type": args.load_type.as_str(),
+        "form": content.form.as_str(),
+        "gzip": content.is_gzip,
+        "bytes": content.bytes,
+        "sha256": content.sha256,
+        "way": plan.entry.way.as_str(),
+        "key": plan.entry.key,
+        "continues": plan.is_begun,
+    }))
+}

@@ -1,0 +1,177 @@
+//! Files on their way side by side. Files of one establishment arrive in their order, because of
+//! two products without a date the one that arrives later wins.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::delivery::{End, Prepared, Sender, stopped};
+use super::folder::Away;
+use super::progress::{News, Step};
+use super::report::Sent;
+use super::source::Source;
+use crate::exit::{Exit, Failure};
+
+/// Files that wait, and those on their way.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    sender: Arc<Sender>,
+    /// Place that files are moved to at their end, if they are those of a directory.
+    away: Option<Arc<Away>>,
+    parallel: usize,
+    waiting: VecDeque<Source>,
+    tasks: JoinSet<Task>,
+    /// Whether a file is looked at: one at a time, so that their order is known.
+    is_preparing: bool,
+    count: usize,
+    turns: HashMap<Option<String>, oneshot::Receiver<()>>,
+}
+
+/// Result of a task.
+#[derive(Debug)]
+enum Task {
+    Prepared(usize, Box<Prepared>),
+    Ended(Box<Sent>),
+}
+
+/// Turn of a file among those of its establishment. It is over when the sender is dropped.
+#[derive(Debug)]
+struct Turn {
+    before: Option<oneshot::Receiver<()>>,
+    over: oneshot::Sender<()>,
+}
+
+impl Pipeline {
+    /// Makes an empty pipeline of `parallel` files at once.
+    pub(crate) fn new(sender: Arc<Sender>, away: Option<Away>, parallel: usize) -> Self {
+        Self {
+            sender,
+            away: away.map(Arc::new),
+            parallel,
+            waiting: VecDeque::new(),
+            tasks: JoinSet::new(),
+            is_preparing: false,
+            count: 0,
+            turns: HashMap::new(),
+        }
+    }
+
+    /// Adds a file behind the others.
+    pub(crate) fn add(&mut self, source: Source) {
+        self.waiting.push_back(source);
+    }
+
+    /// Forgets the files that are not on their way yet.
+    pub(crate) fn forget_waiting(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// Returns whether nothing waits and nothing is on its way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.tasks.is_empty()
+    }
+
+    /// Waits for the next file to end; `None` if there is none. A caller that stops waiting loses
+    /// nothing.
+    pub(crate) async fn next(&mut self) -> Option<Sent> {
+        loop {
+            self.begin();
+            match self.tasks.join_next().await? {
+                Ok(Task::Prepared(file, prepared)) => {
+                    self.is_preparing = false;
+                    self.deliver(file, *prepared);
+                }
+                Ok(Task::Ended(sent)) => {
+                    // Only what is looked at may end without a delivery.
+                    self.is_preparing &= sent.content.is_some();
+                    return Some(*sent);
+                }
+                Err(error) => {
+                    self.is_preparing = false;
+                    let failure = Failure::new(Exit::Error, "a file was given up").why(error.to_string());
+                    return Some(Sent::failed(self.count, "a file".to_owned(), failure));
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        if self.is_preparing || self.tasks.len() >= self.parallel {
+            return;
+        }
+        let Some(source) = self.waiting.pop_front() else { return };
+        let (file, sender, name) = (self.count, Arc::clone(&self.sender), source.name.clone());
+        let (path, away) = (source.path.clone(), self.away.clone());
+        self.count = self.count.saturating_add(1);
+        self.is_preparing = true;
+        self.tasks.spawn(async move {
+            match sender.prepare(file, source).await {
+                Ok(prepared) => Task::Prepared(file, Box::new(prepared)),
+                Err(failure) => {
+                    let sent = Sent::failed(file, name, failure);
+                    Task::Ended(Box::new(end(&sender, away.as_deref(), &path, sent).await))
+                }
+            }
+        });
+    }
+
+    fn deliver(&mut self, file: usize, prepared: Prepared) {
+        let (over, next) = oneshot::channel();
+        let before = self.turns.insert(prepared.content.establishment.clone(), next);
+        let turn = Turn { before, over };
+        let (sender, away) = (Arc::clone(&self.sender), self.away.clone());
+        self.tasks.spawn(async move {
+            let path = prepared.source.path.clone();
+            let sent = deliver(&sender, file, prepared, turn).await;
+            Task::Ended(Box::new(end(&sender, away.as_deref(), &path, sent).await))
+        });
+    }
+}
+
+async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: Turn) -> Sent {
+    let mut sent = Sent {
+        file,
+        name: prepared.source.name.clone(),
+        content: Some(prepared.content.clone()),
+        entry: Some(prepared.entry.clone()),
+        is_replay: false,
+        end: End::Stopped,
+        moved_to: None,
+    };
+    if let Some(before) = turn.before {
+        // The file before ends its turn by dropping its end of the channel.
+        tokio::select! {
+            _over = before => {}
+            () = stopped(sender.stopping.clone()) => return sent,
+        }
+    }
+    if sender.is_stopping() {
+        return sent;
+    }
+    let accepted = match sender.accept(file, &prepared).await {
+        Ok(accepted) => accepted,
+        Err(failure) => {
+            sent.end = End::Failed(failure);
+            return sent;
+        }
+    };
+    drop(turn.over);
+    sent.is_replay = accepted.is_replay;
+    sent.end = sender.wait(file, &accepted).await;
+    sent.entry = Some(accepted.entry);
+    sent
+}
+
+/// Moves a file of a directory to where it belongs, and tells that it has ended.
+async fn end(sender: &Sender, away: Option<&Away>, path: &std::path::Path, mut sent: Sent) -> Sent {
+    if let Some(away) = away {
+        match away.put(&sender.api, path, &sent).await {
+            Ok(moved_to) => sent.moved_to = moved_to,
+            Err(failure) => sent.end = End::Failed(failure),
+        }
+    }
+    let _unheard = sender.news.send(News { file: sent.file, step: Step::Ended });
+    sent
+}

@@ -1,0 +1,285 @@
+//! Files sent to an API that is made for the test.
+
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response};
+use test_support::http_server::{self, Server};
+use tokio::sync::watch as signal;
+
+use super::*;
+use crate::api::Schedule;
+use crate::args::LoadType;
+
+const ITEM: &str = r#"{"CNPJ": "05927228000145", "SHOPID": 1, "PRODUCTID": 1}"#;
+
+/// An API that accepts everything, and remembers what it got.
+#[derive(Clone, Default)]
+struct Deployment(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    requests: Vec<Request<Bytes>>,
+    /// Batches by their keys.
+    batches: Vec<String>,
+    uploaded: bool,
+    /// Answers in place of the next ones to POST.
+    failures: Vec<Option<Response<Bytes>>>,
+    /// Status of every batch; COMPLETED by default.
+    status: Option<&'static str>,
+}
+
+impl Deployment {
+    async fn start(&self) -> Server {
+        let own = self.clone();
+        Server::start(move |request| {
+            let answer = own.answer(request);
+            async move { answer }
+        })
+        .await
+    }
+
+    fn answer(&self, request: Request<Bytes>) -> Option<Response<Bytes>> {
+        let mut state = self.0.lock().unwrap();
+        let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
+        let host = request.headers()["host"].to_str().unwrap().to_owned();
+        let key = request.headers().get("idempotency-key").map(|key| key.to_str().unwrap().to_owned());
+        state.requests.push(request);
+        if method == "POST" && !state.failures.is_empty() {
+            return state.failures.remove(0);
+        }
+        let json = |status, body: Value| Some(http_server::response(status, body.to_string()));
+        match (method.as_str(), path.as_str()) {
+            ("PUT", "/object") => {
+                state.uploaded = true;
+                json(200, json!(null))
+            }
+            ("POST", path) => {
+                let key = key.unwrap();
+                let known = state.batches.iter().position(|known| *known == key);
+                let number = known.unwrap_or(state.batches.len());
+                if known.is_none() {
+                    state.batches.push(key);
+                }
+                let upload = (path.ends_with("/uploads") && !state.uploaded)
+                    .then(|| json!({"url": format!("http://{host}/object"), "headers": {"x-amz-meta-batch-id": "1"}}));
+                let body = json!({"batch_id": number.to_string(), "status": "RECEIVED", "upload": upload});
+                let mut answer = http_server::response(202, body.to_string());
+                if known.is_some() {
+                    answer.headers_mut().insert("idempotent-replay", HeaderValue::from_static("true"));
+                }
+                Some(answer)
+            }
+            ("GET", path) => {
+                let id = path.rsplit('/').next().unwrap();
+                let status = state.status.unwrap_or("COMPLETED");
+                json(200, json!({"batch_id": id, "status": status, "items_parsed": 1, "items_processed": 1}))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn fail_with(&self, failures: Vec<Option<Response<Bytes>>>) {
+        self.0.lock().unwrap().failures = failures;
+    }
+
+    /// Returns the paths and keys of the POST requests.
+    fn posts(&self) -> Vec<(String, String)> {
+        let state = self.0.lock().unwrap();
+        let posts = state.requests.iter().filter(|request| request.method() == "POST");
+        let text =
+            |request: &Request<Bytes>| request.headers()["idempotency-key"].to_str().unwrap().to_owned();
+        posts.map(|request| (request.uri().path().to_owned(), text(request))).collect()
+    }
+}
+
+/// A till: its files, what it remembers, and the deployment that it sends to.
+struct Till {
+    directory: tempfile::TempDir,
+    deployment: Deployment,
+    server: Server,
+}
+
+impl Till {
+    async fn start() -> Self {
+        let deployment = Deployment::default();
+        let server = deployment.start().await;
+        Self { directory: tempfile::tempdir().unwrap(), deployment, server }
+    }
+
+    fn file(&self, name: &str, content: &str) -> std::path::PathBuf {
+        let path = self.directory.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn sender(&self) -> (Arc<Sender>, signal::Sender<bool>) {
+        let millisecond = Duration::from_millis(1);
+        let schedule = Schedule { first: millisecond, longest: millisecond, total: Duration::from_secs(10) };
+        let key = "ihub_key".to_owned().into();
+        let (stop, stopping) = signal::channel(false);
+        let sender = Sender {
+            api: Api::at(&self.server.url().parse().unwrap(), Some(&key), schedule).unwrap(),
+            storage: Storage::new(),
+            journal: Journal::at(self.directory.path().join("state")).unwrap(),
+            kind: Kind { load_type: LoadType::Full, partial_items: None },
+            form: None,
+            key: None,
+            again: false,
+            watches: false,
+            waits: true,
+            limit: None,
+            news: mpsc::unbounded_channel().0,
+            stopping,
+        };
+        (Arc::new(sender), stop)
+    }
+
+    /// Sends files as a run of the program would.
+    async fn send(&self, paths: &[std::path::PathBuf]) -> Vec<Sent> {
+        let (sender, _stop) = self.sender();
+        send(sender, paths).await
+    }
+}
+
+async fn send(sender: Arc<Sender>, paths: &[std::path::PathBuf]) -> Vec<Sent> {
+    let mut pipeline = Pipeline::new(sender, None, 4);
+    paths.iter().for_each(|path| pipeline.add(Source::file(path)));
+    let mut sent = Vec::new();
+    while let Some(ended) = pipeline.next().await {
+        sent.push(ended);
+    }
+    sent.sort_by_key(|sent| sent.file);
+    sent
+}
+
+fn too_large(body: &Value) -> Option<Response<Bytes>> {
+    Some(http_server::response(413, body.to_string()))
+}
+
+#[tokio::test]
+async fn a_file_is_one_request_with_its_type_and_key() {
+    let till = Till::start().await;
+    let path = till.file("a.json", &format!("[{ITEM}]"));
+    let sent = till.send(&[path]).await;
+    assert_eq!((sent.len(), sent[0].exit()), (1, Exit::Done));
+    let state = till.deployment.0.lock().unwrap();
+    let headers = state.requests[0].headers();
+    assert_eq!(headers["content-type"], "application/json");
+    assert_eq!(headers["x-inova-load-type"], "full");
+    assert!(headers["idempotency-key"].to_str().unwrap().starts_with("send:full:array:"));
+    assert!(!headers.contains_key("x-inova-partial-items"));
+}
+
+#[tokio::test]
+async fn what_one_request_cannot_carry_is_uploaded_under_the_same_key() {
+    for body in [json!({"reason": "USE_UPLOAD"}), json!({"message": "Request Entity Too Large"})] {
+        let till = Till::start().await;
+        let path = till.file("a.json", &format!("[{ITEM}]"));
+        till.deployment.fail_with(vec![too_large(&body)]);
+        assert_eq!(till.send(std::slice::from_ref(&path)).await[0].exit(), Exit::Done);
+        let posts = till.deployment.posts();
+        assert_eq!(posts.len(), 2);
+        assert!(posts[1].0.ends_with("/products/uploads") && posts[0].1 == posts[1].1, "{posts:?}");
+        let state = till.deployment.0.lock().unwrap();
+        let put = state.requests.iter().find(|request| request.method() == "PUT").unwrap();
+        assert_eq!(put.body(), &std::fs::read(path).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_payload_that_is_too_large_for_the_deployment_is_refused() {
+    let till = Till::start().await;
+    let path = till.file("a.json", &format!("[{ITEM}]"));
+    till.deployment.fail_with(vec![too_large(&json!({"reason": "MAX_PAYLOAD_EXCEEDED", "title": "t"}))]);
+    let sent = till.send(std::slice::from_ref(&path)).await;
+    assert_eq!(sent[0].exit(), Exit::Refused);
+    let first = till.deployment.posts()[0].1.clone();
+    till.send(&[path]).await;
+    assert_eq!(till.deployment.posts()[1].1, first, "what was refused has used up no key");
+}
+
+#[tokio::test]
+async fn a_run_that_was_killed_is_continued_by_the_next_one() {
+    let till = Till::start().await;
+    let path = till.file("a.json", &format!("[{ITEM}]"));
+    till.deployment.0.lock().unwrap().status = Some("PROCESSING");
+    let (sender, stop) = till.sender();
+    let paths = [path.clone()];
+    let running = tokio::spawn(async move { send(sender, &paths).await });
+    while till.deployment.posts().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    drop(stop);
+
+    till.deployment.0.lock().unwrap().status = None;
+    let sent = till.send(std::slice::from_ref(&path)).await;
+    assert_eq!((sent[0].exit(), sent[0].is_replay), (Exit::Done, false), "it is this till's own load");
+    assert_eq!(till.deployment.0.lock().unwrap().batches.len(), 1);
+
+    let sent = till.send(&[path]).await;
+    assert_eq!((sent[0].exit(), sent[0].is_replay), (Exit::Done, false));
+    assert_eq!(
+        till.deployment.0.lock().unwrap().batches.len(),
+        2,
+        "a run after a finished one is a new load"
+    );
+}
+
+#[tokio::test]
+async fn content_that_another_machine_sent_is_not_called_loaded() {
+    let till = Till::start().await;
+    let path = till.file("a.json", &format!("[{ITEM}]"));
+    till.send(std::slice::from_ref(&path)).await;
+    std::fs::remove_dir_all(till.directory.path().join("state")).unwrap();
+    let sent = till.send(&[path]).await;
+    assert!(sent[0].is_replay && sent[0].notes()[0].contains("--again"), "{sent:?}");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_sent_does_not_keep_the_others() {
+    let till = Till::start().await;
+    let paths = [
+        till.file("empty.json", ""),
+        till.directory.path().join("missing.json"),
+        till.file("a.ndjson", ITEM),
+        till.file("b.csv", "a;b"),
+    ];
+    let sent = till.send(&paths).await;
+    let exits: Vec<Exit> = sent.iter().map(Sent::exit).collect();
+    assert_eq!(exits, [Exit::Refused, Exit::Error, Exit::Done, Exit::Refused]);
+    assert_eq!(till.deployment.posts().len(), 1);
+}
+
+#[tokio::test]
+async fn files_of_one_establishment_arrive_in_their_order() {
+    let till = Till::start().await;
+    let busy = || Some(http_server::response(503, json!({"reason": "BUSY"}).to_string()));
+    // The first one needs several attempts. The others wait for it.
+    till.deployment.fail_with(vec![busy(), None, busy()]);
+    let paths: Vec<_> =
+        (0..6).map(|n| till.file(&format!("{n}.ndjson"), &format!("{ITEM}\n").repeat(n + 1))).collect();
+    let sent = till.send(&paths).await;
+    assert!(sent.iter().all(|sent| sent.exit() == Exit::Done), "{sent:?}");
+    let arrived = till.deployment.0.lock().unwrap().batches.clone();
+    let keys: Vec<String> = sent.iter().map(|sent| sent.entry.as_ref().unwrap().key.clone()).collect();
+    assert_eq!(arrived, keys);
+}
+
+#[tokio::test]
+async fn a_program_that_is_asked_to_stop_leaves_the_rest_for_the_next_start() {
+    let till = Till::start().await;
+    till.deployment.0.lock().unwrap().status = Some("PROCESSING");
+    let path = till.file("a.json", &format!("[{ITEM}]"));
+    let (sender, stop) = till.sender();
+    let paths = [path];
+    let running = tokio::spawn(async move { send(sender, &paths).await });
+    while till.deployment.posts().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    stop.send_replace(true);
+    let sent = running.await.unwrap();
+    assert!(matches!(sent[0].end, End::Accepted(_)), "{sent:?}");
+}

@@ -1,0 +1,222 @@
+//! A directory whose files are sent as they come, until somebody asks the program to stop.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::watch;
+
+use super::delivery::End;
+use super::folder::Folder;
+use super::pipeline::Pipeline;
+use super::progress::{News, Progress};
+use super::report::{Sent, worst};
+use super::source::Source;
+use super::{RESULT, TICK, tell};
+use crate::args::Send;
+use crate::exit::{Exit, Explain as _, Failure};
+use crate::output::{Format, Output};
+
+/// Time after which a file that stayed is tried again.
+const REST: Duration = Duration::from_secs(60);
+
+/// Watched directory: what of it is on its way, and when to look again.
+pub(crate) struct Watch<'a> {
+    args: &'a Send,
+    folder: Folder,
+    pipeline: Pipeline,
+    /// Paths that are on their way, by the names that results have.
+    busy: HashMap<String, PathBuf>,
+    /// Files that stayed, and until when they rest.
+    resting: HashMap<PathBuf, Instant>,
+    next_look: Instant,
+    /// Time of the first request.
+    begin: Option<Instant>,
+    looks: u32,
+    is_looking: bool,
+    exits: Vec<Exit>,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins to watch.
+    pub(crate) fn new(args: &'a Send, folder: Folder, pipeline: Pipeline) -> Self {
+        Self {
+            args,
+            folder,
+            pipeline,
+            busy: HashMap::new(),
+            resting: HashMap::new(),
+            next_look: Instant::now(),
+            begin: None,
+            looks: 0,
+            is_looking: true,
+            exits: Vec::new(),
+        }
+    }
+
+    /// Sends files as they come. With `--once` the exit code is that of the file that needs most;
+    /// else the program ends when it is asked to, or when its API key is refused.
+    ///
+    /// # Errors
+    /// The directory cannot be read any more.
+    pub(crate) async fn run(
+        mut self,
+        stop: &watch::Sender<bool>,
+        heard: &mut UnboundedReceiver<News>,
+        progress: &mut Progress,
+        out: &mut Output,
+    ) -> Result<Exit, Failure> {
+        let mut ticks = tokio::time::interval(TICK);
+        let asked = asked_to_stop()?;
+        tokio::pin!(asked);
+        let mut was_asked = false;
+        while self.is_looking || !self.pipeline.is_idle() {
+            tokio::select! {
+                Some(news) = heard.recv() => progress.hear(news, out),
+                sent = self.pipeline.next(), if !self.pipeline.is_idle() => {
+                    if let Some(sent) = sent {
+                        self.ended(&sent, progress, out);
+                        if sent.exit() == Exit::Denied {
+                            // No other file can do better, and the service manager starts it again.
+                            self.end(stop);
+                        }
+                    }
+                }
+                () = tokio::time::sleep_until(self.next_look.into()), if self.is_looking => {
+                    self.look(progress, out)?;
+                }
+                () = &mut asked, if !was_asked => {
+                    was_asked = true;
+                    progress.say("stopping: what is on its way goes on at the next start", out);
+                    self.end(stop);
+                }
+                _ = ticks.tick() => progress.tick(out),
+            }
+        }
+        let exit = worst(self.exits.iter().copied());
+        if self.args.once && self.exits.is_empty() && self.args.error_on_nothing && !was_asked {
+            return Ok(Exit::Nothing);
+        }
+        Ok(if self.args.once || exit == Exit::Denied { exit } else { Exit::Done })
+    }
+
+    fn end(&mut self, stop: &watch::Sender<bool>) {
+        self.is_looking = false;
+        self.pipeline.forget_waiting();
+        stop.send_replace(true);
+    }
+
+    fn look(&mut self, progress: &Progress, out: &mut Output) -> Result<(), Failure> {
+        let now = Instant::now();
+        self.next_look = now.checked_add(self.args.interval).unwrap_or(now);
+        self.looks = self.looks.saturating_add(1);
+        self.resting.retain(|_, until| *until > now);
+        let busy: HashSet<PathBuf> = self.busy.values().chain(self.resting.keys()).cloned().collect();
+        let ready = self.folder.look(&busy)?;
+        let jitter = self.args.jitter;
+        let begin = match self.begin {
+            Some(begin) => begin,
+            None if ready.is_empty() => now,
+            None => {
+                let pause = jitter.mul_f64(fastrand::f64());
+                if pause > self.args.interval {
+                    let seconds = pause.as_secs();
+                    progress.say(
+                        &format!("beginning in {seconds} s, so that not all senders begin at once"),
+                        out,
+                    );
+                }
+                *self.begin.insert(now.checked_add(pause).unwrap_or(now))
+            }
+        };
+        if begin > now {
+            return Ok(());
+        }
+        for path in ready {
+            let source = Source::file(&path);
+            self.busy.insert(source.name.clone(), path);
+            self.pipeline.add(source);
+        }
+        // A file has to be seen twice.
+        if self.args.once && self.looks >= 2 {
+            self.is_looking = false;
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, sent: &Sent, progress: &Progress, out: &mut Output) {
+        self.exits.push(sent.exit());
+        if !self.args.once {
+            // One that runs for months keeps what it has to know at its end.
+            self.exits.retain(|exit| *exit == Exit::Denied);
+        }
+        if let Some(path) = self.busy.remove(&sent.name)
+            && sent.moved_to.is_none()
+        {
+            let now = Instant::now();
+            self.resting.insert(path, now.checked_add(REST).unwrap_or(now));
+        }
+        if out.format() == Format::Ndjson {
+            out.json(RESULT, &sent.json());
+            out.flush();
+        } else {
+            progress.say(&summary(sent), out);
+        }
+        progress.above(|| tell(sent, out));
+    }
+}
+
+/// Returns what became of a file, as a line of a log.
+fn summary(sent: &Sent) -> String {
+    let what = match (&sent.end, sent.batch()) {
+        (_, Some(batch)) => {
+            format!("{}, {} items, {} in error", batch.status, batch.items_parsed, batch.items_failed)
+        }
+        (End::Accepted(_), _) => "accepted".to_owned(),
+        (End::Stopped, _) => "not sent".to_owned(),
+        (_, None) => "failed".to_owned(),
+    };
+    let moved = sent.moved_to.as_deref().map(Path::display).map(|path| format!(", moved to {path}"));
+    format!("{}: {what}{}", sent.name, moved.unwrap_or_default())
+}
+
+/// Ends when the system or a person asks the program to stop.
+///
+/// # Errors
+/// The signals cannot be had.
+#[cfg(unix)]
+fn asked_to_stop() -> Result<impl Future<Output = ()>, Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+
+    let listen = |kind| signal(kind).or_explain(|| "listen for signals".to_owned());
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Ends when a person asks the program to stop, or the system shuts down.
+///
+/// # Errors
+/// The signals cannot be had.
+#[cfg(windows)]
+fn asked_to_stop() -> Result<impl Future<Output = ()>, Failure> {
+    use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
+
+    let explain = || "listen for signals".to_owned();
+    let (mut c, mut pause) = (ctrl_c().or_explain(explain)?, ctrl_break().or_explain(explain)?);
+    let (mut close, mut shutdown) = (ctrl_close().or_explain(explain)?, ctrl_shutdown().or_explain(explain)?);
+    Ok(async move {
+        tokio::select! {
+            _ = c.recv() => {}
+            _ = pause.recv() => {}
+            _ = close.recv() => {}
+            _ = shutdown.recv() => {}
+        }
+    })
+}

@@ -1,0 +1,285 @@
+//! Objects behind signed URLs: catalogues and bodies that are put, and files that are got. No API
+//! key is sent there.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aws_smithy_types::body::SdkBody;
+use bytes::BytesMut;
+use http::{Method, Request};
+use http_body_util::channel::{Channel, Sender};
+use serde::Deserialize;
+use tokio::fs::File;
+use tokio::io::AsyncReadExt as _;
+
+use crate::api::http::{self as client, Http, HttpError};
+use crate::exit::{Exit, Failure, chain};
+
+/// Longest upload: what S3 takes, on a slow line.
+const UPLOAD: Duration = Duration::from_secs(12 * 60 * 60);
+/// Time in which an upload has to go on.
+const STALL: Duration = Duration::from_secs(120);
+/// Time between two looks at an upload.
+const LOOK: Duration = Duration::from_secs(5);
+/// Time to wait for a file.
+const DOWNLOAD: Duration = Duration::from_secs(60);
+/// Bytes that are read at a time.
+const BLOCK: usize = 256 * 1024;
+/// Longest text of an error of S3 that is read.
+const MAX_ERROR: usize = 64 * 1024;
+
+/// A client of S3.
+#[derive(Debug)]
+pub(crate) struct Storage(Http);
+
+/// A signed URL, as the API's responses have it, and the headers that belong to it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Signed {
+    pub(crate) url: String,
+    #[serde(default)]
+    pub(crate) headers: std::collections::BTreeMap<String, String>,
+}
+
+/// Reason why an object was not put.
+#[derive(Debug)]
+pub(crate) enum PutError {
+    /// The URL is not valid any more.
+    Expired,
+    /// The same may succeed later.
+    Temporary(String),
+    /// The object is not what was announced.
+    Refused(Failure),
+}
+
+impl Storage {
+    /// Makes a client.
+    pub(crate) fn new() -> Self {
+        Self(Http::new(UPLOAD))
+    }
+
+    /// Puts the first `length` bytes of a file. An object that is there already counts as put,
+    /// because a signed URL takes no other than the announced one. `sent` hears how many bytes went.
+    ///
+    /// # Errors
+    /// The object is not there, as far as is known.
+    pub(crate) async fn put(
+        &self,
+        signed: &Signed,
+        path: &Path,
+        length: u64,
+        sent: &(dyn Fn(u64) + Send + Sync),
+    ) -> Result<(), PutError> {
+        let (feeder, body) = Channel::<_, io::Error>::new(4);
+        let mut request = Request::builder().method(Method::PUT).uri(&signed.url);
+        for (name, value) in &signed.headers {
+            if !name.eq_ignore_ascii_case("content-length") && !name.eq_ignore_ascii_case("host") {
+                request = request.header(name, value);
+            }
+        }
+        let request = request.header("content-length", length).body(SdkBody::from_body_1_x(body));
+        let request = request.map_err(|error| PutError::Temporary(chain(&error)))?;
+
+        let gone = AtomicU64::new(0);
+        let progress = |bytes| {
+            gone.store(bytes, Ordering::Relaxed);
+            sent(bytes);
+        };
+        let feeding = async {
+            feed(feeder, path, length, &progress).await;
+            pending::<Infallible>().await
+        };
+        let response = tokio::select! {
+            response = self.0.send(request) => response.map_err(|error| PutError::Temporary(chain(&error)))?,
+            never = feeding => match never {},
+            () = stalled(&gone) => return Err(PutError::Temporary("the upload does not go on".to_owned())),
+        };
+        let status = response.status().as_u16();
+        if matches!(status, 200..300 | 412) {
+            return Ok(());
+        }
+        let text = client::collect(response.into_body(), MAX_ERROR).await.unwrap_or_default();
+        Err(refused(status, &String::from_utf8_lossy(&text)))
+    }
+
+    /// Gets the body of a file, to read as it comes.
+    ///
+    /// # Errors
+    /// The file cannot be had.
+    pub(crate) async fn get(&self, url: &str) -> Result<SdkBody, Failure> {
+        let unavailable = |why: String| {
+            Failure::new(Exit::Temporary, "the file cannot be downloaded")
+                .why(why)
+                .next("run the same command again")
+        };
+        let request = Request::get(url).body(SdkBody::empty());
+        let request = request.map_err(|error| unavailable(chain(&error)))?;
+        let response = tokio::time::timeout(DOWNLOAD, self.0.send(request)).await;
+        let response = response.map_err(|_| unavailable("S3 does not answer".to_owned()))?;
+        let response = response.map_err(|error| unavailable(chain(&error)))?;
+        if response.status().is_success() {
+            return Ok(response.into_body());
+        }
+        let status = response.status().as_u16();
+        let text = client::collect(response.into_body(), MAX_ERROR).await.unwrap_or_default();
+        let (code, message) = parts(&String::from_utf8_lossy(&text));
+        Err(unavailable(format!("S3 answered {status} {code}: {message}")))
+    }
+}
+
+/// Reads the file into the body of the request.
+async fn feed(mut feeder: Sender<bytes::Bytes, io::Error>, path: &Path, length: u64, sent: &impl Fn(u64)) {
+    let fed = async {
+        let mut file = File::open(path).await?.take(length);
+        let mut total = 0_u64;
+        loop {
+            let mut block = BytesMut::with_capacity(BLOCK);
+            let read = file.read_buf(&mut block).await?;
+            if read == 0 {
+                break;
+            }
+            // Nobody takes it once the server has answered.
+            if feeder.send_data(block.freeze()).await.is_err() {
+                return Ok(());
+            }
+            total = total.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+            sent(total);
+        }
+        if total == length { Ok(()) } else { Err(io::Error::other("the file became shorter")) }
+    };
+    if let Err(error) = fed.await {
+        feeder.abort(error);
+    }
+}
+
+/// Ends when an upload has not gone on for some time.
+async fn stalled(gone: &AtomicU64) {
+    let (mut last, mut since) = (gone.load(Ordering::Relaxed), Duration::ZERO);
+    while since < STALL {
+        tokio::time::sleep(LOOK).await;
+        let now = gone.load(Ordering::Relaxed);
+        since = if now == last { since.saturating_add(LOOK) } else { Duration::ZERO };
+        last = now;
+    }
+}
+
+/// Tells apart why S3 did not take an object.
+fn refused(status: u16, text: &str) -> PutError {
+    let (code, message) = parts(text);
+    let said = format!("S3 answered {status} {code}: {message}");
+    match (status, code) {
+        (403, "AccessDenied" | "ExpiredToken" | "RequestExpired") => PutError::Expired,
+        (403 | 400 | 411 | 413, _) if code != "RequestTimeout" => PutError::Refused(
+            Failure::refused("the file is not the one that was announced")
+                .why(said)
+                .next("let nothing write to the file while it is sent, and run the same command again"),
+        ),
+        _ => PutError::Temporary(said),
+    }
+}
+
+/// Returns the code and the message of an error of S3, which is XML.
+fn parts(text: &str) -> (&str, &str) {
+    let between = |begin: &str, end: &str| {
+        let (_, rest) = text.split_once(begin)?;
+        Some(rest.split_once(end)?.0)
+    };
+    let code = between("<Code>", "</Code>").unwrap_or("without a code");
+    (code, between("<Message>", "</Message>").unwrap_or("without a message"))
+}
+
+/// Reads a body as [`Storage::get`] gave it, part by part.
+///
+/// # Errors
+/// It broke off, or `take` ends it.
+pub(crate) async fn each_part(
+    mut body: SdkBody,
+    mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let broken = |error: HttpError| {
+        Failure::new(Exit::Temporary, "the download broke off")
+            .why(chain(&error))
+            .next("run the same command again")
+    };
+    while let Some(part) = client::next(&mut body).await.map_err(broken)? {
+        take(&part)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use test_support::http_server::{self, Server};
+
+    use super::*;
+
+    const EXPIRED: &str = "<Error><Code>AccessDenied</Code><Message>Request has expired</Message></Error>";
+    const DIGEST: &str = "<Error><Code>BadDigest</Code><Message>The SHA256 …</Message></Error>";
+
+    async fn put(
+        status: u16,
+        answer: &'static str,
+        content: &[u8],
+        length: u64,
+    ) -> (Result<(), PutError>, Vec<u8>, u64) {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let bodies = Arc::clone(&seen);
+        let server = Server::start(move |request| {
+            assert_eq!(request.headers()["x-amz-meta-batch-id"], "b");
+            assert!(!request.headers().contains_key("x-api-key"));
+            assert_eq!(
+                request.headers()["content-length"].to_str().unwrap(),
+                request.body().len().to_string()
+            );
+            *bodies.lock().unwrap() = request.into_body().to_vec();
+            async move { Some(http_server::response(status, answer)) }
+        })
+        .await;
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        io::Write::write_all(&mut file, content).unwrap();
+        let headers = [("x-amz-meta-batch-id", "b"), ("content-length", "999"), ("host", "elsewhere")];
+        let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let signed = Signed { url: format!("{}/object?X-Amz-Signature=1", server.url()), headers };
+        let last = AtomicU64::new(0);
+        let sent = |bytes| last.store(bytes, Ordering::Relaxed);
+        let result = Storage::new().put(&signed, file.path(), length, &sent).await;
+        let body = seen.lock().unwrap().clone();
+        (result, body, last.into_inner())
+    }
+
+    #[tokio::test]
+    async fn a_file_of_many_blocks_arrives_whole() {
+        let content: Vec<u8> = (0..3_000_000_u32).map(|number| number.to_le_bytes()[1]).collect();
+        let (result, body, sent) = put(200, "", &content, 3_000_000).await;
+        result.unwrap();
+        assert!(body == content);
+        assert_eq!(sent, 3_000_000);
+    }
+
+    #[tokio::test]
+    async fn an_object_that_is_there_counts_as_put() {
+        put(412, "<Error><Code>PreconditionFailed</Code></Error>", b"x", 1).await.0.unwrap();
+    }
+
+    #[tokio::test]
+    async fn faults_of_s3_are_told_apart() {
+        assert!(matches!(put(403, EXPIRED, b"x", 1).await.0, Err(PutError::Expired)));
+        let Err(PutError::Refused(failure)) = put(400, DIGEST, b"x", 1).await.0 else {
+            panic!("it is refused")
+        };
+        assert!(failure.why.unwrap().contains("400 BadDigest"));
+        assert!(matches!(put(503, "", b"x", 1).await.0, Err(PutError::Temporary(_))));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_became_shorter_is_not_sent_as_whole() {
+        let (result, body, _) = put(200, "", b"short", 6).await;
+        assert!(matches!(result, Err(PutError::Temporary(_))), "{result:?}");
+        assert!(body.is_empty());
+    }
+}
