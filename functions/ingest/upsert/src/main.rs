@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use catalog::{Database, Outbox};
+use catalog::{Database, Outbox, OwnerRule};
 use events::Publisher;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
@@ -24,6 +24,7 @@ async fn serve() -> Result<(), Error> {
     let queue_url: String = environment.required("CHUNKS_QUEUE_URL");
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let guard = catalog::deactivation_guard(&mut environment);
+    let owner_rule: OwnerRule = environment.required("ESTABLISHMENT_OWNERS");
     let listed_errors = environment.optional("LISTED_ITEM_ERRORS", catalog::LISTED_ITEM_ERRORS);
     let events = events::Settings::read(&mut environment);
     environment.check()?;
@@ -34,7 +35,7 @@ async fn serve() -> Result<(), Error> {
     let database = Database::from_environment(&sdk).await?.with_outbox(Outbox::needed_by(&publisher));
     let upsert = Upsert {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
-        database: database.with_guard(guard).with_listed_errors(listed_errors),
+        database: database.with_guard(guard).with_owner_rule(owner_rule).with_listed_errors(listed_errors),
         publisher,
         queue: ChunkQueue::new(sqs.clone(), queue_url.clone()),
         visibility: Visibility::new(sqs, queue_url, base),

@@ -1,0 +1,108 @@
+//! Lists, assigns, moves and releases the owners of establishments. Administrators invoke the
+//! function directly, so IAM decides who may.
+//!
+//! A change is made in transactions of at most 32 establishments. An invocation that fails may have
+//! changed some of them, and can be repeated.
+
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
+mod answer;
+mod error;
+mod request;
+
+pub use error::EstablishmentsError;
+
+use catalog::{Database, OwnerChange, OwnerRequest};
+use serde_json::{Value, json};
+
+use answer::{Changed, Owned, Page, Unowned};
+use request::{Change, Listing, Request};
+
+/// The function's state, which outlives invocations.
+#[derive(Debug)]
+pub struct Establishments {
+    database: Database,
+}
+
+impl Establishments {
+    #[must_use]
+    pub const fn new(database: Database) -> Self {
+        Self { database }
+    }
+
+    /// Does what an event asks for. The answer to an event that cannot be understood has the member
+    /// `error` alone: it is the administrator's mistake, and no failure of the function.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn handle(&self, event: Value) -> Result<Value, EstablishmentsError> {
+        match Request::read(event) {
+            Ok(request) => self.answer(request).await,
+            Err(error) => {
+                tracing::warn!(
+                    event_type = "establishments.malformed",
+                    error = &error as &dyn std::error::Error,
+                    "an event was not understood: {error}"
+                );
+                Ok(json!({"error": error.to_string()}))
+            }
+        }
+    }
+
+    async fn answer(&self, request: Request) -> Result<Value, EstablishmentsError> {
+        let answer = match request {
+            Request::List { filter, listing: Listing { cursor, limit } } => {
+                let owned = self.database.owned_establishments(&filter, cursor, limit).await?;
+                serde_json::to_value(Page::of(owned.into_iter().map(Owned::from).collect(), limit))
+            }
+            Request::Unowned(Listing { cursor, limit }) => {
+                let unowned = self.database.unowned_establishments(cursor, limit).await?;
+                let unowned = unowned.into_iter().map(|cnpj| Unowned { cnpj });
+                serde_json::to_value(Page::of(unowned.collect(), limit))
+            }
+            Request::Change(change) => serde_json::to_value(self.change(&change).await?),
+        };
+        Ok(answer?)
+    }
+
+    async fn change(&self, request: &Change) -> Result<Changed, EstablishmentsError> {
+        let Change { change, cnpjs, by, dry_run } = request;
+        let asked = OwnerRequest { change: *change, cnpjs, by, dry_run: *dry_run };
+        let changed = Changed::of(self.database.change_owners(asked).await?, *dry_run);
+        report(request, &changed);
+        Ok(changed)
+    }
+}
+
+/// Logs a change, so that the log says who gave what to whom.
+fn report(request: &Change, changed: &Changed) {
+    if changed.is_dry_run() || changed.count() == 0 {
+        return;
+    }
+    let (count, by) = (changed.count(), &request.by);
+    let cnpjs = changed.cnpjs();
+    match request.change {
+        OwnerChange::Assign { tenant } => tracing::info!(
+            event_type = "establishments.assigned",
+            by,
+            %tenant,
+            cnpjs,
+            "{count} establishments were assigned to the tenant {tenant} by `{by}`"
+        ),
+        OwnerChange::Move { from, to } => tracing::info!(
+            event_type = "establishments.moved",
+            by,
+            %from,
+            %to,
+            cnpjs,
+            "{count} establishments were moved from the tenant {from} to {to} by `{by}`"
+        ),
+        OwnerChange::Release { tenant } => tracing::info!(
+            event_type = "establishments.released",
+            by,
+            %tenant,
+            cnpjs,
+            "{count} establishments of the tenant {tenant} were released by `{by}`"
+        ),
+    }
+}

@@ -1,0 +1,23 @@
+//! Administers the owners of establishments.
+
+use std::process::ExitCode;
+
+use catalog::Database;
+use establishments::Establishments;
+use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use runtime::Sdk;
+use serde_json::Value;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    runtime::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
+    let sdk = Sdk::from_environment().await;
+    let establishments = &Establishments::new(Database::from_environment(&sdk).await?);
+    run(service_fn(async |event: LambdaEvent<Value>| {
+        runtime::answered(establishments.handle(event.payload).await)
+    }))
+    .await
+}
