@@ -109,7 +109,7 @@ impl Stand {
         let front = Front {
             service: "budget",
             access: AccessStore::new(dynamodb.clone(), variable("ACCESS_TABLE")),
-            inline_targets: "rabbitmq://**:*/*".parse::<InlineTargets>().unwrap(),
+            inline_targets: "rabbitmq://127.0.0.1:*/*".parse::<InlineTargets>().unwrap(),
             idempotency: Some(Idempotency {
                 store: Store::new(dynamodb.clone(), table.clone()),
                 expiry: ExpiryBounds { default: min, min, max },

@@ -53,7 +53,7 @@ fn every_function_serves_the_routes_that_the_template_sends_it() {
         ("ProduceFunction", vec![produce::ProduceRequest::ROUTE, front::UPLOADED_BODY]),
         ("ConsumeFunction", vec![consume::ConsumeRequest::ROUTE, orders::STORED_BODY]),
         ("MoveMessagesFunction", vec![move_messages::MoveRequest::ROUTE]),
-        ("DepthFunction", vec![depth::DepthRequest::ROUTE]),
+        ("DepthFunction", vec![depth::DepthRequest::ROUTE, front::TARGETS]),
         ("ConnectionTestFunction", vec![connection_test::ConnectionTestRequest::ROUTE]),
         ("LoadTestsFunction", load_tests::Endpoint::ALL.map(load_tests::Endpoint::route).to_vec()),
         ("ProductIngestFunction", vec![product_ingest::PRODUCTS, product_ingest::UPLOADS]),

@@ -32,11 +32,21 @@ enum Kind {
     Unknown,
     /// A key whose item is written wrongly: it would be one for everything.
     Malformed,
+    /// A key for everything that was disabled.
+    Disabled,
+    /// A key for everything that has expired.
+    Expired,
+    /// A key for everything of a tenant that was disabled.
+    OfDisabledTenant,
+    /// A key for everything of a tenant whose item is written wrongly.
+    OfMalformedTenant,
+    /// A generated key whose last character was lost.
+    Damaged,
     /// A key about something that is no establishment.
     Nonsense,
 }
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 15] = [
     Kind::All,
     Kind::ReadOnly,
     Kind::Limited,
@@ -46,6 +56,11 @@ const KINDS: [Kind; 10] = [
     Kind::None,
     Kind::Unknown,
     Kind::Malformed,
+    Kind::Disabled,
+    Kind::Expired,
+    Kind::OfDisabledTenant,
+    Kind::OfMalformedTenant,
+    Kind::Damaged,
     Kind::Nonsense,
 ];
 
@@ -68,8 +83,8 @@ const NO_BATCH: Expected = Problem(404, "BATCH_NOT_FOUND");
 const NO_ERRORS: Expected = Problem(404, "ERRORS_FILE_NOT_FOUND");
 const NOTHING_FAILED: Expected = Problem(409, "BATCH_NOT_REPLAYABLE");
 
-/// Answers where a key is needed: to no key, an unknown one and a malformed one.
-const REFUSED: [Expected; 3] = [NO_KEY, INVALID, INVALID];
+/// Answers where a key is needed, from [`Kind::None`] to [`Kind::Damaged`].
+const REFUSED: [Expected; 8] = [NO_KEY, INVALID, INVALID, INVALID, INVALID, INVALID, INVALID, INVALID];
 
 /// The answers of a route that needs a key: to the kinds up to [`Kind::Operator`], and to a key
 /// about nonsense.
@@ -156,6 +171,7 @@ fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
         .at(format!("/messages/bodies/{batch_id}.{batch_id}.2")),
         Row::post("/messages/move", &moves, changes(200)),
         Row::post("/queue/depth", target, reads()),
+        Row::get("/targets", closed([Gives(200), Gives(200), Gives(200), Gives(200), SCOPE, SCOPE], SCOPE)),
         Row::post("/connections/test", target, reads()),
         Row::post("/v1/inovafarma/products", &json!([]), loads(202)).with("x-inova-load-type", "delta"),
         Row::post("/v1/inovafarma/products/uploads", &upload, loads(201)).with("x-inova-load-type", "delta"),
@@ -182,6 +198,11 @@ async fn keys(cnpj: &str) -> Vec<Option<String>> {
     let all = ["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
     let products = ["products:read", "products:write"];
     let known = |key: &str| Some(key.to_owned());
+    let [disabled, malformed] = [(); 2].map(|()| Uuid::new_v4().to_string());
+    access.tenant(&disabled, json!({"enabled": false})).await;
+    access.tenant(&malformed, json!({"disabled": false})).await;
+    let mut damaged = access::ApiKey::generate().unwrap().expose().to_owned();
+    damaged.pop();
     vec![
         known(KEY_A),
         known(READONLY_KEY),
@@ -192,6 +213,13 @@ async fn keys(cnpj: &str) -> Vec<Option<String>> {
         None,
         Some(Uuid::new_v4().to_string()),
         Some(access.key(TENANT_A, &all, json!({"allCnpjs": true, "cnpj": [cnpj]})).await),
+        Some(access.key(TENANT_A, &all, json!({"allCnpjs": true, "disabled": true})).await),
+        Some(
+            access.key(TENANT_A, &all, json!({"allCnpjs": true, "expiresAt": "2026-01-01T00:00:00Z"})).await,
+        ),
+        Some(access.key(&disabled, &all, json!({"allCnpjs": true})).await),
+        Some(access.key(&malformed, &all, json!({"allCnpjs": true})).await),
+        Some(damaged),
         Some(access.key(TENANT_A, &products, json!({"cnpjs": ["everything"]})).await),
     ]
 }

@@ -25,8 +25,9 @@ const PARAMETERS: [(&str, &str); 11] = [
         "InlineTargets",
         "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
          rabbitmq://localhost:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
-         ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
-         ibmmq://mq.host:1414/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app",
+         ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&channel=DEV.*,NO.*\
+         &secrets=secret://local/*,secret://mq/app \
+         ibmmq://localhost:1414/*?tenant=*&tls=optional&secrets=secret://mq/app&channel=DEV.*&login=none",
     ),
     ("IdempotencyExpiryMinSeconds", "1"),
     ("IdempotencyExpiryMaxSeconds", "2592000"),

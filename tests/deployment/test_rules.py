@@ -105,7 +105,7 @@ POSSIBLE = [
     ("IbmMqLayerArn", "arn:aws-us-gov:lambda:us-gov-west-1:111122223333:layer:integrahub-ibm-mq-client:12"),
     ("InlineTargets", "rabbitmq://mq.example.com:5671/?exchanges=orders&routingKeys=eu.*"),
     ("InlineTargets", "rabbitmq://mq.example.com:5671/ORDER?.*?tenant=1111 rabbitmq://[::1]:5672/*"),
-    ("InlineTargets", " rabbitmq://*.mq.example.com:*/ORDERS.*?tenant=1111,2222&vhost=/&secrets=secret://mq/orders-*; ibmmq://b:1414/Q "),
+    ("InlineTargets", " rabbitmq://*.mq.example.com:*/ORDERS.*?tenant=1111,2222&vhost=/&secrets=secret://mq/orders-*; ibmmq://b:1414/Q?channel=APP.*&login=none; rabbitmq://10.0.0.0/8:5672/Q "),
 ]
 
 

@@ -33,6 +33,26 @@ impl Access {
         api_key
     }
 
+    /// The item of an API key.
+    pub async fn key_item(&self, api_key: &str) -> Value {
+        let pk = AttributeValue::S(format!("KEY#{}", hex::encode(Sha256::digest(api_key.as_bytes()))));
+        let get = self.dynamodb.get_item().table_name(&self.table).key("pk", pk).consistent_read(true);
+        serde_dynamo::from_item(get.send().await.unwrap().item.unwrap()).unwrap()
+    }
+
+    /// Stores a tenant with these members.
+    pub async fn tenant(&self, tenant: &str, members: Value) {
+        let mut item = json!({"pk": format!("TENANT#{tenant}")});
+        let Value::Object(members) = members else { panic!("members are an object") };
+        item.as_object_mut().unwrap().extend(members);
+        self.put(&item).await;
+    }
+
+    /// Stores a tenant's own allow-list.
+    pub async fn targets(&self, tenant: &str, entries: &[&str]) {
+        self.put(&json!({"pk": format!("TARGETS#{tenant}"), "entries": entries})).await;
+    }
+
     /// A copy of the tenant's profile `local-rabbit` under a name of its own.
     pub async fn profile(&self, tenant: &str) -> String {
         let pk = AttributeValue::S(format!("PROFILE#{tenant}#local-rabbit"));
@@ -75,7 +95,8 @@ impl Access {
         name
     }
 
-    async fn put(&self, item: &Value) {
+    /// Stores an item.
+    pub async fn put(&self, item: &Value) {
         let item = item.as_object().unwrap().iter().map(|(name, value)| (name.clone(), attribute(value)));
         let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item.collect()));
         put.send().await.unwrap();
@@ -86,6 +107,7 @@ fn attribute(value: &Value) -> AttributeValue {
     match value {
         Value::String(text) => AttributeValue::S(text.clone()),
         Value::Bool(value) => AttributeValue::Bool(*value),
+        Value::Number(number) => AttributeValue::N(number.to_string()),
         Value::Array(values) => AttributeValue::L(values.iter().map(attribute).collect()),
         Value::Object(members) => {
             AttributeValue::M(members.iter().map(|(name, value)| (name.clone(), attribute(value))).collect())

@@ -42,7 +42,7 @@ public class Calls {
     }
 
     private static long depth() throws ApiException {
-        return QUEUES.depth(new TargetOnly().targetRef("local-rabbit").target(target()), null, null).getCurrentDepth();
+        return QUEUES.depth(new DepthReq().targetRef("local-rabbit").target(target()), null, null).getCurrentDepth();
     }
 
     private static ConsumeResult take(int most, boolean browse) throws ApiException {
@@ -80,7 +80,7 @@ public class Calls {
     }
 
     private static void refusals() {
-        TargetOnly missing = new TargetOnly().targetRef("local-rabbit").target(new TargetFull().queue("NO.SUCH.QUEUE"));
+        DepthReq missing = new DepthReq().targetRef("local-rabbit").target(new TargetFull().queue("NO.SUCH.QUEUE"));
         try {
             QUEUES.depth(missing, null, null);
             throw new AssertionError("the queue exists");

@@ -13,6 +13,7 @@ from integrahub.models import (
     ConnectionTestResult,
     ConsumeReq,
     ConsumeResult,
+    DepthReq,
     DepthResult,
     ErrorReasonType0,
     ExplicitMessage,
@@ -44,7 +45,7 @@ def target() -> TargetFull:
 
 
 def measured() -> int:
-    answer = depth.sync(client=api, body=TargetOnly(target_ref="local-rabbit", target=target()))
+    answer = depth.sync(client=api, body=DepthReq(target_ref="local-rabbit", target=target()))
     assert isinstance(answer, DepthResult), answer
     return answer.current_depth
 
@@ -86,7 +87,7 @@ def messages() -> None:
 
 
 def refusals() -> None:
-    missing = TargetOnly(target_ref="local-rabbit", target=TargetFull(queue="NO.SUCH.QUEUE"))
+    missing = DepthReq(target_ref="local-rabbit", target=TargetFull(queue="NO.SUCH.QUEUE"))
     problem = depth.sync(client=api, body=missing)
     assert isinstance(problem, Problem) and problem.reason == ErrorReasonType0.QUEUE_NOT_FOUND, problem
     # API Gateway's own response.

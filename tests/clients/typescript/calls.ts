@@ -14,7 +14,7 @@ const fresh = () => ({ header: { "Idempotency-Key": randomUUID() } });
 
 async function depth(): Promise<number> {
   const { data, error } = await api.POST("/queue/depth", { body: named });
-  assert(data, JSON.stringify(error));
+  assert(data?.currentDepth !== undefined, JSON.stringify(error));
   return data.currentDepth;
 }
 

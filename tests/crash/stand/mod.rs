@@ -283,7 +283,7 @@ pub(crate) fn deployed(logical_id: &str, given: &[(&str, String)]) -> Deployed {
 /// parameters that it sets.
 fn references() -> [(&'static str, String); 8] {
     let inline = "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/* \
-                  ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://mq/app";
+                  ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://mq/app&channel=*";
     [
         ("AccessTable", variable("ACCESS_TABLE")),
         ("IdempotencyTable", variable("IDEMPOTENCY_TABLE")),
