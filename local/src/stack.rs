@@ -275,6 +275,7 @@ fn variables(
         ("CHUNKS_QUEUE_URL", deployment.name("ChunksReadyQueue")?.to_owned()),
         ("CHUNKER_FUNCTION", deployment.name("ChunkerFunction")?.to_owned()),
         ("UPSERT_FUNCTION", deployment.name("UpsertFunction")?.to_owned()),
+        ("ESTABLISHMENTS_FUNCTION", deployment.name("EstablishmentsFunction")?.to_owned()),
         ("BATCHES_FAILED_QUEUE_URL", deployment.name("BatchesFailedQueue")?.to_owned()),
         ("CHUNKS_FAILED_QUEUE_URL", deployment.name("ChunksFailedQueue")?.to_owned()),
         ("UNHANDLED_QUEUE_URL", deployment.name("UnhandledQueue")?.to_owned()),

@@ -17,9 +17,11 @@ use crate::targets::Given;
 
 pub(crate) const TENANT_A: &str = "11111111-1111-4111-8111-111111111111";
 const TENANT_B: &str = "22222222-2222-4222-8222-222222222222";
-const TENANT_PHARMACY: &str = "33333333-3333-4333-8333-333333333333";
+pub(super) const TENANT_PHARMACY: &str = "33333333-3333-4333-8333-333333333333";
+/// Establishments of this tenant.
+pub(super) const OF_PHARMACY: [&str; 2] = ["05927228000145", "11222333000181"];
 
-const PHARMACY: Cnpjs = Cnpjs::Only(&["05927228000145", "11222333000181"]);
+const PHARMACY: Cnpjs = Cnpjs::Only(&OF_PHARMACY);
 
 const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
 

@@ -1,9 +1,11 @@
-//! The things that exist from the start: tenants' keys, target profiles, secrets and queues.
+//! The things that exist from the start: tenants' keys, target profiles, owners of establishments,
+//! secrets and queues.
 
 mod access;
 mod broker;
 mod drops;
 mod events;
+mod owners;
 mod secrets;
 
 use std::time::Duration;
@@ -49,11 +51,12 @@ pub(crate) async fn seed(
         topic: aws_sdk_sns::Client::new(&configuration),
         sqs: aws_sdk_sqs::Client::new(&configuration),
     };
-    let ((), (), (), (), queues) = tokio::try_join!(
+    let ((), (), (), (), (), queues) = tokio::try_join!(
         access::seed(aws_sdk_dynamodb::Client::new(&configuration), access_table, rabbitmq, given),
         secrets::seed(aws_sdk_secretsmanager::Client::new(&configuration), rabbitmq, &given.targets),
         broker::declare_queues(rabbitmq),
         drops::bucket(aws_sdk_s3::Client::new(&configuration), deployment.name("NotificationsQueue")?),
+        owners::seed(aws_sdk_lambda::Client::new(&configuration), deployment.name("EstablishmentsFunction")?),
         events::destinations(&clients),
     )?;
     Ok(queues)
