@@ -56,6 +56,8 @@ const EXPECTED: &[(&str, u16, &str)] = &[
     ("gateway/move-messages/max-out-of-range.json", 400, "SCHEMA_VIOLATION"),
     ("gateway/move-messages/ibm-mq.json", 200, ""),
     ("gateway/depth/other-queue.json", 200, ""),
+    ("gateway/depth/several-queues.json", 200, ""),
+    ("gateway/depth/targets.json", 200, ""),
     ("gateway/depth/profile.json", 200, ""),
     ("gateway/depth/unknown-queue.json", 404, "QUEUE_NOT_FOUND"),
     ("gateway/depth/inline-not-allowed.json", 403, "TARGET_NOT_ALLOWED"),
