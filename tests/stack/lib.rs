@@ -19,6 +19,7 @@
 
 mod access;
 mod broker;
+mod command_line;
 pub mod contract;
 mod gateway;
 mod ingest;
@@ -31,6 +32,7 @@ mod site;
 
 pub use access::Access;
 pub use broker::{Broker, Queue};
+pub use command_line::{CommandLine, Ran};
 pub use gateway::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, READONLY_KEY, TENANT_A};
 pub use ingest::{Ingest, Load, Product, Products};
 pub use load_tests::LoadTests;
