@@ -6,9 +6,10 @@ mod size;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bytes::Bytes;
 use clap::Args;
-use http::HeaderValue;
 use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request};
 use serde::Deserialize;
 use serde_json::Value;
 use test_support::environment::repository;
@@ -38,7 +39,7 @@ const REFUSED: [&str; 12] = [
     "expiry-out-of-range",
 ];
 
-/// Answer of DynamoDB to everything: the API key is known, and may write.
+/// Answer of DynamoDB about the API key, which is known and may write. It has no other item.
 const KNOWN_KEY: &str = r#"{"Item":{"pk":{"S":"KEY#"},"tenantId":{"S":"11111111-1111-4111-8111-111111111111"},"scopes":{"SS":["mq:read","mq:write"]}}}"#;
 
 #[derive(Debug, Args)]
@@ -74,8 +75,9 @@ const COLUMNS: [Column; 11] = [
 ];
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
-    let dynamodb = Server::start(async |_| {
-        let mut known = response(200, KNOWN_KEY);
+    let dynamodb = Server::start(|request: Request<Bytes>| async move {
+        let is_about_a_key = request.body().windows(4).any(|part| part == b"KEY#");
+        let mut known = response(200, if is_about_a_key { KNOWN_KEY } else { "{}" });
         known.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
         Some(known)
     })
