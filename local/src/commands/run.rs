@@ -1,16 +1,22 @@
 //! `local run`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+use ingestion::generate::{self, Catalogue};
 
 use super::Signals;
 use crate::console::say;
 use crate::demo;
-use crate::failure::Failure;
+use crate::failure::{Explain as _, Failure};
 use crate::front;
 use crate::layout::Layout;
 use crate::seed::KEYS;
 use crate::stack::{self, Claim, Stack};
 use crate::targets::Given;
+
+/// Products of the catalogue to send.
+const PRODUCTS: u32 = 1_000;
 
 pub(super) async fn run(port: u16, demonstrate: bool, given: Given) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
@@ -33,7 +39,7 @@ pub(super) async fn run(port: u16, demonstrate: bool, given: Given) -> Result<Ex
             };
             shown?;
         }
-        introduce(stack);
+        introduce(stack, &layout)?;
         demo::show_targets(stack).await?;
         signals.wait().await;
         Ok(ExitCode::SUCCESS)
@@ -41,7 +47,7 @@ pub(super) async fn run(port: u16, demonstrate: bool, given: Given) -> Result<Ex
     .await
 }
 
-fn introduce(stack: &Stack) {
+fn introduce(stack: &Stack, layout: &Layout) -> Result<(), Failure> {
     let base_url = stack.base_url();
     say(format_args!(
         "\nServing at {base_url}, Ctrl-C stops.\n  Contract to read and try: {base_url}/docs\n  X-Api-Key:"
@@ -52,4 +58,23 @@ fn introduce(stack: &Stack) {
     say(
         "  In another terminal: `. .local/env` (addresses and credentials). Logs: .local/logs/functions.log and others",
     );
+    let catalogue = write_catalogue(layout)?;
+    say(format_args!("  Send a catalogue: {} send --type delta {}", program(layout)?, catalogue.display()));
+    Ok(())
+}
+
+/// Writes a catalogue that the demonstration does not load, and returns its path in the repository.
+fn write_catalogue(layout: &Layout) -> Result<PathBuf, Failure> {
+    let path = layout.data().join("catalogue.json");
+    let catalogue = Catalogue { seed: 35, items: PRODUCTS, ..Catalogue::default() };
+    std::fs::write(&path, catalogue.payload(generate::Layout::Array))
+        .or_explain(|| format!("write {}", path.display()))?;
+    Ok(path.strip_prefix(layout.root()).unwrap_or(&path).to_owned())
+}
+
+/// Returns the command line, which is built beside this program.
+fn program(layout: &Layout) -> Result<String, Failure> {
+    let local = std::env::current_exe().or_explain(|| "find this program".to_owned())?;
+    let path = local.with_file_name("integrahub");
+    Ok(path.strip_prefix(layout.root()).unwrap_or(&path).display().to_string())
 }
