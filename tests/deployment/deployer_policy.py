@@ -58,6 +58,11 @@ LAYER = {"AWS::Lambda::LayerVersion"}
 # The pages whose commands are for who deploys and operates.
 OF_DEPLOYING = ("docs/deploy.md", "docs/access.md", "docs/network.md", "docs/database.md", "docs/production.md", "docs/upgrade.md")
 PAGES = (*OF_DEPLOYING, "docs/start.md", "docs/operate.md", "docs/gateway.md", "docs/ibm-mq-layer.md", "docs/ingest.md", "deploy/INSTALL.md")
+# What `integrahub` calls to administer access. The pages have its commands too.
+COMMAND_LINE = {
+    *(f"dynamodb:{action}" for action in ("DeleteItem", "GetItem", "PutItem", "Scan", "UpdateItem")),
+    *("cloudformation:DescribeStacks", "lambda:InvokeFunction"),
+}
 # Commands that call other actions than the one of their own name.
 COMMANDS = {
     "aws cloudformation deploy": set(),  # is in ALWAYS
@@ -81,7 +86,7 @@ OTHER_TOOLS = {
 
 def documented():
     """The actions that the documents' commands call."""
-    found = set()
+    found = set(COMMAND_LINE)
     for page in PAGES:
         for service, name in re.findall(r"\baws ([a-z0-9]+) ([a-z0-9-]+)", (ROOT / page).read_text()):
             own = {f"{service}:{''.join(word.capitalize() for word in name.split('-'))}"}
