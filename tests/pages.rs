@@ -3,10 +3,11 @@
 
 use std::fmt::Write as _;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use end_to_end::{Broker, Queue, variable};
+use test_support::built;
 
 /// A page, and the headings under which its commands are for the local stack.
 struct Page {
@@ -41,6 +42,8 @@ const FILES: Page = Page {
 };
 const LOAD_TESTS: Page =
     Page { name: "load-tests.md", text: include_str!("../docs/load-tests.md"), headings: &["Run a test"] };
+const CLI: Page =
+    Page { name: "cli.md", text: include_str!("../docs/cli.md"), headings: &["Try it on the local stack"] };
 const STORED_RESPONSES: Page = Page {
     name: "stored-responses.md",
     text: include_str!("../docs/stored-responses.md"),
@@ -96,7 +99,7 @@ impl Page {
         let shell = Command::new("bash")
             .args(["--noprofile", "--norc", "-c", &script])
             .env_clear()
-            .env("PATH", format!("{}:{AWS_CLI}", variable("PATH")))
+            .env("PATH", format!("{}:{}:{AWS_CLI}", programs().display(), variable("PATH")))
             .env("HOME", directory.path())
             .env("TMPDIR", directory.path())
             .current_dir(&directory)
@@ -120,6 +123,11 @@ impl Page {
             );
         }
     }
+}
+
+/// Directory of the programs that were built beside this test, among them `integrahub`.
+fn programs() -> PathBuf {
+    built::find("integrahub").unwrap().parent().unwrap().to_owned()
 }
 
 /// Directory of the local stack's AWS CLI, used if there is no other one.
@@ -193,4 +201,23 @@ async fn the_commands_of_load_tests_work_as_printed() {
 #[tokio::test]
 async fn a_stored_response_can_be_read_as_printed() {
     run(&STORED_RESPONSES).await;
+}
+
+#[tokio::test]
+async fn the_commands_of_the_command_line_work_as_printed() {
+    run(&CLI).await;
+}
+
+#[test]
+fn no_page_has_an_item_of_the_access_table_to_type() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs");
+    let pages = std::fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().path());
+    let readme = Path::new(docs).join("../README.md");
+    let pages: Vec<_> =
+        pages.chain([readme]).filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect();
+    assert!(pages.len() > 30);
+    for path in pages {
+        let page = std::fs::read_to_string(&path).unwrap();
+        assert!(!page.contains("put-item"), "{}", path.display());
+    }
 }
