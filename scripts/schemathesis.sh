@@ -30,7 +30,7 @@ load() {
     --data-binary "[{\"CNPJ\":\"$2\",\"SHOPID\":1,\"PRODUCTID\":1,\"TITLE\":\"x\"},{\"CNPJ\":\"1\"}]" |
     sed -n 's/.*"batch_id" *: *"\([^"]*\)".*/\1/p'
 }
-batches="$(load local-dev-key-a 05927228000145) $(load local-pharmacy-key 11222333000181)"
+batches="$(load local-dev-key-a 11444777000161) $(load local-pharmacy-key 11222333000181)"
 
 # One worker: before 3.11.8, two threads that call ast.parse break each other (CPython gh-106905).
 status=0

@@ -233,9 +233,9 @@ async fn finished(id: &str) -> Value {
 #[tokio::test]
 async fn items_in_error_are_listed_in_pages_and_as_lines() {
     let key = Uuid::new_v4().to_string();
-    let right = json!({"CNPJ": "11222333000181", "SHOPID": 1, "PRODUCTID": key});
+    let right = json!({"CNPJ": "11444777000161", "SHOPID": 1, "PRODUCTID": key});
     let wrong = json!({"CNPJ": "11222333000182", "SHOPID": 1, "PRODUCTID": key});
-    let items = json!([wrong, right, 17, {"CNPJ": "11222333000181", "SHOPID": 1}, right]);
+    let items = json!([wrong, right, 17, {"CNPJ": "11444777000161", "SHOPID": 1}, right]);
     let load = Load::new(Uuid::new_v4()).body(items.to_string());
     let id = batch_id(&load.send().await.expect(202));
     let batch = finished(&id).await;
@@ -278,7 +278,7 @@ async fn items_in_error_are_listed_in_pages_and_as_lines() {
 #[tokio::test]
 async fn all_items_in_error_can_be_downloaded_with_their_text() {
     let key = Uuid::new_v4().to_string();
-    let right = json!({"CNPJ": "11222333000181", "SHOPID": 1, "PRODUCTID": key}).to_string();
+    let right = json!({"CNPJ": "11444777000161", "SHOPID": 1, "PRODUCTID": key}).to_string();
     let wrong = json!({"CNPJ": "11222333000182", "SHOPID": 1, "PRODUCTID": key}).to_string();
     let load = Load::new(Uuid::new_v4()).body(format!("[{wrong}, {right}, 17]"));
     let id = batch_id(&load.send().await.expect(202));

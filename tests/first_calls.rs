@@ -300,7 +300,7 @@ async fn a_key_of_another_body_and_a_body_for_no_function_say_what_to_do() {
 async fn the_mistakes_of_an_item_name_the_member_and_the_form_that_it_takes() {
     let ingest = Ingest::new();
     let item = |id: u32, member: &str, value: Value| {
-        let mut item = json!({"CNPJ": "11222333000181", "SHOPID": 1, "PRODUCTID": id, "TITLE": "x"});
+        let mut item = json!({"CNPJ": "11444777000161", "SHOPID": 1, "PRODUCTID": id, "TITLE": "x"});
         item[member] = value;
         item
     };

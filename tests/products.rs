@@ -64,7 +64,7 @@ impl Load {
 
 /// An array of one product.
 pub(crate) fn catalogue(id: &str) -> Vec<u8> {
-    json!([{"CNPJ": "11222333000181", "SHOPID": 1, "PRODUCTID": id, "TITLE": "DIPIRONA 500MG", "PRICE": 8.9}])
+    json!([{"CNPJ": "11444777000161", "SHOPID": 1, "PRODUCTID": id, "TITLE": "DIPIRONA 500MG", "PRICE": 8.9}])
         .to_string()
         .into_bytes()
 }
@@ -345,12 +345,12 @@ async fn a_member_that_is_absent_clears_its_column_and_is_counted() {
     let (ingest, products) = (Ingest::new(), Products::open().await);
     let id = Uuid::new_v4().to_string();
     let item = |number: u32, members: Value| {
-        let mut item = json!({"CNPJ": "11222333000181", "SHOPID": number, "PRODUCTID": id});
+        let mut item = json!({"CNPJ": "11444777000161", "SHOPID": number, "PRODUCTID": id});
         item.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         item
     };
     let rows = async || {
-        let rows = products.of("11222333000181").await;
+        let rows = products.of("11444777000161").await;
         let ours = rows.into_iter().filter(|row| row.product_id == id);
         ours.map(|row| (row.title, row.price, row.quantity)).collect::<Vec<_>>()
     };

@@ -111,8 +111,9 @@ fn a_batch_is_as_the_contract_describes_it_in_every_state() {
     let failed = codes.map(|code| batch(BatchStatus::Failed, deactivation, code));
     let code = PayloadFailure::GIVEN_UP;
     let statuses = BatchStatus::ALL.into_iter().map(|status| batch(status, deactivation, code));
-    use SkipReason::{EmptyLoad, FailedLoad, LaterFullLoad, TooLate, UnreadableKey};
-    let skipped = [LaterFullLoad, UnreadableKey, SkipReason::TooManyErrors, TooLate, EmptyLoad, FailedLoad]
+    use SkipReason::{EmptyLoad, FailedLoad, LaterFullLoad, NotOwned, TooLate, UnreadableKey};
+    let many = SkipReason::TooManyErrors;
+    let skipped = [LaterFullLoad, UnreadableKey, many, TooLate, NotOwned, EmptyLoad, FailedLoad]
         .map(|reason| batch(BatchStatus::Completed, Deactivation::Skipped { reason }, code));
     let source = |version_id| Source {
         bucket: "payloads".to_owned(),

@@ -10,7 +10,7 @@ use crate::products::{Load, PRODUCTS, batch_id, catalogue};
 use crate::uploads::{UPLOADS, announced, put};
 
 /// The establishment of the catalogues here, and another one.
-const ITS: &str = "11222333000181";
+const ITS: &str = "11444777000161";
 const OTHER: &str = "05927228000145";
 
 /// API keys of tenant A, by the establishments that they may load.

@@ -109,7 +109,7 @@ impl Ingest {
 
 /// A catalogue of its own, compressed.
 fn event(key: Uuid, level: u32) -> Value {
-    let product = json!([{"CNPJ": "11222333000181", "SHOPID": 1, "PRODUCTID": key.to_string()}]);
+    let product = json!([{"CNPJ": "11444777000161", "SHOPID": 1, "PRODUCTID": key.to_string()}]);
     let headers = json!({
         "content-type": "application/json",
         "content-encoding": "gzip",

@@ -46,7 +46,7 @@ impl Replays {
     /// A batch that is final, with a product.
     async fn batch(&self) -> String {
         let product =
-            json!([{"CNPJ": "11222333000181", "SHOPID": 1, "PRODUCTID": Uuid::new_v4().to_string()}]);
+            json!([{"CNPJ": "11444777000161", "SHOPID": 1, "PRODUCTID": Uuid::new_v4().to_string()}]);
         let batch = self.ingest.load(Load::delta(product.to_string().as_bytes())).await;
         batch["batch_id"].as_str().unwrap().to_owned()
     }

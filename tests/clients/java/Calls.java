@@ -92,7 +92,7 @@ public class Calls {
     private static void products() throws Exception {
         String key = "java-" + UUID.randomUUID();
         List<Product> catalogue = new ArrayList<>();
-        for (String cnpj : List.of("05927228000145", "05927228000146")) {
+        for (String cnpj : List.of("11444777000161", "05927228000146")) {
             Product product = new Product().CNPJ(new TextOrInteger(cnpj)).SHOPID(new TextOrInteger(1L));
             catalogue.add(product.PRODUCTID(new TextOrInteger(key)).TITLE("SORO").EAN(new TextOrInteger(7891058001155L)));
         }

@@ -122,7 +122,7 @@ def finished(batch_id: uuid.UUID) -> ProductBatch:
 def products() -> None:
     key = f"python-{uuid.uuid4()}"
     catalogue = [
-        Product(cnpj="05927228000145", shopid=1, productid=key, title="DIPIRONA 500MG", price="8.90"),
+        Product(cnpj="11444777000161", shopid=1, productid=key, title="DIPIRONA 500MG", price="8.90"),
         Product(cnpj="05927228000146", shopid=1, productid=key, title="SORO", price=6.5),
     ]
     received = loaded(key, catalogue)

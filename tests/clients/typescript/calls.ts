@@ -72,7 +72,7 @@ async function products(): Promise<void> {
   const key = `typescript-${randomUUID()}`;
   const header = { "Idempotency-Key": key, "X-Inova-Load-Type": "delta" as const };
   const body = [
-    { CNPJ: "05927228000145", SHOPID: 1, PRODUCTID: key, TITLE: "DIPIRONA 500MG", PRICE: "8.90" },
+    { CNPJ: "11444777000161", SHOPID: 1, PRODUCTID: key, TITLE: "DIPIRONA 500MG", PRICE: "8.90" },
     { CNPJ: "05927228000146", SHOPID: 1, PRODUCTID: key, TITLE: "SORO", PRICE: 6.5 },
   ];
   const { data: received } = await api.POST("/v1/inovafarma/products", { params: { header }, body });
