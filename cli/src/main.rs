@@ -10,6 +10,7 @@ mod context;
 mod exit;
 mod input;
 mod load_tests;
+mod member;
 mod messages;
 mod output;
 mod record;

@@ -19,6 +19,7 @@ use crate::api::{Api, Call, with_query};
 use crate::args::{BatchList, Batches, Scope, WaitArgs};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
+use crate::member::shown;
 use crate::output::{Format, Output};
 
 const BATCHES: &str = "/v1/inovafarma/batches";
@@ -168,12 +169,7 @@ async fn errors(api: &Api, batch: Uuid, file: Option<&Path>, out: &mut Output) -
 
 /// Returns an item in error as a line of a table.
 pub(crate) fn row(item: &Value) -> Vec<String> {
-    let text = |name: &str| match item.get(name) {
-        Some(Value::String(text)) => text.clone(),
-        None | Some(Value::Null) => String::new(),
-        Some(other) => other.to_string(),
-    };
-    ["item_index", "code", "field", "detail"].map(text).into()
+    ["item_index", "code", "field", "detail"].map(|name| shown(item, name)).into()
 }
 
 /// A file of items in error, a JSON object a line.

@@ -36,6 +36,7 @@ use crate::batches::{self, ItemsFile, each_item_in_error};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
+use crate::member::shown;
 use crate::output::{Format, Output};
 use crate::storage::Storage;
 
@@ -197,17 +198,9 @@ async fn show_first_errors(api: &Api, sent: &Sent, out: &mut Output) {
     let Ok(page) = api.get(&with_query(&list, &[("limit", "3")])).await else { return };
     for item in page.get("errors").and_then(Value::as_array).into_iter().flatten() {
         let [index, code, field, detail] =
-            ["item_index", "code", "field", "detail"].map(|name| text(item, name));
+            ["item_index", "code", "field", "detail"].map(|name| shown(item, name));
         let field = if field.is_empty() { field } else { format!(" {field}") };
         out.note(&format!("  item {index}: {code}{field}: {detail}"));
-    }
-}
-
-fn text(item: &Value, name: &str) -> String {
-    match item.get(name) {
-        Some(Value::String(text)) => text.clone(),
-        None | Some(Value::Null) => String::new(),
-        Some(other) => other.to_string(),
     }
 }
 
@@ -224,7 +217,7 @@ async fn dry_run(args: &Send, context: &Context, out: &mut Output) -> Result<Exi
         match looked_at {
             Ok(document) => {
                 let members = ["file", "form", "gzip", "bytes", "way", "key", "continues"];
-                rows.push(members.map(|name| text(&document, name)).into());
+                rows.push(members.map(|name| shown(&document, name)).into());
                 documents.push(document);
             }
             Err(failure) => out.fail(&failure),

@@ -1,0 +1,37 @@
+//! Members of JSON objects, as the API's responses have them. One that is absent is empty.
+
+use serde_json::Value;
+
+/// Returns a member that is text.
+pub(crate) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
+    object.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns a member that is a count.
+pub(crate) fn number(object: &Value, name: &str) -> u64 {
+    object.get(name).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Returns a member of any type as people read it.
+pub(crate) fn shown(object: &Value, name: &str) -> String {
+    match object.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        None | Some(Value::Null) => String::new(),
+        Some(other) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_absent_member_is_empty() {
+        let object = json!({"a": "x", "b": 3, "c": null, "d": true});
+        assert_eq!(["a", "b", "z"].map(|name| text(&object, name)), ["x", "", ""]);
+        assert_eq!(["a", "b", "z"].map(|name| number(&object, name)), [0, 3, 0]);
+        assert_eq!(["a", "b", "c", "d", "z"].map(|name| shown(&object, name)), ["x", "3", "", "true", ""]);
+    }
+}

@@ -1,0 +1,360 @@
+//! `integrahub produce`.
+
+mod parts;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use self::parts::{Body, Parts};
+use super::{Members, part_key, target, warn};
+use crate::api::{Api, Call, Refusal};
+use crate::args::Produce;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::input;
+use crate::member::{number, text};
+use crate::output::Output;
+use crate::storage::Storage;
+
+const PRODUCED: &str = "integrahub.produced.v1";
+const PATH: &str = "/messages/produce";
+const BODIES: &str = "/messages/bodies";
+/// Longest template that a file may have.
+const MAX_TEMPLATE: u64 = 4 * 1024 * 1024;
+
+/// Puts messages: those of files, lines or options, or generated ones.
+pub(crate) async fn run(args: &Produce, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    let fixed = fixed(args).await?;
+    let run = args.key.unwrap_or_else(Uuid::new_v4);
+    let mut put = Put {
+        api: Api::of(context)?,
+        storage: Storage::new(),
+        fixed,
+        run,
+        requests: 0,
+        total: Total::default(),
+    };
+    if let Some(generated) = generated(args).await? {
+        put.request(generated, out).await?;
+    } else if args.files.is_empty() && args.body.is_empty() {
+        return Err(Failure::usage("there is nothing to put")
+            .why("neither a file nor --body nor --count is given")
+            .next("name files, `-` for standard input, or say --count to generate messages"));
+    } else {
+        let mut parts = Parts::of(args);
+        while let Some(bodies) = parts.next().await? {
+            put.messages(bodies, out).await?;
+        }
+    }
+    put.total.show(run, put.requests, out);
+    Ok(Exit::Done)
+}
+
+/// Returns the members that every request of the run has.
+async fn fixed(args: &Produce) -> Result<Members, Failure> {
+    let mut body = target(&args.queue.target, args.queue.queue.as_deref()).await?;
+    let routing = [("exchange", &args.exchange), ("routingKey", &args.routing_key)];
+    for (name, value) in routing {
+        if let Some(value) = value {
+            let target = body.entry("target").or_insert_with(|| json!({}));
+            if let Some(target) = target.as_object_mut() {
+                target.insert(name.to_owned(), value.as_str().into());
+            }
+        }
+    }
+    for (name, members) in [("headers", &args.headers), ("mqProps", &args.properties)] {
+        if !members.is_empty() {
+            body.insert(name.to_owned(), Members::from_iter(members.iter().cloned()).into());
+        }
+    }
+    Ok(body)
+}
+
+/// Returns the members of a request for generated messages, if such are asked for.
+async fn generated(args: &Produce) -> Result<Option<Members>, Failure> {
+    if args.count.is_none() && args.size.is_none() && args.template.is_none() {
+        return Ok(None);
+    }
+    let mut batch = Members::new();
+    batch.insert("count".to_owned(), json!(args.count.unwrap_or(1)));
+    if let Some(size) = args.size {
+        batch.insert("messageSizeBytes".to_owned(), json!(size));
+    }
+    if let Some(rate) = args.rate {
+        batch.insert("rateLimitPerSec".to_owned(), json!(rate));
+    }
+    if let Some(tx) = args.tx {
+        batch.insert("transaction".to_owned(), json!({"enabled": true, "txSize": tx}));
+    }
+    let mut members = Members::new();
+    members.insert("batch".to_owned(), batch.into());
+    if let Some(template) = &args.template {
+        let template = match template.strip_prefix('@') {
+            None => template.clone(),
+            Some(path) => {
+                let text = input::read(path.as_ref(), MAX_TEMPLATE).await?;
+                String::from_utf8(text).map_err(|_| Failure::usage(format!("{path} is not UTF-8")))?
+            }
+        };
+        members.insert("payload".to_owned(), json!({"mode": "template", "template": template}));
+    }
+    Ok(Some(members))
+}
+
+/// A run: its requests, and what they have put.
+struct Put {
+    api: Api,
+    storage: Storage,
+    fixed: Members,
+    run: Uuid,
+    requests: u32,
+    total: Total,
+}
+
+impl Put {
+    /// Puts messages of these bodies by one request.
+    async fn messages(&mut self, bodies: Vec<Body>, out: &mut Output) -> Result<(), Failure> {
+        let mut messages = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            messages.push(match body {
+                Body::Inline(message) => message,
+                Body::Stored(bytes) => self.stored(&bytes).await?,
+            });
+        }
+        let members = Members::from_iter([("messages".to_owned(), Value::Array(messages))]);
+        self.request(members, out).await
+    }
+
+    /// Uploads a body that no request can carry, and returns the message that names it.
+    async fn stored(&self, bytes: &[u8]) -> Result<Value, Failure> {
+        let announcement = parts::announcement(bytes);
+        let answer = self.api.send(&Call::read(BODIES, &announcement)).await?.json()?;
+        parts::upload(&self.api, &self.storage, &answer, bytes).await?;
+        Ok(json!({"bodyRef": text(&answer, "bodyRef")}))
+    }
+
+    async fn request(&mut self, members: Members, out: &mut Output) -> Result<(), Failure> {
+        let mut body = self.fixed.clone();
+        body.extend(members);
+        let key = part_key(self.run, self.requests).to_string();
+        let answer = self.api.send(&Call::change(PATH, &key, &body.into())).await;
+        let answer = answer.map_err(|refusal| self.explained(refusal))?.json()?;
+        warn(&answer, out);
+        self.total.add(&answer);
+        self.requests = self.requests.saturating_add(1);
+        Ok(())
+    }
+
+    /// Adds to a refusal what is put, and how to go on.
+    fn explained(&self, refusal: Refusal) -> Failure {
+        let put = self.total.enqueued.saturating_add(refusal.done.unwrap_or_default());
+        let failure = Failure::from(refusal);
+        let why = failure.why.clone().unwrap_or_default();
+        let failure = failure.why(format!("{why}; {put} messages are on the queue"));
+        if failure.exit == Exit::Temporary {
+            return failure
+                .next(format!("run the same command again with --key {}: it goes on from there", self.run));
+        }
+        failure
+    }
+}
+
+/// Sum of several responses.
+#[derive(Clone, Debug, Default)]
+struct Total {
+    target: String,
+    enqueued: u64,
+    bytes: u64,
+    possible_duplicates: u64,
+    first_id: Value,
+    last_id: Value,
+}
+
+impl Total {
+    fn add(&mut self, answer: &Value) {
+        text(answer, "target").clone_into(&mut self.target);
+        self.enqueued = self.enqueued.saturating_add(number(answer, "enqueued"));
+        self.bytes = self.bytes.saturating_add(number(answer, "bytes"));
+        self.possible_duplicates =
+            self.possible_duplicates.saturating_add(number(answer, "possibleDuplicates"));
+        let id = |name: &str| answer.get(name).cloned().unwrap_or_default();
+        if self.first_id.is_null() {
+            self.first_id = id("firstMsgIdBase64");
+        }
+        self.last_id = id("lastMsgIdBase64");
+    }
+
+    fn show(&self, run: Uuid, requests: u32, out: &mut Output) {
+        let document = json!({
+            "target": self.target,
+            "enqueued": self.enqueued,
+            "bytes": self.bytes,
+            "possibleDuplicates": self.possible_duplicates,
+            "firstMsgIdBase64": self.first_id,
+            "lastMsgIdBase64": self.last_id,
+            "requests": requests,
+            "key": run,
+        });
+        let id = |id: &Value| id.as_str().unwrap_or_default().to_owned();
+        let mut rows = vec![
+            ("target", self.target.clone()),
+            ("messages", self.enqueued.to_string()),
+            ("bytes", self.bytes.to_string()),
+            ("first id", id(&self.first_id)),
+            ("last id", id(&self.last_id)),
+        ];
+        if self.possible_duplicates > 0 {
+            rows.push(("perhaps twice", self.possible_duplicates.to_string()));
+        }
+        out.thing(PRODUCED, &document, &rows);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use test_support::http_server::{self, Server};
+
+    use super::*;
+    use crate::args::{QueueArgs, TargetArgs};
+    use crate::output::Format;
+    use crate::output::memory::output;
+
+    type Seen = Arc<Mutex<Vec<(String, Value)>>>;
+
+    fn args() -> Produce {
+        let target = TargetArgs { target: Some("t".to_owned()), target_file: None };
+        Produce {
+            files: Vec::new(),
+            queue: QueueArgs { target, queue: Some("Q".to_owned()) },
+            body: Vec::new(),
+            lines: false,
+            headers: Vec::new(),
+            properties: Vec::new(),
+            count: None,
+            size: None,
+            template: None,
+            rate: None,
+            tx: None,
+            exchange: None,
+            routing_key: None,
+            key: None,
+        }
+    }
+
+    /// Runs a produce. The request of this number is refused.
+    async fn produced(
+        args: &Produce,
+        refused: usize,
+    ) -> (Vec<(String, Value)>, Result<Exit, Failure>, String) {
+        let seen = Seen::default();
+        let requests = Arc::clone(&seen);
+        let server = Server::start(move |request| {
+            let key = request.headers()["idempotency-key"].to_str().unwrap().to_owned();
+            let body: Value = serde_json::from_slice(request.body()).unwrap();
+            let mut requests = requests.lock().unwrap();
+            let count = body["messages"].as_array().map_or(1, Vec::len);
+            let answer = if requests.len() == refused {
+                http_server::response(422, json!({"title": "No", "reason": "EXCEEDS_VOLUME", "enqueued": 2}).to_string())
+            } else {
+                let id = format!("id{}", requests.len());
+                let answer = json!({"target": "/:Q", "enqueued": count, "bytes": count, "possibleDuplicates": 0,
+                    "firstMsgIdBase64": id, "lastMsgIdBase64": id, "warnings": []});
+                http_server::response(201, answer.to_string())
+            };
+            requests.push((key, body));
+            async move { Some(answer) }
+        })
+        .await;
+        let context = Context {
+            url: Some(server.url().parse().unwrap()),
+            api_key: Some("k".to_owned().into()),
+            ..Context::default()
+        };
+        let (mut out, data, _) = output(Format::Json, None);
+        let exit = run(args, &context, &mut out).await;
+        let seen = seen.lock().unwrap().clone();
+        (seen, exit, data.text())
+    }
+
+    #[tokio::test]
+    async fn texts_and_files_are_messages_in_their_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let binary = directory.path().join("b");
+        std::fs::write(&binary, [0xff, 0]).unwrap();
+        let args = Produce {
+            files: vec![binary],
+            body: vec!["olá".to_owned()],
+            headers: vec![("h".to_owned(), json!("1"))],
+            properties: vec![("priority".to_owned(), json!(4))],
+            ..args()
+        };
+        let (seen, exit, shown) = produced(&args, 9).await;
+        assert_eq!(exit, Ok(Exit::Done));
+        let expected = json!({"targetRef": "t", "target": {"queue": "Q"}, "headers": {"h": "1"}, "mqProps": {"priority": 4},
+            "messages": [{"bodyText": "olá"}, {"bodyBase64": "/wA="}]});
+        assert_eq!(seen[0].1, expected);
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(
+            (&shown["enqueued"], &shown["requests"], &shown["key"]),
+            (&json!(2), &json!(1), &json!(seen[0].0))
+        );
+    }
+
+    #[tokio::test]
+    async fn generated_messages_follow_the_options() {
+        let args = Produce {
+            count: Some(50),
+            template: Some("{{seq}}".to_owned()),
+            rate: Some(10),
+            tx: Some(5),
+            ..args()
+        };
+        let (seen, ..) = produced(&args, 9).await;
+        let batch =
+            json!({"count": 50, "rateLimitPerSec": 10, "transaction": {"enabled": true, "txSize": 5}});
+        assert_eq!((&seen[0].1["batch"], &seen[0].1["payload"]["template"]), (&batch, &json!("{{seq}}")));
+    }
+
+    #[tokio::test]
+    async fn an_exchange_takes_the_place_of_the_queue() {
+        let args = Produce {
+            queue: QueueArgs { queue: None, ..args().queue },
+            exchange: Some("E".to_owned()),
+            routing_key: Some("r.{{seq}}".to_owned()),
+            body: vec!["x".to_owned()],
+            ..args()
+        };
+        let (seen, ..) = produced(&args, 9).await;
+        assert_eq!(seen[0].1["target"], json!({"exchange": "E", "routingKey": "r.{{seq}}"}));
+    }
+
+    #[tokio::test]
+    async fn many_lines_are_several_requests_whose_keys_follow_from_the_run() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lines");
+        std::fs::write(&path, "line\r\n\n".repeat(12_345)).unwrap();
+        let args = Produce { files: vec![path], lines: true, key: Some(Uuid::new_v4()), ..args() };
+        let (seen, exit, shown) = produced(&args, 9).await;
+        assert_eq!(exit, Ok(Exit::Done));
+        let counts: Vec<usize> =
+            seen.iter().map(|(_, body)| body["messages"].as_array().unwrap().len()).collect();
+        assert_eq!(counts, [10_000, 2_345]);
+        assert_eq!(seen[0].1["messages"][0], json!({"bodyText": "line"}));
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!((&shown["firstMsgIdBase64"], &shown["lastMsgIdBase64"]), (&json!("id0"), &json!("id1")));
+        let keys = |seen: &[(String, Value)]| seen.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+        assert_eq!(keys(&produced(&args, 9).await.0), keys(&seen), "another run with the key repeats them");
+
+        let (_, exit, _) = produced(&args, 1).await;
+        let failure = exit.unwrap_err();
+        assert!(failure.why.unwrap().contains("10002 messages are on the queue"));
+    }
+
+    #[tokio::test]
+    async fn nothing_to_put_is_a_mistake() {
+        let (seen, exit, _) = produced(&args(), 9).await;
+        assert_eq!((seen.len(), exit.unwrap_err().exit), (0, Exit::Usage));
+    }
+}

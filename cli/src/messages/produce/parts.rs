@@ -1,0 +1,236 @@
+//! Bodies of messages, in parts that one request carries.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tempfile::NamedTempFile;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+
+use crate::api::Api;
+use crate::args::Produce;
+use crate::exit::{Exit, Explain as _, Failure};
+use crate::input;
+use crate::storage::{PutError, Signed, Storage};
+
+/// Longest body: what an upload takes.
+const MAX_BODY: u64 = 32 * 1024 * 1024;
+/// Longest message within a request, as JSON. A request has 4 MB.
+const MAX_INLINE: usize = 3_000_000;
+/// Bytes of the messages of a request, as JSON.
+const PART_BYTES: usize = 3_000_000;
+/// Messages of a request.
+const PART_COUNT: usize = 10_000;
+
+/// Body of a message.
+#[derive(Debug)]
+pub(super) enum Body {
+    /// A message that a request carries, as its JSON.
+    Inline(Value),
+    /// Bytes that are uploaded.
+    Stored(Vec<u8>),
+}
+
+/// Messages of the command line and of its files, which are read as they are needed.
+pub(super) struct Parts {
+    texts: std::vec::IntoIter<String>,
+    files: std::vec::IntoIter<PathBuf>,
+    by_line: bool,
+    lines: Option<(String, Box<dyn AsyncBufRead + Unpin>)>,
+    /// A message that the last part had no room for.
+    left: Option<Body>,
+}
+
+impl Parts {
+    pub(super) fn of(args: &Produce) -> Self {
+        Self {
+            texts: args.body.clone().into_iter(),
+            files: args.files.clone().into_iter(),
+            by_line: args.lines,
+            lines: None,
+            left: None,
+        }
+    }
+
+    /// Returns the messages of the next request; `None` at the end. The same input makes the same
+    /// parts, so that another run with the same key repeats the same requests.
+    ///
+    /// # Errors
+    /// A file cannot be read, or a message is too large.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<Body>>, Failure> {
+        let (mut part, mut bytes) = (Vec::new(), 0_usize);
+        while part.len() < PART_COUNT {
+            let body = match self.left.take() {
+                Some(body) => Some(body),
+                None => self.body().await?,
+            };
+            let Some(body) = body else { break };
+            // What is uploaded goes alone: the bodies of a request have a limit together.
+            let size = match &body {
+                Body::Inline(message) => message.to_string().len(),
+                Body::Stored(_) => PART_BYTES,
+            };
+            if !part.is_empty() && bytes.saturating_add(size) > PART_BYTES {
+                self.left = Some(body);
+                break;
+            }
+            bytes = bytes.saturating_add(size);
+            part.push(body);
+        }
+        Ok((!part.is_empty()).then_some(part))
+    }
+
+    async fn body(&mut self) -> Result<Option<Body>, Failure> {
+        if let Some(text) = self.texts.next() {
+            return Ok(Some(of(text.into_bytes())));
+        }
+        loop {
+            if let Some((name, lines)) = &mut self.lines {
+                match line(name, lines).await? {
+                    Some(line) => return Ok(Some(of(line))),
+                    None => self.lines = None,
+                }
+            }
+            let Some(path) = self.files.next() else { return Ok(None) };
+            if !self.by_line {
+                return Ok(Some(of(input::read(&path, MAX_BODY).await?)));
+            }
+            let name = path.display().to_string();
+            let lines: Box<dyn AsyncBufRead + Unpin> = if input::is_stdin(&path) {
+                Box::new(BufReader::new(tokio::io::stdin()))
+            } else {
+                let file = tokio::fs::File::open(&path).await.or_explain(|| format!("open {name}"))?;
+                Box::new(BufReader::new(file))
+            };
+            self.lines = Some((name, lines));
+        }
+    }
+}
+
+/// Reads the next line that is not empty, without its end.
+async fn line(name: &str, lines: &mut (impl AsyncBufRead + Unpin)) -> Result<Option<Vec<u8>>, Failure> {
+    loop {
+        let mut line = Vec::new();
+        let read = lines.take(MAX_BODY.saturating_add(1)).read_until(b'\n', &mut line).await;
+        if read.or_explain(|| format!("read {name}"))? == 0 {
+            return Ok(None);
+        }
+        if u64::try_from(line.len()).is_ok_and(|length| length > MAX_BODY) {
+            return Err(Failure::refused(format!("a line of {name} is too large"))
+                .why(format!("a message has at most {MAX_BODY} bytes")));
+        }
+        while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+            line.pop();
+        }
+        if !line.is_empty() {
+            return Ok(Some(line));
+        }
+    }
+}
+
+/// Makes a message of a body: text if it is UTF-8.
+fn of(bytes: Vec<u8>) -> Body {
+    let message = match String::from_utf8(bytes) {
+        Ok(text) => json!({"bodyText": text}),
+        Err(error) => {
+            let bytes = error.into_bytes();
+            if bytes.len() > MAX_INLINE / 4 * 3 {
+                return Body::Stored(bytes);
+            }
+            json!({"bodyBase64": STANDARD.encode(bytes)})
+        }
+    };
+    if message.to_string().len() <= MAX_INLINE {
+        return Body::Inline(message);
+    }
+    match message {
+        Value::Object(mut members) => match members.remove("bodyText") {
+            Some(Value::String(text)) => Body::Stored(text.into_bytes()),
+            _ => Body::Inline(members.into()),
+        },
+        other => Body::Inline(other),
+    }
+}
+
+/// Returns the announcement of an upload.
+pub(super) fn announcement(bytes: &[u8]) -> Value {
+    json!({"size": bytes.len(), "sha256": hex::encode(Sha256::digest(bytes))})
+}
+
+/// Puts a body where the API's answer to its announcement says.
+///
+/// # Errors
+/// S3 does not take it.
+pub(super) async fn upload(
+    api: &Api,
+    storage: &Storage,
+    answer: &Value,
+    bytes: &[u8],
+) -> Result<(), Failure> {
+    let explain = || "upload the body of a message".to_owned();
+    let signed = Signed::deserialize(answer.get("upload").unwrap_or(&Value::Null)).or_explain(explain)?;
+    let mut file = NamedTempFile::new().or_explain(explain)?;
+    file.write_all(bytes).or_explain(explain)?;
+    let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    let (mut number, mut waited) = (0, Duration::ZERO);
+    loop {
+        let what = match storage.put(&signed, file.path(), length, &|_| ()).await {
+            Ok(()) => return Ok(()),
+            Err(PutError::Refused(failure)) => return Err(failure),
+            Err(PutError::Expired) => "the URL of the upload is not valid any more".to_owned(),
+            Err(PutError::Temporary(what)) => what,
+        };
+        let Some(pause) = api.schedule().pause(number, None, waited, fastrand::f64()) else {
+            return Err(Failure::new(Exit::Temporary, "the body of a message could not be uploaded")
+                .why(what)
+                .next("run the same command again"));
+        };
+        tokio::time::sleep(pause).await;
+        waited = waited.saturating_add(pause);
+        number = number.saturating_add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_is_text_bytes_or_an_upload() {
+        assert!(matches!(of(b"a".to_vec()), Body::Inline(message) if message == json!({"bodyText": "a"})));
+        assert!(matches!(of(vec![0xff]), Body::Inline(message) if message == json!({"bodyBase64": "/w=="})));
+        assert!(matches!(of(vec![b'a'; MAX_INLINE - 100]), Body::Inline(_)));
+        assert!(matches!(of(vec![b'a'; MAX_INLINE]), Body::Stored(bytes) if bytes.len() == MAX_INLINE));
+        assert!(matches!(of(vec![b'"'; MAX_INLINE - 100]), Body::Stored(_)), "its escapes count");
+        assert!(matches!(of(vec![0xff; MAX_INLINE]), Body::Stored(_)));
+        assert!(matches!(of(vec![0xff; MAX_INLINE / 4 * 3 - 100]), Body::Inline(_)));
+    }
+
+    #[tokio::test]
+    async fn a_part_is_never_larger_than_a_request() {
+        let texts = vec![
+            "x".repeat(1_400_000),
+            "y".repeat(1_400_000),
+            "z".repeat(1_400_000),
+            "w".repeat(5_000_000),
+            "v".to_owned(),
+        ];
+        let mut parts = Parts {
+            texts: texts.into_iter(),
+            files: Vec::new().into_iter(),
+            by_line: false,
+            lines: None,
+            left: None,
+        };
+        let mut counts = Vec::new();
+        while let Some(part) = parts.next().await.unwrap() {
+            counts.push(part.len());
+        }
+        assert_eq!(counts, [2, 1, 1, 1], "what is uploaded goes alone");
+    }
+}

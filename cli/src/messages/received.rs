@@ -1,0 +1,187 @@
+//! Messages of a response, shown as they come.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::format::Template;
+use crate::api::{Api, Call};
+use crate::args::ShowArgs;
+use crate::exit::{Exit, Explain as _, Failure};
+use crate::member::text;
+use crate::output::{Format, Output};
+use crate::storage::{self, Storage};
+
+/// Most messages of one JSON document.
+const MOST_AT_ONCE: u64 = 10_000;
+
+const MESSAGE: &str = "integrahub.message.v1";
+const MESSAGES: &str = "integrahub.messages.v1";
+
+/// A message with its body as bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Received {
+    pub(crate) json: Value,
+    pub(crate) body: Vec<u8>,
+    pub(crate) queue: String,
+    /// Number of the message in this run, from 1.
+    pub(crate) number: u64,
+}
+
+impl Received {
+    /// Returns the headers as text: `a=1,b=x`.
+    pub(super) fn headers(&self) -> String {
+        let headers = self.json.get("headers").and_then(Value::as_object);
+        let shown = headers.into_iter().flatten().map(|(name, value)| match value {
+            Value::String(text) => format!("{name}={text}"),
+            other => format!("{name}={other}"),
+        });
+        shown.collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Messages on their way to standard output.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    template: Template,
+    /// Messages of the JSON document.
+    kept: Vec<Value>,
+    count: u64,
+}
+
+impl Shown {
+    /// Begins to show up to `most` messages.
+    ///
+    /// # Errors
+    /// The format cannot be used, or one document would be too large.
+    pub(crate) fn begin(args: &ShowArgs, most: u64, out: &Output) -> Result<Self, Failure> {
+        if out.format() == Format::Json && most > MOST_AT_ONCE {
+            return Err(Failure::usage(format!("one JSON document has at most {MOST_AT_ONCE} messages"))
+                .next("use --output ndjson, or --max"));
+        }
+        let template = Template::parse(args.format.as_deref().unwrap_or("%s\\n"))?;
+        Ok(Self { template, kept: Vec::new(), count: 0 })
+    }
+
+    /// Returns how many messages there were so far.
+    pub(crate) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Shows the messages of a response.
+    ///
+    /// # Errors
+    /// A body cannot be had.
+    pub(crate) async fn add(
+        &mut self,
+        api: &Api,
+        answer: &mut Value,
+        out: &mut Output,
+    ) -> Result<(), Failure> {
+        let queue = text(answer, "target").rsplit_once(':').map_or("", |(_, queue)| queue).to_owned();
+        let messages = answer.get_mut("messages").and_then(Value::as_array_mut).map(std::mem::take);
+        for json in messages.unwrap_or_default() {
+            self.count = self.count.saturating_add(1);
+            match out.format() {
+                Format::Json => self.kept.push(json),
+                Format::Ndjson => out.json(MESSAGE, &json),
+                Format::Text => {
+                    let body = body(api, &json).await?;
+                    let message = Received { json, body, queue: queue.clone(), number: self.count };
+                    // The output remembers what it could not write.
+                    let _remembered = out.raw(&self.template.render(&message));
+                }
+            }
+        }
+        out.flush();
+        Ok(())
+    }
+
+    /// Ends the output.
+    pub(crate) fn end(self, key: Option<&str>, out: &mut Output) {
+        if out.format() == Format::Json {
+            let mut document = Map::new();
+            document.insert("count".to_owned(), json!(self.count));
+            document.insert("key".to_owned(), json!(key));
+            document.insert("messages".to_owned(), Value::Array(self.kept));
+            out.json(MESSAGES, &Value::Object(document));
+        }
+    }
+}
+
+/// Returns the body of a message: that of the response, or the one that was stored beside it.
+async fn body(api: &Api, message: &Value) -> Result<Vec<u8>, Failure> {
+    let Some(path) = message.get("bodyUrl").and_then(Value::as_str) else {
+        return STANDARD
+            .decode(text(message, "bodyBase64"))
+            .or_explain(|| "decode the body of a message".to_owned());
+    };
+    let redirect = api.send(&Call::get(path)).await?;
+    let location = redirect
+        .header("location")
+        .ok_or_else(|| Failure::new(Exit::Error, "the API does not say where the body of a message is"))?;
+    let mut body = Vec::new();
+    let stored = Storage::new().get(location).await?;
+    storage::each_part(stored, |part| {
+        body.extend_from_slice(part);
+        Ok(())
+    })
+    .await?;
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use test_support::http_server::{self, Server};
+
+    use super::*;
+    use crate::api::Schedule;
+    use crate::output::memory::output;
+
+    async fn shown(format: Format, template: Option<&str>, messages: Value) -> String {
+        let server = Server::start(|request| async move {
+            let host = request.headers()["host"].to_str().unwrap();
+            Some(match request.uri().path() {
+                "/messages/bodies/1" => {
+                    let mut redirect = http_server::response(303, "{}");
+                    redirect.headers_mut().insert("location", format!("http://{host}/body").parse().unwrap());
+                    redirect
+                }
+                _ => http_server::response(200, "a long body"),
+            })
+        })
+        .await;
+        let key = "k".to_owned().into();
+        let schedule = Schedule::within(std::time::Duration::ZERO);
+        let api = Api::at(&server.url().parse().unwrap(), Some(&key), schedule).unwrap();
+        let (mut out, data, _) = output(format, None);
+        let args = ShowArgs { format: template.map(str::to_owned) };
+        let mut shown = Shown::begin(&args, 2, &out).unwrap();
+        let mut answer = json!({"target": "/:ORDERS", "messages": messages});
+        shown.add(&api, &mut answer, &mut out).await.unwrap();
+        shown.end(Some("k"), &mut out);
+        data.text()
+    }
+
+    #[tokio::test]
+    async fn people_see_bodies_and_programs_whole_messages() {
+        let messages = json!([{"bodyBase64": "YQ=="}, {"bodyBase64": null, "bodyUrl": "/messages/bodies/1"}]);
+        assert_eq!(shown(Format::Text, None, messages.clone()).await, "a\na long body\n");
+        assert_eq!(shown(Format::Text, Some("%q%n;"), messages.clone()).await, "ORDERS1;ORDERS2;");
+        let document: Value =
+            serde_json::from_str(&shown(Format::Json, None, messages.clone()).await).unwrap();
+        assert_eq!((&document["count"], &document["messages"]), (&json!(2), &messages));
+        let lines = shown(Format::Ndjson, None, messages).await;
+        assert_eq!(lines.lines().count(), 2);
+        assert!(
+            lines.starts_with("{\"schema\":\"integrahub.message.v1\",\"bodyBase64\":\"YQ==\"}"),
+            "{lines}"
+        );
+    }
+
+    #[test]
+    fn a_document_without_end_is_refused() {
+        let (out, ..) = output(Format::Json, None);
+        assert_eq!(Shown::begin(&ShowArgs::default(), MOST_AT_ONCE + 1, &out).unwrap_err().exit.code(), 2);
+    }
+}
