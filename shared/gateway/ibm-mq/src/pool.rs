@@ -139,7 +139,7 @@ impl Pool {
         log: &mut StepLog,
         deadline: Deadline,
     ) -> Result<(Session, Duration), (Option<Step>, BrokerError)> {
-        let before = |error| (None, error);
+        let before = |error: BrokerError| (None::<Step>, error);
         let target = self.target(access).map_err(before)?;
         let reserved = self.pool.reserve(&target.key, &target.peer, &target.limits, deadline);
         let (permit, reservation) = reserved.await.map_err(|error| before(error.into()))?;

@@ -24,11 +24,11 @@ pub(super) struct Entry {
 impl Entry {
     /// Reads an entry of a tenant's own list.
     pub(super) fn of_its_tenant(text: &str) -> Result<Self, &'static str> {
-        let (mut entry, broker) = Self::read(text)?;
+        let mut entry = Self::read(text)?;
         if entry.options.tenants.replace(Tenants::All).is_some() {
             return Err("the list of one tenant names no tenants");
         }
-        entry.options.check(broker).map(|()| entry)
+        entry.options.check(entry.broker).map(|()| entry)
     }
 
     /// Returns the pattern of the queues that the entry covers.
@@ -87,7 +87,7 @@ impl Entry {
     }
 
     /// Reads an entry, whose options may not go together.
-    fn read(text: &str) -> Result<(Self, BrokerKind), &'static str> {
+    fn read(text: &str) -> Result<Self, &'static str> {
         let (broker, rest) = text.split_once("://").ok_or("the broker is missing")?;
         let broker = match broker {
             "rabbitmq" => BrokerKind::RabbitMq,
@@ -104,7 +104,7 @@ impl Entry {
         if queue.is_empty() && options.exchanges.is_empty() {
             return Err("the queue must not be empty; `*` allows any");
         }
-        Ok((Self { broker, host: host.parse()?, port, queue: WildMatch::new(queue), options }, broker))
+        Ok(Self { broker, host: host.parse()?, port, queue: WildMatch::new(queue), options })
     }
 }
 
@@ -112,8 +112,8 @@ impl FromStr for Entry {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
-        let (entry, broker) = Self::read(text)?;
-        entry.options.check(broker).map(|()| entry)
+        let entry = Self::read(text)?;
+        entry.options.check(entry.broker).map(|()| entry)
     }
 }
 
