@@ -290,14 +290,16 @@ mod tests {
         let criteria = json!([
             {"metric": "lost", "bound": 0, "atLeast": false, "value": 0, "outcome": "met"},
             {"metric": "throughputPerSec", "bound": 500, "atLeast": true, "value": 12.5, "outcome": "notMet"},
-            {"metric": "putLatencyUs.p99", "bound": 9, "atLeast": false, "value": null, "outcome": "notMeasured"},
+            {"metric": "putLatencyUs.p99", "bound": 9, "value": null, "outcome": "notMeasured"},
         ]);
-        let test = json!({"status": "COMPLETED", "passed": false, "testId": "t", "report": {"expect": {"criteria": criteria}}});
+        let report = json!({"expect": {"criteria": criteria}});
+        let test = json!({"status": "COMPLETED", "passed": false, "testId": "t", "report": report});
         let failure = verdict(&test).unwrap_err();
         assert_eq!(
             failure.why.as_deref(),
             Some(
-                "throughputPerSec is 12.5, expected at least 500; putLatencyUs.p99 not measured, expected at most 9"
+                "throughputPerSec is 12.5, expected at least 500; \
+                 putLatencyUs.p99 not measured, expected at most 9"
             )
         );
         assert!(failure.next.unwrap().contains("integrahub test show t --html"));
@@ -305,7 +307,9 @@ mod tests {
 
     #[test]
     fn progress_is_the_last_second_of_each_series() {
-        let series = json!({"sent": [100, 99], "confirmed": [100, 98], "received": [0, 97], "retained": [null, 3, null]});
+        let retained = json!([null, 3, null]);
+        let series =
+            json!({"sent": [100, 99], "confirmed": [100, 98], "received": [0, 97], "retained": retained});
         let test = json!({"status": "RUNNING", "report": {"series": series}});
         assert_eq!(
             progress(&test),

@@ -166,8 +166,13 @@ mod tests {
     fn a_problem_says_what_why_and_what_next() {
         let refusal = refused(
             404,
-            &json!({"title": "The queue does not exist", "detail": "the queue `Q` does not exist", "status": 404,
-                "reason": "QUEUE_NOT_FOUND", "traceId": "t-1", "unknown": [1]}),
+            &json!({
+                "title": "The queue does not exist",
+                "detail": "the queue `Q` does not exist",
+                "reason": "QUEUE_NOT_FOUND",
+                "traceId": "t-1",
+                "unknown": [1],
+            }),
         );
         assert!(refusal.is("QUEUE_NOT_FOUND"));
         let text = Failure::from(refusal).to_string();

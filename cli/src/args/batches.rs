@@ -29,9 +29,8 @@ pub(crate) enum Batches {
         timeout: Option<Duration>,
     },
     /// List all items of a batch that were not loaded, and why
-    #[command(
-        after_help = "Example:\n  integrahub batches errors 01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e --file errors.ndjson"
-    )]
+    #[command(after_help = "Example:\n  \
+integrahub batches errors 01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e --file errors.ndjson")]
     Errors {
         /// Id of the batch
         batch: Uuid,

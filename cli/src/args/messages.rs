@@ -147,7 +147,8 @@ pub(crate) struct Consume {
     #[arg(long, conflicts_with = "max")]
     pub(crate) all: bool,
     /// Seconds to wait for the first message
-    #[arg(long, default_value_t = 0, value_name = "SECONDS", value_parser = clap::value_parser!(u8).range(0..=60))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u8).range(0..=60))]
     pub(crate) wait: u8,
     /// What becomes of the messages on the queue
     #[arg(long, value_enum, default_value_t)]

@@ -116,7 +116,8 @@ pub(crate) struct Send {
     #[command(flatten)]
     pub(crate) dry: DryRun,
     /// Directory whose files are sent as they come
-    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["files", "key", "no_wait", "errors", "dry_run", "again"])]
+    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(conflicts_with_all = ["files", "key", "no_wait", "errors", "dry_run", "again"])]
     pub(crate) watch: Option<PathBuf>,
     /// Send the files that the directory has now, and end
     #[arg(long, requires = "watch")]

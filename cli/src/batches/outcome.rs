@@ -191,7 +191,10 @@ mod tests {
 
     #[test]
     fn the_exit_code_says_what_became_of_the_file() {
-        let failed = |code: &str| json!({"status": "FAILED", "error": {"code": code, "detail": "d", "byte_offset": 7}});
+        let failed = |code: &str| {
+            let error = json!({"code": code, "detail": "d", "byte_offset": 7});
+            json!({"status": "FAILED", "error": error})
+        };
         let held = json!({"deactivation": {"state": "held", "would_deactivate": 900}, "items_failed": 1});
         for (members, exit, word) in [
             (json!({}), Exit::Done, ""),

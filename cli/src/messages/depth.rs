@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn a_queue_that_cannot_be_measured_is_a_failure_beside_the_others() {
-        let good = json!({"queue": "A", "currentDepth": 3, "maxDepth": null, "openInputCount": 0, "openOutputCount": 1});
+        let good = json!({"queue": "A", "currentDepth": 3, "maxDepth": null, "openInputCount": 0,
+            "openOutputCount": 1});
         assert_eq!((row(&good), failure(&good)), (["A", "3", "-", "0", "1"].map(str::to_owned).into(), None));
         let bad = json!({"queue": "B", "error": {"reason": "QUEUE_NOT_FOUND", "detail": "there is none"}});
         assert_eq!(row(&bad)[1], "-");

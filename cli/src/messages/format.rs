@@ -135,8 +135,8 @@ mod tests {
 
     fn rendered(format: &str) -> String {
         let message = Received {
-            json: json!({"msgIdBase64": "aWQ=", "correlIdBase64": null, "routingKey": "r", "contentType": "text/plain",
-                "putAt": "2026-11-21T10:00:00.000Z", "headers": {"a": "1", "b": 2}}),
+            json: json!({"msgIdBase64": "aWQ=", "correlIdBase64": null, "routingKey": "r",
+                "contentType": "text/plain", "putAt": "2026-11-21T10:00:00.000Z", "headers": {"a": "1", "b": 2}}),
             body: b"ol\xc3\xa1".to_vec(),
             queue: "ORDERS".to_owned(),
             number: 7,

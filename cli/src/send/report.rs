@@ -89,8 +89,8 @@ impl Sent {
             let received = self.batch().and_then(|batch| batch.received_at.as_deref());
             let received = received.map(|at| format!(", received {at}")).unwrap_or_default();
             notes.push(format!(
-                "{name}: this content was sent before, as batch {batch_id}{received}, and is not loaded again; \
-                 --again loads it once more"
+                "{name}: this content was sent before, as batch {batch_id}{received}, and is not \
+                 loaded again; --again loads it once more"
             ));
         }
         if let End::Accepted(batch_id) = &self.end {

@@ -61,8 +61,9 @@ impl Deployment {
                 if known.is_none() {
                     state.batches.push(key);
                 }
+                let headers = json!({"x-amz-meta-batch-id": "1"});
                 let upload = (path.ends_with("/uploads") && !state.uploaded)
-                    .then(|| json!({"url": format!("http://{host}/object"), "headers": {"x-amz-meta-batch-id": "1"}}));
+                    .then(|| json!({"url": format!("http://{host}/object"), "headers": headers}));
                 let body = json!({"batch_id": number.to_string(), "status": "RECEIVED", "upload": upload});
                 let mut answer = http_server::response(202, body.to_string());
                 if known.is_some() {

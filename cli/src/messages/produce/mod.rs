@@ -256,11 +256,12 @@ mod tests {
             let mut requests = requests.lock().unwrap();
             let count = body["messages"].as_array().map_or(1, Vec::len);
             let answer = if requests.len() == refused {
-                http_server::response(422, json!({"title": "No", "reason": "EXCEEDS_VOLUME", "enqueued": 2}).to_string())
+                let problem = json!({"title": "No", "reason": "EXCEEDS_VOLUME", "enqueued": 2});
+                http_server::response(422, problem.to_string())
             } else {
                 let id = format!("id{}", requests.len());
-                let answer = json!({"target": "/:Q", "enqueued": count, "bytes": count, "possibleDuplicates": 0,
-                    "firstMsgIdBase64": id, "lastMsgIdBase64": id, "warnings": []});
+                let answer = json!({"target": "/:Q", "enqueued": count, "bytes": count,
+                    "possibleDuplicates": 0, "firstMsgIdBase64": id, "lastMsgIdBase64": id, "warnings": []});
                 http_server::response(201, answer.to_string())
             };
             requests.push((key, body));
@@ -292,8 +293,13 @@ mod tests {
         };
         let (seen, exit, shown) = produced(&args, 9).await;
         assert_eq!(exit, Ok(Exit::Done));
-        let expected = json!({"targetRef": "t", "target": {"queue": "Q"}, "headers": {"h": "1"}, "mqProps": {"priority": 4},
-            "messages": [{"bodyText": "olá"}, {"bodyBase64": "/wA="}]});
+        let expected = json!({
+            "targetRef": "t",
+            "target": {"queue": "Q"},
+            "headers": {"h": "1"},
+            "mqProps": {"priority": 4},
+            "messages": [{"bodyText": "olá"}, {"bodyBase64": "/wA="}],
+        });
         assert_eq!(seen[0].1, expected);
         let shown: Value = serde_json::from_str(&shown).unwrap();
         assert_eq!(
