@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds a release that deploys without a compiler, in dist/integrahub-VERSION: the functions' zips
-# for both architectures, a template that refers to them, checksums and a list of components.
-# FUNCTIONS="status depth" builds these functions only, to try the script.
+# for both architectures, a template that refers to them, the command line, checksums and lists of
+# components. FUNCTIONS="status depth" builds these functions only, to try the script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -52,6 +52,19 @@ build arm64 --arm64 ${elsewhere[@]+"${elsewhere[@]}"}
 # shellcheck disable=SC2086 # names without spaces
 build x86_64 --x86-64 $functions
 
+# By itself, so that its features reach no function. Static, so that it runs on any Linux: what is in
+# C must not call glibc's checks.
+command_line() {
+  local triple=x86_64-unknown-linux-musl
+  echo "Building the command line for $triple"
+  rustup target add "$triple"
+  CC_x86_64_unknown_linux_musl=cc CFLAGS_x86_64_unknown_linux_musl=-U_FORTIFY_SOURCE CARGO_TARGET_DIR=$target \
+    cargo build --release --locked --target "$triple" --package integrahub --features sso
+  mkdir -p "$output/bin"
+  cp "$target/$triple/release/integrahub" "$output/bin/integrahub-linux-x86_64"
+}
+[[ -n ${FUNCTIONS:-} ]] || command_line
+
 echo "Writing the list of components"
 mkdir -p "$output/sbom"
 find functions -name integrahub.cdx.json -delete
@@ -60,6 +73,7 @@ for name in $functions; do
   components=$(find functions -path "*/$name/integrahub.cdx.json")
   sed "s#$PWD#/integrahub#g" "$components" >"$output/sbom/$name.cdx.json"
 done
+sed "s#$PWD#/integrahub#g" cli/integrahub.cdx.json >"$output/sbom/integrahub.cdx.json"
 find . -name integrahub.cdx.json -not -path './.local/*' -delete
 
 python scripts/release.py --template template.yaml --built "$target" --output "$output" --version "$version"
