@@ -131,6 +131,27 @@ async fn a_tenant_loads_and_sees_only_what_is_its_own() {
     }
 }
 
+/// The API key of the other tenant is about every establishment of its tenant, and this is none.
+#[tokio::test]
+async fn another_tenant_s_full_load_touches_no_product() {
+    let (ingest, products) = (Ingest::new(), Products::open().await);
+    let catalogue = catalogue(6);
+    ingest.load(Load::full(&catalogue.payload(Layout::Array))).await;
+    let rows = products.of(&cnpj(&catalogue)).await;
+
+    let other = ingest.with_key(KEY_B);
+    let fewer = Catalogue { items: 2, edition: 1, newer: 1_000, ..catalogue };
+    let batch = other.load(Load::full(&fewer.payload(Layout::Array))).await;
+    completed(&batch, &json!({}));
+    assert_eq!((&batch["items_parsed"], &batch["items_failed"]), (&json!(2), &json!(2)));
+    let skipped = json!({"state": "skipped", "would_deactivate": 0, "reason": "not_owned"});
+    assert_eq!(batch["deactivation"], skipped);
+    assert!(batch["warnings"][0].as_str().unwrap().contains("nothing was loaded"), "{batch}");
+    let errors = other.errors(batch["batch_id"].as_str().unwrap()).await;
+    assert!(errors.iter().all(|error| error["code"] == "CNPJ_NOT_ALLOWED"), "{errors:?}");
+    assert_eq!(products.of(&cnpj(&catalogue)).await, rows, "no row was written");
+}
+
 #[tokio::test]
 async fn loads_at_once_end_as_the_last_received_says() {
     let (ingest, products) = (Ingest::new(), Products::open().await);

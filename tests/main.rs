@@ -20,6 +20,7 @@ mod dependencies;
 mod differences;
 mod drops;
 mod equality;
+mod establishments;
 mod events;
 mod examples;
 mod first_calls;
