@@ -27,7 +27,8 @@ pub(super) async fn show(client: &Client, given: &Given) -> Result<(), Failure> 
     take(client).await?;
     repeat(client, &idempotency_key, &produce, &first).await?;
     misuse(client, &idempotency_key, produce).await?;
-    say("\n5. Test the connection to the broker");
+    say("\n5. List the targets by name, and test the connection to one");
+    list_targets(client).await?;
     test_connection(client, RABBITMQ).await?;
     match &given.ibm_mq_library {
         None => on_ibm_mq(client).await,
@@ -158,6 +159,15 @@ async fn misuse(client: &Client, key: &Uuid, mut body: Value) -> Result<(), Fail
     let refused = reply.status == 409 && reason == Some("CONFLICTING_IDEMPOTENT_REQUEST");
     reply.expect("409 CONFLICTING_IDEMPOTENT_REQUEST", refused)?;
     say(format_args!("   409 CONFLICTING_IDEMPOTENT_REQUEST: {}", reply.show("detail")));
+    Ok(())
+}
+
+async fn list_targets(client: &Client) -> Result<(), Failure> {
+    let reply = client.get("/targets").await?;
+    let targets = reply.body.get("targets").and_then(Value::as_array).into_iter().flatten();
+    let names: Vec<_> = targets.filter_map(|target| target.get("name")?.as_str()).collect();
+    reply.expect("200 with the stack's profile", reply.status == 200 && names.contains(&RABBITMQ))?;
+    say(format_args!("   {}", names.join(", ")));
     Ok(())
 }
 
