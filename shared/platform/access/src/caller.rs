@@ -134,11 +134,10 @@ pub async fn authenticate_by(
     headers: &HeaderMap,
     names: &[&str],
 ) -> Result<Principal, Problem> {
-    let api_key = api_key(headers, names)?;
-    let item = store.key(api_key).await?.ok_or_else(invalid)?;
+    let pk = AccessStore::pk(api_key(headers, names)?);
+    let item = store.key(&pk).await?.ok_or_else(invalid)?;
     let scopes = Scope::ALL.into_iter().filter(|scope| item.scopes.contains(scope.as_str()));
-    let item_key = AccessStore::pk(api_key);
-    Ok(Principal { cnpjs: item.cnpjs, item: item_key, ..Principal::new(item.tenant_id, scopes) })
+    Ok(Principal { cnpjs: item.cnpjs, item: pk, ..Principal::new(item.tenant_id, scopes) })
 }
 
 fn api_key<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<&'a str, Problem> {

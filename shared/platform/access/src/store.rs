@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Problem, Reason};
@@ -129,7 +130,7 @@ impl TryFrom<StoredKey> for KeyItem {
 pub struct AccessStore {
     dynamodb: Client,
     table: String,
-    remembered: Remembered<String, Option<serde_json::Value>>,
+    remembered: Remembered<String, Option<Arc<serde_json::Value>>>,
 }
 
 impl AccessStore {
@@ -139,20 +140,19 @@ impl AccessStore {
         Self { dynamodb, table, remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED) }
     }
 
-    /// Returns the key of an API key's item in the table.
+    /// Returns the key of an API key's item in the table. Only the API key's hash is ever stored or
+    /// sent.
     pub(crate) fn pk(api_key: &str) -> String {
         format!("KEY#{}", hex::encode(Sha256::digest(api_key.as_bytes())))
     }
 
-    /// Reads the item of an API key. Only the key's hash is ever stored or sent. A malformed item
-    /// is logged and refused.
+    /// Reads the item of an API key by its [`pk`](Self::pk). A malformed item is logged and refused.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the table cannot be read.
-    pub async fn key(&self, api_key: &str) -> Result<Option<KeyItem>, Problem> {
-        let pk = Self::pk(api_key);
-        let Some(item) = self.item(&pk).await? else { return Ok(None) };
-        Ok(read_key(item).map_err(|error| refused(&pk, &error)).ok())
+    pub(crate) async fn key(&self, pk: &str) -> Result<Option<KeyItem>, Problem> {
+        let Some(item) = self.item(pk).await? else { return Ok(None) };
+        Ok(read_key(&item).map_err(|error| refused(pk, &error)).ok())
     }
 
     /// Reads a tenant's target profile in the caller's own type.
@@ -166,7 +166,7 @@ impl AccessStore {
         }
         let pk = format!("PROFILE#{tenant}#{name}");
         let Some(item) = self.item(&pk).await? else { return Ok(None) };
-        failure::malformed::from_value(item).map(Some).map_err(|error| {
+        failure::malformed::read(&*item).map(Some).map_err(|error| {
             refused(&pk, &error);
             let detail =
                 format!("the target profile `{name}` cannot be read; an operator has to correct its item");
@@ -181,18 +181,18 @@ impl AccessStore {
     pub async fn drop_grant(&self, tenant: &str) -> Result<Option<DropGrant>, GrantError> {
         let pk = format!("DROPS#{tenant}");
         let Some(item) = self.item(&pk).await.map_err(|_| GrantError::Unavailable)? else { return Ok(None) };
-        let grant = read_grant(item).map_err(|error| {
+        let grant = read_grant(&item).map_err(|error| {
             refused(&pk, &error);
             GrantError::Malformed
         });
         grant.map(Some)
     }
 
-    async fn item(&self, pk: &str) -> Result<Option<serde_json::Value>, Problem> {
+    async fn item(&self, pk: &str) -> Result<Option<Arc<serde_json::Value>>, Problem> {
         if let Some(found) = self.remembered.get(pk) {
             return Ok(found);
         }
-        let found = self.fetch(pk).await?;
+        let found = self.fetch(pk).await?.map(Arc::new);
         self.remembered.put(pk.to_owned(), found.clone());
         Ok(found)
     }
@@ -249,12 +249,12 @@ fn refused(pk: &str, error: &(dyn Error + 'static)) {
     );
 }
 
-fn read_grant(item: serde_json::Value) -> Result<DropGrant, KeyItemError> {
-    failure::malformed::from_value::<StoredGrant>(item)?.try_into()
+fn read_grant(item: &serde_json::Value) -> Result<DropGrant, KeyItemError> {
+    failure::malformed::read::<StoredGrant, _>(item)?.try_into()
 }
 
-fn read_key(item: serde_json::Value) -> Result<KeyItem, KeyItemError> {
-    failure::malformed::from_value::<StoredKey>(item)?.try_into()
+fn read_key(item: &serde_json::Value) -> Result<KeyItem, KeyItemError> {
+    failure::malformed::read::<StoredKey, _>(item)?.try_into()
 }
 
 #[cfg(test)]
@@ -269,7 +269,7 @@ mod tests {
     fn key(members: Value) -> Result<KeyItem, KeyItemError> {
         let mut item = json!({"tenantId": TENANT});
         item.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-        read_key(item)
+        read_key(&item)
     }
 
     #[test]
@@ -298,13 +298,13 @@ mod tests {
 
     #[test]
     fn a_grant_says_which_establishments_it_is_about() {
-        let some = read_grant(json!({"cnpjs": ["11222333000181"]})).unwrap();
+        let some = read_grant(&json!({"cnpjs": ["11222333000181"]})).unwrap();
         assert_eq!(some.cnpjs, Some(BTreeSet::from(["11222333000181".to_owned()])));
         assert_eq!(
-            (some.buckets, read_grant(json!({"allCnpjs": true})).unwrap().cnpjs),
+            (some.buckets, read_grant(&json!({"allCnpjs": true})).unwrap().cnpjs),
             (BTreeSet::new(), None)
         );
-        let elsewhere = read_grant(json!({"allCnpjs": true, "buckets": ["partner-files"]})).unwrap();
+        let elsewhere = read_grant(&json!({"allCnpjs": true, "buckets": ["partner-files"]})).unwrap();
         assert_eq!(elsewhere.buckets, BTreeSet::from(["partner-files".to_owned()]));
         for unclear in [
             json!({}),
@@ -312,7 +312,7 @@ mod tests {
             json!({"allCnpjs": true, "cnpjs": ["11222333000181"]}),
             json!({"allCnpjs": true, "cnpj": ["11222333000181"]}),
         ] {
-            assert!(read_grant(unclear.clone()).is_err(), "{unclear}");
+            assert!(read_grant(&unclear).is_err(), "{unclear}");
         }
     }
 
