@@ -41,7 +41,7 @@ const COLUMNS: [Column; 5] = [
         ("produce, bare lapin", AtLeast(0.9)),
         ("produce, pika", AtLeast(1.0)),
         ("produce, aio-pika", AtLeast(2.0)),
-        ("consume, bare lapin", AtLeast(0.9)),
+        ("consume, bare lapin", AtLeast(0.95)),
         ("consume, pika", AtLeast(1.5)),
         ("consume, aio-pika", AtLeast(4.0)),
     ]),
