@@ -193,6 +193,21 @@ fn the_times_of_all_steps_are_those_of_the_first_and_the_last_event() {
 }
 
 #[test]
+fn a_message_that_comes_again_is_measured_once_by_a_step_and_again_by_another() {
+    let mut tallies = ["c0a", "c0b"].map(|lane| tally(step(lane, 0, 0)));
+    for (step, milliseconds) in [(0, 1), (0, 900), (1, 50)] {
+        tallies[step].received(7, Micros::ZERO, Micros::new(milliseconds * 1_000));
+    }
+    let first = &tallies[0].figures.end_to_end;
+    assert_eq!((first.count(), first.percentile(Percentile::Max)), (1, Some(1_000)));
+    let figures = sum(&tallies).figures;
+    // Histograms of two steps cannot tell that they have the same message.
+    let point = figures.points.sum(Micros::ZERO, Micros::from_seconds(1));
+    assert_eq!((figures.end_to_end.count(), point.received), (2, 2));
+    assert_eq!((figures.received.len(), figures.doubled.len()), (1, 1));
+}
+
+#[test]
 fn of_what_is_on_the_queues_the_most_counts_and_not_the_sum() {
     let mut tallies = ["c0a", "c1a"].map(|lane| tally(step(lane, 0, 0)));
     for (tally, messages) in tallies.iter_mut().zip([70, 90]) {
