@@ -16,7 +16,7 @@ fn tally(step: Step) -> Tally {
     Tally::new(step, step.window.opens(), PRODUCERS, Micros::ZERO)
 }
 
-/// What happens to one message: its number, its delay in microseconds, and the steps' fates.
+/// Fate of one message: its number, its delay in microseconds, and its kind.
 #[derive(Clone, Debug)]
 struct Event {
     sequence: u64,
