@@ -118,7 +118,7 @@ impl Preparer {
 
     fn describe(&self, index: u64) -> Result<Described, String> {
         let props = self.outgoing.props_of(index);
-        let mut put = Carried { descriptor: descriptor(), properties: Vec::new() };
+        let mut put = Carried::of(descriptor(), Vec::new());
         let md = &mut put.descriptor;
         md.Persistence = match props.persistence {
             Persistence::Persistent => mqi::MQPER_PERSISTENT,
