@@ -1,9 +1,10 @@
 //! Looks up by key the rows that the table already holds of a chunk.
 //!
-//! Catalogues mostly come in the order of their keys, and then the rows of a chunk are neighbours
-//! in the table. One pass over the range between the first and the last of them costs a quarter of
-//! a lookup for each. If there are many other rows in the range, the pass ends early, and each key
-//! is looked up.
+//! The chunks of a catalogue are in the order of its keys, at least as far as a window of the
+//! planner reaches. So the rows of a chunk are neighbours in the table, or have few others between
+//! them. A row of a pass over the range between the first and the last of them costs a fifth of a
+//! lookup by key. If there are many other rows in the range, the pass ends early, and each key is
+//! looked up.
 
 use std::collections::HashMap;
 
@@ -35,6 +36,9 @@ const KEYS: &str = "SELECT i.place, p.ctid, p.row_hash, p.active \
      WHERE p.row_hash IS DISTINCT FROM i.row_hash OR NOT p.active";
 const VERSIONS: &str = "SELECT ctid, source_updated_at, last_received_at, last_batch_id, last_item_index \
      FROM products WHERE ctid = ANY($1)";
+
+/// Most rows that a pass reads for each row of the chunk. Then it costs what the lookups would.
+const READ_PER_ROW: usize = 4;
 
 /// A row of the chunk that differs from the table's.
 pub(super) struct Differing<'a> {
@@ -84,8 +88,7 @@ impl<'r, 'a> Ranges<'r, 'a> {
                 .filter_map(|range| range.last())
                 .map(|row| row.key.product_id.as_str())
                 .collect(),
-            // Reading the other rows costs a fifth of the lookups that it may save.
-            too_many: i64::try_from(rows.len() + rows.len() / 4 + 1)?,
+            too_many: i64::try_from(rows.len().saturating_mul(READ_PER_ROW) + 1)?,
             ranges,
         })
     }

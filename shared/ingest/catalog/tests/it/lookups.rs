@@ -44,6 +44,16 @@ fn neighbours_are_found_also_where_some_are_new() {
 }
 
 #[test]
+fn neighbours_are_found_that_have_others_between_them() {
+    database_test(async |test| {
+        with_products(test).await;
+        // Every second and every third product of an establishment.
+        assert_eq!(load(test, (100..300).step_by(4)).await, counts(0, 7, 43));
+        assert_eq!(load(test, (101..401).step_by(6)).await, counts(0, 7, 43));
+    });
+}
+
+#[test]
 fn scattered_products_are_found_among_many_others() {
     database_test(async |test| {
         with_products(test).await;
