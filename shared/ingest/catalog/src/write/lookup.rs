@@ -125,7 +125,8 @@ impl<'r, 'a> Ranges<'r, 'a> {
 }
 
 /// Number of a chunk's first rows that are looked up before the others, to see whether they are
-/// neighbours in the table. If they are not, little was read unnecessarily.
+/// neighbours in the table. If they are not, little was read unnecessarily. If those of the chunk
+/// before were, all are looked up at once.
 pub(super) const fn probe(rows: usize) -> usize {
     rows.div_ceil(8)
 }
@@ -138,14 +139,16 @@ pub(super) async fn differing<'a>(
     first: &Ranges<'_, 'a>,
     answers: &[tokio_postgres::Row],
 ) -> Result<Vec<Differing<'a>>, DatabaseError> {
-    let lookups = match first.differing(answers)? {
-        None => by_key(session, rows).await?,
-        Some(mut lookups) => {
-            let rest = rows.get(first.rows.len()..).unwrap_or_default();
-            lookups.extend(neighbours(session, rest).await?);
-            lookups
-        }
+    let (mut lookups, left) = match first.differing(answers)? {
+        Some(found) => (found, rows.get(first.rows.len()..).unwrap_or_default()),
+        None => (Vec::new(), rows),
     };
+    let passed = if left.len() < rows.len() { by_pass(session, left).await? } else { None };
+    *session.were_neighbours = passed.is_some();
+    lookups.extend(match passed {
+        Some(found) => found,
+        None => by_key(session, left).await?,
+    });
     let places: Vec<RowPlace> =
         lookups.iter().filter_map(|(_, stored)| Some(stored.as_ref()?.place)).collect();
     let mut versions = versions(session, &places).await?;
@@ -159,20 +162,17 @@ pub(super) async fn differing<'a>(
     differing.collect()
 }
 
-/// Rows that differ, by a pass over their ranges, or by a lookup for each if there are too many.
-async fn neighbours<'a>(
+/// Rows that differ, by a pass over their ranges; `None` if there are too many other rows.
+async fn by_pass<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
-) -> Result<Vec<Lookup<'a>>, DatabaseError> {
+) -> Result<Option<Vec<Lookup<'a>>>, DatabaseError> {
     if rows.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Some(Vec::new()));
     }
     let ranges = Ranges::of(rows)?;
     let answers = session.query(RANGES, &ranges.params()).await?;
-    match ranges.differing(&answers)? {
-        Some(lookups) => Ok(lookups),
-        None => by_key(session, rows).await,
-    }
+    ranges.differing(&answers)
 }
 
 /// A row of the chunk and the table's row of its product, if there is one.

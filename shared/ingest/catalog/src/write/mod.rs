@@ -177,7 +177,8 @@ async fn transact(
     let (left, accepted): (Vec<_>, Vec<_>) =
         chunk.rows().iter().enumerate().partition(|(place, _)| refused.places.contains(place));
     let accepted: Vec<&Row> = accepted.into_iter().map(|(_, row)| row).collect();
-    let first_ranges = Ranges::of(accepted.get(..probe(accepted.len())).unwrap_or_default())?;
+    let first = if connection.were_neighbours { accepted.len() } else { probe(accepted.len()) };
+    let first_ranges = Ranges::of(accepted.get(..first).unwrap_or_default())?;
     let (batch_id, index) = (chunk.batch().batch_id(), i32::try_from(chunk.index())?);
     let mut session = connection.begin().await?;
     let [_, _, state, found] = session
