@@ -222,6 +222,20 @@ mod tests {
     }
 
     #[test]
+    fn the_innermost_value_of_a_name_wins() {
+        let line = logged(|| {
+            let outer = tracing::info_span!("outer", correlation_id = "outer", tenant = "t", port = 1);
+            let _outer = outer.enter();
+            let inner = tracing::info_span!("inner", correlation_id = "inner", port = 2);
+            let _inner = inner.enter();
+            inner.record("port", 3);
+            tracing::info!(tenant = "u", "nested");
+        });
+        assert_eq!(line["correlation_id"], "inner");
+        assert_eq!(line["context"], json!({"tenant": "u", "port": 3}));
+    }
+
+    #[test]
     fn an_error_is_logged_with_each_cause_once() {
         #[derive(Debug)]
         struct Outer(std::num::ParseIntError, bool);
