@@ -86,8 +86,9 @@ impl Question {
         if decoded > f64::from(self.max_payload_bytes) {
             let Self { products, max_payload_bytes, .. } = self;
             return Err(format!(
-                "a catalogue of {products} products has about {decoded:.0} bytes, and the deployment takes \
-                 {max_payload_bytes}: ask for fewer, or raise MaxPayloadBytes there and --max-payload-bytes here"
+                "a catalogue of {products} products has about {decoded:.0} bytes, and the deployment \
+                 takes {max_payload_bytes}: ask for fewer products, or raise MaxPayloadBytes there and \
+                 --max-payload-bytes here"
             ));
         }
         let chunks = u64::from(self.payloads()) * u64::from(self.chunks());
