@@ -205,8 +205,8 @@ fn a_line_of_cost_follows_what_is_asked() {
     // No request carries 5.35 MB, so a short one announces them.
     let upload = line("--pharmacies 10 --window 0 --products 50000", "API Gateway");
     assert_amounts(&upload, 10e-6, 300e-6);
-    // 2 million rows do not fit into the memory of half an ACU: 202,637 pages are read. Of the rows,
-    // 5 % changed: 106.2 MB of log.
+    // 2 million rows do not fit into the memory of half an ACU: 202,637 pages are read. Of the
+    // rows, 5 % changed: 106.2 MB of log.
     let ios = line("--pharmacies 100 --window 1", "database, reads and writes");
     assert_amounts(&ios, 0.228_564_453, 30.0 * 0.228_564_453);
     // An instance runs all month, and has 400 GB at least.

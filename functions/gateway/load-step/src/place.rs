@@ -88,8 +88,8 @@ impl<'a> Place<'a> {
         self.queues.count()
     }
 
-    /// Measures the first [`Self::AT_ONCE`] of some queues side by side, and returns their depths in
-    /// the same order.
+    /// Measures the first [`Self::AT_ONCE`] of some queues side by side, and returns their depths
+    /// in the same order.
     pub(crate) async fn depths(
         &self,
         queues: &[QueueName],
