@@ -20,7 +20,7 @@ done
 scripts/bench-setup.sh
 if [ "${SMOKE:-0}" = 1 ]; then
   export STARTS=${STARTS:-1} MESSAGES=${MESSAGES:-100} REQUESTS=${REQUESTS:-5} CATALOGUES=${CATALOGUES:-2} ITEMS=${ITEMS:-2000} ROUNDS=${ROUNDS:-1}
-  export PEAK_TENANTS=${PEAK_TENANTS:-2} WINDOW=${WINDOW:-2} PEAK_FLOOD=${PEAK_FLOOD:-2}
+  export PEAK_TENANTS=${PEAK_TENANTS:-2} WINDOW=${WINDOW:-2} PEAK_FLOOD=${PEAK_FLOOD:-2} PEAK_CHUNKS=${PEAK_CHUNKS:-3} PEAK_SLOW_MS=${PEAK_SLOW_MS:-100}
   export BENCH_TEST_SECONDS=${BENCH_TEST_SECONDS:-3}
   binaries=${CARGO_TARGET_DIR:-target}/debug
   # The same build as for the tests, so that nothing is compiled twice.

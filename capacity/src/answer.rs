@@ -44,6 +44,8 @@ pub(crate) struct Answer {
     /// Machines of two vCPUs with a queue that do the functions' work as fast, and a month of them.
     pub(crate) machines: f64,
     pub(crate) machines_month: f64,
+    /// Day of the prices.
+    pub(crate) prices_as_of: String,
     /// Prices that no source confirmed.
     pub(crate) unverified: Vec<String>,
 }

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use toml::value::Datetime;
 
 use crate::answer::Answer;
 use crate::limits::{
@@ -18,6 +19,8 @@ pub(crate) struct PriceLists(BTreeMap<String, Prices>);
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Prices {
+    /// Day of the prices.
+    as_of: Datetime,
     unverified: Vec<String>,
     lambda_arm64_gb_second: f64,
     lambda_x86_gb_second: f64,
@@ -61,7 +64,12 @@ impl Cost<'_> {
     pub(crate) fn add_to(&self, answer: &mut Answer, question: &Question, times: &ServiceTimes) {
         let (Self(prices), sizes) = (self, times.sizes);
         let (payloads, chunks, items) = (answer.payloads, answer.chunks, answer.items);
-        let requests = payloads * (f64::from(question.products) * sizes.gzip / API_BYTES).ceil();
+        // An upload goes to S3, and a short request announces it.
+        let requests = if question.is_uploaded(sizes) {
+            payloads
+        } else {
+            payloads * (f64::from(question.products) * sizes.gzip / API_BYTES).ceil()
+        };
         let invocations: f64 = answer.functions.iter().map(|function| function.invocations).sum();
         let gb_seconds: f64 = answer.functions.iter().map(|function| function.gb_seconds).sum();
         // A notification, the same with a group, and the chunks: each sent, received and deleted.
@@ -94,6 +102,7 @@ impl Cost<'_> {
         answer.machines = (items * row * 1e-6 / answer.all_within / 2.0).ceil();
         let disk = stored * 30.0 * prices.ebs_gb_month;
         answer.machines_month = answer.machines * prices.machine_hour * HOURS_OF_MONTH + disk;
+        answer.prices_as_of = prices.as_of.to_string();
         answer.unverified.clone_from(&prices.unverified);
     }
 

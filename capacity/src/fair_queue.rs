@@ -1,5 +1,5 @@
 //! A fair queue of SQS (Amazon SQS Developer Guide, "How Amazon SQS fair queues work"): a group
-//! with much in flight waits for the others.
+//! with much in flight waits for the others, as long as messages are sent in it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -36,6 +36,8 @@ struct Group<T> {
     waiting: Timeline<(f64, T)>,
     in_flight: u32,
     busy: Recent,
+    /// Time of the last message that was sent in the group.
+    sent_at: f64,
 }
 
 /// Seconds of processing, of which older ones count less and less.
@@ -77,8 +79,10 @@ impl<T> FairQueue<T> {
         self.most_waiting = self.most_waiting.max(self.waiting);
         let (rank, number) =
             (self.sent + self.random.f64() * self.queues.order_window, group.unwrap_or(NONE));
-        let new = || Group { waiting: Timeline::default(), in_flight: 0, busy: Recent::default() };
+        let new =
+            || Group { waiting: Timeline::default(), in_flight: 0, busy: Recent::default(), sent_at: now };
         let group = self.groups.entry(number).or_insert_with(new);
+        group.sent_at = now;
         let first = group.waiting.first();
         group.waiting.push(rank, (now, message));
         if first.is_none_or(|first| rank < first) {
@@ -118,9 +122,56 @@ impl<T> FairQueue<T> {
 
     fn is_noisy(&self, number: u32, now: f64) -> bool {
         let Some(group) = self.groups.get(&number).filter(|_| number != NONE) else { return false };
+        if now - group.sent_at > self.queues.quiet_after {
+            return false;
+        }
         let has_many = f64::from(group.in_flight) > NOISY_SHARE * f64::from(self.in_flight);
         let horizon = self.queues.share_seconds;
         (has_many && group.in_flight >= NOISY_IN_FLIGHT)
             || group.busy.at(now, horizon) > NOISY_SHARE * self.busy.at(now, horizon)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SERVICE_TIMES;
+    use crate::service_times::ServiceTimes;
+
+    /// Makes a queue that delivers in order.
+    fn queue() -> FairQueue<u32> {
+        let times: ServiceTimes = toml::from_str(SERVICE_TIMES).unwrap();
+        FairQueue::new(Queues { order_window: 0.0, ..times.queues }, 1)
+    }
+
+    #[test]
+    fn a_group_with_much_in_flight_waits_until_it_was_sent_nothing_for_five_minutes() {
+        let mut queue = queue();
+        for message in 0..40 {
+            queue.send(0.0, Some(1), message);
+        }
+        let received: Vec<_> = (0..30).filter_map(|_| queue.receive(0.0)).collect();
+        assert!(received.is_sorted() && received.len() == 30);
+        queue.send(300.0, Some(2), 100);
+        assert_eq!(queue.receive(300.0), Some(100));
+        queue.send(301.0, Some(2), 101);
+        assert_eq!([301.0, 302.0].map(|now| queue.receive(now)), [Some(30), Some(31)]);
+        // It is sent something again.
+        queue.send(303.0, Some(1), 40);
+        assert_eq!([303.0, 304.0].map(|now| queue.receive(now)), [Some(101), Some(32)]);
+    }
+
+    #[test]
+    fn a_group_with_most_of_the_processing_time_waits_for_the_others() {
+        let mut queue = queue();
+        queue.send(0.0, Some(1), 0);
+        assert_eq!(queue.receive(0.0), Some(0));
+        queue.done(50.0, Some(1), 50.0);
+        queue.send(50.0, Some(1), 1);
+        for (group, message) in [(Some(2), 2), (None, 3)] {
+            queue.send(50.0, group, message);
+        }
+        let received: Vec<_> = (0..4).filter_map(|_| queue.receive(50.0)).collect();
+        assert_eq!(received, [2, 3, 1]);
     }
 }

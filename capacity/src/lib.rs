@@ -65,7 +65,7 @@ pub enum Output {
 #[expect(missing_docs, reason = "each variant's message says what is wrong")]
 pub enum PlanError {
     #[error("{0}")]
-    Question(&'static str),
+    Question(String),
     #[error("there are no prices for `{0}`")]
     Region(String),
     #[error("`{0}` cannot be read")]
@@ -91,7 +91,7 @@ pub fn run(options: &Options) -> Result<String, PlanError> {
 }
 
 fn plan(question: &Question, times: &ServiceTimes, prices: &PriceLists) -> Result<Answer, PlanError> {
-    question.check().map_err(PlanError::Question)?;
+    question.check(times.sizes).map_err(PlanError::Question)?;
     let cost = prices.of(&question.region).ok_or_else(|| PlanError::Region(question.region.clone()))?;
     Ok(Answer::of(question, times, &cost))
 }

@@ -22,6 +22,8 @@ pub(crate) const DISPATCHED_TOGETHER: u32 = 10;
 
 /// Requests that the API lets through at once (deploy/template/api.yaml).
 pub(crate) const API_BURST: f64 = 1000.0;
+/// Bytes of the largest request (docs/ingest.md). A larger catalogue is uploaded.
+pub(crate) const MOST_BODY: f64 = 4_500_000.0;
 /// Bytes of a request that are charged as one (Amazon API Gateway pricing).
 pub(crate) const API_BYTES: f64 = 524_288.0;
 

@@ -1,7 +1,8 @@
 use clap::{Args, value_parser};
 
 use crate::database::DatabaseSize;
-use crate::service_times::ByChange;
+use crate::limits::MOST_BODY;
+use crate::service_times::{ByChange, Sizes};
 
 /// Most chunks of a peak, which bounds time and memory.
 const MOST_CHUNKS: u64 = 4_000_000;
@@ -58,6 +59,9 @@ pub struct Question {
     /// Days for which the database keeps what batches contained (`HistoryDays`)
     #[arg(long, default_value_t = 90)]
     pub history_days: u32,
+    /// Most decoded bytes of a catalogue (`MaxPayloadBytes`)
+    #[arg(long, default_value_t = 200_000_000, value_parser = value_parser!(u32).range(1_000_000..))]
+    pub max_payload_bytes: u32,
     /// Region of the prices
     #[arg(long, default_value = "us-east-1")]
     pub region: String,
@@ -71,14 +75,32 @@ pub struct Question {
 
 impl Question {
     /// Says what is wrong with the flags together.
-    pub(crate) fn check(&self) -> Result<(), &'static str> {
+    pub(crate) fn check(&self, sizes: Sizes) -> Result<(), String> {
+        let decoded = f64::from(self.products) * sizes.decoded;
         if self.changed + self.new > 1.0 {
-            Err("--changed and --new are more than all products; without --changed, 0.05 of them changed")
-        } else if u64::from(self.payloads()) * u64::from(self.chunks()) > MOST_CHUNKS {
-            Err("more than 4,000,000 chunks cannot be simulated")
-        } else {
-            Ok(())
+            let wrong =
+                "--changed and --new are more than all products; without --changed, 0.05 of them changed";
+            return Err(wrong.to_owned());
         }
+        // The deployment refuses such a catalogue, so there is nothing to predict.
+        if decoded > f64::from(self.max_payload_bytes) {
+            let Self { products, max_payload_bytes, .. } = self;
+            return Err(format!(
+                "a catalogue of {products} products has about {decoded:.0} bytes, and the deployment \
+                 takes {max_payload_bytes}: ask for fewer products, or raise MaxPayloadBytes there and \
+                 --max-payload-bytes here"
+            ));
+        }
+        let chunks = u64::from(self.payloads()) * u64::from(self.chunks());
+        if chunks > MOST_CHUNKS {
+            return Err(format!("{chunks} chunks cannot be simulated, at most {MOST_CHUNKS}"));
+        }
+        Ok(())
+    }
+
+    /// True if no request can carry a catalogue, so that it is uploaded.
+    pub(crate) fn is_uploaded(&self, sizes: Sizes) -> bool {
+        f64::from(self.products) * sizes.gzip > MOST_BODY
     }
 
     /// Chunks of a catalogue.

@@ -54,11 +54,17 @@ impl<'a> Service<'a> {
         }
     }
 
-    /// From the request to the stored payload.
+    /// Takes a catalogue in, from the request to the stored payload.
     fn accept(&self) -> Vec<Step> {
         let (functions, waits) = (self.times.functions, self.times.waits);
-        let cpu = functions.accept_ms + functions.accept_us_per_item * self.items() * 1e-3;
-        let wait = 3.0 * waits.table_write + waits.object_put;
+        // An upload is announced, and its sender puts the object.
+        let (items, put) = if self.question.is_uploaded(self.times.sizes) {
+            (0.0, 0.0)
+        } else {
+            (self.items(), waits.object_put)
+        };
+        let cpu = functions.accept_ms + functions.accept_us_per_item * items * 1e-3;
+        let wait = 3.0 * waits.table_write + put;
         vec![self.wait(wait), self.compute(cpu, ACCEPT_MB, 1.0), self.take(Limited::Puts, 1.0, 0.0)]
     }
 

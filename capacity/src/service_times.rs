@@ -33,13 +33,13 @@ table! { Functions:
     write_us_per_row
 }
 table! { Database: finalize_us_per_row seal_ms speed; us_per_row log_bytes_per_row }
-table! { Sizes: gzip chunk row history log }
+table! { Sizes: decoded gzip chunk row history log }
 table! { Waits:
     object_get object_put table_write queue_send dispatch notification round_trip round_trips commit cold_start
     between_invocations gateway_request
 }
 table! { Storage: page_read_ms page_reads_per_second log_megabytes_per_second cache_share }
-table! { Queues: order_window share_seconds }
+table! { Queues: order_window share_seconds quiet_after }
 table! { Local: invocation_ms poll_ms }
 
 impl Storage {

@@ -37,7 +37,7 @@ pub(crate) struct Simulation<'a> {
     /// Establishments that are locked, with those that wait for them.
     locks: HashMap<u32, VecDeque<Box<Job>>>,
     pub(crate) lock_seconds: f64,
-    /// Those in which messages waited for an execution.
+    /// Seconds of these in which messages waited for an execution.
     pub(crate) lost_seconds: f64,
     /// Waits that the function would have ended by sending the chunk again.
     pub(crate) long_lock_waits: u32,

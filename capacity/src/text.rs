@@ -44,7 +44,8 @@ impl Display for Answer {
         for Resource { name, offered, busy, moved_by } in &self.resources {
             writeln!(f, "{name:<28}{:>7.1} % {:>7.1} %  {moved_by}", share(*offered), share(*busy))?;
         }
-        writeln!(f, "\n{:<28}{:>10} {:>10}", "USD", "this peak", "30 a month")?;
+        let heading = format!("USD, prices of {}", self.prices_as_of);
+        writeln!(f, "\n{heading:<28}{:>10} {:>10}", "this peak", "30 a month")?;
         for Line { name, peak, month } in &self.cost {
             writeln!(f, "{name:<28}{peak:>10.2} {month:>10.2}")?;
         }

@@ -28,7 +28,7 @@ pub(crate) struct Job {
     pub(crate) alone: f64,
 }
 
-/// What the environments of a function did.
+/// Work of the environments of a function.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     pub(crate) running: u32,

@@ -34,9 +34,9 @@ fn chunks_of(cnpj: Cnpj, batch: &PayloadMetadata, count: u32) -> Vec<Chunk> {
             let product_id = format!("{}-{item}", batch.batch_id);
             let key = ProductKey { cnpj, shop_id: 1, product_id };
             let (attributes, members) = (Attributes::default(), MemberSet::default());
-            assert!(planner.push(Product { key, attributes, members }, u64::from(item)).is_none());
+            assert!(planner.push(Product { key, attributes, members }, u64::from(item)).is_empty());
         }
-        planner.finish().unwrap().numbered(index)
+        planner.finish().remove(0).numbered(index)
     };
     (0..count).map(chunk).collect()
 }

@@ -294,6 +294,17 @@ def test_a_dashboard_shows_metrics_of_what_is_there(name):
     assert not deploy().of("AWS::CloudWatch::Dashboard")
 
 
+def test_the_dashboard_tells_noisy_tenants_from_the_others_on_each_fair_queue():
+    stack = deploy(EVERYTHING)
+    body = json.loads(stack.properties("IngestDashboard")["DashboardBody"])
+    shown = {(metric[1], metric[3]) for widget in body["widgets"] for metric in widget["properties"]["metrics"]}
+    # The queues into which functions send messages in the group of their tenant.
+    for queue in ["DropsReceivedQueue", "BatchesReceivedQueue", "ChunksReadyQueue"]:
+        for metric in ["NumberOfNoisyGroups", "NumberOfMessagesVisibleInQuietGroups", "AgeOfOldestMessageInQuietGroups"]:
+            assert (f"Approximate{metric}", f"«{queue}.QueueName»") in shown
+    assert not {name for name, queue in shown if name.endswith("QuietGroups") and "NotificationsQueue" in queue}
+
+
 @pytest.mark.parametrize("policy", ["warn", "refuse"])
 def test_both_ways_in_say_what_becomes_of_items_that_lack_members(policy):
     functions = deploy({**EVERYTHING, "PartialItems": policy}).of("AWS::Lambda::Function")

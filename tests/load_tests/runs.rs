@@ -162,6 +162,22 @@ async fn a_stop_ends_a_test_with_a_report_of_what_was_done(on: On) {
     stand.end().await;
 }
 
+/// The lanes of such a test come later, and find nothing.
+#[tokio::test]
+async fn a_test_that_is_stopped_before_its_start_is_over_before_its_workers_come() {
+    let stand = Stand::start(On::RabbitMq).await;
+    let producers = json!({"ratePerSec": 50, "messageSizeBytes": 100});
+    let body = stand.body(json!({"producers": producers, "consumers": {}, "durationSeconds": 600}));
+    let test_id = stand.tests.started(&body).await;
+    stand.tests.stop(&test_id, Uuid::new_v4()).await.expect(202);
+    let test = stand.tests.finished(&test_id).await;
+    let fates = ended(&test, "STOPPED");
+    assert_eq!((fates.count("due"), fates.count("sent")), (0, 0), "{test}");
+    stand.tests.delete(&test_id).await.expect(204);
+    assert_eq!(stand.site.ready(&stand.queue).await, 0);
+    stand.end().await;
+}
+
 /// Two queues whose names differ in a number.
 async fn numbered(stand: &Stand) -> (String, [Queue; 2]) {
     match &stand.site {

@@ -55,7 +55,7 @@ const COLUMNS: [Column; 7] = [
     Column::spread(CPU),
     Column::times("IntegraHub / it", CPU, OURS)
         .decimals(3)
-        .goals(&[("new, Powertools", AtMost(0.2)), ("replayed, Powertools", AtMost(0.2))]),
+        .goals(&[("new, Powertools", AtMost(0.15)), ("replayed, Powertools", AtMost(0.15))]),
 ];
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {

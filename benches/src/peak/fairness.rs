@@ -14,10 +14,15 @@ const ALONE: &str = "alone";
 const CHAIN: &str = "beside a chain's flood";
 const DISTRIBUTOR: &str = "beside a distributor's flood";
 const WHOLESALER: &str = "beside a wholesaler's flood";
-/// Floods, with the establishments that each chunk of them has. A chunk of more than 32 waits at
-/// one of six gates, one of more than 128 at the last gate, which all of them pass one by one.
-const FLOODS: [(&str, Option<u32>); 4] =
-    [(ALONE, None), (CHAIN, Some(4)), (DISTRIBUTOR, Some(64)), (WHOLESALER, Some(200))];
+const AT_ONCE: &str = "beside a chain's flood at once";
+/// Establishments that each chunk of a chain's flood has.
+const OF_A_CHAIN: u32 = 4;
+/// Floods that leave half of the machine free, with the establishments that each chunk of them has.
+/// A chunk of more than 32 waits at one of six gates, one of more than 128 at the last gate, which
+/// all of them pass one by one.
+const FLOODS: [(&str, u32); 3] = [(CHAIN, OF_A_CHAIN), (DISTRIBUTOR, 64), (WHOLESALER, 200)];
+/// Most catalogues of a flood that are sent at once to find out how fast the machine writes them.
+const TRIAL: usize = 40;
 /// Ways in of the quiet catalogues in turn, and their establishments: those with many pass a gate.
 const QUIET: [(Way, u32); 3] = [(GZIP, 1), (FILE, 1), (UPLOAD, 64)];
 const TWICE: Goal = Goal::AtMost(2.0);
@@ -34,43 +39,102 @@ const COLUMNS: [Column; 5] = [
     ]),
 ];
 
+/// Times within which the catalogues of a flood are sent, and those of the quiet tenants.
+#[derive(Clone, Copy, Debug)]
+struct Schedule {
+    flood_within: Duration,
+    quiet_from: Duration,
+    quiet_within: Duration,
+}
+
+struct Fairness<'a> {
+    stack: &'a Stack<'a>,
+    quiet: &'a [Tenant],
+    flooding: &'a Tenant,
+    /// Number of the quiet catalogues.
+    number: usize,
+    /// Items of a flood, and of each of its catalogues.
+    items: u32,
+    each: u32,
+    tally: Tally,
+}
+
+/// Measures quiet tenants alone, beside floods that leave half of the machine free, and beside one
+/// that is sent at once. Lambda runs each invocation on a processor of its own; on one machine a
+/// flood that has all of it delays others by that alone, whatever the queues do.
 pub(super) async fn measure(stack: &Stack<'_>, tenants: &[Tenant], flooding: &Tenant) -> Result<(), Error> {
     let (window, few) = (stack.options.window(), stack.options.few());
     let number = tenants.len() * usize::try_from(stack.options.catalogues)?;
     let items = u32::try_from(number)?.saturating_mul(few).saturating_mul(stack.options.flood);
-    let about = format!(
-        "{number} catalogues of {few} items within {} s, alone and beside floods of {items} items, from \
-         receipt to end: those that were received before the flood was final.",
-        window.as_secs(),
-    );
     // So many catalogues that their notifications are a flood as well.
     let each = (stack.options.items / 10).max(1);
     let tally = Tally::default();
+    let fairness = Fairness { stack, quiet: tenants, flooding, number, items, each, tally };
+    let alone = Schedule { flood_within: window, quiet_from: Duration::ZERO, quiet_within: window };
+    fairness.beside(ALONE, Vec::new(), alone).await?;
+    let mut paces = Vec::new();
     for (who, establishments) in FLOODS {
-        let mut flood = Vec::new();
-        if let Some(establishments) = establishments {
-            for _ in 0..items.div_ceil(each) {
-                flood.push(Load::new(flooding, GZIP, Content::Sound, each, establishments)?);
-            }
-        }
-        let quiet = tenants.iter().cycle().zip(QUIET.into_iter().cycle()).take(number);
+        let flood = fairness.flood(establishments, usize::MAX)?;
+        // At half of the pace that leaves nothing free.
+        let within = 2 * fairness.takes(establishments).await? * u32::try_from(flood.len())?;
+        paces.push(format!("{who} {:.0} s", within.as_secs_f64()));
+        let schedule =
+            Schedule { flood_within: within, quiet_from: within / 10, quiet_within: within.mul_f64(0.8) };
+        fairness.beside(who, flood, schedule).await?;
+    }
+    // Its work is in the queues before theirs.
+    let at_once = Schedule { flood_within: window / 2, quiet_from: window / 2, quiet_within: window };
+    fairness.beside(AT_ONCE, fairness.flood(OF_A_CHAIN, usize::MAX)?, at_once).await?;
+    let about = format!(
+        "{number} catalogues of {few} items, alone within {} s and beside floods of {items} items, from \
+         receipt to end: those that were received before the flood was final. Floods last as long as \
+         leaves half of the machine free: {}. The one at once is sent within {} s.",
+        window.as_secs(),
+        paces.join(", "),
+        (window / 2).as_secs(),
+    );
+    fairness.tally.report(about, &COLUMNS).print();
+    Ok(())
+}
+
+impl Fairness<'_> {
+    /// Makes the catalogues of a flood, at most this number.
+    fn flood(&self, establishments: u32, most: usize) -> Result<Vec<Load>, Error> {
+        let numbers = (0..self.items.div_ceil(self.each)).take(most);
+        numbers.map(|_| Load::new(self.flooding, GZIP, Content::Sound, self.each, establishments)).collect()
+    }
+
+    /// Returns the time that the machine takes for each catalogue of a flood if it does nothing
+    /// else.
+    async fn takes(&self, establishments: u32) -> Result<Duration, Error> {
+        let trial = self.flood(establishments, TRIAL)?;
+        let number = u32::try_from(trial.len())?.max(1);
+        let (ended, _) = self.stack.round(spread(trial, Duration::ZERO, Duration::ZERO)?).await?;
+        let first = ended.iter().map(|(_, times)| times.received_at).min();
+        let last = ended.iter().map(|(_, times)| times.finished_at).max();
+        let took = first.zip(last).map(|(first, last)| last.duration_since(first).unsigned_abs());
+        Ok(took.unwrap_or_default() / number)
+    }
+
+    /// Sends the quiet catalogues beside a flood.
+    async fn beside(&self, who: &'static str, flood: Vec<Load>, schedule: Schedule) -> Result<(), Error> {
+        let few = self.stack.options.few();
+        let quiet = self.quiet.iter().cycle().zip(QUIET.into_iter().cycle()).take(self.number);
         let quiet = quiet.map(|(tenant, (way, establishments))| {
             Load::new(tenant, way, Content::Sound, few, establishments)
         });
         let quiet = quiet.collect::<Result<_, _>>()?;
-        // The flood begins first, so that its work is in the queues before theirs.
-        let mut planned = spread(flood, Duration::ZERO, window / 2)?;
-        planned.extend(spread(quiet, window / 2, window)?);
-        let (ended, _) = stack.round(planned).await?;
-        let is_flood = |load: &Load| load.tenant.id == flooding.id;
+        let mut planned = spread(flood, Duration::ZERO, schedule.flood_within)?;
+        planned.extend(spread(quiet, schedule.quiet_from, schedule.quiet_within)?);
+        let (ended, _) = self.stack.round(planned).await?;
+        let is_flood = |load: &Load| load.tenant.id == self.flooding.id;
         let flood = ended.iter().filter(|(load, _)| is_flood(load));
         let end = flood.map(|(_, times)| times.finished_at).max();
         for (_, times) in ended.iter().filter(|(load, _)| !is_flood(load)) {
             if end.is_none_or(|end| times.received_at < end) {
-                tally.took("", who, times.seconds())?;
+                self.tally.took("", who, times.seconds())?;
             }
         }
+        Ok(())
     }
-    tally.report(about, &COLUMNS).print();
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! The morning peak: many tenants' catalogues arrive within a short time by every way in, beside
 //! requests to the gateway, queries and broken input. Then quiet tenants load alone and beside a
-//! flood. Every item is accounted for.
+//! flood, and one establishment loads many chunks on a slow database. Every item is accounted for.
 
 mod account;
 mod backlog;
@@ -10,13 +10,14 @@ mod meanwhile;
 mod morning;
 mod round;
 mod send;
+mod slow;
 mod tally;
 mod tenant;
 
 use std::time::Duration;
 
 use catalog::DatabaseConfig;
-use clap::Args;
+use clap::{Args, value_parser};
 use runtime::Sdk;
 use tokio_postgres::Client;
 
@@ -44,6 +45,14 @@ pub(crate) struct Options {
     /// Items of a flood, as a multiple of those of the quiet tenants together
     #[arg(long, env = "PEAK_FLOOD", default_value_t = 100)]
     flood: u32,
+    /// Chunks of one establishment on a slow database; 0 leaves them out
+    #[arg(long, env = "PEAK_CHUNKS", default_value_t = 200)]
+    #[arg(value_parser = value_parser!(u32).range(..=200))]
+    chunks: u32,
+    /// Milliseconds for which that database holds the lock of each of them beyond its work
+    #[arg(long, env = "PEAK_SLOW_MS", default_value_t = 2000)]
+    #[arg(value_parser = value_parser!(u32).range(..=8000))]
+    slow_ms: u32,
     #[arg(long, env = "API")]
     base_url: String,
     /// Key of a tenant with the target profile `local-rabbit`
@@ -105,5 +114,6 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
         tenants.push(tenant().await?);
     }
     morning::measure(&stack, &tenants, &tenant().await?).await?;
-    fairness::measure(&stack, &tenants, &tenant().await?).await
+    fairness::measure(&stack, &tenants, &tenant().await?).await?;
+    slow::measure(&stack, &tenant().await?).await
 }

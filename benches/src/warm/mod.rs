@@ -48,7 +48,7 @@ const COLUMNS: [Column; 5] = [
     Column::median(CALLS, 0),
     Column::median(BEYOND, 0),
     Column::median(RUNTIME, 0),
-    Column::median(OURS, 0).goals(&[("together", AtMost(1000.0))]),
+    Column::median(OURS, 0).goals(&[("together", AtMost(500.0))]),
 ];
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {

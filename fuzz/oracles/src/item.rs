@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::LazyLock;
 
-use ingestion::chunk::{Generation, Plan, Planner, decode, encode};
+use ingestion::chunk::{Chunk, Generation, Plan, Planner, decode, encode};
 use ingestion::product::{
     Attribute, AttributeWriter, BatchStamp, CnpjAccess, Decimal, ItemError, ItemErrorCode, ItemPlace,
     ItemRules, MAX_PRODUCT_ID, PartialPolicy, Price, Product, RowHash, known_members,
@@ -102,10 +102,9 @@ impl AttributeWriter for Storable {
 fn survives_a_chunk(product: &Product<'_>) {
     let batch = BatchStamp::new(Timestamp::UNIX_EPOCH, Uuid::nil());
     let mut planner = Planner::new(Plan::default(), batch, Generation::FIRST);
-    let chunk = planner
-        .push(product.clone(), 17)
-        .or_else(|| planner.finish())
-        .expect("a planner with a product has a chunk");
+    let mut chunks = planner.push(product.clone(), 17);
+    chunks.extend(planner.finish());
+    let [chunk]: [Chunk; 1] = chunks.try_into().expect("a planner with a product has a chunk");
     let read =
         decode(&encode(&chunk).expect("a planned chunk is encoded")).expect("an encoded chunk is decoded");
     assert_eq!(read, chunk);

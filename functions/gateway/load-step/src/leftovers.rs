@@ -18,8 +18,9 @@ const QUIET: Duration = Duration::from_secs(1);
 const TO_END: Duration = Duration::from_secs(5);
 
 impl LoadStep {
-    /// Takes the messages of a test from a queue, as many as come before `deadline`.
-    /// Those that stay are taken by the consumers of the run, which know them by their age.
+    /// Takes the messages of a test from a queue, as many as come before `deadline`, and those of
+    /// others if the test takes them. Messages of the test that stay are taken by the consumers of
+    /// the run, which know them by their age.
     ///
     /// # Errors
     /// Reason why the run cannot begin: a message is of others, or the queue cannot be used.
@@ -35,10 +36,14 @@ impl LoadStep {
         let connected = place.consumer(queue, &options, until).await;
         let mut consumer = connected.map_err(|error| error.to_string())?;
         let mut taken = 0_u64;
+        // Those of others may come without an end.
         let ended = loop {
             match consumer.next(until.min(QUIET)).await {
-                Ok(Some(_)) => taken = taken.saturating_add(1),
-                Ok(None) => break Ok(()),
+                Ok(Some(_)) if !until.has_passed() => taken = taken.saturating_add(1),
+                Ok(last) => {
+                    taken = taken.saturating_add(u64::from(last.is_some()));
+                    break Ok(());
+                }
                 Err(error) => break Err(error.to_string()),
             }
         };

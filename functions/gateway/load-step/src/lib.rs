@@ -59,9 +59,9 @@ pub struct LoadStep {
 }
 
 impl LoadStep {
-    /// Most connections that a step has open: its worker's, the one that measures the queues, and
-    /// those of a connection that was lost and has not ended.
-    pub const CONNECTIONS: usize = 4;
+    /// Most connections that a step has open: its worker's, those that measure the queues, and one
+    /// that was lost and has not ended. With fewer, queues wait for each other.
+    pub const CONNECTIONS: usize = 5;
 
     #[must_use]
     pub const fn new(store: TestStore, brokers: Brokers, billing: Billing) -> Self {

@@ -64,10 +64,7 @@ pub(crate) fn gets(
         test: property_of(test_id)?,
         prefetch: prefetch_of(u64::from(prefetch).min(most)),
         ack_every: at_least_one(together),
-        foreign: match test.foreign {
-            Some(load_test::Foreign::Take) => Foreign::Take,
-            None => Foreign::Leave,
-        },
+        foreign: foreign(test),
     })
 }
 
@@ -77,8 +74,15 @@ pub(crate) fn gets_of_leftovers(test_id: Uuid, test: &LoadTest) -> Result<GetOpt
         test: property_of(test_id)?,
         prefetch: prefetch_of(LEFTOVERS.min(most_held(test)).into()),
         ack_every: NonZeroUsize::MIN.saturating_add(499),
-        foreign: Foreign::Leave,
+        foreign: foreign(test),
     })
+}
+
+const fn foreign(test: &LoadTest) -> Foreign {
+    match test.foreign {
+        Some(load_test::Foreign::Take) => Foreign::Take,
+        None => Foreign::Leave,
+    }
 }
 
 /// Counts the messages that a consumer takes in a second; `None` if it has no pace.

@@ -65,6 +65,9 @@ impl PlaceError {
 }
 
 impl<'a> Place<'a> {
+    /// Queues that are measured at once, each on a connection of its own.
+    pub(crate) const AT_ONCE: usize = 3;
+
     /// Returns the place of a test.
     pub(crate) const fn of(brokers: &'a Brokers, record: &'a TestRecord) -> Self {
         Self { brokers, target: &record.target, queues: &record.test.queues }
@@ -84,6 +87,21 @@ impl<'a> Place<'a> {
     /// Counts the queues of the test.
     pub(crate) const fn queue_count(&self) -> u32 {
         self.queues.count()
+    }
+
+    /// Measures the first [`Self::AT_ONCE`] of some queues side by side, and returns their depths
+    /// in the same order.
+    pub(crate) async fn depths(
+        &self,
+        queues: &[QueueName],
+        deadline: Deadline,
+    ) -> Result<Vec<DepthReport>, PlaceError> {
+        let depth = async |index: usize| match queues.get(index) {
+            Some(queue) => self.depth(queue, deadline).await.map(Some),
+            None => Ok(None),
+        };
+        let (first, second, third) = tokio::join!(Box::pin(depth(0)), Box::pin(depth(1)), Box::pin(depth(2)));
+        [first, second, third].into_iter().filter_map(Result::transpose).collect()
     }
 
     /// Measures a queue.

@@ -69,18 +69,21 @@ impl LoadStep {
     /// Looks at the queues, and returns why the run cannot begin, if it cannot.
     async fn look(&self, record: &TestRecord, of: &TestRun, deadline: Deadline) -> Result<(), String> {
         let place = Place::of(&self.brokers, record);
-        let must_be_empty = record.test.consumers.is_some() && record.test.foreign.is_none();
-        for queue in place.queues() {
-            let queue = queue.map_err(|error| error.to_string())?;
-            let depth = place.depth(&queue, deadline).await.map_err(|error| error.to_string())?;
-            let messages = depth.current_depth;
-            if messages == 0 || !must_be_empty {
-                continue;
+        let has_consumers = record.test.consumers.is_some();
+        let queues = place.queues().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+        for some in queues.chunks(Place::AT_ONCE) {
+            let depths = place.depths(some, deadline).await.map_err(|error| error.to_string())?;
+            for (queue, depth) in some.iter().zip(depths) {
+                let messages = depth.current_depth;
+                if messages == 0 || !has_consumers {
+                    continue;
+                }
+                if of.run > 0 {
+                    self.take_leftovers(&place, queue, record, deadline).await?;
+                } else if record.test.foreign.is_none() {
+                    return Err(not_empty(queue.as_str(), messages));
+                }
             }
-            if of.run == 0 {
-                return Err(not_empty(queue.as_str(), messages));
-            }
-            self.take_leftovers(&place, &queue, record, deadline).await?;
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ pub struct LoadTests {
     costs: Costs,
 }
 
-/// What the cost of a test is reckoned with.
+/// Figures that the cost of a test is reckoned with.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
     /// Memory of `load-step`, in MB.

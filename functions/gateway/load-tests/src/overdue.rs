@@ -59,6 +59,11 @@ pub(crate) fn until(now: Timestamp, then: Timestamp) -> Duration {
     Micros::since_start(now, then).into()
 }
 
+/// Returns the number of the last run of a test; 0 if none has begun.
+pub(crate) fn last_run(record: &TestRecord) -> u32 {
+    u32::try_from(record.runs.len().saturating_sub(1)).unwrap_or(u32::MAX)
+}
+
 /// Returns the longest time of a run.
 fn work(record: &TestRecord) -> Micros {
     let plan = Plan::of(&record.test);
@@ -111,8 +116,8 @@ impl LoadTests {
             "load test {test_id} is {} and overdue; it is closed",
             record.status
         );
-        let run = u32::try_from(record.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        self.engine.start(&Start::closing(&record.tenant, test_id, run, overdue.number)).await
+        let start = Start::closing(&record.tenant, test_id, last_run(record), overdue.number);
+        self.engine.start(&start).await
     }
 }
 

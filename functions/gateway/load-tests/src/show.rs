@@ -10,6 +10,7 @@ use load_test::{End, Facts, LoadTest, Micros, Report, Sum, Usage};
 use load_test_store::{Run, TestRecord};
 use uuid::Uuid;
 
+use crate::overdue::last_run;
 use crate::problems::{from_store, not_found};
 use crate::view::{ShownTest, fresh};
 use crate::{Costs, LoadTests, id};
@@ -87,8 +88,7 @@ impl LoadTests {
             return report.map_err(|error| from_store(&error));
         }
         let Some(run) = record.runs.last() else { return Ok(None) };
-        let number = u32::try_from(record.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        let sum = self.store.sum(record.test_id, number, MOST_TALLIES, READ_WITHIN).await;
+        let sum = self.store.sum(record.test_id, last_run(record), MOST_TALLIES, READ_WITHIN).await;
         let (sum, is_complete) = sum.map_err(|error| from_store(&error))?;
         let test = present(&record.test, run);
         Ok(Some(so_far(record, run.started_at, &test, (&sum, is_complete), &self.costs, now)))

@@ -6,11 +6,12 @@ use endpoint::WorkDone;
 use http::HeaderMap;
 use idempotency::OperationType;
 use jiff::Timestamp;
-use load_test::TestStatus;
-use load_test_store::TestRecord;
+use load_test::{Plan, TestStatus, Window};
+use load_test_store::{Start, TestRecord};
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::overdue::last_run;
 use crate::problems::{from_store, not_found};
 use crate::route::{SCOPES, TESTS};
 use crate::{LoadTests, id};
@@ -19,7 +20,8 @@ use crate::{LoadTests, id};
 const STOP: OperationType = OperationType::named("LOAD_TEST_STOP");
 
 impl LoadTests {
-    /// Has the workers end, which they do within two seconds. A test that is final stays as it is.
+    /// Has the workers end, which they do within two seconds, or closes the test if none of them
+    /// works. A test that is final stays as it is.
     pub(crate) async fn stop(
         &self,
         test_id: &str,
@@ -41,10 +43,29 @@ impl LoadTests {
                     "load test {test_id} is to stop"
                 );
                 let reply = stopping(&stopped);
+                if is_idle(&stopped, now) {
+                    self.close_idle(&stopped).await;
+                }
                 self.attend(&[stopped], now).await;
                 Ok(WorkDone::Record(reply))
             })
             .await
+    }
+
+    /// Has a test closed that was stopped while none of its workers works. If that fails, they find
+    /// the stop when they come, and the last of them closes the test.
+    async fn close_idle(&self, record: &TestRecord) {
+        let test_id = record.test_id;
+        let start = Start::stopping(&record.tenant, test_id, last_run(record));
+        if let Err(error) = self.engine.start(&start).await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(
+                event_type = "load_test.not_closed",
+                test_id = %test_id,
+                error,
+                "load test {test_id} is stopped, and is closed when its workers come: {error}"
+            );
+        }
     }
 
     /// Removes a test with its report. An item that is left behind when this is cut off is removed
@@ -61,6 +82,16 @@ impl LoadTests {
         tracing::info!(event_type = "load_test.deleted", test_id = %test_id, "deleted load test {test_id}");
         Ok(Reply { status: 204, ..Reply::default() })
     }
+}
+
+/// True if a test has no worker at work: before they are invoked, and between two probes of a
+/// search.
+fn is_idle(record: &TestRecord, now: Timestamp) -> bool {
+    let works = record
+        .runs
+        .last()
+        .is_some_and(|run| run.ended_at.is_none() && now >= Plan::starts_at(run.started_at, Window::new(0)));
+    !works && !record.status.is_final()
 }
 
 fn not_final(status: TestStatus) -> Problem {
@@ -80,6 +111,7 @@ fn stopping(record: &TestRecord) -> Reply {
 
 #[cfg(test)]
 mod tests {
+    use load_test_store::Run;
     use serde_json::Value;
 
     use super::*;
@@ -93,6 +125,33 @@ mod tests {
         ] {
             let problem = not_final(status);
             assert_eq!((problem.reason, problem.detail.as_str()), (Reason::TestNotFinal, detail));
+        }
+    }
+
+    #[test]
+    fn a_test_is_idle_until_its_workers_come_and_between_two_probes() {
+        let at = |time: &str| format!("2026-11-22T{time}Z").parse::<Timestamp>().unwrap();
+        let run = Run {
+            rate_per_sec: None,
+            started_at: at("10:00:10"),
+            ended_at: None,
+            passed: None,
+            drained: None,
+        };
+        let test = |status, runs| TestRecord { status, runs, ..record() };
+        let stopping = |runs| test(TestStatus::Stopping, runs);
+        let ended = Run { ended_at: Some(at("10:00:20")), ..run };
+        for (record, now, expected) in [
+            (stopping(Vec::new()), "10:00:00", true),
+            // Workers come three seconds before the start.
+            (stopping(vec![run]), "10:00:06", true),
+            (stopping(vec![run]), "10:00:07", false),
+            (stopping(vec![run]), "10:00:30", false),
+            (stopping(vec![ended]), "10:00:30", true),
+            (stopping(vec![ended, run]), "10:00:30", false),
+            (test(TestStatus::Completed, vec![ended]), "10:00:30", false),
+        ] {
+            assert_eq!(is_idle(&record, at(now)), expected, "{now}");
         }
     }
 

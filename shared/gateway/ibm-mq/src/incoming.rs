@@ -19,7 +19,11 @@ pub(crate) fn received(
 ) -> ReceivedMessage {
     let backout_count = u64::try_from(md.BackoutCount).unwrap_or_default();
     let format = text_in(&md.Format);
-    let mut got = Carried { descriptor: *md, properties };
+    let mut got = Carried { put_at: stamped(md), ..Carried::of(*md, properties) };
+    let own = CARRIERS.read(&mut got);
+    // One by one, because most messages have few.
+    let mut headers = BTreeMap::new();
+    headers.extend(got.properties.into_iter().map(|(name, value)| (from_property(name), value.into())));
     ReceivedMessage {
         msg_id: id(md.MsgId),
         correl_id: id(md.CorrelId),
@@ -30,21 +34,17 @@ pub(crate) fn received(
         priority: u8::try_from(md.Priority).unwrap_or_default(),
         expiry_ms: u64::try_from(md.Expiry).ok().map(|tenths| tenths.saturating_mul(100)),
         backout_count,
-        put_at: stamped(md),
+        put_at: got.put_at,
         format: filled(&md.Format),
         redelivered: backout_count > 0,
         delivery_count: Some(backout_count),
         user_id: filled(&md.UserIdentifier),
-        properties: CARRIERS.read(&mut got),
+        properties: own,
         ccsid: Some(md.CodedCharSetId),
         encoding: Some(md.Encoding),
         deaths: deaths(md, &body),
         text: as_text(&format, md.CodedCharSetId, &body),
-        headers: got
-            .properties
-            .into_iter()
-            .map(|(name, value)| (from_property(&name), value.into()))
-            .collect::<BTreeMap<_, _>>(),
+        headers,
         body: MessageBody(body),
         ..ReceivedMessage::default()
     }

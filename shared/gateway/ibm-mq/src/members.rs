@@ -65,7 +65,7 @@ fn check_properties(own: &Properties) -> Result<(), (Blamed, String)> {
         let detail = "is required if messageType is request: IBM MQ carries no request without it";
         return Err((REPLY_TO_OF_REQUEST, detail.to_owned()));
     }
-    let mut put = Carried { descriptor: descriptor(), properties: Vec::new() };
+    let mut put = Carried::of(descriptor(), Vec::new());
     CARRIERS.write(own, &mut put).map_err(|uncarried| ((uncarried.member, None), uncarried.detail))
 }
 

@@ -31,10 +31,10 @@ pub(crate) struct Prepared {
 }
 
 /// Prepares the messages of one produce. Messages with the same properties share them.
-pub(crate) struct Preparer<'a> {
-    outgoing: &'a Outgoing,
+pub(crate) struct Preparer {
+    outgoing: Outgoing,
     /// Id of the load test that the messages belong to, if it is one.
-    test: Option<&'a str>,
+    test: Option<String>,
     /// `None` if the queue manager sets the user, the application and the time of the put.
     context: Option<Context>,
     shared: Option<Described>,
@@ -58,12 +58,12 @@ impl Context {
     }
 }
 
-impl<'a> Preparer<'a> {
+impl Preparer {
     /// Creates the preparer of a produce.
     ///
     /// # Errors
     /// If IBM MQ cannot carry the messages' headers.
-    pub(crate) fn new(outgoing: &'a Outgoing, context: Context) -> Result<Self, String> {
+    pub(crate) fn new(outgoing: &Outgoing, context: Context) -> Result<Self, String> {
         Self::made(outgoing, None, context)
     }
 
@@ -71,17 +71,22 @@ impl<'a> Preparer<'a> {
     ///
     /// # Errors
     /// If IBM MQ cannot carry the messages' headers.
-    pub(crate) fn of_test(options: &'a PutOptions, context: Context) -> Result<Self, String> {
-        Self::made(&options.outgoing, Some(options.test.as_str()), context)
+    pub(crate) fn of_test(options: &PutOptions, context: Context) -> Result<Self, String> {
+        Self::made(&options.outgoing, Some(options.test.as_str().to_owned()), context)
     }
 
-    fn made(outgoing: &'a Outgoing, test: Option<&'a str>, context: Context) -> Result<Self, String> {
+    fn made(outgoing: &Outgoing, test: Option<String>, context: Context) -> Result<Self, String> {
         let context = sets_context(outgoing).then_some(context);
-        let mut preparer = Self { outgoing, test, context, shared: None };
+        let mut preparer = Self { outgoing: outgoing.clone(), test, context, shared: None };
         if !outgoing.differs_by_message() {
             preparer.shared = Some(preparer.describe(0)?);
         }
         Ok(preparer)
+    }
+
+    /// True if the messages set their own user, application and time.
+    pub(crate) fn sets_context(&self) -> bool {
+        self.context.is_some()
     }
 
     /// Makes the message at `index`; `None` past the end.
@@ -113,7 +118,7 @@ impl<'a> Preparer<'a> {
 
     fn describe(&self, index: u64) -> Result<Described, String> {
         let props = self.outgoing.props_of(index);
-        let mut put = Carried { descriptor: descriptor(), properties: Vec::new() };
+        let mut put = Carried::of(descriptor(), Vec::new());
         let md = &mut put.descriptor;
         md.Persistence = match props.persistence {
             Persistence::Persistent => mqi::MQPER_PERSISTENT,
@@ -135,8 +140,8 @@ impl<'a> Preparer<'a> {
         CARRIERS.write(&props.properties, &mut put).map_err(|uncarried| uncarried.detail)?;
         let key = PropertyValue::Text(self.outgoing.idempotency_key().to_owned());
         put.properties.push(("idempotencyKey".to_owned(), key));
-        if let Some(test) = self.test {
-            put.properties.push((TEST_ID.to_owned(), PropertyValue::Text(test.to_owned())));
+        if let Some(test) = &self.test {
+            put.properties.push((TEST_ID.to_owned(), PropertyValue::Text(test.clone())));
         }
         Ok((put.descriptor, Arc::new(put.properties)))
     }
@@ -144,7 +149,7 @@ impl<'a> Preparer<'a> {
 
 /// True if a message sets its application or its time itself, which requires a separate authority
 /// (MQOO_SET_ALL_CONTEXT).
-pub(crate) fn sets_context(outgoing: &Outgoing) -> bool {
+fn sets_context(outgoing: &Outgoing) -> bool {
     let says = |props: &Properties| props.app_id.is_some() || props.timestamp.is_some();
     if !outgoing.differs_by_message() {
         return says(&outgoing.props().properties);

@@ -19,6 +19,15 @@ use crate::property_names::is_own;
 pub(crate) struct Carried {
     pub(crate) descriptor: mqi::MQMD,
     pub(crate) properties: Vec<(String, PropertyValue)>,
+    /// Time at which a message that was got was put.
+    pub(crate) put_at: Option<Timestamp>,
+}
+
+impl Carried {
+    /// Parts of a message to be put.
+    pub(crate) fn of(descriptor: mqi::MQMD, properties: Vec<(String, PropertyValue)>) -> Self {
+        Self { descriptor, properties, put_at: None }
+    }
 }
 
 /// Group id that means "none" to IBM MQ (MQGI_NONE).
@@ -94,7 +103,7 @@ pub(crate) static CARRIERS: Carriers<Carried, Carried> = Carriers {
             stamp(&mut put.descriptor, at.as_timestamp().ok_or_else(beyond)?);
             Ok(())
         },
-        read: |got| Time::try_from(stamped(&got.descriptor)?).ok(),
+        read: |got| Time::try_from(got.put_at?).ok(),
     },
     report: number!(Report),
     feedback: number!(Feedback),

@@ -1,5 +1,6 @@
 //! Puts messages on a queue, on the connection's thread.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
@@ -11,9 +12,12 @@ use tokio::sync::oneshot;
 
 use crate::earlier;
 use crate::mqi::{Connection, Object, Properties, PropertyValue, Refusal};
-use crate::outgoing::Prepared;
+use crate::outgoing::{Prepared, Preparer};
 use crate::session::{Failure, Told};
 use crate::worker::{WorkerError, wait_for};
+
+/// Bytes of bodies after which the thread reports what it has put.
+const MOST_BYTES: usize = 1024 * 1024;
 
 /// A queue that is open to put on. Dropping it closes the queue; uncommitted messages remain in the
 /// connection's unit of work.
@@ -21,25 +25,33 @@ pub(crate) struct Putting {
     steps: mpsc::Sender<Step>,
 }
 
-/// Messages that are in the unit of work.
+/// Messages that are in the unit of work: the first ones of those that the thread was asked to put.
 #[derive(Debug, Default)]
 pub(crate) struct Handed {
     /// Time at which each message was handed to the library.
     pub(crate) times: Vec<Instant>,
+    /// Bytes of the bodies.
+    pub(crate) bytes: usize,
     /// Reason code of each warning.
     pub(crate) warnings: Vec<MQLONG>,
+    /// True if the unit of work is committed.
+    pub(crate) is_committed: bool,
 }
 
-/// A refused put, with the message's number in its produce.
-type RefusedPut = (Refusal, u64);
-
 enum Step {
-    Put(Vec<Prepared>, oneshot::Sender<Result<Handed, RefusedPut>>),
-    /// Put the last messages of a unit of work, and commit it.
-    PutAndCommit(Vec<Prepared>, Arc<Decision>, oneshot::Sender<Result<Handed, Refused>>),
+    Put(Puts, oneshot::Sender<Result<Handed, Refused>>),
     Commit(Told<()>),
     /// Search for messages that were put before, with another handle.
     Find(earlier::Look, Told<u64>),
+}
+
+/// Messages to put, by their numbers.
+struct Puts {
+    messages: Range<u64>,
+    /// Time after which no further message is put.
+    until: Instant,
+    /// `Some` if they are the last ones of their unit of work, which is committed then.
+    commit: Option<Arc<Decision>>,
 }
 
 /// Decision whether a unit of work is committed. It is made once, either by the thread when it
@@ -54,61 +66,74 @@ impl Decision {
     }
 }
 
-/// Reason why the thread did not commit the last messages of a unit of work.
+/// Reason why the thread did not put or commit messages.
 enum Refused {
-    Put(RefusedPut),
+    /// A message was refused, with its number.
+    Put(Refusal, u64),
+    /// IBM MQ cannot carry a message.
+    Unusable(String),
     Commit(Refusal, Handed),
     /// The caller had stopped waiting.
     GivenUp,
 }
 
-/// Reason why the last messages of a unit of work are not known to be committed.
+/// Reason why messages are not known to be put, or not to be committed.
 pub(crate) enum Unfinished {
     /// The messages were not put; with the number of the refused message, if one was refused.
     Put(Failure, Option<u64>),
+    /// IBM MQ cannot carry a message.
+    Unusable(String),
     /// The commit failed. The messages that were put are known if the thread answered.
     Commit(Failure, Option<Handed>),
 }
 
+impl From<Refused> for Unfinished {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Put(refusal, at) => Self::Put(refusal.into(), Some(at)),
+            Refused::Unusable(detail) => Self::Unusable(detail),
+            Refused::Commit(refusal, handed) => Self::Commit(refusal.into(), Some(handed)),
+            Refused::GivenUp => Self::Put(WorkerError::TimedOut.into(), None),
+        }
+    }
+}
+
 impl Putting {
-    /// Job that opens the queue, and then puts messages on request of the returned [`Putting`].
-    /// With `sets_context` the messages set their own user, application and time.
-    pub(crate) fn job(queue: &str, sets_context: bool) -> impl FnOnce(&Connection, Told<Self>) + use<> {
+    /// Job that opens the queue, and then puts messages of `preparer` on request of the returned
+    /// [`Putting`]. They are made where they are put, because a message that comes from another
+    /// thread costs more than making it.
+    pub(crate) fn job(queue: &str, preparer: Arc<Preparer>) -> impl FnOnce(&Connection, Told<Self>) + use<> {
         let queue = queue.to_owned();
-        move |connection, told| work(connection, &queue, sets_context, told)
+        move |connection, told| work(connection, &queue, &preparer, told)
     }
 
-    /// Puts messages into the unit of work.
-    ///
-    /// # Errors
-    /// With the number of the refused message, if one was refused.
+    /// Puts messages into the unit of work until `until`, perhaps only the first ones.
     pub(crate) async fn put(
         &self,
-        messages: Vec<Prepared>,
+        messages: Range<u64>,
+        until: Deadline,
         deadline: Deadline,
-    ) -> Result<Handed, (Failure, Option<u64>)> {
-        match self.take(|answer| Step::Put(messages, answer), deadline).await {
-            Ok(put) => put.map_err(|(refusal, at)| (refusal.into(), Some(at))),
-            Err(no_answer) => Err((no_answer.into(), None)),
+    ) -> Result<Handed, Unfinished> {
+        let puts = Puts { messages, until: until.instant().into_std(), commit: None };
+        match self.take(|answer| Step::Put(puts, answer), deadline).await {
+            Ok(answer) => Ok(answer?),
+            Err(no_answer) => Err(Unfinished::Put(no_answer.into(), None)),
         }
     }
 
-    /// Puts the last messages of a unit of work, and commits it. If the answer does not come in
-    /// time and the commit has not begun, it does not begin.
+    /// Puts the last messages of a unit of work until `until`, and commits it if all of them are
+    /// put. If the answer does not come in time and the commit has not begun, it does not begin.
     pub(crate) async fn put_and_commit(
         &self,
-        messages: Vec<Prepared>,
+        messages: Range<u64>,
+        until: Deadline,
         deadline: Deadline,
     ) -> Result<Handed, Unfinished> {
         let decision = Arc::new(Decision::default());
-        let theirs = Arc::clone(&decision);
-        match self.take(|answer| Step::PutAndCommit(messages, theirs, answer), deadline).await {
-            Ok(Ok(handed)) => Ok(handed),
-            Ok(Err(Refused::Put((refusal, at)))) => Err(Unfinished::Put(refusal.into(), Some(at))),
-            Ok(Err(Refused::Commit(refusal, handed))) => {
-                Err(Unfinished::Commit(refusal.into(), Some(handed)))
-            }
-            Ok(Err(Refused::GivenUp)) => Err(Unfinished::Put(WorkerError::TimedOut.into(), None)),
+        let commit = Some(Arc::clone(&decision));
+        let puts = Puts { messages, until: until.instant().into_std(), commit };
+        match self.take(|answer| Step::Put(puts, answer), deadline).await {
+            Ok(answer) => Ok(answer?),
             Err(no_answer) if decision.is_ours() => Err(Unfinished::Put(no_answer.into(), None)),
             Err(no_answer) => Err(Unfinished::Commit(no_answer.into(), None)),
         }
@@ -136,9 +161,8 @@ impl Putting {
 }
 
 /// Executes the steps on the thread, until the sender is dropped.
-fn work(connection: &Connection, name: &str, sets_context: bool, told: Told<Putting>) {
-    let (to_open, context) = options(sets_context);
-    let to_put = mqi::MQPMO_SYNCPOINT | context;
+fn work(connection: &Connection, name: &str, preparer: &Preparer, told: Told<Putting>) {
+    let (to_open, context) = options(preparer.sets_context());
     let queue = match Object::open_queue(connection, name, to_open) {
         Ok(queue) => queue,
         Err(refusal) => {
@@ -149,23 +173,12 @@ fn work(connection: &Connection, name: &str, sets_context: bool, told: Told<Putt
     // If the caller has stopped waiting, the channel is closed, and the loop ends at once.
     let (steps, todo) = mpsc::channel();
     let _ = told.send(Ok(Putting { steps }));
-    let mut last = None;
+    let options = mqi::MQPMO_SYNCPOINT | context;
+    let mut putter = Putter { connection, queue, options, preparer, last: None };
     for step in todo {
         match step {
-            Step::Put(messages, answer) => {
-                let _ = answer.send(put_all(connection, &queue, to_put, messages, &mut last));
-            }
-            Step::PutAndCommit(messages, decision, answer) => {
-                let put = put_all(connection, &queue, to_put, messages, &mut last);
-                let _ = answer.send(put.map_err(Refused::Put).and_then(|handed| {
-                    if !decision.is_ours() {
-                        return Err(Refused::GivenUp);
-                    }
-                    match connection.commit() {
-                        Ok(()) => Ok(handed),
-                        Err(refusal) => Err(Refused::Commit(refusal, handed)),
-                    }
-                }));
+            Step::Put(puts, answer) => {
+                let _ = answer.send(putter.put(puts));
             }
             Step::Commit(answer) => {
                 let _ = answer.send(connection.commit());
@@ -173,6 +186,51 @@ fn work(connection: &Connection, name: &str, sets_context: bool, told: Told<Putt
             Step::Find(look, answer) => {
                 let _ = answer.send(look.at(connection, name));
             }
+        }
+    }
+}
+
+/// Makes messages and puts them.
+struct Putter<'c> {
+    connection: &'c Connection,
+    queue: Object<'c>,
+    options: MQLONG,
+    preparer: &'c Preparer,
+    last: Last<'c>,
+}
+
+impl Putter<'_> {
+    fn put(&mut self, Puts { messages, until, commit }: Puts) -> Result<Handed, Refused> {
+        let mut handed = Handed::default();
+        let mut left = messages;
+        while handed.bytes < MOST_BYTES
+            && Instant::now() < until
+            && let Some(number) = left.next()
+        {
+            let prepared = self.preparer.prepare(number).map_err(Refused::Unusable)?;
+            let Some(message) = prepared else { break };
+            handed.bytes += message.body.len();
+            let put = put_one(self.connection, &self.queue, self.options, message, &mut self.last);
+            let (at, warning) = put.map_err(|refusal| Refused::Put(refusal, number))?;
+            handed.times.push(at);
+            handed.warnings.extend(warning);
+        }
+        match commit {
+            Some(decision) if left.is_empty() => self.commit(&decision, handed),
+            _ => Ok(handed),
+        }
+    }
+
+    fn commit(&self, decision: &Decision, mut handed: Handed) -> Result<Handed, Refused> {
+        if !decision.is_ours() {
+            return Err(Refused::GivenUp);
+        }
+        match self.connection.commit() {
+            Ok(()) => {
+                handed.is_committed = true;
+                Ok(handed)
+            }
+            Err(refusal) => Err(Refused::Commit(refusal, handed)),
         }
     }
 }
@@ -188,24 +246,6 @@ pub(crate) const fn options(sets_context: bool) -> (MQLONG, MQLONG) {
 
 /// Properties of the last message, which the next one may share.
 pub(crate) type Last<'c> = Option<(Arc<Vec<(String, PropertyValue)>>, Properties<'c>)>;
-
-fn put_all<'c>(
-    connection: &'c Connection,
-    queue: &Object<'_>,
-    options: MQLONG,
-    messages: Vec<Prepared>,
-    last: &mut Last<'c>,
-) -> Result<Handed, RefusedPut> {
-    let mut handed = Handed { times: Vec::with_capacity(messages.len()), warnings: Vec::new() };
-    for message in messages {
-        let number = message.sequence;
-        let put = put_one(connection, queue, options, message, last);
-        let (at, warning) = put.map_err(|refusal| (refusal, number))?;
-        handed.times.push(at);
-        handed.warnings.extend(warning);
-    }
-    Ok(handed)
-}
 
 /// Puts a message. Returns the time at which it was handed to the library, and the reason code of a
 /// warning.

@@ -38,7 +38,7 @@ pub struct TestRecord {
     pub passed: Option<bool>,
 }
 
-/// One run of a test.
+/// Run of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {

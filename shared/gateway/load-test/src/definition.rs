@@ -32,7 +32,7 @@ pub struct LoadTest {
     pub backlog: Option<MessageCount>,
     /// Condition that ends the test early.
     pub stop_when: Option<StopWhen>,
-    /// One run, or a search for the highest rate.
+    /// A single run, or a search for the highest rate.
     pub mode: Mode,
     /// Criteria that the report has a verdict on.
     pub expect: Expect,

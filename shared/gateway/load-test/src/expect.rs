@@ -43,8 +43,8 @@ struct LatencyBounds {
     max: Option<LatencyUs>,
 }
 
-/// One criterion: the metric is at least the bound if higher is better, and at most the bound if
-/// not.
+/// Criterion of a report: the metric is at least the bound if higher is better, and at most the
+/// bound if not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Criterion {
     /// The metric.

@@ -8,7 +8,7 @@ use crate::request::RequestError;
 use crate::schedule::Schedule;
 use crate::search::{Next, Search};
 
-/// What one load test may use at most.
+/// Most that one load test may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Limits {

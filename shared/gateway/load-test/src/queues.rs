@@ -16,7 +16,7 @@ pub enum Queues {
     /// The target's queue.
     #[default]
     OfTarget,
-    /// One queue, in place of the target's.
+    /// A queue in place of the target's.
     One(QueueName),
     /// Queues with a number in their name.
     Numbered(QueuePattern),

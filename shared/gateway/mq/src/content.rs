@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use rand_chacha::ChaCha8Rng;
@@ -97,11 +98,11 @@ impl fmt::Debug for OutgoingMessage {
     }
 }
 
-/// Messages of a produce, made one at a time.
+/// Messages of a produce, made one at a time. Clones share the bodies that the caller wrote out.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     seed: ContentSeed,
-    source: ProduceSource,
+    source: Arc<ProduceSource>,
     props: MqProps,
     headers: Headers,
     rate_limit_per_sec: Option<RateLimit>,
@@ -120,6 +121,7 @@ impl Outgoing {
     #[must_use]
     pub fn of(command: ProduceCommand, seed: ContentSeed) -> Self {
         let ProduceCommand { source, props, headers, rate_limit_per_sec, transaction, warnings: _ } = command;
+        let source = Arc::new(source);
         Self { seed, source, props, headers, rate_limit_per_sec, transaction, earlier_attempts: 0 }
     }
 
@@ -166,7 +168,7 @@ impl Outgoing {
     /// True if any message has a priority.
     #[must_use]
     pub fn has_priorities(&self) -> bool {
-        let own = match &self.source {
+        let own = match &*self.source {
             ProduceSource::Explicit { messages } => messages.as_slice(),
             ProduceSource::Generated { .. } => &[],
         };
@@ -271,7 +273,7 @@ impl Outgoing {
     }
 
     fn explicit(&self, index: u64) -> Option<&ExplicitMessage> {
-        match &self.source {
+        match &*self.source {
             ProduceSource::Explicit { messages } => messages.get(usize::try_from(index).ok()?),
             ProduceSource::Generated { .. } => None,
         }
@@ -280,7 +282,7 @@ impl Outgoing {
     /// True if messages differ in more than their id, their sequence and their body.
     #[must_use]
     pub fn differs_by_message(&self) -> bool {
-        matches!(self.source, ProduceSource::Explicit { .. })
+        matches!(*self.source, ProduceSource::Explicit { .. })
     }
 
     /// Returns the correlation id of the message at `index`.
@@ -305,7 +307,7 @@ impl Outgoing {
         if index >= self.count() {
             return None;
         }
-        match &self.source {
+        match &*self.source {
             ProduceSource::Generated { .. } => self.generated(index),
             ProduceSource::Explicit { messages } => {
                 let message = messages.get(usize::try_from(index).ok()?)?;
@@ -319,7 +321,7 @@ impl Outgoing {
     /// out. The index may lie past the end: a load test has as many messages as fall due.
     #[must_use]
     pub fn generated(&self, index: u64) -> Option<OutgoingMessage> {
-        let ProduceSource::Generated { payload, .. } = &self.source else { return None };
+        let ProduceSource::Generated { payload, .. } = &*self.source else { return None };
         let (body, content_type) = match payload {
             Payload::Random { size } => {
                 let mut body = vec![0; usize::try_from(size.get()).ok()?];

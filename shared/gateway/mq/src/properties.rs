@@ -94,6 +94,11 @@ macro_rules! declare {
                 Ok(())
             }
 
+            /// Returns the length of all texts together.
+            pub(crate) fn text_len(&self) -> usize {
+                [$(self.$property.as_ref().map_or(0, Value::text_len)),*].into_iter().sum()
+            }
+
             /// Every property, with the value that takes most bytes in a response.
             #[cfg(test)]
             pub(crate) fn longest() -> Self {

@@ -6,7 +6,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::base64_bytes::IdBytes;
+use crate::base64_bytes::{self, IdBytes};
 use crate::bounded::{bounded, text};
 use crate::names::is_of_an_ibm_name;
 use crate::time::Time;
@@ -121,13 +121,28 @@ pub(crate) trait Value: Serialize {
     fn shown(&self) -> impl Serialize {
         self
     }
+
+    /// Returns the length of the value's text, if it has one of any length.
+    fn text_len(&self) -> usize {
+        0
+    }
 }
 
 impl Value for MessageType {}
 impl Value for MqLong {}
-impl Value for PropertyText {}
-impl Value for ReplyQueueManager {}
 impl Value for Time {}
+
+impl Value for PropertyText {
+    fn text_len(&self) -> usize {
+        self.as_str().len()
+    }
+}
+
+impl Value for ReplyQueueManager {
+    fn text_len(&self) -> usize {
+        self.as_str().len()
+    }
+}
 
 /// A group as responses show it: with every member.
 #[derive(Serialize)]
@@ -141,6 +156,13 @@ impl Value for Group {
     fn shown(&self) -> impl Serialize {
         let Self { id, sequence, last } = self;
         ShownGroup { id, sequence: *sequence, last: *last }
+    }
+
+    fn text_len(&self) -> usize {
+        match &self.id {
+            GroupId::Text(text) => text.text_len(),
+            GroupId::Bytes(bytes) => base64_bytes::encoded_len(bytes.0.len()),
+        }
     }
 }
 

@@ -36,8 +36,8 @@ impl ReceivedMessage {
         carried(base64_bytes::encoded_len(self.body.0.len()), &self.shown(ShownBody::Base64("")))
     }
 
-    /// Returns an upper bound of [`carried_size`](Self::carried_size). Only the properties are
-    /// written as JSON for it, in the form that orders have.
+    /// Returns an upper bound of [`carried_size`](Self::carried_size), for which nothing is written
+    /// as JSON.
     #[must_use]
     pub fn carried_at_most(&self) -> usize {
         if !self.deaths.is_empty() || !self.unreadable.0.is_empty() {
@@ -56,9 +56,9 @@ impl ReceivedMessage {
             value.weigh().plus(Weight { values: 0, bytes: name.len() })
         };
         let headers = self.headers.iter().map(header).fold(Weight::default(), Weight::plus);
-        let bytes = texts.into_iter().chain(ids).chain([text, headers.bytes]);
+        let bytes = texts.into_iter().chain(ids).chain([text, headers.bytes, self.properties.text_len()]);
         let bytes = bytes.fold(0, usize::saturating_add);
-        carried(base64_bytes::encoded_len(self.body.0.len()), &self.properties)
+        base64_bytes::encoded_len(self.body.0.len())
             .saturating_add(bytes.saturating_mul(LONGEST_CHARACTER))
             .saturating_add(headers.values.saturating_mul(LONGEST_VALUE))
             .saturating_add(LONGEST_MEMBERS)

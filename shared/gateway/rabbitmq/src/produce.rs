@@ -76,10 +76,6 @@ async fn put(
         session.finish(deadline).await;
         return Err(nothing(error));
     }
-    let Some(latencies) = Latencies::new() else {
-        session.finish(deadline).await;
-        return Err(nothing(BrokerError::rejected("latencies cannot be measured")));
-    };
     if let Err(failure) =
         call(deadline, session.channel().confirm_select(ConfirmSelectOptions::default())).await
     {
@@ -95,7 +91,7 @@ async fn put(
         bytes: 0,
         pacer: outgoing.rate_limit_per_sec().map(|rate| Pacer::new(rate, tokio::time::Instant::now())),
         due: None,
-        latencies,
+        latencies: Latencies::default(),
         deadline,
         stop_at: deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)),
     };

@@ -43,6 +43,9 @@ pub(crate) struct Connection {
     /// True if the table already held all rows of the last chunk written on this connection. Then
     /// it probably holds those of the next one too.
     pub(crate) nothing_differed: bool,
+    /// True if one pass found all rows of the last chunk. Then it probably finds those of the next
+    /// one too.
+    pub(crate) were_neighbours: bool,
     pub(crate) events: Events,
 }
 
@@ -57,7 +60,13 @@ pub(crate) struct Events {
 impl Connection {
     pub(crate) async fn open(config: &DatabaseConfig) -> Result<Self, DatabaseError> {
         let client = connect(config, SESSION).await?;
-        Ok(Self { client, statements: HashMap::new(), nothing_differed: false, events: Events::default() })
+        Ok(Self {
+            client,
+            statements: HashMap::new(),
+            nothing_differed: false,
+            were_neighbours: false,
+            events: Events::default(),
+        })
     }
 
     /// True if the connection still works. After a freeze, only a query can show that.
@@ -78,10 +87,10 @@ impl Connection {
 
     /// Begins a transaction. Each of its statements sees what was committed before that statement.
     pub(crate) async fn begin(&mut self) -> Result<Session<'_>, DatabaseError> {
-        let Self { client, statements, events, .. } = self;
+        let Self { client, statements, were_neighbours, events, .. } = self;
         let transaction =
             client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await?;
-        Ok(Session { transaction, statements, events, written: Vec::new() })
+        Ok(Session { transaction, statements, were_neighbours, events, written: Vec::new() })
     }
 }
 
@@ -89,6 +98,7 @@ impl Connection {
 pub(crate) struct Session<'a> {
     pub(crate) transaction: Transaction<'a>,
     statements: &'a mut HashMap<&'static str, Statement>,
+    pub(crate) were_neighbours: &'a mut bool,
     events: &'a mut Events,
     /// Batches whose events this transaction wrote.
     written: Vec<Uuid>,

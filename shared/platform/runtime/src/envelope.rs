@@ -8,13 +8,16 @@ use std::fmt::{self, Debug};
 use std::io::Write;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::{LookupSpan, Scope};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::json_line;
 
 /// A layer that writes the envelope to `make_writer`'s writers.
 #[derive(Clone, Copy)]
@@ -43,8 +46,54 @@ impl<W> Debug for Envelope<W> {
     }
 }
 
-/// Fields of a span, kept with it.
-struct Fields(Map<String, Value>);
+/// Fields of an event or of a span, each name once.
+#[derive(Default)]
+struct Fields(Vec<(&'static str, Value)>);
+
+impl Fields {
+    fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
+        self.0.iter_mut().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    fn put(&mut self, field: &Field, value: impl Into<Value>) {
+        let value = value.into();
+        match self.get_mut(field.name()) {
+            Some(known) => *known = value,
+            None => self.0.push((field.name(), value)),
+        }
+    }
+
+    /// Adds the fields whose names are not there yet.
+    fn add_outer(&mut self, outer: &Self) {
+        for (name, value) in &outer.0 {
+            if self.get_mut(name).is_none() {
+                self.0.push((name, value.clone()));
+            }
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Option<Value> {
+        let index = self.0.iter().position(|(known, _)| *known == name)?;
+        Some(self.0.swap_remove(index).1)
+    }
+}
+
+impl Serialize for Fields {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// A log line.
+#[derive(Serialize)]
+struct Line<'a> {
+    timestamp: String,
+    level: String,
+    event_type: Value,
+    message: Value,
+    context: &'a Fields,
+    correlation_id: Value,
+}
 
 impl<S, W, O> Layer<S> for Envelope<W>
 where
@@ -53,43 +102,40 @@ where
     O: Write,
 {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut fields = Map::new();
-        attributes.record(&mut Collect(&mut fields));
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
         if let Some(span) = context.span(id) {
-            span.extensions_mut().insert(Fields(fields));
+            span.extensions_mut().insert(fields);
         }
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         if let Some(span) = context.span(id)
-            && let Some(Fields(fields)) = span.extensions_mut().get_mut::<Fields>()
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
         {
-            values.record(&mut Collect(fields));
+            values.record(fields);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut fields = Map::new();
-        for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
-            if let Some(Fields(of_span)) = span.extensions().get::<Fields>() {
-                fields.extend(of_span.clone());
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        // From the innermost span to the outermost.
+        for span in context.event_scope(event).into_iter().flatten() {
+            if let Some(outer) = span.extensions().get::<Fields>() {
+                fields.add_outer(outer);
             }
         }
-        event.record(&mut Collect(&mut fields));
         let metadata = event.metadata();
-        let message = fields.remove("message").unwrap_or_default();
-        let event_type = fields.remove("event_type").unwrap_or_else(|| json!(metadata.target()));
-        let correlation_id = fields.remove("correlation_id").unwrap_or_default();
-        let line = json!({
-            "timestamp": format!("{:.3}", Timestamp::now()),
-            "level": metadata.level().as_str().to_ascii_lowercase(),
-            "event_type": event_type,
-            "message": message,
-            "context": fields,
-            "correlation_id": correlation_id,
-        });
-        // A log that cannot be written must not end the work that it is about.
-        let _ = writeln!((self.make_writer)(), "{line}");
+        let line = Line {
+            timestamp: format!("{:.3}", Timestamp::now()),
+            level: metadata.level().as_str().to_ascii_lowercase(),
+            event_type: fields.take("event_type").unwrap_or_else(|| metadata.target().into()),
+            message: fields.take("message").unwrap_or_default(),
+            correlation_id: fields.take("correlation_id").unwrap_or_default(),
+            context: &fields,
+        };
+        json_line::write(&line, (self.make_writer)());
     }
 }
 
@@ -109,16 +155,7 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     chain
 }
 
-/// Collects fields as JSON.
-struct Collect<'a>(&'a mut Map<String, Value>);
-
-impl Collect<'_> {
-    fn put(&mut self, field: &Field, value: impl Into<Value>) {
-        self.0.insert(field.name().to_owned(), value.into());
-    }
-}
-
-impl Visit for Collect<'_> {
+impl Visit for Fields {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.put(field, value);
     }
@@ -151,6 +188,7 @@ impl Visit for Collect<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
     use test_support::log::Sink;
     use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -181,6 +219,20 @@ mod tests {
         assert_eq!(line["correlation_id"], "trace-1");
         assert_eq!(line["context"], json!({"tenant": "t", "status": 201, "port": 5672}));
         assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
+    }
+
+    #[test]
+    fn the_innermost_value_of_a_name_wins() {
+        let line = logged(|| {
+            let outer = tracing::info_span!("outer", correlation_id = "outer", tenant = "t", port = 1);
+            let _outer = outer.enter();
+            let inner = tracing::info_span!("inner", correlation_id = "inner", port = 2);
+            let _inner = inner.enter();
+            inner.record("port", 3);
+            tracing::info!(tenant = "u", "nested");
+        });
+        assert_eq!(line["correlation_id"], "inner");
+        assert_eq!(line["context"], json!({"tenant": "u", "port": 3}));
     }
 
     #[test]

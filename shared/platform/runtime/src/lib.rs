@@ -4,6 +4,7 @@
 mod envelope;
 mod environment;
 mod invocation;
+mod json_line;
 mod log;
 pub mod metrics;
 mod sdk;

@@ -5,11 +5,14 @@
 //! the alarms of two deployments in an account would raise each other, and `service`. Tenant, key
 //! and target are properties, which can be searched and cost nothing.
 
-use std::io::Write as _;
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::json_line;
 
 const NAMESPACE: &str = "IntegraHub";
 /// Name of the deployment that this function belongs to.
@@ -144,9 +147,8 @@ impl Measure {
 
 /// Writes measures as a log line, with `properties` beside them.
 pub fn measure(service: &str, measures: &[(&str, Measure)], properties: Map<String, Value>) {
-    let line = line(&STACK, service, measures, properties, Timestamp::now());
-    // A metric that cannot be written must not end the work that it measures.
-    let _ = writeln!(std::io::stdout(), "{line}");
+    let line = Line { stack: &STACK, service, measures, properties, now: Timestamp::now() };
+    json_line::write(&line, std::io::stdout());
 }
 
 /// Counts one occurrence of each of `names`, with `properties` beside them.
@@ -155,33 +157,66 @@ pub fn count(service: &str, names: &[&str], properties: Map<String, Value>) {
     measure(service, &counts, properties);
 }
 
-fn line(
-    stack: &str,
-    service: &str,
-    measures: &[(&str, Measure)],
+/// A line of measures.
+struct Line<'a> {
+    stack: &'a str,
+    service: &'a str,
+    measures: &'a [(&'a str, Measure)],
     properties: Map<String, Value>,
     now: Timestamp,
-) -> Value {
-    let metrics: Vec<_> =
-        measures.iter().map(|(name, measure)| json!({"Name": name, "Unit": measure.unit()})).collect();
-    let mut line = properties;
-    line.insert("stack".to_owned(), json!(stack));
-    line.insert("service".to_owned(), json!(service));
-    for (name, measure) in measures {
-        line.insert((*name).to_owned(), json!(measure.value()));
+}
+
+/// Declaration of a line's metrics.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Directive<'a> {
+    namespace: &'static str,
+    dimensions: [[&'static str; 2]; 1],
+    metrics: Vec<Metric<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Metric<'a> {
+    name: &'a str,
+    unit: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Declared<'a> {
+    timestamp: i64,
+    cloud_watch_metrics: [Directive<'a>; 1],
+}
+
+impl Serialize for Line<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { stack, service, measures, properties, now } = self;
+        let metrics = measures.iter().map(|&(name, measure)| Metric { name, unit: measure.unit() });
+        let directive = Directive {
+            namespace: NAMESPACE,
+            dimensions: [["stack", "service"]],
+            metrics: metrics.collect(),
+        };
+        let declared = Declared { timestamp: now.as_millisecond(), cloud_watch_metrics: [directive] };
+        let mut line = serializer.serialize_map(None)?;
+        for (name, value) in properties {
+            line.serialize_entry(name, value)?;
+        }
+        line.serialize_entry("stack", stack)?;
+        line.serialize_entry("service", service)?;
+        for (name, measure) in *measures {
+            line.serialize_entry(name, &measure.value())?;
+        }
+        line.serialize_entry("_aws", &declared)?;
+        line.end()
     }
-    line.insert(
-        "_aws".to_owned(),
-        json!({
-            "Timestamp": now.as_millisecond(),
-            "CloudWatchMetrics": [{"Namespace": NAMESPACE, "Dimensions": [["stack", "service"]], "Metrics": metrics}],
-        }),
-    );
-    Value::Object(line)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -191,7 +226,8 @@ mod tests {
             (REQUESTS, Measure::Count(1)),
             (CHUNKING_TIME, Measure::duration(std::time::Duration::from_secs(2))),
         ];
-        let line = line("integrahub-dev", "produce", &measures, properties, Timestamp::UNIX_EPOCH);
+        let (stack, service, now) = ("integrahub-dev", "produce", Timestamp::UNIX_EPOCH);
+        let line = json!(Line { stack, service, measures: &measures, properties, now });
         assert_eq!(line["Requests"], 1);
         assert_eq!(line["tenant"], "t");
         let directive = &line["_aws"]["CloudWatchMetrics"][0];

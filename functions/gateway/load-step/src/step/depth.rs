@@ -27,8 +27,8 @@ const UNSEEN: Micros = Micros::from_seconds(30);
 /// Longest time to note what was seen.
 const TO_NOTE: Duration = Duration::from_secs(20);
 
-/// Numbers of messages on the queues of a test, as they were seen last. One connection measures
-/// them one after another, so that many of them take several looks.
+/// Numbers of messages on the queues of a test, as they were seen last. A few are measured at once,
+/// so that hundreds of them take several looks.
 #[derive(Clone, Debug)]
 struct Depths {
     count: u32,
@@ -65,11 +65,15 @@ impl Depths {
 
     /// Measures each queue once, or as many as there is time for. The next look goes on from there.
     async fn look(&mut self, place: &Place<'_>) -> Result<(), PlaceError> {
-        let time = Deadline::after(A_LOOK);
-        for _ in 0..self.count {
-            let number = self.turn();
-            let depth = place.depth(&place.queue(number)?, Deadline::after(TO_LOOK)).await?;
-            self.saw(number, depth.current_depth);
+        let (time, mut left) = (Deadline::after(A_LOOK), self.count);
+        while left > 0 {
+            let turns: Vec<u32> = (0..left).take(Place::AT_ONCE).map(|_| self.turn()).collect();
+            left = left.saturating_sub(u32::try_from(turns.len()).unwrap_or(left));
+            let queues = turns.iter().map(|number| place.queue(*number)).collect::<Result<Vec<_>, _>>()?;
+            let depths = place.depths(&queues, Deadline::after(TO_LOOK)).await?;
+            for (number, depth) in turns.into_iter().zip(depths) {
+                self.saw(number, depth.current_depth);
+            }
             if time.has_passed() {
                 break;
             }

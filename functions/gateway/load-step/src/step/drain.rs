@@ -1,4 +1,4 @@
-//! When a consumer has nothing more to do, though its window and the test go on.
+//! End of a consumer that has nothing more to do, though its window and the test go on.
 
 use load_test::{LoadTest, Micros, StopWhen};
 

@@ -1,5 +1,5 @@
-//! What a step does once a second, beside its load: it stores its tally, a large one less often,
-//! and reads whether to go on. The two do not wait for each other, and the load waits for neither.
+//! Work of each second beside the load of a step: it stores its tally, a large one less often, and
+//! reads whether to go on. The two do not wait for each other, and the load waits for neither.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! When a producer puts which message, and a consumer takes the next one.
+//! Times at which a producer puts which message, and a consumer takes the next one.
 
 use load_test::{Micros, Paced, Sender, Share};
 

@@ -49,7 +49,7 @@ struct Producing<'a> {
     options: &'a PutOptions,
     messages: Messages,
     held_back: HeldBack,
-    /// What the worker put before, as far as it is known; certain once it was received.
+    /// Messages that the worker put before, as far as is known; certain once it was received.
     handled_before: Handled,
     certain: Receiver<Option<Handled>>,
     /// Times at which the messages were due whose answers are missing. There are no more of them

@@ -1,5 +1,5 @@
-//! How many messages a producer without a rate may put in a window, and a consumer of a test that
-//! ends with a number of messages may take.
+//! Number of messages that a producer without a rate may put in a window, and that a consumer may
+//! take in a test that ends with a number of messages.
 //!
 //! A step is claimed before its window opens, while the lane that has the window before still
 //! works. So the number that was handled until the claim may grow, and is read again when it cannot

@@ -80,6 +80,26 @@ async fn a_test_that_is_stopped_before_its_start_puts_nothing() {
 }
 
 #[tokio::test]
+async fn a_test_that_was_stopped_before_its_start_is_closed_at_once_and_its_lanes_find_it_final() {
+    let stand = Stand::open().await;
+    let body = json!({"producers": {"ratePerSec": 100}, "consumers": {}, "durationSeconds": 60});
+    let pending = stand.accepted(body.clone()).await;
+    let (begun, _) = stand.begun(body, 10_000).await;
+    for of in [pending, begun] {
+        stand.stop(&of).await;
+        assert!(!stand.close_alone(&of).await.more);
+        let ended = stand.record(&of).await;
+        assert_eq!((ended.status, ended.passed), (TestStatus::Stopped, None));
+        assert_eq!(stand.prepare(&of).await.lanes, []);
+        assert_eq!(stand.turn(&of, "p0a", 0).await.window, None);
+        let report = stand.closed_as(&of, TestStatus::Stopped).await;
+        assert_eq!((report.accounting.due, report.accounting.sent), (0, 0), "{report:?}");
+        assert_eq!(stand.record(&of).await, ended);
+    }
+    stand.remove().await;
+}
+
+#[tokio::test]
 async fn a_stop_takes_effect_while_the_broker_does_not_answer() {
     let stand = Stand::open().await;
     let broker = uri().authority;

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use load_step::TestRun;
 use load_test::{SearchEnd, TestStatus};
 use mq::RateLimit;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Stand, TENANT};
 
@@ -99,20 +99,26 @@ async fn a_message_that_a_probe_left_is_none_of_the_next_one() {
 #[tokio::test]
 async fn what_a_probe_left_is_taken_away_before_the_next_one() {
     let stand = Stand::open().await;
-    let mut of = stand
-        .accepted(json!({
-            "mode": "search", "producers": {"ratePerSec": 30}, "consumers": {}, "durationSeconds": 2,
-            "expect": {"throughputPerSec": 1_000_000},
-        }))
-        .await;
-    stand.begin_probe(&of, 30).await;
-    stand.turn(&of, "p0a", 0).await;
-    assert!(stand.close(&of).await.more);
-    of.run = 1;
-    assert_eq!(stand.ready(60).await, 60);
-    let lanes = stand.prepare(&of).await;
-    assert_eq!(lanes.lanes.len(), 3, "{lanes:?}");
-    assert_eq!(stand.record(&of).await.runs[1].rate_per_sec, rate(15));
-    assert_eq!(stand.ready(0).await, 0);
+    for (foreign, of_others) in [(Value::Null, 0), (json!("take"), 2)] {
+        let mut of = stand
+            .accepted(json!({
+                "mode": "search", "producers": {"ratePerSec": 30}, "consumers": {}, "durationSeconds": 2,
+                "expect": {"throughputPerSec": 1_000_000}, "foreign": foreign,
+            }))
+            .await;
+        stand.begin_probe(&of, 30).await;
+        stand.turn(&of, "p0a", 0).await;
+        assert!(stand.close(&of).await.more);
+        of.run = 1;
+        assert_eq!(stand.ready(60).await, 60);
+        for _ in 0..of_others {
+            stand.publish().await;
+        }
+        assert_eq!(stand.ready(60 + of_others).await, 60 + of_others);
+        let lanes = stand.prepare(&of).await;
+        assert_eq!(lanes.lanes.len(), 3, "{lanes:?}");
+        assert_eq!(stand.record(&of).await.runs[1].rate_per_sec, rate(15));
+        assert_eq!(stand.ready(0).await, 0, "{foreign}");
+    }
     stand.remove().await;
 }

@@ -15,7 +15,7 @@ use super::putter::{Event, Plan, Puts, Step, work};
 use crate::errors::During;
 use crate::members;
 use crate::mqi::{Connection, Refusal};
-use crate::outgoing::{self, Context, Prepared, Preparer};
+use crate::outgoing::{Context, Prepared, Preparer};
 use crate::owned::Owned;
 use crate::pool::Pool;
 use crate::produce::{count, fits_unit};
@@ -29,7 +29,7 @@ pub(crate) struct Producer<'a> {
     steps: mpsc::Sender<Step>,
     events: UnboundedReceiver<Event>,
     queue: &'a QueueName,
-    preparer: Preparer<'a>,
+    preparer: Preparer,
     /// Most messages that are unconfirmed at once.
     most: usize,
     /// Messages that the thread has not reported yet, the oldest first.
@@ -67,7 +67,7 @@ pub(crate) async fn connect<'a>(
     let preparer = Preparer::of_test(options, context).map_err(BrokerError::unsupported)?;
     let plan = Plan {
         queue: queue.as_str().to_owned(),
-        sets_context: outgoing::sets_context(&options.outgoing),
+        sets_context: preparer.sets_context(),
         unit: options.transaction.get(),
     };
     let job = |owned: &Owned| {

@@ -162,7 +162,7 @@ impl<'c> Properties<'c> {
         // A value that cannot be converted is returned unconverted.
         Codes { completion, reason }.check(Verb::InquireProperty)?;
         let named = usize::try_from(options.ReturnedName.VSLength).unwrap_or_default();
-        let name = String::from_utf8_lossy(name.get(..named).unwrap_or_default()).into_owned();
+        let name = structures::lossy(name.get(..named).unwrap_or_default()).into_owned();
         Ok(Read::Property { name, kind, length: length.min(value.len()) })
     }
 }

@@ -3,6 +3,7 @@
 mod end;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,17 +18,15 @@ use crate::doubt;
 use crate::earlier::Look;
 use crate::errors::During;
 use crate::members;
-use crate::outgoing::{self, Context, Prepared, Preparer};
+use crate::outgoing::{Context, Preparer};
 use crate::owned::Owned;
 use crate::pool::Pool;
 use crate::produce::end::{Stop, TargetQueue};
 use crate::putting::{Handed, Putting, Unfinished};
 use crate::session::{Failure, Session};
 
-/// Maximum number of messages, and of their bytes, that are sent to the connection's thread at
-/// once.
-const BATCH: usize = 256;
-const BATCH_BYTES: usize = 1024 * 1024;
+/// Maximum number of messages that the connection's thread is asked to put at once.
+const BATCH: u64 = 256;
 
 /// Bytes of a unit of work if no transactions are requested. A unit of work occupies the queue
 /// manager's log until it ends.
@@ -67,8 +66,9 @@ pub(crate) async fn connect<'a>(
     deadline: Deadline,
 ) -> Result<Connected<'a>, BrokerError> {
     members::check(outgoing)?;
-    let sets_context = outgoing::sets_context(outgoing);
-    let job = |_: &Owned| Putting::job(queue, sets_context);
+    let context = Context::of(access, pool.settings());
+    let preparer = Arc::new(Preparer::new(outgoing, context).map_err(BrokerError::unsupported)?);
+    let job = |_: &Owned| Putting::job(queue.as_str(), Arc::clone(&preparer));
     let (session, opened) = pool.begin(access, deadline, job).await?;
     Ok(Connected { session, opened, pool: Arc::clone(pool), access: access.clone(), queue, outgoing })
 }
@@ -123,35 +123,24 @@ async fn put(
         Err(failure) => return Err(nothing(session.fail(failure, During::Queue(queue), deadline).await)),
     };
     let most = session.most_uncommitted();
-    let Some(latencies) = Latencies::new() else {
-        session.finish();
-        return Err(nothing(BrokerError::rejected("latencies cannot be measured")));
-    };
     if let Err(error) = fits_units(outgoing, from, most) {
         session.finish();
         return Err(nothing(error));
     }
-    let preparer = match Preparer::new(outgoing, Context::of(&access, pool.settings())) {
-        Ok(preparer) => preparer,
-        Err(detail) => {
-            session.finish();
-            return Err(nothing(BrokerError::unsupported(detail)));
-        }
-    };
     let mut producer = Producer {
         outgoing,
-        preparer,
         transaction: outgoing.transaction(),
         most,
         confirmed,
         from,
         next: from,
+        allowed: from,
         unit: Unit::default(),
         units: 0,
         bytes: 0,
         pacer: outgoing.rate_limit_per_sec().map(|rate| Pacer::new(rate, tokio::time::Instant::now())),
         due: None,
-        latencies,
+        latencies: Latencies::default(),
         warned: BTreeMap::new(),
         deadline,
         stop_at: deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)),
@@ -189,6 +178,7 @@ enum Filled {
 impl Unit {
     fn add(&mut self, handed: Handed, warned: &mut BTreeMap<MQLONG, u64>) {
         self.times.extend(handed.times);
+        self.bytes += handed.bytes;
         for reason in handed.warnings {
             *warned.entry(reason).or_default() += 1;
         }
@@ -197,7 +187,6 @@ impl Unit {
 
 struct Producer<'a> {
     outgoing: &'a Outgoing,
-    preparer: Preparer<'a>,
     transaction: Transaction,
     /// Maximum number of messages of a unit of work.
     most: u64,
@@ -205,6 +194,8 @@ struct Producer<'a> {
     from: u64,
     /// Index of the first message that is not known to be on the queue.
     next: u64,
+    /// Number of messages from the first one on that the rate limit allows to be put by now.
+    allowed: u64,
     unit: Unit,
     units: u64,
     bytes: u64,
@@ -240,40 +231,44 @@ impl Producer<'_> {
     /// which saves a round trip to the thread.
     async fn fill(&mut self, putting: &Putting) -> Result<Filled, Stop> {
         while !self.is_full() {
-            let batch = self.batch().await?;
-            if batch.is_empty() {
+            let end = self.allow().await?;
+            let messages = self.index()..end;
+            if messages.is_empty() {
                 break;
             }
-            let bytes: usize = batch.iter().map(|message| message.body.len()).sum();
             self.unit.began.get_or_insert_with(Instant::now);
-            self.unit.bytes += bytes;
-            let (index, left) = (self.index() + count(batch.len()), self.left_in_unit());
-            if index >= self.outgoing.count() || left <= count(batch.len()) {
-                self.put_last(putting, batch).await?;
+            let is_last = end >= self.outgoing.count() || self.left_in_unit() <= end - messages.start;
+            let put = match is_last {
+                true => putting.put_and_commit(messages.clone(), self.stop_at, self.commit_until()).await,
+                false => putting.put(messages.clone(), self.stop_at, self.deadline).await,
+            };
+            let handed = put.map_err(|unfinished| self.stopped(unfinished, messages))?;
+            let is_committed = handed.is_committed;
+            self.unit.add(handed, &mut self.warned);
+            if is_committed {
+                self.confirm();
                 return Ok(Filled::Committed);
             }
-            let handed =
-                putting.put(batch, self.deadline).await.map_err(|(failure, at)| Stop::Put(failure, at))?;
-            self.unit.add(handed, &mut self.warned);
         }
         Ok(Filled::Put)
     }
 
-    /// Puts the last messages of a unit of work, and commits it.
-    async fn put_last(&mut self, putting: &Putting, batch: Vec<Prepared>) -> Result<(), Stop> {
-        let length = batch.len();
-        let put = putting.put_and_commit(batch, self.commit_until()).await;
-        match put {
-            Ok(handed) => {
+    /// Reason to stop after messages that are not known to be put, or to be committed.
+    fn stopped(&mut self, unfinished: Unfinished, messages: Range<u64>) -> Stop {
+        match unfinished {
+            Unfinished::Put(failure, at) => Stop::Put(failure, at),
+            Unfinished::Unusable(detail) => Stop::Unusable(detail),
+            Unfinished::Commit(failure, handed) => {
+                // Without an answer, all of them may be on the queue.
+                let unknown = || {
+                    let lengths = messages.filter_map(|index| Some(self.outgoing.message(index)?.body.len()));
+                    let lengths: Vec<_> = lengths.collect();
+                    let times = vec![Instant::now(); lengths.len()];
+                    Handed { times, bytes: lengths.into_iter().sum(), ..Handed::default() }
+                };
+                let handed = handed.unwrap_or_else(unknown);
                 self.unit.add(handed, &mut self.warned);
-                self.confirm();
-                Ok(())
-            }
-            Err(Unfinished::Put(failure, at)) => Err(Stop::Put(failure, at)),
-            Err(Unfinished::Commit(failure, handed)) => {
-                let unknown = || Handed { times: vec![Instant::now(); length], warnings: Vec::new() };
-                self.unit.add(handed.unwrap_or_else(unknown), &mut self.warned);
-                Err(Stop::Commit(failure))
+                Stop::Commit(failure)
             }
         }
     }
@@ -304,30 +299,20 @@ impl Producer<'_> {
         size.saturating_sub(count(self.unit.times.len()))
     }
 
-    /// The next messages, as many as are due and fit into one batch. Empty if the rate limit leaves
-    /// so much time that the earlier ones should be committed first.
-    async fn batch(&mut self) -> Result<Vec<Prepared>, Stop> {
-        let most = usize::try_from(self.left_in_unit()).unwrap_or(usize::MAX).min(BATCH);
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        while batch.len() < most && bytes < BATCH_BYTES {
-            if self.stop_at.has_passed() {
-                // The prepared messages are not put.
-                return Err(Stop::OutOfTime);
-            }
-            if !self.is_due(batch.is_empty()).await? {
-                break;
-            }
-            let index = self.index() + count(batch.len());
-            match self.preparer.prepare(index).map_err(Stop::Unusable)? {
-                Some(message) => {
-                    bytes += message.body.len();
-                    batch.push(message);
-                }
-                None => break,
-            }
+    /// Waits until the next message may be put, and returns the index behind the last one that may
+    /// be put with it. That is the next message's own index if the rate limit leaves so much time
+    /// that the earlier ones should be committed first.
+    async fn allow(&mut self) -> Result<u64, Stop> {
+        let index = self.index();
+        let most = index.saturating_add(self.left_in_unit().min(BATCH)).min(self.outgoing.count());
+        if self.stop_at.has_passed() {
+            return Err(Stop::OutOfTime);
+        }
+        while self.allowed < most && self.is_due(self.allowed == index).await? {
+            self.allowed += 1;
             self.due = None;
         }
-        Ok(batch)
+        Ok(self.allowed.min(most))
     }
 
     /// Whether the rate limit allows the next message now. If it is the first of a batch, this
@@ -362,8 +347,9 @@ impl Producer<'_> {
 
     /// Records that the queue manager has confirmed the commit.
     fn confirm(&mut self) {
+        let now = Instant::now();
         for time in &self.unit.times {
-            self.latencies.record(time.elapsed());
+            self.latencies.record(now.saturating_duration_since(*time));
         }
         self.committed();
     }

@@ -105,6 +105,10 @@ impl Taking<'_> {
         };
         let mut take = first;
         loop {
+            if std::mem::replace(&mut self.has_called, true) {
+                // More calls than one may take longer than the caller waits for an open queue.
+                self.tell();
+            }
             let length = self.buffer.len().min(most);
             let buffer = self.buffer.get_mut(..length).unwrap_or_default();
             let got = match self.queue.get(&take, &self.properties, buffer) {

@@ -32,13 +32,16 @@ const SLICE: Duration = Duration::from_millis(500);
 /// Maximum number of messages that are moved to a backout queue in one unit of work.
 const MOST_MOVED: usize = 100;
 
+/// Messages that were taken, or why none were.
+type Answer = Result<Taken, Refusal>;
+
 /// Opens the queue, and sends through `told` the receiver for the result. Then gets or browses
 /// messages according to `plan`, until `abandoned` is set.
 pub(crate) fn take(
     connection: &Connection,
     plan: &Plan,
     abandoned: &AtomicBool,
-    told: Told<oneshot::Receiver<Result<Taken, Refusal>>>,
+    told: Told<oneshot::Receiver<Answer>>,
 ) {
     let mut taking = match Taking::begin(connection, plan) {
         Ok(taking) => taking,
@@ -48,12 +51,13 @@ pub(crate) fn take(
         }
     };
     let (answer, taken) = oneshot::channel();
-    if told.send(Ok(taken)).is_err() {
-        // The caller has stopped waiting.
+    taking.begun = Some(Begun { told, taken });
+    if !plan.is_quick() && !taking.tell() {
         return;
     }
     let ended = taking.run_to_the_end(abandoned);
     let taken = ended.map(|()| std::mem::take(&mut taking.taken));
+    let untold = taking.begun.take();
     if plan.is_browse {
         // No other call follows on the connection, so the queue is closed before the connection is
         // free.
@@ -61,6 +65,22 @@ pub(crate) fn take(
     }
     // Otherwise the queue is closed while the caller works, and before the commit.
     let _ = answer.send(taken);
+    if let Some(begun) = untold {
+        begun.tell();
+    }
+}
+
+/// Report to the caller that the queue is open, with the receiver for the result.
+struct Begun {
+    told: Told<oneshot::Receiver<Answer>>,
+    taken: oneshot::Receiver<Answer>,
+}
+
+impl Begun {
+    /// False if the caller has stopped waiting.
+    fn tell(self) -> bool {
+        self.told.send(Ok(self.taken)).is_ok()
+    }
 }
 
 /// Way of taking messages.
@@ -105,6 +125,10 @@ enum Ended {
 struct Taking<'c> {
     plan: &'c Plan,
     connection: &'c Connection,
+    /// `Some` until the caller knows that the queue is open. A message that comes as fast as the
+    /// open queue did is told with it, which wakes the caller once instead of twice.
+    begun: Option<Begun>,
+    has_called: bool,
     queue: Object<'c>,
     properties: Properties<'c>,
     poison: Poison<'c>,
@@ -144,6 +168,8 @@ impl<'c> Taking<'c> {
         let mut taking = Self {
             plan,
             connection,
+            begun: None,
+            has_called: false,
             queue,
             properties: Properties::new(connection)?,
             poison: Poison::new(connection, &plan.queue),
@@ -242,17 +268,23 @@ impl<'c> Taking<'c> {
             if abandoned.load(Ordering::SeqCst) || Instant::now() >= self.plan.stop_at {
                 return Ok(Next::Nothing);
             }
-            let wait = self.wait();
+            // The caller does not wait for long before it knows that the queue is open.
+            let wait = if self.begun.is_some() { Duration::ZERO } else { self.wait() };
             let next = match self.way {
                 Way::Look => self.look(wait, 0)?,
                 Way::Get => self.get(wait)?,
                 Way::LookAndGet => self.look_and_get(wait)?,
                 Way::GetUnseen => self.get_unseen(wait)?,
             };
-            if !matches!(next, Next::Nothing) || self.wait().is_zero() {
+            if !matches!(next, Next::Nothing) || self.wait().is_zero() || !self.tell() {
                 return Ok(next);
             }
         }
+    }
+
+    /// Tells the caller that the queue is open, unless it knows. False if it has stopped waiting.
+    fn tell(&mut self) -> bool {
+        self.begun.take().is_none_or(Begun::tell)
     }
 
     /// Time that the next call may wait: none if there is a message already.

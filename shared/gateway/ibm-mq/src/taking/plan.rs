@@ -25,6 +25,14 @@ pub(crate) struct Plan {
     pub(crate) stop_at: Instant,
 }
 
+impl Plan {
+    /// True if the queue manager finds the only message, or that there is none, without a search.
+    pub(super) fn is_quick(&self) -> bool {
+        let Selection { message_id, correlation_id, expression } = &self.selection;
+        self.most == 1 && message_id.is_none() && correlation_id.is_none() && expression.is_none()
+    }
+}
+
 /// Selection of messages, if not all are wanted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {

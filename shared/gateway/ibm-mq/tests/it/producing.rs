@@ -50,6 +50,17 @@ async fn without_transactions_all_messages_are_one_unit_of_work_if_they_fit() {
 }
 
 #[tokio::test]
+async fn large_messages_are_reported_piece_by_piece_and_committed_together() {
+    let manager = QueueManager::start();
+    let client = manager.client();
+    let large: Vec<_> = ["a", "b", "c", "d", "e"].map(|letter| letter.repeat(400_000)).into();
+    let large: Vec<&str> = large.iter().map(String::as_str).collect();
+    let report = client.put("DEV.QUEUE.1", &in_transactions_of(4, texts(&large)), "a").await.unwrap();
+    assert_eq!((report.enqueued, report.transactions, report.bytes), (5, 2, 2_000_000));
+    assert_eq!(bodies(&client.take("DEV.QUEUE.1", 10).await), large);
+}
+
+#[tokio::test]
 async fn a_message_carries_its_properties_and_its_headers_under_their_names() {
     let manager = QueueManager::start();
     let client = manager.client();

@@ -70,8 +70,18 @@ impl Start {
     /// the same test.
     #[must_use]
     pub fn closing(tenant: &str, test_id: Uuid, run: u32, number: u32) -> Self {
-        let input = json!({"tenant": tenant, "testId": test_id, "run": run, "close": true});
-        Self { name: format!("{test_id}-close-{number}"), input }
+        Self::to_close(format!("{test_id}-close-{number}"), tenant, test_id, run)
+    }
+
+    /// Makes an execution that only closes a test which was stopped while none of its workers
+    /// works. The test's own execution finds the test final when it goes on.
+    #[must_use]
+    pub fn stopping(tenant: &str, test_id: Uuid, run: u32) -> Self {
+        Self::to_close(format!("{test_id}-stop"), tenant, test_id, run)
+    }
+
+    fn to_close(name: String, tenant: &str, test_id: Uuid, run: u32) -> Self {
+        Self { name, input: json!({"tenant": tenant, "testId": test_id, "run": run, "close": true}) }
     }
 }
 
@@ -97,6 +107,9 @@ mod tests {
         assert_eq!(start.input, json!({"tenant": "tenant-1", "testId": id, "run": 0}));
         let closing = Start::closing("tenant-1", test_id, 3, 12);
         assert_eq!(closing.name, format!("{id}-close-12"));
-        assert_eq!(closing.input, json!({"tenant": "tenant-1", "testId": id, "run": 3, "close": true}));
+        let input = json!({"tenant": "tenant-1", "testId": id, "run": 3, "close": true});
+        assert_eq!(closing.input, input);
+        let stopping = Start::stopping("tenant-1", test_id, 3);
+        assert_eq!(stopping, Start { name: format!("{id}-stop"), input });
     }
 }

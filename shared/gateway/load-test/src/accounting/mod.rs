@@ -10,7 +10,7 @@ use crate::plan::{Plan, Role, Window, Worker};
 use crate::schedule::Schedule;
 use crate::tally::{Sequences, Sum};
 
-/// What is known of the end of a test beside its tallies.
+/// Facts about the end of a test beside its tallies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
     /// Time at which the test was stopped, or could not go on; `None` if it ran to its end.

@@ -94,7 +94,7 @@ impl Run {
         tally
     }
 
-    /// One tally of the consumer: it counts to the end in its first window.
+    /// Tally of the consumer: it counts to the end in its first window.
     fn consumed(&self, plan: &Plan) -> Tally {
         let step = step(Role::Consumer, 0, Window::new(0));
         let mut tally = Tally::new(step, Micros::ZERO, PRODUCERS, Micros::ZERO);

@@ -46,7 +46,7 @@ pub enum Half {
     Odd,
 }
 
-/// One execution of a lane's window. A tally counts once for each.
+/// Execution of a lane's window. A tally counts once for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Step {
     /// Lane of the worker.

@@ -17,14 +17,14 @@ const PRICES: Prices = Prices::US_EAST_1;
 /// A run of 60 s at 100 messages a second, as its broker and its generator behave.
 #[derive(Clone, Copy)]
 struct Behaviour {
-    /// Of 100 messages, those that are sent.
+    /// Messages that are sent, of 100.
     sent: u64,
-    /// Of 100 messages, those that are sent late.
+    /// Messages that are sent late, of 100.
     late: u64,
     sender: Sender,
-    /// Of 100 messages, those that are refused.
+    /// Messages that are refused, of 100.
     refused: u64,
-    /// Of 100 messages, those that are never received.
+    /// Messages that are never received, of 100.
     lost: u64,
 }
 

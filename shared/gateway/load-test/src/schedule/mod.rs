@@ -1,4 +1,4 @@
-//! When each message of a test is due, and which worker sends it.
+//! Times at which the messages of a test are due, and the workers that send them.
 //!
 //! Message `i` belongs to producer `i % producers`. With a rate it is due when the integral of the
 //! rate over the time reaches `i`. All arithmetic is in whole microseconds and millionths of a

@@ -58,7 +58,7 @@ pub enum SearchEnd {
     Narrowed,
     /// The highest rate that a test may ask for has passed.
     HighestRate,
-    /// One message a second has failed.
+    /// A probe with one message a second has failed.
     LowestRate,
     /// The next probe would exceed the messages that the test may have.
     MessagesUsedUp,

@@ -23,8 +23,8 @@ pub(crate) use times::Times;
 use crate::micros::Micros;
 use crate::plan::Step;
 
-/// What one step counted so far. A step stores its tally again and again, each time in place of
-/// the one before.
+/// Counts of one step so far. A step stores its tally again and again, each time in place of the
+/// one before.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tally {
     step: Step,

@@ -16,7 +16,7 @@ fn tally(step: Step) -> Tally {
     Tally::new(step, step.window.opens(), PRODUCERS, Micros::ZERO)
 }
 
-/// What happens to one message: its number, its delay in microseconds, and the steps' fates.
+/// Fate of one message: its number, its delay in microseconds, and its kind.
 #[derive(Clone, Debug)]
 struct Event {
     sequence: u64,
@@ -190,6 +190,21 @@ fn the_times_of_all_steps_are_those_of_the_first_and_the_last_event() {
     assert_eq!(figures.received_at.bounds(), Some((Micros::new(5), Micros::new(7))));
     assert_eq!(figures.received_at.end(), Micros::new(8));
     assert_eq!(figures.points.sum(Micros::ZERO, Micros::from_seconds(1)).received, 3);
+}
+
+#[test]
+fn a_message_that_comes_again_is_measured_once_by_a_step_and_again_by_another() {
+    let mut tallies = ["c0a", "c0b"].map(|lane| tally(step(lane, 0, 0)));
+    for (step, milliseconds) in [(0, 1), (0, 900), (1, 50)] {
+        tallies[step].received(7, Micros::ZERO, Micros::new(milliseconds * 1_000));
+    }
+    let first = &tallies[0].figures.end_to_end;
+    assert_eq!((first.count(), first.percentile(Percentile::Max)), (1, Some(1_000)));
+    let figures = sum(&tallies).figures;
+    // Histograms of two steps cannot tell that they have the same message.
+    let point = figures.points.sum(Micros::ZERO, Micros::from_seconds(1));
+    assert_eq!((figures.end_to_end.count(), point.received), (2, 2));
+    assert_eq!((figures.received.len(), figures.doubled.len()), (1, 1));
 }
 
 #[test]

@@ -149,7 +149,7 @@ async fn confirmed(
         let (by, place): (Uuid, i32) = (answer.try_get("batch_id")?, answer.try_get("chunk_index")?);
         let (key, content): (i64, &[u8]) = (answer.try_get("key")?, answer.try_get("content")?);
         let (Some(candidate), Some(received)) = (by_key.get(&key), received.get(&by)) else { continue };
-        // Within a batch, chunks follow the order of its items.
+        // Within a batch, the chunks that have a key follow the order of the key's items.
         let confirmation = (candidate.confirmed_at(*received), *received, by, place);
         let version = (candidate.effective_at, received_at, batch_id, index);
         if candidate.content == content && confirmation > version {

@@ -1,9 +1,10 @@
 //! Looks up by key the rows that the table already holds of a chunk.
 //!
-//! Catalogues mostly come in the order of their keys, and then the rows of a chunk are neighbours
-//! in the table. One pass over the range between the first and the last of them costs a quarter of
-//! a lookup for each. If there are many other rows in the range, the pass ends early, and each key
-//! is looked up.
+//! The chunks of a catalogue are in the order of its keys, at least as far as a window of the
+//! planner reaches. So the rows of a chunk are neighbours in the table, or have few others between
+//! them. A row of a pass over the range between the first and the last of them costs a fifth of a
+//! lookup by key. If there are many other rows in the range, the pass ends early, and each key is
+//! looked up.
 
 use std::collections::HashMap;
 
@@ -35,6 +36,9 @@ const KEYS: &str = "SELECT i.place, p.ctid, p.row_hash, p.active \
      WHERE p.row_hash IS DISTINCT FROM i.row_hash OR NOT p.active";
 const VERSIONS: &str = "SELECT ctid, source_updated_at, last_received_at, last_batch_id, last_item_index \
      FROM products WHERE ctid = ANY($1)";
+
+/// Most rows that a pass reads for each row of the chunk. Then it costs what the lookups would.
+const READ_PER_ROW: usize = 4;
 
 /// A row of the chunk that differs from the table's.
 pub(super) struct Differing<'a> {
@@ -84,8 +88,7 @@ impl<'r, 'a> Ranges<'r, 'a> {
                 .filter_map(|range| range.last())
                 .map(|row| row.key.product_id.as_str())
                 .collect(),
-            // Reading the other rows costs a fifth of the lookups that it may save.
-            too_many: i64::try_from(rows.len() + rows.len() / 4 + 1)?,
+            too_many: i64::try_from(rows.len().saturating_mul(READ_PER_ROW) + 1)?,
             ranges,
         })
     }
@@ -122,7 +125,8 @@ impl<'r, 'a> Ranges<'r, 'a> {
 }
 
 /// Number of a chunk's first rows that are looked up before the others, to see whether they are
-/// neighbours in the table. If they are not, little was read unnecessarily.
+/// neighbours in the table. If they are not, little was read unnecessarily. If those of the chunk
+/// before were, all are looked up at once.
 pub(super) const fn probe(rows: usize) -> usize {
     rows.div_ceil(8)
 }
@@ -134,17 +138,19 @@ pub(super) async fn differing<'a>(
     rows: &[&'a Row],
     first: Option<(&Ranges<'_, 'a>, &[tokio_postgres::Row])>,
 ) -> Result<Vec<Differing<'a>>, DatabaseError> {
-    let lookups = match first {
-        None => neighbours(session, rows).await?,
+    let (mut lookups, left, may_be_neighbours) = match first {
+        None => (Vec::new(), rows, true),
         Some((first, answers)) => match first.differing(answers)? {
-            None => by_key(session, rows).await?,
-            Some(mut lookups) => {
-                let rest = rows.get(first.rows.len()..).unwrap_or_default();
-                lookups.extend(neighbours(session, rest).await?);
-                lookups
-            }
+            Some(found) => (found, rows.get(first.rows.len()..).unwrap_or_default(), true),
+            None => (Vec::new(), rows, false),
         },
     };
+    let passed = if may_be_neighbours { by_pass(session, left).await? } else { None };
+    *session.were_neighbours = passed.is_some();
+    lookups.extend(match passed {
+        Some(found) => found,
+        None => by_key(session, left).await?,
+    });
     let places: Vec<RowPlace> =
         lookups.iter().filter_map(|(_, stored)| Some(stored.as_ref()?.place)).collect();
     let mut versions = versions(session, &places).await?;
@@ -158,20 +164,17 @@ pub(super) async fn differing<'a>(
     differing.collect()
 }
 
-/// Rows that differ, by a pass over their ranges, or by a lookup for each if there are too many.
-async fn neighbours<'a>(
+/// Rows that differ, by a pass over their ranges; `None` if there are too many other rows.
+async fn by_pass<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
-) -> Result<Vec<Lookup<'a>>, DatabaseError> {
+) -> Result<Option<Vec<Lookup<'a>>>, DatabaseError> {
     if rows.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Some(Vec::new()));
     }
     let ranges = Ranges::of(rows)?;
     let answers = session.query(RANGES, &ranges.params()).await?;
-    match ranges.differing(&answers)? {
-        Some(lookups) => Ok(lookups),
-        None => by_key(session, rows).await,
-    }
+    ranges.differing(&answers)
 }
 
 /// A row of the chunk and the table's row of its product, if there is one.

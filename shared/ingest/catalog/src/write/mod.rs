@@ -188,7 +188,8 @@ async fn transact(
 ) -> Result<Outcome, DatabaseError> {
     let sound = chunk.rows().iter().enumerate().filter(|(place, _)| !terms.rejected.contains(place));
     let sound: Vec<&Row> = sound.map(|(_, row)| row).collect();
-    let first_ranges = Ranges::of(sound.get(..probe(sound.len())).unwrap_or_default())?;
+    let first = if connection.were_neighbours { sound.len() } else { probe(sound.len()) };
+    let first_ranges = Ranges::of(sound.get(..first).unwrap_or_default())?;
     let (batch_id, index) = (chunk.batch().batch_id(), i32::try_from(chunk.index())?);
     let cnpjs = chunk.cnpjs();
     let mut session = connection.begin().await?;

@@ -1,4 +1,4 @@
-use catalog::WriteOutcome;
+use catalog::{Database, WriteOutcome};
 use ingestion::batch::Changes;
 
 use crate::support::{Item, Load, TestDatabase, database_test, product};
@@ -11,13 +11,16 @@ async fn with_products(test: &TestDatabase) {
     test.execute("ANALYZE products").await;
 }
 
-/// Loads these products: every seventh with another content.
+/// Loads these products on a connection of its own: every seventh with another content.
 async fn load(test: &TestDatabase, keys: impl IntoIterator<Item = u32>) -> Changes {
+    load_by(&test.open(), test, keys).await
+}
+
+async fn load_by(database: &Database, test: &TestDatabase, keys: impl IntoIterator<Item = u32>) -> Changes {
     let items: Vec<Item> =
         keys.into_iter().map(|key| Item::of(key, u32::from(key.is_multiple_of(7)))).collect();
     let load = Load::delta(100).items(&items);
-    let database = test.open();
-    load.prepare(&database).await;
+    load.prepare(database).await;
     let WriteOutcome::Done { result, .. } = database.write_chunk(&load.chunks[0]).await.unwrap() else {
         panic!("it was written before")
     };
@@ -44,6 +47,16 @@ fn neighbours_are_found_also_where_some_are_new() {
 }
 
 #[test]
+fn neighbours_are_found_that_have_others_between_them() {
+    database_test(async |test| {
+        with_products(test).await;
+        // Every second and every third product of an establishment.
+        assert_eq!(load(test, (100..300).step_by(4)).await, counts(0, 7, 43));
+        assert_eq!(load(test, (101..401).step_by(6)).await, counts(0, 7, 43));
+    });
+}
+
+#[test]
 fn scattered_products_are_found_among_many_others() {
     database_test(async |test| {
         with_products(test).await;
@@ -52,6 +65,19 @@ fn scattered_products_are_found_among_many_others() {
         assert_eq!(load(test, (98..150).step_by(16)).await, counts(0, 1, 3));
         assert_eq!(load(test, (0..432).step_by(48)).await, counts(0, 2, 7));
         assert_eq!(load(test, (1..2000).step_by(111)).await, counts(15, 1, 3));
+    });
+}
+
+#[test]
+fn one_connection_finds_neighbours_and_scattered_products_by_turns() {
+    database_test(async |test| {
+        with_products(test).await;
+        let database = test.open();
+        assert_eq!(load_by(&database, test, 100..150).await, counts(0, 7, 43));
+        assert_eq!(load_by(&database, test, 150..200).await, counts(0, 7, 43));
+        assert_eq!(load_by(&database, test, (0..432).step_by(48)).await, counts(0, 2, 7));
+        assert_eq!(load_by(&database, test, 200..250).await, counts(0, 7, 43));
+        assert_eq!(load_by(&database, test, 390..440).await, counts(40, 2, 8));
     });
 }
 

@@ -167,8 +167,8 @@ fn chunk(batch: &NewBatch, index: u32) -> Chunk {
     let cnpj = Cnpj::from_base("112223330001").unwrap();
     let key = ProductKey { cnpj, shop_id: 1, product_id: format!("p{index}") };
     let product = Product { key, attributes: Attributes::default(), members: MemberSet::default() };
-    assert!(planner.push(product, index.into()).is_none());
-    planner.finish().unwrap().numbered(index)
+    assert!(planner.push(product, index.into()).is_empty());
+    planner.finish().remove(0).numbered(index)
 }
 
 pub(crate) fn types(events: &[Value]) -> Vec<&str> {

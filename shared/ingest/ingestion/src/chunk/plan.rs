@@ -29,20 +29,21 @@ pub enum InvalidPlan {
 /// begins again in a new generation, so that its chunks have other names, and a slow run of the
 /// older version changes nothing.
 ///
-/// A chunk ends with the last item that the plan allows, or with the one that brings its encoded
+/// A chunk ends with the last product that the plan allows, or with the one that brings its encoded
 /// attributes to 8 MiB. Since version 2, the items of a text that is not JSON are separated, and
-/// dates that cannot be meant are refused.
+/// dates that cannot be meant are refused. Since version 3, products that do not come in the order
+/// of their keys are sorted across chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct PlannerVersion(u16);
 
-/// Number of valid items that go into a chunk: 500 to 2000, 1000 by default.
+/// Number of products that go into a chunk: 500 to 2000, 1000 by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct ChunkItems(u16);
 
 impl PlannerVersion {
-    const CURRENT: Self = Self(2);
+    const CURRENT: Self = Self(3);
 
     /// True if this build of the program cuts by this version.
     #[must_use]

@@ -7,9 +7,15 @@ use crate::product::{
     BatchStamp, EncodedAttributes, KeyHash, Product, ProductKey, RowHash, RowHasher, Version,
 };
 
-/// Bytes of encoded attributes after which planner 1 cuts, so that items near their limit cannot
-/// make a chunk that is too large to handle.
+/// Bytes of encoded attributes after which a chunk ends, so that items near their limit cannot make
+/// a chunk that is too large to handle.
 const CHUNK_BYTES: usize = 8 * 1024 * 1024;
+
+/// Bytes of rows that are sorted together if they do not come in the order of their keys: some
+/// 55,000 usual products.
+const WINDOW_BYTES: usize = 40 * 1024 * 1024;
+/// Bytes of a row that count towards [`WINDOW_BYTES`] beside its encoded attributes.
+const ROW_BYTES: usize = 256;
 
 /// Bytes of memory that several rows share; a larger row has its own.
 const ALLOCATED_AT_ONCE: usize = 64 * 1024;
@@ -84,7 +90,8 @@ impl Chunk {
         self.index
     }
 
-    /// Returns the number of valid items that the chunk was made of.
+    /// Returns the number of valid items that the chunk was made of: its rows, and the items that
+    /// one of them superseded.
     #[must_use]
     pub const fn items(&self) -> u32 {
         self.items
@@ -124,7 +131,11 @@ impl Chunk {
     }
 }
 
-/// Gathers a batch's products, in the order of its items, into chunks.
+/// Gathers a batch's products into chunks whose rows are neighbours in the order of keys.
+///
+/// Products that come in this order go into one chunk after the other. All others are gathered and
+/// sorted, as many as a window holds: otherwise the keys of each chunk would be spread over the
+/// whole table, and its establishments over all chunks.
 #[derive(Debug)]
 pub struct Planner {
     plan: Plan,
@@ -132,7 +143,10 @@ pub struct Planner {
     generation: Generation,
     index: u32,
     rows: Vec<Row>,
+    /// Encoded attributes of the rows, in bytes.
     bytes: usize,
+    /// True if the rows are in the order of their keys, each key once.
+    ascending: bool,
     memory: Memory,
 }
 
@@ -142,35 +156,73 @@ impl Planner {
     pub fn new(plan: Plan, batch: BatchStamp, generation: Generation) -> Self {
         let attributes = Writer(BytesMut::with_capacity(ALLOCATED_AT_ONCE));
         let memory = Memory { attributes, hasher: RowHasher::default() };
-        Self { plan, batch, generation, index: 0, rows: Vec::new(), bytes: 0, memory }
+        Self { plan, batch, generation, index: 0, rows: Vec::new(), bytes: 0, ascending: true, memory }
     }
 
-    /// Takes the next product, and returns the chunk that it completes.
-    pub fn push(&mut self, product: Product<'_>, item_index: u64) -> Option<Chunk> {
+    /// Takes the next product, and returns the chunks that it completes.
+    pub fn push(&mut self, product: Product<'_>, item_index: u64) -> Vec<Chunk> {
         let row = Row::new(product, self.batch, item_index, &mut self.memory);
+        self.ascending = self.ascending && self.rows.last().is_none_or(|last| last.key < row.key);
         self.bytes = self.bytes.saturating_add(row.attributes.size());
         self.rows.push(row);
-        let full = self.rows.len() >= usize::from(u16::from(self.plan.items)) || self.bytes >= CHUNK_BYTES;
-        full.then(|| self.cut())
+        let is_full = if self.ascending {
+            self.is_chunk(self.rows.len(), self.bytes)
+        } else {
+            self.bytes.saturating_add(self.rows.len().saturating_mul(ROW_BYTES)) >= WINDOW_BYTES
+        };
+        if is_full { self.cut() } else { Vec::new() }
     }
 
-    /// Ends the payload, and returns the last chunk unless it would be empty.
+    /// Ends the payload, and returns the last chunks.
     #[must_use]
-    pub fn finish(mut self) -> Option<Chunk> {
-        (!self.rows.is_empty()).then(|| self.cut())
+    pub fn finish(mut self) -> Vec<Chunk> {
+        self.cut()
     }
 
-    fn cut(&mut self) -> Chunk {
-        let mut rows = std::mem::take(&mut self.rows);
+    /// True if this many rows, with this many bytes of attributes, are enough for a chunk.
+    fn is_chunk(&self, rows: usize, bytes: usize) -> bool {
+        rows >= usize::from(u16::from(self.plan.items)) || bytes >= CHUNK_BYTES
+    }
+
+    /// Makes chunks of all rows so far.
+    fn cut(&mut self) -> Vec<Chunk> {
+        let rows = std::mem::take(&mut self.rows);
+        self.bytes = 0;
+        if !std::mem::replace(&mut self.ascending, true) {
+            return self.cut_sorted(rows);
+        }
         let items = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+        if rows.is_empty() { Vec::new() } else { vec![self.chunk(rows, items)] }
+    }
+
+    /// Sorts rows, and makes chunks of them.
+    fn cut_sorted(&mut self, mut rows: Vec<Row>) -> Vec<Chunk> {
         rows.sort_unstable_by(|left, right| {
             left.key.cmp(&right.key).then_with(|| right.version.cmp(&left.version))
         });
-        // Of each key only the first row stays, which is its latest version.
-        rows.dedup_by(|later, first| later.key == first.key);
+        let mut chunks = Vec::new();
+        let (mut chunk, mut items, mut bytes): (Vec<Row>, u32, usize) = (Vec::new(), 0, 0);
+        for row in rows {
+            // Of each key only the first row stays, which is its latest version.
+            if chunk.last().is_none_or(|last| last.key != row.key) {
+                if self.is_chunk(chunk.len(), bytes) {
+                    chunks.push(self.chunk(std::mem::take(&mut chunk), items));
+                    (items, bytes) = (0, 0);
+                }
+                bytes = bytes.saturating_add(row.attributes.size());
+                chunk.push(row);
+            }
+            items = items.saturating_add(1);
+        }
+        if !chunk.is_empty() {
+            chunks.push(self.chunk(chunk, items));
+        }
+        chunks
+    }
+
+    fn chunk(&mut self, rows: Vec<Row>, items: u32) -> Chunk {
         let chunk = Chunk { batch: self.batch, generation: self.generation, index: self.index, items, rows };
         self.index = self.index.saturating_add(1);
-        self.bytes = 0;
         chunk
     }
 }

@@ -42,7 +42,7 @@ fn frame(content: &[u8]) -> Vec<u8> {
 fn chunks(products: &[Product<'_>]) -> Vec<Chunk> {
     let mut planner = planner();
     let mut chunks: Vec<Chunk> =
-        (0_u64..).zip(products).filter_map(|(index, product)| planner.push(product.clone(), index)).collect();
+        (0_u64..).zip(products).flat_map(|(index, product)| planner.push(product.clone(), index)).collect();
     chunks.extend(planner.finish());
     chunks
 }
@@ -72,41 +72,75 @@ fn chunk_ids_follow_from_batch_generation_and_index() {
 #[test]
 fn plans_are_pinned_as_json_and_refused_out_of_range() {
     let plan = Plan::default();
-    assert_eq!(serde_json::to_string(&plan).unwrap(), r#"{"planner":2,"items":1000}"#);
-    assert_eq!(serde_json::from_str::<Plan>(r#"{"planner":2,"items":1000}"#).unwrap(), plan);
-    let earlier: Plan = serde_json::from_str(r#"{"planner":1,"items":1000}"#).unwrap();
+    assert_eq!(serde_json::to_string(&plan).unwrap(), r#"{"planner":3,"items":1000}"#);
+    assert_eq!(serde_json::from_str::<Plan>(r#"{"planner":3,"items":1000}"#).unwrap(), plan);
+    let earlier: Plan = serde_json::from_str(r#"{"planner":2,"items":1000}"#).unwrap();
     assert!(plan.planner.is_current() && !earlier.planner.is_current());
     for json in [
         r#"{"planner":0,"items":1000}"#,
-        r#"{"planner":3,"items":1000}"#,
-        r#"{"planner":2,"items":499}"#,
-        r#"{"planner":2,"items":2001}"#,
+        r#"{"planner":4,"items":1000}"#,
+        r#"{"planner":3,"items":499}"#,
+        r#"{"planner":3,"items":2001}"#,
     ] {
         assert!(serde_json::from_str::<Plan>(json).is_err(), "{json}");
     }
 }
 
+/// Numbers, items, and rows of chunks.
+fn counts(chunks: &[Chunk]) -> Vec<(u32, u32, usize)> {
+    chunks.iter().map(|chunk| (chunk.index(), chunk.items(), chunk.rows().len())).collect()
+}
+
+/// Products of one establishment with these numbers, whose keys have the order of the numbers.
+fn numbered(ids: impl Iterator<Item = u32>, title: &str) -> Vec<Product<'static>> {
+    ids.map(|id| product(300_000 + 3 * id, None, title)).collect()
+}
+
 #[test]
-fn chunks_are_cut_by_count_in_the_order_of_items() {
+fn products_in_the_order_of_keys_are_cut_as_they_come() {
+    let products = numbered(0..1201, "x");
+    assert_eq!(counts(&chunks(&products)), [(0, 500, 500), (1, 500, 500), (2, 201, 201)]);
+    let mut planner = planner();
+    let completed: Vec<usize> = (0_u64..)
+        .zip(&products)
+        .filter(|(index, product)| !planner.push((*product).clone(), *index).is_empty())
+        .map(|(index, _)| usize::try_from(index).unwrap())
+        .collect();
+    assert_eq!(completed, [499, 999]);
+    assert!(self::planner().finish().is_empty());
+}
+
+#[test]
+fn other_products_are_sorted_across_chunks() {
+    // The ids of 1201 products in the order of numbers, in three establishments by turns.
     let products: Vec<Product<'_>> = (0..1201).map(|id| product(id, None, "x")).collect();
     let chunks = chunks(&products);
-    assert_eq!(
-        chunks.iter().map(|chunk| (chunk.index(), chunk.items())).collect::<Vec<_>>(),
-        [(0, 500), (1, 500), (2, 201)]
-    );
-    for chunk in &chunks {
-        assert!(chunk.rows().is_sorted_by(|left, right| left.key < right.key));
-        assert_eq!(chunk.cnpjs().len(), 3);
-    }
-    assert!(planner().finish().is_none());
+    assert_eq!(counts(&chunks), [(0, 500, 500), (1, 500, 500), (2, 201, 201)]);
+    let rows: Vec<&Row> = chunks.iter().flat_map(Chunk::rows).collect();
+    assert!(rows.is_sorted_by(|left, right| left.key < right.key));
+    let cnpjs: Vec<usize> = chunks.iter().map(|chunk| chunk.cnpjs().len()).collect();
+    assert_eq!(cnpjs, [2, 2, 1]);
+}
+
+#[test]
+fn a_key_is_in_one_chunk_with_all_that_it_superseded() {
+    // The last key of what would be the first chunk, again and again.
+    let products = [numbered(0..600, "x"), numbered([499; 30].into_iter(), "y")].concat();
+    assert_eq!(counts(&chunks(&products)), [(0, 500, 500), (1, 130, 101)]);
+    let products = [numbered(0..500, "x"), numbered([498; 30].into_iter(), "y")].concat();
+    assert_eq!(counts(&chunks(&products)), [(0, 500, 500), (1, 30, 1)]);
+    let products = [numbered((0..500).rev(), "x"), numbered([499; 30].into_iter(), "y")].concat();
+    assert_eq!(counts(&chunks(&products)), [(0, 530, 500)]);
 }
 
 #[test]
 fn large_items_are_cut_by_size() {
     let large = "x".repeat(1024 * 1024);
-    let products: Vec<Product<'_>> = (0..20).map(|id| product(id, None, &large)).collect();
-    let items: Vec<u32> = chunks(&products).iter().map(Chunk::items).collect();
-    assert_eq!(items, [8, 8, 4]);
+    let sizes = |ids: Vec<u32>| counts(&chunks(&numbered(ids.into_iter(), &large)));
+    assert_eq!(sizes((0..20).collect()), [(0, 8, 8), (1, 8, 8), (2, 4, 4)]);
+    // In the other order, 40 are sorted at a time.
+    let in_windows: Vec<usize> = sizes((0..50).rev().collect()).iter().map(|(.., rows)| *rows).collect();
+    assert_eq!(in_windows, [8, 8, 8, 8, 8, 8, 2]);
 }
 
 #[test]

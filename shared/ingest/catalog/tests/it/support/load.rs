@@ -120,11 +120,12 @@ impl Load {
         let plan = Plan { items: 2000.try_into().unwrap(), ..Plan::default() };
         let mut planner = Planner::new(plan, stamp, Generation::FIRST);
         for product in products {
-            assert!(planner.push(product, self.items).is_none(), "more than a chunk");
+            assert!(planner.push(product, self.items).is_empty(), "more than a chunk");
             self.items += 1;
         }
         let index = u32::try_from(self.chunks.len()).unwrap();
-        self.chunks.push(planner.finish().unwrap().numbered(index));
+        let [chunk]: [Chunk; 1] = planner.finish().try_into().unwrap();
+        self.chunks.push(chunk.numbered(index));
         self
     }
 

@@ -1,0 +1,106 @@
+//! A catalogue of many chunks of one establishment on a slow database. The chunks take turns at the
+//! establishment's lock, and each that waits in vain is sent again.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::Stack;
+use super::load::{Content, Load, UPLOAD};
+use super::tenant::Tenant;
+use crate::error::Error;
+use crate::report::table;
+
+/// Items of a chunk.
+const CHUNK_ITEMS: u32 = 1000;
+/// Time after which the stack's log has what functions logged.
+const LOGGED: Duration = Duration::from_secs(5);
+/// End of what `upsert` logs of a chunk whose event it sends again, after the chunk.
+const WAITED: &str = " waited for locks";
+const AS_FAST_AS_IT_IS: &str =
+    "DROP TRIGGER IF EXISTS bench_slow ON batch_chunks; DROP FUNCTION IF EXISTS bench_slow()";
+
+pub(super) async fn measure(stack: &Stack<'_>, tenant: &Tenant) -> Result<(), Error> {
+    let (chunks, milliseconds) = (stack.options.chunks, stack.options.slow_ms);
+    if chunks == 0 {
+        return Ok(());
+    }
+    let load = Load::new(tenant, UPLOAD, Content::Sound, chunks * CHUNK_ITEMS, 1)?;
+    let before = sent_again()?;
+    stack.slow_down(milliseconds).await?;
+    let round = stack.round(vec![(Duration::ZERO, load)]).await;
+    stack.observer.batch_execute(AS_FAST_AS_IT_IS).await?;
+    let (ended, _) = round?;
+    sleep(LOGGED).await;
+    let mut again = sent_again()?;
+    again.retain(|chunk, _| !before.contains_key(chunk));
+    let rows = ended.iter().map(|(load, times)| {
+        let (sum, most) = (again.values().sum::<u32>(), again.values().max().copied().unwrap_or(0));
+        let counts = [chunks, load.items, milliseconds, sum, most].map(|count| count.to_string());
+        counts.into_iter().chain([format!("{:.0}", times.seconds())]).collect()
+    });
+    let headings = [
+        "chunks",
+        "items",
+        "ms more for each chunk",
+        "chunks sent again",
+        "one of them, at most",
+        "final after, s",
+    ];
+    #[expect(clippy::print_stdout, reason = "the report")]
+    {
+        println!(
+            "\nOne establishment's catalogue on a database that holds its lock longer. Every item is \
+             accounted for.\n\n{}",
+            table(&headings, rows)
+        );
+    }
+    Ok(())
+}
+
+impl Stack<'_> {
+    /// Has the database hold the locks of each chunk for this time after its work.
+    async fn slow_down(&self, milliseconds: u32) -> Result<(), Error> {
+        let slow = format!(
+            "{AS_FAST_AS_IT_IS}; \
+             CREATE FUNCTION bench_slow() RETURNS trigger LANGUAGE plpgsql AS \
+             $$ BEGIN PERFORM pg_sleep({milliseconds} / 1000.0); RETURN NEW; END $$; \
+             CREATE TRIGGER bench_slow BEFORE UPDATE ON batch_chunks FOR EACH ROW \
+             WHEN (NEW.status = 'DONE' AND OLD.status <> 'DONE') EXECUTE FUNCTION bench_slow()"
+        );
+        Ok(self.observer.batch_execute(&slow).await?)
+    }
+}
+
+/// Counts how often the event of each chunk was sent again, by the log that the stack keeps of its
+/// functions; none if it keeps none.
+fn sent_again() -> Result<HashMap<String, u32>, Error> {
+    let mut chunks = HashMap::new();
+    let Some(environment) = std::env::var_os("INTEGRAHUB_STACK_ENV") else { return Ok(chunks) };
+    let log = Path::new(&environment).with_file_name("logs").join("functions.log");
+    let log = String::from_utf8_lossy(&std::fs::read(log)?).into_owned();
+    for chunk in log.lines().filter_map(chunk_of) {
+        *chunks.entry(chunk.to_owned()).or_default() += 1;
+    }
+    Ok(chunks)
+}
+
+/// Returns the chunk that a line of the log says was sent again, by its number and its batch.
+fn chunk_of(line: &str) -> Option<&str> {
+    line.split_once(WAITED)?.0.rsplit('"').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunk_that_was_sent_again_is_found_in_the_log() {
+        let line =
+            r#"{"event_type":"chunk.waited","message":"chunk 3 of batch 0193 waited for locks, so its"}"#;
+        assert_eq!(chunk_of(line), Some("chunk 3 of batch 0193"));
+        assert_eq!(chunk_of(r#"{"message":"chunk 3 of batch 0193 is written"}"#), None);
+    }
+}
