@@ -52,8 +52,8 @@ build arm64 --arm64 ${elsewhere[@]+"${elsewhere[@]}"}
 # shellcheck disable=SC2086 # names without spaces
 build x86_64 --x86-64 $functions
 
-# By itself, so that its features reach no function. Static, so that it runs on any Linux: what is in
-# C must not call glibc's checks.
+# By itself, so that its features reach no function. Static, so that it runs on any Linux: its parts
+# in C must not call glibc's checks.
 command_line() {
   local triple=x86_64-unknown-linux-musl
   echo "Building the command line for $triple"

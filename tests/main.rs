@@ -14,6 +14,8 @@ mod budget;
 mod callers;
 mod chunking;
 mod cli_access;
+mod cli_messages;
+mod cli_send;
 mod consume;
 mod contract;
 mod dependencies;

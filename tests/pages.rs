@@ -44,6 +44,8 @@ const LOAD_TESTS: Page =
     Page { name: "load-tests.md", text: include_str!("../docs/load-tests.md"), headings: &["Run a test"] };
 const CLI: Page =
     Page { name: "cli.md", text: include_str!("../docs/cli.md"), headings: &["Try it on the local stack"] };
+const SEND: Page =
+    Page { name: "send.md", text: include_str!("../docs/send.md"), headings: &["Try it on the local stack"] };
 const STORED_RESPONSES: Page = Page {
     name: "stored-responses.md",
     text: include_str!("../docs/stored-responses.md"),
@@ -206,6 +208,11 @@ async fn a_stored_response_can_be_read_as_printed() {
 #[tokio::test]
 async fn the_commands_of_the_command_line_work_as_printed() {
     run(&CLI).await;
+}
+
+#[tokio::test]
+async fn the_commands_of_the_sender_work_as_printed() {
+    run(&SEND).await;
 }
 
 #[test]

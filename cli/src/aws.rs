@@ -7,10 +7,7 @@ use std::time::Duration;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
-use aws_smithy_http_client::Connector;
-use aws_smithy_http_client::proxy::ProxyConfig;
-use aws_smithy_http_client::tls::Provider;
-use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use aws_smithy_types::timeout::TimeoutConfig;
@@ -18,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 use url::Url;
 
+use crate::api::http::connector;
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure, chain};
 
@@ -185,13 +183,9 @@ impl Aws {
     }
 }
 
-/// Makes the HTTP client of the AWS clients, which asks the environment for a proxy.
-fn client() -> aws_smithy_runtime_api::client::http::SharedHttpClient {
-    aws_smithy_http_client::Builder::new().build_with_connector_fn(|settings, _| {
-        let mut builder = Connector::builder().proxy_config(ProxyConfig::from_env());
-        builder.set_connector_settings(settings.cloned());
-        builder.tls_provider(Provider::Rustls(CryptoMode::Ring)).build()
-    })
+/// Makes the HTTP client of the AWS clients.
+fn client() -> SharedHttpClient {
+    aws_smithy_http_client::Builder::new().build_with_connector_fn(|settings, _| connector(settings.cloned()))
 }
 
 /// Codes of errors that only other credentials or rights help against.

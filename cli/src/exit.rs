@@ -28,8 +28,10 @@ pub(crate) enum Exit {
     /// There was nothing to do, and the caller called that an error.
     Nothing = 9,
     /// `doctor` found something that will not work.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the code is the contract of the coming command"))]
     DoctorFailed = 10,
     /// `doctor` found warnings only.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the code is the contract of the coming command"))]
     DoctorWarned = 11,
     /// An expectation of a load test was not met.
     ExpectFailed = 99,

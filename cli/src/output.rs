@@ -155,7 +155,7 @@ impl Output {
         }
     }
 
-    /// Writes one thing: for people a line for each of `rows`, name and value; else a JSON document.
+    /// Writes one thing: for people a line for each of `rows`, name and value; else a document.
     pub(crate) fn thing(&mut self, schema: &str, value: &Value, rows: &[(&str, String)]) {
         if self.format != Format::Text {
             return self.json(schema, value);

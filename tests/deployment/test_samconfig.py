@@ -46,6 +46,11 @@ def test_production_refuses_items_that_would_clear_members():
     assert (given["PartialItems"], source()["Parameters"]["PartialItems"]["Default"]) == ("refuse", "warn")
 
 
+def test_in_production_no_tenant_takes_an_establishment_by_loading_it_first():
+    given = overrides(read(CONFIG.read_text())["production"]["global"]["parameters"]["parameter_overrides"])
+    assert (given["EstablishmentOwners"], source()["Parameters"]["EstablishmentOwners"]["Default"]) == ("entry", "first")
+
+
 def test_no_environment_reads_the_secrets_of_another_in_the_same_account():
     configuration = read(CONFIG.read_text())
     environments = [name for name in configuration if name != "version"]

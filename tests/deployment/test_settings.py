@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import pytest
 import yaml
 from cloudformation import ROOT, deploy, source
-from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, LOAD_TESTS, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS
+from scenarios import DATABASE_VPC, EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, LOAD_TESTS, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS
 
 INTERFACES = {"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"}
 
@@ -311,3 +311,19 @@ def test_both_ways_in_say_what_becomes_of_items_that_lack_members(policy):
     variables = {name: function["Properties"]["Environment"]["Variables"] for name, function in functions.items()}
     found = {name: given["PARTIAL_ITEMS"] for name, given in variables.items() if "PARTIAL_ITEMS" in given}
     assert found == {"ProductIngestFunction": policy, "DropIntakeFunction": policy}
+
+
+@pytest.mark.parametrize("rule", ["entry", "first"])
+def test_what_writes_products_knows_whose_a_new_establishment_becomes(rule):
+    functions = deploy({**EVERYTHING, "EstablishmentOwners": rule}).of("AWS::Lambda::Function")
+    variables = {name: function["Properties"]["Environment"]["Variables"] for name, function in functions.items()}
+    assert {name: given["ESTABLISHMENT_OWNERS"] for name, given in variables.items() if "ESTABLISHMENT_OWNERS" in given} == {"UpsertFunction": rule}
+
+
+def test_the_function_that_changes_owners_is_in_the_database_s_network_and_has_no_trigger():
+    stack = deploy({**EXISTING_DATABASE, **DATABASE_VPC})
+    function = stack.properties("EstablishmentsFunction")
+    assert function["VpcConfig"]["SubnetIds"] == DATABASE_VPC["DatabaseSubnetIds"].split(",")
+    assert "EstablishmentsFunctionName" in stack.outputs
+    invoking = [name for name, resource in stack.resources.items() if resource["Type"] in ("AWS::Lambda::Permission", "AWS::Lambda::EventSourceMapping")]
+    assert invoking and not [name for name in invoking if "Establishments" in str(stack.properties(name))]

@@ -11,7 +11,7 @@ use super::cnpj::{outcome, warn};
 use super::entry::Entry;
 use super::establishments::Establishments;
 use super::file::AccessFile;
-use super::key::new_key;
+use super::key::{NEW, new_key};
 use super::plan::{Owners, Plan, plan};
 use super::table::Table;
 use crate::args::Apply;
@@ -21,7 +21,6 @@ use crate::input;
 use crate::output::{Format, Output};
 
 const SCHEMA: &str = "integrahub.applied.v1";
-const NEW_KEY: &str = "integrahub.new-key.v1";
 
 /// Runs the command.
 ///
@@ -165,7 +164,7 @@ fn report(plan: &Plan, dry_run: bool, keys: &[Value], out: &mut Output) {
                 out.json("integrahub.changes.v1", &change);
             }
             for key in keys {
-                out.json(NEW_KEY, key);
+                out.json(NEW, key);
             }
         }
     }

@@ -127,7 +127,7 @@ impl AccessFile {
             .next("use the integrahub that wrote it"))
     }
 
-    /// Returns the file that describes a table, with the owners of establishments if they are known.
+    /// Returns the file that describes a table, with the owners of establishments if known.
     pub(crate) fn of(
         known: &Snapshot,
         tenant: Option<&str>,

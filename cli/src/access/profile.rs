@@ -234,7 +234,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, Command};
 
-    fn create(options: &[&str]) -> ProfileCreate {
+    fn create(options: &[&str]) -> Box<ProfileCreate> {
         let start = ["integrahub", "profile", "create", "orders", "--tenant", "Acme"];
         let cli = Cli::try_parse_from(start.iter().chain(options)).unwrap();
         match cli.command {

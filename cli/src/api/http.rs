@@ -45,12 +45,7 @@ impl Http {
     pub(crate) fn new(patience: Duration) -> Self {
         let settings =
             HttpConnectorSettings::builder().connect_timeout(CONNECT).read_timeout(patience).build();
-        let connector = Connector::builder()
-            .connector_settings(settings)
-            .proxy_config(ProxyConfig::from_env())
-            .tls_provider(Provider::Rustls(CryptoMode::Ring))
-            .build();
-        Self(connector)
+        Self(connector(Some(settings)))
     }
 
     /// Sends a request once. Redirects are not followed.
@@ -62,6 +57,13 @@ impl Http {
         let response = self.0.call(request).await.map_err(|error| HttpError::Connection(Box::new(error)))?;
         response.try_into_http1x().map_err(|error| HttpError::Connection(Box::new(error)))
     }
+}
+
+/// Makes the connections of the program, which asks the environment for a proxy.
+pub(crate) fn connector(settings: Option<HttpConnectorSettings>) -> Connector {
+    let mut builder = Connector::builder().proxy_config(ProxyConfig::from_env());
+    builder.set_connector_settings(settings);
+    builder.tls_provider(Provider::Rustls(CryptoMode::Ring)).build()
 }
 
 /// Reads a body of at most `limit` bytes.

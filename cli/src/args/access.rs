@@ -196,7 +196,7 @@ pub(crate) enum Profile {
 integrahub profile create orders --tenant acme --file orders.yaml\n  \
 integrahub profile create orders --tenant acme --broker rabbitmq --conn-name mq.example.com:5671 --tls \\\n    \
 --queue ORDERS.IN --queues 'ORDERS.*' --password-ref secret://mq/orders")]
-    Create(ProfileCreate),
+    Create(Box<ProfileCreate>),
     /// List target profiles
     #[command(visible_alias = "ls")]
     List {

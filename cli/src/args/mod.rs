@@ -44,7 +44,7 @@ pub(crate) struct Global {
     #[arg(long, short = 'c', global = true, env = "INTEGRAHUB_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
     /// Address of the API
-    #[arg(long, global = true, env = "INTEGRAHUB_URL", hide_env_values = true)]
+    #[arg(long, global = true, env = "INTEGRAHUB_URL")]
     pub(crate) url: Option<Url>,
     /// File that holds the API key
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "api_key_command")]
@@ -52,7 +52,7 @@ pub(crate) struct Global {
     /// Command that prints the API key
     #[arg(long, global = true, value_name = "COMMAND")]
     pub(crate) api_key_command: Option<String>,
-    /// `CloudFormation` stack of the deployment
+    /// CloudFormation stack of the deployment
     #[arg(long, global = true, env = "INTEGRAHUB_STACK", value_name = "NAME")]
     pub(crate) stack: Option<String>,
     /// AWS region of the stack

@@ -16,7 +16,6 @@ const VARIABLE: &str = "INTEGRAHUB_API_KEY";
 const MAX_BYTES: usize = 300;
 
 /// A place that holds an API key.
-#[derive(Debug, PartialEq, Eq)]
 enum Place<'a> {
     File(&'a Path),
     Command(&'a str),

@@ -20,7 +20,8 @@ use crate::output::{Format, Output};
 
 const LIST: &str = "integrahub.keys.v1";
 const ONE: &str = "integrahub.key.v1";
-const NEW: &str = "integrahub.new-key.v1";
+/// Schema of a new key, which is the only document that has an API key.
+pub(crate) const NEW: &str = "integrahub.new-key.v1";
 
 /// Beginning of the scopes that are about products.
 const PRODUCTS: &str = "products:";

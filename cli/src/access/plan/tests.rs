@@ -101,7 +101,7 @@ fn a_key_is_found_by_its_id_or_its_name() {
     ] {
         let text = format!("  {ACME}: {{name: Acme, keys: [{{{named}, scopes: ['mq:write']}}]}}");
         let plan = planned(&text, true).unwrap();
-        assert_eq!(plan.keys, [], "{named}");
+        assert!(plan.keys.is_empty(), "{named}");
         let [Change::Update(held, Entry::Key(hash, item))] = plan.last.as_slice() else { panic!("{plan:?}") };
         assert_eq!((held.entry.name(), *hash), ("orders", ApiKey::from("a").hash()));
         assert_eq!(item.last_used_on.map(|date| date.to_string()).as_deref(), Some("2026-11-20"));
