@@ -247,8 +247,12 @@ fn the_pages_have_the_bill_of_the_same_question() {
     }
     let (as_of, together) = (&answer.prices_as_of, answer.cost.last().unwrap().month);
     assert!(page.contains(as_of), "{as_of}");
+    let (gateway, machines) = (answer.gateway_million, answer.machines_month);
+    for sum in [format!("cost {gateway:.2} USD"), format!("So {machines:.0} USD")] {
+        assert!(page.contains(&sum), "docs/capacity.md lacks {sum}");
+    }
     let page = include_str!("../../docs/costs.md");
-    for sum in [format!("{together:.2} USD"), as_of.clone()] {
+    for sum in [format!("{together:.2} USD"), format!("which are {gateway:.2} together"), as_of.clone()] {
         assert!(page.contains(&sum), "docs/costs.md lacks {sum}");
     }
     assert!(answer.to_string().contains(&format!("USD, prices of {as_of}")));
