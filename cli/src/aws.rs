@@ -175,7 +175,7 @@ impl Aws {
         let described = client.describe_stacks().stack_name(stack).send().await;
         let described =
             described.map_err(|error| failed(&format!("read the outputs of the stack `{stack}`"), &error))?;
-        let outputs = described.stacks().iter().flat_map(|stack| stack.outputs());
+        let outputs = described.stacks().iter().flat_map(aws_sdk_cloudformation::types::Stack::outputs);
         let pair = |output: &aws_sdk_cloudformation::types::Output| {
             Some((output.output_key()?.to_owned(), output.output_value()?.to_owned()))
         };
@@ -241,7 +241,8 @@ where
 }
 
 fn has_no_credentials(error: &(dyn Error + 'static)) -> bool {
-    std::iter::successors(Some(error), |error| error.source()).any(|error| error.is::<CredentialsError>())
+    std::iter::successors(Some(error), |&error| error.source())
+        .any(<dyn std::error::Error>::is::<CredentialsError>)
 }
 
 #[cfg(test)]

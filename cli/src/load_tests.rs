@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_exit_code_says_whether_the_test_passed() {
-        let judged = |members: Value| verdict(&members).map_or_else(|failure| failure.exit, |exit| exit);
+        let judged = |members: Value| verdict(&members).unwrap_or_else(|failure| failure.exit);
         assert_eq!(judged(json!({"status": "COMPLETED", "passed": true})), Exit::Done);
         assert_eq!(judged(json!({"status": "COMPLETED", "passed": null})), Exit::Done);
         assert_eq!(judged(json!({"status": "COMPLETED", "passed": false})), Exit::ExpectFailed);

@@ -49,7 +49,7 @@ async fn run(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Completions(args) => return tool::completions(*args, out),
         Command::Man(args) => return tool::man(args, out),
-        Command::Context(args) => return context::command::run(args, &cli.global, out),
+        Command::Context(args) => return context::command::run(args, &cli.global, out).await,
         _ => {}
     }
     let context = &context::load(&cli.global, cli.command.needs()).await?;

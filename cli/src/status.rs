@@ -103,7 +103,7 @@ mod tests {
         let context = Context { url, api_key, ..Context::default() };
         let (mut out, data, words) = output(Format::Text, None);
         let exit = run(&Status { health: false }, &context, &mut out).await;
-        (exit, data.shown(), words.shown())
+        (exit, data.text(), words.text())
     }
 
     #[tokio::test]

@@ -125,7 +125,8 @@ impl Storage {
         }
         let status = response.status().as_u16();
         let text = client::collect(response.into_body(), MAX_ERROR).await.unwrap_or_default();
-        let (code, message) = parts(&String::from_utf8_lossy(&text));
+        let text = String::from_utf8_lossy(&text);
+        let (code, message) = parts(&text);
         Err(unavailable(format!("S3 answered {status} {code}: {message}")))
     }
 }

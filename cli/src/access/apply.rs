@@ -195,7 +195,7 @@ mod tests {
     fn new_keys_are_data_and_the_difference_is_not() {
         let key = json!({"tenant": ACME, "name": "orders", "id": "abcd1234", "key": "ihub_x"});
         let (mut out, data, words) = output(Format::Text, None);
-        report(&planned(), false, &[key.clone()], &mut out);
+        report(&planned(), false, std::slice::from_ref(&key), &mut out);
         assert_eq!(data.text(), format!("{ACME}  orders  ihub_x\n"));
         assert!(words.text().contains("nobody can show them again"));
         let (mut out, data, _) = output(Format::Json, None);

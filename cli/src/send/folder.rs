@@ -55,7 +55,7 @@ impl Folder {
                     .next("let that one do it, or stop it first"));
             }
             Err(TryLockError::Error(error)) => {
-                Err(error).or_explain(|| format!("lock {}", path.display()))?
+                Err(error).or_explain(|| format!("lock {}", path.display()))?;
             }
         }
         let patterns: Vec<String> = match patterns {

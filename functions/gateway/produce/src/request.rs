@@ -257,7 +257,7 @@ mod tests {
         };
         let all = json!({"report": 1792, "replyTo": "REPLIES"});
         let of_all = ("/mqProps".to_owned(), "REPLIES".to_owned());
-        assert_eq!(reports(json!({"targetRef": "a", "mqProps": all})), [of_all.clone()]);
+        assert_eq!(reports(json!({"targetRef": "a", "mqProps": all})), std::slice::from_ref(&of_all));
         assert_eq!(reports(json!({"targetRef": "a", "mqProps": {"replyTo": "REPLIES"}})), []);
         let messages = json!([
             {"bodyText": "first"},

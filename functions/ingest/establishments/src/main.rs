@@ -1,5 +1,8 @@
 //! Administers the owners of establishments.
 
+// For the layout of the nested futures of an answer.
+#![recursion_limit = "256"]
+
 use std::process::ExitCode;
 
 use catalog::Database;

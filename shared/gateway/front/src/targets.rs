@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use access::Scope;
-use api::{Problem, Query, Reply, Route};
+use api::{Query, Reply, Route};
 use endpoint::{Keyed, check_route};
 use lambda_http::{Body, Request, Response};
 use mq::{BrokerKind, Profile};

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{TENANT, allow, is_refused, profile, spec};
 
+#[expect(clippy::needless_pass_by_value, reason = "the tests write members where they are used")]
 fn inline(more: Value) -> TargetSpec {
     let mut target =
         json!({"queueManager": "QM1", "channel": "APP.SVRCONN", "connName": "h:1414", "queue": "Q"});
