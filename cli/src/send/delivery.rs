@@ -275,7 +275,7 @@ impl Sender {
 pub(crate) async fn stopped(mut stopping: watch::Receiver<bool>) {
     if stopping.wait_for(|&stop| stop).await.is_err() {
         // Nobody can ask any more.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
