@@ -91,20 +91,20 @@ impl Journal {
     /// # Errors
     /// There is no place for it, or what the file system says.
     pub(crate) fn open() -> Result<Self, Failure> {
-        Self::at(directory(|name| std::env::var_os(name))?)
+        Self::at(&directory(|name| std::env::var_os(name))?)
     }
 
     /// Opens the journal of a directory.
     ///
     /// # Errors
     /// What the file system says.
-    pub(crate) fn at(directory: PathBuf) -> Result<Self, Failure> {
+    pub(crate) fn at(directory: &Path) -> Result<Self, Failure> {
         let path = directory.join("sends.ndjson");
         let explain = || format!("open {}", path.display());
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.recursive(true).create(&directory).or_explain(explain)?;
+        builder.recursive(true).create(directory).or_explain(explain)?;
         let _lock = lock(&path).or_explain(explain)?;
         let last = read(&path).or_explain(explain)?;
         if fs::metadata(&path).is_ok_and(|found| found.len() > COMPACT_FROM) {
@@ -254,7 +254,7 @@ mod tests {
     }
 
     fn open(directory: &tempfile::TempDir) -> Journal {
-        Journal::at(directory.path().join("state/integrahub")).unwrap()
+        Journal::at(&directory.path().join("state/integrahub")).unwrap()
     }
 
     #[test]

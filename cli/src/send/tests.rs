@@ -122,7 +122,7 @@ impl Till {
         let sender = Sender {
             api: Api::at(&self.server.url().parse().unwrap(), Some(&key), schedule).unwrap(),
             storage: Storage::new(),
-            journal: Journal::at(self.directory.path().join("state")).unwrap(),
+            journal: Journal::at(&self.directory.path().join("state")).unwrap(),
             kind: Kind { load_type: LoadType::Full, partial_items: None },
             form: None,
             key: None,
