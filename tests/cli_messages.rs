@@ -46,7 +46,7 @@ impl Stand {
 async fn messages_are_put_shown_moved_counted_and_taken(on: On) {
     let stand = Stand::start(on).await;
     let other = stand.site.queue().await;
-    stand.write("c.bin", [0xff, 0x00]);
+    stand.write("c.bin", [0xff_u8, 0x00]);
     let arguments =
         ["c.bin", "--body", "a", "--body", "olá", "-H", "kind=order", "-P", "priority=4", "-o", "json"];
     let put = stand.run("produce", &arguments).json();

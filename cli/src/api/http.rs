@@ -8,6 +8,7 @@ use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::client::http::{HttpConnector as _, HttpConnectorSettings};
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use bytes::Bytes;
 use http::{Request, Response};
@@ -53,7 +54,7 @@ impl Http {
     /// # Errors
     /// There is no response. A response of any status is none of the errors.
     pub(crate) async fn send(&self, request: Request<SdkBody>) -> Result<Response<SdkBody>, HttpError> {
-        let request = request.try_into().map_err(|error| HttpError::Request(Box::new(error)))?;
+        let request = HttpRequest::try_from(request).map_err(|error| HttpError::Request(Box::new(error)))?;
         let response = self.0.call(request).await.map_err(|error| HttpError::Connection(Box::new(error)))?;
         response.try_into_http1x().map_err(|error| HttpError::Connection(Box::new(error)))
     }

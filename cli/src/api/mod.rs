@@ -28,8 +28,13 @@ use crate::exit::{Explain as _, Failure};
 
 /// Longest body of an answer that is read: Lambda's answers have 6 MB at most.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
-/// Time to wait for an answer: more than the 30 s after which the front gives up.
+/// Time to wait for an answer once the request is sent: more than the 30 s after which the front
+/// gives up.
 const PATIENCE: Duration = Duration::from_secs(40);
+/// Bytes a second of the slowest line on which a request is not given up.
+const SLOWEST: u64 = 16_000;
+/// Time to send the longest request on the slowest line, and to wait for its answer.
+const LONGEST: Duration = Duration::from_secs(1_200);
 /// Time for which a command at a terminal tries.
 const TRIES: Duration = Duration::from_secs(60);
 
@@ -195,7 +200,7 @@ impl Api {
             key.set_sensitive(true);
         }
         Ok(Self {
-            http: Http::new(PATIENCE),
+            http: Http::new(LONGEST),
             base: url.as_str().trim_end_matches('/').to_owned(),
             key,
             source_of_key: "nowhere".to_owned(),
@@ -292,7 +297,10 @@ impl Api {
     }
 
     async fn attempt(&self, call: &Call, trace_id: &str, number: u32) -> Result<Answer, HttpError> {
-        let response = self.http.send(call.request(&self.base, self.key.as_ref(), trace_id)?).await?;
+        let request = call.request(&self.base, self.key.as_ref(), trace_id)?;
+        let sending = Duration::from_secs(u64::try_from(call.body.len()).unwrap_or(u64::MAX) / SLOWEST);
+        let response = tokio::time::timeout(PATIENCE.saturating_add(sending), self.http.send(request)).await;
+        let response = response.map_err(|slow| HttpError::Connection(Box::new(slow)))??;
         let (parts, body) = response.into_parts();
         let body = http::collect(body, MAX_ANSWER).await?;
         let attempts = number.saturating_add(1);

@@ -72,7 +72,7 @@ async fn the_same_request_is_sent_until_it_succeeds() {
 
 #[tokio::test]
 async fn a_first_answer_may_be_a_replay() {
-    let (api, ..) = serve(vec![done()]).await;
+    let (api, _seen, _server) = serve(vec![done()]).await;
     assert!(api.send(&Call::change("/p", "k", &json!({}))).await.unwrap().is_replay());
 }
 

@@ -102,8 +102,7 @@ fn show(batch: &Batch, out: &mut Output) {
 }
 
 async fn watch(api: &Api, batch: Uuid, timeout: Option<Duration>, out: &mut Output) -> Result<Exit, Failure> {
-    let mut last = String::new();
-    let id = batch.to_string();
+    let (id, mut last) = (batch.to_string(), String::new());
     let followed = follow(api, &id, timeout, |batch| {
         let news = format!("{}: {} of {} items", batch.status, batch.items_processed, batch.items_parsed);
         if news != last && !out.is_quiet() && !batch.is_final() {

@@ -96,7 +96,7 @@ impl Sent {
         if let End::Accepted(batch_id) = &self.end {
             notes.push(format!("{name}: accepted; follow it: {}", resume_line(batch_id)));
         }
-        let warnings = self.batch().map_or(&[][..], |batch| batch.warnings.as_slice());
+        let warnings = self.batch().map(|batch| batch.warnings.as_slice()).unwrap_or_default();
         notes.extend(warnings.iter().map(|warning| format!("{name}: {warning}")));
         notes
     }

@@ -94,6 +94,9 @@ impl<'a> Watch<'a> {
                 _ = ticks.tick() => progress.tick(out),
             }
         }
+        while let Ok(news) = heard.try_recv() {
+            progress.hear(news, out);
+        }
         let exit = worst(self.exits.iter().copied());
         if self.args.once && self.exits.is_empty() && self.args.error_on_nothing && !was_asked {
             return Ok(Exit::Nothing);
