@@ -26,9 +26,6 @@ type Row = (String, Uuid, i64, bool);
 /// Tenants by the CNPJs of their establishments.
 pub(crate) type Owners = BTreeMap<String, Uuid>;
 
-/// Number of the valid items of which a chunk is made.
-pub(super) const CHUNK_ITEMS: usize = 500;
-
 /// Counts of a batch's items.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
@@ -131,21 +128,17 @@ fn version(batch: &Sent, item: &SentItem, index: i64) -> (Timestamp, Stamp, i64)
 }
 
 /// Returns the items of a batch that are refused because their establishment is another tenant's:
-/// of each product the greatest version in a chunk. The others of the chunk count as stale.
+/// of each product the greatest version. The others count as stale: products in a random order are
+/// sorted together before they are cut into chunks.
 fn refused(batch: &Sent, owners: &Owners) -> Vec<i64> {
-    let good: Vec<(i64, &SentItem, &Key)> =
-        (0..).zip(&batch.items).filter_map(|(index, item)| Some((index, item, item.contained()?))).collect();
-    let mut refused = Vec::new();
-    for chunk in good.chunks(CHUNK_ITEMS) {
-        let mut last = BTreeMap::new();
-        for (index, item, key) in chunk.iter().filter(|(.., key)| !batch.owns(key, owners)) {
-            let version = version(batch, item, *index);
-            let kept = last.entry(*key).or_insert(version);
-            *kept = version.max(*kept);
-        }
-        refused.extend(last.into_values().map(|(_, _, index)| index));
+    let mut last = BTreeMap::new();
+    for (index, item) in (0..).zip(&batch.items) {
+        let Some(key) = item.contained().filter(|key| !batch.owns(key, owners)) else { continue };
+        let version = version(batch, item, index);
+        let kept = last.entry(key).or_insert(version);
+        *kept = version.max(*kept);
     }
-    refused
+    last.into_values().map(|(_, _, index)| index).collect()
 }
 
 /// Returns for each product whether it is active.

@@ -22,7 +22,7 @@ use crate::stand::{answer, deployed, http_event, store_variables};
 use super::clients::Clients;
 use super::delivery::{Delivery, Queue, Source};
 use super::drops::Job;
-use super::model::{CHUNK_ITEMS, Model, Owners};
+use super::model::{Model, Owners};
 use super::senders::{Sent, Tenant};
 use super::topic::{EVENTS, FAILURES, Topic};
 
@@ -129,7 +129,7 @@ impl World {
             ("RECEIPTS_QUEUE_URL", receipts.url.clone()),
             ("RETRY_BASE_SECONDS", "1".to_owned()),
             // The smallest size that is allowed, so that a catalogue has several chunks.
-            ("CHUNK_ITEMS", CHUNK_ITEMS.to_string()),
+            ("CHUNK_ITEMS", "500".to_owned()),
             ("ESTABLISHMENT_OWNERS", "first".to_owned()),
             // Random catalogues have little in common, and the model has no deactivation guard.
             ("DEACTIVATION_GUARD_PERCENT", "100".to_owned()),
