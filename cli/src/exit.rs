@@ -27,12 +27,6 @@ pub(crate) enum Exit {
     TimedOut = 8,
     /// There was nothing to do, and the caller called that an error.
     Nothing = 9,
-    /// `doctor` found something that will not work.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the code is the contract of the coming command"))]
-    DoctorFailed = 10,
-    /// `doctor` found warnings only.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the code is the contract of the coming command"))]
-    DoctorWarned = 11,
     /// An expectation of a load test was not met.
     ExpectFailed = 99,
 }
@@ -40,7 +34,7 @@ pub(crate) enum Exit {
 impl Exit {
     /// All outcomes, in the order of their codes.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Done,
         Self::Error,
         Self::Usage,
@@ -51,8 +45,6 @@ impl Exit {
         Self::Held,
         Self::TimedOut,
         Self::Nothing,
-        Self::DoctorFailed,
-        Self::DoctorWarned,
         Self::ExpectFailed,
     ];
 

@@ -524,7 +524,7 @@ pub(crate) struct Whoami {
 
 /// `integrahub api`.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:\n  integrahub api GET /limits\n  \
+#[command(after_help = "Examples:\n  integrahub api GET /targets\n  \
 integrahub api POST /queue/depth --body '{\"targetRef\": \"orders\"}'")]
 pub(crate) struct ApiRequest {
     /// Method, such as GET
