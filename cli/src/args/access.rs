@@ -1,9 +1,8 @@
-//! Commands of access, contexts and the tool itself.
+//! Commands of access.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use clap_complete::Shell;
 
 /// Whether a change is made or only shown.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -468,96 +467,4 @@ pub(crate) struct Record {
     pub(crate) tenant: String,
     /// Idempotency key of the request
     pub(crate) key: String,
-}
-
-/// `integrahub context`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum ContextCommand {
-    /// Create a context, or change what is given
-    #[command(after_help = "Examples:\n  \
-integrahub context create prod --stack integrahub --region sa-east-1\n  \
-integrahub context create till --url https://api.example.com --api-key-stdin <till.key")]
-    Create(ContextCreate),
-    /// List the contexts
-    #[command(visible_alias = "ls")]
-    List,
-    /// Use a context from now on
-    Use {
-        /// Name of the context
-        name: String,
-    },
-    /// Show a context
-    Show {
-        /// Name of the context; without it the current one
-        name: Option<String>,
-    },
-    /// Print the name of the context that is used
-    Current,
-    /// Remove a context and its API key
-    #[command(visible_alias = "rm")]
-    Remove {
-        /// Name of the context
-        name: String,
-    },
-}
-
-/// `integrahub context create`.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct ContextCreate {
-    /// Name of the context
-    pub(crate) name: String,
-    /// Read the API key from standard input, and keep it in a file that only you can read
-    #[arg(long)]
-    pub(crate) api_key_stdin: bool,
-    /// Use it from now on
-    #[arg(long = "use")]
-    pub(crate) use_it: bool,
-}
-
-/// `integrahub whoami`.
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Whoami {
-    /// Ask neither the API nor AWS
-    #[arg(long)]
-    pub(crate) offline: bool,
-}
-
-/// `integrahub api`.
-#[derive(Args, Clone, Debug)]
-#[command(after_help = "Examples:\n  integrahub api GET /targets\n  \
-integrahub api POST /queue/depth --body '{\"targetRef\": \"orders\"}'")]
-pub(crate) struct ApiRequest {
-    /// Method, such as GET
-    pub(crate) method: String,
-    /// Path with its query
-    pub(crate) path: String,
-    /// Body as text; `@FILE` reads a file, `@-` standard input
-    #[arg(long, short = 'd')]
-    pub(crate) body: Option<String>,
-    /// Idempotency key; a POST without one gets a new key, which is shown
-    #[arg(long)]
-    pub(crate) key: Option<String>,
-    /// Further header, as `name: value`
-    #[arg(long = "header", short = 'H', value_name = "HEADER")]
-    pub(crate) headers: Vec<String>,
-    /// Show the status and the headers too
-    #[arg(long, short = 'i')]
-    pub(crate) include: bool,
-}
-
-/// `integrahub completions`.
-#[derive(Args, Clone, Copy, Debug)]
-#[command(
-    after_help = "Example:\n  integrahub completions bash >~/.local/share/bash-completion/completions/integrahub"
-)]
-pub(crate) struct Completions {
-    /// Shell
-    pub(crate) shell: Shell,
-}
-
-/// `integrahub man`.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Man {
-    /// Directory for the pages
-    pub(crate) directory: PathBuf,
 }

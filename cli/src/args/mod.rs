@@ -5,6 +5,7 @@ mod batches;
 mod load_tests;
 mod messages;
 mod send;
+mod tool;
 
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ pub(crate) use batches::*;
 pub(crate) use load_tests::*;
 pub(crate) use messages::*;
 pub(crate) use send::*;
+pub(crate) use tool::*;
 
 use crate::context::Needs;
 use crate::output::Format;
