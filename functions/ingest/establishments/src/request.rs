@@ -13,6 +13,8 @@ const MOST: usize = 1000;
 const USUAL: u32 = 100;
 /// Most characters of the name of who asks.
 const LONGEST_NAME: usize = 100;
+/// Beginnings of the names that the database itself writes, when a load or an upgrade assigns.
+const DATABASE_NAMES: [&str; 2] = ["first load", "upgrade:"];
 
 /// Work that an event asks for.
 #[derive(Debug, PartialEq)]
@@ -170,7 +172,14 @@ impl TryFrom<String> for Name {
 
     fn try_from(name: String) -> Result<Self, String> {
         let fits = (1..=LONGEST_NAME).contains(&name.chars().count()) && !name.chars().any(char::is_control);
-        if fits { Ok(Self(name)) } else { Err(format!("a name has 1 to {LONGEST_NAME} characters")) }
+        let lowercase = name.trim_start().to_lowercase();
+        if DATABASE_NAMES.iter().any(|reserved| lowercase.starts_with(reserved)) {
+            Err(format!("a name does not begin with {}", DATABASE_NAMES.join(" or ")))
+        } else if fits {
+            Ok(Self(name))
+        } else {
+            Err(format!("a name has 1 to {LONGEST_NAME} characters"))
+        }
     }
 }
 
@@ -230,6 +239,8 @@ mod tests {
             ("by", json!(""), "/by: the value is not allowed"),
             ("by", json!("a\nb"), "/by: the value is not allowed"),
             ("by", json!("x".repeat(101)), "/by: the value is not allowed"),
+            ("by", json!("first load"), "/by: the value is not allowed"),
+            ("by", json!(" Upgrade: last batch"), "/by: the value is not allowed"),
             ("by", Value::Null, "/by: the value has the wrong type"),
             ("from", json!(A), "/from: the member is not known"),
         ] {
