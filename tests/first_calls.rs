@@ -110,7 +110,7 @@ fn of_callers() -> Vec<Row> {
             .says(&["header X-Api-Key", "X-Inova-Api-Key is for the routes of products only"]),
         Row::post(DEPTH, &depth, 401, "API_KEY_INVALID")
             .with("x-api-key", "local-dev-key")
-            .says(&["not known here", "is it complete, and of this deployment?"]),
+            .says(&["does not work here", "is it complete, of this deployment"]),
         Row::post(PRODUCE, &depth, 403, "SCOPE_REQUIRED")
             .with("x-api-key", READONLY_KEY)
             .says(&["needs the scope mq:write"]),
@@ -134,7 +134,7 @@ fn of_targets() -> Vec<Row> {
     };
     vec![
         Row::post(DEPTH, &json!({"targetRef": "local-rabit"}), 404, "TARGET_REF_NOT_FOUND")
-            .says(&["no target profile `local-rabit`", "ask the operator"]),
+            .says(&["no target profile `local-rabit`", "GET /targets"]),
         Row::post(
             DEPTH,
             &json!({"targetRef": "local-rabbit", "target": {"queue": "DEV.QUEU.1"}}),

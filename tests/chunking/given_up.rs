@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Chunks of three products each, in the order of their indexes.
 fn chunks(batch: &PayloadMetadata, count: u32) -> Vec<Chunk> {
-    chunks_of("05927228000145".parse().unwrap(), batch, count)
+    chunks_of("11444777000161".parse().unwrap(), batch, count)
 }
 
 fn chunks_of(cnpj: Cnpj, batch: &PayloadMetadata, count: u32) -> Vec<Chunk> {

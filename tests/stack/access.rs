@@ -112,6 +112,6 @@ fn attribute(value: &Value) -> AttributeValue {
         Value::Object(members) => {
             AttributeValue::M(members.iter().map(|(name, value)| (name.clone(), attribute(value))).collect())
         }
-        other => panic!("{other} is not needed yet"),
+        Value::Null => AttributeValue::Null(true),
     }
 }

@@ -250,7 +250,11 @@ fn member(text: &str) -> Result<(String, Value), String> {
 /// Reads `name=value`: a number, a truth value or an object if it looks like one, else text.
 fn property(text: &str) -> Result<(String, Value), String> {
     let (name, value) = member(text)?;
+    let is_json = text.get(name.len()..).is_some_and(|rest| rest.starts_with(":="));
     let Value::String(value) = value else { return Ok((name, value)) };
+    if is_json {
+        return Ok((name, Value::String(value)));
+    }
     let read = serde_json::from_str(&value).ok().filter(|read: &Value| !read.is_string());
     Ok((name, read.unwrap_or(Value::String(value))))
 }

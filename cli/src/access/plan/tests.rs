@@ -147,7 +147,7 @@ fn everything_that_is_wrong_is_said_at_once() {
         "  {ACME}: {{name: Other, keys: [{{name: a, scopes: ['mq:raed']}}, {{name: b, scopes: ['products:read']}}], \
          targets: [here], profiles: {{x: {{target: {{}}}}}}, establishments: ['{CNPJ}']}}\n  \
          {OTHER}: {{name: Other, establishments: ['{CNPJ}', '1'], grants: [{{cnpjs: all, buckets: [B]}}]}}\n  \
-         'a#b': {{name: x}}\n  legacy: {{name: y, establishments: ['05927228000145']}}"
+         'a#b': {{name: x}}\n  legacy: {{name: y, establishments: ['{CNPJ}']}}"
     );
     let faults = planned(&text, false).unwrap_err().why.unwrap();
     for fault in [

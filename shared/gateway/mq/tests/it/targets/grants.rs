@@ -100,7 +100,6 @@ fn a_profile_may_take_nothing_but_its_places_from_a_request() {
     }
     for more in [
         json!({"queue": "OTHER"}),
-        json!({"exchange": "orders", "routingKey": "old"}),
         json!({"connName": "c:5672"}),
         json!({"queueManager": "other"}),
         json!({"auth": {"user": "me"}}),
@@ -111,6 +110,7 @@ fn a_profile_may_take_nothing_but_its_places_from_a_request() {
         assert!(is_ok(true, &more), "{more}");
         assert!(!is_ok(false, &more), "{more}");
     }
+    assert!(!is_ok(false, &json!({"exchange": "orders", "routingKey": "old"})));
     assert!(profile(json!({"target": {}})).overrides && mq::Profile::default().overrides);
 }
 

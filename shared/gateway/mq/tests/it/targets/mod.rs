@@ -128,7 +128,7 @@ fn allow_list_entries_are_read_with_their_wildcards() {
     assert!(!is_ok("rabbitmq://10.0.0.0/8:5672/*", "11.1.2.3:5672", "a"));
     assert!(!is_ok("rabbitmq://10.0.0.0/8:5672/*", "10.1.2.3:5673", "a"));
     assert!(is_ok("rabbitmq://[fd00::/8]:5672/*?vhost=/", "[fd00::1]:5672", "a"));
-    assert!(is_ok("  ibmmq://x:1/y\n rabbitmq://h:5672/a/b ", "h:5672", "a/b"));
+    assert!(is_ok("  ibmmq://x:1/y?channel=*\n rabbitmq://h:5672/a/b ", "h:5672", "a/b"));
     for malformed in [
         "rabbitmq",
         "kafka://h:1/q",
