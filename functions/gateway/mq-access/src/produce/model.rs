@@ -154,7 +154,7 @@ impl Model for Course {
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         let is_free = self.is_wild || world.attempts.iter().all(|attempt| attempt.is_over);
         if world.answered.is_none() && world.attempts.len() < ATTEMPTS && is_free {
-            // Two queues differ by their numbers alone, so the first attempt begins at the first one.
+            // The queues differ by their numbers alone, so the first attempt begins at the first.
             let queues = if self.is_wild && !world.attempts.is_empty() { QUEUES } else { 1 };
             for queue in 0..queues {
                 for found in self.findings(world, queue) {
