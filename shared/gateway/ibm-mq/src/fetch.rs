@@ -137,8 +137,8 @@ impl UnitOfWork for Unit {
     }
 
     async fn commit(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError> {
-        let Self { session, from, taken } = *self;
-        commit(session, &from, &taken.evidence, deadline).await
+        let Self { session, from, taken: Taken { consumed, evidence, .. } } = *self;
+        commit(session, &from, &evidence, consumed, deadline).await
     }
 
     async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError> {
@@ -156,7 +156,7 @@ impl Unit {
     /// warning, because no other client may ever get them.
     async fn remove(self, deadline: Deadline) -> Result<SettledMessages, BrokerError> {
         let Self { session, from, taken } = self;
-        let removed = commit(session, &from, &taken.evidence, deadline).await;
+        let removed = commit(session, &from, &taken.evidence, (), deadline).await;
         let mut consumed = taken.consumed;
         consumed.warnings.push(match removed {
             Ok(()) => {
@@ -173,15 +173,23 @@ impl Unit {
 }
 
 /// Commits the unit of work. If its outcome is in doubt, searching the queue may settle it.
+/// `unneeded` is dropped on the connection's thread: memory costs least to free where it was
+/// allocated.
 async fn commit(
     session: Session,
     from: &SourceQueue,
     evidence: &[Evidence],
+    unneeded: impl Send + 'static,
     deadline: Deadline,
 ) -> Result<(), BrokerError> {
     let during = During::Queue(&from.queue);
     let until = deadline.earlier_by(doubt::TO_RESOLVE.min(deadline.remaining() / 4));
-    let failure = match session.call(until, Connection::commit).await {
+    let job = move |connection: &Connection| {
+        let committed = connection.commit();
+        drop(unneeded);
+        committed
+    };
+    let failure = match session.call(until, job).await {
         Ok(()) => {
             session.finish();
             return Ok(());

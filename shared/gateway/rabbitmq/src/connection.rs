@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use broker::{Deadline, HealthStatus, Peer, Permit, events};
 use clock::Moment;
-use futures_util::StreamExt as _;
+use futures_util::{FutureExt as _, StreamExt as _};
 use lapin::{Channel, Event};
 use mq::QueueName;
 
@@ -101,7 +101,7 @@ impl Connection {
     /// # Errors
     /// The broker refuses, or does not answer in time.
     pub async fn open_channel(&self, deadline: Deadline) -> Result<Channel, Failure> {
-        match deadline.run(self.amqp.create_channel()).await {
+        match deadline.run(self.amqp.create_channel().boxed()).await {
             Ok(channel) => Ok(channel?),
             Err(_) => Err(Failure::Deadline),
         }
@@ -133,7 +133,7 @@ impl Connection {
     /// # Errors
     /// The broker does not answer; the connection must not be used again.
     pub async fn close_channel(&self, channel: &Channel, deadline: Deadline) -> Result<(), Failure> {
-        match deadline.run(channel.close(200, "OK".into())).await {
+        match deadline.run(channel.close(200, "OK".into()).boxed()).await {
             Ok(closed) => Ok(closed?),
             Err(_) => Err(Failure::Deadline),
         }

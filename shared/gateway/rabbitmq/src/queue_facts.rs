@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use broker::Deadline;
+use futures_util::FutureExt as _;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use mq::{BrokerError, QueueName};
@@ -68,7 +69,7 @@ pub(crate) async fn learn(
     deadline: Deadline,
 ) -> Result<QueueFacts, BrokerError> {
     let mut question = Question::about(QUEUE_TYPE);
-    let current = question.ask(session, queue, deadline).await?;
+    let current = question.ask(session, queue, deadline).boxed().await?;
     let auto_delete = question.options.auto_delete;
     Ok(QueueFacts { kind: kind(&current), auto_delete, arguments: question.arguments })
 }
@@ -113,7 +114,7 @@ async fn ask_quorum_queue(
     let mut question = Question::about(argument);
     question.arguments = facts.arguments.clone();
     question.arguments.insert(QUEUE_TYPE.to_owned(), AMQPValue::LongString("quorum".into()));
-    let current = question.ask(session, queue, deadline).await.ok()?;
+    let current = question.ask(session, queue, deadline).boxed().await.ok()?;
     // If two values differ, the broker does not name their type.
     quoted(&current)?.parse().ok()
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use broker::Deadline;
+use futures_util::future::BoxFuture;
 use lapin::Channel;
 use lapin::options::{BasicNackOptions, QueueDeclareOptions};
 use lapin::types::{FieldTable, ShortString};
@@ -140,11 +141,16 @@ impl Session {
 }
 
 /// Waits for the broker's answer until `deadline`.
-pub(crate) async fn call<T>(
+///
+/// Boxed for the compiler, which proves once for each call that the exchange may move between
+/// threads. Without the box it proves that again for every future that awaits the call.
+pub(crate) fn call<'a, T: Send + 'a>(
     deadline: Deadline,
-    exchange: impl Future<Output = lapin::Result<T>>,
-) -> Result<T, Failure> {
-    deadline.run(exchange).await.map_err(|_| Failure::Deadline)?.map_err(Failure::from)
+    exchange: impl Future<Output = lapin::Result<T>> + Send + 'a,
+) -> BoxFuture<'a, Result<T, Failure>> {
+    Box::pin(
+        async move { deadline.run(exchange).await.map_err(|_| Failure::Deadline)?.map_err(Failure::from) },
+    )
 }
 
 /// A queue's name as an AMQP short string.

@@ -1,5 +1,7 @@
 //! Calls to the store, and what can become of them.
 
+use std::sync::Arc;
+
 use idempotency::protocol::{Record, Transition};
 
 use crate::scenario::Scenario;
@@ -8,8 +10,8 @@ use crate::world::World;
 /// Result of a call to the store, as its caller sees it.
 pub(crate) enum Called {
     /// The record after the write.
-    Done(Record),
-    Refused(Record),
+    Done(Arc<Record>),
+    Refused(Arc<Record>),
     Unavailable,
 }
 
@@ -46,7 +48,7 @@ impl Fate {
             }
             Self::RequestLost => Called::Unavailable,
             Self::Late => {
-                world.late.push(transition.clone());
+                world.late.push(Arc::new(transition.clone()));
                 Called::Unavailable
             }
         }
@@ -54,7 +56,7 @@ impl Fate {
 }
 
 /// A write that finds itself done lost only its answer; a claim decides by itself.
-fn settled(transition: &Transition, written: Result<Record, Record>) -> Called {
+fn settled(transition: &Transition, written: Result<Arc<Record>, Arc<Record>>) -> Called {
     match written {
         Ok(record) => Called::Done(record),
         Err(found)

@@ -1,5 +1,7 @@
 //! Moving messages: each is put at its new place, noted, and then removed from the old one.
 
+use std::sync::Arc;
+
 use idempotency::Place;
 use idempotency::protocol::{Arrival, Tally, Transition};
 use jiff::Timestamp;
@@ -56,7 +58,7 @@ impl Successors<'_> {
             self.happens(format!("{w} has moved all"), |scenario, world| {
                 let response = response(granted, "moved", possible_duplicates(scenario, granted), 0);
                 world.effect.release(w);
-                world.workers[w].step = Step::Complete { granted: granted.clone(), response };
+                world.workers[w].step = Arc::new(Step::Complete { granted: granted.clone(), response });
             });
             return;
         };
@@ -68,7 +70,7 @@ impl Successors<'_> {
                 world.effect.arrive(message);
             }
             world.may_hold[0] = true;
-            world.workers[w].step = Step::Move(Moving { hand: Some(message), ..moving.clone() });
+            world.workers[w].step = Arc::new(Step::Move(Moving { hand: Some(message), ..moving.clone() }));
         });
         if self.world.faults_left == 0 {
             return;
@@ -87,7 +89,8 @@ impl Successors<'_> {
             world.may_hold[0] = true;
             let granted = Granted { progress: granted.progress.repeating(1), ..granted.clone() };
             let is_refusal_unnoted = !scenario.is_without(Guard::NoteRefusals);
-            world.workers[w].step = Step::Move(Moving { granted, is_refusal_unnoted, ..moving.clone() });
+            world.workers[w].step =
+                Arc::new(Step::Move(Moving { granted, is_refusal_unnoted, ..moving.clone() }));
         });
     }
 
@@ -102,7 +105,7 @@ impl Successors<'_> {
                 world.effect.release(w);
                 world.may_hold[0] = true;
                 let progress = granted.progress.advanced(*done, 1);
-                world.workers[w].step = Step::Fail { granted: granted.clone(), progress };
+                world.workers[w].step = Arc::new(Step::Fail { granted: granted.clone(), progress });
             });
         }
     }
@@ -115,7 +118,7 @@ impl Successors<'_> {
         let progress = granted.progress.advanced(*done, 0);
         let note = Transition::Checkpoint { token, progress, whereabouts, now };
         self.calls(w, &note, |_, world, called| {
-            world.workers[w].step = match called {
+            world.workers[w].step = Arc::new(match called {
                 Called::Done(_) => Step::Move(Moving { is_refusal_unnoted: false, ..moving.clone() }),
                 Called::Refused(_) => {
                     world.effect.release(w);
@@ -125,7 +128,7 @@ impl Successors<'_> {
                     world.effect.release(w);
                     Step::Fail { granted: granted.clone(), progress }
                 }
-            };
+            });
         });
     }
 
@@ -137,7 +140,7 @@ impl Successors<'_> {
         let progress = granted.progress.advanced(done + 1, 0);
         let note = Transition::Checkpoint { token, progress, whereabouts, now };
         self.calls(w, &note, |_, world, called| {
-            world.workers[w].step = match called {
+            world.workers[w].step = Arc::new(match called {
                 Called::Done(_) => Step::Move(Moving { noted: true, ..moving.clone() }),
                 Called::Refused(_) => {
                     world.effect.release(w);
@@ -150,7 +153,7 @@ impl Successors<'_> {
                     world.effect.release(w);
                     Step::Fail { granted: granted.clone(), progress }
                 }
-            };
+            });
         });
     }
 
@@ -162,7 +165,7 @@ impl Successors<'_> {
             }
             world.effect.leave(w, message);
             let settled = Moving { done: done + 1, hand: None, noted: false, ..moving.clone() };
-            world.workers[w].step = Step::Move(settled);
+            world.workers[w].step = Arc::new(Step::Move(settled));
         });
         if self.world.faults_left == 0 {
             return;
@@ -175,7 +178,7 @@ impl Successors<'_> {
                 }
                 world.effect.release(w);
                 let progress = granted.progress.advanced(done + 1, 1);
-                world.workers[w].step = Step::Fail { granted: granted.clone(), progress };
+                world.workers[w].step = Arc::new(Step::Fail { granted: granted.clone(), progress });
             });
         }
     }

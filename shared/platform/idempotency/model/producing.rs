@@ -1,5 +1,7 @@
 //! Putting messages, at a place that may be another one than an earlier attempt's.
 
+use std::sync::Arc;
+
 use idempotency::Place;
 use idempotency::protocol::{Arrival, Progress, Transition};
 use jiff::Timestamp;
@@ -47,7 +49,7 @@ impl Successors<'_> {
         let Granted { token, progress, whereabouts, .. } = arrived.clone();
         let note = Transition::Checkpoint { token, progress, whereabouts, now };
         self.calls(w, &note, |_, world, called| {
-            world.workers[w].step = match called {
+            world.workers[w].step = Arc::new(match called {
                 Called::Done(_) => begins(arrived.clone(), at),
                 Called::Refused(_) => Step::Idle,
                 Called::Unavailable => {
@@ -55,7 +57,7 @@ impl Successors<'_> {
                     world.may_hold[at] = true;
                     Step::Fail { progress: granted.progress, granted: granted.clone() }
                 }
-            };
+            });
         });
     }
 
@@ -67,26 +69,26 @@ impl Successors<'_> {
             let (token, whereabouts) = (granted.token.clone(), granted.whereabouts.clone());
             let checkpoint = Transition::Checkpoint { token, progress: of(done, 0), whereabouts, now };
             self.calls(w, &checkpoint, |_, world, called| {
-                world.workers[w].step = match called {
+                world.workers[w].step = Arc::new(match called {
                     Called::Refused(_) => Step::Idle,
                     Called::Done(_) | Called::Unavailable => {
                         Step::Put(Putting { noted: done, ..putting.clone() })
                     }
-                };
+                });
             });
         }
         if done == u64::try_from(MESSAGES).unwrap() {
             self.happens(format!("{w} has put all"), |_, world| {
                 let Progress { repeated, .. } = of(done, 0);
                 let response = response(granted, "put", repeated, at);
-                world.workers[w].step = Step::Complete { granted: granted.clone(), response };
+                world.workers[w].step = Arc::new(Step::Complete { granted: granted.clone(), response });
             });
             return;
         }
         self.happens(format!("{w} puts {done} at {at}"), |_, world| {
             world.effect.put(at, done);
             world.may_hold[at] = true;
-            world.workers[w].step = Step::Put(Putting { done: done + 1, ..putting.clone() });
+            world.workers[w].step = Arc::new(Step::Put(Putting { done: done + 1, ..putting.clone() }));
         });
         if self.world.faults_left == 0 {
             return;
@@ -96,7 +98,8 @@ impl Successors<'_> {
             world.effect.put(ASIDE, done);
             world.may_hold[at] = true;
             let in_doubt = u64::from(!scenario.is_without(Guard::DoubtRefusals));
-            world.workers[w].step = Step::Fail { granted: granted.clone(), progress: of(done, in_doubt) };
+            world.workers[w].step =
+                Arc::new(Step::Fail { granted: granted.clone(), progress: of(done, in_doubt) });
         });
         for (arrived, in_doubt) in [(true, 1), (false, 1), (false, 0)] {
             self.happens(format!("{w}'s put of {done} at {at} fails (done: {arrived})"), |_, world| {
@@ -105,7 +108,8 @@ impl Successors<'_> {
                     world.effect.put(at, done);
                 }
                 world.may_hold[at] |= in_doubt > 0;
-                world.workers[w].step = Step::Fail { granted: granted.clone(), progress: of(done, in_doubt) };
+                world.workers[w].step =
+                    Arc::new(Step::Fail { granted: granted.clone(), progress: of(done, in_doubt) });
             });
         }
     }

@@ -1,6 +1,7 @@
 //! What can happen next.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use idempotency::Execution;
@@ -44,7 +45,7 @@ pub(crate) fn successors(scenario: &Scenario, world: &World, actions: &mut Vec<A
         });
     }
     for (w, worker) in world.workers.iter().enumerate() {
-        if worker.step != Step::Idle && world.crashes_left > 0 {
+        if *worker.step != Step::Idle && world.crashes_left > 0 {
             to.happens(format!("{w} dies"), |_, world| {
                 world.crashes_left -= 1;
                 world.fall_silent(w);
@@ -58,7 +59,7 @@ pub(crate) fn successors(scenario: &Scenario, world: &World, actions: &mut Vec<A
 /// A worker is over, and the client without an answer.
 fn end(world: &mut World, w: usize) {
     world.effect.release(w);
-    world.workers[w].step = Step::Idle;
+    world.workers[w].step = Arc::new(Step::Idle);
     world.workers[w].ends_at = 0;
 }
 
@@ -85,7 +86,7 @@ impl Successors<'_> {
         self.happens(format!("it is {moment} s"), |_, world| {
             world.now = moment;
             for w in 0..world.workers.len() {
-                if world.workers[w].step != Step::Idle && world.workers[w].ends_at <= moment {
+                if *world.workers[w].step != Step::Idle && world.workers[w].ends_at <= moment {
                     world.fall_silent(w);
                     end(world, w);
                 }
@@ -114,20 +115,18 @@ impl Successors<'_> {
         let party = &scenario.parties[w];
         let retention = Duration::from_secs(scenario.retention);
         let claim_clock = moment(world.now + party.claims_ahead);
-        match world.workers[w].step.clone() {
+        match Step::clone(&world.workers[w].step) {
             Step::Idle => self.asks(w),
             Step::Claim { owner } => {
                 let request_hash = party.fingerprint.to_owned();
                 let claim =
                     Transition::Claim { request_hash, owner: owner.clone(), now: claim_clock, retention };
                 self.calls(w, &claim, |_, world, called| {
-                    world.workers[w].step = match called {
+                    world.workers[w].step = Arc::new(match called {
                         Called::Done(record) => granted(&record),
-                        Called::Refused(found) => {
-                            Step::Decide { owner: owner.clone(), found: Box::new(found) }
-                        }
+                        Called::Refused(found) => Step::Decide { owner: owner.clone(), found },
                         Called::Unavailable => Step::Idle,
-                    };
+                    });
                 });
             }
             Step::Decide { owner, found } => self.decides(w, &owner, &found, claim_clock, retention),
@@ -152,7 +151,7 @@ impl Successors<'_> {
         }
         self.happens(format!("{w} asks"), |_, world| {
             world.workers[w].requests_left -= 1;
-            world.workers[w].step = Step::Claim { owner: format!("{w}.{left}") };
+            world.workers[w].step = Arc::new(Step::Claim { owner: format!("{w}.{left}") });
             world.workers[w].ends_at = world.now + CLAIMER_ENDS_AFTER;
         });
     }
@@ -163,18 +162,16 @@ impl Successors<'_> {
         match decision(self.scenario.broken, found, fingerprint, owner, now, retention) {
             Decision::TakeOver(take_over) if !is_own => {
                 self.calls(w, &take_over, |_, world, called| {
-                    world.workers[w].step = match called {
+                    world.workers[w].step = Arc::new(match called {
                         Called::Done(record) => granted(&record),
-                        Called::Refused(found) => {
-                            Step::Decide { owner: owner.to_owned(), found: Box::new(found) }
-                        }
+                        Called::Refused(found) => Step::Decide { owner: owner.to_owned(), found },
                         Called::Unavailable => Step::Idle,
-                    };
+                    });
                 });
             }
             Decision::Own => {
                 self.happens(format!("{w} finds its own record"), |_, world| {
-                    world.workers[w].step = granted(found);
+                    world.workers[w].step = Arc::new(granted(found));
                 });
             }
             Decision::Replay => self.happens(format!("{w} replays"), |_, world| {
@@ -210,11 +207,11 @@ impl Successors<'_> {
                     }
                     world.workers[w].ends_at = world.now + i64::try_from(Execution::WORK.as_secs()).unwrap();
                     let granted = Granted { claimed_at: Timestamp::UNIX_EPOCH, ..granted.clone() };
-                    world.workers[w].step = match scenario.kind {
+                    world.workers[w].step = Arc::new(match scenario.kind {
                         Kind::Consume => Step::Get { granted },
                         Kind::Produce => arrives(scenario, granted, at),
                         Kind::Move => moving::begins(granted),
-                    };
+                    });
                 });
             }
         } else {
@@ -226,7 +223,7 @@ impl Successors<'_> {
                     world.breach(Invariant::RefusedInTime);
                 }
                 let progress = granted.progress;
-                world.workers[w].step = Step::Fail { granted: granted.clone(), progress };
+                world.workers[w].step = Arc::new(Step::Fail { granted: granted.clone(), progress });
             });
         }
     }
@@ -235,11 +232,11 @@ impl Successors<'_> {
         match step {
             Step::Get { granted } => self.happens(format!("{w} gets"), |scenario, world| {
                 let got = world.effect.get(w);
-                world.workers[w].step = if scenario.is_without(Guard::PrepareFirst) {
+                world.workers[w].step = Arc::new(if scenario.is_without(Guard::PrepareFirst) {
                     Step::Commit { response: consumed(&granted, got), granted }
                 } else {
                     Step::Prepare { granted, got }
-                };
+                });
             }),
             Step::Prepare { granted, got } => {
                 let response = consumed(&granted, got);
@@ -247,15 +244,15 @@ impl Successors<'_> {
                 let prepare = Transition::Prepare { token, response: response.clone(), now };
                 self.calls(w, &prepare, |scenario, world, called| {
                     let (granted, response) = (granted.clone(), response.clone());
-                    world.workers[w].step = match called {
+                    world.workers[w].step = Arc::new(match called {
                         Called::Done(_) if scenario.is_without(Guard::PrepareFirst) => {
                             Step::CompletePrepared { granted, response }
                         }
                         Called::Done(_) => Step::Commit { granted, response },
                         Called::Refused(_) => Step::Idle,
                         Called::Unavailable => Step::Fail { progress: granted.progress, granted },
-                    };
-                    if matches!(world.workers[w].step, Step::Idle | Step::Fail { .. }) {
+                    });
+                    if matches!(*world.workers[w].step, Step::Idle | Step::Fail { .. }) {
                         world.effect.release(w);
                     }
                 });
@@ -304,11 +301,11 @@ impl Successors<'_> {
         self.happens(format!("{w} commits"), |scenario, world| {
             world.effect.remove(w);
             let (granted, response) = (granted.clone(), response.clone());
-            world.workers[w].step = if scenario.is_without(Guard::PrepareFirst) {
+            world.workers[w].step = Arc::new(if scenario.is_without(Guard::PrepareFirst) {
                 Step::Prepare { granted, got: true }
             } else {
                 Step::CompletePrepared { granted, response }
-            };
+            });
         });
         if self.world.faults_left == 0 {
             return;
@@ -316,7 +313,8 @@ impl Successors<'_> {
         self.happens(format!("{w}'s commit is refused"), |_, world| {
             world.faults_left -= 1;
             world.effect.release(w);
-            world.workers[w].step = Step::Fail { granted: granted.clone(), progress: granted.progress };
+            world.workers[w].step =
+                Arc::new(Step::Fail { granted: granted.clone(), progress: granted.progress });
         });
         for arrived in [true, false] {
             self.happens(format!("{w}'s commit is in doubt (done: {arrived})"), |_, world| {

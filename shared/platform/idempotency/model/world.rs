@@ -2,6 +2,7 @@
 //! were told.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use idempotency::LocationHistory;
 use idempotency::protocol::{Body, Progress, Record, Status, StoredResponse, Token, Transition};
@@ -13,13 +14,14 @@ use crate::invariants::Invariant;
 use crate::moving::WANTED;
 use crate::scenario::Scenario;
 
+/// State of the world. Each step copies it, so the parts that a step leaves alone are shared.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     /// Seconds, by the true clock.
     pub(crate) now: i64,
-    pub(crate) record: Option<Record>,
+    pub(crate) record: Option<Arc<Record>>,
     /// Writes whose sender gave them up, and which may arrive yet.
-    pub(crate) late: Vec<Transition>,
+    pub(crate) late: Vec<Arc<Transition>>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) effect: Effect,
     /// Places at which a unit was put, or may have been as far as the record shows.
@@ -27,16 +29,16 @@ pub(crate) struct World {
     pub(crate) crashes_left: u8,
     pub(crate) faults_left: u8,
     /// Token of the worker that was granted the record last.
-    holder: Option<Token>,
+    holder: Option<Arc<Token>>,
     /// Answers that clients were given, in the life of the present record.
-    answers: Vec<Answer>,
+    answers: Vec<Arc<Answer>>,
     breaches: BTreeSet<Invariant>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Worker {
     pub(crate) requests_left: u8,
-    pub(crate) step: Step,
+    pub(crate) step: Arc<Step>,
     /// Time at which the function at work is ended, whatever it does.
     pub(crate) ends_at: i64,
 }
@@ -82,7 +84,7 @@ pub(crate) enum Step {
     /// A record was in the way of the claim.
     Decide {
         owner: String,
-        found: Box<Record>,
+        found: Arc<Record>,
     },
     /// An execution that died had stored its response: answer with that.
     AnswerInDoubt {
@@ -145,7 +147,7 @@ pub(crate) struct Answer {
 
 impl World {
     pub(crate) fn new(scenario: &Scenario) -> Self {
-        let worker = |requests_left| Worker { requests_left, step: Step::Idle, ends_at: 0 };
+        let worker = |requests_left| Worker { requests_left, step: Arc::new(Step::Idle), ends_at: 0 };
         Self {
             now: 0,
             record: None,
@@ -174,12 +176,12 @@ impl World {
     }
 
     /// The store takes a write, or refuses it and shows its record.
-    #[expect(
-        clippy::result_large_err,
-        reason = "the record in the way is what a failed condition answers with"
-    )]
-    pub(crate) fn write(&mut self, scenario: &Scenario, transition: &Transition) -> Result<Record, Record> {
-        let Some(after) = apply(scenario.broken, transition, self.record.as_ref()) else {
+    pub(crate) fn write(
+        &mut self,
+        scenario: &Scenario,
+        transition: &Transition,
+    ) -> Result<Arc<Record>, Arc<Record>> {
+        let Some(after) = apply(scenario.broken, transition, self.record.as_deref()) else {
             // Every write but a claim of nothing is refused by a record.
             return Err(self.record.clone().unwrap());
         };
@@ -188,14 +190,14 @@ impl World {
                 self.answers.clear();
                 self.effect = Effect::new(scenario.kind);
                 self.may_hold = [false; PLACES];
-                self.holder = Some(token(&after));
+                self.holder = Some(Arc::new(token(&after)));
             }
-            Transition::TakeOver { .. } => self.holder = Some(token(&after)),
+            Transition::TakeOver { .. } => self.holder = Some(Arc::new(token(&after))),
             Transition::Checkpoint { token, .. }
             | Transition::Prepare { token, .. }
             | Transition::Complete { token, .. }
             | Transition::Fail { token, .. } => {
-                if self.holder.as_ref() != Some(token) {
+                if self.holder.as_deref() != Some(token) {
                     self.breach(Invariant::NotFenced);
                 }
             }
@@ -207,8 +209,8 @@ impl World {
         {
             self.breach(Invariant::ResultChanged);
         }
-        self.record = Some(after.clone());
-        if let (Some(record), false) = (&mut self.record, scenario.expires()) {
+        let mut record = after.clone();
+        if !scenario.expires() {
             // Times that decide nothing would only multiply the states.
             record.created_at = Timestamp::UNIX_EPOCH;
             record.expires_at = Timestamp::MAX;
@@ -216,7 +218,8 @@ impl World {
                 record.updated_at = Timestamp::UNIX_EPOCH;
             }
         }
-        Ok(after)
+        self.record = Some(Arc::new(record));
+        Ok(Arc::new(after))
     }
 
     /// A client gets a successful answer of an execution.
@@ -246,7 +249,7 @@ impl World {
                 self.breach(Invariant::TooMany);
             }
         }
-        let answer = Answer { response, in_doubt };
+        let answer = Arc::new(Answer { response, in_doubt });
         if !self.answers.contains(&answer) {
             self.answers.push(answer);
         }
@@ -263,7 +266,7 @@ impl World {
 
     /// A worker is over before it could say what it did at its place.
     pub(crate) fn fall_silent(&mut self, w: usize) {
-        let place = match &self.workers[w].step {
+        let place = match &*self.workers[w].step {
             Step::Note { at, .. } | Step::Put(Putting { at, .. }) => Some(*at),
             Step::Move(_) => Some(0),
             Step::Fail { granted, .. } => {

@@ -154,7 +154,9 @@ impl Model for Course {
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         let is_free = self.is_wild || world.attempts.iter().all(|attempt| attempt.is_over);
         if world.answered.is_none() && world.attempts.len() < ATTEMPTS && is_free {
-            for queue in 0..if self.is_wild { QUEUES } else { 1 } {
+            // The queues differ by their numbers alone, so the first attempt begins at the first.
+            let queues = if self.is_wild && !world.attempts.is_empty() { QUEUES } else { 1 };
+            for queue in 0..queues {
                 for found in self.findings(world, queue) {
                     actions.push(Action::Begin { queue, found, is_noted: true });
                     if self.is_wild {
@@ -164,7 +166,11 @@ impl Model for Course {
             }
         }
         for (index, attempt) in world.attempts.iter().enumerate().filter(|(_, attempt)| !attempt.is_over) {
-            actions.push(Action::Crash(index));
+            // In a wild course nothing waits for an attempt to be over. So one that crashed is like
+            // one that stands still for ever, and the states with it would only be visited twice.
+            if !self.is_wild {
+                actions.push(Action::Crash(index));
+            }
             if attempt.is_committed {
                 actions.push(Action::Confirm(index));
             } else if attempt.next < COUNT {

@@ -37,14 +37,18 @@ fn zero<T: Structure>() -> T {
 /// Identifier of four characters at the start of a structure.
 fn id(name: &CStr) -> mq::MQCHAR4 {
     let mut id = [0; 4];
-    fill(&mut id, &name.to_string_lossy());
+    fill_with(&mut id, name.to_bytes());
     id
 }
 
 /// Writes `text` into a field of fixed length, padded with blanks. Text that does not fit is
 /// truncated: callers check the length of texts from outside.
 pub(crate) fn fill<const N: usize>(field: &mut [c_char; N], text: &str) {
-    let bytes = text.bytes().chain(std::iter::repeat(b' '));
+    fill_with(field, text.as_bytes());
+}
+
+fn fill_with<const N: usize>(field: &mut [c_char; N], text: &[u8]) {
+    let bytes = text.iter().copied().chain(std::iter::repeat(b' '));
     for (place, byte) in field.iter_mut().zip(bytes) {
         *place = c_char::from_ne_bytes([byte]);
     }

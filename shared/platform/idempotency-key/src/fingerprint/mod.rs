@@ -1,13 +1,12 @@
 //! Fingerprints, which distinguish requests under one key.
 
+mod canonical;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-
-/// Largest integer up to which every integer is a double of its own (RFC 7493, section 2.2).
-const MAX_INTEGER: u64 = 9_007_199_254_740_991;
 
 /// SHA-256, in hex, of the canonical form (RFC 8785) of a body as it was sent: order of members,
 /// white space, escapes and spelling of numbers do not matter (`16.0` is the integer 16); values,
@@ -52,27 +51,11 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// Writes the canonical form (RFC 8785), in UTF-8.
+/// Returns the canonical form (RFC 8785), in UTF-8.
 fn canonical(body: &Value) -> Result<Vec<u8>, FingerprintError> {
-    refuse_large_integers(body)?;
-    serde_json_canonicalizer::to_vec(body).map_err(FingerprintError::NotCanonical)
-}
-
-fn refuse_large_integers(value: &Value) -> Result<(), FingerprintError> {
-    match value {
-        Value::Number(number) => {
-            let integer = number.as_i64().map(i64::unsigned_abs).or_else(|| number.as_u64());
-            match integer {
-                Some(integer) if integer > MAX_INTEGER => {
-                    Err(FingerprintError::IntegerTooLarge(number.clone()))
-                }
-                _ => Ok(()),
-            }
-        }
-        Value::Array(items) => items.iter().try_for_each(refuse_large_integers),
-        Value::Object(members) => members.values().try_for_each(refuse_large_integers),
-        Value::Null | Value::Bool(_) | Value::String(_) => Ok(()),
-    }
+    let mut form = Vec::new();
+    canonical::write(body, &mut form)?;
+    Ok(form)
 }
 
 #[cfg(test)]

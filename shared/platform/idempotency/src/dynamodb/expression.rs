@@ -6,15 +6,16 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
 
-use super::{Detail, iso, number, text, ttl};
+use super::{Detail, MOST_ATTRIBUTES, iso, number, text, ttl};
 use crate::protocol::{
     AbandonedProgress, Body, LocationHistory, Progress, Status, StoredResponse, Token, Transition,
 };
 
 /// An update with its condition.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Expression {
-    set: Vec<String>,
+    /// Assignments, separated by commas.
+    set: String,
     remove: Vec<&'static str>,
     pub(super) condition: &'static str,
     pub(super) names: HashMap<String, String>,
@@ -22,22 +23,38 @@ pub(super) struct Expression {
 }
 
 impl Expression {
+    fn new() -> Self {
+        Self {
+            set: String::new(),
+            remove: Vec::new(),
+            condition: "",
+            names: HashMap::with_capacity(MOST_ATTRIBUTES),
+            values: HashMap::with_capacity(MOST_ATTRIBUTES),
+        }
+    }
+
     /// Sets an attribute; its name and value get placeholders, since some names are reserved words
     /// of DynamoDB.
     fn set(&mut self, name: &'static str, value: AttributeValue) {
-        self.set.push(format!("#{name} = :{name}"));
+        self.assign(&["#", name, " = :", name]);
         self.place(name, value);
     }
 
     /// Sets an attribute that is not there yet.
     fn set_first(&mut self, name: &'static str, value: AttributeValue) {
-        self.set.push(format!("#{name} = if_not_exists(#{name}, :{name})"));
+        self.assign(&["#", name, " = if_not_exists(#", name, ", :", name, ")"]);
         self.place(name, value);
     }
 
+    fn assign(&mut self, parts: &[&str]) {
+        let separator = if self.set.is_empty() { "" } else { ", " };
+        self.set.push_str(separator);
+        self.set.extend(parts.iter().copied());
+    }
+
     fn place(&mut self, name: &'static str, value: AttributeValue) {
-        self.names.insert(format!("#{name}"), name.to_owned());
-        self.values.insert(format!(":{name}"), value);
+        self.names.insert(["#", name].concat(), name.to_owned());
+        self.values.insert([":", name].concat(), value);
     }
 
     fn remove(&mut self, name: &'static str) {
@@ -52,13 +69,13 @@ impl Expression {
     ) {
         self.condition = condition;
         for name in ["owner", "status", "attempt"] {
-            self.names.insert(format!("#{name}"), name.to_owned());
+            self.names.insert(["#", name].concat(), name.to_owned());
         }
         self.values.extend(values.into_iter().map(|(name, value)| (name.to_owned(), value)));
     }
 
     pub(super) fn update(&self) -> String {
-        let mut update = format!("SET {}", self.set.join(", "));
+        let mut update = ["SET ", self.set.as_str()].concat();
         if !self.remove.is_empty() {
             update.push_str(" REMOVE ");
             update.push_str(&self.remove.join(", "));
@@ -85,7 +102,7 @@ const AS_SEEN: &str = "#owner = :oldOwner AND #attempt = :oldAttempt AND #status
                        (attribute_not_exists(possibleDuplicates) OR possibleDuplicates = :possibleDuplicates)";
 
 pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Expression {
-    let mut to = Expression::default();
+    let mut to = Expression::new();
     match transition {
         Transition::Claim { .. } => {}
         Transition::TakeOver { seen, seen_status, owner, now, progress, whereabouts, .. } => {
@@ -162,7 +179,7 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
 
 /// Makes the update that notes, beside a prepared record, that its effect is in doubt.
 pub(super) fn doubt_noted(token: &Token, now: Timestamp) -> Expression {
-    let mut to = Expression::default();
+    let mut to = Expression::new();
     to.set("doubtNotedAt", iso(now));
     to.on(OWN_PREPARED, mine(token, &[Status::Prepared]));
     to

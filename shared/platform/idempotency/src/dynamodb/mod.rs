@@ -24,6 +24,9 @@ use expression::{doubt_noted, expression};
 
 type Item = HashMap<String, AttributeValue>;
 
+/// Number of attributes for which a map has room at once: more than a claim or an end writes.
+const MOST_ATTRIBUTES: usize = 28;
+
 /// Attributes of a record beside those of the protocol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Detail<'a> {
@@ -107,7 +110,8 @@ async fn put(
     record: &Record,
     detail: Detail<'_>,
 ) -> Result<Result<(), Record>, StoreError> {
-    let mut item = Item::from([
+    let mut item = Item::with_capacity(MOST_ATTRIBUTES);
+    item.extend([
         ("pk".to_owned(), text(pk)),
         ("requestHash".to_owned(), text(&record.request_hash)),
         ("status".to_owned(), text(record.status.as_str())),

@@ -175,6 +175,11 @@ proptest! {
     }
 
     #[test]
+    fn the_canonical_form_is_what_another_implementation_writes(body in body()) {
+        prop_assert_eq!(canonical_text(&body), serde_json_canonicalizer::to_string(&body).unwrap());
+    }
+
+    #[test]
     fn a_number_is_the_double_that_its_text_is_nearest_to(
         bits in any::<u64>().prop_map(f64::from_bits).prop_filter("finite", |number| number.is_finite()), mut choices in Choices::any(),
     ) {
