@@ -13,8 +13,8 @@ const MOST: usize = 1000;
 const USUAL: u32 = 100;
 /// Most characters of the name of who asks.
 const LONGEST_NAME: usize = 100;
-/// Beginnings of the names that the database itself writes, when a load or an upgrade assigns.
-const DATABASE_NAMES: [&str; 2] = ["first load", "upgrade:"];
+/// Names that the database itself writes if a load or an upgrade assigns, also before a colon.
+const DATABASE_NAMES: [&str; 2] = ["first load", "upgrade"];
 
 /// Work that an event asks for.
 #[derive(Debug, PartialEq)]
@@ -172,9 +172,9 @@ impl TryFrom<String> for Name {
 
     fn try_from(name: String) -> Result<Self, String> {
         let fits = (1..=LONGEST_NAME).contains(&name.chars().count()) && !name.chars().any(char::is_control);
-        let lowercase = name.trim_start().to_lowercase();
-        if DATABASE_NAMES.iter().any(|reserved| lowercase.starts_with(reserved)) {
-            Err(format!("a name does not begin with {}", DATABASE_NAMES.join(" or ")))
+        let before_colon = name.split(':').next().unwrap_or_default().trim();
+        if DATABASE_NAMES.iter().any(|reserved| reserved.eq_ignore_ascii_case(before_colon)) {
+            Err(format!("a name is not {}", DATABASE_NAMES.join(" or ")))
         } else if fits {
             Ok(Self(name))
         } else {
@@ -240,7 +240,8 @@ mod tests {
             ("by", json!("a\nb"), "/by: the value is not allowed"),
             ("by", json!("x".repeat(101)), "/by: the value is not allowed"),
             ("by", json!("first load"), "/by: the value is not allowed"),
-            ("by", json!(" Upgrade: last batch"), "/by: the value is not allowed"),
+            ("by", json!("upgrade"), "/by: the value is not allowed"),
+            ("by", json!(" Upgrade: several tenants loaded it"), "/by: the value is not allowed"),
             ("by", Value::Null, "/by: the value has the wrong type"),
             ("from", json!(A), "/from: the member is not known"),
         ] {
