@@ -94,20 +94,6 @@ impl Changed {
         let ChangedOwners { changed, unchanged, refused } = owners;
         Self { dry_run, changed, unchanged, refused: refused.into_iter().map(Refused::from).collect() }
     }
-
-    pub(crate) const fn is_dry_run(&self) -> bool {
-        self.dry_run
-    }
-
-    /// Number of establishments that were changed.
-    pub(crate) const fn count(&self) -> usize {
-        self.changed.len()
-    }
-
-    /// CNPJs of these establishments, separated by spaces.
-    pub(crate) fn cnpjs(&self) -> String {
-        self.changed.iter().map(Cnpj::as_str).collect::<Vec<_>>().join(" ")
-    }
 }
 
 impl From<RefusedOwner> for Refused {
@@ -149,11 +135,6 @@ mod tests {
                 RefusedOwner { cnpj: cnpj(5), owner: None },
             ],
         };
-        let changed = Changed::of(owners, false);
-        assert_eq!(
-            (changed.count(), changed.cnpjs()),
-            (2, format!("{} {}", cnpj(1).as_str(), cnpj(2).as_str()))
-        );
         let expected = json!({
             "dryRun": false,
             "changed": [cnpj(1), cnpj(2)],
@@ -163,6 +144,6 @@ mod tests {
                 {"cnpj": cnpj(5), "reason": "UNOWNED", "owner": null},
             ],
         });
-        assert_eq!(serde_json::to_value(changed).unwrap(), expected);
+        assert_eq!(serde_json::to_value(Changed::of(owners, false)).unwrap(), expected);
     }
 }

@@ -12,7 +12,7 @@ mod request;
 
 pub use error::EstablishmentsError;
 
-use catalog::{Database, OwnerChange, OwnerRequest};
+use catalog::{Database, OwnerRequest};
 use serde_json::{Value, json};
 
 use answer::{Changed, Owned, Page, Unowned};
@@ -68,41 +68,6 @@ impl Establishments {
     async fn change(&self, request: &Change) -> Result<Changed, EstablishmentsError> {
         let Change { change, cnpjs, by, dry_run } = request;
         let asked = OwnerRequest { change: *change, cnpjs, by, dry_run: *dry_run };
-        let changed = Changed::of(self.database.change_owners(asked).await?, *dry_run);
-        report(request, &changed);
-        Ok(changed)
-    }
-}
-
-/// Logs a change, so that the log says who gave what to whom.
-fn report(request: &Change, changed: &Changed) {
-    if changed.is_dry_run() || changed.count() == 0 {
-        return;
-    }
-    let (count, by) = (changed.count(), &request.by);
-    let cnpjs = changed.cnpjs();
-    match request.change {
-        OwnerChange::Assign { tenant } => tracing::info!(
-            event_type = "establishments.assigned",
-            by,
-            %tenant,
-            cnpjs,
-            "{count} establishments were assigned to the tenant {tenant} by `{by}`"
-        ),
-        OwnerChange::Move { from, to } => tracing::info!(
-            event_type = "establishments.moved",
-            by,
-            %from,
-            %to,
-            cnpjs,
-            "{count} establishments were moved from the tenant {from} to {to} by `{by}`"
-        ),
-        OwnerChange::Release { tenant } => tracing::info!(
-            event_type = "establishments.released",
-            by,
-            %tenant,
-            cnpjs,
-            "{count} establishments of the tenant {tenant} were released by `{by}`"
-        ),
+        Ok(Changed::of(self.database.change_owners(asked).await?, *dry_run))
     }
 }

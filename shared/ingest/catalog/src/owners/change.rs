@@ -113,7 +113,7 @@ impl OwnerChange {
 impl Database {
     /// Changes the owner of establishments, in transactions of at most 32 of them. Each is changed
     /// under its lock, so no chunk is half of one owner and half of another. Repeated, it finds
-    /// them changed.
+    /// them changed. Each transaction is logged once it is committed.
     ///
     /// # Errors
     /// If the database fails, or other transactions hold a lock for too long. What was changed
@@ -162,6 +162,7 @@ async fn change(
     if !request.dry_run && !answer.changed.is_empty() {
         give(&mut session, &answer.changed, request).await?;
         session.commit().await?;
+        report(&answer.changed, request);
     }
     Ok(answer)
 }
@@ -178,6 +179,36 @@ async fn give(
         None => session.execute(RELEASE, &[&names]).await?,
     };
     Ok(())
+}
+
+/// Logs a change, so that the log says who gave what to whom, also if a later transaction fails.
+fn report(changed: &[Cnpj], request: &OwnerRequest<'_>) {
+    let (count, by) = (changed.len(), request.by);
+    let cnpjs = texts(changed).join(" ");
+    match request.change {
+        OwnerChange::Assign { tenant } => tracing::info!(
+            event_type = "establishments.assigned",
+            by,
+            %tenant,
+            cnpjs,
+            "{count} establishments were assigned to the tenant {tenant} by `{by}`"
+        ),
+        OwnerChange::Move { from, to } => tracing::info!(
+            event_type = "establishments.moved",
+            by,
+            %from,
+            %to,
+            cnpjs,
+            "{count} establishments were moved from the tenant {from} to {to} by `{by}`"
+        ),
+        OwnerChange::Release { tenant } => tracing::info!(
+            event_type = "establishments.released",
+            by,
+            %tenant,
+            cnpjs,
+            "{count} establishments of the tenant {tenant} were released by `{by}`"
+        ),
+    }
 }
 
 #[cfg(test)]
