@@ -3,6 +3,7 @@
 //! Every JSON document has a member `schema`, such as `integrahub.keys.v1`. A change that a reader
 //! of the document would notice gets another number.
 
+use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal as _, Write};
 
 use serde_json::{Map, Value};
@@ -40,7 +41,10 @@ pub(crate) struct Output {
     watched: bool,
     /// Whether a person can answer.
     interactive: bool,
-    colour: bool,
+    /// Whether standard output has colours.
+    data_colour: bool,
+    /// Whether standard error has colours.
+    words_colour: bool,
     yes: bool,
     quiet: bool,
     broken: Option<io::Error>,
@@ -56,21 +60,18 @@ impl Output {
     /// Opens the program's own streams.
     pub(crate) fn of_process(global: &Global) -> Self {
         let terminal = io::stdout().is_terminal();
-        let unset = |name: &str| std::env::var_os(name).is_none_or(|value| value.is_empty());
-        let colour = match global.color {
-            Colour::On => true,
-            Colour::Off => false,
-            Colour::Auto => terminal && unset("NO_COLOR") || !unset("CLICOLOR_FORCE"),
-        };
+        let watched = io::stderr().is_terminal();
+        let variable = |name: &str| std::env::var_os(name);
         Self {
             format: global.output,
             data: Box::new(io::BufWriter::new(io::stdout())),
             words: Box::new(io::stderr()),
             answers: Box::new(io::BufReader::new(io::stdin())),
             terminal,
-            watched: io::stderr().is_terminal(),
-            interactive: io::stdin().is_terminal() && io::stderr().is_terminal(),
-            colour,
+            watched,
+            interactive: io::stdin().is_terminal() && watched,
+            data_colour: has_colour(global.color, terminal, variable),
+            words_colour: has_colour(global.color, watched, variable),
             yes: global.yes,
             quiet: global.quiet,
             broken: None,
@@ -123,7 +124,7 @@ impl Output {
             let cells = line.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
             let text = cells.collect::<Vec<_>>().join("  ");
             let text = text.trim_end();
-            if number == 0 && self.terminal && self.colour {
+            if number == 0 && self.terminal && self.data_colour {
                 self.line(&format!("\u{1b}[2m{text}\u{1b}[0m"));
             } else {
                 self.line(text);
@@ -201,7 +202,7 @@ impl Output {
 
     /// Writes a failure to standard error.
     pub(crate) fn fail(&mut self, failure: &Failure) {
-        let head = if self.colour { "\u{1b}[31merror\u{1b}[0m" } else { "error" };
+        let head = if self.words_colour { "\u{1b}[31merror\u{1b}[0m" } else { "error" };
         self.note(&format!("{head}: {failure}"));
     }
 
@@ -246,6 +247,18 @@ impl Output {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Decides whether a stream has colours. `NO_COLOR` wins over `CLICOLOR_FORCE`, whose `0` forces
+/// nothing.
+fn has_colour(choice: Colour, terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> bool {
+    let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+    match choice {
+        Colour::On => true,
+        Colour::Off => false,
+        Colour::Auto if set("NO_COLOR").is_some() => false,
+        Colour::Auto => terminal || set("CLICOLOR_FORCE").is_some_and(|value| value != "0"),
     }
 }
 
@@ -300,7 +313,8 @@ pub(crate) mod memory {
             terminal: false,
             watched: false,
             interactive: answer.is_some(),
-            colour: false,
+            data_colour: false,
+            words_colour: false,
             yes: false,
             quiet: false,
             broken: None,
@@ -342,6 +356,33 @@ mod tests {
         out.terminal = true;
         out.table(&["name"], vec![vec!["a".into()]]);
         assert_eq!(data.text(), "NAME\na\n");
+    }
+
+    #[test]
+    fn colours_are_for_terminals_unless_a_variable_says_otherwise() {
+        let auto = |terminal, set: &[(&str, &str)]| {
+            has_colour(Colour::Auto, terminal, |name| {
+                set.iter().find(|(other, _)| *other == name).map(|(_, value)| OsString::from(value))
+            })
+        };
+        let (forced, refused) = (("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1"));
+        assert!(auto(true, &[]) && !auto(false, &[]));
+        assert!(auto(false, &[forced]) && !auto(false, &[("CLICOLOR_FORCE", "0")]));
+        assert!(!auto(true, &[refused]) && !auto(true, &[refused, forced]));
+        assert!(auto(true, &[("NO_COLOR", "")]), "an empty variable says nothing");
+        assert!(has_colour(Colour::On, false, |_| Some("1".into())));
+        assert!(!has_colour(Colour::Off, true, |_| Some("1".into())));
+    }
+
+    #[test]
+    fn a_failure_has_the_colour_of_standard_error() {
+        let (mut out, _, words) = output(Format::Text, None);
+        out.data_colour = true;
+        out.fail(&Failure::usage("wrong"));
+        assert_eq!(words.text(), "error: wrong\n");
+        out.words_colour = true;
+        out.fail(&Failure::usage("wrong"));
+        assert!(words.text().contains("\u{1b}[31merror"));
     }
 
     #[test]
