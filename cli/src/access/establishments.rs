@@ -7,6 +7,7 @@ use aws_sdk_lambda::primitives::Blob;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::profile::without_nulls;
 use crate::aws::{Aws, failed};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
@@ -226,15 +227,6 @@ fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, Failure> {
             .why(error.to_string())
             .next("use the integrahub of the deployment's version")
     })
-}
-
-fn without_nulls(event: Value) -> Value {
-    match event {
-        Value::Object(members) => {
-            Value::Object(members.into_iter().filter(|(_, value)| !value.is_null()).collect())
-        }
-        other => other,
-    }
 }
 
 /// Groups establishments by their owners.

@@ -100,7 +100,7 @@ async fn given(args: &ProfileCreate) -> Result<Value, Failure> {
     Ok(value)
 }
 
-/// Leaves out members that say nothing, so that a file and the options make the same item.
+/// Leaves out members that say nothing, so that it does not matter how nothing was said.
 pub(crate) fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => {
