@@ -61,7 +61,10 @@ command_line() {
   CC_x86_64_unknown_linux_musl=cc CFLAGS_x86_64_unknown_linux_musl=-U_FORTIFY_SOURCE CARGO_TARGET_DIR=$target \
     cargo build --release --locked --target "$triple" --package integrahub --features sso
   mkdir -p "$output/bin"
-  cp "$target/$triple/release/integrahub" "$output/bin/integrahub-linux-x86_64"
+  local program=$output/bin/integrahub-linux-x86_64
+  cp "$target/$triple/release/integrahub" "$program"
+  [[ $("$program" --version) == "integrahub $version" ]] || { echo "$program does not run, or has another version" >&2; exit 1; }
+  [[ $(file --brief "$program") =~ static ]] || { echo "$program is not static" >&2; exit 1; }
 }
 [[ -n ${FUNCTIONS:-} ]] || command_line
 
