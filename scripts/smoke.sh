@@ -171,8 +171,8 @@ through_the_ingest() {
   final || return
   if [ "$status" = 403 ]; then skip "batches: the key lacks products:read"; return; fi
   if has '"items_failed": ?1[^0-9]'; then
-    # A key of certain establishments, or an establishment of another tenant or of none: the batch is accepted, and its item is
-    # refused.
+    # A key of certain establishments, or an establishment of another tenant or of none: the batch
+    # is accepted, and its item is refused.
     request GET "/v1/inovafarma/batches/$(batch_id)/errors" --config "$scratch/key" >/dev/null
     if has CNPJ_NOT_ALLOWED; then
       skip "batch: the key may not load products of INTEGRAHUB0115: it lacks allCnpjs, or the establishment is not its tenant's"

@@ -62,7 +62,8 @@ impl Storage {
     }
 
     /// Puts the first `length` bytes of a file. An object that is there already counts as put,
-    /// because a signed URL takes no other than the announced one. `sent` hears how many bytes went.
+    /// because a signed URL takes no other than the announced one. `sent` hears how many bytes
+    /// went.
     ///
     /// # Errors
     /// The object is not there, as far as is known.

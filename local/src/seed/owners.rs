@@ -1,5 +1,5 @@
-//! Establishments that belong to a tenant from the start. Any other belongs to the first tenant that
-//! loads it.
+//! Establishments that belong to a tenant from the start. Any other belongs to the first tenant
+//! that loads it.
 
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::primitives::Blob;

@@ -1,8 +1,8 @@
 //! The operations of a broker ([`Broker`]), and the parts that all brokers share: the connection
 //! model of the source documents ([`ConnectionPool`], [`PooledConnection`], [`ConnectionState`],
 //! [`HealthStatus`], [`RetryPolicy`], and the ten [`events`]), the bound on open connections, the
-//! [names of hosts](resolve()), the steps of a connection test, the rate of a produce, the latencies
-//! of its messages, and the [messages of a load test](load).
+//! [names of hosts](resolve()), the steps of a connection test, the rate of a produce, the
+//! latencies of its messages, and the [messages of a load test](load).
 
 mod cap;
 pub mod events;

@@ -21,8 +21,8 @@ pub(crate) struct Queues<'a> {
     pub(crate) reports: &'a [Reports],
 }
 
-/// Finds the tenant's profile and its own allow-list, merges and checks the target. The pointers of faults lead to the
-/// target's place in the request's body.
+/// Finds the tenant's profile and its own allow-list, merges and checks the target. The pointers of
+/// faults lead to the target's place in the request's body.
 ///
 /// # Errors
 /// 400 for an incomplete target, 404 for an unknown profile, 403 for one that is not allowed, 422

@@ -12,8 +12,8 @@ use mq::{Address, BrokerError, Endpoint};
 const LOOK_UP: Duration = Duration::from_secs(2);
 
 /// Resolves the names of the endpoint's hosts, in their order, and checks the addresses. A name
-/// that is not known is left out, unless none is known. The list is empty if a channel table has the
-/// names.
+/// that is not known is left out, unless none is known. The list is empty if a channel table has
+/// the names.
 ///
 /// # Errors
 /// If no name is known, or one leads to nothing but addresses that are refused.

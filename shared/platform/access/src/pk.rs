@@ -30,8 +30,8 @@ pub fn tenant(tenant: &str) -> String {
     format!("TENANT#{tenant}")
 }
 
-/// Returns the key of a target profile's item. Neither a tenant nor a profile has a `#` in its name,
-/// so that no tenant's profile is another tenant's.
+/// Returns the key of a target profile's item. Neither a tenant nor a profile has a `#` in its
+/// name, so that no tenant's profile is another tenant's.
 #[must_use]
 pub fn profile(tenant: &str, name: &str) -> String {
     format!("{}{name}", profiles(tenant))

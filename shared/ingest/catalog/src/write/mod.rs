@@ -302,8 +302,8 @@ fn kept_since(state: &[tokio_postgres::Row]) -> Result<Timestamp, DatabaseError>
     Ok(row.try_get("kept_since")?)
 }
 
-/// Reports items of the chunk that were refused. Its batch is locked, so that no two chunks count on
-/// the same room in the report.
+/// Reports items of the chunk that were refused. Its batch is locked, so that no two chunks count
+/// on the same room in the report.
 async fn report(
     session: &mut Session<'_>,
     chunk: &Chunk,
