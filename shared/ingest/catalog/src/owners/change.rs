@@ -142,10 +142,16 @@ async fn change(
 ) -> Result<ChangedOwners, DatabaseError> {
     let names = texts(request.cnpjs);
     let mut session = connection.begin().await?;
-    let [_, rows] = session
-        .query_each([(Hold::Alone.statement(), &[&locks::numbers(request.cnpjs)]), (OWNERS, &[&names])])
-        .await
-        .map_err(DatabaseError::while_locking)?;
+    // A dry run holds up no chunk: it changes nothing that a lock would protect.
+    let rows = if request.dry_run {
+        session.query(OWNERS, &[&names]).await?
+    } else {
+        let [_, rows] = session
+            .query_each([(Hold::Alone.statement(), &[&locks::numbers(request.cnpjs)]), (OWNERS, &[&names])])
+            .await
+            .map_err(DatabaseError::while_locking)?;
+        rows
+    };
     let owners = rows
         .iter()
         .map(|row| Ok((cnpj(row, "cnpj")?, row.try_get("tenant_id")?)))

@@ -74,8 +74,12 @@ fn an_owner_is_changed_under_the_lock_of_the_establishment() {
         let hasty = test.open().with_budget(Duration::from_secs(1));
         let error = hasty.change_owners(request(MOVE, &[even()])).await.unwrap_err();
         assert!(matches!(error, DatabaseError::TimedOut), "{error:?}");
+        let even = [even()];
+        let dry_run = OwnerRequest { dry_run: true, ..request(MOVE, &even) };
+        assert_eq!(test.open().change_owners(dry_run).await.unwrap().changed, even, "it takes no lock");
         test.execute("COMMIT").await;
-        assert_eq!(owner(test, even()).await, Some(TENANT));
+        let [even] = even;
+        assert_eq!(owner(test, even).await, Some(TENANT));
         move_to_other(&database).await;
     });
 }
