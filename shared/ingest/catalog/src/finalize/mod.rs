@@ -76,7 +76,7 @@ const UNDECIDED: &str =
 const DECIDERS: &str = "SELECT c.cnpj, NOT c.refused AND EXISTS (SELECT FROM establishments e \
          WHERE e.cnpj = c.cnpj AND e.tenant_id = $4) AS is_own, \
          EXISTS (SELECT FROM batch_cnpjs l JOIN batches b ON b.batch_id = l.batch_id WHERE l.cnpj = c.cnpj AND l.decides \
-         AND (l.received_at, l.batch_id) > ($3, $1) AND b.tenant_id = $4) AS is_left \
+         AND NOT l.refused AND (l.received_at, l.batch_id) > ($3, $1) AND b.tenant_id = $4) AS is_left \
      FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL ORDER BY c.cnpj";
 /// Turns sequential scans off until the transaction ends. A plan that was made while the tables had
 /// few rows stays in use for some time after they have many.

@@ -22,9 +22,9 @@ pub(super) const FOREIGN: &str = "SELECT a.cnpj, e.tenant_id IS NOT NULL AS is_o
 const CLAIM: &str = "INSERT INTO establishments (cnpj, tenant_id, assigned_by) \
      SELECT c.cnpj, b.tenant_id, 'first load' FROM batches b CROSS JOIN unnest($2::bpchar[]) AS c (cnpj) \
      WHERE b.batch_id = $1 ON CONFLICT DO NOTHING";
-/// Notes that items were refused. From then on no earlier full load leaves the establishment to
-/// this one.
-const REFUSED: &str = "UPDATE batch_cnpjs SET refused = true, decides = false \
+/// Notes that items were refused. As long as they are, no earlier full load leaves the
+/// establishment to this one.
+const REFUSED: &str = "UPDATE batch_cnpjs SET refused = true \
      WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[]) AND NOT refused";
 
 /// Establishments of a locked chunk that are not its tenant's.

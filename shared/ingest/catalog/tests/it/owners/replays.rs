@@ -58,6 +58,25 @@ fn a_replay_writes_nothing_of_an_establishment_that_left_the_tenant() {
     });
 }
 
+#[test]
+fn a_load_that_is_replayed_is_left_establishments_again() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::delta(1).keys([2, 4, 6]).run(&database).await;
+        let later = Load::full(3).keys([2]).of_other_tenant();
+        later.run(&database).await;
+        assert_eq!(deactivation(&database, &later).await, skipped("not_owned"));
+        move_to_other(&database).await;
+        let earlier = Load::full(2).keys([4]).of_other_tenant();
+        earlier.prepare(&database).await;
+        begin(&database, &later, ReplayScope::All).await;
+        write(&database, &earlier, 0).await;
+        assert_eq!(deactivation(&database, &earlier).await, skipped("later_full_load"));
+        rewrite(&database, &later, 0).await;
+        assert_eq!(test.products().await, (ids([2]), ids([4, 6])));
+    });
+}
+
 /// The items that were refused are in no product, so their load cannot say what is missing.
 #[test]
 fn a_replay_of_failed_chunks_decides_nothing_about_items_that_stay_refused() {
