@@ -21,11 +21,14 @@ use crate::error::DatabaseError;
 use crate::hashes::{first_eight, first_five};
 use crate::rows::{cnpj, texts};
 
-/// Full loads received later that have decided about these establishments, and whose items of them
-/// were not refused in a replay since.
-const LATER_LOADS: &str = "SELECT cnpj, batch_id FROM batch_cnpjs WHERE cnpj = ANY($1::bpchar[]) \
-     AND deactivation = 'done' AND NOT refused AND (received_at, batch_id) > ($2, $3) \
-     ORDER BY received_at DESC, batch_id DESC";
+/// Full loads of the same tenant, received later, that have decided about these establishments, and
+/// whose items of them were not refused in a replay since. A former owner's say nothing about the
+/// products of the present one.
+const LATER_LOADS: &str = "SELECT c.cnpj, c.batch_id FROM batch_cnpjs c JOIN batches b ON b.batch_id = c.batch_id \
+     WHERE c.cnpj = ANY($1::bpchar[]) AND c.deactivation = 'done' AND NOT c.refused \
+     AND (c.received_at, c.batch_id) > ($2, $3) \
+     AND b.tenant_id = (SELECT o.tenant_id FROM batches o WHERE o.batch_id = $3) \
+     ORDER BY c.received_at DESC, c.batch_id DESC";
 /// Keys that a batch contained. `IS TRUE` makes the planner use a hash table of keys and one pass
 /// over the chunks; a join might become a loop over both.
 const CONTAINED: &str = "SELECT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \

@@ -59,6 +59,21 @@ fn a_replay_writes_nothing_of_an_establishment_that_left_the_tenant() {
 }
 
 #[test]
+fn a_former_owner_s_later_full_load_withdraws_nothing_of_the_new_owner() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys([2, 4]).run(&database).await;
+        let theirs = Load::delta(2).keys([6]).of_other_tenant();
+        theirs.run(&database).await;
+        Load::full(3).keys([2]).run(&database).await;
+        move_to_other(&database).await;
+        begin(&database, &theirs, ReplayScope::All).await;
+        assert_eq!(rewrite(&database, &theirs, 0).await.changes().inserted, 1);
+        assert_eq!(test.products().await, (ids([2, 6]), ids([4])));
+    });
+}
+
+#[test]
 fn a_load_that_is_replayed_is_left_establishments_again() {
     database_test(async |test| {
         let database = test.open();
