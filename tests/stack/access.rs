@@ -40,6 +40,14 @@ impl Access {
         serde_dynamo::from_item(get.send().await.unwrap().item.unwrap()).unwrap()
     }
 
+    /// The day on which an API key was last used, if it was noted.
+    pub async fn last_used_on(&self, api_key: &str) -> Option<String> {
+        let pk = AttributeValue::S(format!("USED#{}", hex::encode(Sha256::digest(api_key.as_bytes()))));
+        let get = self.dynamodb.get_item().table_name(&self.table).key("pk", pk).consistent_read(true);
+        let item = get.send().await.unwrap().item?;
+        Some(item["lastUsedOn"].as_s().unwrap().clone())
+    }
+
     /// Stores a tenant with these members.
     pub async fn tenant(&self, tenant: &str, members: Value) {
         let mut item = json!({"pk": format!("TENANT#{tenant}")});

@@ -16,8 +16,6 @@ use crate::output::{Format, Output};
 
 /// Schema of changes.
 const SCHEMA: &str = "integrahub.changes.v1";
-/// Member that functions write at any time.
-const LAST_USED: &str = "lastUsedOn";
 
 /// An entry with the item that the table had for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -173,12 +171,12 @@ impl Change {
 }
 
 impl Write {
-    /// Makes the write depend on the item as it was, without the member that functions write.
+    /// Makes the write depend on the item as it was.
     fn guard<'a>(&mut self, held: &Held, further: impl Iterator<Item = &'a String>) {
         let known = held.entry.kind().members().iter().map(|&member| member.to_owned());
         let all: BTreeSet<String> =
             known.chain(held.attributes.keys().cloned()).chain(further.cloned()).collect();
-        let members = all.into_iter().filter(|member| member != PK && member != LAST_USED);
+        let members = all.into_iter().filter(|member| member != PK);
         let mut conditions = vec![format!("attribute_exists({PK})")];
         for (number, member) in members.enumerate() {
             let name = format!("#g{number}");
@@ -196,7 +194,7 @@ impl Write {
 
     /// Sets the members that are another, and removes those that are gone.
     fn set(&mut self, before: &Attributes, after: &Attributes) {
-        let is_free = |member: &&String| *member != PK && *member != LAST_USED;
+        let is_free = |member: &&String| *member != PK;
         let set: BTreeMap<&String, &AttributeValue> = after
             .iter()
             .filter(|(member, value)| is_free(member) && before.get(*member) != Some(*value))
@@ -324,17 +322,12 @@ mod tests {
     }
 
     #[test]
-    fn the_day_of_the_last_use_is_neither_condition_nor_change() {
+    fn a_removal_depends_on_the_item_as_it_was() {
         let before = held(orders(&["mq:read"]));
-        let mut item = key("orders", &["mq:write"]);
-        item.last_used_on = None;
-        let after = Entry::Key(ApiKey::from("k").hash(), item);
-        let write = Change::of(&before, after).unwrap().write().unwrap();
+        let write = Change::of(&before, orders(&["mq:write"])).unwrap().write().unwrap();
         assert_eq!(write.action, Action::Update("SET #s0 = :s0".to_owned()));
-        assert!(write.names.values().all(|member| member != "lastUsedOn"));
         let removal = Change::Remove(before).write().unwrap();
         assert_eq!(removal.action, Action::Delete);
-        assert!(removal.names.values().all(|member| member != "lastUsedOn"));
         assert!(removal.condition.starts_with("attribute_exists(pk) AND #g0"));
     }
 

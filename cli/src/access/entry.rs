@@ -74,8 +74,7 @@ impl Kind {
         }
     }
 
-    /// Returns the attributes that an item of the kind may have, beside its key. `lastUsedOn` is
-    /// missing: functions write it at any time, so no change is about it.
+    /// Returns the attributes that an item of the kind may have, beside its key.
     pub(crate) const fn members(self) -> &'static [&'static str] {
         match self {
             Self::Tenant => &["version", "name", "enabled", "limits"],
@@ -122,6 +121,8 @@ impl Entry {
         match pk::parse(pk).ok_or(EntryError::Key)? {
             Pk::Tenant(tenant) => Ok(Self::Tenant(tenant.to_owned(), TenantItem::read(item)?)),
             Pk::Key(hash) => Ok(Self::Key(hash, KeyItem::read(item)?)),
+            // The functions' own.
+            Pk::Used(_) => Err(EntryError::Key),
             Pk::Drops(tenant) => Ok(Self::Grant(tenant.to_owned(), DropGrant::read(item)?)),
             Pk::Targets(tenant) => Ok(Self::Targets(tenant.to_owned(), TargetsItem::read(item)?)),
             Pk::Profile { tenant, name } => {
@@ -219,7 +220,6 @@ impl Entry {
                 "createdAt": key.created_at,
                 "expiresAt": key.expires_at,
                 "disabled": key.disabled,
-                "lastUsedOn": key.last_used_on,
             }),
             Self::Profile(.., profile) => json!({"tenant": tenant, "name": name, "profile": profile}),
             Self::Grant(_, grant) => {
@@ -241,7 +241,7 @@ impl Entry {
         };
         let mut facts = BTreeMap::new();
         flatten("", &document, &mut facts);
-        for known in ["id", "tenant", "createdAt", "lastUsedOn"] {
+        for known in ["id", "tenant", "createdAt"] {
             facts.remove(known);
         }
         facts
@@ -295,7 +295,6 @@ pub(crate) mod tests {
             created_at: Some("2026-11-01T10:00:00Z".parse().unwrap()),
             expires_at: Some("2027-11-01T10:00:00Z".parse().unwrap()),
             disabled: true,
-            last_used_on: Some("2026-11-20".parse().unwrap()),
         }
     }
 
@@ -338,11 +337,10 @@ pub(crate) mod tests {
         for entry in each() {
             let members = entry.kind().members();
             for member in entry.attributes().unwrap().keys() {
-                let known = members.contains(&member.as_str()) || member == PK || member == "lastUsedOn";
+                let known = members.contains(&member.as_str()) || member == PK;
                 assert!(known, "{member} of {:?}", entry.kind());
             }
         }
-        assert!(!Kind::Key.members().contains(&"lastUsedOn"));
     }
 
     #[test]
@@ -362,7 +360,7 @@ pub(crate) mod tests {
         let [tenant, key, profile, grant, targets] = each().map(|entry| entry.facts());
         assert_eq!(tenant["enabled"], "false");
         assert_eq!((key["scopes"].as_str(), key["cnpjs"].as_str()), ("mq:read", "all"));
-        assert!(!key.contains_key("lastUsedOn") && !key.contains_key("createdAt"), "nobody changes them");
+        assert!(!key.contains_key("createdAt"), "nobody changes it");
         assert_eq!(profile["target.connName"], "mq.example.com:5671");
         assert_eq!(grant["cnpjs"], "11222333000181");
         assert_eq!(targets["rabbitmq://mq.example.com:5671/ORDERS.*"], "");

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use access::pk::{self, Pk};
 use access::{DropGrant, KeyHash, KeyItem, TargetsItem, TenantItem};
+use jiff::civil::Date;
 use serde_json::Value;
 
 use super::change::Held;
@@ -20,11 +22,20 @@ pub(crate) struct Snapshot {
     entries: BTreeMap<String, Held>,
     /// Items that are no entries, with the reason.
     faults: BTreeMap<String, String>,
+    /// Days on which keys were last used.
+    used: BTreeMap<KeyHash, Date>,
 }
 
 impl Snapshot {
     /// Adds an item of the table.
     pub(crate) fn add(&mut self, attributes: Attributes) {
+        let text = |member: &str| attributes.get(member).and_then(|value| value.as_s().ok());
+        if let Some(Pk::Used(hash)) = text(PK).and_then(|pk| pk::parse(pk)) {
+            if let Some(day) = text("lastUsedOn").and_then(|day| day.parse().ok()) {
+                self.used.insert(hash, day);
+            }
+            return;
+        }
         match Entry::read(&attributes) {
             Ok(entry) => {
                 self.entries.insert(entry.pk(), Held { entry, attributes });
@@ -52,6 +63,11 @@ impl Snapshot {
             Entry::Key(hash, key) => Some((held, *hash, key)),
             _ => None,
         })
+    }
+
+    /// Returns the day (UTC) on which a key was last used, if it is known.
+    pub(crate) fn last_used_on(&self, hash: &KeyHash) -> Option<Date> {
+        self.used.get(hash).copied()
     }
 
     /// Returns the profiles with their tenants and names.
@@ -160,6 +176,7 @@ impl Snapshot {
 #[cfg(test)]
 pub(crate) mod tests {
     use access::ApiKey;
+    use aws_sdk_dynamodb::types::AttributeValue;
 
     use super::super::entry::tests::{ACME, key, profile};
     use super::*;
@@ -211,6 +228,20 @@ pub(crate) mod tests {
         assert!(known.key(&named("orders", None)).unwrap_err().why.unwrap().contains(&id));
         assert!(known.key(&named("till", None)).is_err());
         assert!(known.key(&named("stock", Some(OTHER))).is_err());
+    }
+
+    #[test]
+    fn the_day_of_a_key_s_last_use_is_no_entry() {
+        let [used, other] = ["a", "b"].map(|secret| ApiKey::from(secret).hash());
+        let mut known = snapshot(&[of("a", ACME, "orders")]);
+        let text = |value: &str| AttributeValue::S(value.to_owned());
+        let item = [(PK.to_owned(), text(&pk::used(&used))), ("lastUsedOn".to_owned(), text("2026-11-26"))];
+        known.add(item.into());
+        assert_eq!(known.last_used_on(&used).map(|day| day.to_string()).as_deref(), Some("2026-11-26"));
+        assert_eq!((known.last_used_on(&other), known.keys().count()), (None, 1));
+        let (mut out, _, words) = output(Format::Text, None);
+        known.warn(&mut out);
+        assert_eq!(words.text(), "");
     }
 
     #[test]

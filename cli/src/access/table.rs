@@ -1,12 +1,13 @@
 //! The access table in DynamoDB.
 
+use access::KeyHash;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use super::change::{Action, Change, Write};
-use super::entry::{Attributes, PK};
+use super::entry::{Attributes, Entry, PK};
 use super::snapshot::Snapshot;
 use crate::aws::{Aws, failed};
 use crate::context::Context;
@@ -84,9 +85,22 @@ impl Table {
                 let request = self.dynamodb.delete_item().table_name(table).key(PK, pk);
                 let request = request.condition_expression(condition).set_expression_attribute_names(names);
                 let sent = request.set_expression_attribute_values(values).send().await;
-                sent.map(|_| ()).map_err(|error| refused(change, &error))
+                sent.map_err(|error| refused(change, &error))?;
+                match change.entry() {
+                    Entry::Key(hash, _) => self.forget_use(hash).await,
+                    _ => Ok(()),
+                }
             }
         }
+    }
+
+    /// Removes the day on which a removed key was last used.
+    async fn forget_use(&self, hash: &KeyHash) -> Result<(), Failure> {
+        let pk = AttributeValue::S(access::pk::used(hash));
+        let sent = self.dynamodb.delete_item().table_name(&self.name).key(PK, pk).send().await;
+        sent.map(|_| ()).map_err(|error| {
+            failed(&format!("remove the day of the last use of the removed key {}", hash.id()), &error)
+        })
     }
 }
 

@@ -117,7 +117,6 @@ fn key_item(key: &Key, given: &Given) -> Result<Item, Failure> {
         created_at: None,
         expires_at: None,
         disabled: false,
-        last_used_on: None,
     };
     item(pk::key(&hash), &members)
 }

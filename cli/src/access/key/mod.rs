@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use access::{ApiKey, Establishments, KeyHash, KeyItem, Scope};
 use ingestion::Cnpj;
 use jiff::Timestamp;
+use jiff::civil::Date;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -140,7 +141,6 @@ fn new_item(known: &Snapshot, args: &KeyCreate, now: Timestamp) -> Result<KeyIte
         created_at: Some(whole_seconds(now)),
         expires_at,
         disabled: false,
-        last_used_on: None,
     })
 }
 
@@ -178,7 +178,7 @@ fn rotated(old: &KeyItem, end: Timestamp, now: Timestamp) -> Result<(KeyItem, Ke
         (Some(lifetime), _) => created_at.checked_add(lifetime).ok(),
         (None, expiry) => expiry,
     };
-    let new = KeyItem { created_at: Some(created_at), expires_at, last_used_on: None, ..old.clone() };
+    let new = KeyItem { created_at: Some(created_at), expires_at, ..old.clone() };
     let end = whole_seconds(end);
     let expires_at = Some(old.expires_at.map_or(end, |expiry| expiry.min(end)));
     Ok((new, KeyItem { expires_at, ..old.clone() }))
@@ -283,13 +283,15 @@ fn state(known: &Snapshot, key: &KeyItem, now: Timestamp) -> String {
     key.refusal(&tenant, now).map_or_else(|| "works".to_owned(), |refusal| refusal.to_string())
 }
 
-fn shown(time: Option<Timestamp>) -> String {
+fn shown<T: ToString>(time: Option<T>) -> String {
     time.map_or_else(|| "-".to_owned(), |time| time.to_string())
 }
 
-fn with_state(mut document: Value, state: &str) -> Value {
+/// Adds what is no part of the key's item.
+fn with_state(mut document: Value, state: &str, last_used_on: Option<Date>) -> Value {
     if let Some(members) = document.as_object_mut() {
         members.insert("state".to_owned(), json!(state));
+        members.insert("lastUsedOn".to_owned(), json!(last_used_on));
     }
     document
 }
@@ -304,7 +306,7 @@ fn list(known: &Snapshot, tenant: Option<&str>, now: Timestamp, out: &mut Output
     let (mut items, mut rows) = (Vec::new(), Vec::new());
     for (held, hash, key) in keys {
         let state = state(known, key, now);
-        let used = key.last_used_on.map_or_else(|| "-".to_owned(), |date| date.to_string());
+        let last_used_on = known.last_used_on(&hash);
         rows.push(vec![
             key.tenant_id.clone(),
             key.name.clone(),
@@ -312,9 +314,9 @@ fn list(known: &Snapshot, tenant: Option<&str>, now: Timestamp, out: &mut Output
             Vec::from_iter(key.scopes.iter().map(String::as_str)).join(","),
             state.clone(),
             shown(key.expires_at),
-            used,
+            shown(last_used_on),
         ]);
-        items.push(with_state(held.entry.document(), &state));
+        items.push(with_state(held.entry.document(), &state, last_used_on));
     }
     out.list(LIST, "keys", items, &["tenant", "name", "id", "scopes", "state", "expires", "last used"], rows);
     known.warn(out);
@@ -323,7 +325,7 @@ fn list(known: &Snapshot, tenant: Option<&str>, now: Timestamp, out: &mut Output
 
 fn show(known: &Snapshot, held: &Held, hash: KeyHash, key: &KeyItem, now: Timestamp, out: &mut Output) {
     let state = state(known, key, now);
-    let used = key.last_used_on.map_or_else(|| "-".to_owned(), |date| date.to_string());
+    let last_used_on = known.last_used_on(&hash);
     let rows = [
         ("tenant", key.tenant_id.clone()),
         ("name", key.name.clone()),
@@ -333,9 +335,9 @@ fn show(known: &Snapshot, held: &Held, hash: KeyHash, key: &KeyItem, now: Timest
         ("state", state.clone()),
         ("created", shown(key.created_at)),
         ("expires", shown(key.expires_at)),
-        ("last used", used),
+        ("last used", shown(last_used_on)),
     ];
-    out.thing(ONE, &with_state(held.entry.document(), &state), &rows);
+    out.thing(ONE, &with_state(held.entry.document(), &state, last_used_on), &rows);
 }
 
 #[cfg(test)]

@@ -255,7 +255,6 @@ impl Planner<'_> {
                 created_at: before.map_or_else(|| Some(key::whole_seconds(self.now)), |key| key.created_at),
                 expires_at: section.expires_at,
                 disabled: section.disabled,
-                last_used_on: before.and_then(|key| key.last_used_on),
             })
         };
         make().map_err(named)

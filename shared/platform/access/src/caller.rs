@@ -215,14 +215,12 @@ async fn find(
     if let Some(refusal) = item.refusal(&TenantItem::default(), now) {
         return Err(refuse(&hash, &refusal.to_string()));
     }
-    let today = now.to_zoned(TimeZone::UTC).date();
-    let (tenant, ()) =
-        tokio::join!(store.tenant(&item.tenant_id), store.note_use(&hash, item.last_used_on, today));
-    let tenant = tenant.map_err(|error| unread(&hash, error))?;
-    match item.refusal(&tenant, now) {
-        None => Ok(Principal::of(hash, item)),
-        Some(refusal) => Err(refuse(&hash, &refusal.to_string())),
+    let tenant = store.tenant(&item.tenant_id).await.map_err(|error| unread(&hash, error))?;
+    if let Some(refusal) = item.refusal(&tenant, now) {
+        return Err(refuse(&hash, &refusal.to_string()));
     }
+    store.note_use(&hash, now.to_zoned(TimeZone::UTC).date()).await;
+    Ok(Principal::of(hash, item))
 }
 
 /// Refuses a key if an item that decides about it is malformed, which is logged.

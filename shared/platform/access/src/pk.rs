@@ -7,6 +7,8 @@ use crate::api_key::KeyHash;
 pub enum Pk<'a> {
     /// An API key.
     Key(KeyHash),
+    /// The day on which an API key was last used.
+    Used(KeyHash),
     /// A tenant.
     Tenant(&'a str),
     /// A target profile.
@@ -22,6 +24,13 @@ pub enum Pk<'a> {
 #[must_use]
 pub fn key(hash: &KeyHash) -> String {
     format!("KEY#{hash}")
+}
+
+/// Returns the key of the item that has the day on which an API key was last used. It is no member
+/// of the key's item, whose unknown members versions without it refuse.
+#[must_use]
+pub fn used(hash: &KeyHash) -> String {
+    format!("USED#{hash}")
 }
 
 /// Returns the key of a tenant's item.
@@ -61,6 +70,7 @@ pub fn parse(pk: &str) -> Option<Pk<'_>> {
     let (kind, rest) = pk.split_once('#')?;
     match kind {
         "KEY" => rest.parse().ok().map(Pk::Key),
+        "USED" => rest.parse().ok().map(Pk::Used),
         "PROFILE" => {
             let (tenant, name) = rest.split_once('#')?;
             let is_one = !tenant.is_empty() && !name.is_empty() && !name.contains('#');
@@ -83,11 +93,14 @@ mod tests {
     fn a_key_is_read_as_it_is_written() {
         let hash = ApiKey::from("k").hash();
         assert_eq!(parse(&key(&hash)), Some(Pk::Key(hash)));
+        assert_eq!(parse(&used(&hash)), Some(Pk::Used(hash)));
         assert_eq!(parse(&tenant("acme")), Some(Pk::Tenant("acme")));
         assert_eq!(parse(&profile("acme", "orders")), Some(Pk::Profile { tenant: "acme", name: "orders" }));
         assert_eq!(parse(&drops("acme")), Some(Pk::Drops("acme")));
         assert_eq!(parse(&targets("acme")), Some(Pk::Targets("acme")));
-        for other in ["", "KEY#", "KEY#12", "PROFILE#acme", "PROFILE#acme#", "TENANT#", "PROBE#", "acme"] {
+        for other in
+            ["", "KEY#", "KEY#12", "USED#12", "PROFILE#acme", "PROFILE#acme#", "TENANT#", "PROBE#", "acme"]
+        {
             assert_eq!(parse(other), None, "{other}");
         }
     }

@@ -30,8 +30,10 @@ const MAX_LISTED: usize = 100;
 /// Items of the table in a page, and most pages, that are looked through for a tenant's profiles.
 const PAGE: i32 = 1_000;
 const MAX_PAGES: usize = 100;
+/// Time for which the day of a key's use is remembered: the day is over then.
+const NOTED: Duration = Duration::from_secs(86_400);
 /// Time after which a key's use that could not be noted is noted again.
-const NOTED: Duration = Duration::from_secs(3_600);
+const NOTE_REPAIR: Duration = Duration::from_secs(3_600);
 /// Longest time for which a request waits until its key's use is noted.
 const NOTE_LIMIT: Duration = Duration::from_millis(300);
 
@@ -54,8 +56,10 @@ pub struct AccessStore {
     remembered: Remembered<String, Option<Value>>,
     /// Items of each tenant's profiles, by the profile's name.
     listed: Remembered<String, BTreeMap<String, Value>>,
-    /// Day on which the use of a key was last noted, or tried to be.
+    /// Day on which the use of a key was last noted.
     noted: Remembered<KeyHash, Date>,
+    /// Keys whose use could not be noted.
+    unnoted: Remembered<KeyHash, ()>,
 }
 
 impl AccessStore {
@@ -68,6 +72,7 @@ impl AccessStore {
             remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED),
             listed: Remembered::new(REMEMBERED, MAX_LISTED),
             noted: Remembered::new(NOTED, MAX_REMEMBERED),
+            unnoted: Remembered::new(NOTE_REPAIR, MAX_REMEMBERED),
         }
     }
 
@@ -152,22 +157,21 @@ impl AccessStore {
         Ok(items.into_iter().filter_map(read).collect())
     }
 
-    /// Notes in the item of a key that it was used today, unless the item says so already, or a
-    /// later day. A failure is logged, and hinders nobody.
-    pub(crate) async fn note_use(&self, hash: &KeyHash, known: Option<Date>, today: Date) {
-        if known >= Some(today) || self.noted.get(hash) == Some(today) {
+    /// Notes that a key was used today, in an item beside the key's. A failure is logged, and
+    /// hinders nobody.
+    pub(crate) async fn note_use(&self, hash: &KeyHash, today: Date) {
+        if self.noted.get(hash) == Some(today) || self.unnoted.get(hash).is_some() {
             return;
         }
+        // Requests at the same time need not note it as well.
         self.noted.put(*hash, today);
         let update = self
             .dynamodb
             .update_item()
             .table_name(&self.table)
-            .key("pk", AttributeValue::S(pk::key(hash)))
+            .key("pk", AttributeValue::S(pk::used(hash)))
             .update_expression("SET lastUsedOn = :today")
-            .condition_expression(
-                "attribute_exists(pk) AND (attribute_not_exists(lastUsedOn) OR lastUsedOn < :today)",
-            )
+            .condition_expression("attribute_not_exists(lastUsedOn) OR lastUsedOn < :today")
             .expression_attribute_values(":today", AttributeValue::S(today.to_string()))
             .send();
         let error = match tokio::time::timeout(NOTE_LIMIT, update).await {
@@ -176,6 +180,8 @@ impl AccessStore {
             Ok(Err(error)) => DisplayErrorContext(error).to_string(),
             Err(late) => late.to_string(),
         };
+        self.noted.forget(hash);
+        self.unnoted.put(*hash, ());
         let key_id = hash.id();
         tracing::warn!(
             event_type = "access.use_not_noted",

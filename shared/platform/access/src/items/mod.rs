@@ -9,7 +9,6 @@ use std::fmt;
 
 use failure::Malformed;
 use jiff::Timestamp;
-use jiff::civil::Date;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -51,8 +50,6 @@ pub struct KeyItem {
     pub expires_at: Option<Timestamp>,
     /// True if the key is refused.
     pub disabled: bool,
-    /// Day (UTC) on which the key was last used. It may be one day too early.
-    pub last_used_on: Option<Date>,
 }
 
 /// A tenant's permission to drop objects into S3, with the limits of the objects.
@@ -135,8 +132,6 @@ struct StoredKey {
     expires_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     disabled: bool,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    last_used_on: Option<Date>,
 }
 
 /// The members of a grant's item.
@@ -266,7 +261,6 @@ impl TryFrom<StoredKey> for KeyItem {
             created_at: stored.created_at,
             expires_at: stored.expires_at,
             disabled: stored.disabled,
-            last_used_on: stored.last_used_on,
         })
     }
 }
@@ -285,7 +279,6 @@ impl From<KeyItem> for StoredKey {
             created_at: key.created_at,
             expires_at: key.expires_at,
             disabled: key.disabled,
-            last_used_on: key.last_used_on,
         }
     }
 }

@@ -128,12 +128,10 @@ fn items_are_read_as_they_are_written() {
         created_at: Some("2026-11-25T12:00:00Z".parse().unwrap()),
         expires_at: Some("2027-11-25T12:00:00Z".parse().unwrap()),
         disabled: true,
-        last_used_on: Some("2026-11-26".parse().unwrap()),
     };
     let item = serde_json::to_value(&written).unwrap();
     let members = json!({"tenantId": TENANT, "name": "orders service", "scopes": ["mq:read"],
-        "createdAt": "2026-11-25T12:00:00Z", "expiresAt": "2027-11-25T12:00:00Z", "disabled": true,
-        "lastUsedOn": "2026-11-26"});
+        "createdAt": "2026-11-25T12:00:00Z", "expiresAt": "2027-11-25T12:00:00Z", "disabled": true});
     assert_eq!(item, members);
     assert_eq!(KeyItem::read(item.clone()), Ok(written.clone()));
     assert_eq!(serde_json::from_value::<KeyItem>(item).unwrap(), written);
