@@ -72,7 +72,13 @@ async fn create(
     check_name(name)?;
     let key_file = contexts.key_file(name);
     let settings = contexts.entry(name);
+    let before = settings.clone();
     merge(settings, global);
+    if let Some(path) = &global.api_key_file {
+        // The context is used in other directories too.
+        let path = std::path::absolute(path).or_explain(|| format!("find {}", path.display()))?;
+        settings.api_key_file = Some(path);
+    }
     if settings.stack.is_some() {
         let context = super::Context {
             stack: settings.stack.clone(),
@@ -90,6 +96,10 @@ async fn create(
     if settings.url.is_none() && settings.names.is_empty() {
         return Err(Failure::usage(format!("the context `{name}` says nothing"))
             .next("give --url for the API, or --stack and --region for administration"));
+    }
+    let has_key = args.api_key_stdin || global.api_key_file.is_some() || global.api_key_command.is_some();
+    if !has_key && forget_key(settings, &before) {
+        out.note(&format!("the context `{name}` has another address, so its API key is not used any more"));
     }
     if args.api_key_stdin {
         let mut text = String::new();
@@ -128,6 +138,18 @@ fn merge(settings: &mut Settings, global: &Global) {
     if global.api_key_command.is_some() {
         settings.api_key_file = None;
     }
+}
+
+/// Takes the API key from settings that have another address than before, and returns whether there
+/// was one: another address must not get it.
+fn forget_key(settings: &mut Settings, before: &Settings) -> bool {
+    let same =
+        (&settings.url, &settings.stack, &settings.region) == (&before.url, &before.stack, &before.region);
+    if same {
+        return false;
+    }
+    let (file, command) = (settings.api_key_file.take(), settings.api_key_command.take());
+    file.is_some() || command.is_some()
 }
 
 fn check_name(name: &str) -> Result<(), Failure> {
@@ -175,6 +197,8 @@ async fn show(global: &Global, out: &mut Output) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Format;
+    use crate::output::memory::output;
 
     #[test]
     fn what_is_not_given_stays() {
@@ -194,6 +218,29 @@ mod tests {
             (Some("integrahub"), Some("sa-east-1"))
         );
         assert_eq!((settings.api_key_command, settings.api_key_file), (None, Some("till.key".into())));
+    }
+
+    #[tokio::test]
+    async fn another_address_does_not_keep_the_key() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut contexts = Contexts::parse("version = 1", directory.path().to_owned()).unwrap();
+        let args = ContextCreate { name: "till".to_owned(), api_key_stdin: false, use_it: false };
+        let with_key = Global {
+            url: Some("https://api.example.com".parse().unwrap()),
+            api_key_file: Some("till.key".into()),
+            ..Global::default()
+        };
+        let (mut out, _, words) = output(Format::Text, None);
+        create(&args, &with_key, &mut contexts, &mut out).await.unwrap();
+        let kept = contexts.get("till").unwrap().api_key_file.clone().unwrap();
+        assert!(kept.is_absolute() && kept.ends_with("till.key"), "{}", kept.display());
+        create(&args, &Global::default(), &mut contexts, &mut out).await.unwrap();
+        assert!(contexts.get("till").unwrap().api_key_file.is_some(), "the address is the same");
+        assert!(!words.text().contains("another address"));
+        let url = Some("https://other.example.com".parse().unwrap());
+        create(&args, &Global { url, ..Global::default() }, &mut contexts, &mut out).await.unwrap();
+        assert_eq!(contexts.get("till").unwrap().api_key_file, None);
+        assert!(words.text().contains("another address"));
     }
 
     #[test]

@@ -72,8 +72,10 @@ fn place<'a>(
         return Some((Place::Local(key.to_owned()), "the local stack".to_owned()));
     }
     let settings = contexts.get(&context.name).ok()?;
-    let same = global.url.is_none() || global.url == settings.url;
-    if !same || (global.stack.is_some() && global.stack != settings.stack) {
+    // However another address came about, it must not get the key of this one.
+    let same =
+        (&context.url, &context.stack, &context.region) == (&settings.url, &settings.stack, &settings.region);
+    if !same {
         return None;
     }
     let name = &context.name;
@@ -152,6 +154,8 @@ mod tests {
         let global = Global { url: Some(url.clone()), ..Global::default() };
         let context = Context { url: Some(url.clone()), ..prod() };
         assert_eq!(found(&global, context, None).await.0, "");
+        let stack = Context { url: None, stack: Some("another".to_owned()), ..prod() };
+        assert_eq!(found(&Global::default(), stack, None).await.0, "", "its address comes later");
         let local = LocalStack::parse("export API='http://127.0.0.1:1'\nexport API_KEY='k'\n");
         let context = Context { url: Some(url), local: Some(local.clone()), ..Context::default() };
         assert_eq!(found(&global, context, None).await.0, "");
