@@ -290,12 +290,14 @@ async fn a_context_keeps_the_key_where_nobody_else_reads_it() {
     let config = std::fs::read_to_string(program.directory().join(".config/integrahub/config.toml")).unwrap();
     assert!(!config.contains("local-readonly-key"), "{config}");
     assert_eq!(program.run(&["context", "current"]).done(), "till\n");
+    let current = program.run(&["context", "current", "-o", "json"]).json();
+    assert_eq!(current, json!({"schema": "integrahub.current-context.v1", "name": "till"}));
     let who = program.run(&["whoami", "-o", "json"]).json();
     assert_eq!(who["api"], "knows the key, which has no scope ops:read");
-    assert!(who["key_from"].as_str().unwrap().starts_with("context till, file "), "{who}");
+    assert!(who["keyFrom"].as_str().unwrap().starts_with("context till, file "), "{who}");
     // The local stack is there by its name.
     let local = program.run(&["-c", "local", "whoami", "-o", "json"]).json();
-    assert_eq!(local["key_from"], "the local stack");
+    assert_eq!(local["keyFrom"], "the local stack");
     assert!(local["tenant"].as_str().unwrap().starts_with(TENANT_A), "{local}");
     program.run(&["context", "use", "tiil"]).expect(2);
     program.run(&["context", "remove", "till"]).expect(2);

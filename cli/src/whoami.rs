@@ -4,7 +4,7 @@
 use ::access::{ApiKey, KeyHash, KeyItem, TenantItem};
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::access::Table;
 use crate::api::{Api, Call};
@@ -41,8 +41,10 @@ pub(crate) async fn run(args: Whoami, context: &Context, out: &mut Output) -> Re
             }
         }
     }
-    let members: Map<String, Value> =
-        rows.iter().map(|(name, value)| (name.replace(' ', "_"), json!(value))).collect();
+    let mut members = context.document(&rows);
+    for name in ["keyId", "api", "tenant", "key", "scopes", "establishments"] {
+        members.entry(name).or_insert(Value::Null);
+    }
     out.thing(SCHEMA, &Value::Object(members), &rows);
     refused.map_or(Ok(Exit::Done), Err)
 }

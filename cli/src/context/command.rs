@@ -10,12 +10,14 @@ use super::{Contexts, LOCAL, Needs, Settings, key, load};
 use crate::args::{ContextCommand, ContextCreate, Global};
 use crate::aws::Aws;
 use crate::exit::{Exit, Explain as _, Failure};
-use crate::output::Output;
+use crate::output::{Format, Output};
 
 /// Schema of a list of contexts.
 const LIST: &str = "integrahub.contexts.v1";
 /// Schema of one context.
 const ONE: &str = "integrahub.context.v1";
+/// Schema of the name of the context in use.
+const CURRENT: &str = "integrahub.current-context.v1";
 /// Most bytes that are read of a key on standard input.
 const MAX_KEY: u64 = 1_000;
 
@@ -47,7 +49,11 @@ pub(crate) async fn run(args: &ContextCommand, global: &Global, out: &mut Output
                 return Err(Failure::new(Exit::Nothing, "no context is in use")
                     .next("choose one: integrahub context use NAME"));
             }
-            out.line(&name);
+            if out.format() == Format::Text {
+                out.line(&name);
+            } else {
+                out.json(CURRENT, &json!({"name": name}));
+            }
         }
         ContextCommand::Remove { name } => {
             contexts.get(name)?;
@@ -188,16 +194,13 @@ fn list(contexts: &Contexts, out: &mut Output) {
 async fn show(global: &Global, out: &mut Output) -> Result<(), Failure> {
     let context = load(global, Needs::Either).await?;
     let rows = context.described();
-    let value: serde_json::Map<String, Value> =
-        rows.iter().map(|(name, value)| ((*name).to_owned(), Value::String(value.clone()))).collect();
-    out.thing(ONE, &Value::Object(value), &rows);
+    out.thing(ONE, &Value::Object(context.document(&rows)), &rows);
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::Format;
     use crate::output::memory::output;
 
     #[test]

@@ -9,6 +9,7 @@ mod key;
 mod local;
 
 use secrecy::SecretString;
+use serde_json::{Map, Value, json};
 use url::Url;
 
 use crate::args::Global;
@@ -64,6 +65,31 @@ impl Context {
             ("access table", or_none(self.names.access_table.as_ref())),
         ]
     }
+
+    /// Returns these lines for programs: names in camel case, and null for what is absent.
+    pub(crate) fn document(&self, rows: &[(&str, String)]) -> Map<String, Value> {
+        let member = |(name, value): &(&str, String)| (camel_case(name), json!(present(value)));
+        let mut members: Map<String, Value> = rows.iter().map(member).collect();
+        members.insert("context".to_owned(), json!(present(&self.name)));
+        members.insert("contextFrom".to_owned(), json!(present(&self.source_of_name)));
+        members
+    }
+}
+
+fn present(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty() && *text != "-")
+}
+
+fn camel_case(words: &str) -> String {
+    let mut begins = false;
+    let letter = |character: char| {
+        if character == ' ' {
+            begins = true;
+            return None;
+        }
+        Some(if std::mem::take(&mut begins) { character.to_ascii_uppercase() } else { character })
+    };
+    words.chars().filter_map(letter).collect()
 }
 
 /// Kind of caller that a command needs.
@@ -198,6 +224,22 @@ mod tests {
         assert_eq!((context.names.access_table, context.url), (None, None));
         let same = Global { stack: Some("integrahub".to_owned()), ..Global::default() };
         assert_eq!(chosen(&same, FILE).unwrap().names.access_table.as_deref(), Some("integrahub-Access"));
+    }
+
+    #[test]
+    fn programs_get_plain_members() {
+        let context = Context { source_of_name: "options".to_owned(), ..Context::default() };
+        let document = context.document(&context.described());
+        let null = || json!(null);
+        let expected = json!({"context": null(), "contextFrom": "options", "url": null(), "keyFrom": null(),
+            "stack": null(), "region": null(), "awsProfile": null(), "accessTable": null()});
+        assert_eq!(Value::Object(document), expected);
+        let prod = chosen(&Global::default(), FILE).unwrap();
+        let document = prod.document(&prod.described());
+        assert_eq!(
+            (&document["context"], &document["accessTable"]),
+            (&json!("prod"), &json!("integrahub-Access"))
+        );
     }
 
     #[test]
