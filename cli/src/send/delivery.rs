@@ -54,7 +54,7 @@ pub(crate) struct Prepared {
     pub(crate) source: Source,
     pub(crate) content: Content,
     pub(crate) entry: Entry,
-    version: Version,
+    pub(crate) version: Version,
     is_begun: bool,
 }
 

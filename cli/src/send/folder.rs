@@ -104,6 +104,17 @@ impl Folder {
     }
 }
 
+/// Place of a file at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Its own path: it may succeed later.
+    Stays,
+    /// The path that it was moved to.
+    Moved(PathBuf),
+    /// None: another file has its path by now.
+    Overwritten,
+}
+
 /// Places in a directory for files that are sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Away {
@@ -116,16 +127,17 @@ impl Away {
         Self { directory: directory.to_owned() }
     }
 
-    /// Moves a file away if it is at its end, with its result and its items in error beside it, and
-    /// returns its new path. A file that may succeed later stays.
+    /// Moves a file away if it is at its end, with its result and its items in error beside it. A
+    /// file that may succeed later stays. If something wrote the file anew meanwhile, only the
+    /// result is written.
     ///
     /// # Errors
     /// The items in error cannot be had, or what the file system says.
-    pub(crate) async fn put(&self, api: &Api, path: &Path, sent: &Sent) -> Result<Option<PathBuf>, Failure> {
+    pub(crate) async fn put(&self, api: &Api, path: &Path, sent: &Sent) -> Result<Place, Failure> {
         let place = match (&sent.end, sent.exit()) {
             (End::Final(_), Exit::Done | Exit::Partial | Exit::Held) => "done",
             (End::Final(_), Exit::Refused | Exit::Error) | (End::Failed(_), Exit::Refused) => "failed",
-            _ => return Ok(None),
+            _ => return Ok(Place::Stays),
         };
         let target = self.target(place, path)?;
         if let End::Final(batch) = &sent.end
@@ -135,19 +147,24 @@ impl Away {
             each_item_in_error(api, batch, |item| file.write(&item)).await?;
             file.close()?;
         }
+        let now = fs::metadata(path).ok().map(|metadata| Version::of(&metadata));
+        let is_overwritten = matches!((&now, &sent.version), (Some(now), Some(sent)) if now != sent);
         let mut result = json!({"schema": RESULT, "at": Timestamp::now()});
         if let (Some(result), Value::Object(members)) = (result.as_object_mut(), sent.json()) {
             result.extend(members);
-            result.insert("movedTo".to_owned(), json!(target));
+            result.insert("movedTo".to_owned(), json!((!is_overwritten).then_some(&target)));
         }
         let text = format!("{result:#}\n");
         fs::write(beside(&target, ".result.json"), text)
             .or_explain(|| format!("write the result of {}", sent.name))?;
+        if is_overwritten {
+            return Ok(Place::Overwritten);
+        }
         fs::rename(path, &target).or_explain(|| format!("move {} to {}", sent.name, target.display()))?;
-        Ok(Some(target))
+        Ok(Place::Moved(target))
     }
 
-    /// Returns a path that no file has, in the directory of the day.
+    /// Returns a path that no file and no result has, in the directory of the day.
     fn target(&self, place: &str, path: &Path) -> Result<PathBuf, Failure> {
         let day = Timestamp::now().to_zoned(TimeZone::UTC).date();
         let directory = self.directory.join(place).join(day.to_string());
@@ -155,7 +172,9 @@ impl Away {
         let name = path.file_name().unwrap_or(path.as_os_str());
         let first = directory.join(name);
         let others = (2_u32..).map(|number| beside(&first, &format!(".{number}")));
-        let free = std::iter::once(first.clone()).chain(others).find(|path| !path.exists());
+        let free = std::iter::once(first.clone())
+            .chain(others)
+            .find(|path| !path.exists() && !beside(path, ".result.json").exists());
         free.ok_or_else(|| Failure::new(Exit::Error, format!("{} is full", directory.display())))
     }
 }
@@ -263,23 +282,47 @@ mod tests {
             let sent = Sent { end, ..Sent::failed(0, "a.json".to_owned(), Failure::usage("")) };
             (away.put(&api(), &path, &sent).await.unwrap(), path)
         };
+        let moved = |place: Place| match place {
+            Place::Moved(path) => path,
+            other => panic!("{other:?}"),
+        };
         let (first, path) = put(loaded()).await;
-        let first = first.unwrap();
+        let first = moved(first);
         assert!(!path.exists() && first.starts_with(directory.path().join("done")));
         let result: Value =
             serde_json::from_slice(&fs::read(beside(&first, ".result.json")).unwrap()).unwrap();
         assert_eq!((&result["schema"], &result["exit"]), (&json!(RESULT), &json!(0)));
         assert_eq!(result["movedTo"], json!(first));
-        let second = put(loaded()).await.0.unwrap();
+        let second = moved(put(loaded()).await.0);
         assert_eq!(names(&[second]), ["a.json.2"]);
-        assert!(put(failed()).await.0.unwrap().starts_with(directory.path().join("failed")));
+        assert!(moved(put(failed()).await.0).starts_with(directory.path().join("failed")));
         let refused = End::Failed(Failure::refused("no"));
-        assert!(put(refused).await.0.unwrap().starts_with(directory.path().join("failed")));
+        assert!(moved(put(refused).await.0).starts_with(directory.path().join("failed")));
         for end in
             [End::Stopped, End::Accepted("b".to_owned()), End::Failed(Failure::new(Exit::Temporary, "later"))]
         {
-            let (moved, path) = put(end).await;
-            assert!(moved.is_none() && path.exists());
+            let (place, path) = put(end).await;
+            assert!(place == Place::Stays && path.exists());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_written_anew_meanwhile_is_not_moved_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let away = Away::of(directory.path());
+        let path = write(directory.path(), "a.json", "[]");
+        let version = Some(Version::of(&fs::metadata(&path).unwrap()));
+        write(directory.path(), "a.json", "[{}]");
+        let end = End::Final(Batch { status: "COMPLETED".to_owned(), ..Batch::default() });
+        let sent = Sent { end, version, ..Sent::failed(0, "a.json".to_owned(), Failure::usage("")) };
+        for number in 1..3 {
+            assert_eq!(away.put(&api(), &path, &sent).await.unwrap(), Place::Overwritten);
+            assert_eq!(fs::read(&path).unwrap(), b"[{}]");
+            let day = fs::read_dir(directory.path().join("done")).unwrap().next().unwrap().unwrap().path();
+            assert_eq!(fs::read_dir(&day).unwrap().count(), number, "each load has its own result");
+            let result = fs::read(day.join("a.json.result.json")).unwrap();
+            let result: Value = serde_json::from_slice(&result).unwrap();
+            assert_eq!(result["movedTo"], Value::Null);
         }
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::delivery::{End, Prepared, Sender, stopped};
-use super::folder::Away;
+use super::folder::{Away, Place};
 use super::progress::{News, Step};
 use super::report::Sent;
 use super::source::Source;
@@ -107,10 +107,11 @@ impl Pipeline {
         self.count = self.count.saturating_add(1);
         self.is_preparing = true;
         self.tasks.spawn(async move {
+            let version = source.version().await.ok();
             match sender.prepare(file, source).await {
                 Ok(prepared) => Task::Prepared(file, Box::new(prepared)),
                 Err(failure) => {
-                    let sent = Sent::failed(file, name, failure);
+                    let sent = Sent { version, ..Sent::failed(file, name, failure) };
                     Task::Ended(Box::new(end(&sender, away.as_deref(), &path, sent).await))
                 }
             }
@@ -138,7 +139,8 @@ async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: Turn) -
         entry: Some(prepared.entry.clone()),
         is_replay: false,
         end: End::Stopped,
-        moved_to: None,
+        version: Some(prepared.version.clone()),
+        place: Place::Stays,
     };
     if let Some(before) = turn.before {
         // The file before ends its turn by dropping its end of the channel.
@@ -168,7 +170,7 @@ async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: Turn) -
 async fn end(sender: &Sender, away: Option<&Away>, path: &std::path::Path, mut sent: Sent) -> Sent {
     if let Some(away) = away {
         match away.put(&sender.api, path, &sent).await {
-            Ok(moved_to) => sent.moved_to = moved_to,
+            Ok(place) => sent.place = place,
             Err(failure) => sent.end = End::Failed(failure),
         }
     }

@@ -1,12 +1,14 @@
 //! What became of each file, as people and programs read it.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::content::Content;
 use super::delivery::End;
+use super::folder::Place;
 use super::journal::Entry;
+use super::load::Version;
 use crate::batches::{Batch, resume_line};
 use crate::exit::{Exit, Failure};
 
@@ -21,8 +23,10 @@ pub(crate) struct Sent {
     /// Whether the API had it before this program ever sent it.
     pub(crate) is_replay: bool,
     pub(crate) end: End,
-    /// Path that the file was moved to.
-    pub(crate) moved_to: Option<PathBuf>,
+    /// State of the file when it was looked at.
+    pub(crate) version: Option<Version>,
+    /// Place of a watched file.
+    pub(crate) place: Place,
 }
 
 /// Columns of the table of files.
@@ -33,7 +37,16 @@ impl Sent {
     /// Makes the result of a file that was not even looked at to its end.
     pub(crate) fn failed(file: usize, name: String, failure: Failure) -> Self {
         let end = End::Failed(failure);
-        Self { file, name, content: None, entry: None, is_replay: false, end, moved_to: None }
+        Self {
+            file,
+            name,
+            content: None,
+            entry: None,
+            is_replay: false,
+            end,
+            version: None,
+            place: Place::Stays,
+        }
     }
 
     /// Returns the batch as it was seen last.
@@ -41,6 +54,14 @@ impl Sent {
         match &self.end {
             End::Final(batch) | End::TimedOut(batch) => Some(batch),
             End::Accepted(_) | End::Failed(_) | End::Stopped => None,
+        }
+    }
+
+    /// Returns the path that the file was moved to.
+    pub(crate) fn moved_to(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Moved(path) => Some(path),
+            Place::Stays | Place::Overwritten => None,
         }
     }
 
@@ -141,7 +162,7 @@ impl Sent {
             "exit": exit.code(),
             "trouble": trouble,
             "batch": self.batch().map(|batch| &batch.json),
-            "movedTo": self.moved_to,
+            "movedTo": self.moved_to(),
         })
     }
 }

@@ -1,14 +1,14 @@
 //! A directory whose files are sent as they come, until somebody asks the program to stop.
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 
 use super::delivery::End;
-use super::folder::Folder;
+use super::folder::{Folder, Place};
 use super::pipeline::Pipeline;
 use super::progress::{News, Progress};
 use super::report::{Sent, worst};
@@ -155,7 +155,7 @@ impl<'a> Watch<'a> {
             self.exits.retain(|exit| *exit == Exit::Denied);
         }
         if let Some(path) = self.busy.remove(&sent.name)
-            && sent.moved_to.is_none()
+            && sent.place == Place::Stays
         {
             let now = Instant::now();
             self.resting.insert(path, now.checked_add(REST).unwrap_or(now));
@@ -180,8 +180,12 @@ fn summary(sent: &Sent) -> String {
         (End::Stopped, _) => "not sent".to_owned(),
         (_, None) => "failed".to_owned(),
     };
-    let moved = sent.moved_to.as_deref().map(Path::display).map(|path| format!(", moved to {path}"));
-    format!("{}: {what}{}", sent.name, moved.unwrap_or_default())
+    let place = match &sent.place {
+        Place::Stays => String::new(),
+        Place::Moved(path) => format!(", moved to {}", path.display()),
+        Place::Overwritten => ", written anew meanwhile".to_owned(),
+    };
+    format!("{}: {what}{place}", sent.name)
 }
 
 /// Ends when the system or a person asks the program to stop.
