@@ -1,7 +1,9 @@
 //! Warnings for a batch's sender about facts that are not errors of the batch.
 
+use ingestion::batch::Changes;
 use tokio_postgres::Row;
 
+use crate::account::changes;
 use crate::error::DatabaseError;
 use crate::rows::count;
 
@@ -14,16 +16,17 @@ const PARTIAL: &str = "some items lack members that other items of the payload h
 const UNREADABLE: &str = "some items are not JSON or have no readable key, see the errors: they may hold \
     further products, which were not loaded";
 
-/// Warning for a batch whose items are all in error, or were all refused: it is complete, but
-/// loaded nothing.
-const NOTHING: &str = "no item of the payload was valid, so nothing was loaded: GET …/errors says what is \
-    wrong with each";
+/// Warning for a batch with items in error, or refused, of which no other was loaded either: it is
+/// complete, but loaded nothing.
+const NOTHING: &str = "nothing was loaded: GET …/errors says which items are in error or were refused, and \
+    newer items replaced the others, if there are any";
 
 /// Warnings of a batch, from its row.
 pub(crate) fn warnings(row: &Row) -> Result<Vec<&'static str>, DatabaseError> {
     let mut warnings = Vec::new();
-    let parsed = count(row, "items_parsed")?;
-    if parsed > 0 && parsed == count(row, "items_failed")? && count(row, "chunks_failed")? == 0 {
+    let Changes { inserted, updated, unchanged, stale: _ } = changes(row)?;
+    let has_ended = count(row, "chunks_pending")? == 0 && count(row, "chunks_failed")? == 0;
+    if has_ended && count(row, "items_failed")? > 0 && [inserted, updated, unchanged] == [0; 3] {
         warnings.push(NOTHING);
     }
     if count(row, "items_partial")? > 0 {
