@@ -230,9 +230,8 @@ mod tests {
     fn programs_get_plain_members() {
         let context = Context { source_of_name: "options".to_owned(), ..Context::default() };
         let document = context.document(&context.described());
-        let null = || json!(null);
-        let expected = json!({"context": null(), "contextFrom": "options", "url": null(), "keyFrom": null(),
-            "stack": null(), "region": null(), "awsProfile": null(), "accessTable": null()});
+        let expected = json!({"context": null, "contextFrom": "options", "url": null, "keyFrom": null,
+            "stack": null, "region": null, "awsProfile": null, "accessTable": null});
         assert_eq!(Value::Object(document), expected);
         let prod = chosen(&Global::default(), FILE).unwrap();
         let document = prod.document(&prod.described());
