@@ -331,6 +331,35 @@ mod tests {
         assert!(removal.condition.starts_with("attribute_exists(pk) AND #g0"));
     }
 
+    /// Says whether DynamoDB would make the write to this item.
+    fn holds(write: &Write, item: &Attributes) -> bool {
+        write.condition.split(" AND ").all(|condition| match condition.split_once(" = ") {
+            Some((name, value)) => item.get(&write.names[name]) == Some(&write.values[value]),
+            None => {
+                let (function, name) = condition.trim_end_matches(')').split_once('(').unwrap();
+                let member = write.names.get(name).map_or(name, String::as_str);
+                item.contains_key(member) == (function == "attribute_exists")
+            }
+        })
+    }
+
+    #[test]
+    fn of_two_administrators_who_read_the_same_one_is_refused() {
+        let list = |hosts: &str| {
+            let entries = hosts.chars().map(|host| format!("rabbitmq://{host}:1/*")).collect();
+            Entry::Targets(ACME.to_owned(), TargetsItem { entries })
+        };
+        let read = held(list("a"));
+        let [one, other] = ["ab", "ac"].map(|hosts| Change::of(&read, list(hosts)).unwrap().write().unwrap());
+        assert!(holds(&one, &read.attributes) && holds(&other, &read.attributes));
+        let written = list("ab").attributes().unwrap();
+        assert!(!holds(&one, &written) && !holds(&other, &written));
+        let removal = Change::Remove(read.clone()).write().unwrap();
+        assert!(holds(&removal, &read.attributes) && !holds(&removal, &written));
+        let creation = Change::Create(list("b")).write().unwrap();
+        assert!(holds(&creation, &Attributes::new()) && !holds(&creation, &written));
+    }
+
     #[test]
     fn what_is_the_same_is_no_change() {
         assert_eq!(Change::of(&held(orders(&["mq:read"])), orders(&["mq:read"])), None);
