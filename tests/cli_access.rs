@@ -117,7 +117,17 @@ async fn a_profile_of_the_command_line_leads_to_its_queue() {
 async fn what_contradicts_itself_is_refused() {
     let tenant = Tenant::create();
     let (program, id) = (&tenant.program, tenant.id.as_str());
-    let cases: [(&[&str], i32, &str); 8] = [
+    tenant.key("taken", "mq:read");
+    tenant.key("orders", "mq:read");
+    let nobody = Uuid::new_v4().to_string();
+    let cases: [(&[&str], i32, &str); 11] = [
+        (&["key", "change", "orders", "--tenant", id, "--name", "taken"], 6, "has a key `taken` already"),
+        (&["cnpj", "assign", "--tenant", &nobody, "11222333000181"], 6, "there is no tenant"),
+        (
+            &["cnpj", "move", "--from", id, "--to", &nobody, "11222333000181", "--yes"],
+            6,
+            "there is no tenant",
+        ),
         (
             &["key", "create", "--tenant", "nobody", "--name", "a", "--scope", "mq:read"],
             6,

@@ -58,12 +58,12 @@ pub(crate) async fn run(args: &Cnpj, context: &Context, out: &mut Output) -> Res
         }
         Cnpj::Assign { tenant, which, dry } => {
             let cnpjs = read(which).await?;
-            let change = OwnerChange::Assign(find(context, tenant).await?);
+            let change = OwnerChange::Assign(receiver(context, tenant).await?);
             make(context, &change, &cnpjs, dry.dry_run, out).await
         }
         Cnpj::Move { from, to, which, dry } => {
             let cnpjs = read(which).await?;
-            let change = OwnerChange::Move(find(context, from).await?, find(context, to).await?);
+            let change = OwnerChange::Move(find(context, from).await?, receiver(context, to).await?);
             if !dry.dry_run {
                 let count = cnpjs.len();
                 out.confirm(&format!("this moves {count} establishments from {from} to {to}"), to)?;
@@ -87,6 +87,12 @@ async fn find(context: &Context, tenant: &str) -> Result<String, Failure> {
     if tenant.parse::<uuid::Uuid>().is_ok() {
         return Ok(tenant.to_owned());
     }
+    receiver(context, tenant).await
+}
+
+/// Finds a tenant that is to own establishments. It has to be in the access table: a UUID with a
+/// wrong character would own them, and nobody could load them.
+async fn receiver(context: &Context, tenant: &str) -> Result<String, Failure> {
     let id = Table::of(context).await?.read().await?.tenant(tenant)?;
     if id.parse::<uuid::Uuid>().is_err() {
         return Err(Failure::refused(format!("the tenant `{id}` cannot have establishments"))

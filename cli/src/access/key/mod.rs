@@ -51,6 +51,9 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
         }
         Key::Change(args) => {
             let (held, hash, key) = known.key(&args.key)?;
+            if let Some(name) = args.name.as_ref().filter(|name| **name != key.name) {
+                check_free(&known, &key.tenant_id, name)?;
+            }
             let entry = Entry::Key(hash, changed(key, args, now)?);
             make(&table, &Vec::from_iter(Change::of(held, entry)), args.dry, out).await
         }
@@ -120,15 +123,7 @@ pub(crate) fn placeholder(item: KeyItem) -> Entry {
 fn new_item(known: &Snapshot, args: &KeyCreate, now: Timestamp) -> Result<KeyItem, Failure> {
     let tenant_id = known.tenant(&args.tenant)?;
     check_name(&args.name)?;
-    let taken = known.keys().find(|(_, _, key)| key.tenant_id == tenant_id && key.name == args.name);
-    if let Some((_, hash, _)) = taken {
-        return Err(Failure::refused(format!(
-            "the tenant has a key `{}` already ({})",
-            args.name,
-            hash.id()
-        ))
-        .next(format!("choose another name, or: integrahub key rotate {} --tenant {tenant_id}", args.name)));
-    }
+    check_free(known, &tenant_id, &args.name)?;
     let scopes = scopes(&args.scopes)?;
     let establishments = establishments(&args.establishments)?;
     let establishments = rights(&tenant_id, &scopes, establishments)?;
@@ -141,6 +136,15 @@ fn new_item(known: &Snapshot, args: &KeyCreate, now: Timestamp) -> Result<KeyIte
         created_at: Some(whole_seconds(now)),
         expires_at,
         disabled: false,
+    })
+}
+
+/// Refuses a name that a key of the tenant has: the name would mean two keys.
+fn check_free(known: &Snapshot, tenant: &str, name: &str) -> Result<(), Failure> {
+    let taken = known.keys().find(|(_, _, key)| key.tenant_id == tenant && key.name == name);
+    taken.map_or(Ok(()), |(_, hash, _)| {
+        Err(Failure::refused(format!("the tenant has a key `{name}` already ({})", hash.id()))
+            .next(format!("choose another name, or: integrahub key rotate {name} --tenant {tenant}")))
     })
 }
 
