@@ -194,11 +194,11 @@ pub async fn authenticate_by(
     let hash = api_key.hash();
     Span::current().record("key_id", hash.id());
     if api_key.is_damaged() {
-        return Err(refuse(&hash, "its checksum is wrong"));
+        return Err(invalid());
     }
     let item = match store.key(&hash).await {
         Ok(Some(item)) => item,
-        Ok(None) => return Err(refuse(&hash, "it is not known")),
+        Ok(None) => return Err(invalid()),
         Err(error) => return Err(unread(&hash, error)),
     };
     Span::current().record("tenant", &item.tenant_id).record("key_name", &item.name);
@@ -231,7 +231,8 @@ fn unread(hash: &KeyHash, error: ReadError) -> Problem {
     }
 }
 
-/// Logs why a key is refused. The caller is not told: it may have guessed the key.
+/// Logs why a key that exists is refused. The caller is not told: it may have guessed the key. Keys
+/// that do not exist have the line of their request alone, so that guessing fills no log.
 fn refuse(hash: &KeyHash, why: &str) -> Problem {
     let key_id = hash.id();
     tracing::warn!(event_type = "access.key_refused", key_id, why, "key `{key_id}` is refused: {why}");
