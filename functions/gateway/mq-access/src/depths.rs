@@ -10,16 +10,12 @@ use serde_json::{Value, json};
 use crate::answer;
 use crate::{MqAccess, explained};
 
-/// Refusals in a row, with nothing before them, after which no further queue is asked for: the
-/// broker refuses the login or the place, and would refuse it for each queue.
-const REFUSALS: usize = 3;
-
 impl MqAccess {
-    /// Measures the queues one after the other. A queue that the broker does not have, or does not
-    /// let this login measure, has an error in the place of its depth.
+    /// Connects, and then measures the queues one after the other. A queue that the broker does not
+    /// have, or does not let this login measure, has an error in the place of its depth.
     ///
     /// # Errors
-    /// An error that is not about one queue, with the first queue that it was found at.
+    /// If there is no connection, or one is lost: what is not about one queue.
     pub(crate) async fn depths(
         &self,
         target: &Target,
@@ -27,16 +23,14 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let ready = self.brokers.ready(target, deadline).await?;
+        let connected = ready.with_login(async |broker, access| broker.connect(access, deadline).await);
+        connected.await.map_err(|error| from_broker(&error))?;
         let mut measured = Vec::with_capacity(queues.len());
-        let mut found = Found::default();
         for queue in queues {
             let depth = ready.with_login(async |broker, access| broker.depth(access, queue, deadline).await);
             measured.push(match depth.await {
-                Ok(report) => {
-                    found.any = true;
-                    answer::measured(queue, &report, Timestamp::now())
-                }
-                Err(error) if found.is_about_the_queue(&error) => failed(queue, &error, target),
+                Ok(report) => answer::measured(queue, &report, Timestamp::now()),
+                Err(error) if is_about_the_queue(&error) => failed(queue, &error, target),
                 Err(error) => return Err(from_broker(&error)),
             });
         }
@@ -44,29 +38,13 @@ impl MqAccess {
     }
 }
 
-/// Answers of the broker so far.
-#[derive(Default)]
-struct Found {
-    /// True if the broker has answered about a queue.
-    any: bool,
-    refusals: usize,
-}
-
-impl Found {
-    /// True if the other queues can be measured, although this one cannot.
-    fn is_about_the_queue(&mut self, error: &BrokerError) -> bool {
-        match error {
-            BrokerError::QueueNotFound { .. } => {
-                self.any = true;
-                true
-            }
-            BrokerError::Rejected { .. } | BrokerError::Unsupported { .. } => {
-                self.refusals += 1;
-                self.any || self.refusals < REFUSALS
-            }
-            _ => false,
-        }
-    }
+/// True if the other queues can be measured, although this one cannot. The broker has accepted the
+/// login at the place before.
+const fn is_about_the_queue(error: &BrokerError) -> bool {
+    matches!(
+        error,
+        BrokerError::QueueNotFound { .. } | BrokerError::Rejected { .. } | BrokerError::Unsupported { .. }
+    )
 }
 
 fn failed(queue: &QueueName, error: &BrokerError, target: &Target) -> Value {
@@ -88,21 +66,20 @@ mod tests {
 
     #[test]
     fn an_error_ends_the_measurement_unless_it_is_about_one_queue() {
-        let missing = || BrokerError::queue_not_found("Q".to_owned().try_into().unwrap());
-        let refused = || BrokerError::rejected("no");
-        let mut found = Found::default();
         for error in [
             BrokerError::unreachable("down"),
             BrokerError::timeout("late"),
             BrokerError::authentication_failed("who"),
             BrokerError::pool_timeout(),
         ] {
-            assert!(!found.is_about_the_queue(&error), "{error}");
+            assert!(!is_about_the_queue(&error), "{error}");
         }
-        assert!(found.is_about_the_queue(&refused()) && found.is_about_the_queue(&refused()));
-        assert!(!found.is_about_the_queue(&refused()), "no queue was measured before");
-        let mut found = Found::default();
-        assert!(found.is_about_the_queue(&missing()));
-        assert!((0..10).all(|_| found.is_about_the_queue(&refused())));
+        for error in [
+            BrokerError::queue_not_found("Q".to_owned().try_into().unwrap()),
+            BrokerError::rejected("no"),
+            BrokerError::unsupported("an alias"),
+        ] {
+            assert!(is_about_the_queue(&error), "{error}");
+        }
     }
 }

@@ -244,6 +244,10 @@ pub trait Broker: Send + Sync {
         Err(BrokerError::unsupported("this kind of broker cannot take the messages of a load test"))
     }
 
+    /// Connects, and leaves the connection to the next operation. An error is about the login or
+    /// the place, and about no queue.
+    async fn connect(&self, access: &Access, deadline: Deadline) -> Result<(), BrokerError>;
+
     /// Measures a queue without touching its messages.
     async fn depth(
         &self,

@@ -177,6 +177,11 @@ impl Broker for IbmMq {
         Ok(Box::new(load::connect_consumer(&self.pool, access, queue, options, deadline).await?))
     }
 
+    async fn connect(&self, access: &Access, deadline: Deadline) -> Result<(), BrokerError> {
+        self.pool.acquire(access, deadline).await?.finish();
+        Ok(())
+    }
+
     async fn depth(
         &self,
         access: &Access,

@@ -71,6 +71,7 @@ pub use crate::intake::{MOST_HELD, held_alone};
 use crate::pool::Pool;
 pub use crate::pooled::PooledConnection;
 use crate::publish_destination::PublishDestination;
+use crate::session::Session;
 use crate::taking::Room;
 
 /// Building blocks of a connection, for programs that keep connections in another way than a
@@ -222,6 +223,11 @@ impl Broker for RabbitMq {
         deadline: Deadline,
     ) -> Result<Box<dyn LoadConsumer + 'a>, BrokerError> {
         Ok(Box::new(load::connect_consumer(&self.pool, access, queue, options, deadline).await?))
+    }
+
+    async fn connect(&self, access: &Access, deadline: Deadline) -> Result<(), BrokerError> {
+        Session::open(&self.pool, access, deadline).await?.finish(deadline).await;
+        Ok(())
     }
 
     async fn depth(
