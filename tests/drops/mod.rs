@@ -5,7 +5,7 @@ mod pipeline;
 
 use std::time::{Duration, Instant};
 
-use end_to_end::{Gateway, Ingest, Payloads, Products, TENANT_A, gzip};
+use end_to_end::{Access, Gateway, Ingest, Payloads, Products, TENANT_A, gzip};
 use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
 use url::form_urlencoded;
@@ -145,9 +145,13 @@ async fn a_grant_limits_the_establishments_and_items_in_error_are_listed_beside_
 
 #[tokio::test]
 async fn what_is_refused_stays_where_it_is_and_says_why() {
-    let pipeline = Pipeline::open().await;
+    let (pipeline, access) = (Pipeline::open().await, Access::open().await);
+    let disabled = Uuid::new_v4().to_string();
+    access.put(&json!({"pk": format!("DROPS#{disabled}"), "allCnpjs": true})).await;
+    access.tenant(&disabled, json!({"enabled": false})).await;
     for (key, reason) in [
         (key(TENANT_B, "full", ".json"), "TENANT_NOT_ALLOWED"),
+        (key(&disabled, "full", ".json"), "TENANT_NOT_ALLOWED"),
         (key(&Uuid::new_v4().to_string(), "full", ".json"), "TENANT_NOT_ALLOWED"),
         (key("pharmacy", "full", ".json"), "KEY_UNKNOWN"),
         (key(TENANT_A, "everything", ".json"), "KEY_UNKNOWN"),

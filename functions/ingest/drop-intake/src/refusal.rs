@@ -37,7 +37,7 @@ impl Refusal {
     fn detail(self) -> String {
         match self {
             Self::Key(unknown) => unknown.to_string(),
-            Self::NotAllowed => "the tenant has no grant to drop objects".to_owned(),
+            Self::NotAllowed => "the tenant has no grant to drop objects, or is disabled".to_owned(),
             Self::OtherBucket => "the tenant's grant does not name this bucket".to_owned(),
             Self::Empty => "the object has no bytes: its export may have failed".to_owned(),
             Self::TooLarge(limit) => format!("the object has more than {limit} bytes"),

@@ -93,11 +93,14 @@ impl AccessStore {
         Ok(item.unwrap_or_default())
     }
 
-    /// Reads a tenant's permission to drop objects into S3; `None` if it has none.
+    /// Reads a tenant's permission to drop objects into S3; `None` if it has none, or is disabled.
     ///
     /// # Errors
-    /// If the table cannot be read, or the item is malformed, which is logged.
+    /// If the table cannot be read, or an item is malformed, which is logged.
     pub async fn drop_grant(&self, tenant: &str) -> Result<Option<DropGrant>, ReadError> {
+        if !self.tenant(tenant).await?.enabled {
+            return Ok(None);
+        }
         self.read(&pk::drops(tenant), DropGrant::read).await
     }
 
