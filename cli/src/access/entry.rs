@@ -118,7 +118,12 @@ impl Entry {
         let members = attributes.iter().filter(|(name, _)| *name != PK);
         let members: Attributes = members.map(|(name, value)| (name.clone(), value.clone())).collect();
         let item: Value = serde_dynamo::from_item(members).map_err(|_| EntryError::Key)?;
-        match pk::parse(pk).ok_or(EntryError::Key)? {
+        let pk = pk::parse(pk).ok_or(EntryError::Key)?;
+        if let Pk::Tenant(tenant) | Pk::Drops(tenant) | Pk::Targets(tenant) | Pk::Profile { tenant, .. } = pk
+        {
+            check_tenant_id(tenant)?;
+        }
+        match pk {
             Pk::Tenant(tenant) => Ok(Self::Tenant(tenant.to_owned(), TenantItem::read(item)?)),
             Pk::Key(hash) => Ok(Self::Key(hash, KeyItem::read(item)?)),
             // The functions' own.
@@ -350,6 +355,8 @@ pub(crate) mod tests {
             let item = Attributes::from([(PK.to_owned(), text(pk))]);
             assert_eq!(Entry::read(&item), Err(EntryError::Key), "{pk}");
         }
+        let spelling = Attributes::from([(PK.to_owned(), text(&pk::tenant(&ACME.replace('-', ""))))]);
+        assert_eq!(Entry::read(&spelling), Err(EntryError::Item(ItemError::TenantId)));
         let mut misspelt = each()[0].attributes().unwrap();
         misspelt.insert("enabeld".to_owned(), AttributeValue::Bool(true));
         assert!(matches!(Entry::read(&misspelt), Err(EntryError::Item(_))));

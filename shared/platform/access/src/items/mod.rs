@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use uuid::Uuid;
 
 /// Newest form of items that this version reads. Items without a member `version` have the first.
 const VERSION: u64 = 1;
@@ -108,8 +109,10 @@ pub enum ItemError {
     /// The item does not say which establishments it is about.
     #[error("a key with a scope products:*, and a grant, need cnpjs, or allCnpjs with the value true")]
     Neither,
-    /// The tenant's id cannot be part of an item's key.
-    #[error("a tenant's id has 1 to {LONGEST_TENANT} characters, no `#` and no control character")]
+    /// The tenant's id cannot be part of an item's key, or is another spelling of a UUID.
+    #[error(
+        "a tenant's id has 1 to {LONGEST_TENANT} characters, no `#` and no control character; a UUID is in lower case with hyphens"
+    )]
     TenantId,
 }
 
@@ -299,14 +302,17 @@ impl From<DropGrant> for StoredGrant {
     }
 }
 
-/// Checks that a tenant's id can be part of an item's key, and of no other tenant's.
+/// Checks that a tenant's id can be part of an item's key, and of no other tenant's, and that it is
+/// the only spelling of the tenant: the ingest knows a tenant by its UUID, however it is spelt.
 ///
 /// # Errors
 /// [`ItemError::TenantId`].
 pub fn check_tenant_id(tenant: &str) -> Result<(), ItemError> {
     let is_allowed = |character: char| character != '#' && !character.is_control();
     let length = tenant.chars().take(LONGEST_TENANT + 1).count();
-    match (1..=LONGEST_TENANT).contains(&length) && tenant.chars().all(is_allowed) {
+    let is_spelling = |id: Uuid| id.to_string() != tenant;
+    let is_one = (1..=LONGEST_TENANT).contains(&length) && tenant.chars().all(is_allowed);
+    match is_one && !tenant.parse::<Uuid>().is_ok_and(is_spelling) {
         true => Ok(()),
         false => Err(ItemError::TenantId),
     }

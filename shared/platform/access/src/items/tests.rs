@@ -88,7 +88,13 @@ fn a_tenant_s_id_is_part_of_no_other_tenant_s_items() {
     for refused in ["", "acme#eu", "acme\n", &"t".repeat(129)] {
         assert_eq!(key(json!({"tenantId": refused})), Err(ItemError::TenantId), "{refused}");
     }
-    for fine in ["acme", TENANT, "caf\u{e9} 2", &"t".repeat(128)] {
+    let uuid = "aaaaaaaa-1111-4111-8111-111111111111";
+    for spelling in
+        [uuid.to_uppercase(), uuid.replace('-', ""), format!("{{{uuid}}}"), format!("urn:uuid:{uuid}")]
+    {
+        assert_eq!(key(json!({"tenantId": spelling})), Err(ItemError::TenantId), "{spelling}");
+    }
+    for fine in ["acme", uuid, TENANT, "caf\u{e9} 2", &"t".repeat(128)] {
         assert_eq!(key(json!({"tenantId": fine})).unwrap().tenant_id, fine);
     }
 }
