@@ -1,14 +1,12 @@
 //! `integrahub export`.
 
 use super::establishments::{Establishments, by_owner};
-use super::file::AccessFile;
+use super::file::{AccessFile, SCHEMA};
 use super::table::Table;
 use crate::args::Export;
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::output::{Format, Output};
-
-const SCHEMA: &str = "integrahub.access.v1";
 
 /// Runs the command.
 ///

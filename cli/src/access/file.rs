@@ -15,10 +15,16 @@ use crate::exit::Failure;
 /// Version of the file's form.
 pub(crate) const VERSION: u32 = 1;
 
-/// The file. A section of a tenant that is absent says nothing about it.
+/// Schema of the file as JSON.
+pub(crate) const SCHEMA: &str = "integrahub.access.v1";
+
+/// The file. A section or a member of a tenant or a key that is absent says nothing about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AccessFile {
+    /// Schema, which a file of JSON has.
+    #[serde(skip_serializing)]
+    pub(crate) schema: Option<String>,
     /// Version of the form.
     pub(crate) version: u32,
     /// Tenants by their ids.
@@ -31,11 +37,11 @@ pub(crate) struct AccessFile {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct TenantSection {
     /// Name for people.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
     /// Whether the keys of the tenant are refused.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) disabled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) disabled: Option<bool>,
     /// API keys, without the keys themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) keys: Option<Vec<KeySection>>,
@@ -69,10 +75,10 @@ pub(crate) struct KeySection {
     pub(crate) cnpjs: Option<Cnpjs>,
     /// Time from which on the key is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) expires_at: Option<Timestamp>,
+    pub(crate) expires_at: Option<Expiry>,
     /// Whether the key is refused.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) disabled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) disabled: Option<bool>,
 }
 
 /// A grant to drop files.
@@ -104,6 +110,39 @@ pub(crate) enum All {
     All,
 }
 
+/// Expiry of a key: `never`, or a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Expiry {
+    /// The key works for ever.
+    Never(Never),
+    /// The key is refused from this time on.
+    At(Timestamp),
+}
+
+/// The word `never`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Never {
+    /// The word itself.
+    Never,
+}
+
+impl From<Option<Timestamp>> for Expiry {
+    fn from(time: Option<Timestamp>) -> Self {
+        time.map_or(Self::Never(Never::Never), Self::At)
+    }
+}
+
+impl From<Expiry> for Option<Timestamp> {
+    fn from(expiry: Expiry) -> Self {
+        match expiry {
+            Expiry::Never(_) => None,
+            Expiry::At(time) => Some(time),
+        }
+    }
+}
+
 impl From<&Establishments> for Cnpjs {
     fn from(establishments: &Establishments) -> Self {
         match establishments {
@@ -119,6 +158,11 @@ impl AccessFile {
     /// # Errors
     /// The version is another.
     pub(crate) fn check_version(&self) -> Result<(), Failure> {
+        if let Some(schema) = self.schema.as_ref().filter(|schema| *schema != SCHEMA) {
+            return Err(Failure::usage(format!("the file has the schema `{schema}`"))
+                .why(format!("a file for this command has `{SCHEMA}`"))
+                .next("write one: integrahub export"));
+        }
         if self.version == VERSION {
             return Ok(());
         }
@@ -140,7 +184,7 @@ impl AccessFile {
             let establishments = owners.map(|owners| owners.get(id).cloned().unwrap_or_default());
             TenantSection { establishments, ..section(known, id) }
         };
-        Self { version: VERSION, tenants: ids.map(|id| (id.to_owned(), section(id))).collect() }
+        Self { schema: None, version: VERSION, tenants: ids.map(|id| (id.to_owned(), section(id))).collect() }
     }
 }
 
@@ -158,8 +202,8 @@ fn section(known: &Snapshot, id: &str) -> TenantSection {
                     id: Some(hash.id()),
                     scopes: key.scopes.clone(),
                     cnpjs: (!says_nothing).then(|| Cnpjs::from(&key.establishments)),
-                    expires_at: key.expires_at,
-                    disabled: key.disabled,
+                    expires_at: Some(key.expires_at.into()),
+                    disabled: Some(key.disabled),
                 });
             }
             Entry::Profile(_, name, profile) => {
@@ -174,8 +218,8 @@ fn section(known: &Snapshot, id: &str) -> TenantSection {
     }
     keys.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
     TenantSection {
-        name,
-        disabled: !enabled,
+        name: Some(name).filter(|name| !name.is_empty()),
+        disabled: Some(!enabled),
         keys: Some(keys),
         profiles: Some(profiles),
         targets: Some(targets),
@@ -191,6 +235,8 @@ mod tests {
     use super::super::entry::tests::{ACME, key, profile};
     use super::super::snapshot::tests::{OTHER, snapshot};
     use super::*;
+    use crate::output::Format;
+    use crate::output::memory::output;
 
     fn known() -> Snapshot {
         snapshot(&[
@@ -212,6 +258,19 @@ mod tests {
         }
         assert_eq!(file.tenants.len(), 2, "an owner without an entry is a tenant too");
         assert_eq!(AccessFile::of(&known(), Some(OTHER), None).tenants.len(), 0);
+    }
+
+    #[test]
+    fn json_is_read_back_with_its_schema() {
+        let file = AccessFile::of(&known(), None, None);
+        let (mut out, data, _) = output(Format::Json, None);
+        out.json(SCHEMA, &serde_json::to_value(&file).unwrap());
+        let read: AccessFile = serde_norway::from_str(&data.text()).unwrap();
+        assert_eq!((read.schema.as_deref(), read.check_version()), (Some(SCHEMA), Ok(())));
+        assert_eq!(AccessFile { schema: None, ..read }, file);
+        let other: AccessFile =
+            serde_norway::from_str("{schema: integrahub.keys.v1, version: 1, tenants: {}}").unwrap();
+        assert!(other.check_version().is_err());
     }
 
     #[test]

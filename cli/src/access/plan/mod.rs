@@ -99,10 +99,13 @@ impl Planner<'_> {
 
     /// Refuses names that would mean two tenants.
     fn names(&mut self, file: &AccessFile) {
-        let others = self.known.tenants().into_iter().filter(|id| !file.tenants.contains_key(*id));
+        let known = self.known;
+        let others = known.tenants().into_iter().filter(|id| !file.tenants.contains_key(*id));
         let others: Vec<(String, String)> =
-            others.map(|id| (id.to_owned(), self.known.tenant_item(id).name)).collect();
-        let own = file.tenants.iter().map(|(id, section)| (id.clone(), section.name.clone()));
+            others.map(|id| (id.to_owned(), known.tenant_item(id).name)).collect();
+        let own = file.tenants.iter().map(|(id, section)| {
+            (id.clone(), section.name.clone().unwrap_or_else(|| known.tenant_item(id).name))
+        });
         let mut taken: BTreeMap<String, String> = BTreeMap::new();
         for (id, name) in others.into_iter().chain(own).filter(|(_, name)| !name.is_empty()) {
             if let Some(other) = taken.insert(name.clone(), id.clone()) {
@@ -116,7 +119,11 @@ impl Planner<'_> {
             self.faults.push(format!("{id}: {error}"));
             return;
         }
-        let item = TenantItem { name: section.name.clone(), enabled: !section.disabled };
+        let TenantItem { name, enabled } = self.known.tenant_item(id);
+        let item = TenantItem {
+            name: section.name.clone().unwrap_or(name),
+            enabled: section.disabled.map_or(enabled, |disabled| !disabled),
+        };
         self.put(Entry::Tenant(id.to_owned(), item));
         if let Some(profiles) = &section.profiles {
             let mut kept = BTreeSet::new();
@@ -253,8 +260,10 @@ impl Planner<'_> {
                 scopes,
                 establishments,
                 created_at: before.map_or_else(|| Some(key::whole_seconds(self.now)), |key| key.created_at),
-                expires_at: section.expires_at,
-                disabled: section.disabled,
+                expires_at: section
+                    .expires_at
+                    .map_or_else(|| before.and_then(|key| key.expires_at), Option::from),
+                disabled: section.disabled.unwrap_or_else(|| before.is_some_and(|key| key.disabled)),
             })
         };
         make().map_err(named)

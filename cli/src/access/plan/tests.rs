@@ -171,3 +171,24 @@ fn a_key_that_is_there_twice_is_refused() {
     );
     assert!(planned(&text, false).unwrap_err().why.unwrap().contains("is there twice"));
 }
+
+#[test]
+fn what_is_absent_stays_as_it_is() {
+    let expiry: Timestamp = "2027-01-01T00:00:00Z".parse().unwrap();
+    let Entry::Key(hash, item) = stored_key("a", "orders", "2026-11-01T00:00:00Z") else { panic!() };
+    let known = snapshot(&[
+        Entry::Tenant(ACME.to_owned(), TenantItem { name: "Acme".to_owned(), enabled: false }),
+        Entry::Key(hash, KeyItem { disabled: true, expires_at: Some(expiry), ..item }),
+    ]);
+    let planned = |text: &str| plan(&file(text), &known, &Owners::new(), false, now()).unwrap();
+    let silent = planned(&format!("  {ACME}: {{keys: [{{name: orders, scopes: ['mq:read']}}]}}"));
+    assert_eq!(silent.lines(), Vec::<String>::new());
+    let said = planned(&format!(
+        "  {ACME}: {{name: New, disabled: false, keys: [{{name: orders, scopes: ['mq:read'], disabled: false, \
+         expiresAt: never}}]}}"
+    ));
+    let tenant = Entry::Tenant(ACME.to_owned(), TenantItem { name: "New".to_owned(), enabled: true });
+    assert_eq!(said.first[0].entry(), &tenant);
+    let Entry::Key(_, key) = said.last[0].entry() else { panic!("{said:?}") };
+    assert_eq!((key.disabled, key.expires_at), (false, None));
+}
