@@ -32,6 +32,12 @@ pub(crate) struct Content {
 }
 
 impl Content {
+    /// Returns the name of the files that have to arrive in their order: the establishment, or the
+    /// empty text if it is not known.
+    pub(crate) fn group(&self) -> String {
+        self.establishment.clone().unwrap_or_default()
+    }
+
     /// Returns the media type of a request with this content, and its encoding.
     pub(crate) const fn media_type(&self) -> (&'static str, Option<&'static str>) {
         match (self.form, self.is_gzip) {

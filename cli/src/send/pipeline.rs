@@ -1,10 +1,10 @@
 //! Files on their way side by side. Files of one establishment arrive in their order, because of
 //! two products without a date the one that arrives later wins.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::JoinSet;
 
 use super::delivery::{End, Prepared, Sender, stopped};
@@ -26,21 +26,39 @@ pub(crate) struct Pipeline {
     /// Whether a file is looked at: one at a time, so that their order is known.
     is_preparing: bool,
     count: usize,
-    turns: HashMap<Option<String>, oneshot::Receiver<()>>,
+    /// Turns of the last files, by their groups.
+    turns: HashMap<String, oneshot::Receiver<()>>,
+    /// Groups of which a file has to arrive before the others.
+    blocked: HashSet<String>,
 }
 
 /// Result of a task.
 #[derive(Debug)]
 enum Task {
     Prepared(usize, Box<Prepared>),
-    Ended(Box<Sent>),
+    /// A file has ended; `blocks` if later ones of its group have to wait for its next attempt.
+    Ended {
+        sent: Box<Sent>,
+        blocks: bool,
+    },
 }
 
-/// Turn of a file among those of its establishment. It is over when the sender is dropped.
+/// Turn of a file among those of its group. A file that does not pass it on ends the turns of the
+/// later ones.
 #[derive(Debug)]
 struct Turn {
     before: Option<oneshot::Receiver<()>>,
-    over: oneshot::Sender<()>,
+    over: Option<oneshot::Sender<()>>,
+    is_blocked: bool,
+}
+
+impl Turn {
+    fn pass_on(&mut self) {
+        if let Some(over) = self.over.take() {
+            // There may be no file after this one.
+            let _unheard = over.send(());
+        }
+    }
 }
 
 impl Pipeline {
@@ -55,6 +73,7 @@ impl Pipeline {
             is_preparing: false,
             count: 0,
             turns: HashMap::new(),
+            blocked: HashSet::new(),
         }
     }
 
@@ -66,6 +85,16 @@ impl Pipeline {
     /// Forgets the files that are not on their way yet.
     pub(crate) fn forget_waiting(&mut self) {
         self.waiting.clear();
+    }
+
+    /// Lets the files of a group be sent again after one of them failed.
+    pub(crate) fn release(&mut self, group: &str) {
+        self.blocked.remove(group);
+        if let Some(last) = self.turns.get_mut(group)
+            && last.try_recv() != Err(TryRecvError::Empty)
+        {
+            self.turns.remove(group);
+        }
     }
 
     /// Returns whether nothing waits and nothing is on its way.
@@ -83,7 +112,10 @@ impl Pipeline {
                     self.is_preparing = false;
                     self.deliver(file, *prepared);
                 }
-                Ok(Task::Ended(sent)) => {
+                Ok(Task::Ended { sent, blocks }) => {
+                    if let Some(content) = sent.content.as_ref().filter(|_| blocks) {
+                        self.blocked.insert(content.group());
+                    }
                     // Only what is looked at may end without a delivery.
                     self.is_preparing &= sent.content.is_some();
                     return Some(*sent);
@@ -112,7 +144,8 @@ impl Pipeline {
                 Ok(prepared) => Task::Prepared(file, Box::new(prepared)),
                 Err(failure) => {
                     let sent = Sent { version, ..Sent::failed(file, name, failure) };
-                    Task::Ended(Box::new(end(&sender, away.as_deref(), &path, sent).await))
+                    let sent = Box::new(end(&sender, away.as_deref(), &path, sent).await);
+                    Task::Ended { sent, blocks: false }
                 }
             }
         });
@@ -120,18 +153,25 @@ impl Pipeline {
 
     fn deliver(&mut self, file: usize, prepared: Prepared) {
         let (over, next) = oneshot::channel();
-        let before = self.turns.insert(prepared.content.establishment.clone(), next);
-        let turn = Turn { before, over };
+        let group = prepared.content.group();
+        let is_blocked = self.blocked.contains(&group);
+        let before = self.turns.insert(group, next);
+        let mut turn = Turn { before, over: Some(over), is_blocked };
         let (sender, away) = (Arc::clone(&self.sender), self.away.clone());
         self.tasks.spawn(async move {
             let path = prepared.source.path.clone();
-            let sent = deliver(&sender, file, prepared, turn).await;
-            Task::Ended(Box::new(end(&sender, away.as_deref(), &path, sent).await))
+            let sent = deliver(&sender, file, prepared, &mut turn).await;
+            let sent = Box::new(end(&sender, away.as_deref(), &path, sent).await);
+            let blocks = sender.watches && sent.place == Place::Stays && turn.over.is_some();
+            if !blocks {
+                turn.pass_on();
+            }
+            Task::Ended { sent, blocks }
         });
     }
 }
 
-async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: Turn) -> Sent {
+async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: &mut Turn) -> Sent {
     let mut sent = Sent {
         file,
         name: prepared.source.name.clone(),
@@ -142,11 +182,17 @@ async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: Turn) -
         version: Some(prepared.version.clone()),
         place: Place::Stays,
     };
-    if let Some(before) = turn.before {
-        // The file before ends its turn by dropping its end of the channel.
-        tokio::select! {
-            _over = before => {}
+    if turn.is_blocked {
+        return sent;
+    }
+    if let Some(before) = turn.before.take() {
+        let is_passed_on = tokio::select! {
+            over = before => over.is_ok(),
             () = stopped(sender.stopping.clone()) => return sent,
+        };
+        // The file before stays, and is sent first when it is tried again.
+        if !is_passed_on && sender.watches {
+            return sent;
         }
     }
     if sender.is_stopping() {
@@ -159,7 +205,7 @@ async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: Turn) -
             return sent;
         }
     };
-    drop(turn.over);
+    turn.pass_on();
     sent.is_replay = accepted.is_replay;
     sent.end = sender.wait(file, &accepted).await;
     sent.entry = Some(accepted.entry);

@@ -284,3 +284,33 @@ async fn a_program_that_is_asked_to_stop_leaves_the_rest_for_the_next_start() {
     let sent = running.await.unwrap();
     assert!(matches!(sent[0].end, End::Accepted(_)), "{sent:?}");
 }
+
+#[tokio::test]
+async fn later_files_of_an_establishment_wait_for_one_that_is_tried_again() {
+    let till = Till::start().await;
+    let (sender, _stop) = till.sender();
+    let mut sender = Arc::into_inner(sender).unwrap();
+    sender.watches = true;
+    sender.api = sender.api.trying_for(Duration::ZERO);
+    let sender = Arc::new(sender);
+    let busy = http_server::response(503, json!({"reason": "BUSY"}).to_string());
+    till.deployment.fail_with(vec![Some(busy)]);
+    let other = ITEM.replace("05927228000145", "11444777000161");
+    let [first, second, other] = [(1, ITEM), (2, ITEM), (3, other.as_str())]
+        .map(|(number, item)| till.file(&format!("{number}.ndjson"), &format!("{item}\n").repeat(number)));
+    let mut pipeline = Pipeline::new(sender, None, 1);
+    let mut ends = Vec::new();
+    for path in [&first, &second, &other] {
+        pipeline.add(Source::file(path));
+        ends.push(pipeline.next().await.unwrap().end);
+    }
+    assert!(matches!(ends[0], End::Failed(_)) && matches!(ends[1], End::Stopped), "{ends:?}");
+    assert!(matches!(ends[2], End::Final(_)), "another establishment does not wait: {ends:?}");
+    assert_eq!(till.deployment.posts().len(), 2);
+
+    pipeline.release("05927228000145");
+    for path in [&first, &second] {
+        pipeline.add(Source::file(path));
+        assert!(matches!(pipeline.next().await.unwrap().end, End::Final(_)));
+    }
+}

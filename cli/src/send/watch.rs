@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 
+use super::content::Content;
 use super::delivery::End;
 use super::folder::{Folder, Place};
 use super::pipeline::Pipeline;
@@ -28,8 +29,9 @@ pub(crate) struct Watch<'a> {
     pipeline: Pipeline,
     /// Paths that are on their way, by the names that results have.
     busy: HashMap<String, PathBuf>,
-    /// Files that stayed, and until when they rest.
-    resting: HashMap<PathBuf, Instant>,
+    /// Files that stayed, until when they rest, and their groups. A group rests together, so that
+    /// its files are tried again in their order.
+    resting: HashMap<PathBuf, (Instant, Option<String>)>,
     next_look: Instant,
     /// Time of the first request.
     begin: Option<Instant>,
@@ -114,7 +116,11 @@ impl<'a> Watch<'a> {
         let now = Instant::now();
         self.next_look = now.checked_add(self.args.interval).unwrap_or(now);
         self.looks = self.looks.saturating_add(1);
-        self.resting.retain(|_, until| *until > now);
+        for (_, (_, group)) in self.resting.extract_if(|_, (until, _)| *until <= now) {
+            if let Some(group) = group {
+                self.pipeline.release(&group);
+            }
+        }
         let busy: HashSet<PathBuf> = self.busy.values().chain(self.resting.keys()).cloned().collect();
         let ready = self.folder.look(&busy)?;
         let jitter = self.args.jitter;
@@ -158,7 +164,11 @@ impl<'a> Watch<'a> {
             && sent.place == Place::Stays
         {
             let now = Instant::now();
-            self.resting.insert(path, now.checked_add(REST).unwrap_or(now));
+            let group = sent.content.as_ref().map(Content::group);
+            let others = self.resting.values().filter(|(_, other)| group.is_some() && *other == group);
+            let until = others.map(|(until, _)| *until).min();
+            let until = until.or_else(|| now.checked_add(REST)).unwrap_or(now);
+            self.resting.insert(path, (until, group));
         }
         if out.format() == Format::Ndjson {
             out.json(RESULT, &sent.json());
