@@ -37,7 +37,7 @@ impl Operation for DepthRequest {
             None => Plan::read(named, Read::Depth),
             Some(queues) => {
                 let queues = queues.into_vec();
-                Plan::read(named, Read::Depths(queues.clone())).reaching(OtherQueues::InPlace(queues))
+                Plan::read(named, Read::Depths(queues.clone())).reaching(OtherQueues::Listed(queues))
             }
         })
     }
@@ -65,7 +65,7 @@ mod tests {
         ] {
             let several = plan(body).unwrap();
             assert_eq!(several.action, Action::Read(Read::Depths(names.clone())));
-            assert_eq!(several.further, OtherQueues::InPlace(names.clone()));
+            assert_eq!(several.further, OtherQueues::Listed(names.clone()));
         }
     }
 

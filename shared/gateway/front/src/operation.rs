@@ -82,8 +82,10 @@ pub enum OtherQueues {
     /// The work may use each queue that messages name and that the caller is allowed.
     Any,
     /// The work uses these queues in place of the target's, and the caller must be allowed each of
-    /// them. The first one becomes the target's.
+    /// them. The first one becomes the target's. A fault points to `queues`.
     InPlace(Vec<QueueName>),
+    /// The same queues, of which `queues` is the list. A fault points to the queue's place in it.
+    Listed(Vec<QueueName>),
 }
 
 /// Place to which reports about a message of a request go, if the broker is IBM MQ.

@@ -38,7 +38,12 @@ pub(crate) async fn resolve(
     let (profile, own) = (profile?, own?);
     let allowed = inline_targets.of(tenant).and(&own);
     let resolved = match queues.further {
-        OtherQueues::InPlace(names) => in_place(profile.as_ref(), allowed, named, names),
+        OtherQueues::InPlace(names) => {
+            in_place(profile.as_ref(), allowed, named, names, |_| "/queues".to_owned())
+        }
+        OtherQueues::Listed(names) => {
+            in_place(profile.as_ref(), allowed, named, names, |index| format!("/queues/{index}"))
+        }
         OtherQueues::None | OtherQueues::Queue(_) | OtherQueues::Any => {
             complete(profile.as_ref(), allowed, named, queues.own)
         }
@@ -50,7 +55,7 @@ pub(crate) async fn resolve(
         }
     }
     match queues.further {
-        OtherQueues::None | OtherQueues::InPlace(_) => Ok(target),
+        OtherQueues::None | OtherQueues::InPlace(_) | OtherQueues::Listed(_) => Ok(target),
         OtherQueues::Queue(queue) => {
             check_further(profile.as_ref(), allowed, named, queue)?;
             if target.queue.as_ref() == Some(queue) {
@@ -138,19 +143,21 @@ fn check_further(
 }
 
 /// Resolves a target whose work uses other queues in place of its own. Each of them is checked as
-/// if the request had named it in its target.
+/// if the request had named it in its target. `pointer` leads to the member that names the queue of
+/// an index.
 fn in_place(
     profile: Option<&Profile>,
     allowed: AllowedTargets<'_>,
     named: &NamedTarget,
     names: &[QueueName],
+    pointer: impl Fn(usize) -> String,
 ) -> Result<Target, Problem> {
     check_named(profile, named)?;
     let mut first = None;
-    for name in names {
+    for (index, name) in names.iter().enumerate() {
         let resolved = with_queue(profile, allowed, named, name);
-        let target =
-            resolved.map_err(|problem| of_queue(name, relocate(problem, "/target/queue", "/queues")))?;
+        let target = resolved
+            .map_err(|problem| of_queue(name, relocate(problem, "/target/queue", &pointer(index))))?;
         if first.is_none() {
             first = Some(target);
         }
@@ -393,7 +400,7 @@ mod tests {
             let named = NamedTarget::in_members(Some("orders".to_owned().try_into().unwrap()), target);
             let names: Vec<QueueName> =
                 names.iter().map(|name| (*name).to_owned().try_into().unwrap()).collect();
-            in_place(Some(&profile), none.of("tenant"), &named, &names)
+            in_place(Some(&profile), none.of("tenant"), &named, &names, |index| format!("/queues/{index}"))
         };
         let target = resolve(None, &["LOAD.1", "LOAD.2"]).unwrap();
         assert_eq!(target.to_string(), "QM1:LOAD.1");
@@ -405,11 +412,12 @@ mod tests {
         assert!(refused.detail.starts_with("queue `PAYMENTS`: "), "{}", refused.detail);
         let too_long = format!("LOAD.{}", "q".repeat(44));
         let faults = |names: &[&str]| resolve(None, names).unwrap_err().faults;
-        assert_eq!(faults(&["LOAD.1", &too_long])[0].pointer, "/queues");
+        assert_eq!(faults(&["LOAD.1", &too_long])[0].pointer, "/queues/1");
         assert_eq!(faults(&[])[0].pointer, "/queues");
         let nobody = NamedTarget::in_members(None, None);
         let names: [QueueName; 1] = ["LOAD.1".to_owned().try_into().unwrap()];
-        let problem = in_place(None, none.of("tenant"), &nobody, &names).unwrap_err();
+        let problem =
+            in_place(None, none.of("tenant"), &nobody, &names, |_| "/queues".to_owned()).unwrap_err();
         assert_eq!(problem.faults[0].pointer, "/target");
     }
 
