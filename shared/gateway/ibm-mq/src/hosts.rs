@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use broker::{MOST_CANDIDATES, Names, resolve};
 use clock::Deadline;
+use futures_util::future::join_all;
 use libmqm_sys::MQ_CONN_NAME_LENGTH;
 use mq::{Address, BrokerError, Endpoint};
 
-/// Time limit for resolving one name.
+/// Time limit for resolving the names of a target.
 const LOOK_UP: Duration = Duration::from_secs(2);
 
-/// Resolves the names of the endpoint's hosts, in their order, and checks the addresses. A name
-/// that is not known is left out, unless none is known. The list is empty if a channel table has
-/// the names.
+/// Resolves the names of the endpoint's hosts, all at once, and checks the addresses. The list has
+/// the first address of each host in their order, then the second ones and so on, so that the
+/// client soon comes to a host that stands by. A name that is not known is left out, unless none is
+/// known. The list is empty if a channel table has the names.
 ///
 /// # Errors
 /// If no name is known, or one leads to nothing but addresses that are refused.
@@ -22,11 +24,13 @@ pub(crate) async fn resolved(
     endpoint: &Endpoint,
     deadline: Deadline,
 ) -> Result<Vec<Address>, BrokerError> {
+    let limit = deadline.min(LOOK_UP);
+    let look_up = |address| limit.run(resolve(names, address, Some(&endpoint.special)));
+    let answers = join_all(endpoint.addresses.iter().map(look_up)).await;
     let mut hosts = Vec::new();
     let mut failure = None;
-    for address in &endpoint.addresses {
-        let look_up = resolve(names, address, Some(&endpoint.special));
-        match deadline.min(LOOK_UP).run(look_up).await {
+    for (address, answer) in endpoint.addresses.iter().zip(answers) {
+        match answer {
             Ok(Ok(found)) => hosts.push(found),
             Ok(Err(refused @ BrokerError::AddressRefused { .. })) => return Err(refused),
             Ok(Err(error)) => failure = Some(error),
@@ -39,14 +43,21 @@ pub(crate) async fn resolved(
     if let (true, Some(failure)) = (hosts.is_empty(), failure) {
         return Err(failure);
     }
-    let at_most = |count: usize| -> Vec<Address> {
-        let few = hosts.iter().flat_map(|found| found.iter().take(count));
-        few.map(|found| Address { host: found.ip().to_string(), port: found.port() }).collect()
-    };
-    let fits = |addresses: &Vec<Address>| Address::in_ibm_form(addresses).len() <= MQ_CONN_NAME_LENGTH;
-    let mut addresses = (1..=MOST_CANDIDATES).rev().map(at_most).find(fits).unwrap_or_else(|| at_most(1));
-    while !fits(&addresses) {
+    let round = |round: usize| hosts.iter().filter_map(move |found| found.get(round));
+    let rounds = (0..MOST_CANDIDATES).flat_map(round);
+    let mut addresses: Vec<Address> =
+        rounds.map(|found| Address { host: found.ip().to_string(), port: found.port() }).collect();
+    while Address::in_ibm_form(&addresses).len() > MQ_CONN_NAME_LENGTH {
         addresses.pop();
+    }
+    let dropped = hosts.len().saturating_sub(addresses.len());
+    if dropped > 0 {
+        tracing::warn!(
+            event_type = "connection.hosts_dropped",
+            dropped,
+            queue_manager = endpoint.queue_manager,
+            "the last {dropped} hosts are not tried: the text of the addresses is too long for IBM MQ's client"
+        );
     }
     Ok(addresses)
 }
@@ -57,6 +68,7 @@ mod tests {
     use std::net::{IpAddr, SocketAddr};
 
     use mq::{BrokerKind, SpecialAddresses, Tls};
+    use tokio::sync::Barrier;
 
     use super::*;
 
@@ -74,6 +86,16 @@ mod tests {
                 None => return Err(io::ErrorKind::NotFound.into()),
             };
             Ok(ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
+        }
+    }
+
+    /// Answers when as many names are asked for as the barrier waits for.
+    struct Together(Barrier);
+
+    impl Names for Together {
+        async fn look_up(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+            self.0.wait().await;
+            Known.look_up(host, port).await
         }
     }
 
@@ -97,19 +119,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_client_gets_the_addresses_that_were_checked_in_the_order_of_the_hosts() {
+    async fn the_client_gets_the_addresses_that_were_checked_in_rounds_of_the_hosts() {
         let name = conn_name(&endpoint("bb.example(1414),unknown(1),a.example(1415)")).await.unwrap();
-        let of = |net: u8, port: u16| (1..=4).map(move |host| format!("203.0.{net}.{host}({port})"));
-        assert_eq!(name, of(2, 1414).chain(of(1, 1415)).collect::<Vec<_>>().join(","));
+        let round = |host: u8| format!("203.0.2.{host}(1414),203.0.1.{host}(1415)");
+        assert_eq!(name, (1..=4).map(round).collect::<Vec<_>>().join(","));
         assert_eq!(conn_name(&endpoint("")).await.unwrap(), "", "a table has its own names");
     }
 
     #[tokio::test]
-    async fn a_list_that_would_be_too_long_has_fewer_addresses_of_each_host() {
+    async fn all_names_are_asked_for_at_once() {
+        let names = Together(Barrier::new(2));
+        let endpoint = endpoint("a.example(1414),bb.example(1414)");
+        let found = resolved(&names, &endpoint, Deadline::after(Duration::from_secs(20))).await.unwrap();
+        assert_eq!(found.len(), 8);
+    }
+
+    #[tokio::test]
+    async fn a_list_that_would_be_too_long_ends_before() {
         let hosts = |count: usize| {
             (1..=count).map(|length| format!("{}.example(65535)", "h".repeat(length))).collect::<Vec<_>>()
         };
-        for (count, expected) in [(3, 12), (7, 14), (11, 11), (16, 15)] {
+        for (count, expected) in [(3, 12), (7, 15), (11, 15), (16, 15)] {
             let name = conn_name(&endpoint(&hosts(count).join(","))).await.unwrap();
             assert!(name.len() <= 264, "{name}");
             assert_eq!(name.split(',').count(), expected, "{count} hosts: {name}");
