@@ -4,7 +4,7 @@ use access::TenantItem;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::change::{Change, Held, make};
+use super::change::{Change, Held, apply, make, show as show_changes};
 use super::entry::{Entry, Kind};
 use super::snapshot::Snapshot;
 use super::table::Table;
@@ -55,14 +55,19 @@ pub(crate) async fn run(args: &Tenant, context: &Context, out: &mut Output) -> R
         Tenant::Remove { tenant, cascade, dry } => {
             let id = known.tenant(tenant)?;
             let changes = removal(&known, &id, *cascade)?;
+            known.warn(out);
             if !dry.dry_run {
                 let name = Some(known.tenant_item(&id).name).filter(|name| !name.is_empty());
                 let name = name.unwrap_or_else(|| id.clone());
                 out.confirm(&format!("this removes the tenant {id} and {} entries", changes.len()), &name)?;
             }
-            let exit = make(&table, &changes, *dry, out).await?;
+            if dry.dry_run {
+                show_changes(&changes, true, out);
+            } else {
+                remove(&table, &known, &id, *cascade, out).await?;
+            }
             out.note(&format!("establishments stay assigned: integrahub cnpj list --tenant {id}"));
-            Ok(exit)
+            Ok(Exit::Done)
         }
     }
 }
@@ -100,12 +105,47 @@ async fn update(
     change: impl FnOnce(TenantItem) -> TenantItem,
 ) -> Result<Exit, Failure> {
     let id = known.tenant(reference)?;
-    let entry = Entry::Tenant(id.clone(), change(known.tenant_item(&id)));
-    let change = match known.get(&entry.pk()) {
+    let change = changed(known, &id, change(known.tenant_item(&id)));
+    make(table, &Vec::from_iter(change), dry, out).await
+}
+
+/// Returns the change that gives a tenant this item.
+fn changed(known: &Snapshot, id: &str, item: TenantItem) -> Option<Change> {
+    let entry = Entry::Tenant(id.to_owned(), item);
+    match known.get(&entry.pk()) {
         Some(held) => Change::of(held, entry),
         None => Some(Change::Create(entry)),
-    };
-    make(table, &change.into_iter().collect::<Vec<_>>(), dry, out).await
+    }
+}
+
+/// Removes a tenant and what belongs to it. The tenant is disabled before and goes last: a key that
+/// somebody creates meanwhile does not work, and the next look at the table finds it.
+async fn remove(
+    table: &Table,
+    known: &Snapshot,
+    id: &str,
+    cascade: bool,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let disabled = TenantItem { enabled: false, ..known.tenant_item(id) };
+    apply(table, &Vec::from_iter(changed(known, id, disabled)), out).await?;
+    let mut made = Vec::new();
+    loop {
+        let changes = removal(&table.read().await?, id, cascade)?;
+        let (last, rest): (Vec<Change>, Vec<Change>) =
+            changes.into_iter().partition(|change| change.entry().kind() == Kind::Tenant);
+        let is_last = rest.is_empty();
+        let next = if is_last { last } else { rest };
+        apply(table, &next, out).await?;
+        made.extend(next);
+        if is_last {
+            break;
+        }
+    }
+    if out.format() != Format::Text {
+        show_changes(&made, false, out);
+    }
+    Ok(())
 }
 
 /// Returns the removal of a tenant and of what belongs to it. The keys come first and the tenant
@@ -197,6 +237,18 @@ mod tests {
         assert!(create(&known, "Other", Some(ACME)).is_err());
         assert!(create(&known, "Other", Some("a#b")).is_err());
         assert_eq!(create(&known, "Other", Some("acme")).unwrap().tenant(), "acme");
+    }
+
+    #[test]
+    fn a_tenant_without_an_item_gets_one_to_be_disabled() {
+        let disabled = TenantItem { name: String::new(), enabled: false };
+        let known = snapshot(&[Entry::Key(ApiKey::from("k").hash(), key("orders", &["mq:read"]))]);
+        let created = changed(&known, ACME, disabled.clone());
+        assert_eq!(created, Some(Change::Create(Entry::Tenant(ACME.to_owned(), disabled.clone()))));
+        let known = snapshot(&[acme()]);
+        let updated = changed(&known, ACME, TenantItem { name: "Acme".to_owned(), ..disabled });
+        assert!(matches!(updated, Some(Change::Update(..))), "{updated:?}");
+        assert_eq!(changed(&known, ACME, known.tenant_item(ACME)), None);
     }
 
     #[test]
