@@ -95,6 +95,11 @@ impl Batch {
         matches!(self.status.as_str(), "COMPLETED" | "PARTIAL_FAIL" | "FAILED" | "EXPIRED")
     }
 
+    /// Returns whether the batch is final, and loaded nothing.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self.status.as_str(), "FAILED" | "EXPIRED")
+    }
+
     /// Returns what the end of the batch means.
     pub(crate) fn outcome(&self) -> Outcome {
         let id = &self.batch_id;

@@ -1,5 +1,6 @@
 //! One file on its way: looked at, accepted by the API, and followed until its batch is final.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +13,12 @@ use tokio::sync::watch;
 
 use super::content::Content;
 use super::journal::{Entry, Journal, State, Way};
-use super::load::{Kind, MAX_REQUEST, Version, Wish, plan};
+use super::load::{Kind, MAX_REQUEST, Version, Wish, identity, plan};
 use super::progress::{News, Step};
 use super::source::{Source, changed};
 use crate::api::{Answer, Api, Call, Refusal};
 use crate::args::Form;
-use crate::batches::{Batch, Followed, follow};
+use crate::batches::{self, Batch, Followed, follow};
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
 use crate::storage::{PutError, Signed, Storage};
@@ -115,11 +116,32 @@ impl Sender {
             (None, false, false) => Wish::Continue,
         };
         let api = self.api.base();
+        self.look_up(&identity(self.kind, &content, wish)).await?;
         let place = (source.path.as_path(), &version);
         let plan = plan(api, self.kind, &content, place, wish, |identity| self.journal.last(api, identity));
         let (way, key) = (plan.entry.way, plan.entry.key.clone());
         self.tell(file, Step::Ready { way, key, goes_on: plan.is_begun });
         Ok(Prepared { source, content, entry: plan.entry, version, is_begun: plan.is_begun })
+    }
+
+    /// Notes the end of a batch that no run waited for, so that the next load of the same content is
+    /// a new one.
+    async fn look_up(&self, identity: &str) -> Result<(), Failure> {
+        let Some(entry) = self.journal.last(self.api.base(), identity) else { return Ok(()) };
+        let Some(batch_id) = entry.batch_id.as_deref().filter(|_| entry.state == State::Accepted) else {
+            return Ok(());
+        };
+        match self.api.send(&Call::get(batches::path(batch_id))).await {
+            Ok(answer) => {
+                let batch = Batch::read(answer.json()?)?;
+                if batch.is_final() { self.journal.add(&ended(&entry, &batch)) } else { Ok(()) }
+            }
+            // The batch was deleted some time after its end.
+            Err(refusal) if refusal.is("BATCH_NOT_FOUND") => self.journal.add(&entry.now(State::Final)),
+            // The key may permit to send, and not to read.
+            Err(refusal) if refusal.status == Some(403) => Ok(()),
+            Err(refusal) => Err(refusal.failure),
+        }
     }
 
     /// Brings a file to the API. The journal has the load before the first request.
@@ -240,7 +262,7 @@ impl Sender {
 
     /// Ends a load whose upload came too late for its batch: the next run begins another.
     fn expired(&self, entry: &Entry) -> Failure {
-        let _unwritten = self.journal.add(&entry.now(State::Final));
+        let _unwritten = self.journal.add(&entry.elsewhere(Path::new("")));
         Failure::new(Exit::Temporary, "the batch of an earlier run has expired")
             .why("its file was not uploaded within 30 days")
             .next("run the same command again: it begins a new batch")
@@ -261,7 +283,7 @@ impl Sender {
             () = stopped(self.stopping.clone()) => return End::Accepted(accepted.batch_id.clone()),
         };
         match followed {
-            Ok(Followed::Final(batch)) => match self.journal.add(&accepted.entry.now(State::Final)) {
+            Ok(Followed::Final(batch)) => match self.journal.add(&ended(&accepted.entry, &batch)) {
                 Ok(()) => End::Final(batch),
                 Err(failure) => End::Failed(failure),
             },
@@ -269,6 +291,11 @@ impl Sender {
             Err(failure) => End::Failed(failure),
         }
     }
+}
+
+/// Returns the last entry of a load. If nothing was loaded, its file has to be sent again.
+fn ended(entry: &Entry, batch: &Batch) -> Entry {
+    if batch.is_lost() { entry.elsewhere(Path::new("")) } else { entry.now(State::Final) }
 }
 
 /// Ends when the program is asked to stop.

@@ -173,6 +173,13 @@ impl Entry {
     pub(crate) fn now(&self, state: State) -> Self {
         Self { state, at: Timestamp::now(), ..self.clone() }
     }
+
+    /// Returns the entry of a load whose batch is final, and whose file is at `path` now. An empty
+    /// path is that of a file that has to be sent again.
+    #[must_use]
+    pub(crate) fn elsewhere(&self, path: &Path) -> Self {
+        Self { file: path.to_owned(), ..self.now(State::Final) }
+    }
 }
 
 /// Finds the directory of the program's state.

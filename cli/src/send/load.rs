@@ -63,6 +63,14 @@ pub(crate) struct Plan {
     pub(crate) is_begun: bool,
 }
 
+/// Returns the identity of a load in the journal.
+pub(crate) fn identity(kind: Kind, content: &Content, wish: Wish<'_>) -> String {
+    match wish {
+        Wish::Named(key) => format!("named:{key}"),
+        _ => kind.identity(content),
+    }
+}
+
 /// Plans the load of a file. `last` finds what is known of a load by its identity.
 pub(crate) fn plan(
     api: &str,
@@ -72,10 +80,7 @@ pub(crate) fn plan(
     wish: Wish<'_>,
     last: impl Fn(&str) -> Option<Entry>,
 ) -> Plan {
-    let identity = match wish {
-        Wish::Named(key) => format!("named:{key}"),
-        _ => kind.identity(content),
-    };
+    let identity = identity(kind, content, wish);
     let way = if content.bytes > MAX_REQUEST { Way::Upload } else { Way::Request };
     let found = last(&identity);
     let place = |entry: Entry| Entry {
@@ -88,7 +93,8 @@ pub(crate) fn plan(
         let is_same_file =
             entry.file == path && (entry.bytes, entry.modified) == (version.bytes, version.modified);
         let goes_on = match entry.state {
-            State::Sending | State::Accepted => true,
+            State::Sending => true,
+            State::Accepted => !matches!(wish, Wish::Again),
             State::Final => matches!(wish, Wish::Once) && is_same_file,
             State::Refused => false,
         };
@@ -144,12 +150,15 @@ mod tests {
     fn what_is_on_its_way_goes_on_under_its_key() {
         let begun = Entry { way: Way::Upload, key: "k".to_owned(), ..planned(Wish::Continue, 1, None).entry };
         for state in [State::Sending, State::Accepted] {
-            for wish in [Wish::Continue, Wish::Once, Wish::Again] {
+            for wish in [Wish::Continue, Wish::Once] {
                 let plan = planned(wish, 2, Some(&begun.now(state)));
                 assert!(plan.is_begun, "{wish:?}");
                 assert_eq!((plan.entry.key.as_str(), plan.entry.way), ("k", Way::Upload));
             }
         }
+        assert!(planned(Wish::Again, 2, Some(&begun.now(State::Sending))).is_begun);
+        let again = planned(Wish::Again, 2, Some(&begun.now(State::Accepted)));
+        assert!(!again.is_begun && again.entry.key != "k", "the API has it: this is another load");
     }
 
     #[test]
@@ -167,6 +176,8 @@ mod tests {
         assert!(planned(Wish::Once, 1, Some(&entry)).is_begun);
         let written_anew = planned(Wish::Once, 2, Some(&entry));
         assert!(!written_anew.is_begun && written_anew.entry.occurrence == 2);
+        let put_back = planned(Wish::Once, 1, Some(&entry.elsewhere(Path::new("failed/a.json"))));
+        assert!(!put_back.is_begun && put_back.entry.occurrence == 2);
     }
 
     #[test]

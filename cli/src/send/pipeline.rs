@@ -216,7 +216,13 @@ async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: &mut Tu
 async fn end(sender: &Sender, away: Option<&Away>, path: &std::path::Path, mut sent: Sent) -> Sent {
     if let Some(away) = away {
         match away.put(&sender.api, path, &sent).await {
-            Ok(place) => sent.place = place,
+            Ok(place) => {
+                // A file that is put back is another load.
+                if let (Place::Moved(path), End::Final(_), Some(entry)) = (&place, &sent.end, &sent.entry) {
+                    let _unwritten = sender.journal.add(&entry.elsewhere(path));
+                }
+                sent.place = place;
+            }
             Err(failure) => sent.end = End::Failed(failure),
         }
     }

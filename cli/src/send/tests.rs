@@ -314,3 +314,40 @@ async fn later_files_of_an_establishment_wait_for_one_that_is_tried_again() {
         assert!(matches!(pipeline.next().await.unwrap().end, End::Final(_)));
     }
 }
+
+#[tokio::test]
+async fn content_that_returns_is_loaded_again_although_nobody_waited_for_the_first_batch() {
+    let till = Till::start().await;
+    let path = till.file("a.json", &format!("[{ITEM}]"));
+    let accepted = async |again: bool| {
+        let (sender, _stop) = till.sender();
+        let mut sender = Arc::into_inner(sender).unwrap();
+        (sender.waits, sender.again) = (false, again);
+        let sent = send(Arc::new(sender), std::slice::from_ref(&path)).await;
+        assert!(matches!(sent[0].end, End::Accepted(_)) && !sent[0].is_replay, "{sent:?}");
+        till.deployment.0.lock().unwrap().batches.len()
+    };
+    assert_eq!(accepted(false).await, 1);
+    assert_eq!(accepted(false).await, 2, "the first batch is final by now");
+    till.deployment.0.lock().unwrap().status = Some("PROCESSING");
+    assert_eq!(accepted(false).await, 2, "the second batch is not");
+    assert_eq!(accepted(true).await, 3, "--again is another load");
+}
+
+#[tokio::test]
+async fn a_watched_file_whose_batch_failed_is_loaded_again_when_it_is_put_back() {
+    let till = Till::start().await;
+    till.deployment.0.lock().unwrap().status = Some("FAILED");
+    let path = till.file("a.json", &format!("[{ITEM}]"));
+    for load in 1..3 {
+        let (sender, _stop) = till.sender();
+        let mut sender = Arc::into_inner(sender).unwrap();
+        sender.watches = true;
+        let away = Away::of(till.directory.path());
+        let mut pipeline = Pipeline::new(Arc::new(sender), Some(away), 1);
+        pipeline.add(Source::file(&path));
+        let sent = pipeline.next().await.unwrap();
+        assert_eq!(till.deployment.0.lock().unwrap().batches.len(), load);
+        std::fs::rename(sent.moved_to().unwrap(), &path).unwrap();
+    }
+}
