@@ -32,6 +32,9 @@ const BLOCK: usize = 256 * 1024;
 /// Longest text of an error of S3 that is read.
 const MAX_ERROR: usize = 64 * 1024;
 
+/// Text in place of the code that an answer lacks.
+const WITHOUT_CODE: &str = "without a code";
+
 /// A client of S3.
 #[derive(Debug)]
 pub(crate) struct Storage(Http);
@@ -174,7 +177,8 @@ fn refused(status: u16, text: &str) -> PutError {
     let said = format!("S3 answered {status} {code}: {message}");
     match (status, code) {
         (403, "AccessDenied" | "ExpiredToken" | "RequestExpired") => PutError::Expired,
-        (403 | 400 | 411 | 413, _) if code != "RequestTimeout" => PutError::Refused(
+        // An answer without a code is that of a proxy.
+        (403 | 400 | 411 | 413, _) if !matches!(code, "RequestTimeout" | WITHOUT_CODE) => PutError::Refused(
             Failure::refused("the file is not the one that was announced")
                 .why(said)
                 .next("let nothing write to the file while it is sent, and run the same command again"),
@@ -189,7 +193,7 @@ fn parts(text: &str) -> (&str, &str) {
         let (_, rest) = text.split_once(begin)?;
         Some(rest.split_once(end)?.0)
     };
-    let code = between("<Code>", "</Code>").unwrap_or("without a code");
+    let code = between("<Code>", "</Code>").unwrap_or(WITHOUT_CODE);
     (code, between("<Message>", "</Message>").unwrap_or("without a message"))
 }
 
@@ -276,6 +280,7 @@ mod tests {
         };
         assert!(failure.why.unwrap().contains("400 BadDigest"));
         assert!(matches!(put(503, "", b"x", 1).await.0, Err(PutError::Temporary(_))));
+        assert!(matches!(put(403, "<html>", b"x", 1).await.0, Err(PutError::Temporary(_))), "a proxy");
     }
 
     #[tokio::test]

@@ -108,6 +108,8 @@ fn exit(status: u16, reason: Option<&str>, has_retry_after: bool) -> Exit {
         }
         (409, _) if has_retry_after => Exit::Temporary,
         (429 | 500.., _) => Exit::Temporary,
+        // A proxy or another server answered. The API gives a reason, except for what is too large.
+        (400.., None) if status != 413 => Exit::Temporary,
         (400.., _) => Exit::Refused,
         _ => Exit::Error,
     }
@@ -197,7 +199,7 @@ mod tests {
         let front = refused(503, &json!({"message": "Service Unavailable"})).failure;
         assert_eq!((front.exit, front.why.as_deref()), (Exit::Temporary, Some("(503, trace id sent-id)")));
         let strange = refused(404, &json!("<html>")).failure;
-        assert_eq!(strange.exit, Exit::Refused);
+        assert_eq!(strange.exit, Exit::Temporary);
         assert!(strange.next.unwrap().contains("check the address"));
     }
 

@@ -163,7 +163,11 @@ impl Sender {
             self.journal.add(&entry)?;
             brought = self.upload(file, prepared, &mut entry).await;
         }
-        let answer = brought.map_err(|refusal| {
+        let answer = brought.map_err(|mut refusal| {
+            // The address is wrong, and not the file.
+            if refusal.is("ROUTE_NOT_FOUND") {
+                refusal.failure.exit = Exit::Temporary;
+            }
             // What the API refuses, it does not remember.
             if refusal.status.is_some() && refusal.failure.exit == Exit::Refused {
                 let _unwritten = self.journal.add(&entry.now(State::Refused));
@@ -236,7 +240,12 @@ impl Sender {
             let put = self.storage.put(&signed, &prepared.source.path, content.bytes, &sent).await;
             let what = match put {
                 Ok(()) => return Ok(first),
-                Err(PutError::Refused(failure)) => return Err(failure.into()),
+                Err(PutError::Refused(failure)) => {
+                    if prepared.source.version().await? != prepared.version {
+                        return Err(changed(&prepared.source.name).into());
+                    }
+                    return Err(failure.into());
+                }
                 Err(PutError::Expired) => "the URL of the upload is not valid any more".to_owned(),
                 Err(PutError::Temporary(what)) => what,
             };

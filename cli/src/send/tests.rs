@@ -351,3 +351,25 @@ async fn a_watched_file_whose_batch_failed_is_loaded_again_when_it_is_put_back()
         std::fs::rename(sent.moved_to().unwrap(), &path).unwrap();
     }
 }
+
+#[tokio::test]
+async fn only_what_the_api_itself_refuses_is_moved_to_failed() {
+    let strange = json!("<html>");
+    for (status, body, fails) in [
+        (404, &strange, false),
+        (404, &json!({"reason": "ROUTE_NOT_FOUND"}), false),
+        (400, &strange, false),
+        (422, &json!({"reason": "SCHEMA_VIOLATION"}), true),
+    ] {
+        let till = Till::start().await;
+        till.deployment.fail_with(vec![Some(http_server::response(status, body.to_string()))]);
+        let path = till.file("a.json", &format!("[{ITEM}]"));
+        let (sender, _stop) = till.sender();
+        let mut pipeline = Pipeline::new(sender, Some(Away::of(till.directory.path())), 1);
+        pipeline.add(Source::file(&path));
+        let sent = pipeline.next().await.unwrap();
+        let exit = if fails { Exit::Refused } else { Exit::Temporary };
+        assert_eq!((sent.exit(), sent.moved_to().is_some()), (exit, fails), "{status} {body}");
+        assert_eq!(path.exists(), !fails);
+    }
+}
