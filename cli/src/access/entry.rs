@@ -187,6 +187,9 @@ impl Entry {
     pub(crate) fn attributes(&self) -> Result<Attributes, Failure> {
         let tenant = self.tenant();
         check_tenant_id(tenant).or_explain(|| format!("use the tenant id `{tenant}`"))?;
+        if let Self::Targets(_, targets) = self {
+            targets.check().or_explain(|| format!("write down the {}", self.title()))?;
+        }
         let item: Result<Attributes, serde_dynamo::Error> = match self {
             Self::Tenant(_, item) => serde_dynamo::to_item(item),
             Self::Key(_, item) => serde_dynamo::to_item(item),

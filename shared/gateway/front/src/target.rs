@@ -21,6 +21,16 @@ pub(crate) struct Queues<'a> {
     pub(crate) reports: &'a [Reports],
 }
 
+impl Queues<'_> {
+    /// True if an allow-list may decide about a request: it names more than a profile.
+    fn need_a_list(&self, named: &NamedTarget) -> bool {
+        named.target.is_some()
+            || !named.routing_keys.is_empty()
+            || !self.reports.is_empty()
+            || *self.further != OtherQueues::None
+    }
+}
+
 /// Finds the tenant's profile and its own allow-list, merges and checks the target. The pointers of
 /// faults lead to the target's place in the request's body.
 ///
@@ -34,7 +44,14 @@ pub(crate) async fn resolve(
     named: &NamedTarget,
     queues: Queues<'_>,
 ) -> Result<Target, Problem> {
-    let (profile, own) = tokio::join!(profile(access, tenant, named), own_targets(access, tenant));
+    let own = async {
+        if queues.need_a_list(named) {
+            own_targets(access, tenant).await
+        } else {
+            Ok(InlineTargets::default())
+        }
+    };
+    let (profile, own) = tokio::join!(profile(access, tenant, named), own);
     let (profile, own) = (profile?, own?);
     let allowed = inline_targets.of(tenant).and(&own);
     let resolved = match queues.further {
@@ -323,6 +340,22 @@ mod tests {
                              "auth": {"passwordRef": "secret://b"}});
         assert_eq!(origin(None, json!({"target": members})), PasswordOrigin::default());
         assert_eq!(origin(None, members), PasswordOrigin::Request { target: String::new() });
+    }
+
+    #[test]
+    fn a_profile_by_itself_needs_no_list() {
+        let queues = |further| Queues { own: QueueRule::Required, further, reports: &[] };
+        let by_name = |target| NamedTarget::in_members(Some("orders".to_owned().try_into().unwrap()), target);
+        let (nothing, any) = (OtherQueues::None, OtherQueues::Any);
+        let none = queues(&nothing);
+        assert!(!none.need_a_list(&by_name(None)));
+        assert!(none.need_a_list(&by_name(Some(TargetSpec::default()))));
+        assert!(queues(&any).need_a_list(&by_name(None)));
+        let keys = vec![(0, RoutingKey::default())];
+        assert!(none.need_a_list(&by_name(None).with_routing_keys(keys, true)));
+        let place = ReportPlace { queue: "R".to_owned().try_into().unwrap(), queue_manager: None };
+        let reports = [Reports { pointer: "/messages/0".to_owned(), place }];
+        assert!(Queues { reports: &reports, ..none }.need_a_list(&by_name(None)));
     }
 
     #[test]

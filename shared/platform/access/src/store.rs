@@ -208,16 +208,19 @@ impl AccessStore {
         pk: &str,
         read: impl FnOnce(Value) -> Result<T, ItemError>,
     ) -> Result<Option<T>, ReadError> {
-        let item = match self.remembered.get(pk) {
-            Some(found) => found,
+        let (item, is_new) = match self.remembered.get(pk) {
+            Some(found) => (found, false),
             None => {
                 let found = self.fetch(pk).await?;
                 self.remembered.put(pk.to_owned(), found.clone());
-                found
+                (found, true)
             }
         };
         item.map(read).transpose().map_err(|error| {
-            refused(pk, &error);
+            // Once for each read of the table, and not for each request.
+            if is_new {
+                refused(pk, &error);
+            }
             ReadError::Malformed
         })
     }

@@ -16,6 +16,8 @@ use uuid::Uuid;
 
 /// Newest form of items that this version reads. Items without a member `version` have the first.
 const VERSION: u64 = 1;
+/// Most entries of a tenant's allow-list, which is parsed at each request that it may decide about.
+const MOST_ENTRIES: usize = 200;
 /// Most characters of a tenant's id.
 const LONGEST_TENANT: usize = 128;
 
@@ -114,6 +116,9 @@ pub enum ItemError {
         "a tenant's id has 1 to {LONGEST_TENANT} characters, no `#` and no control character; a UUID is in lower case with hyphens"
     )]
     TenantId,
+    /// The allow-list is too long.
+    #[error("an allow-list has at most {MOST_ENTRIES} entries")]
+    Entries,
 }
 
 /// The members of an API key's item.
@@ -169,9 +174,19 @@ impl TargetsItem {
     /// Reads an item without its key.
     ///
     /// # Errors
-    /// If it is malformed or of a newer version.
+    /// If it is malformed, of a newer version, or too long.
     pub fn read(item: Value) -> Result<Self, ItemError> {
-        read(item)
+        let targets: Self = read(item)?;
+        targets.check()?;
+        Ok(targets)
+    }
+
+    /// Checks the number of entries.
+    ///
+    /// # Errors
+    /// [`ItemError::Entries`].
+    pub const fn check(&self) -> Result<(), ItemError> {
+        if self.entries.len() > MOST_ENTRIES { Err(ItemError::Entries) } else { Ok(()) }
     }
 }
 

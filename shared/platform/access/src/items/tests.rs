@@ -100,6 +100,13 @@ fn a_tenant_s_id_is_part_of_no_other_tenant_s_items() {
 }
 
 #[test]
+fn an_allow_list_has_a_longest() {
+    let list = |count: usize| TargetsItem::read(json!({"entries": vec!["rabbitmq://h:1/*"; count]}));
+    assert!(list(MOST_ENTRIES).is_ok());
+    assert_eq!(list(MOST_ENTRIES + 1), Err(ItemError::Entries));
+}
+
+#[test]
 fn a_newer_item_is_refused_by_its_version_before_its_members() {
     let newer = json!({"version": 2, "shape": "unknown"});
     assert_eq!(TenantItem::read(newer.clone()), Err(ItemError::Newer));
