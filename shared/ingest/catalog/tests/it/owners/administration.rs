@@ -6,6 +6,10 @@ use catalog::{
     ChangedOwners, DatabaseError, OwnedEstablishment, OwnerChange, OwnerFilter, OwnerRequest, RefusedOwner,
 };
 use ingestion::Cnpj;
+use runtime::Envelope;
+use test_support::log::Sink;
+use tracing::instrument::WithSubscriber as _;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::{even, move_to_other, owner};
 use crate::support::{Item, Load, OTHER_TENANT, TENANT, cnpj, database_test, product};
@@ -38,6 +42,30 @@ fn establishments_are_assigned_moved_and_released_once() {
             assert_eq!(database.change_owners(request(change, &cnpjs)).await.unwrap(), repeated);
         }
         assert_eq!(test.number("SELECT count(*) FROM establishments").await, 0);
+    });
+}
+
+/// If a later transaction fails, the log already has those before it.
+#[test]
+fn each_transaction_of_a_change_is_logged_and_a_dry_run_is_not() {
+    database_test(async |test| {
+        let (database, cnpjs) = (test.open(), many());
+        let sink = Sink::default();
+        let make_writer = sink.clone();
+        let subscriber = tracing_subscriber::registry().with(Envelope::to(move || make_writer.clone()));
+        let changes = async {
+            let dry_run = OwnerRequest { dry_run: true, ..request(ASSIGN, &cnpjs) };
+            database.change_owners(dry_run).await.unwrap();
+            database.change_owners(request(ASSIGN, &cnpjs)).await.unwrap();
+        };
+        changes.with_subscriber(subscriber).await;
+        let lines = sink.lines();
+        let assigned = lines.iter().filter(|line| line["event_type"] == "establishments.assigned");
+        let logged: Vec<&str> =
+            assigned.map(|line| line["context"]["cnpjs"].as_str().unwrap_or_default()).collect();
+        assert_eq!(logged.len(), 3, "{logged:?}");
+        let names: Vec<&str> = cnpjs.iter().map(Cnpj::as_str).collect();
+        assert_eq!(logged.join(" "), names.join(" "));
     });
 }
 
