@@ -2,6 +2,9 @@
 
 use crate::api_key::KeyHash;
 
+/// Beginning of the keys of target profiles.
+pub(crate) const PROFILES: &str = "PROFILE#";
+
 /// Meaning of an item's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pk<'a> {
@@ -43,13 +46,7 @@ pub fn tenant(tenant: &str) -> String {
 /// name, so that no tenant's profile is another tenant's.
 #[must_use]
 pub fn profile(tenant: &str, name: &str) -> String {
-    format!("{}{name}", profiles(tenant))
-}
-
-/// Returns the beginning of the keys of a tenant's target profiles.
-#[must_use]
-pub fn profiles(tenant: &str) -> String {
-    format!("PROFILE#{tenant}#")
+    format!("{PROFILES}{tenant}#{name}")
 }
 
 /// Returns the key of a tenant's grant to drop files.

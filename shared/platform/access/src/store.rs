@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Problem, Reason};
@@ -9,10 +10,11 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, Select};
-use clock::Remembered;
+use clock::{Moment, Remembered};
 use jiff::civil::Date;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::Mutex;
 
 use crate::api_key::KeyHash;
 use crate::items::{DropGrant, ItemError, KeyItem, TargetsItem, TenantItem, without_version};
@@ -25,9 +27,9 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 const PROFILE_REPAIR: u32 = 60;
 /// Most remembered items, so that guessed keys do not fill the memory.
 const MAX_REMEMBERED: usize = 10_000;
-/// Most tenants whose profiles are remembered as a list.
-const MAX_LISTED: usize = 100;
-/// Items of the table in a page, and most pages, that are looked through for a tenant's profiles.
+/// Time for which a failure to list the profiles is remembered.
+const LIST_REPAIR: Duration = Duration::from_secs(5);
+/// Items of the table in a page, and most pages, that are looked through for profiles.
 const PAGE: i32 = 1_000;
 const MAX_PAGES: usize = 100;
 /// Time for which the day of a key's use is remembered: the day is over then.
@@ -48,18 +50,35 @@ pub enum ReadError {
     Malformed,
 }
 
+/// Items of all profiles, by tenant and name.
+type Profiles = BTreeMap<String, BTreeMap<String, Value>>;
+
 /// Reads items of the access table.
 #[derive(Debug)]
 pub struct AccessStore {
     dynamodb: Client,
     table: String,
     remembered: Remembered<String, Option<Value>>,
-    /// Items of each tenant's profiles, by the profile's name.
-    listed: Remembered<String, BTreeMap<String, Value>>,
+    /// Result of the last look through the table. Who holds the lock looks for everybody.
+    listed: Mutex<Option<Listed>>,
     /// Day on which the use of a key was last noted.
     noted: Remembered<KeyHash, Date>,
     /// Keys whose use could not be noted.
     unnoted: Remembered<KeyHash, ()>,
+}
+
+/// Result of a look through the table.
+#[derive(Debug)]
+struct Listed {
+    since: Moment,
+    profiles: Result<Arc<Profiles>, ReadError>,
+}
+
+impl Listed {
+    /// True if the result may still be used.
+    fn holds_at(&self, now: Moment) -> bool {
+        self.since.age_at(now) < if self.profiles.is_ok() { REMEMBERED } else { LIST_REPAIR }
+    }
 }
 
 impl AccessStore {
@@ -70,7 +89,7 @@ impl AccessStore {
             dynamodb,
             table,
             remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED),
-            listed: Remembered::new(REMEMBERED, MAX_LISTED),
+            listed: Mutex::new(None),
             noted: Remembered::new(NOTED, MAX_REMEMBERED),
             unnoted: Remembered::new(NOTE_REPAIR, MAX_REMEMBERED),
         }
@@ -142,22 +161,28 @@ impl AccessStore {
         &self,
         tenant: &str,
     ) -> Result<BTreeMap<String, T>, ReadError> {
-        let items = match self.listed.get(tenant) {
-            Some(items) => items,
-            None => {
-                let items = self.scan_profiles(tenant).await?;
-                self.listed.put(tenant.to_owned(), items.clone());
-                items
-            }
-        };
-        let read = |(name, item): (String, Value)| match read_profile(item) {
-            Ok(profile) => Some((name, profile)),
+        let all = self.listed().await?;
+        let read = |(name, item): (&String, &Value)| match read_profile(item.clone()) {
+            Ok(profile) => Some((name.clone(), profile)),
             Err(error) => {
-                refused(&pk::profile(tenant, &name), &error);
+                refused(&pk::profile(tenant, name), &error);
                 None
             }
         };
-        Ok(items.into_iter().filter_map(read).collect())
+        Ok(all.get(tenant).into_iter().flatten().filter_map(read).collect())
+    }
+
+    /// Returns the profiles of all tenants, by one look through the table at a time.
+    async fn listed(&self) -> Result<Arc<Profiles>, ReadError> {
+        let mut listed = self.listed.lock().await;
+        if let Some(known) = listed.as_ref().filter(|known| known.holds_at(Moment::now())) {
+            return known.profiles.clone();
+        }
+        let began = Moment::now();
+        let profiles = self.scan_profiles().await.map(Arc::new);
+        let since = if profiles.is_ok() { began } else { Moment::now() };
+        *listed = Some(Listed { since, profiles: profiles.clone() });
+        profiles
     }
 
     /// Notes that a key was used today, in an item beside the key's. A failure is logged, and
@@ -240,15 +265,15 @@ impl AccessStore {
         })
     }
 
-    /// Finds a tenant's profiles. The table has no index of them, and few items.
-    async fn scan_profiles(&self, tenant: &str) -> Result<BTreeMap<String, Value>, ReadError> {
-        let prefix = pk::profiles(tenant);
+    /// Finds all profiles. The table has no index of a tenant's, and few items.
+    async fn scan_profiles(&self) -> Result<Profiles, ReadError> {
+        let prefix = pk::PROFILES;
         let mut pages = self
             .dynamodb
             .scan()
             .table_name(&self.table)
             .filter_expression("begins_with(pk, :prefix)")
-            .expression_attribute_values(":prefix", AttributeValue::S(prefix.clone()))
+            .expression_attribute_values(":prefix", AttributeValue::S(prefix.to_owned()))
             .projection_expression("pk, #target, #queues, #version")
             .expression_attribute_names("#target", "target")
             .expression_attribute_names("#queues", "queues")
@@ -257,21 +282,21 @@ impl AccessStore {
             .into_paginator()
             .page_size(PAGE)
             .send();
-        let mut found = BTreeMap::new();
+        let mut found = Profiles::new();
         for _ in 0..MAX_PAGES {
             let Some(page) = pages.next().await else { return Ok(found) };
-            for mut item in page.map_err(|error| unreadable(&prefix, error))?.items.unwrap_or_default() {
+            for mut item in page.map_err(|error| unreadable(prefix, error))?.items.unwrap_or_default() {
                 let Some(AttributeValue::S(pk)) = item.remove("pk") else { continue };
-                let Some(Pk::Profile { name, .. }) = pk::parse(&pk) else { continue };
+                let Some(Pk::Profile { tenant, name }) = pk::parse(&pk) else { continue };
                 match failure::malformed::from_item(item) {
                     Ok(item) => {
-                        found.insert(name.to_owned(), item);
+                        found.entry(tenant.to_owned()).or_default().insert(name.to_owned(), item);
                     }
                     Err(error) => refused(&pk, &error.into()),
                 }
             }
         }
-        Err(unreadable(&prefix, TooManyItems))
+        Err(unreadable(prefix, TooManyItems))
     }
 }
 
@@ -319,4 +344,41 @@ fn refused(pk: &str, error: &ItemError) {
 
 fn read_profile<T: DeserializeOwned>(item: Value) -> Result<T, ItemError> {
     Ok(failure::malformed::from_value(without_version(item)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Instant, SystemTime};
+
+    use super::*;
+
+    #[test]
+    fn a_failure_to_list_is_remembered_for_a_shorter_time_than_a_list() {
+        let (monotonic, system) = (Instant::now(), SystemTime::now());
+        let at = |seconds| {
+            let passed = Duration::from_secs(seconds);
+            Moment::on(monotonic + passed, system + passed)
+        };
+        let listed = |profiles| Listed { since: at(0), profiles };
+        let (list, failure) = (listed(Ok(Arc::default())), listed(Err(ReadError::Unavailable)));
+        assert_eq!([0, 59, 60].map(|seconds| list.holds_at(at(seconds))), [true, true, false]);
+        assert_eq!([0, 4, 5].map(|seconds| failure.holds_at(at(seconds))), [true, true, false]);
+    }
+
+    #[tokio::test]
+    async fn requests_for_lists_share_one_look_and_its_failure() {
+        // Nothing listens there.
+        let config = aws_sdk_dynamodb::Config::builder()
+            .behavior_version_latest()
+            .endpoint_url("http://127.0.0.1:1")
+            .build();
+        let store = AccessStore::new(Client::from_conf(config), "table".to_owned());
+        let known = Profiles::from([("acme".to_owned(), [("orders".to_owned(), Value::Null)].into())]);
+        let profiles = Ok(Arc::new(known));
+        *store.listed.lock().await = Some(Listed { since: Moment::now(), profiles });
+        assert_eq!(store.listed().await.unwrap()["acme"].len(), 1);
+        let failure = Listed { since: Moment::now(), profiles: Err(ReadError::Malformed) };
+        *store.listed.lock().await = Some(failure);
+        assert_eq!(store.listed().await, Err(ReadError::Malformed), "the table itself is unavailable");
+    }
 }
