@@ -16,6 +16,7 @@ use serde::Deserialize;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt as _;
 
+use crate::api::Api;
 use crate::api::http::{self as client, Http, HttpError};
 use crate::exit::{Exit, Failure, chain};
 
@@ -56,6 +57,42 @@ pub(crate) enum PutError {
     Temporary(String),
     /// The object is not what was announced.
     Refused(Failure),
+}
+
+impl PutError {
+    /// Returns what happened, or the failure if the same cannot succeed later.
+    ///
+    /// # Errors
+    /// The object is not what was announced.
+    pub(crate) fn or_refused(self) -> Result<String, Failure> {
+        match self {
+            Self::Refused(failure) => Err(failure),
+            Self::Expired => Ok("the URL of the upload is not valid any more".to_owned()),
+            Self::Temporary(what) => Ok(what),
+        }
+    }
+}
+
+/// Attempts of an upload, with pauses between them. Each needs a URL of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    number: u32,
+    waited: Duration,
+}
+
+impl Attempts {
+    /// Waits until the next attempt is due. Returns false at once if there is no time for another
+    /// one.
+    pub(crate) async fn wait(&mut self, api: &Api, what: &str) -> bool {
+        let Some(pause) = api.schedule().pause(self.number, None, self.waited, fastrand::f64()) else {
+            return false;
+        };
+        api.tell(what, pause);
+        tokio::time::sleep(pause).await;
+        self.waited = self.waited.saturating_add(pause);
+        self.number = self.number.saturating_add(1);
+        true
+    }
 }
 
 impl Storage {

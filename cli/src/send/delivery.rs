@@ -21,7 +21,7 @@ use crate::args::Form;
 use crate::batches::{self, Batch, Followed, follow};
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
-use crate::storage::{PutError, Signed, Storage};
+use crate::storage::{Attempts, Signed, Storage};
 
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const UPLOADS: &str = "/v1/inovafarma/products/uploads";
@@ -222,7 +222,7 @@ impl Sender {
         }
         let call = self.headers(Call::read(UPLOADS, &announcement), entry);
         let sent = |bytes| self.tell(file, Step::Sending { bytes });
-        let (mut first, mut number, mut waited) = (None, 0, Duration::ZERO);
+        let (mut first, mut attempts) = (None, Attempts::default());
         loop {
             let answer = self.api.send(&call).await?;
             let said = answer.json()?;
@@ -238,22 +238,12 @@ impl Sender {
                 return Ok(first);
             };
             let put = self.storage.put(&signed, &prepared.source.path, content.bytes, &sent).await;
-            let what = match put {
-                Ok(()) => return Ok(first),
-                Err(PutError::Refused(failure)) => {
-                    if prepared.source.version().await? != prepared.version {
-                        return Err(changed(&prepared.source.name).into());
-                    }
-                    return Err(failure.into());
-                }
-                Err(PutError::Expired) => "the URL of the upload is not valid any more".to_owned(),
-                Err(PutError::Temporary(what)) => what,
-            };
+            let Err(error) = put else { return Ok(first) };
             if prepared.source.version().await? != prepared.version {
                 return Err(changed(&prepared.source.name).into());
             }
-            let pause = self.api.schedule().pause(number, None, waited, fastrand::f64());
-            let Some(pause) = pause.filter(|_| !self.is_stopping()) else {
+            let what = error.or_refused()?;
+            if self.is_stopping() || !attempts.wait(&self.api, &what).await {
                 return Err(Failure::new(
                     Exit::Temporary,
                     format!("{} could not be uploaded", prepared.source.name),
@@ -261,11 +251,7 @@ impl Sender {
                 .why(what)
                 .next("run the same command again: it goes on with the same batch")
                 .into());
-            };
-            self.api.tell(&what, pause);
-            tokio::time::sleep(pause).await;
-            waited = waited.saturating_add(pause);
-            number = number.saturating_add(1);
+            }
         }
     }
 

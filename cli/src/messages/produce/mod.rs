@@ -18,7 +18,6 @@ use crate::storage::Storage;
 
 const PRODUCED: &str = "integrahub.produced.v1";
 const PATH: &str = "/messages/produce";
-const BODIES: &str = "/messages/bodies";
 /// Longest template that a file may have.
 const MAX_TEMPLATE: u64 = 4 * 1024 * 1024;
 
@@ -32,20 +31,23 @@ pub(crate) async fn run(args: &Produce, context: &Context, out: &mut Output) -> 
         fixed,
         run,
         requests: 0,
+        unfinished: 0,
         total: Total::default(),
     };
-    if let Some(generated) = generated(args).await? {
-        put.request(generated, out).await?;
-    } else if args.files.is_empty() && args.body.is_empty() {
+    let generated = generated(args).await?;
+    if generated.is_none() && args.files.is_empty() && args.body.is_empty() {
         return Err(Failure::usage("there is nothing to put")
             .why("neither a file nor --body nor --count is given")
             .next("name files, `-` for standard input, or say --count to generate messages"));
-    } else {
-        let mut parts = Parts::of(args);
-        while let Some(bodies) = parts.next().await? {
-            put.messages(bodies, out).await?;
-        }
     }
+    if args.key.is_none() {
+        out.note(&format!("idempotency key {run}"));
+    }
+    let done = match generated {
+        Some(generated) => put.request(generated, out).await,
+        None => put.all(Parts::of(args), out).await,
+    };
+    done.map_err(|failure| put.explained(failure))?;
     put.total.show(run, put.requests, out);
     Ok(Exit::Done)
 }
@@ -108,29 +110,33 @@ struct Put {
     fixed: Members,
     run: Uuid,
     requests: u32,
+    /// Messages that a request is known to have put before it failed.
+    unfinished: u64,
     total: Total,
 }
 
 impl Put {
+    async fn all(&mut self, mut parts: Parts, out: &mut Output) -> Result<(), Failure> {
+        while let Some(bodies) = parts.next().await? {
+            self.messages(bodies, out).await?;
+        }
+        Ok(())
+    }
+
     /// Puts messages of these bodies by one request.
     async fn messages(&mut self, bodies: Vec<Body>, out: &mut Output) -> Result<(), Failure> {
         let mut messages = Vec::with_capacity(bodies.len());
         for body in bodies {
             messages.push(match body {
                 Body::Inline(message) => message,
-                Body::Stored(bytes) => self.stored(&bytes).await?,
+                Body::Stored(bytes) => {
+                    let answer = parts::upload(&self.api, &self.storage, &bytes).await?;
+                    json!({"bodyRef": text(&answer, "bodyRef")})
+                }
             });
         }
         let members = Members::from_iter([("messages".to_owned(), Value::Array(messages))]);
         self.request(members, out).await
-    }
-
-    /// Uploads a body that no request can carry, and returns the message that names it.
-    async fn stored(&self, bytes: &[u8]) -> Result<Value, Failure> {
-        let announcement = parts::announcement(bytes);
-        let answer = self.api.send(&Call::read(BODIES, &announcement)).await?.json()?;
-        parts::upload(&self.api, &self.storage, &answer, bytes).await?;
-        Ok(json!({"bodyRef": text(&answer, "bodyRef")}))
     }
 
     async fn request(&mut self, members: Members, out: &mut Output) -> Result<(), Failure> {
@@ -138,24 +144,32 @@ impl Put {
         body.extend(members);
         let key = part_key(self.run, self.requests).to_string();
         let answer = self.api.send(&Call::change(PATH, &key, &body.into())).await;
-        let answer = answer.map_err(|refusal| self.explained(refusal))?.json()?;
+        let answer = answer.map_err(|refusal| self.refused(refusal))?.json()?;
         warn(&answer, out);
         self.total.add(&answer);
         self.requests = self.requests.saturating_add(1);
         Ok(())
     }
 
-    /// Adds to a refusal what is put, and how to go on.
-    fn explained(&self, refusal: Refusal) -> Failure {
-        let put = self.total.enqueued.saturating_add(refusal.done.unwrap_or_default());
-        let failure = Failure::from(refusal);
-        let why = failure.why.clone().unwrap_or_default();
-        let failure = failure.why(format!("{why}; {put} messages are on the queue"));
-        if failure.exit == Exit::Temporary {
-            return failure
-                .next(format!("run the same command again with --key {}: it goes on from there", self.run));
+    fn refused(&mut self, refusal: Refusal) -> Failure {
+        self.unfinished = refusal.done.unwrap_or_default();
+        refusal.failure
+    }
+
+    /// Adds to a failure what is put, and how to go on.
+    fn explained(&self, failure: Failure) -> Failure {
+        let put = self.total.enqueued.saturating_add(self.unfinished);
+        if put == 0 && failure.exit == Exit::Usage {
+            return failure;
         }
-        failure
+        let count = format!("{put} messages are on the queue");
+        let why = failure.why.as_ref().map_or_else(|| count.clone(), |why| format!("{why}; {count}"));
+        let again = format!("run the same command again with --key {}: it goes on from there", self.run);
+        let next = match &failure.next {
+            Some(next) if failure.exit != Exit::Temporary => format!("{next}; then {again}"),
+            _ => again,
+        };
+        failure.why(why).next(next)
     }
 }
 
@@ -356,6 +370,7 @@ mod tests {
         let (_, exit, _) = produced(&args, 1).await;
         let failure = exit.unwrap_err();
         assert!(failure.why.unwrap().contains("10002 messages are on the queue"));
+        assert!(failure.next.unwrap().contains(&format!("--key {}", args.key.unwrap())));
     }
 
     #[tokio::test]

@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,12 +11,13 @@ use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
-use crate::api::Api;
+use crate::api::{Api, Call, Refusal};
 use crate::args::Produce;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
-use crate::storage::{PutError, Signed, Storage};
+use crate::storage::{Attempts, Signed, Storage};
 
+const BODIES: &str = "/messages/bodies";
 /// Longest body: what an upload takes.
 const MAX_BODY: u64 = 32 * 1024 * 1024;
 /// Longest message within a request, as JSON. A request has 4 MB.
@@ -157,42 +157,30 @@ fn of(bytes: Vec<u8>) -> Body {
     }
 }
 
-/// Returns the announcement of an upload.
-pub(super) fn announcement(bytes: &[u8]) -> Value {
-    json!({"size": bytes.len(), "sha256": hex::encode(Sha256::digest(bytes))})
-}
-
-/// Puts a body where the API's answer to its announcement says.
+/// Uploads a body, and returns the API's answer to its announcement.
 ///
 /// # Errors
-/// S3 does not take it.
-pub(super) async fn upload(
-    api: &Api,
-    storage: &Storage,
-    answer: &Value,
-    bytes: &[u8],
-) -> Result<(), Failure> {
+/// The API or S3 does not take it.
+pub(super) async fn upload(api: &Api, storage: &Storage, bytes: &[u8]) -> Result<Value, Refusal> {
     let explain = || "upload the body of a message".to_owned();
-    let signed = Signed::deserialize(answer.get("upload").unwrap_or(&Value::Null)).or_explain(explain)?;
+    let announcement = json!({"size": bytes.len(), "sha256": hex::encode(Sha256::digest(bytes))});
+    let call = Call::read(BODIES, &announcement);
     let mut file = NamedTempFile::new().or_explain(explain)?;
     file.write_all(bytes).or_explain(explain)?;
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    let (mut number, mut waited) = (0, Duration::ZERO);
+    let mut attempts = Attempts::default();
     loop {
-        let what = match storage.put(&signed, file.path(), length, &|_| ()).await {
-            Ok(()) => return Ok(()),
-            Err(PutError::Refused(failure)) => return Err(failure),
-            Err(PutError::Expired) => "the URL of the upload is not valid any more".to_owned(),
-            Err(PutError::Temporary(what)) => what,
+        let answer = api.send(&call).await?.json()?;
+        let signed = Signed::deserialize(answer.get("upload").unwrap_or(&Value::Null)).or_explain(explain)?;
+        let Err(error) = storage.put(&signed, file.path(), length, &|_| ()).await else {
+            return Ok(answer);
         };
-        let Some(pause) = api.schedule().pause(number, None, waited, fastrand::f64()) else {
+        let what = error.or_refused()?;
+        if !attempts.wait(api, &what).await {
             return Err(Failure::new(Exit::Temporary, "the body of a message could not be uploaded")
                 .why(what)
-                .next("run the same command again"));
-        };
-        tokio::time::sleep(pause).await;
-        waited = waited.saturating_add(pause);
-        number = number.saturating_add(1);
+                .into());
+        }
     }
 }
 
