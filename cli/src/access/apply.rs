@@ -1,6 +1,8 @@
 //! `integrahub apply`.
 
-use std::path::Path;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use access::{ApiKey, KeyItem};
 use jiff::Timestamp;
@@ -15,12 +17,52 @@ use super::key::{NEW, new_key};
 use super::plan::{Owners, Plan, plan};
 use super::table::Table;
 use crate::args::Apply;
-use crate::context::{Context, write_private};
+use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
 use crate::output::{Format, Output};
 
 const SCHEMA: &str = "integrahub.applied.v1";
+/// Schema of the change of one owner.
+const OWNER: &str = "integrahub.owner-change.v1";
+
+/// File of new keys, which only its owner can read.
+#[derive(Debug)]
+struct KeyFile {
+    path: PathBuf,
+    file: fs::File,
+    /// Whether it has every key that it was given.
+    complete: bool,
+}
+
+impl KeyFile {
+    /// Creates the file, where none may be.
+    fn create(path: &Path) -> Result<Self, Failure> {
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path).or_explain(|| format!("create {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), file, complete: true })
+    }
+
+    fn add(&mut self, key: &Value) -> Result<(), Failure> {
+        let written = self.file.write_all(format!("{key}\n").as_bytes());
+        let written = written.and_then(|()| self.file.sync_data());
+        self.complete &= written.is_ok();
+        written.or_explain(|| format!("write {}", self.path.display()))
+    }
+
+    /// Ends the file, and returns whether all keys are in it. Without a key it goes, so that the next
+    /// run may use its name.
+    fn finish(self, keys: &[Value]) -> bool {
+        if keys.is_empty() {
+            // An empty file holds nothing that anybody could miss.
+            let _left = fs::remove_file(&self.path);
+        }
+        self.complete && !keys.is_empty()
+    }
+}
 
 /// Runs the command.
 ///
@@ -46,25 +88,31 @@ pub(crate) async fn run(args: &Apply, context: &Context, out: &mut Output) -> Re
     let plan = plan(&file, &known, &owners, args.prune, Timestamp::now())?;
     known.warn(out);
     refuse_taken(&plan, establishments.as_ref()).await?;
+    if plan.len() == 0 && out.format() == Format::Text {
+        out.note("nothing to change");
+    }
     if args.dry.dry_run || plan.len() == 0 {
-        report(&plan, true, &[], out);
+        report(&plan, args.dry.dry_run, &[], out);
         return Ok(Exit::Done);
     }
     for line in plan.lines() {
         out.note(&line);
     }
     out.confirm(&format!("this makes {} changes", plan.len()), "yes")?;
-    let mut keys = Vec::new();
-    let made = perform(&table, establishments.as_ref(), &plan, args.keys.as_deref(), &mut keys, out).await;
+    let file = args.keys.as_deref().filter(|_| !plan.keys.is_empty());
+    let mut file = file.map(KeyFile::create).transpose()?;
+    let (mut made, mut keys) = (Plan::default(), Vec::new());
+    let outcome =
+        perform(&table, establishments.as_ref(), &plan, file.as_mut(), &mut made, &mut keys, out).await;
     // A key that was made is shown even if a later change failed: nobody can show it again.
-    match &args.keys {
-        Some(path) if !keys.is_empty() => {
-            out.note(&format!("the new keys are in {}, which only you can read", path.display()));
-            report(&plan, false, &[], out);
-        }
-        _ => report(&plan, false, &keys, out),
+    if let (Some(path), Some(file)) = (&args.keys, file)
+        && file.finish(&keys)
+    {
+        out.note(&format!("the new keys are in {}, which only you can read", path.display()));
+        keys.clear();
     }
-    made
+    report(&made, false, &keys, out);
+    outcome
 }
 
 /// Reads what the tenants of the file own.
@@ -99,31 +147,40 @@ async fn refuse_taken(plan: &Plan, establishments: Option<&Establishments>) -> R
     Ok(())
 }
 
+/// Makes the changes of the plan, and notes those that are made.
 async fn perform(
     table: &Table,
     establishments: Option<&Establishments>,
     plan: &Plan,
-    file: Option<&Path>,
+    mut file: Option<&mut KeyFile>,
+    made: &mut Plan,
     keys: &mut Vec<Value>,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
     let mut exit = Exit::Done;
-    apply(table, &plan.first, out).await?;
+    for change in &plan.first {
+        apply(table, std::slice::from_ref(change), out).await?;
+        made.first.push(change.clone());
+    }
     if let Some(establishments) = establishments {
         for (change, cnpjs) in &plan.owners {
             let changed = establishments.change(change, cnpjs, false).await?;
             warn(&changed, out);
             exit = exit.max(outcome(&changed));
+            made.owners.insert(change.clone(), changed.changed.into_iter().collect());
         }
     }
     for item in &plan.keys {
-        keys.push(create(table, item, out).await?);
-        if let Some(path) = file {
-            let lines: Vec<String> = keys.iter().map(|key| format!("{key}\n")).collect();
-            write_private(path, lines.concat().as_bytes())?;
-        }
+        let key = create(table, item, out).await?;
+        let kept = file.as_mut().map_or(Ok(()), |file| file.add(&key));
+        keys.push(key);
+        made.keys.push(item.clone());
+        kept?;
     }
-    apply(table, &plan.last, out).await?;
+    for change in &plan.last {
+        apply(table, std::slice::from_ref(change), out).await?;
+        made.last.push(change.clone());
+    }
     Ok(exit)
 }
 
@@ -133,11 +190,14 @@ async fn create(table: &Table, item: &KeyItem, out: &mut Output) -> Result<Value
     Ok(new_key(&key, item))
 }
 
-/// Shows the difference, or the new keys once it is made.
+/// Shows the difference, or, once it is made, the new keys.
 fn report(plan: &Plan, dry_run: bool, keys: &[Value], out: &mut Output) {
     let changes = || -> Vec<Value> { plan.changes().iter().map(Change::document).collect() };
+    let owners = || -> Vec<Value> {
+        let all = plan.owners.iter();
+        all.flat_map(|(change, cnpjs)| cnpjs.iter().map(|cnpj| change.document(cnpj))).collect()
+    };
     match out.format() {
-        Format::Text if plan.len() == 0 => out.note("nothing to change"),
         Format::Text if dry_run => plan.lines().iter().for_each(|line| out.line(line)),
         Format::Text => {
             let text = |key: &Value, name: &str| {
@@ -150,18 +210,16 @@ fn report(plan: &Plan, dry_run: bool, keys: &[Value], out: &mut Output) {
             }
         }
         Format::Json => {
-            let owners: Vec<String> = plan
-                .owners
-                .iter()
-                .flat_map(|(change, cnpjs)| cnpjs.iter().map(|cnpj| change.line(cnpj)))
-                .collect();
             let value =
-                json!({"dryRun": dry_run, "changes": changes(), "establishments": owners, "keys": keys});
+                json!({"dryRun": dry_run, "changes": changes(), "establishments": owners(), "keys": keys});
             out.json(SCHEMA, &value);
         }
         Format::Ndjson => {
             for change in changes() {
                 out.json("integrahub.changes.v1", &change);
+            }
+            for owner in owners() {
+                out.json(OWNER, &owner);
             }
             for key in keys {
                 out.json(NEW, key);
@@ -172,6 +230,8 @@ fn report(plan: &Plan, dry_run: bool, keys: &[Value], out: &mut Output) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use access::Establishments as Which;
 
     use super::super::entry::tests::{ACME, key};
@@ -189,6 +249,42 @@ mod tests {
         report(&planned(), true, &[], &mut out);
         assert!(data.text().starts_with(&format!("+ key `orders` of {ACME}\n")), "{}", data.text());
         assert!(!data.text().contains("ihub_"));
+    }
+
+    #[test]
+    fn programs_get_what_was_made_and_no_more() {
+        let change = super::super::establishments::OwnerChange::Assign(ACME.to_owned());
+        let owners = BTreeMap::from([(change, BTreeSet::from(["11222333000181".to_owned()]))]);
+        let (mut out, data, _) = output(Format::Ndjson, None);
+        report(&Plan { owners, ..Plan::default() }, false, &[], &mut out);
+        let line: Value = serde_json::from_str(&data.text()).unwrap();
+        assert_eq!((&line["schema"], &line["cnpj"]), (&json!(OWNER), &json!("11222333000181")));
+        assert_eq!((&line["action"], &line["tenant"]), (&json!("assign"), &json!(ACME)));
+        let (mut out, data, _) = output(Format::Json, None);
+        report(&Plan::default(), false, &[], &mut out);
+        let document: Value = serde_json::from_str(&data.text()).unwrap();
+        assert_eq!((&document["changes"], &document["dryRun"]), (&json!([]), &json!(false)));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_of_keys_is_there_before_the_first_key() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("keys.ndjson");
+        let key = json!({"key": "ihub_x"});
+        assert!(!KeyFile::create(&path).unwrap().finish(&[]) && !path.exists(), "an empty file goes");
+        let mut file = KeyFile::create(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(KeyFile::create(&path).is_err(), "it may hold keys");
+        file.add(&key).unwrap();
+        assert!(file.finish(std::slice::from_ref(&key)));
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{key}\n"));
+        let read_only = fs::File::open(&path).unwrap();
+        let mut full = KeyFile { path: path.clone(), file: read_only, complete: true };
+        assert!(full.add(&key).is_err());
+        assert!(!full.finish(&[key]) && path.exists(), "the keys are printed");
     }
 
     #[test]

@@ -102,6 +102,15 @@ struct Page<T> {
 }
 
 impl OwnerChange {
+    /// Returns the change of one establishment.
+    pub(crate) fn document(&self, cnpj: &str) -> Value {
+        let mut document = self.event();
+        if let Some(members) = document.as_object_mut() {
+            members.insert("cnpj".to_owned(), json!(cnpj));
+        }
+        document
+    }
+
     /// Returns the event of the function without its establishments.
     fn event(&self) -> Value {
         match self {
