@@ -31,9 +31,29 @@ pub(crate) async fn run(args: &Consume, context: &Context, out: &mut Output) -> 
     let fixed = fixed(args).await?;
     let api = Api::of(context)?;
     let run = args.key.unwrap_or_else(Uuid::new_v4);
-    if args.key.is_none() && !out.is_quiet() {
+    if args.key.is_none() {
         out.note(&format!("idempotency key {run}"));
     }
+    let taken = take(args, &api, (run, most), &fixed, &mut shown, out).await;
+    let nothing = shown.count() == 0;
+    // What is taken is not on the queue any more.
+    if taken.is_ok() || !nothing {
+        shown.end(Some(&run.to_string()), out);
+    }
+    taken?;
+    Ok(if nothing && args.error_on_nothing { Exit::Nothing } else { Exit::Done })
+}
+
+/// Takes up to `most` messages by requests whose keys follow from that of the run.
+async fn take(
+    args: &Consume,
+    api: &Api,
+    (run, most): (Uuid, u64),
+    fixed: &Members,
+    shown: &mut Shown,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let goes_back = args.ack == Ack::Rollback;
     for request in 0.. {
         let left = most.saturating_sub(shown.count());
         let count = if goes_back { left } else { left.min(AT_ONCE) };
@@ -42,8 +62,9 @@ pub(crate) async fn run(args: &Consume, context: &Context, out: &mut Output) -> 
         body.insert("waitSeconds".to_owned(), json!(if request == 0 { args.wait } else { 0 }));
         let key = part_key(run, request).to_string();
         let call = Call::change("/messages/consume", &key, &body.into());
-        let mut answer = api.send(&call).await.map_err(|refusal| with_key(refusal, run))?.json()?;
-        shown.add(&api, &mut answer, out).await.map_err(|failure| again(failure, run))?;
+        let answer = api.send(&call).await.map_err(|refusal| with_key(refusal, run))?;
+        let mut answer = answer.json().map_err(|failure| again(failure, run))?;
+        shown.add(api, &mut answer, out).await.map_err(|failure| again(failure, run))?;
         warn(&answer, out);
         if answer.get("deliveryInDoubt").and_then(Value::as_bool) == Some(true) {
             out.note("warning: the broker did not confirm: these messages may also be back on the queue");
@@ -53,9 +74,7 @@ pub(crate) async fn run(args: &Consume, context: &Context, out: &mut Output) -> 
             break;
         }
     }
-    let nothing = shown.count() == 0;
-    shown.end(Some(&run.to_string()), out);
-    Ok(if nothing && args.error_on_nothing { Exit::Nothing } else { Exit::Done })
+    Ok(())
 }
 
 /// Returns the members that every request of the run has.
@@ -74,12 +93,72 @@ async fn fixed(args: &Consume) -> Result<Members, Failure> {
 /// Adds to a refusal how to go on.
 fn with_key(refusal: Refusal, run: Uuid) -> Failure {
     if refusal.is("MESSAGE_TOO_LARGE") {
+        // That is another request, which needs a key of its own.
         return Failure::from(refusal).next("take it with --large");
     }
-    let failure = Failure::from(refusal);
-    if failure.exit == Exit::Temporary { again(failure, run) } else { failure }
+    again(Failure::from(refusal), run)
 }
 
 fn again(failure: Failure, run: Uuid) -> Failure {
-    failure.next(format!("run the same command again with --key {run}: no message is lost by that"))
+    let again = format!("run the same command again with --key {run}: no message is lost by that");
+    match &failure.next {
+        _ if failure.exit == Exit::Usage => failure,
+        Some(next) if failure.exit != Exit::Temporary => {
+            let next = format!("{next}; then {again}");
+            failure.next(next)
+        }
+        _ => failure.next(again),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use test_support::http_server::{self, Server};
+
+    use super::*;
+    use crate::args::{QueueArgs, SelectArgs, ShowArgs, TargetArgs};
+    use crate::output::memory::output;
+
+    #[tokio::test]
+    async fn messages_that_are_taken_are_shown_although_a_later_request_is_refused() {
+        let requests = Arc::new(Mutex::new(0));
+        let server = Server::start(move |_| {
+            let mut requests = requests.lock().unwrap();
+            *requests += 1;
+            let answer = if *requests == 1 {
+                let answer = json!({"target": "/:Q", "count": 1, "messages": [{"bodyBase64": "YQ=="}]});
+                http_server::response(200, answer.to_string())
+            } else {
+                http_server::response(422, json!({"title": "No", "reason": "SCHEMA_VIOLATION"}).to_string())
+            };
+            async move { Some(answer) }
+        })
+        .await;
+        let context = Context {
+            url: Some(server.url().parse().unwrap()),
+            api_key: Some("k".to_owned().into()),
+            ..Context::default()
+        };
+        let target = TargetArgs { target: Some("t".to_owned()), target_file: None };
+        let args = Consume {
+            queue: QueueArgs { target, queue: None },
+            max: 5,
+            all: false,
+            wait: 0,
+            ack: Ack::Commit,
+            large: false,
+            select: SelectArgs::default(),
+            show: ShowArgs::default(),
+            error_on_nothing: false,
+            key: None,
+        };
+        let (mut out, data, words) = output(Format::Json, None);
+        let failure = run(&args, &context, &mut out).await.unwrap_err();
+        let document: Value = serde_json::from_str(&data.text()).unwrap();
+        assert_eq!(document["count"], 1);
+        let key = document["key"].as_str().unwrap();
+        assert!(words.text().contains(key) && failure.next.unwrap().contains(&format!("--key {key}")));
+    }
 }
