@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -15,12 +16,11 @@ use crate::exit::{Explain as _, Failure};
 
 /// Version of the lines.
 const VERSION: u32 = 1;
-/// Size from which on the file is written anew with the last line of each load.
+/// Size from which on the file is written anew with the last line of each load. No load is ever
+/// forgotten, because the API keeps the keys of loads for a hundred years.
 const COMPACT_FROM: u64 = 1024 * 1024;
 /// Largest file that is read.
-const MAX_BYTES: u64 = 64 * 1024 * 1024;
-/// Time after which a load is forgotten: longer than the API knows a batch that has ended.
-const FORGET_AFTER_HOURS: i64 = 24 * 180;
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// State of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,6 +83,8 @@ pub(crate) struct Entry {
 pub(crate) struct Journal {
     path: PathBuf,
     last: Mutex<HashMap<(String, String), Entry>>,
+    /// Size at which the file is written anew.
+    compact_at: AtomicU64,
 }
 
 impl Journal {
@@ -107,10 +109,11 @@ impl Journal {
         builder.recursive(true).create(directory).or_explain(explain)?;
         let _lock = lock(&path).or_explain(explain)?;
         let last = read(&path).or_explain(explain)?;
+        let mut compact_at = COMPACT_FROM;
         if fs::metadata(&path).is_ok_and(|found| found.len() > COMPACT_FROM) {
-            compact(&path, &last).or_explain(|| format!("write {} anew", path.display()))?;
+            compact_at = compact(&path, &last).or_explain(|| format!("write {} anew", path.display()))?;
         }
-        Ok(Self { path, last: Mutex::new(last) })
+        Ok(Self { path, last: Mutex::new(last), compact_at: AtomicU64::new(compact_at) })
     }
 
     /// Returns the last entry of a load.
@@ -145,7 +148,13 @@ impl Journal {
             line.insert(0, b'\n');
         }
         file.write_all(&line)?;
-        file.sync_all()
+        file.sync_all()?;
+        if file.metadata()?.len() > self.compact_at.load(Ordering::Relaxed) {
+            drop(file);
+            // Other processes have added lines.
+            self.compact_at.store(compact(&self.path, &read(&self.path)?)?, Ordering::Relaxed);
+        }
+        Ok(())
     }
 }
 
@@ -211,8 +220,11 @@ fn read(path: &Path) -> io::Result<HashMap<(String, String), Entry>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
         file => file?,
     };
+    if file.metadata()?.len() > MAX_BYTES {
+        return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
+    }
     let mut last = HashMap::new();
-    for line in BufReader::new(file.take(MAX_BYTES)).split(b'\n') {
+    for line in BufReader::new(file).split(b'\n') {
         if let Ok(entry) = serde_json::from_slice::<Entry>(&line?)
             && entry.version == VERSION
         {
@@ -222,19 +234,19 @@ fn read(path: &Path) -> io::Result<HashMap<(String, String), Entry>> {
     Ok(last)
 }
 
-/// Writes the file anew, whole or not at all, without what is long over.
-fn compact(path: &Path, last: &HashMap<(String, String), Entry>) -> io::Result<()> {
-    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
-    let now = Timestamp::now();
+/// Writes the file anew, whole or not at all, with the last line of each load. Returns the size at
+/// which to do so again.
+fn compact(path: &Path, last: &HashMap<(String, String), Entry>) -> io::Result<u64> {
+    let mut text = Vec::new();
     for entry in last.values() {
-        if now.duration_since(entry.at).as_hours() < FORGET_AFTER_HOURS {
-            serde_json::to_writer(&mut file, entry)?;
-            file.write_all(b"\n")?;
-        }
+        serde_json::to_writer(&mut text, entry)?;
+        text.push(b'\n');
     }
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+    file.write_all(&text)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
-    Ok(())
+    Ok(u64::try_from(text.len()).unwrap_or(u64::MAX).saturating_mul(2).max(COMPACT_FROM))
 }
 
 fn ends_within_a_line(path: &Path) -> io::Result<bool> {
@@ -308,17 +320,25 @@ mod tests {
     fn a_long_journal_is_written_anew_with_what_is_known() {
         let directory = tempfile::tempdir().unwrap();
         let journal = open(&directory);
+        let old = Entry { at: "2020-01-01T00:00:00Z".parse().unwrap(), ..entry("old", State::Final) };
+        journal.add(&old).unwrap();
         let long = Entry { file: "x".repeat(400_000).into(), ..entry("a", State::Sending) };
         for _ in 0..3 {
             journal.add(&long).unwrap();
         }
-        let old = Entry { at: "2020-01-01T00:00:00Z".parse().unwrap(), ..entry("old", State::Final) };
-        journal.add(&old).unwrap();
+        assert!(fs::metadata(&journal.path).unwrap().len() < 500_000);
         let again = open(&directory);
-        assert!(fs::metadata(&again.path).unwrap().len() < 500_000);
-        let last = open(&directory);
-        assert_eq!(last.last(API, "a").unwrap(), long);
-        assert_eq!(last.last(API, "old"), None);
+        assert_eq!(again.last(API, "a").unwrap(), long);
+        assert_eq!(again.last(API, "old").unwrap(), old, "the API still knows its key");
+    }
+
+    #[test]
+    fn a_journal_that_is_too_long_is_refused_and_not_cut() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = open(&directory).path;
+        File::create(&path).unwrap().set_len(MAX_BYTES + 1).unwrap();
+        let failure = Journal::at(path.parent().unwrap()).unwrap_err();
+        assert!(failure.why.unwrap().contains("more than"));
     }
 
     #[test]
