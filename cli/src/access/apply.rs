@@ -53,8 +53,8 @@ impl KeyFile {
         written.or_explain(|| format!("write {}", self.path.display()))
     }
 
-    /// Ends the file, and returns whether all keys are in it. Without a key it goes, so that the next
-    /// run may use its name.
+    /// Ends the file, and returns whether all keys are in it. Without a key it goes, so that the
+    /// next run may use its name.
     fn finish(self, keys: &[Value]) -> bool {
         if keys.is_empty() {
             // An empty file holds nothing that anybody could miss.
