@@ -234,7 +234,7 @@ where
     if DENIED.contains(&code.as_str()) {
         return Failure::new(Exit::Denied, what)
             .why(why)
-            .next("deploy/operator-policy.json has the rights that the commands need");
+            .next("deploy/access-policy.json has the rights that the commands need");
     }
     let exit = if TEMPORARY.contains(&code.as_str()) { Exit::Temporary } else { Exit::Error };
     Failure::new(exit, what).why(why)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 /// Whether a change is made or only shown.
-#[derive(Args, Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct DryRun {
     /// Check the change and show it, but do not make it
     #[arg(long, short = 'n')]
@@ -13,7 +13,7 @@ pub(crate) struct DryRun {
 }
 
 /// Establishments that a key or a grant is about.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Establishments {
     /// CNPJ of an establishment; several are separated by commas
     #[arg(long = "cnpj", value_name = "CNPJ", value_delimiter = ',', conflicts_with = "all_cnpjs")]
@@ -137,7 +137,7 @@ integrahub key create --tenant acme --name till --scope products:write,products:
 }
 
 /// One API key.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct KeyName {
     /// Name of the key, or its id, the first 8 characters of its hash
     pub(crate) key: String,
@@ -147,7 +147,7 @@ pub(crate) struct KeyName {
 }
 
 /// `integrahub key create`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct KeyCreate {
     /// Tenant of the key
     #[arg(long)]
@@ -168,7 +168,7 @@ pub(crate) struct KeyCreate {
 }
 
 /// `integrahub key change`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct KeyChange {
     #[command(flatten)]
     pub(crate) key: KeyName,
@@ -219,7 +219,7 @@ integrahub profile create orders --tenant acme --broker rabbitmq --conn-name mq.
 }
 
 /// One target profile.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ProfileName {
     /// Name of the profile
     pub(crate) name: String,
@@ -229,7 +229,7 @@ pub(crate) struct ProfileName {
 }
 
 /// `integrahub profile create`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ProfileCreate {
     #[command(flatten)]
     pub(crate) profile: ProfileName,
@@ -348,7 +348,7 @@ integrahub grant create --tenant acme --all-cnpjs --bucket partner-files")]
 }
 
 /// `integrahub grant create`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct GrantCreate {
     /// Tenant of the grant
     #[arg(long)]
@@ -419,7 +419,7 @@ integrahub cnpj assign --tenant acme --file cnpjs.txt")]
 }
 
 /// Establishments on the command line or in a file.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct CnpjList {
     /// CNPJs
     #[arg(value_name = "CNPJ", required_unless_present = "file")]
@@ -430,7 +430,7 @@ pub(crate) struct CnpjList {
 }
 
 /// `integrahub apply`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  integrahub apply -f access.yaml --dry-run\n  \
 integrahub apply -f access.yaml --keys new-keys.ndjson\n\n\
 Lines with + are created, with ~ changed, with - removed. Keys that only the file has are created and \
@@ -450,7 +450,7 @@ pub(crate) struct Apply {
 }
 
 /// `integrahub export`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:\n  integrahub export --tenant acme >access.yaml")]
 pub(crate) struct Export {
     /// Only this tenant
@@ -459,7 +459,7 @@ pub(crate) struct Export {
 }
 
 /// `integrahub record`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:\n  integrahub record --tenant acme 7b6a1c1e-7a0e-4c34-9c53-2f4b1e6c8a11")]
 pub(crate) struct Record {
     /// Tenant that sent the request

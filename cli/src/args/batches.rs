@@ -50,7 +50,7 @@ integrahub batches errors 01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e --file errors.ndj
 }
 
 /// `integrahub batches list`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct BatchList {
     /// Only batches of this status, such as FAILED
     #[arg(long)]
@@ -87,7 +87,7 @@ impl Scope {
 }
 
 /// `integrahub batches replay`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct BatchReplay {
     /// Id of the batch
     pub(crate) batch: Uuid,
@@ -99,7 +99,7 @@ pub(crate) struct BatchReplay {
 }
 
 /// Whether a command waits for the batch.
-#[derive(Args, Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct WaitArgs {
     /// End as soon as the work has begun
     #[arg(long)]
@@ -110,7 +110,7 @@ pub(crate) struct WaitArgs {
 }
 
 /// `integrahub status`.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Status {
     /// Ask only whether the stores work, which needs no API key
     #[arg(long)]

@@ -36,7 +36,7 @@ pub(crate) enum Tests {
 }
 
 /// `integrahub test run`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Example:\n  integrahub test run morning-peak.yaml --html report.html\n\n\
 The file has the body of POST /tests as YAML or JSON. Exit code 99: the test ran and did not meet `expect`.")]
 pub(crate) struct TestRun {
@@ -60,7 +60,7 @@ pub(crate) struct TestRun {
 }
 
 /// `integrahub test show`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct TestShow {
     /// Id of the test
     pub(crate) test: Uuid,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::DryRun;
 
 /// Broker and login of a command, by a profile or a file.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TargetArgs {
     /// Target profile
     #[arg(long, short = 't', env = "INTEGRAHUB_TARGET", value_name = "PROFILE")]
@@ -20,7 +20,7 @@ pub(crate) struct TargetArgs {
 }
 
 /// One queue.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct QueueArgs {
     #[command(flatten)]
     pub(crate) target: TargetArgs,
@@ -30,7 +30,7 @@ pub(crate) struct QueueArgs {
 }
 
 /// `integrahub produce`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub produce -t orders order-17.json order-18.json\n  \
 integrahub produce -t orders --lines events.ndjson -H source=till\n  \
@@ -84,7 +84,7 @@ pub(crate) struct Produce {
 }
 
 /// Choice of messages on a queue of IBM MQ.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SelectArgs {
     /// Message id in base64
     #[arg(long, value_name = "BASE64")]
@@ -98,7 +98,7 @@ pub(crate) struct SelectArgs {
 }
 
 /// Form of messages on standard output.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ShowArgs {
     /// Form of a message: %s body, %S its bytes, %i id, %c correlation id, %h headers, %q queue, %r
     /// routing key, %y content type, %T time, %n number, %J all as JSON, %%, \n, \t, \0, \xHH
@@ -130,7 +130,7 @@ impl Ack {
 }
 
 /// `integrahub consume`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub consume -t orders\n  \
 integrahub consume -t orders --all -f '%i %S\\n%s\\n'\n  \
@@ -169,7 +169,7 @@ pub(crate) struct Consume {
 }
 
 /// `integrahub browse`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub browse -t orders -Q ORDERS.DLQ\n  \
 integrahub browse -t orders --max 100 -f '%n %i %h\\n'")]
@@ -189,7 +189,7 @@ pub(crate) struct Browse {
 }
 
 /// `integrahub move`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub move -t orders --from ORDERS.DLQ --to-origin --dry-run\n  \
 integrahub move -t orders --from ORDERS.DLQ --to ORDERS --max 500 --yes\n\n\
@@ -220,7 +220,7 @@ pub(crate) struct Move {
 }
 
 /// `integrahub depth`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub depth -t orders\n  \
 integrahub depth -t orders ORDERS ORDERS.DLQ")]

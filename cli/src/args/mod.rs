@@ -39,7 +39,7 @@ pub(crate) struct Cli {
 }
 
 /// Options of every command.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Options of every command")]
 pub(crate) struct Global {
     /// Context to use; `local` is the stack that `make run` started

@@ -65,7 +65,7 @@ impl PartialItems {
 }
 
 /// `integrahub send`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
 integrahub send --type delta prices.ndjson\n  \
 integrahub send --type full loja-*.json.gz --errors errors.ndjson\n  \

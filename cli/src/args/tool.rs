@@ -37,7 +37,7 @@ integrahub context create till --url https://api.example.com --api-key-stdin <ti
 }
 
 /// `integrahub context create`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ContextCreate {
     /// Name of the context
     pub(crate) name: String,
@@ -50,7 +50,7 @@ pub(crate) struct ContextCreate {
 }
 
 /// `integrahub whoami`.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Whoami {
     /// Ask neither the API nor AWS
     #[arg(long)]
@@ -58,7 +58,7 @@ pub(crate) struct Whoami {
 }
 
 /// `integrahub api`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  integrahub api GET /targets\n  \
 integrahub api POST /queue/depth --body '{\"targetRef\": \"orders\"}'")]
 pub(crate) struct ApiRequest {
@@ -81,7 +81,7 @@ pub(crate) struct ApiRequest {
 }
 
 /// `integrahub completions`.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Args)]
 #[command(
     after_help = "Example:\n  integrahub completions bash >~/.local/share/bash-completion/completions/integrahub"
 )]
@@ -91,7 +91,7 @@ pub(crate) struct Completions {
 }
 
 /// `integrahub man`.
-#[derive(Args, Clone, Debug)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Man {
     /// Directory for the pages
     pub(crate) directory: PathBuf,
