@@ -1,7 +1,7 @@
 """What who deploys has to be allowed, derived from the resource types in the translated template.
 
-`python tests/deployment/deployer_policy.py` writes deploy/deployer-policy.json, deploy/deployer-options-policy.json and
-deploy/operator-policy.json.
+`python tests/deployment/deployer_policy.py` writes deploy/deployer-policy.json, deploy/deployer-options-policy.json,
+deploy/operator-policy.json and deploy/access-policy.json.
 """
 
 import json
@@ -58,11 +58,6 @@ LAYER = {"AWS::Lambda::LayerVersion"}
 # The pages whose commands are for who deploys and operates.
 OF_DEPLOYING = ("docs/deploy.md", "docs/access.md", "docs/network.md", "docs/database.md", "docs/production.md", "docs/upgrade.md")
 PAGES = (*OF_DEPLOYING, "docs/start.md", "docs/operate.md", "docs/gateway.md", "docs/ibm-mq-layer.md", "docs/ingest.md", "deploy/INSTALL.md")
-# What `integrahub` calls to administer access. The pages have its commands too.
-COMMAND_LINE = {
-    *(f"dynamodb:{action}" for action in ("DeleteItem", "GetItem", "PutItem", "Scan", "UpdateItem")),
-    *("cloudformation:DescribeStacks", "lambda:InvokeFunction"),
-}
 # Commands that call other actions than the one of their own name.
 COMMANDS = {
     "aws cloudformation deploy": set(),  # is in ALWAYS
@@ -86,7 +81,7 @@ OTHER_TOOLS = {
 
 def documented():
     """The actions that the documents' commands call."""
-    found = set(COMMAND_LINE)
+    found = set()
     for page in PAGES:
         for service, name in re.findall(r"\baws ([a-z0-9]+) ([a-z0-9-]+)", (ROOT / page).read_text()):
             own = {f"{service}:{''.join(word.capitalize() for word in name.split('-'))}"}
@@ -127,6 +122,19 @@ WHEREVER = """
 RECORDS = "arn:aws:dynamodb:*:*:table/mq-probe-idempotency"
 
 
+# What `integrahub` calls to administer access: it changes the access table, reads records of
+# idempotency, and asks the function that assigns establishments.
+ACCESS = {
+    "Stack": (["cloudformation:DescribeStacks"], ["arn:aws:cloudformation:*:*:stack/*integrahub*/*"]),
+    "Access": (
+        [f"dynamodb:{action}" for action in ("DeleteItem", "GetItem", "PutItem", "Scan", "UpdateItem")],
+        ["arn:aws:dynamodb:*:*:table/*integrahub*-AccessTable-*"],
+    ),
+    "Records": (["dynamodb:GetItem"], ["arn:aws:dynamodb:*:*:table/*integrahub*-IdempotencyTable-*", RECORDS]),
+    "Owners": (["lambda:InvokeFunction"], ["arn:aws:lambda:*:*:function:*integrahub*-EstablishmentsFunction-*"]),
+}
+
+
 def is_named(action):
     return action.split(":")[0] in NAMED and not any(fnmatchcase(action, pattern) for pattern in WHEREVER)
 
@@ -157,7 +165,8 @@ def document(actions):
 
 def documents():
     """The policy that each deployment needs, the one that a new database, networks, a domain, rollouts, load tests and the audit trail
-    need besides, and the one for the commands of the documents, for Terraform, and for the removal of a stack."""
+    need besides, the one for the commands of the documents, for Terraform, and for the removal of a stack, and the one for who
+    administers access."""
     base = kinds([GATEWAY, EXISTING_DATABASE])
     needed = actions(base) | ALWAYS
     needed -= OPTIONS
@@ -165,6 +174,8 @@ def documents():
     operating = (documented() | OTHER_TOOLS) - needed
     named = {"deployer": needed, "deployer-options": further, "operator": operating}
     policies = {f"deploy/{name}-policy.json": document(actions) for name, actions in named.items()}
+    statements = [{"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": arns} for sid, (actions, arns) in ACCESS.items()]
+    policies["deploy/access-policy.json"] = {"Version": "2012-10-17", "Statement": statements}
     table = sorted(action for action in needed if action.startswith("dynamodb:"))
     machine = {"StringEquals": {"iam:PassedToService": "states.amazonaws.com"}}
     policies["deploy/deployer-options-policy.json"]["Statement"] += [

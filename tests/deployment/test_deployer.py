@@ -23,8 +23,9 @@ def permitted(action, resource):
     return any(action in statement["Action"] and any(fnmatchcase(resource, arn) for arn in listed(statement["Resource"])) for statement in statements)
 
 
-@pytest.mark.parametrize("path", ["deploy/deployer-policy.json", "deploy/deployer-options-policy.json", "deploy/operator-policy.json"])
-def test_the_deployer_s_policies_are_current_and_fit_into_one_each(path):
+@pytest.mark.parametrize("name", ["deployer", "deployer-options", "operator", "access"])
+def test_the_deployer_s_policies_are_current_and_fit_into_one_each(name):
+    path = f"deploy/{name}-policy.json"
     policy = documents()[path]
     assert (ROOT / path).read_text() == text(policy), "run tests/deployment/deployer_policy.py"
     assert len(json.dumps(policy, separators=(",", ":"))) <= LIMIT
@@ -40,7 +41,7 @@ def test_every_resource_type_can_be_created_and_deleted_with_them():
 
 def test_the_documents_commands_may_be_called_with_them():
     granted = {action for policy in documents().values() for statement in policy["Statement"] for action in statement["Action"]}
-    assert {"dynamodb:PutItem", "s3:DeleteObject", "ecs:DeleteTaskDefinitions", "sqs:StartMessageMoveTask"} <= documented() | OTHER_TOOLS
+    assert {"s3:DeleteObject", "ecs:DeleteTaskDefinitions", "sqs:StartMessageMoveTask"} <= documented() | OTHER_TOOLS
     assert documented() <= granted
 
 
@@ -86,6 +87,28 @@ def test_code_data_and_messages_are_reached_by_the_stack_s_name_alone(action, ar
         assert permitted(action, arn.format(stack)), stack
     for other in ("payroll", "integra"):
         assert not permitted(action, arn.format(other)), other
+
+
+def test_who_administers_access_reaches_its_table_and_records_and_one_function_alone():
+    statements = documents()["deploy/access-policy.json"]["Statement"]
+
+    def may(action, arn):
+        return any(action in statement["Action"] and any(fnmatchcase(arn, known) for known in statement["Resource"]) for statement in statements)
+
+    table, function = "arn:aws:dynamodb:sa-east-1:111122223333:table/{}-1", "arn:aws:lambda:sa-east-1:111122223333:function:{}-1"
+    for action in ("DeleteItem", "GetItem", "PutItem", "Scan", "UpdateItem"):
+        assert may(f"dynamodb:{action}", table.format("integrahub-dev-AccessTable")), action
+        assert may(f"dynamodb:{action}", table.format("integrahub-dev-IdempotencyTable")) == (action == "GetItem"), action
+        assert not may(f"dynamodb:{action}", table.format("integrahub-dev-BatchesTable")), action
+        assert not may(f"dynamodb:{action}", table.format("payroll-AccessTable")), action
+    assert may("dynamodb:GetItem", "arn:aws:dynamodb:sa-east-1:111122223333:table/mq-probe-idempotency")
+    assert may("lambda:InvokeFunction", function.format("integrahub-dev-EstablishmentsFunction"))
+    assert not may("lambda:InvokeFunction", function.format("integrahub-dev-MigrateFunction"))
+    assert may("cloudformation:DescribeStacks", "arn:aws:cloudformation:sa-east-1:111122223333:stack/integrahub-dev/1")
+    # Nobody who only operates or deploys changes access.
+    for name in ("deployer", "deployer-options", "operator"):
+        actions = {action for statement in documents()[f"deploy/{name}-policy.json"]["Statement"] for action in statement["Action"]}
+        assert not {f"dynamodb:{action}" for action in ("DeleteItem", "PutItem", "Scan", "UpdateItem")} & actions, name
 
 
 def test_what_the_template_names_itself_can_be_reached_with_them():
