@@ -75,6 +75,9 @@ pub(crate) struct Outcome {
     pub(crate) next: Option<String>,
 }
 
+/// Beginning of a sentence about products that a full load lacks.
+const KEPT: &str = "not all products that the file lacks became inactive";
+
 /// Codes of a payload's error that sending the same file again repeats.
 const OF_THE_FILE: [&str; 5] =
     ["MALFORMED_JSON", "CONTENT_CORRUPT", "MAX_PAYLOAD_EXCEEDED", "TOO_MANY_CNPJS", "TOO_MANY_ERRORS"];
@@ -145,10 +148,50 @@ impl Batch {
             }
             _ if self.items_failed > 0 => {
                 let all = self.items_parsed;
-                end(Exit::Partial, format!("{} of {all} items are in error", self.items_failed), errors())
+                let kept = self.undecided().map(|(why, _)| format!("; {KEPT}: {why}"));
+                let kept = kept.unwrap_or_default();
+                let trouble = format!("{} of {all} items are in error{kept}", self.items_failed);
+                end(Exit::Partial, trouble, errors())
             }
-            _ => Outcome { exit: Exit::Done, trouble: None, next: None },
+            _ => match self.undecided() {
+                Some((why, next)) => end(Exit::Partial, format!("{KEPT}: {why}"), next),
+                None => Outcome { exit: Exit::Done, trouble: None, next: None },
+            },
         }
+    }
+
+    /// Returns why products that a full load lacks were not made inactive, and the next step.
+    fn undecided(&self) -> Option<(&'static str, String)> {
+        let id = &self.batch_id;
+        let reason = self.deactivation.reason.as_deref().filter(|_| self.load_type == "full")?;
+        match reason {
+            "too_late" => Some((
+                "too many other parts have arrived since the file was received",
+                "send the whole catalogue in a new full load".to_owned(),
+            )),
+            "failed_load" => {
+                Some(("some parts of the load had failed", format!("integrahub batches replay {id}")))
+            }
+            "unreadable_key" => Some((
+                "an item has a key that cannot be read, so it may be any product",
+                format!("correct the items, and send the file again: integrahub batches errors {id}"),
+            )),
+            "not_owned" => Some((
+                "their establishments do not belong to this tenant",
+                format!(
+                    "ask the operator to register the establishments, then: \
+                     integrahub batches replay {id} --scope all"
+                ),
+            )),
+            _ => None,
+        }
+    }
+
+    /// Returns a sentence for people about the products that a full load lacks, if nothing is wrong.
+    pub(crate) fn note(&self) -> Option<&'static str> {
+        let is_later = self.deactivation.reason.as_deref() == Some("later_full_load");
+        (is_later && self.load_type == "full")
+            .then_some("a full load that was received later decides which products become inactive")
     }
 
     /// Returns the batch as lines for people: name and value.
@@ -200,9 +243,19 @@ mod tests {
             let error = json!({"code": code, "detail": "d", "byte_offset": 7});
             json!({"status": "FAILED", "error": error})
         };
+        let skipped = |reason: &str, items_failed: u64| {
+            let deactivation = json!({"state": "skipped", "reason": reason});
+            json!({"deactivation": deactivation, "items_failed": items_failed})
+        };
         let held = json!({"deactivation": {"state": "held", "would_deactivate": 900}, "items_failed": 1});
         for (members, exit, word) in [
             (json!({}), Exit::Done, ""),
+            (skipped("too_late", 0), Exit::Partial, "have arrived since"),
+            (skipped("failed_load", 0), Exit::Partial, "had failed"),
+            (skipped("unreadable_key", 0), Exit::Partial, "cannot be read"),
+            (skipped("unreadable_key", 1), Exit::Partial, "1 of 3 items are in error; not all products"),
+            (skipped("not_owned", 0), Exit::Partial, "do not belong"),
+            (skipped("later_full_load", 0), Exit::Done, ""),
             (json!({"items_failed": 1, "items_processed": 2}), Exit::Partial, "1 of 3 items"),
             (json!({"items_failed": 3, "items_processed": 0}), Exit::Refused, "none of 3 items"),
             (

@@ -119,6 +119,7 @@ impl Sent {
         }
         let warnings = self.batch().map(|batch| batch.warnings.as_slice()).unwrap_or_default();
         notes.extend(warnings.iter().map(|warning| format!("{name}: {warning}")));
+        notes.extend(self.batch().and_then(Batch::note).map(|note| format!("{name}: {note}")));
         notes
     }
 
