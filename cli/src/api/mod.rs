@@ -221,6 +221,14 @@ impl Api {
         Self { on_retry, ..self }
     }
 
+    /// Returns the client if it has an API key, before work that is useless without one.
+    ///
+    /// # Errors
+    /// It has none.
+    pub(crate) fn with_key(self) -> Result<Self, Failure> {
+        if self.key.is_some() { Ok(self) } else { Err(keyless().failure) }
+    }
+
     /// Returns the address of the API, without a slash at its end.
     pub(crate) fn base(&self) -> &str {
         &self.base
@@ -242,7 +250,7 @@ impl Api {
     /// The answer is no success, or there is none.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Refusal> {
         if self.key.is_none() {
-            return Err(self.keyless());
+            return Err(keyless());
         }
         let trace_id = Uuid::new_v4().to_string();
         let answer = self.attempts(call, &trace_id).await?;
@@ -306,13 +314,14 @@ impl Api {
         let attempts = number.saturating_add(1);
         Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body, attempts })
     }
+}
 
-    fn keyless(&self) -> Refusal {
-        let failure = Failure::usage("there is no API key")
-            .why("neither INTEGRAHUB_API_KEY, --api-key-file nor the context has one")
-            .next("ask the operator for one, and set INTEGRAHUB_API_KEY or name its file in --api-key-file");
-        Refusal { status: None, reason: None, done: None, failure }
-    }
+/// Makes the refusal of a request without an API key.
+fn keyless() -> Refusal {
+    Failure::usage("there is no API key")
+        .why("neither INTEGRAHUB_API_KEY, --api-key-file nor the context has one")
+        .next("ask the operator for one, and set INTEGRAHUB_API_KEY or name its file in --api-key-file")
+        .into()
 }
 
 /// Adds parameters to a path, percent-encoded.

@@ -136,3 +136,11 @@ fn parameters_are_encoded() {
     assert_eq!(with_query("/p", &[]), "/p");
     assert_eq!(with_query("/p", &[("a", "1"), ("key", "x/ü&y=z")]), "/p?a=1&key=x%2F%C3%BC%26y%3Dz");
 }
+
+#[test]
+fn work_that_needs_a_key_does_not_begin_without_one() {
+    let url: Url = "http://127.0.0.1:1".parse().unwrap();
+    let failure = Api::at(&url, None, FAST).unwrap().with_key().unwrap_err();
+    assert!(failure.exit.code() == 2 && failure.what.contains("no API key"), "{failure}");
+    Api::at(&url, Some(&SecretString::from("ihub_key")), FAST).unwrap().with_key().unwrap();
+}

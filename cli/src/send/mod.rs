@@ -57,10 +57,11 @@ pub(crate) async fn run(args: &Send, context: &Context, out: &mut Output) -> Res
     let (news, mut heard) = mpsc::unbounded_channel();
     let (stop, stopping) = tokio::sync::watch::channel(false);
     let told = news.clone();
-    let api = Api::of(context)?.trying_for(args.retry_for).telling(Box::new(move |what, pause| {
-        let step = Step::Retry { what: what.to_owned(), pause };
-        let _unheard = told.send(News { file: NO_FILE, step });
-    }));
+    let api =
+        Api::of(context)?.with_key()?.trying_for(args.retry_for).telling(Box::new(move |what, pause| {
+            let step = Step::Retry { what: what.to_owned(), pause };
+            let _unheard = told.send(News { file: NO_FILE, step });
+        }));
     let sender = Arc::new(Sender {
         api,
         storage: Storage::new(),
