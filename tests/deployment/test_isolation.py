@@ -28,6 +28,22 @@ def test_no_resource_is_named_but_log_groups_which_have_the_stack_s_id_in_their_
             assert value != other.properties(logical)[key], f"{logical} is named {value}"
 
 
+def test_of_the_access_table_functions_write_the_days_of_use_alone():
+    stack, found = deploy(EVERYTHING), 0
+    for name, role in stack.of("AWS::IAM::Role").items():
+        for policy in role["Properties"].get("Policies", []):
+            for statement in policy["PolicyDocument"]["Statement"]:
+                if "AccessTable" not in str(statement.get("Resource")):
+                    continue
+                action = statement["Action"]
+                if action == "dynamodb:UpdateItem":
+                    found += 1
+                    assert statement["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["USED#*"]}, name
+                else:
+                    assert action in ("dynamodb:GetItem", "dynamodb:Scan"), f"{name}: {action}"
+    assert found, "no function notes the use of a key"
+
+
 def test_a_stack_exports_nothing():
     assert not [output for output in deploy(EVERYTHING).outputs.values() if "Export" in output]
 
