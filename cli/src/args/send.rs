@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::DryRun;
-
-/// Statement of a catalogue about products that it lacks.
+/// Kind of a catalogue, which says what becomes of products that it lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LoadType {
-    /// Nothing: they stay as they are.
+    /// Only some products; the others stay.
     Delta,
-    /// The file is the whole catalogue of its establishments: they become inactive.
+    /// The whole catalogue; products that it lacks become inactive.
     Full,
 }
 
@@ -77,7 +75,8 @@ pub(crate) struct Send {
     /// Files to send; `-` is standard input
     #[arg(value_name = "FILE", required_unless_present = "watch")]
     pub(crate) files: Vec<PathBuf>,
-    /// Whether a file is a whole catalogue (full) or a part of one (delta)
+    /// full: the whole catalogue; products that it lacks become inactive. delta: only some products;
+    /// the others stay
     #[arg(long = "type", short = 't', value_enum)]
     pub(crate) load_type: LoadType,
     /// Form of the content, in place of the one that its first bytes show
@@ -95,9 +94,6 @@ pub(crate) struct Send {
     /// Files that are on their way at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) parallel: u8,
-    /// Wait until each batch is final, as is done without this option
-    #[arg(long, conflicts_with = "no_wait")]
-    pub(crate) wait: bool,
     /// End as soon as the files are accepted
     #[arg(long)]
     pub(crate) no_wait: bool,
@@ -113,8 +109,9 @@ pub(crate) struct Send {
     /// End with an error if the directory had nothing to send
     #[arg(long, requires = "once")]
     pub(crate) error_on_nothing: bool,
-    #[command(flatten)]
-    pub(crate) dry: DryRun,
+    /// Show how each file would be sent, and under which key, but send nothing
+    #[arg(long, short = 'n')]
+    pub(crate) dry_run: bool,
     /// Directory whose files are sent as they come
     #[arg(long, value_name = "DIRECTORY")]
     #[arg(conflicts_with_all = ["files", "key", "no_wait", "errors", "dry_run", "again"])]

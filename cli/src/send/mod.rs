@@ -51,7 +51,7 @@ const NO_FILE: usize = usize::MAX;
 /// Sends files, or those of a directory as they come.
 pub(crate) async fn run(args: &Send, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     check(args)?;
-    if args.dry.dry_run {
+    if args.dry_run {
         return dry_run(args, context, out).await;
     }
     let (news, mut heard) = mpsc::unbounded_channel();
@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &Send, context: &Context, out: &mut Output) -> Res
         key: args.key.clone(),
         again: args.again,
         watches: args.watch.is_some(),
-        waits: args.wait || !args.no_wait,
+        waits: !args.no_wait,
         limit: args.timeout,
         news,
         stopping,

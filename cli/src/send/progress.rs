@@ -91,7 +91,10 @@ impl Progress {
             Step::Found { name, bytes } => self.found(file, name, bytes),
             Step::Read { bytes } => self.update(file, "reading", bytes),
             Step::Ready { goes_on, .. } => {
-                if goes_on && let Some(name) = self.files.get(&file).map(|watched| watched.name.clone()) {
+                if goes_on
+                    && !matches!(self.form, Form::Silent)
+                    && let Some(name) = self.files.get(&file).map(|watched| watched.name.clone())
+                {
                     self.say(&format!("{name}: an earlier run began it, and it goes on"), out);
                 }
                 self.update(file, "waiting for its turn", 0);
@@ -275,6 +278,16 @@ mod tests {
         assert!(events[..6].iter().all(|event| event["file"] == "a.json"));
         assert_eq!(events[2]["continues"], true);
         assert_eq!(words, "");
+    }
+
+    #[test]
+    fn nothing_is_said_if_it_is_not_wanted() {
+        let (mut out, data, words) = output(Format::Text, None);
+        let mut progress = Progress { form: Form::Silent, files: BTreeMap::new() };
+        for step in journey() {
+            progress.hear(News { file: 0, step }, &mut out);
+        }
+        assert_eq!((data.text(), words.text()), (String::new(), String::new()));
     }
 
     #[test]
