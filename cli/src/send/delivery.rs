@@ -57,6 +57,8 @@ pub(crate) struct Prepared {
     pub(crate) entry: Entry,
     pub(crate) version: Version,
     is_begun: bool,
+    /// Reason why the plan may be wrong.
+    unknown: Option<Failure>,
 }
 
 /// A load that the API has.
@@ -116,12 +118,12 @@ impl Sender {
             (None, false, false) => Wish::Continue,
         };
         let api = self.api.base();
-        self.look_up(&identity(self.kind, &content, wish)).await?;
+        let unknown = self.look_up(&identity(self.kind, &content, wish)).await.err();
         let place = (source.path.as_path(), &version);
         let plan = plan(api, self.kind, &content, place, wish, |identity| self.journal.last(api, identity));
         let (way, key) = (plan.entry.way, plan.entry.key.clone());
         self.tell(file, Step::Ready { way, key, goes_on: plan.is_begun });
-        Ok(Prepared { source, content, entry: plan.entry, version, is_begun: plan.is_begun })
+        Ok(Prepared { source, content, entry: plan.entry, version, is_begun: plan.is_begun, unknown })
     }
 
     /// Notes the end of a batch that no run waited for, so that the next load of the same content is
@@ -149,6 +151,9 @@ impl Sender {
     /// # Errors
     /// The API does not have the file, as far as is known.
     pub(crate) async fn accept(&self, file: usize, prepared: &Prepared) -> Result<Accepted, Failure> {
+        if let Some(failure) = &prepared.unknown {
+            return Err(failure.clone());
+        }
         let mut entry = prepared.entry.now(State::Sending);
         self.journal.add(&entry)?;
         let mut brought = match entry.way {
