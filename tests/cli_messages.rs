@@ -132,10 +132,11 @@ async fn what_the_broker_refuses_is_told(on: On) {
     let missing = stand.site.missing_queue();
     let ran = stand.run("produce", &["--queue", &missing.name, "--body", "x"]).expect(6);
     let lines: Vec<&str> = ran.stderr.lines().collect();
-    assert_eq!(lines.len(), 3, "{}", ran.stderr);
-    assert_eq!(lines[0], "error: The queue does not exist");
-    assert!(lines[1].contains("404 QUEUE_NOT_FOUND, trace id "), "{}", ran.stderr);
-    assert!(lines[1].ends_with("0 messages are on the queue"), "{}", ran.stderr);
+    assert_eq!(lines.len(), 4, "{}", ran.stderr);
+    assert!(lines[0].starts_with("idempotency key "), "{}", ran.stderr);
+    assert_eq!(lines[1], "error: The queue does not exist");
+    assert!(lines[2].contains("404 QUEUE_NOT_FOUND, trace id "), "{}", ran.stderr);
+    assert!(lines[2].ends_with("0 messages are on the queue"), "{}", ran.stderr);
     stand.run("produce", &[]).expect(2);
     stand.program.run(&["depth"]).expect(2);
     let small = stand.site.queue_of_three().await;

@@ -293,12 +293,18 @@ async fn a_run_that_is_killed_is_continued_and_loads_nothing_twice() {
 
         front.mode.store(front::PASS, Ordering::Relaxed);
         let ran = ended(front.command(&program, &send)).await.expect(0);
-        assert!(ran.stderr.contains("an earlier run began it"), "{}", ran.stderr);
         let sent = &files(&ran)[0];
         assert_eq!((&sent["replayed"], &sent["batch"]["generation"]), (&json!(false), &json!(1)));
+        let key = sent["key"].as_str().unwrap().to_owned();
+        if mode == front::KEEP_LOOKS && !ran.stderr.contains("an earlier run began it") {
+            // The API had the file, and its batch is final by now: this is another load of it.
+            assert!(key.ends_with(":2"), "{key}");
+            assert_eq!(sent["batch"]["changes"]["unchanged"], json!(2));
+            continue;
+        }
+        assert!(ran.stderr.contains("an earlier run began it"), "{}", ran.stderr);
         let changes = json!({"inserted": 2, "updated": 0, "unchanged": 0, "stale": 0, "deactivated": 0});
         assert_eq!(sent["batch"]["changes"], changes, "it is the batch of the first run");
-        let key = sent["key"].as_str().unwrap().to_owned();
 
         // Prices may return to what they were, so content is loaded again after its end.
         let again = ended(front.command(&program, &send)).await.expect(0);

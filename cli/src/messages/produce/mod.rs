@@ -166,6 +166,8 @@ impl Put {
         let why = failure.why.as_ref().map_or_else(|| count.clone(), |why| format!("{why}; {count}"));
         let again = format!("run the same command again with --key {}: it goes on from there", self.run);
         let next = match &failure.next {
+            // Nothing can be put twice, and what is corrected is another request.
+            Some(next) if put == 0 && failure.exit == Exit::Refused => next.clone(),
             Some(next) if failure.exit != Exit::Temporary => format!("{next}; then {again}"),
             _ => again,
         };
