@@ -155,12 +155,16 @@ impl Away {
             result.insert("movedTo".to_owned(), json!((!is_overwritten).then_some(&target)));
         }
         let text = format!("{result:#}\n");
-        fs::write(beside(&target, ".result.json"), text)
-            .or_explain(|| format!("write the result of {}", sent.name))?;
+        let result = beside(&target, ".result.json");
+        fs::write(&result, text).or_explain(|| format!("write the result of {}", sent.name))?;
         if is_overwritten {
             return Ok(Place::Overwritten);
         }
-        fs::rename(path, &target).or_explain(|| format!("move {} to {}", sent.name, target.display()))?;
+        if let Err(error) = fs::rename(path, &target) {
+            // The next attempt writes it again.
+            let _left = fs::remove_file(result);
+            return Err(error).or_explain(|| format!("move {} to {}", sent.name, target.display()));
+        }
         Ok(Place::Moved(target))
     }
 
