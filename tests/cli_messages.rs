@@ -1,4 +1,5 @@
-//! The command line's messages: put, shown, moved, counted and taken on both brokers, and load tests.
+//! The command line's messages: put, shown, moved, counted and taken on both brokers, and load
+//! tests.
 
 use std::process::Stdio;
 

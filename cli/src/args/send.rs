@@ -75,8 +75,8 @@ pub(crate) struct Send {
     /// Files to send; `-` is standard input
     #[arg(value_name = "FILE", required_unless_present = "watch")]
     pub(crate) files: Vec<PathBuf>,
-    /// full: the whole catalogue; products that it lacks become inactive. delta: only some products;
-    /// the others stay
+    /// full: the whole catalogue; products that it lacks become inactive. delta: only some
+    /// products; the others stay
     #[arg(long = "type", short = 't', value_enum)]
     pub(crate) load_type: LoadType,
     /// Form of the content, in place of the one that its first bytes show

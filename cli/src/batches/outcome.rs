@@ -187,7 +187,8 @@ impl Batch {
         }
     }
 
-    /// Returns a sentence for people about the products that a full load lacks, if nothing is wrong.
+    /// Returns a sentence for people about the products that a full load lacks, if nothing is
+    /// wrong.
     pub(crate) fn note(&self) -> Option<&'static str> {
         let is_later = self.deactivation.reason.as_deref() == Some("later_full_load");
         (is_later && self.load_type == "full")

@@ -126,8 +126,8 @@ impl Sender {
         Ok(Prepared { source, content, entry: plan.entry, version, is_begun: plan.is_begun, unknown })
     }
 
-    /// Notes the end of a batch that no run waited for, so that the next load of the same content is
-    /// a new one.
+    /// Notes the end of a batch that no run waited for, so that the next load of the same content
+    /// is a new one.
     async fn look_up(&self, identity: &str) -> Result<(), Failure> {
         let Some(entry) = self.journal.last(self.api.base(), identity) else { return Ok(()) };
         let Some(batch_id) = entry.batch_id.as_deref().filter(|_| entry.state == State::Accepted) else {
