@@ -100,6 +100,7 @@ integrahub key create --tenant acme --name till --scope products:write,products:
     /// Show an API key's rights
     Show(KeyName),
     /// Change an API key's name, scopes, establishments or expiry
+    #[command(after_help = "Example:\n  integrahub key change orders --tenant acme --scope mq:read,mq:write")]
     Change(KeyChange),
     /// Create a second API key with the same name and rights, and let the first one expire
     #[command(after_help = "Example:\n  integrahub key rotate orders --tenant acme --keep 7d >orders.key")]
