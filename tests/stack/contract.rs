@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use crate::gateway::Answer;
 
 pub(crate) static CONTRACT: LazyLock<Value> = LazyLock::new(|| {
-    let mut contract: Value = serde_norway::from_str(include_str!("../../openapi.yaml")).unwrap();
+    let mut contract: Value = serde_json::from_str(status::DOCUMENT).unwrap();
     let schemas = contract["components"]["schemas"].as_object().unwrap();
     let lists = schemas.iter().filter(|(_, schema)| schema.get("enum").is_some());
     let lists = lists.map(|(name, _)| format!("#/components/schemas/{name}")).collect();
@@ -216,10 +216,32 @@ pub(crate) fn resolved(schema: &Value) -> &Value {
     }
 }
 
+/// Adds the named schemas that a schema refers to, and those that these refer to. Compiling a
+/// schema takes as long as all that comes with it.
+fn add_named(schema: &Value, named: &mut Map<String, Value>) {
+    match schema {
+        Value::Object(members) => {
+            let reference = members.get("$ref").and_then(Value::as_str);
+            let name = reference.and_then(|reference| reference.strip_prefix("#/components/schemas/"));
+            if let Some(name) = name
+                && !named.contains_key(name)
+            {
+                let schema = &CONTRACT["components"]["schemas"][name];
+                named.insert(name.to_owned(), schema.clone());
+                add_named(schema, named);
+            }
+            members.values().for_each(|member| add_named(member, named));
+        }
+        Value::Array(items) => items.iter().for_each(|item| add_named(item, named)),
+        _ => {}
+    }
+}
+
 fn valid(name: &str, schema: &Value, instance: &Value) -> Result<(), String> {
     let validator = Arc::clone(VALIDATORS.lock().unwrap().entry(name.to_owned()).or_insert_with(|| {
-        let mut schema = schema.clone();
-        schema["components"] = json!({"schemas": CONTRACT["components"]["schemas"]});
+        let (mut schema, mut named) = (schema.clone(), Map::new());
+        add_named(&schema, &mut named);
+        schema["components"]["schemas"] = Value::Object(named);
         let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(true);
         Arc::new(options.build(&schema).unwrap())
     }));

@@ -3,7 +3,7 @@
 use api::{Problem, Reason, path_parameter};
 
 /// Contract as JSON.
-pub(crate) const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
+pub const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
 
 /// All paths of the contract with their methods, those of other functions included.
 pub const ROUTES: &[(&str, &[&str])] = include!(concat!(env!("OUT_DIR"), "/routes.rs"));

@@ -10,7 +10,7 @@ mod ingest;
 mod readiness;
 mod settings;
 
-pub use contract::ROUTES;
+pub use contract::{DOCUMENT, ROUTES};
 pub use endpoint::Endpoint;
 
 use std::time::Instant;

@@ -85,8 +85,10 @@ impl Endless {
     }
 }
 
-/// Items that do not compress.
+/// Items that do not compress. Each repeats a text that is longer than the distance at which the
+/// compression of chunks finds repetitions.
 fn large(bytes: usize) -> Vec<String> {
+    const TEXT: usize = 100_000;
     (0..8)
         .map(|id| {
             let mut state = 88_172_645_463_325_252_u64 + id;
@@ -96,8 +98,10 @@ fn large(bytes: usize) -> Vec<String> {
                 state ^= state << 17;
                 char::from(b'#' + u8::try_from(state % 57).unwrap())
             })
-            .take(bytes)
+            .take(TEXT)
             .collect();
+            let mut text = text.repeat(bytes.div_ceil(TEXT));
+            text.truncate(bytes);
             format!(r#"{{"CNPJ":"05927228000145","SHOPID":1,"PRODUCTID":"{id}","TITLE":"{text}"}}"#)
         })
         .collect()

@@ -28,22 +28,23 @@ impl Expression {
             set: String::new(),
             remove: Vec::new(),
             condition: "",
-            names: HashMap::with_capacity(MOST_ATTRIBUTES),
+            names: HashMap::new(),
             values: HashMap::with_capacity(MOST_ATTRIBUTES),
         }
     }
 
-    /// Sets an attribute; its name and value get placeholders, since some names are reserved words
-    /// of DynamoDB.
+    /// Sets an attribute.
     fn set(&mut self, name: &'static str, value: AttributeValue) {
-        self.assign(&["#", name, " = :", name]);
-        self.place(name, value);
+        let mark = self.mark(name);
+        self.assign(&[mark, name, " = :", name]);
+        self.values.insert([":", name].concat(), value);
     }
 
     /// Sets an attribute that is not there yet.
     fn set_first(&mut self, name: &'static str, value: AttributeValue) {
-        self.assign(&["#", name, " = if_not_exists(#", name, ", :", name, ")"]);
-        self.place(name, value);
+        let mark = self.mark(name);
+        self.assign(&[mark, name, " = if_not_exists(", mark, name, ", :", name, ")"]);
+        self.values.insert([":", name].concat(), value);
     }
 
     fn assign(&mut self, parts: &[&str]) {
@@ -52,9 +53,14 @@ impl Expression {
         self.set.extend(parts.iter().copied());
     }
 
-    fn place(&mut self, name: &'static str, value: AttributeValue) {
+    /// Returns the mark before an attribute's name. A name of one word may be one of DynamoDB's
+    /// reserved words, so it is a placeholder; no name of several words is reserved.
+    fn mark(&mut self, name: &'static str) -> &'static str {
+        if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            return "";
+        }
         self.names.insert(["#", name].concat(), name.to_owned());
-        self.values.insert([":", name].concat(), value);
+        "#"
     }
 
     fn remove(&mut self, name: &'static str) {
@@ -69,7 +75,7 @@ impl Expression {
     ) {
         self.condition = condition;
         for name in ["owner", "status", "attempt"] {
-            self.names.insert(["#", name].concat(), name.to_owned());
+            self.mark(name);
         }
         self.values.extend(values.into_iter().map(|(name, value)| (name.to_owned(), value)));
     }

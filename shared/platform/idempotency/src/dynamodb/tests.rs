@@ -165,6 +165,20 @@ async fn compare(dynamodb: &Client, table: &str, transitions: Vec<Transition>) -
 }
 
 #[test]
+fn an_update_has_a_placeholder_for_each_name_of_one_word_and_for_no_other() {
+    let (token, now) = (Token { owner: "first".to_owned(), attempt: 1 }, Timestamp::UNIX_EPOCH);
+    let to = doubt_noted(&token, now);
+    assert_eq!(to.update(), "SET doubtNotedAt = :doubtNotedAt");
+    let complete = Transition::Complete { token, response: None, now, retention: Duration::ZERO };
+    let to = expression(&complete, Detail::Took(Duration::ZERO));
+    let mut names: Vec<_> = to.names.iter().map(|(mark, name)| (mark.as_str(), name.as_str())).collect();
+    names.sort_unstable();
+    let expected = [("#attempt", "attempt"), ("#owner", "owner"), ("#status", "status"), ("#ttl", "ttl")];
+    assert_eq!(names, expected);
+    assert!(to.update().contains("#ttl = :ttl, leaseExpiresAt = :leaseExpiresAt"), "{}", to.update());
+}
+
+#[test]
 fn the_table_does_what_the_protocol_says() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (dynamodb, table) = runtime.block_on(table());
