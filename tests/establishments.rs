@@ -77,7 +77,7 @@ async fn the_pharmacy_owns_its_two_establishments_by_entry() {
     }
 }
 
-/// What the former owner sent stays; a replay of it changes nothing of the new owner's products.
+/// Items of the former owner stay; a replay of them changes none of the new owner's products.
 #[tokio::test]
 async fn an_establishment_moves_from_one_tenant_to_another_with_its_products() {
     let (establishments, products) = (Establishments::open().await, Products::open().await);

@@ -113,7 +113,7 @@ async fn tenant_with(entries: &[&str]) -> (String, Gateway) {
     (tenant, Gateway::new().with_key(&api_key))
 }
 
-/// What the tests' own tenants may name: any host by any name, on either broker.
+/// Targets that the tests' own tenants may name: any host by any name, on either broker.
 const ANYWHERE: [&str; 2] = [
     "rabbitmq://**:*/*?tls=optional&secrets=secret://local/*",
     "ibmmq://**:*/*?channel=*&tls=optional&secrets=secret://mq/*",

@@ -18,7 +18,7 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 /// Reads a file, or standard input if the path is `-`, of at most `limit` bytes.
 ///
 /// # Errors
-/// It cannot be read, or is larger.
+/// Failure to read the file, or a file larger than the limit.
 pub(crate) async fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
     if is_stdin(path) {
         return bounded(tokio::io::stdin(), path, limit).await;
@@ -41,7 +41,7 @@ async fn bounded(source: impl AsyncRead + Unpin, path: &Path, limit: u64) -> Res
 /// Reads a document of YAML, of which JSON is a part.
 ///
 /// # Errors
-/// It cannot be read, or has another form.
+/// Failure to read the document, or a document of another form.
 pub(crate) async fn document<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     let text = read(path, MAX_DOCUMENT).await?;
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&text);

@@ -17,9 +17,9 @@ pub(crate) enum Format {
     /// Tables and sentences, for people.
     #[default]
     Text,
-    /// One JSON document.
+    /// A single JSON document.
     Json,
-    /// One JSON document a line: each item of a list, each event.
+    /// A JSON document on each line: for each item of a list, or each event.
     Ndjson,
 }
 
@@ -35,15 +35,15 @@ pub(crate) struct Output {
     data: Box<dyn Write + Send>,
     words: Box<dyn Write + Send>,
     answers: Box<dyn BufRead + Send>,
-    /// Whether a person reads standard output.
+    /// True if standard output is a terminal.
     terminal: bool,
-    /// Whether a person reads standard error.
+    /// True if standard error is a terminal.
     watched: bool,
-    /// Whether a person can answer.
+    /// True if a person can answer questions.
     interactive: bool,
-    /// Whether standard output has colours.
+    /// True if standard output has colours.
     data_colour: bool,
-    /// Whether standard error has colours.
+    /// True if standard error has colours.
     words_colour: bool,
     yes: bool,
     quiet: bool,

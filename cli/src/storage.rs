@@ -237,7 +237,7 @@ fn parts(text: &str) -> (&str, &str) {
 /// Reads a body as [`Storage::get`] gave it, part by part.
 ///
 /// # Errors
-/// It broke off, or `take` ends it.
+/// Download that broke off, or error of `take`.
 pub(crate) async fn each_part(
     mut body: SdkBody,
     mut take: impl FnMut(&[u8]) -> Result<(), Failure>,

@@ -24,7 +24,7 @@ pub(crate) fn completions(args: Completions, out: &mut Output) -> Result<Exit, F
 /// Writes a manual page for each command.
 ///
 /// # Errors
-/// What the file system says.
+/// File system's error.
 pub(crate) fn man(args: &Man, out: &mut Output) -> Result<Exit, Failure> {
     let directory = &args.directory;
     fs::create_dir_all(directory).or_explain(|| format!("create {}", directory.display()))?;

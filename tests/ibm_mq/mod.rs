@@ -48,7 +48,7 @@ fn refused(answer: Answer, status: u16, reason: &str, code: u16) {
     assert_eq!((&problem["broker"]["product"], &problem["broker"]["code"]), (&json!("IBM MQ"), &json!(code)));
 }
 
-/// They name `mq.host`, which is no host here.
+/// The requests name `mq.host`, which is no host here.
 #[tokio::test]
 async fn the_requests_of_the_specification_work_with_the_name_of_a_host() {
     let gateway = Gateway::new();

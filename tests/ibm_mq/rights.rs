@@ -1,4 +1,4 @@
-//! What a request may reach on a queue manager beside its queue: channels, logins, reply queues.
+//! Objects of a queue manager that a request may reach beside its queue: channels, logins, replies.
 
 use end_to_end::{Access, Gateway, QueueManager, TENANT_A, targeted};
 use serde_json::{Value, json};

@@ -86,7 +86,7 @@ impl Default for CommandLine {
 }
 
 impl Ran {
-    /// What a program printed, and its exit code; -1 if a signal ended it.
+    /// Reads the output and the exit code of a program; -1 if a signal ended it.
     pub fn of(output: &std::process::Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),

@@ -31,7 +31,7 @@ const OWNER: &str = "integrahub.owner-change.v1";
 struct KeyFile {
     path: PathBuf,
     file: fs::File,
-    /// Whether it has every key that it was given.
+    /// True if every key that was added is written.
     complete: bool,
 }
 

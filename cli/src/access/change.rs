@@ -22,11 +22,11 @@ const SCHEMA: &str = "integrahub.changes.v1";
 pub(crate) struct Held {
     /// The entry.
     pub(crate) entry: Entry,
-    /// Its item.
+    /// Attributes of the entry's item in the table.
     pub(crate) attributes: Attributes,
 }
 
-/// One change of the table.
+/// Change of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
     /// A new entry.

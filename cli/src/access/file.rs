@@ -39,7 +39,7 @@ pub(crate) struct TenantSection {
     /// Name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
-    /// Whether the keys of the tenant are refused.
+    /// True if the keys of the tenant are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disabled: Option<bool>,
     /// API keys, without the keys themselves.
@@ -76,7 +76,7 @@ pub(crate) struct KeySection {
     /// Time from which on the key is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at: Option<Expiry>,
-    /// Whether the key is refused.
+    /// True if the key is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) disabled: Option<bool>,
 }

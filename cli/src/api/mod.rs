@@ -136,7 +136,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// How often the request was sent.
+    /// Number of times that the request was sent.
     pub(crate) attempts: u32,
 }
 
@@ -224,7 +224,7 @@ impl Api {
     /// Returns the client if it has an API key, before work that is useless without one.
     ///
     /// # Errors
-    /// It has none.
+    /// Lack of an API key.
     pub(crate) fn with_key(self) -> Result<Self, Failure> {
         if self.key.is_some() { Ok(self) } else { Err(keyless().failure) }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-/// Whether a change is made or only shown.
+/// Choice between making a change and only showing it.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct DryRun {
     /// Check the change and show it, but do not make it
@@ -137,7 +137,7 @@ integrahub key create --tenant acme --name till --scope products:write,products:
     },
 }
 
-/// One API key.
+/// Identification of an API key.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KeyName {
     /// Name of the key, or its id, the first 8 characters of its hash
@@ -219,7 +219,7 @@ integrahub profile create orders --tenant acme --broker rabbitmq --conn-name mq.
     },
 }
 
-/// One target profile.
+/// Identification of a target profile.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ProfileName {
     /// Name of the profile

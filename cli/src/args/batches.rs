@@ -91,14 +91,14 @@ impl Scope {
 pub(crate) struct BatchReplay {
     /// Id of the batch
     pub(crate) batch: Uuid,
-    /// What is processed again
+    /// Part of the batch to process again
     #[arg(long, value_enum, default_value_t)]
     pub(crate) scope: Scope,
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
 }
 
-/// Whether a command waits for the batch.
+/// Choice to wait for the batch, and for how long.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct WaitArgs {
     /// End as soon as the work has begun

@@ -19,7 +19,7 @@ pub(crate) struct TargetArgs {
     pub(crate) target_file: Option<PathBuf>,
 }
 
-/// One queue.
+/// Identification of a queue.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct QueueArgs {
     #[command(flatten)]
@@ -109,12 +109,12 @@ pub(crate) struct ShowArgs {
 /// Treatment of messages that a consume got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Ack {
-    /// They are removed once they are stored.
+    /// Remove the messages once they are stored.
     #[default]
     Commit,
-    /// They go back to the queue.
+    /// Return the messages to the queue.
     Rollback,
-    /// They are removed at once. A crash in between loses them.
+    /// Remove the messages at once. A crash in between loses them.
     None,
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct Consume {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=60))]
     pub(crate) wait: u8,
-    /// What becomes of the messages on the queue
+    /// Treatment of the messages on the queue
     #[arg(long, value_enum, default_value_t)]
     pub(crate) ack: Ack,
     /// Take also messages that no response can carry

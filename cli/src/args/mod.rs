@@ -69,7 +69,7 @@ pub(crate) struct Global {
     /// Form of the data on standard output
     #[arg(long, short = 'o', global = true, env = "INTEGRAHUB_OUTPUT", value_enum, default_value_t)]
     pub(crate) output: Format,
-    /// Whether to use colours
+    /// Use of colours in the output
     #[arg(long, global = true, value_enum, default_value_t)]
     pub(crate) color: Colour,
     /// Confirm what destroys without a question

@@ -46,9 +46,9 @@ impl Form {
 /// Treatment of items that lack members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PartialItems {
-    /// They are errors, and clear nothing.
+    /// Refuse the items as errors, and clear nothing.
     Refuse,
-    /// They are loaded and counted, and clear what they lack.
+    /// Load and count the items, and clear the members that they lack.
     Warn,
 }
 

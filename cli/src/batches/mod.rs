@@ -183,7 +183,7 @@ impl ItemsFile {
     /// Creates the file, or empties it.
     ///
     /// # Errors
-    /// What the file system says.
+    /// File system's error.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let file = File::create(path).or_explain(|| format!("create {name}"))?;
@@ -193,7 +193,7 @@ impl ItemsFile {
     /// Adds an item.
     ///
     /// # Errors
-    /// What the file system says.
+    /// File system's error.
     pub(crate) fn write(&mut self, item: &Value) -> Result<(), Failure> {
         writeln!(self.lines, "{item}").or_explain(|| format!("write {}", self.name))
     }
@@ -201,7 +201,7 @@ impl ItemsFile {
     /// Ends the file.
     ///
     /// # Errors
-    /// What the file system says.
+    /// File system's error.
     pub(crate) fn close(mut self) -> Result<(), Failure> {
         self.lines.flush().or_explain(|| format!("write {}", self.name))
     }

@@ -117,7 +117,7 @@ impl Contexts {
     /// Writes the file anew, whole or not at all. Nobody else can read it.
     ///
     /// # Errors
-    /// What the file system says.
+    /// File system's error.
     pub(super) fn write(&self) -> Result<(), Failure> {
         let stored = Stored { version: VERSION, current: self.current.clone(), contexts: self.all.clone() };
         let text = toml::to_string(&stored).or_explain(|| "write down the contexts".to_owned())?;
@@ -189,7 +189,7 @@ fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Fai
 /// file appears whole or not at all.
 ///
 /// # Errors
-/// What the file system says.
+/// File system's error.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let explain = || format!("write {}", path.display());
     let directory = path.parent().unwrap_or(Path::new("."));

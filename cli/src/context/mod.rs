@@ -45,7 +45,7 @@ pub(crate) struct Context {
     pub(crate) names: aws::Names,
     /// The local stack, if the context is that.
     pub(crate) local: Option<LocalStack>,
-    /// Whether what destroys needs no question.
+    /// True if destruction is confirmed without a question.
     pub(crate) yes: bool,
 }
 
@@ -99,7 +99,7 @@ pub(crate) enum Needs {
     Api,
     /// AWS with credentials.
     Aws,
-    /// What there is.
+    /// The API or AWS, whichever is configured.
     Either,
 }
 

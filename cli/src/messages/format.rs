@@ -35,7 +35,7 @@ impl Template {
     /// Reads a form such as `%i %S\n%s\n`.
     ///
     /// # Errors
-    /// It has a field or an escape that there is not.
+    /// Unknown field or escape.
     pub(crate) fn parse(format: &str) -> Result<Self, Failure> {
         let mut pieces = Vec::new();
         let mut literal = Vec::new();

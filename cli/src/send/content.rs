@@ -25,7 +25,7 @@ pub(crate) struct Content {
     pub(crate) sha256: String,
     /// Form, once it is inflated.
     pub(crate) form: Form,
-    /// Whether the bytes are gzip.
+    /// True if the bytes are gzip.
     pub(crate) is_gzip: bool,
     /// CNPJ of the first item, if it could be found.
     pub(crate) establishment: Option<String>,

@@ -1,4 +1,4 @@
-//! One file on its way: looked at, accepted by the API, and followed until its batch is final.
+//! Delivery of a file: inspection, sending, and waiting until its batch is final.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,11 +36,11 @@ pub(crate) struct Sender {
     pub(crate) form: Option<Form>,
     /// The caller's own name for the load.
     pub(crate) key: Option<String>,
-    /// Whether content that was loaded before is loaded again.
+    /// True to load content again that was loaded before.
     pub(crate) again: bool,
-    /// Whether the files are those of a directory that is watched.
+    /// True if the files are those of a directory that is watched.
     pub(crate) watches: bool,
-    /// Whether to follow the batches.
+    /// True to wait for the batches.
     pub(crate) waits: bool,
     /// Longest time to follow one.
     pub(crate) limit: Option<Duration>,
@@ -66,7 +66,7 @@ pub(crate) struct Prepared {
 pub(crate) struct Accepted {
     pub(crate) entry: Entry,
     pub(crate) batch_id: String,
-    /// Whether the API had it before this program ever sent it.
+    /// True if the API had the load before this program sent it.
     pub(crate) is_replay: bool,
 }
 

@@ -107,7 +107,7 @@ impl Folder {
 /// Place of a file at its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Its own path: it may succeed later.
+    /// The file's own path: it may succeed later.
     Stays,
     /// The path that it was moved to.
     Moved(PathBuf),

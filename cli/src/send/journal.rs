@@ -56,7 +56,7 @@ impl Way {
     }
 }
 
-/// One line: a load, and what is known of it.
+/// Line of the journal: a load and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Entry {
@@ -69,7 +69,7 @@ pub(crate) struct Entry {
     pub(crate) identity: String,
     pub(crate) key: String,
     pub(crate) way: Way,
-    /// How many loads of this content there were, this one included.
+    /// Number of loads of this content so far, this one included.
     pub(crate) occurrence: u32,
     pub(crate) file: PathBuf,
     pub(crate) bytes: u64,
@@ -99,7 +99,7 @@ impl Journal {
     /// Opens the journal of a directory.
     ///
     /// # Errors
-    /// What the file system says.
+    /// File system's error.
     pub(crate) fn at(directory: &Path) -> Result<Self, Failure> {
         let path = directory.join("sends.ndjson");
         let explain = || format!("open {}", path.display());
@@ -125,7 +125,7 @@ impl Journal {
     /// Adds an entry, and returns when it is on the disk.
     ///
     /// # Errors
-    /// What the file system says.
+    /// File system's error.
     pub(crate) fn add(&self, entry: &Entry) -> Result<(), Failure> {
         self.write(entry).or_explain(|| format!("write {}", self.path.display()))?;
         if let Ok(mut last) = self.last.lock() {

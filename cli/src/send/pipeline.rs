@@ -23,7 +23,7 @@ pub(crate) struct Pipeline {
     parallel: usize,
     waiting: VecDeque<Source>,
     tasks: JoinSet<Task>,
-    /// Whether a file is looked at: one at a time, so that their order is known.
+    /// True while a file is inspected. Files are inspected in turn, so that their order is known.
     is_preparing: bool,
     count: usize,
     /// Turns of the last files, by their groups.

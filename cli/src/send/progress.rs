@@ -32,13 +32,13 @@ pub(crate) enum Step {
     Found { name: String, bytes: u64 },
     /// So many bytes were looked at.
     Read { bytes: u64 },
-    /// Its load has a name; an earlier run may have begun it.
+    /// The load has a name; an earlier run may have begun it.
     Ready { way: Way, key: String, goes_on: bool },
     /// So many bytes were uploaded.
     Sending { bytes: u64 },
     /// The API has it.
     Accepted { batch_id: String, is_replay: bool },
-    /// Its batch is processed.
+    /// The batch is processed.
     Processing { status: String, parsed: u64, done: u64 },
     /// A request is tried again.
     Retry { what: String, pause: Duration },

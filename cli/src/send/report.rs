@@ -1,4 +1,4 @@
-//! What became of each file, as people and programs read it.
+//! Report on each file, for people and for programs.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(crate) struct Sent {
     pub(crate) name: String,
     pub(crate) content: Option<Content>,
     pub(crate) entry: Option<Entry>,
-    /// Whether the API had it before this program ever sent it.
+    /// True if the API had the load before this program sent it.
     pub(crate) is_replay: bool,
     pub(crate) end: End,
     /// State of the file when it was looked at.

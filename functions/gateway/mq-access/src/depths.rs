@@ -15,7 +15,7 @@ impl MqAccess {
     /// have, or does not let this login measure, has an error in the place of its depth.
     ///
     /// # Errors
-    /// If there is no connection, or one is lost: what is not about one queue.
+    /// Failure to connect, or loss of the connection. An error of a single queue is in the answer.
     pub(crate) async fn depths(
         &self,
         target: &Target,

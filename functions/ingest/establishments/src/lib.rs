@@ -34,7 +34,7 @@ impl Establishments {
     /// `error` alone: it is the administrator's mistake, and no failure of the function.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Database's error.
     pub async fn handle(&self, event: Value) -> Result<Value, EstablishmentsError> {
         match Request::read(event) {
             Ok(request) => self.answer(request).await,

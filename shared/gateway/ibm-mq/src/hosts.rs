@@ -18,7 +18,7 @@ const LOOK_UP: Duration = Duration::from_secs(2);
 /// known. The list is empty if a channel table has the names.
 ///
 /// # Errors
-/// If no name is known, or one leads to nothing but addresses that are refused.
+/// Unknown names only, or a name that resolves to refused addresses only.
 pub(crate) async fn resolved(
     names: &impl Names,
     endpoint: &Endpoint,

@@ -135,8 +135,8 @@ pub struct Endpoint {
     pub user: Option<String>,
     /// Location of the password. The password itself is never part of a target.
     pub password_ref: Option<SecretRef>,
-    /// Those of the addresses that may be of a special kind, such as a loopback address. They are
-    /// part of the identity: no target uses the connection of another one that may go further.
+    /// Addresses that may be of a special kind, such as a loopback address. They are part of the
+    /// identity: no target uses the connection of another one that may go further.
     #[serde(default, skip_serializing_if = "SpecialAddresses::is_empty")]
     pub special: SpecialAddresses,
 }

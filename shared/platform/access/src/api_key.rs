@@ -38,7 +38,7 @@ impl ApiKey {
     /// Generates a key.
     ///
     /// # Errors
-    /// If the operating system gives no random numbers.
+    /// Lack of random numbers from the operating system.
     pub fn generate() -> Result<Self, RandomnessError> {
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|_| RandomnessError)?;

@@ -98,7 +98,7 @@ impl AccessStore {
     /// Reads the item of an API key. Only the key's hash is ever stored or sent.
     ///
     /// # Errors
-    /// If the table cannot be read, or the item is malformed, which is logged.
+    /// Failure to read the table, or a malformed item, which is logged.
     pub async fn key(&self, hash: &KeyHash) -> Result<Option<KeyItem>, ReadError> {
         self.read(&pk::key(hash), KeyItem::read).await
     }
@@ -106,7 +106,7 @@ impl AccessStore {
     /// Reads a tenant's item.
     ///
     /// # Errors
-    /// If the table cannot be read, or the item is malformed, which is logged.
+    /// Failure to read the table, or a malformed item, which is logged.
     pub async fn tenant(&self, tenant: &str) -> Result<TenantItem, ReadError> {
         let item = self.read(&pk::tenant(tenant), TenantItem::read).await?;
         Ok(item.unwrap_or_default())
@@ -115,7 +115,7 @@ impl AccessStore {
     /// Reads a tenant's permission to drop objects into S3; `None` if it has none, or is disabled.
     ///
     /// # Errors
-    /// If the table cannot be read, or an item is malformed, which is logged.
+    /// Failure to read the table, or a malformed item, which is logged.
     pub async fn drop_grant(&self, tenant: &str) -> Result<Option<DropGrant>, ReadError> {
         if !self.tenant(tenant).await?.enabled {
             return Ok(None);
@@ -126,7 +126,7 @@ impl AccessStore {
     /// Reads a tenant's allow-list of inline targets.
     ///
     /// # Errors
-    /// If the table cannot be read, or the item is malformed, which is logged.
+    /// Failure to read the table, or a malformed item, which is logged.
     pub async fn targets(&self, tenant: &str) -> Result<TargetsItem, ReadError> {
         let item = self.read(&pk::targets(tenant), TargetsItem::read).await?;
         Ok(item.unwrap_or_default())
@@ -156,7 +156,7 @@ impl AccessStore {
     /// A profile of which these cannot be read is left out, and logged.
     ///
     /// # Errors
-    /// If the table cannot be read.
+    /// Failure to read the table.
     pub async fn profiles<T: DeserializeOwned>(
         &self,
         tenant: &str,

@@ -78,7 +78,7 @@ impl Default for Settings {
 #[derive(Clone)]
 pub struct ConnectionConfig {
     addresses: Vec<Address>,
-    /// Those of the addresses that may be of a special kind; `None` if each may.
+    /// Addresses that may be of a special kind; `None` if each may.
     special: Option<SpecialAddresses>,
     vhost: String,
     user: String,

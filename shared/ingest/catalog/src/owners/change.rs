@@ -116,8 +116,8 @@ impl Database {
     /// them changed. Each transaction is logged once it is committed.
     ///
     /// # Errors
-    /// If the database fails, or other transactions hold a lock for too long. What was changed
-    /// until then stays changed.
+    /// Database's error, or a lock that other transactions hold for too long. Earlier transactions
+    /// stay committed.
     pub async fn change_owners(&self, request: OwnerRequest<'_>) -> Result<ChangedOwners, DatabaseError> {
         let mut cnpjs = request.cnpjs.to_vec();
         cnpjs.sort_unstable();

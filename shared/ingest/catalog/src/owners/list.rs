@@ -49,7 +49,7 @@ impl Database {
     /// the last one of the previous page.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Database's error.
     pub async fn owned_establishments(
         &self,
         filter: &OwnerFilter,
@@ -66,7 +66,7 @@ impl Database {
     /// CNPJs; `after` is the last one of the previous page.
     ///
     /// # Errors
-    /// If the database fails.
+    /// Database's error.
     pub async fn unowned_establishments(
         &self,
         after: Option<Cnpj>,

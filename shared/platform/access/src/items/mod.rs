@@ -164,7 +164,7 @@ impl TenantItem {
     /// Reads an item without its key.
     ///
     /// # Errors
-    /// If it is malformed or of a newer version.
+    /// Malformed item, or an item of a newer version.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         read(item)
     }
@@ -174,7 +174,7 @@ impl TargetsItem {
     /// Reads an item without its key.
     ///
     /// # Errors
-    /// If it is malformed, of a newer version, or too long.
+    /// Malformed item, an item of a newer version, or one that is too long.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         let targets: Self = read(item)?;
         targets.check()?;
@@ -194,7 +194,7 @@ impl KeyItem {
     /// Reads an item without its key.
     ///
     /// # Errors
-    /// If it is malformed, of a newer version, or contradicts itself.
+    /// Malformed item, an item of a newer version, or one that contradicts itself.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         read::<StoredKey>(item)?.try_into()
     }
@@ -217,7 +217,7 @@ impl DropGrant {
     /// Reads an item without its key.
     ///
     /// # Errors
-    /// If it is malformed, of a newer version, or contradicts itself.
+    /// Malformed item, an item of a newer version, or one that contradicts itself.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         read::<StoredGrant>(item)?.try_into()
     }
@@ -336,7 +336,7 @@ pub fn check_tenant_id(tenant: &str) -> Result<(), ItemError> {
 /// Checks the version of an item of any kind, and returns the item without it.
 ///
 /// # Errors
-/// If the item is of a newer version, or its version is not a number.
+/// Item of a newer version, or a version that is not a number.
 pub fn without_version(mut item: Value) -> Result<Value, ItemError> {
     let version = item.as_object_mut().and_then(|members| members.remove("version"));
     match version.map_or(Some(VERSION), |version| version.as_u64()) {

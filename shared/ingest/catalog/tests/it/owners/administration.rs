@@ -45,7 +45,7 @@ fn establishments_are_assigned_moved_and_released_once() {
     });
 }
 
-/// If a later transaction fails, the log already has those before it.
+/// The log has the transactions that were committed before one that fails.
 #[test]
 fn each_transaction_of_a_change_is_logged_and_a_dry_run_is_not() {
     database_test(async |test| {
