@@ -98,8 +98,7 @@ pub(super) fn take(connection: &Connection, plan: &Plan, abandoned: &AtomicBool,
         unit,
         handed,
     };
-    let is_over = || stop.load(Ordering::SeqCst) || abandoned.load(Ordering::SeqCst);
-    let _ = ended.send(getter.run(is_over));
+    let _ = ended.send(getter.run(&stop, abandoned));
 }
 
 struct Getter<'c> {
@@ -122,8 +121,12 @@ impl Drop for Getter<'_> {
 }
 
 impl Getter<'_> {
-    fn run(&mut self, is_over: impl Fn() -> bool) -> End {
-        while !is_over() {
+    fn run(&mut self, stop: &AtomicBool, abandoned: &AtomicBool) -> End {
+        while !stop.load(Ordering::SeqCst) {
+            // The connection ends, which backs out. A commit would remove what nobody counts.
+            if abandoned.load(Ordering::SeqCst) {
+                return End::Stopped;
+            }
             match self.step() {
                 Ok(None) => {}
                 Ok(Some(end)) => return end,
