@@ -47,6 +47,7 @@ def target() -> TargetFull:
 def measured() -> int:
     answer = depth.sync(client=api, body=DepthReq(target_ref="local-rabbit", target=target()))
     assert isinstance(answer, DepthResult), answer
+    assert isinstance(answer.current_depth, int), answer
     return answer.current_depth
 
 

@@ -7,5 +7,5 @@ pub enum EstablishmentsError {
     #[error("database error")]
     Database(#[from] DatabaseError),
     #[error("the answer cannot be written")]
-    Answer(#[from] serde_json::Error),
+    Answer(#[source] serde_json::Error),
 }

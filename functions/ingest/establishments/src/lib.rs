@@ -62,7 +62,7 @@ impl Establishments {
             }
             Request::Change(change) => serde_json::to_value(self.change(&change).await?),
         };
-        Ok(answer?)
+        answer.map_err(EstablishmentsError::Answer)
     }
 
     async fn change(&self, request: &Change) -> Result<Changed, EstablishmentsError> {
