@@ -118,6 +118,33 @@ impl Store {
         Ok(self.in_progress(request, Duration::from_secs(1)))
     }
 
+    /// Reads what a claim of this request would find, for a request that may not execute now: one
+    /// read, and no write. A conflict is not counted. `None` if a claim would lead to an execution.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the store cannot be reached, and [`StoreError::Unreadable`] if
+    /// the request was executed before and its response cannot be read.
+    pub async fn look(&self, request: &ClaimRequest<'_>) -> Result<Option<Claimed>, StoreError> {
+        let found = read(&self.dynamodb, &self.table, &request.pk()).await;
+        if let Err(StoreError::Unreadable(_)) = found {
+            self.unreadable(request);
+        }
+        let now = now();
+        let Some(found) = found?.filter(|record| !record.has_expired(now)) else { return Ok(None) };
+        // Every execution has a name, so the record is never that of this look.
+        let nobody = "";
+        let decision = decide(&found, request.fingerprint.as_str(), nobody, now, request.retention);
+        Ok(match decision {
+            Decision::Conflict => Some(self.uncounted(request, Claimed::Conflict)),
+            _ if !found.answers(request.rights.map(Fingerprint::as_str)) => {
+                Some(self.uncounted(request, Claimed::OtherRights))
+            }
+            Decision::Replay => Some(self.replay(request, &found).await?),
+            Decision::InProgress { retry_after } => Some(self.in_progress(request, retry_after)),
+            Decision::Own | Decision::TakeOver(_) => None,
+        })
+    }
+
     async fn send(
         &self,
         request: &ClaimRequest<'_>,
@@ -189,6 +216,11 @@ impl Store {
         };
         self.audit.note(&AuditEntry::of_request(event, request));
         claimed
+    }
+
+    fn uncounted(&self, request: &ClaimRequest<'_>, conflict: Claimed) -> Claimed {
+        self.audit.note(&AuditEntry::of_request(AuditEvent::Conflict, request));
+        conflict
     }
 
     fn in_progress(&self, request: &ClaimRequest<'_>, retry_after: Duration) -> Claimed {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency::{
-    AuditEvent, ClaimRequest, Claimed, Fingerprint, Outcome, Progress, StoreError, WriteOutcome,
+    AuditEvent, ClaimRequest, Claimed, Fingerprint, Outcome, Progress, ReuseLimits, StoreError, WriteOutcome,
 };
 use serde_json::json;
 
@@ -32,6 +32,54 @@ async fn what_is_done_is_replayed_and_another_body_is_refused_in_every_state() {
         AuditEvent::Conflict,
     ];
     assert_eq!(test.heard(), expected);
+    test.remove().await;
+}
+
+#[tokio::test]
+async fn a_look_finds_what_a_claim_would_find_and_writes_nothing() {
+    let test = TestStore::make().await;
+    let asked = Asked::new(&json!({"a": 1}));
+    let other = asked.with_body(&json!({"a": 2}));
+    let look = async |asked: &Asked| test.store.look(&asked.request()).await.unwrap();
+    assert_eq!(look(&asked).await, None);
+    assert_eq!(test.attribute(&asked, "pk").await, None, "a look makes no record");
+
+    let execution = test.execution(&asked).await;
+    assert!(matches!(look(&asked).await, Some(Claimed::InProgress { .. })));
+    assert_eq!(look(&other).await, Some(Claimed::Conflict));
+    test.end_lease(&asked).await;
+    assert_eq!(look(&asked).await, None, "a claim would take it over");
+    assert_eq!(test.attribute(&asked, "attempt").await, Some(AttributeValue::N("1".to_owned())));
+
+    test.store.end(&execution, &Outcome::Completed(response("done"))).await.unwrap();
+    assert_eq!(look(&other).await, Some(Claimed::Conflict));
+    let Some(Claimed::Replay { response: replayed, .. }) = look(&asked).await else { panic!() };
+    assert_eq!(replayed, response("done"));
+    let limits = ReuseLimits { per_key: 1, ..ReuseLimits::default() };
+    let strict = test.store.clone().with_reuse_limits(limits);
+    let claimed = strict.claim(&other.request()).await.unwrap();
+    assert_eq!(claimed, Claimed::Conflict, "a look counts no conflict");
+
+    // The retention has passed: the key may be used again.
+    let past = AttributeValue::S("2020-01-01T00:00:00.000Z".to_owned());
+    test.set(&asked, "expiresAt", past).await;
+    assert_eq!((look(&asked).await, look(&other).await), (None, None));
+    test.remove().await;
+}
+
+#[tokio::test]
+async fn a_look_of_a_caller_with_other_rights_sees_no_response() {
+    let test = TestStore::make().await;
+    let asked = Asked::new(&json!({"a": 1}));
+    let [mine, others] = ["mine", "others"].map(|rights| Fingerprint::of(&json!(rights)).unwrap());
+    let with = |rights| ClaimRequest { rights, ..asked.request() };
+    let Claimed::Execute(execution) = test.store.claim(&with(Some(&mine))).await.unwrap() else { panic!() };
+    test.store.end(&execution, &Outcome::Completed(response("done"))).await.unwrap();
+    for rights in [Some(&others), None] {
+        assert_eq!(test.store.look(&with(rights)).await.unwrap(), Some(Claimed::OtherRights));
+    }
+    let own = test.store.look(&with(Some(&mine))).await.unwrap();
+    assert!(matches!(own, Some(Claimed::Replay { .. })));
     test.remove().await;
 }
 
