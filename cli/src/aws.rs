@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use crate::api::http::connector;
+use crate::aws_query::AwsQuery;
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure, chain};
 
@@ -99,6 +100,21 @@ impl Aws {
         let timeouts =
             TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(INVOCATION).build();
         aws_sdk_lambda::Client::new(&self.config.to_builder().timeout_config(timeouts).build())
+    }
+
+    /// Returns a client of the services that have no client of their own here.
+    ///
+    /// # Errors
+    /// There is nothing that could have credentials.
+    pub(crate) fn query(&self) -> Result<AwsQuery, Failure> {
+        let region = self.config.region().map(ToString::to_string).unwrap_or_default();
+        let endpoint = self.config.endpoint_url().map(str::to_owned);
+        let provider = self.config.credentials_provider();
+        let provider = provider.ok_or_else(|| {
+            Failure::new(Exit::Denied, "there are no AWS credentials that can be used")
+                .next("log in (aws sso login, aws configure), or name a profile: --aws-profile NAME")
+        })?;
+        Ok(AwsQuery::new(region, endpoint, provider))
     }
 
     /// Returns the address of the API.
@@ -189,15 +205,18 @@ fn client() -> SharedHttpClient {
 }
 
 /// Codes of errors that only other credentials or rights help against.
-const DENIED: [&str; 9] = [
+const DENIED: [&str; 12] = [
     "AccessDenied",
     "AccessDeniedException",
+    "AuthFailure",
+    "AuthorizationError",
     "ExpiredToken",
     "ExpiredTokenException",
     "InvalidClientTokenId",
     "InvalidSignatureException",
     "MissingAuthenticationToken",
     "SignatureDoesNotMatch",
+    "UnauthorizedOperation",
     "UnrecognizedClientException",
 ];
 /// Codes of errors that pass by themselves.
@@ -210,6 +229,16 @@ const TEMPORARY: [&str; 7] = [
     "Throttling",
     "ThrottlingException",
 ];
+
+/// Returns whether an error of this code needs other credentials or rights.
+pub(crate) fn is_denied(code: &str) -> bool {
+    DENIED.contains(&code)
+}
+
+/// Returns whether an error of this code passes by itself.
+pub(crate) fn is_temporary(code: &str) -> bool {
+    TEMPORARY.contains(&code)
+}
 
 /// Makes a failure of an AWS call that failed; `attempt` completes the sentence "could not …".
 pub(crate) fn failed<E, R>(attempt: &str, error: &SdkError<E, R>) -> Failure
@@ -231,12 +260,12 @@ where
     let code = service.code().unwrap_or("unknown error").to_owned();
     let message = service.message().unwrap_or_default().to_owned();
     let why = format!("{code}: {message}");
-    if DENIED.contains(&code.as_str()) {
+    if is_denied(&code) {
         return Failure::new(Exit::Denied, what)
             .why(why)
             .next("deploy/access-policy.json has the rights that the commands need");
     }
-    let exit = if TEMPORARY.contains(&code.as_str()) { Exit::Temporary } else { Exit::Error };
+    let exit = if is_temporary(&code) { Exit::Temporary } else { Exit::Error };
     Failure::new(exit, what).why(why)
 }
 

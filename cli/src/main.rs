@@ -5,6 +5,7 @@ mod access;
 mod api;
 mod args;
 mod aws;
+mod aws_query;
 mod batches;
 mod context;
 mod exit;
