@@ -7,6 +7,7 @@ use crate::address::Address;
 use crate::inline::AllowedTargets;
 use crate::profile::Profile;
 use crate::reach::Reach;
+use crate::rules::TargetRule;
 use crate::secret_ref::SecretRef;
 use crate::special_address::{SpecialAddresses, is_special_literal};
 use crate::store_ref::StoreRef;
@@ -22,12 +23,30 @@ pub(crate) struct Authorization<'a> {
 
 impl Authorization<'_> {
     pub(crate) fn check(&self) -> Result<(), TargetError> {
+        let covered = self.is_covered();
+        self.rules().iter().try_for_each(|rule| self.check_rule(*rule, covered))
+    }
+
+    /// Returns what each rule says about the target; [`Self::check`] returns the first refusal.
+    pub(crate) fn judge(&self) -> Vec<(TargetRule, Result<(), TargetError>)> {
+        let covered = self.is_covered();
+        self.rules().iter().map(|&rule| (rule, self.check_rule(rule, covered))).collect()
+    }
+
+    const fn rules(&self) -> &'static [TargetRule] {
         match self.profile {
-            None if self.is_covered() => {}
-            None => return Err(self.uncovered()),
-            Some(profile) => self.check_against(profile, self.is_covered())?,
+            None => TargetRule::OF_A_LIST,
+            Some(_) => TargetRule::OF_A_PROFILE,
         }
-        self.check_secrets()
+    }
+
+    fn check_rule(&self, rule: TargetRule, covered: bool) -> Result<(), TargetError> {
+        match (rule, self.profile) {
+            (TargetRule::Secrets, _) => self.check_secrets(),
+            (_, Some(profile)) => self.check_against(profile, rule, covered),
+            (_, None) if covered => Ok(()),
+            (_, None) => Err(self.uncovered()),
+        }
     }
 
     /// Returns the queues with which [`Self::check`] would also allow the target, which it allows
@@ -84,40 +103,48 @@ impl Authorization<'_> {
         TargetError::NotAllowed(detail)
     }
 
-    fn check_against(&self, profile: &Profile, covered: bool) -> Result<(), TargetError> {
+    fn check_against(&self, profile: &Profile, rule: TargetRule, covered: bool) -> Result<(), TargetError> {
         let base = &profile.target;
-        let not_allowed = |what: &str| Err(TargetError::NotAllowed(what.to_owned()));
-        if !profile.overrides && self.names_more_than_a_place() {
-            return not_allowed(
+        let (holds, refusal) = match rule {
+            TargetRule::Overrides => (
+                profile.overrides || !self.names_more_than_a_place(),
                 "the profile takes a queue, an exchange and a routing key of a request, and nothing else",
-            );
-        }
-        let queue_ok = self.inline.queue.as_ref().is_none_or(|queue| profile.covers_queue(queue));
-        if !queue_ok && !covered {
-            return not_allowed("the profile does not cover this queue");
-        }
-        let names_exchange = self.inline.exchange.is_some() || self.inline.routing_key.is_some();
-        let exchange = self.target.exchange.as_ref().filter(|_| names_exchange);
-        if exchange.is_some_and(|exchange| !profile.covers_exchange(exchange)) && !covered {
-            return not_allowed("the profile does not cover this exchange with this routing key");
-        }
-        if self.redirects(base) && !covered {
-            return not_allowed("no allowed inline target covers what the request changes in the profile");
-        }
-        if !profile.covers_addresses(&self.target.endpoint.addresses) && self.uses_credentials_of(base) {
-            return not_allowed("a profile's credentials go only to the profile's hosts");
-        }
-        let strict = base.ssl.as_ref().filter(|ssl| ssl.enabled == Some(true));
-        if let (Some(strict), Some(ssl)) = (strict, &self.inline.ssl) {
-            let changed = differs(ssl.enabled.as_ref(), strict.enabled.as_ref())
-                || differs(ssl.key_store_ref.as_ref(), strict.key_store_ref.as_ref())
-                || differs(ssl.trust_store_ref.as_ref(), strict.trust_store_ref.as_ref())
-                || differs(ssl.cipher_spec.as_ref(), strict.cipher_spec.as_ref());
-            if changed {
-                return not_allowed("an inline target may not change a profile's TLS");
+            ),
+            TargetRule::Queue => (
+                covered || self.inline.queue.as_ref().is_none_or(|queue| profile.covers_queue(queue)),
+                "the profile does not cover this queue",
+            ),
+            TargetRule::Exchange => {
+                let names_exchange = self.inline.exchange.is_some() || self.inline.routing_key.is_some();
+                let exchange = self.target.exchange.as_ref().filter(|_| names_exchange);
+                (
+                    covered || exchange.is_none_or(|exchange| profile.covers_exchange(exchange)),
+                    "the profile does not cover this exchange with this routing key",
+                )
             }
-        }
-        Ok(())
+            TargetRule::Place => (
+                covered || !self.redirects(base),
+                "no allowed inline target covers what the request changes in the profile",
+            ),
+            TargetRule::Credentials => (
+                profile.covers_addresses(&self.target.endpoint.addresses) || !self.uses_credentials_of(base),
+                "a profile's credentials go only to the profile's hosts",
+            ),
+            TargetRule::Tls => (!self.changes_tls(base), "an inline target may not change a profile's TLS"),
+            // A profile needs no entry, and the secrets have a check of their own.
+            TargetRule::AllowList | TargetRule::Secrets => (true, ""),
+        };
+        if holds { Ok(()) } else { Err(TargetError::NotAllowed(refusal.to_owned())) }
+    }
+
+    /// True if the request changes the TLS of a profile that demands it.
+    fn changes_tls(&self, base: &TargetSpec) -> bool {
+        let strict = base.ssl.as_ref().filter(|ssl| ssl.enabled == Some(true));
+        let (Some(strict), Some(ssl)) = (strict, &self.inline.ssl) else { return false };
+        differs(ssl.enabled.as_ref(), strict.enabled.as_ref())
+            || differs(ssl.key_store_ref.as_ref(), strict.key_store_ref.as_ref())
+            || differs(ssl.trust_store_ref.as_ref(), strict.trust_store_ref.as_ref())
+            || differs(ssl.cipher_spec.as_ref(), strict.cipher_spec.as_ref())
     }
 
     /// True if the request names another place than the profile's, apart from queue and exchange.

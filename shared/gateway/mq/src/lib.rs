@@ -34,6 +34,7 @@ mod property_values;
 mod reach;
 mod report;
 mod report_place;
+mod rules;
 mod secret_ref;
 mod shown;
 mod special_address;
@@ -80,6 +81,7 @@ pub use property_values::{
 pub use reach::Reach;
 pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
 pub use report_place::ReportPlace;
+pub use rules::{EntryPart, Judgement, TargetRule};
 pub use secret_ref::SecretRef;
 pub use shown::ShownMessage;
 pub use special_address::SpecialAddresses;

@@ -19,6 +19,7 @@ use crate::names::{
 use crate::origin::PasswordOrigin;
 use crate::profile::Profile;
 use crate::reach::Reach;
+use crate::rules::Judgement;
 use crate::secret_ref::SecretRef;
 use crate::special_address::SpecialAddresses;
 use crate::store_ref::StoreRef;
@@ -215,6 +216,33 @@ impl Target {
     ) -> Result<Self, TargetError> {
         let none = TargetSpec::default();
         let inline = inline.unwrap_or(&none);
+        let mut target = Self::merged(profile, inline)?;
+        let authorization = Authorization { profile, inline, target: &target, allowed };
+        authorization.check()?;
+        target.endpoint.special = authorization.special_addresses();
+        Ok(target)
+    }
+
+    /// Returns the target that [`Self::resolve`] makes of the same arguments, with what each rule
+    /// says about it.
+    ///
+    /// # Errors
+    /// [`TargetError`] of a target that is incomplete or contradicts itself: no rule is asked.
+    pub fn judge(
+        profile: Option<&Profile>,
+        inline: Option<&TargetSpec>,
+        allowed: AllowedTargets<'_>,
+    ) -> Result<Judgement, TargetError> {
+        let none = TargetSpec::default();
+        let inline = inline.unwrap_or(&none);
+        let target = Self::merged(profile, inline)?;
+        let rules = Authorization { profile, inline, target: &target, allowed }.judge();
+        Ok(Judgement { target, rules })
+    }
+
+    /// Merges the request's members over its profile, and applies the defaults.
+    fn merged(profile: Option<&Profile>, inline: &TargetSpec) -> Result<Self, TargetError> {
+        let none = TargetSpec::default();
         let base = profile.map_or(&none, |profile| &profile.target);
         if inline.ccdt_url.is_some() {
             return Err(TargetError::invalid("/target/ccdtUrl", "is allowed in profiles only"));
@@ -224,11 +252,7 @@ impl Target {
         let backout = profile.map(|profile| profile.backout).unwrap_or_default();
         let idle_connections = profile.map(|profile| profile.idle_connections).unwrap_or_default();
         let limits = profile.map(|profile| profile.connection).unwrap_or_default();
-        let mut target = Self { backout, idle_connections, limits, ..merge(base, inline).complete(inline)? };
-        let authorization = Authorization { profile, inline, target: &target, allowed };
-        authorization.check()?;
-        target.endpoint.special = authorization.special_addresses();
-        Ok(target)
+        Ok(Self { backout, idle_connections, limits, ..merge(base, inline).complete(inline)? })
     }
 
     /// Adds to a target, which [`Self::resolve`] made with the same arguments, the queues that its

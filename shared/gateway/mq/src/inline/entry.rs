@@ -9,6 +9,7 @@ use super::options::{Options, Tenants, TlsRule};
 use crate::address::Address;
 use crate::exchange::Exchange;
 use crate::host_pattern::HostPattern;
+use crate::rules::EntryPart;
 use crate::special_address::is_special_literal;
 use crate::target::{BrokerKind, Target, Tls};
 
@@ -43,8 +44,15 @@ impl Entry {
 
     /// True if the entry covers how the target is connected to, apart from its addresses.
     pub(super) fn covers_connection(&self, target: &Target) -> bool {
-        (self.options.tls != Some(TlsRule::Required) || has_tls(target))
-            && (self.options.needs_no_login || has_login(target))
+        self.covers_tls(target) && self.covers_login(target)
+    }
+
+    fn covers_tls(&self, target: &Target) -> bool {
+        self.options.tls != Some(TlsRule::Required) || has_tls(target)
+    }
+
+    fn covers_login(&self, target: &Target) -> bool {
+        self.options.needs_no_login || has_login(target)
     }
 
     pub(super) fn grants(&self, secret: &str, target: &Target) -> bool {
@@ -54,19 +62,52 @@ impl Entry {
 
     /// True if the entry covers the target, apart from its connection and its addresses.
     pub(super) fn covers(&self, target: &Target) -> bool {
-        self.is_about(target)
-            && target.queue.as_ref().is_none_or(|queue| self.queue.matches(queue.as_str()))
-            && target.exchange.as_ref().is_none_or(|exchange| self.covers_exchange(exchange))
+        self.is_about(target) && self.covers_queue(target) && self.covers_place(target)
+    }
+
+    fn covers_queue(&self, target: &Target) -> bool {
+        target.queue.as_ref().is_none_or(|queue| self.queue.matches(queue.as_str()))
+    }
+
+    fn covers_place(&self, target: &Target) -> bool {
+        target.exchange.as_ref().is_none_or(|exchange| self.covers_exchange(exchange))
     }
 
     /// True if the entry covers the target, apart from its connection, its addresses, its queue and
     /// its exchange.
     pub(super) fn is_about(&self, target: &Target) -> bool {
-        let endpoint = &target.endpoint;
-        let Options { virtual_hosts, channels, .. } = &self.options;
-        self.broker == endpoint.broker
-            && (virtual_hosts.is_empty() || any(virtual_hosts, &endpoint.queue_manager))
-            && (channels.is_empty() || endpoint.channel.as_ref().is_none_or(|channel| any(channels, channel)))
+        self.broker == target.endpoint.broker
+            && self.covers_queue_manager(target)
+            && self.covers_channel(target)
+    }
+
+    fn covers_queue_manager(&self, target: &Target) -> bool {
+        let patterns = &self.options.virtual_hosts;
+        patterns.is_empty() || any(patterns, &target.endpoint.queue_manager)
+    }
+
+    fn covers_channel(&self, target: &Target) -> bool {
+        let (patterns, channel) = (&self.options.channels, target.endpoint.channel.as_ref());
+        patterns.is_empty() || channel.is_none_or(|channel| any(patterns, channel))
+    }
+
+    /// Returns the parts in which the target differs from the entry; none if the entry covers it.
+    pub(super) fn differences(&self, tenant: &str, target: &Target) -> Vec<EntryPart> {
+        let addresses = &target.endpoint.addresses;
+        let has_addresses = !addresses.is_empty() && addresses.iter().all(|address| self.matches(address));
+        let parts = [
+            (EntryPart::Tenant, self.is_for(tenant)),
+            (EntryPart::Broker, self.broker == target.endpoint.broker),
+            (EntryPart::Address, has_addresses),
+            (EntryPart::SpecialAddress, addresses.iter().all(|address| self.admits(address))),
+            (EntryPart::QueueManager, self.covers_queue_manager(target)),
+            (EntryPart::Channel, self.covers_channel(target)),
+            (EntryPart::Queue, self.covers_queue(target)),
+            (EntryPart::Exchange, self.covers_place(target)),
+            (EntryPart::Tls, self.covers_tls(target)),
+            (EntryPart::Login, self.covers_login(target)),
+        ];
+        parts.into_iter().filter(|(_, holds)| !holds).map(|(part, _)| part).collect()
     }
 
     fn covers_exchange(&self, exchange: &Exchange) -> bool {
@@ -76,9 +117,16 @@ impl Entry {
     }
 
     pub(super) fn covers_address(&self, address: &Address) -> bool {
-        let is_covered =
-            self.host.matches(&address.host) && self.port.is_none_or(|port| port == address.port);
-        is_covered && (!is_special_literal(&address.host) || self.host.lists(&address.host))
+        self.matches(address) && self.admits(address)
+    }
+
+    fn matches(&self, address: &Address) -> bool {
+        self.host.matches(&address.host) && self.port.is_none_or(|port| port == address.port)
+    }
+
+    /// True unless the address is of a special kind, and the entry does not have it in particular.
+    fn admits(&self, address: &Address) -> bool {
+        !is_special_literal(&address.host) || self.host.lists(&address.host)
     }
 
     /// True if the entry covers the address, and is about its host in particular.

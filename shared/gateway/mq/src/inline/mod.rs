@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use crate::address::Address;
 use crate::reach::ByAddress;
+use crate::rules::EntryPart;
 use crate::secret_ref::SecretRef;
 use crate::target::Target;
 use entry::Entry;
@@ -80,6 +81,15 @@ impl<'a> AllowedTargets<'a> {
     #[must_use]
     pub const fn and(self, own: &'a InlineTargets) -> Self {
         Self { own: Some(own), ..self }
+    }
+
+    /// Returns, for each entry, the parts in which `target` differs from it: the deployment's
+    /// entries before the tenant's own, and nothing for an entry that covers the target at every
+    /// one of its addresses.
+    #[must_use]
+    pub fn differences(&self, target: &Target) -> Vec<Vec<EntryPart>> {
+        let entries = self.list.0.iter().chain(self.own.into_iter().flat_map(|own| &own.0));
+        entries.map(|entry| entry.differences(self.tenant, target)).collect()
     }
 
     /// True if `target` is allowed at every one of its addresses. Without a queue and an exchange

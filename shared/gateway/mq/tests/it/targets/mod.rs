@@ -2,6 +2,7 @@
 
 mod exchanges;
 mod grants;
+mod judgement;
 mod key_repositories;
 mod queue_managers;
 mod reach;

@@ -1,0 +1,148 @@
+//! Tags: short texts by which a caller finds its requests again, in our log and on its messages.
+
+use serde::{Deserialize, Deserializer};
+
+use crate::bounded::{List, text};
+use crate::headers::Headers;
+
+text!(
+    /// A tag. It has no comma, because tags stand in one text, separated by commas.
+    Tag, 1..=64, is_of_a_tag, "must not contain commas or control characters"
+);
+
+fn is_of_a_tag(character: char) -> bool {
+    !character.is_control() && character != ','
+}
+
+/// Tags of a request, at most [`Tags::MOST`]. A request without any is as one that has no such
+/// member: its messages carry nothing more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tags(Vec<Tag>);
+
+/// Request that a message comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TagOrigin<'a> {
+    /// Trace id of the first request that executed.
+    pub trace_id: &'a str,
+    /// Tenant of the request.
+    pub tenant: &'a str,
+    /// Target of the request, as responses and records name it.
+    pub target: &'a str,
+}
+
+impl Tags {
+    /// Most tags of a request.
+    pub const MOST: usize = 10;
+    /// Headers of messages that a request with tags puts.
+    pub const HEADERS: [&'static str; 4] = ["tags", "traceId", "tenant", "target"];
+    /// No tags.
+    pub const NONE: Self = Self(Vec::new());
+    /// Most bytes of the names and values of [`Self::HEADERS`].
+    const ROOM: usize = 2_048;
+
+    /// True if there are no tags.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the tags as one text, separated by commas.
+    #[must_use]
+    pub fn joined(&self) -> String {
+        self.0.iter().map(Tag::as_str).collect::<Vec<_>>().join(",")
+    }
+
+    /// Checks that headers which a caller gives leave room for those that tags add, and have none
+    /// of their names. `pointer` leads to the headers.
+    ///
+    /// # Errors
+    /// The place of the fault, and its description.
+    pub fn check(&self, headers: &Headers, pointer: &str) -> Result<(), (String, &'static str)> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        if let Some(name) = Self::HEADERS.into_iter().find(|name| headers.contains(name)) {
+            return Err((format!("{pointer}/{name}"), "is set by the gateway if the request has tags"));
+        }
+        if !headers.has_room(Self::HEADERS.len(), Self::ROOM) {
+            return Err((pointer.to_owned(), "leave no room for the headers that tags add"));
+        }
+        Ok(())
+    }
+
+    /// Adds [`Self::HEADERS`] to the headers of all messages of a request, if it has tags.
+    pub fn mark(&self, headers: &mut Headers, origin: TagOrigin<'_>) {
+        if self.is_empty() {
+            return;
+        }
+        let TagOrigin { trace_id, tenant, target } = origin;
+        for (name, text) in Self::HEADERS.into_iter().zip([&self.joined(), trace_id, tenant, target]) {
+            headers.set(name, text.to_owned());
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Tags {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        List::<Tag, 0, { Self::MOST }>::deserialize(deserializer).map(|tags| Self(tags.into_vec()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn tags(value: Value) -> Result<Tags, String> {
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+
+    fn headers(value: Value) -> Headers {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn tags_are_few_and_short_and_can_be_joined() {
+        assert_eq!(tags(json!(["nightly", "order 7"])).unwrap().joined(), "nightly,order 7");
+        assert!(tags(json!([])).unwrap().is_empty());
+        assert!(tags(json!(vec!["t".repeat(64); 10])).is_ok());
+        for wrong in [json!(vec!["t"; 11]), json!([""]), json!(["t".repeat(65)]), json!(["a,b"]), json!(["a\n"])]
+        {
+            assert!(tags(wrong.clone()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn messages_of_a_request_with_tags_carry_where_they_come_from() {
+        let origin = TagOrigin { trace_id: "trace", tenant: "tenant", target: "QM1:Q" };
+        let mut marked = headers(json!({"k": "v"}));
+        tags(json!(["a", "b"])).unwrap().mark(&mut marked, origin);
+        let all = json!({"k": "v", "tags": "a,b", "traceId": "trace", "tenant": "tenant", "target": "QM1:Q"});
+        assert_eq!(marked, headers(all));
+        let mut same = headers(json!({"k": "v"}));
+        Tags::NONE.mark(&mut same, origin);
+        assert_eq!(same, headers(json!({"k": "v"})));
+    }
+
+    #[test]
+    fn headers_that_tags_set_are_refused_with_tags_only() {
+        let given = headers(json!({"tenant": "mine"}));
+        assert_eq!(Tags::NONE.check(&given, "/headers"), Ok(()));
+        let some = tags(json!(["a"])).unwrap();
+        assert_eq!(some.check(&given, "/headers").unwrap_err().0, "/headers/tenant");
+        let full = headers(json!({"k": "v".repeat(Headers::MAX_BYTES - 1)}));
+        assert_eq!(some.check(&full, "/headers").unwrap_err().0, "/headers");
+        assert_eq!(some.check(&headers(json!({"k": "v"})), "/headers"), Ok(()));
+    }
+
+    #[test]
+    fn the_longest_headers_that_tags_add_have_room() {
+        let longest = tags(json!(vec!["t".repeat(64); 10])).unwrap();
+        // A trace id has at most 128 bytes, and a target three names and two separators.
+        let (trace_id, tenant, target) = ("t".repeat(128), "t".repeat(36), "t".repeat(3 * 255 + 2));
+        let mut added = headers(json!({}));
+        longest.mark(&mut added, TagOrigin { trace_id: &trace_id, tenant: &tenant, target: &target });
+        assert!(added.bytes() <= Tags::ROOM, "{}", added.bytes());
+    }
+}
