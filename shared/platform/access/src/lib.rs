@@ -1,6 +1,6 @@
 //! Callers and their permissions: tenants, API keys with their scopes and establishments, the
-//! tenants' target profiles and allow-lists, and their grants to drop objects into S3. All are kept
-//! in one DynamoDB table.
+//! tenants' target profiles, allow-lists and limits, and their grants to drop objects into S3. All
+//! are kept in one DynamoDB table.
 
 mod api_key;
 mod caller;
@@ -11,7 +11,7 @@ mod store;
 pub use api_key::{ApiKey, KeyHash, KeyHashError, PREFIX, RandomnessError};
 pub use caller::{API_KEY, PRODUCTS_API_KEYS, Principal, Scope, ScopeError, authenticate, authenticate_by};
 pub use items::{
-    DropGrant, Establishments, ItemError, KeyItem, KeyRefusal, TargetsItem, TenantItem, check_tenant_id,
-    without_version,
+    DropGrant, Establishments, ItemError, KeyItem, KeyRefusal, LimitsItem, Rate, RateError, TargetLimits,
+    TargetsItem, TenantItem, check_tenant_id, without_version,
 };
 pub use store::{AccessStore, ReadError};

@@ -21,6 +21,8 @@ pub enum Pk<'a> {
     Drops(&'a str),
     /// A tenant's allow-list of inline targets.
     Targets(&'a str),
+    /// A tenant's limits by the second.
+    Limits(&'a str),
 }
 
 /// Returns the key of an API key's item.
@@ -61,6 +63,13 @@ pub fn targets(tenant: &str) -> String {
     format!("TARGETS#{tenant}")
 }
 
+/// Returns the key of a tenant's limits. They are no member of the tenant's item, whose unknown
+/// members versions without them refuse.
+#[must_use]
+pub fn limits(tenant: &str) -> String {
+    format!("LIMITS#{tenant}")
+}
+
 /// Reads the key of an item; `None` if it is of none of these items.
 #[must_use]
 pub fn parse(pk: &str) -> Option<Pk<'_>> {
@@ -77,6 +86,7 @@ pub fn parse(pk: &str) -> Option<Pk<'_>> {
         "TENANT" => Some(Pk::Tenant(rest)),
         "DROPS" => Some(Pk::Drops(rest)),
         "TARGETS" => Some(Pk::Targets(rest)),
+        "LIMITS" => Some(Pk::Limits(rest)),
         _ => None,
     }
 }
@@ -95,6 +105,7 @@ mod tests {
         assert_eq!(parse(&profile("acme", "orders")), Some(Pk::Profile { tenant: "acme", name: "orders" }));
         assert_eq!(parse(&drops("acme")), Some(Pk::Drops("acme")));
         assert_eq!(parse(&targets("acme")), Some(Pk::Targets("acme")));
+        assert_eq!(parse(&limits("acme")), Some(Pk::Limits("acme")));
         for other in
             ["", "KEY#", "KEY#12", "USED#12", "PROFILE#acme", "PROFILE#acme#", "TENANT#", "PROBE#", "acme"]
         {

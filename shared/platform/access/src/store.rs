@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::api_key::KeyHash;
-use crate::items::{DropGrant, ItemError, KeyItem, TargetsItem, TenantItem, without_version};
+use crate::items::{DropGrant, ItemError, KeyItem, LimitsItem, TargetsItem, TenantItem, without_version};
 use crate::pk::{self, Pk};
 
 /// Time for which an item, or its absence, is remembered. A revoked key stops working within it.
@@ -129,6 +129,15 @@ impl AccessStore {
     /// Failure to read the table, or a malformed item, which is logged.
     pub async fn targets(&self, tenant: &str) -> Result<TargetsItem, ReadError> {
         let item = self.read(&pk::targets(tenant), TargetsItem::read).await?;
+        Ok(item.unwrap_or_default())
+    }
+
+    /// Reads a tenant's limits by the second.
+    ///
+    /// # Errors
+    /// Failure to read the table, or a malformed item, which is logged.
+    pub async fn limits(&self, tenant: &str) -> Result<LimitsItem, ReadError> {
+        let item = self.read(&pk::limits(tenant), LimitsItem::read).await?;
         Ok(item.unwrap_or_default())
     }
 

@@ -4,6 +4,8 @@
 //! A misspelt member must not make an item permit more, so unknown members are refused, and no
 //! default permits much.
 
+mod limits;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -13,6 +15,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
+
+pub use limits::{LimitsItem, Rate, RateError, TargetLimits};
 
 /// Newest form of items that this version reads. Items without a member `version` have the first.
 const VERSION: u64 = 1;
@@ -119,6 +123,9 @@ pub enum ItemError {
     /// The allow-list is too long.
     #[error("an allow-list has at most {MOST_ENTRIES} entries")]
     Entries,
+    /// The limits name too many targets.
+    #[error("a tenant has limits for at most 200 targets")]
+    LimitedTargets,
 }
 
 /// The members of an API key's item.

@@ -1,0 +1,289 @@
+//! Limits of a tenant by the second, and the text form of limits.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{ItemError, read};
+
+/// Lowest and highest rate of a limit, in units a second.
+const RATES: std::ops::RangeInclusive<f64> = 0.001..=1e9;
+/// Highest burst of a limit.
+const HIGHEST_BURST: f64 = 1e9;
+/// Longest time, in seconds, in which an empty bucket fills: 30 days.
+const LONGEST_WINDOW: f64 = 2_592_000.0;
+/// Most targets of a tenant that have limits of their own.
+const MOST_TARGETS: usize = 200;
+
+/// A tenant's limits by the second. A limit that is not set is the deployment's default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LimitsItem {
+    /// Limit of all of the tenant's requests together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Rate>,
+    /// Limits of the tenant's target profiles, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub targets: BTreeMap<String, TargetLimits>,
+    /// Limits of inline targets, by queue manager.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub queue_managers: BTreeMap<String, TargetLimits>,
+}
+
+/// Limits of what one tenant does with one target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TargetLimits {
+    /// Limit of requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Rate>,
+    /// Limit of messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<Rate>,
+    /// Limit of the bytes of messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<Rate>,
+}
+
+/// A rate, and what may come at once after a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "StoredRate", rename_all = "camelCase")]
+pub struct Rate {
+    /// Units a second, from 0.001 to 1,000,000,000.
+    pub per_second: f64,
+    /// Units that may come at once, from 1 to 1,000,000,000, and no more than the rate brings in 30
+    /// days.
+    pub burst: u64,
+}
+
+/// The members of a rate.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct StoredRate {
+    per_second: f64,
+    #[serde(default)]
+    burst: Option<u64>,
+}
+
+/// Reason why a limit is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RateError {
+    /// The rate is out of range.
+    #[error("a rate is a number of units a second, from 0.001 to 1000000000")]
+    PerSecond,
+    /// The burst is out of range.
+    #[error("a burst is a whole number from 1 to 1000000000")]
+    Burst,
+    /// The bucket would take too long to fill.
+    #[error("a burst is at most what the rate brings in 30 days")]
+    Window,
+    /// The text is no list of limits.
+    #[error("limits are written as `requests=100/200 messages=500/1000 bytes=1000000`: a rate, and a burst")]
+    Form,
+    /// The text has a limit twice.
+    #[error("a limit is written twice")]
+    Repeated,
+}
+
+impl LimitsItem {
+    /// Reads an item without its key.
+    ///
+    /// # Errors
+    /// Malformed item, an item of a newer version, or one with limits of too many targets.
+    pub fn read(item: Value) -> Result<Self, ItemError> {
+        let limits: Self = read(item)?;
+        limits.check()?;
+        Ok(limits)
+    }
+
+    /// Checks the number of targets.
+    ///
+    /// # Errors
+    /// [`ItemError::LimitedTargets`].
+    pub fn check(&self) -> Result<(), ItemError> {
+        match self.targets.len() + self.queue_managers.len() {
+            0..=MOST_TARGETS => Ok(()),
+            _ => Err(ItemError::LimitedTargets),
+        }
+    }
+}
+
+impl TargetLimits {
+    /// True if nothing is limited.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.requests.is_none() && self.messages.is_none() && self.bytes.is_none()
+    }
+}
+
+impl Rate {
+    /// Makes a limit. Without a burst, what a second brings may come at once.
+    ///
+    /// # Errors
+    /// A value is out of range.
+    pub fn new(per_second: f64, burst: Option<u64>) -> Result<Self, RateError> {
+        if !RATES.contains(&per_second) {
+            return Err(RateError::PerSecond);
+        }
+        let burst = burst.unwrap_or_else(|| whole(per_second.ceil().max(1.0)));
+        let units = approximate(burst);
+        if !(1.0..=HIGHEST_BURST).contains(&units) {
+            return Err(RateError::Burst);
+        }
+        if units / per_second > LONGEST_WINDOW {
+            return Err(RateError::Window);
+        }
+        Ok(Self { per_second, burst })
+    }
+}
+
+impl TryFrom<StoredRate> for Rate {
+    type Error = RateError;
+
+    fn try_from(stored: StoredRate) -> Result<Self, RateError> {
+        Self::new(stored.per_second, stored.burst)
+    }
+}
+
+impl FromStr for Rate {
+    type Err = RateError;
+
+    /// Reads `100/200`, or `100` alone.
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        let (per_second, burst) = match text.split_once('/') {
+            Some((per_second, burst)) => (per_second, Some(burst)),
+            None => (text, None),
+        };
+        let per_second = per_second.parse().map_err(|_| RateError::PerSecond)?;
+        let burst = burst.map(str::parse).transpose().map_err(|_| RateError::Burst)?;
+        Self::new(per_second, burst)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.per_second, self.burst)
+    }
+}
+
+impl FromStr for TargetLimits {
+    type Err = RateError;
+
+    /// Reads `requests=100/200 messages=500/1000 bytes=1000000`, of which each part may be missing.
+    fn from_str(text: &str) -> Result<Self, RateError> {
+        let mut limits = Self::default();
+        for part in text.split_whitespace() {
+            let (unit, rate) = part.split_once('=').ok_or(RateError::Form)?;
+            let limit = match unit {
+                "requests" => &mut limits.requests,
+                "messages" => &mut limits.messages,
+                "bytes" => &mut limits.bytes,
+                _ => return Err(RateError::Form),
+            };
+            if limit.replace(rate.parse()?).is_some() {
+                return Err(RateError::Repeated);
+            }
+        }
+        Ok(limits)
+    }
+}
+
+impl fmt::Display for TargetLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits = [("requests", self.requests), ("messages", self.messages), ("bytes", self.bytes)];
+        let mut space = "";
+        for (unit, rate) in limits.into_iter().filter_map(|(unit, rate)| Some((unit, rate?))) {
+            write!(f, "{space}{unit}={rate}")?;
+            space = " ";
+        }
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a burst of that size is refused anyway")]
+const fn approximate(units: u64) -> f64 {
+    units as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate is between 0.001 and 1,000,000,000"
+)]
+const fn whole(units: f64) -> u64 {
+    units as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rate(per_second: f64, burst: u64) -> Rate {
+        Rate { per_second, burst }
+    }
+
+    #[test]
+    fn limits_are_read_as_they_are_written() {
+        let item = json!({
+            "requests": {"perSecond": 100, "burst": 200},
+            "targets": {"local-qm1": {"messages": {"perSecond": 0.5}}},
+            "queueManagers": {"QM1": {"bytes": {"perSecond": 1_000_000_000, "burst": 1_000_000_000}}},
+        });
+        let limits = LimitsItem::read(item).unwrap();
+        assert_eq!(limits.requests, Some(rate(100.0, 200)));
+        assert_eq!(limits.targets["local-qm1"].messages, Some(rate(0.5, 1)), "at least one at once");
+        assert_eq!(limits.queue_managers["QM1"].bytes, Some(rate(1e9, 1_000_000_000)));
+        assert_eq!(LimitsItem::read(serde_json::to_value(&limits).unwrap()), Ok(limits));
+        assert_eq!(LimitsItem::read(json!({"version": 1})), Ok(LimitsItem::default()));
+    }
+
+    #[test]
+    fn a_limit_out_of_range_or_misspelt_is_refused() {
+        for refused in [
+            json!({"requests": {"perSecond": 0}}),
+            json!({"requests": {"perSecond": -1}}),
+            json!({"requests": {"perSecond": 0.0001}}),
+            json!({"requests": {"perSecond": 2e9}}),
+            json!({"requests": {"burst": 5}}),
+            json!({"requests": {"perSecond": 1, "burst": 0}}),
+            json!({"requests": {"perSecond": 1, "burst": 1.5}}),
+            json!({"requests": {"perSecond": 1, "burst": 2_000_000_000}}),
+            json!({"requests": {"perSecond": 1, "burst": 3_000_000}}),
+            json!({"requests": {"perSecond": 1, "brust": 5}}),
+            json!({"messages": {"perSecond": 1}}),
+            json!({"targets": {"orders": {"perSecond": 1}}}),
+        ] {
+            assert!(LimitsItem::read(refused.clone()).is_err(), "{refused}");
+        }
+        let many: BTreeMap<_, _> =
+            (0..=MOST_TARGETS).map(|n| (n.to_string(), TargetLimits::default())).collect();
+        let item = json!({"targets": many});
+        assert_eq!(LimitsItem::read(item), Err(ItemError::LimitedTargets));
+    }
+
+    #[test]
+    fn the_text_form_has_the_units_in_any_order() {
+        let limits: TargetLimits = "bytes=1000000 requests=100/200".parse().unwrap();
+        assert_eq!((limits.requests, limits.messages), (Some(rate(100.0, 200)), None));
+        assert_eq!(limits.to_string(), "requests=100/200 bytes=1000000/1000000");
+        assert_eq!(limits.to_string().parse(), Ok(limits));
+        assert_eq!("".parse(), Ok(TargetLimits::default()));
+        assert!("".parse::<TargetLimits>().unwrap().is_empty());
+        for (text, error) in [
+            ("requests", RateError::Form),
+            ("request=1", RateError::Form),
+            ("requests=1 requests=1", RateError::Repeated),
+            ("requests=many", RateError::PerSecond),
+            ("requests=NaN", RateError::PerSecond),
+            ("requests=1/", RateError::Burst),
+            ("requests=1/-1", RateError::Burst),
+        ] {
+            assert_eq!(text.parse::<TargetLimits>(), Err(error), "{text}");
+        }
+    }
+}
