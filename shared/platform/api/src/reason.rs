@@ -161,8 +161,10 @@ reasons! {
             => "Send a smaller message under a new key or raise the broker's limit; consume one that no response can carry with `large: store`";
     }
     429 "ERR429_TOO_MANY_REQUESTS" {
-        TenantRateLimit = "TENANT_RATE_LIMIT", "The tenant has too many requests under way"
-            => "Wait for Retry-After, send the same request with the same key again, and send fewer at once";
+        TenantRateLimit = "TENANT_RATE_LIMIT", "The tenant has reached a limit of its requests"
+            => "Wait for Retry-After, send the same request with the same key again, and send fewer at once or a second";
+        TargetRateLimit = "TARGET_RATE_LIMIT", "The tenant has reached a limit of this target"
+            => "Wait for Retry-After, send the same request with the same key again, and send fewer requests, messages or bytes a second to this target";
         KeyReuseAbuse = "KEY_REUSE_ABUSE", "Idempotency keys were used with other bodies too often"
             => "Correct the client: each new request needs a new idempotency key";
     }
