@@ -58,8 +58,8 @@ deployment: ## Test the template with SAM, CloudFormation's schemas, SAM CLI and
 stop: ## Stop the stacks of this directory, and the processes that a killed stack left running
 	@if [ -x $(LOCAL) ]; then exec $(LOCAL) stop; else echo "No stack was ever started in this directory."; fi
 
-lint: cargo ## Check format, clippy, documentation, the template and its security, the contract, the docs, workflows, unused dependencies, licences and sources
-	@scripts/lint.sh
+lint: cargo ## Check format, clippy, documentation, the template and its security, the contract, the docs, workflows, unused dependencies, licences and sources (ONLY=texts what compiles nothing, ONLY=code the rest)
+	@scripts/lint.sh $(ONLY)
 
 advisories: cargo ## Check dependencies for known vulnerabilities, if the database can be fetched
 	@scripts/advisories.sh

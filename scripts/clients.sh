@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# scripts/clients.sh [inside|generators]: generates clients from openapi.yaml with other people's
-# generators, and runs a program on each of three (tests/clients). It starts a stack of its own, or
-# with `inside` uses the one that it runs in. With `generators` it runs no program and needs no
-# stack: it generates with all of them, and compiles or imports what they made.
+# scripts/clients.sh [make|made|inside|generators]: generates clients from openapi.yaml with other
+# people's generators, and runs a program on each of three (tests/clients). It starts a stack of its
+# own, or with `inside` uses the one that it runs in. `make` only generates, and needs no stack;
+# `made` then runs the programs. `generators` runs no program and needs no stack: it generates with
+# all of them, and compiles or imports what they made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +19,7 @@ export PATH=$PWD/$python/bin:$PATH
 node=.local/clients-node
 scripts/node-env.sh "$node" tests/clients/typescript
 work=$PWD/.local/generated
-rm -rf "$work"
+[[ $1 == made ]] || rm -rf "$work"
 mkdir -p "$work"
 
 # quiet LOG COMMAND…: shows what a command said if it fails.
@@ -131,11 +132,13 @@ else
   echo "SKIPPED: clients of openapi-generator, since there is no JDK here (on Debian: default-jdk-headless)"
 fi
 
-python_client
-typescript_client
-if ((has_java)); then java_client; fi
+if [[ $1 != made ]]; then
+  python_client
+  typescript_client
+  if ((has_java)); then java_client; fi
+fi
 case $1 in
-inside)
+inside | made)
   python_program
   typescript_program
   if ((has_java)); then java_program; fi

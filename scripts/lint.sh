@@ -1,19 +1,14 @@
 #!/usr/bin/env bash
-# Checks that run no program of this repository: format, order of derives, width of comments,
-# clippy, documentation, the template, the OpenAPI document, the Markdown pages, the workflows,
-# unused dependencies, licences and sources. Every check runs; the script fails if any of them
-# failed.
+# scripts/lint.sh [texts|code]: checks that run no program of this repository. `texts` are those
+# that compile nothing: format, order of derives, width of comments, the template, the OpenAPI
+# document, the Markdown pages, the workflows, unused dependencies, licences and sources. `code` are
+# clippy and the documentation. Every check runs; the script fails if any of them failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PWD/.local/tools/bin:$PATH
 
 environment=.local/lint
 linters=.local/linters/node_modules/.bin
-
-sam_validate() {
-  scripts/python-env.sh .local/deployment scripts/deployment-requirements.txt &&
-    AWS_EC2_METADATA_DISABLED=true SAM_CLI_TELEMETRY=0 .local/deployment/bin/sam validate --region us-east-1 --template "$1"
-}
 
 # Lines, tables and headings; then links between pages and to headings.
 markdown() {
@@ -80,34 +75,50 @@ check() {
   fi
 }
 
-check "format" cargo fmt --all --check
-check "format of fuzz/" cargo fmt --manifest-path fuzz/Cargo.toml --check
-check "cargo-sort-derives" scripts/tool.sh cargo-sort-derives
-check "order of derives" cargo sort-derives --check
-check "width of comments" comments
-check "errors that quote their input" quoting_errors
-check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
-# Two crates have a feature, so this checks little more.
-check "clippy of full-mqi" cargo clippy --quiet --workspace --all-targets --features mqm-standin-library/full-mqi -- -D warnings
-check "documentation" documentation
-check "cargo-machete" scripts/tool.sh cargo-machete
-check "unused dependencies" cargo machete functions shared local tests test-support benches capacity fuzz
-check "workflows" workflows
-check "Python environment" scripts/python-env.sh "$environment" scripts/lint-requirements.txt
-check "template.yaml and its parts" "$environment/bin/python" deploy/template.py --check
-layer=layers/ibm-mq-client/template.yaml
-check "templates" "$environment/bin/cfn-lint" --regions us-east-1 --template template.yaml "$layer"
-check "template.yaml with SAM CLI" sam_validate template.yaml
-check "$layer with SAM CLI" sam_validate "$layer"
-check "Python environment" scripts/python-env.sh .local/checkov scripts/checkov-requirements.txt
-check "security of template.yaml" .local/checkov/bin/checkov --config-file .checkov.yaml
-check "Node.js environment" scripts/node-env.sh .local/linters scripts/linters
-check "openapi.yaml" "$environment/bin/openapi-spec-validator" openapi.yaml
-check "openapi.yaml with spectral and redocly" contract
-check "Markdown" markdown
-check "pages that sources name, and sources that pages name" pages
-check "cargo-deny" scripts/tool.sh cargo-deny
-check "licences and sources" cargo deny --log-level error check licenses bans sources
+texts() {
+  check "format" cargo fmt --all --check
+  check "format of fuzz/" cargo fmt --manifest-path fuzz/Cargo.toml --check
+  check "cargo-sort-derives" scripts/tool.sh cargo-sort-derives
+  check "order of derives" cargo sort-derives --check
+  check "width of comments" comments
+  check "errors that quote their input" quoting_errors
+  check "cargo-machete" scripts/tool.sh cargo-machete
+  check "unused dependencies" cargo machete functions shared local tests test-support benches capacity fuzz
+  check "workflows" workflows
+  check "Python environment" scripts/python-env.sh "$environment" scripts/lint-requirements.txt
+  check "template.yaml and its parts" "$environment/bin/python" deploy/template.py --check
+  # `make deployment` deploys both with SAM CLI.
+  check "templates" "$environment/bin/cfn-lint" --regions us-east-1 --template template.yaml layers/ibm-mq-client/template.yaml
+  check "Python environment" scripts/python-env.sh .local/checkov scripts/checkov-requirements.txt
+  check "security of template.yaml" .local/checkov/bin/checkov --config-file .checkov.yaml
+  check "Node.js environment" scripts/node-env.sh .local/linters scripts/linters
+  check "openapi.yaml" "$environment/bin/openapi-spec-validator" openapi.yaml
+  check "openapi.yaml with spectral and redocly" contract
+  check "Markdown" markdown
+  check "pages that sources name, and sources that pages name" pages
+  check "cargo-deny" scripts/tool.sh cargo-deny
+  check "licences and sources" cargo deny --log-level error check licenses bans sources
+}
+
+code() {
+  check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
+  # Two crates have a feature, so this checks little more.
+  check "clippy of full-mqi" cargo clippy --quiet --workspace --all-targets --features mqm-standin-library/full-mqi -- -D warnings
+  check "documentation" documentation
+}
+
+case ${1:-} in
+texts) texts ;;
+code) code ;;
+'')
+  texts
+  code
+  ;;
+*)
+  echo "scripts/lint.sh [texts|code]" >&2
+  exit 2
+  ;;
+esac
 
 if ((${#failed[@]})); then
   echo "Failed: $(IFS=,; echo "${failed[*]}" | sed 's/,/, /g')" >&2
