@@ -8,7 +8,7 @@ use idempotency::OperationType;
 use lambda_http::{Body, Request, Response};
 use mq::{
     Ack, AckMode, BackoutRule, ConsumeCommand, IdBytes, MaxMessages, OversizedBodies, ProfileName, Selector,
-    SelectorExpression, TargetSpec, TxSize, WaitSeconds, or_default,
+    SelectorExpression, Tags, TargetSpec, TxSize, WaitSeconds, or_default,
 };
 use orders::{Change, Read, STORED_BODY};
 use serde::{Deserialize, Deserializer};
@@ -44,6 +44,8 @@ pub struct ConsumeRequest {
     ack: Option<Ack>,
     #[serde(default, deserialize_with = "or_default")]
     large: OversizedBodies,
+    #[serde(default, deserialize_with = "or_default")]
+    tags: Tags,
 }
 
 /// Member `selector`. A member of it is `None` if it is absent, and `Some(None)` if it is null.
@@ -127,10 +129,11 @@ impl Operation for ConsumeRequest {
             warnings,
         };
         let named = NamedTarget::in_members(self.target_ref, self.target);
-        Ok(match mode {
+        let plan = match mode {
             AckMode::Browse => Plan::read(named, Read::Browse(command)),
             AckMode::Take(_) => Plan::change(named, CONSUME, Change::Consume { command, large }),
-        })
+        };
+        Ok(plan.tagged(self.tags))
     }
 }
 

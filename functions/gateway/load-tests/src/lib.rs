@@ -61,7 +61,7 @@ impl LoadTests {
         let asked = route::asked(request.method().as_str(), request.uri().path());
         let route = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint);
         let keyed = if route.is_keyed() { Keyed::Yes(KeyForm::Uuid) } else { Keyed::No };
-        endpoint::serve(self.front.service, route.route().path, keyed, request.headers(), async |trace_id| {
+        endpoint::serve(self.front.service, route.route(), keyed, request.headers(), async |trace_id| {
             // Boxed: the compiler cannot lay out a deeper nest of futures.
             Box::pin(self.answer(asked?, &request, trace_id)).await
         })
@@ -83,13 +83,14 @@ impl LoadTests {
         let principal = self.front.authenticate(headers, SCOPES).await?;
         let tenant = principal.tenant.as_str();
         let query = Query::parse(request.uri().query().unwrap_or_default(), asked.endpoint.parameters())?;
+        let admission = self.front.admission(&principal).await?;
         if asked.endpoint == Endpoint::List {
-            return self.list(tenant, &query, Timestamp::now()).await;
+            return admission.unrecorded(self.list(tenant, &query, Timestamp::now())).await;
         }
         let test_id = id::parse("test_id", asked.test_id)?;
         if asked.endpoint == Endpoint::Delete {
-            return self.delete(tenant, test_id).await;
+            return admission.unrecorded(self.delete(tenant, test_id)).await;
         }
-        self.one(tenant, test_id, &query, Timestamp::now()).await
+        admission.unrecorded(self.one(tenant, test_id, &query, Timestamp::now())).await
     }
 }

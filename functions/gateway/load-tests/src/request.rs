@@ -42,11 +42,16 @@ impl Operation for StartRequest {
     const QUEUE: QueueRule = QueueRule::Required;
 
     fn plan(self) -> Result<Plan<NewTest>, Problem> {
+        let tags = self.0.tags().clone();
         let parts = self.0.into_parts(&Limits::NONE);
         let (target_ref, target, test) = parts.map_err(|error| from_request(&error))?;
+        if let Some(producers) = &test.producers {
+            let checked = tags.check(&producers.headers, "/producers/headers");
+            checked.map_err(|(pointer, detail)| Problem::violation(pointer, detail))?;
+        }
         let (further, reports) = (further(&test.queues), reports(&test));
         let named = NamedTarget::in_members(target_ref, target);
-        Ok(Plan::new(named, NewTest(test)).reaching(further).reporting_to(reports))
+        Ok(Plan::new(named, NewTest(test)).reaching(further).reporting_to(reports).tagged(tags))
     }
 }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use lambda_http::Request;
 use load_test::{Cost, LoadTest, Mode, Plan, Search, Usage};
 use load_test_store::{Start, TestRecord};
-use mq::Target;
+use mq::{TagOrigin, Tags, Target};
 use serde_json::{Value, json};
 
 use crate::overdue::{close_due, until};
@@ -24,11 +24,13 @@ const MOST_RETRY_AFTER: u32 = 600;
 impl LoadTests {
     pub(crate) async fn start(&self, request: &Request, trace_id: &TraceId) -> Result<Reply, Problem> {
         let accepted = self.front.accept::<StartRequest>(request).await?;
-        let Accepted { identity, target, work: NewTest(test) } = accepted;
+        let Accepted { identity, target, policies, tags, work: NewTest(test) } = accepted;
         let target_name = target.to_string();
+        let rates = policies.target_rates();
+        let admission = Admission::new(&self.front.limiter, policies);
         self.front
-            .once(&identity, START, &target_name, trace_id, async |execution| {
-                let record = Box::pin(self.find_or_create(test, target, execution)).await?;
+            .once(&identity, START, &target_name, trace_id, &admission, async |execution| {
+                let record = Box::pin(self.find_or_create(test, (target, &rates), execution)).await?;
                 let start = Start::of(&record.tenant, record.test_id);
                 self.engine.start(&start).await.map_err(|error| from_engine(&error))?;
                 Ok(WorkDone::Record(started(&record, &self.costs)))
@@ -41,7 +43,7 @@ impl LoadTests {
     async fn find_or_create(
         &self,
         test: LoadTest,
-        target: Target,
+        (target, rates): (Target, &TargetRates),
         execution: &Execution,
     ) -> Result<TestRecord, Problem> {
         let (tenant, test_id) = (execution.tenant.as_str(), id::of_claim(execution));
@@ -49,6 +51,7 @@ impl LoadTests {
             return Ok(record);
         }
         let test = test.within(&self.limits).map_err(|error| from_request(&error))?;
+        within_rates(&test, rates)?;
         self.find_room(tenant, &test).await?;
         // The claim may be much older, if this is a retry of a start that found no room.
         let created_at = Timestamp::now();
@@ -96,6 +99,19 @@ impl LoadTests {
         deleted.map_err(|error| from_store(&error))?;
         Err(no_room(&earlier, Timestamp::now(), [taken, wanted, self.limits.workers]))
     }
+}
+
+/// Lets the messages of a test carry the caller's tags and where they come from.
+fn tagged(mut test: LoadTest, tags: &Tags, execution: &Execution) -> LoadTest {
+    if let Some(producers) = &mut test.producers {
+        let origin = TagOrigin {
+            trace_id: execution.first_trace_id(),
+            tenant: &execution.tenant,
+            target: &execution.target,
+        };
+        tags.mark(&mut producers.headers, origin);
+    }
+    test
 }
 
 /// Returns the tests that were created before another one. They keep their room.

@@ -32,8 +32,9 @@ impl LoadTests {
         let identity = self.front.identify(headers, SCOPES, &content).await?;
         let test_id = id::parse("test_id", test_id)?;
         let tenant = identity.principal.tenant.as_str();
+        let admission = self.front.admission(&identity.principal).await?;
         self.front
-            .once(&identity, STOP, "", trace_id, async |_| {
+            .once(&identity, STOP, "", trace_id, &admission, async |_| {
                 let now = Timestamp::now();
                 let stopped = self.store.request_stop(tenant, test_id, now).await;
                 let stopped = stopped.map_err(|error| from_store(&error))?.ok_or_else(not_found)?;

@@ -7,7 +7,7 @@ use access::Scope;
 use api::{Problem, Route};
 use front::{Action, KeyRule, NamedTarget, Operation, OtherQueues, Plan, QueueRule, TargetPlace};
 use idempotency::OperationType;
-use mq::{Destination, IdBytes, List, MaxMoves, MoveCommand, ProfileName, TargetSpec, or_default};
+use mq::{Destination, IdBytes, List, MaxMoves, MoveCommand, ProfileName, Tags, TargetSpec, or_default};
 use orders::{Change, Read};
 use serde::Deserialize;
 
@@ -29,6 +29,8 @@ pub struct MoveRequest {
     selector: MoveSelector,
     #[serde(default, deserialize_with = "or_default")]
     dry_run: bool,
+    #[serde(default, deserialize_with = "or_default")]
+    tags: Tags,
 }
 
 /// The queue that messages are moved from.
@@ -71,7 +73,7 @@ impl Operation for MoveRequest {
         } else {
             Plan::change(named, MOVE, Change::Move(command))
         };
-        Ok(plan.reaching(further))
+        Ok(plan.reaching(further).tagged(self.tags))
     }
 }
 
@@ -123,6 +125,7 @@ mod tests {
             (json!({"to": {}}), "/to"),
             (json!({"to": {"queue": ""}}), "/to/queue"),
             (json!({"to": {"queue": "Q", "exchange": "E"}}), "/to/exchange"),
+            (json!({"to": to, "tags": ["a,b"]}), "/tags/0"),
             (json!({"to": to, "selector": {"msgIdsBase64": []}}), "/selector/msgIdsBase64"),
             (json!({"to": to, "selector": {"msgIdsBase64": ["?"]}}), "/selector/msgIdsBase64/0"),
             (json!({"to": to, "from": {"queue": "Q"}}), "/from/queue"),

@@ -12,7 +12,7 @@ use front::{
 };
 use idempotency::OperationType;
 use lambda_http::{Body, Request, Response};
-use mq::{ExplicitMessage, ProduceCommand, ProduceSource, ReportPlace, RoutingKey};
+use mq::{ExplicitMessage, ProduceCommand, ProduceSource, ReportPlace, RoutingKey, Tags};
 use orders::Change;
 
 pub use request::ProduceRequest;
@@ -38,13 +38,15 @@ impl Operation for ProduceRequest {
     const QUEUE: QueueRule = QueueRule::OrExchange;
     const MAX_BODY: usize = api::body::MAX_JSON;
 
-    fn plan(self) -> Result<Plan, Problem> {
+    fn plan(mut self) -> Result<Plan, Problem> {
+        let tags = self.take_tags();
         let (target_ref, target, command) = self.into_parts()?;
+        check_tags(&tags, &command)?;
         check_time_budget(&command)?;
         let named = NamedTarget::in_members(target_ref, target)
             .with_routing_keys(routing_keys(&command), all_have_routing_keys(&command));
         let reports = reports(&command);
-        Ok(Plan::change(named, PRODUCE, Change::Produce(command)).reporting_to(reports))
+        Ok(Plan::change(named, PRODUCE, Change::Produce(command)).reporting_to(reports).tagged(tags))
     }
 }
 
@@ -79,6 +81,19 @@ fn routing_keys(command: &ProduceCommand) -> Vec<(usize, RoutingKey)> {
 fn all_have_routing_keys(command: &ProduceCommand) -> bool {
     let ProduceSource::Explicit { messages } = &command.source else { return false };
     messages.iter().all(|message| message.own.as_ref().is_some_and(|own| own.routing_key.is_some()))
+}
+
+/// Refuses headers that tags set, and those that leave no room for them.
+fn check_tags(tags: &Tags, command: &ProduceCommand) -> Result<(), Problem> {
+    let refused = |(pointer, detail): (String, &str)| Problem::violation(pointer, detail);
+    tags.check(&command.headers, "/headers").map_err(refused)?;
+    let ProduceSource::Explicit { messages } = &command.source else { return Ok(()) };
+    if tags.is_empty() {
+        return Ok(());
+    }
+    messages.iter().enumerate().try_for_each(|(index, message)| {
+        tags.check(&message.headers, &format!("/messages/{index}/headers")).map_err(refused)
+    })
 }
 
 /// Refuses a rate at which the messages cannot be put within one request.

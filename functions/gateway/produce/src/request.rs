@@ -3,7 +3,7 @@
 use api::Problem;
 use mq::{
     Batch, BodyRef, ExplicitMessage, Headers, List, MessageForm, Misfit, Payload, PayloadForm,
-    ProduceCommand, ProduceSource, ProfileName, PropsForm, TargetSpec, or_default,
+    ProduceCommand, ProduceSource, ProfileName, PropsForm, Tags, TargetSpec, or_default,
 };
 use serde::Deserialize;
 
@@ -21,12 +21,19 @@ pub struct ProduceRequest {
     mq_props: PropsForm,
     #[serde(default, deserialize_with = "or_default")]
     headers: Headers,
+    #[serde(default, deserialize_with = "or_default")]
+    tags: Tags,
 }
 
 /// Messages of a request: as many as `batch.count` can ask for.
 type Messages = List<MessageForm, 1, 100_000>;
 
 impl ProduceRequest {
+    /// Takes the tags.
+    pub(crate) fn take_tags(&mut self) -> Tags {
+        std::mem::take(&mut self.tags)
+    }
+
     /// Checks the members against each other, and converts them to profile, target and command.
     pub(crate) fn into_parts(
         self,
@@ -182,8 +189,24 @@ mod tests {
     }
 
     #[test]
+    fn headers_that_tags_set_are_refused_with_tags() {
+        let planned = |body: Value| api::json::read::<ProduceRequest>(body).and_then(ProduceRequest::plan);
+        let own = json!({"traceId": "mine"});
+        let messages = json!([{"bodyText": "a"}, {"bodyText": "b", "headers": own}]);
+        assert!(planned(json!({"targetRef": "t", "headers": own})).is_ok());
+        for (body, pointer) in [
+            (json!({"targetRef": "t", "tags": ["a"], "headers": own}), "/headers/traceId"),
+            (json!({"targetRef": "t", "tags": ["a"], "messages": messages}), "/messages/1/headers/traceId"),
+        ] {
+            assert_eq!(planned(body.clone()).unwrap_err().faults[0].pointer, pointer, "{body}");
+        }
+    }
+
+    #[test]
     fn values_out_of_range_are_named() {
         for (body, expected) in [
+            (json!({"tags": vec!["t"; 11]}), "/tags"),
+            (json!({"tags": ["a", ""]}), "/tags/1"),
             (json!({"batch": {"count": 0}}), "/batch/count"),
             (json!({"batch": {"count": 100_001}}), "/batch/count"),
             (json!({"batch": {"count": 1.5}}), "/batch/count"),

@@ -60,8 +60,8 @@ impl Batches {
         let asked = route::asked(request.method().as_str(), request.uri().path());
         let endpoint = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint);
         let keyed = if endpoint == Endpoint::Replay { Keyed::Yes(KeyForm::Text) } else { Keyed::No };
-        let path = endpoint.route().path;
-        endpoint::serve(self.service, path, keyed, request.headers(), async |trace_id| {
+        let route = endpoint.route();
+        endpoint::serve(self.service, route, keyed, request.headers(), async |trace_id| {
             self.answer(asked?, &request, trace_id).await
         })
         .await

@@ -58,16 +58,10 @@ impl ProductIngest {
     pub async fn handle(&self, request: Request) -> Response<Body> {
         let path = request.uri().path();
         let route = if path == UPLOADS.path { UPLOADS } else { PRODUCTS };
-        endpoint::serve(
-            self.service,
-            route.path,
-            Keyed::Yes(KeyForm::Text),
-            request.headers(),
-            async |trace_id| {
-                check_route(route, &request)?;
-                self.answer(&request, trace_id).await
-            },
-        )
+        endpoint::serve(self.service, route, Keyed::Yes(KeyForm::Text), request.headers(), async |trace_id| {
+            check_route(route, &request)?;
+            self.answer(&request, trace_id).await
+        })
         .await
     }
 

@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use access::{AccessStore, Principal, Scope};
 use api::{Fault, Problem, Reason, Reply, TraceId, body, json};
-use endpoint::{WorkDone, WorkFailure, check_route, from_key};
+use endpoint::{Admission, WorkDone, WorkFailure, check_route, from_key, limits_of};
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, KeyError, KeyForm, OperationType};
 use lambda_http::Request;
-use mq::{InlineTargets, Target};
+use limits::{LimitedTarget, Limiter, Policies};
+use mq::{InlineTargets, Tags, Target};
 use serde_json::Value;
 
+use crate::audited;
 use crate::idempotent::Idempotency;
 use crate::operation::{KeyRule, Operation, Plan, Work};
 use crate::target::{self, Queues};
@@ -30,15 +32,21 @@ pub struct Front {
     pub inline_targets: InlineTargets,
     /// Records of the function's requests; `None` if every operation of the function is a read.
     pub idempotency: Option<Idempotency>,
+    /// Limits of tenants and targets.
+    pub limiter: Limiter,
 }
 
-/// A request that passed every check before the one of its record.
+/// A request that passed every check before those of its record and its limits.
 #[derive(Debug)]
 pub struct Accepted<W> {
     /// Caller of the request, and what makes a retry the same request.
     pub identity: Identity,
     /// Target that the caller may use.
     pub target: Target,
+    /// Limits that the request draws from.
+    pub policies: Policies,
+    /// Tags of the caller's own.
+    pub tags: Tags,
     /// Work at the target.
     pub work: W,
 }
@@ -64,9 +72,25 @@ impl Front {
         let (identity, plan) = self.check::<O>(request).await?;
         let tenant = &identity.principal.tenant;
         let queues = Queues { own: O::QUEUE, further: &plan.further, reports: &plan.reports };
-        let target = target::resolve(&self.access, &self.inline_targets, tenant, &plan.named, queues).await?;
-        tracing::Span::current().record("mq_target", target.to_string());
-        Ok(Accepted { identity, target, work: plan.action })
+        let target = target::resolve(&self.access, &self.inline_targets, tenant, &plan.named, queues);
+        let limits = limits_of(&self.limiter, &self.access, tenant);
+        let (target, limits) = tokio::join!(target, limits);
+        let target = target?;
+        audited::note_reached(&target);
+        let limited = LimitedTarget {
+            target_ref: plan.named.target_ref.as_deref(),
+            queue_manager: &target.endpoint.queue_manager,
+        };
+        let policies = self.limiter.policies(&limits?, tenant, Some(&limited));
+        Ok(Accepted { identity, target, policies, tags: plan.tags, work: plan.action })
+    }
+
+    /// Makes the admission of a request that no target has a part in.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` if the tenant's limits cannot be read.
+    pub async fn admission(&self, principal: &Principal) -> Result<Admission<'_>, Problem> {
+        Admission::of_tenant(&self.limiter, &self.access, &principal.tenant).await
     }
 
     /// Makes the checks of a request without a body that needs a key: `content` is what its path
@@ -95,8 +119,9 @@ impl Front {
         Ok(principal)
     }
 
-    /// Does `work` once for each identity and type of operation, and responds to every retry from
-    /// the record. `target` is what the record names as the work's target.
+    /// Does `work` once for each identity and type of operation, if the limits of `admission` allow
+    /// it, and responds to every retry from the record. `target` is what the record names as the
+    /// work's target.
     ///
     /// # Errors
     /// The problem of `work`, or that of the record: see [`endpoint::once`].
@@ -106,6 +131,7 @@ impl Front {
         operation: OperationType,
         target: &str,
         trace_id: &TraceId,
+        admission: &Admission<'_>,
         work: impl AsyncFnOnce(&Execution) -> Result<WorkDone, WorkFailure>,
     ) -> Result<Reply, Problem> {
         let (Some(idempotency), Some(key)) = (&self.idempotency, &identity.key) else {
@@ -121,7 +147,7 @@ impl Front {
             trace_id: trace_id.as_str(),
             retention: identity.retention,
         };
-        endpoint::once(&idempotency.store, &claim, work).await
+        endpoint::once(&idempotency.store, &claim, admission, work).await
     }
 
     /// Makes all checks that need the request alone, in the order of the contract.
@@ -133,6 +159,7 @@ impl Front {
         let value = json::parse(&body).map_err(with_advice)?;
         let fingerprint = fingerprint(&value)?;
         let plan = json::read::<O>(value)?.plan()?;
+        audited::note_asked(&plan);
         principal.require_any(&[Work::scope(&plan.action)])?;
         if Work::recorded_as(&plan.action).is_some() && key.is_none() {
             return Err(from_key(KeyError::Missing(KeyForm::Uuid)));

@@ -1,11 +1,13 @@
 //! The way of one request whose work `mq-access` does, from its headers to its response.
 
 use api::{Problem, Reason, Reply, TraceId};
-use endpoint::Keyed;
-use idempotency::KeyForm;
+use endpoint::{Admission, Keyed};
+use idempotency::{Execution, KeyForm};
 use lambda_http::{Body, Request, Response};
+use limits::Policies;
+use mq::{TagOrigin, Tags};
 use objects::Objects;
-use orders::{Work, WorkOrder};
+use orders::{Change, Work, WorkOrder};
 
 use crate::budget::Budget;
 use crate::checks::{Accepted, Front};
@@ -35,7 +37,7 @@ impl Gateway {
     /// Responds to a request for `O`.
     pub async fn handle<O: Operation<Work = Action>>(&self, request: Request) -> Response<Body> {
         let keyed = if O::KEY == KeyRule::Ignored { Keyed::No } else { Keyed::Yes(KeyForm::Uuid) };
-        endpoint::serve(self.front.service, O::ROUTE.path, keyed, request.headers(), async |trace_id| {
+        endpoint::serve(self.front.service, O::ROUTE, keyed, request.headers(), async |trace_id| {
             // Boxed: the compiler cannot lay out a deeper nest of futures.
             Box::pin(self.answer::<O>(&request, trace_id)).await
         })
@@ -48,24 +50,40 @@ impl Gateway {
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
         let accepted = self.front.accept::<O>(request).await;
-        let Accepted { identity, target, work } = accepted.map_err(|problem| self.advise(problem))?;
+        let Accepted { identity, target, policies, tags, work } =
+            accepted.map_err(|problem| self.advise(problem))?;
         let target_name = target.to_string();
+        let admission = self.admission(policies, &work);
         let order =
             |work| WorkOrder { trace_id: trace_id.clone(), tenant: identity.principal.tenant.clone(), work };
         let (operation, change) = match work {
-            Action::Read(read) => return self.read(&order(Work::Read { target, read })).await,
+            Action::Read(read) => {
+                let order = order(Work::Read { target, read });
+                return admission.unrecorded(self.read(&order)).await;
+            }
             Action::Change(operation, change) => (operation, change),
         };
         self.front
-            .once(&identity, operation, &target_name, trace_id, async |execution| {
+            .once(&identity, operation, &target_name, trace_id, &admission, async |execution| {
                 // Work that was done or begun under another limit is replayed or continued.
                 if execution.whereabouts.left_by(execution.progress).is_empty() {
                     check_volume(change.bytes(), self.max_produce_bytes)?;
                 }
+                let change = tagged(change, &tags, execution);
                 let order = order(Work::Change { target, execution: execution.clone(), change });
                 outcome(send(&self.mq_access, self.budget.as_ref(), &order).await, execution)
             })
             .await
+    }
+
+    /// Makes the admission of a request with what its work costs, if a limit counts that.
+    fn admission(&self, policies: Policies, work: &Action) -> Admission<'_> {
+        let volume = if policies.count_volume() { work.volume() } else { None };
+        let admission = Admission::new(&self.front.limiter, policies);
+        match volume {
+            Some((cost, moved)) => admission.moving(cost, moved),
+            None => admission,
+        }
     }
 
     async fn read(&self, order: &WorkOrder) -> Result<Reply, Problem> {
@@ -99,6 +117,20 @@ pub async fn send(
         budget.release(&order.tenant, lease).await;
     }
     answer
+}
+
+/// Lets messages carry the caller's tags and where they come from. The values are those of the
+/// first execution, so that a message that is put again is the same message.
+fn tagged(mut change: Change, tags: &Tags, execution: &Execution) -> Change {
+    if let Change::Produce(command) = &mut change {
+        let origin = TagOrigin {
+            trace_id: execution.first_trace_id(),
+            tenant: &execution.tenant,
+            target: &execution.target,
+        };
+        tags.mark(&mut command.headers, origin);
+    }
+    change
 }
 
 /// Refuses a small request whose messages would fill the broker.

@@ -1,6 +1,7 @@
 //! The HTTP side of the message gateway: the order of checks, the target, the claim, and the call
 //! to `mq-access`. A function whose work is its own uses [`Front`], which has all but the call.
 
+mod audited;
 mod budget;
 mod checks;
 mod front;
@@ -13,6 +14,7 @@ mod target;
 mod target_request;
 mod targets;
 mod uploaded_body;
+mod volume;
 
 pub use budget::{Budget, BudgetError};
 pub use checks::{Accepted, Front, Identity};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use access::Scope;
 use api::{Problem, Route};
 use idempotency::OperationType;
-use mq::{QueueName, ReportPlace};
+use mq::{QueueName, ReportPlace, Tags};
 use orders::{Change, Read};
 use serde::de::DeserializeOwned;
 
@@ -106,6 +106,8 @@ pub struct Plan<W = Action> {
     pub further: OtherQueues,
     /// Places to which reports about its messages go.
     pub reports: Vec<Reports>,
+    /// Tags of the caller's own, for the audit event and the messages.
+    pub tags: Tags,
     /// The work itself.
     pub action: W,
 }
@@ -137,13 +139,19 @@ impl<W> Plan<W> {
     /// Makes the plan of work at a target and no other queue.
     #[must_use]
     pub const fn new(named: NamedTarget, action: W) -> Self {
-        Self { named, further: OtherQueues::None, reports: Vec::new(), action }
+        Self { named, further: OtherQueues::None, reports: Vec::new(), tags: Tags::NONE, action }
     }
 
     /// Adds the further queues that the work reaches.
     #[must_use]
     pub fn reaching(self, further: OtherQueues) -> Self {
         Self { further, ..self }
+    }
+
+    /// Adds the caller's own tags.
+    #[must_use]
+    pub fn tagged(self, tags: Tags) -> Self {
+        Self { tags, ..self }
     }
 
     /// Adds the places to which reports about the work's messages go.

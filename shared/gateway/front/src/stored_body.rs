@@ -18,7 +18,7 @@ impl Gateway {
     /// with which the body was got, and must be of the same tenant; any other caller gets the same
     /// response as for an unknown body.
     pub async fn stored_body(&self, operation: OperationType, request: Request) -> Response<Body> {
-        endpoint::serve(self.front.service, STORED_BODY.path, Keyed::No, request.headers(), async |_| {
+        endpoint::serve(self.front.service, STORED_BODY, Keyed::No, request.headers(), async |_| {
             self.redirect(operation, &request).await
         })
         .await
@@ -30,8 +30,18 @@ impl Gateway {
         check_method(STORED_BODY, request)?;
         let principal = self.front.authenticate(request.headers(), &[Scope::MqWrite]).await?;
         let id: AttachmentId = id.parse().map_err(|_| not_found())?;
+        let signed = self.sign(operation, &principal.tenant, &id);
+        self.front.admission(&principal).await?.unrecorded(signed).await
+    }
+
+    async fn sign(
+        &self,
+        operation: OperationType,
+        tenant: &str,
+        id: &AttachmentId,
+    ) -> Result<Reply, Problem> {
         let idempotency = self.front.idempotency.as_ref().ok_or_else(not_found)?;
-        let url = idempotency.store.attachment_url(operation, &principal.tenant, &id, SIGNED_FOR).await;
+        let url = idempotency.store.attachment_url(operation, tenant, id, SIGNED_FOR).await;
         let url = url.map_err(|error| from_store(&error, "cannot hand out a stored body"))?;
         Ok(see_signed(url.ok_or_else(not_found)?, "expiresAt"))
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use access::Scope;
-use api::{Query, Reply, Route};
+use api::{Problem, Query, Reply, Route};
 use endpoint::{Keyed, check_route};
 use lambda_http::{Body, Request, Response};
 use mq::{BrokerKind, Profile};
@@ -20,13 +20,17 @@ const SCOPES: &[Scope] = &[Scope::MqRead, Scope::MqWrite, Scope::MqAdmin];
 impl Front {
     /// Responds to a request for the profiles of the caller's tenant.
     pub async fn targets(&self, request: Request) -> Response<Body> {
-        endpoint::serve(self.service, TARGETS.path, Keyed::No, request.headers(), async |_| {
+        endpoint::serve(self.service, TARGETS, Keyed::No, request.headers(), async |_| {
             check_route(TARGETS, &request)?;
             let principal = self.authenticate(request.headers(), SCOPES).await?;
             Query::parse(request.uri().query().unwrap_or_default(), &[])?;
-            Ok(Reply::json(200, &list(self.access.profiles(&principal.tenant).await?)))
+            self.admission(&principal).await?.unrecorded(self.profiles(&principal.tenant)).await
         })
         .await
+    }
+
+    async fn profiles(&self, tenant: &str) -> Result<Reply, Problem> {
+        Ok(Reply::json(200, &list(self.access.profiles(tenant).await?)))
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use access::Scope;
+use access::{Principal, Scope};
 use api::{Problem, Reason, Reply, Route, body, json};
 use endpoint::{Keyed, check_route};
 use jiff::Timestamp;
@@ -37,7 +37,7 @@ struct Announcement {
 impl Gateway {
     /// Responds to an announcement.
     pub async fn announce_body(&self, request: Request) -> Response<Body> {
-        endpoint::serve(self.front.service, UPLOADED_BODY.path, Keyed::No, request.headers(), async |_| {
+        endpoint::serve(self.front.service, UPLOADED_BODY, Keyed::No, request.headers(), async |_| {
             check_route(UPLOADED_BODY, &request)?;
             self.sign_upload(&request).await
         })
@@ -47,7 +47,12 @@ impl Gateway {
     async fn sign_upload(&self, request: &Request) -> Result<Reply, Problem> {
         let principal = self.front.authenticate(request.headers(), &[Scope::MqWrite]).await?;
         let value = json::parse(&body::json(request.headers(), request.body(), body::MAX_COMMAND)?)?;
-        let Announcement { size, sha256 } = json::read(value)?;
+        let announced = json::read(value)?;
+        self.front.admission(&principal).await?.unrecorded(self.offer(&principal, announced)).await
+    }
+
+    async fn offer(&self, principal: &Principal, announced: Announcement) -> Result<Reply, Problem> {
+        let Announcement { size, sha256 } = announced;
         let uploads = self.uploads.as_ref().ok_or_else(unavailable)?;
         let object = NewObject {
             key: uploaded_body_key(&principal.tenant, &sha256),

@@ -66,6 +66,17 @@ impl Headers {
         weigh(&self.0).bytes
     }
 
+    /// True if so many more values, of so many bytes with their names, are within the bounds.
+    pub(crate) fn has_room(&self, values: usize, bytes: usize) -> bool {
+        let weight = weigh(&self.0).plus(Weight { values, bytes });
+        weight.values <= Self::MAX_COUNT && weight.bytes <= Self::MAX_BYTES
+    }
+
+    /// Sets a header to a text. The caller has seen to it that there is room.
+    pub(crate) fn set(&mut self, name: &str, text: &str) {
+        self.0.insert(HeaderName(name.to_owned()), HeaderValue::from(text));
+    }
+
     /// Returns names and values, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &HeaderValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))

@@ -38,7 +38,7 @@ impl Tags {
     /// No tags.
     pub const NONE: Self = Self(Vec::new());
     /// Most bytes of the names and values of [`Self::HEADERS`].
-    const ROOM: usize = 2_048;
+    const ROOM: usize = 2_560;
 
     /// True if there are no tags.
     #[must_use]
@@ -75,16 +75,16 @@ impl Tags {
         if self.is_empty() {
             return;
         }
-        let TagOrigin { trace_id, tenant, target } = origin;
-        for (name, text) in Self::HEADERS.into_iter().zip([&self.joined(), trace_id, tenant, target]) {
-            headers.set(name, text.to_owned());
+        let (joined, TagOrigin { trace_id, tenant, target }) = (self.joined(), origin);
+        for (name, text) in Self::HEADERS.into_iter().zip([joined.as_str(), trace_id, tenant, target]) {
+            headers.set(name, text);
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Tags {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        List::<Tag, 0, { Self::MOST }>::deserialize(deserializer).map(|tags| Self(tags.into_vec()))
+        List::<Tag, 0, { Tags::MOST }>::deserialize(deserializer).map(|tags| Self(tags.into_vec()))
     }
 }
 
@@ -107,7 +107,8 @@ mod tests {
         assert_eq!(tags(json!(["nightly", "order 7"])).unwrap().joined(), "nightly,order 7");
         assert!(tags(json!([])).unwrap().is_empty());
         assert!(tags(json!(vec!["t".repeat(64); 10])).is_ok());
-        for wrong in [json!(vec!["t"; 11]), json!([""]), json!(["t".repeat(65)]), json!(["a,b"]), json!(["a\n"])]
+        for wrong in
+            [json!(vec!["t"; 11]), json!([""]), json!(["t".repeat(65)]), json!(["a,b"]), json!(["a\n"])]
         {
             assert!(tags(wrong.clone()).is_err(), "{wrong}");
         }
@@ -139,8 +140,9 @@ mod tests {
     #[test]
     fn the_longest_headers_that_tags_add_have_room() {
         let longest = tags(json!(vec!["t".repeat(64); 10])).unwrap();
-        // A trace id has at most 128 bytes, and a target three names and two separators.
-        let (trace_id, tenant, target) = ("t".repeat(128), "t".repeat(36), "t".repeat(3 * 255 + 2));
+        // A trace id has at most 128 bytes, a tenant 128 characters, and a target three names and two
+        // separators.
+        let (trace_id, tenant, target) = ("t".repeat(128), "\u{10348}".repeat(128), "t".repeat(3 * 255 + 2));
         let mut added = headers(json!({}));
         longest.mark(&mut added, TagOrigin { trace_id: &trace_id, tenant: &tenant, target: &target });
         assert!(added.bytes() <= Tags::ROOM, "{}", added.bytes());

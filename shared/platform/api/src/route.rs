@@ -1,5 +1,7 @@
 //! Routes: a method and a path.
 
+use std::fmt;
+
 /// Route of a function. API Gateway routes by the template; a function checks again, because it can
 /// be invoked directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,13 @@ impl Route {
     #[must_use]
     pub const fn delete(path: &'static str) -> Self {
         Self { method: "DELETE", path }
+    }
+}
+
+impl fmt::Display for Route {
+    /// Writes the route as logs name the operation: `POST /messages/produce`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.path)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Work that must be done once: the claim before it, and the end of its record after it.
+//! Work that must be done once: the limits and the claim before it, and the end of its record after
+//! it.
 
 use std::time::Duration;
 
@@ -9,6 +10,10 @@ use idempotency::{
 };
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
+
+use crate::admission::{Admission, with_headers};
+
+use crate::serve::REPLAY;
 
 /// Result of work.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,31 +40,55 @@ impl From<Problem> for WorkFailure {
     }
 }
 
-/// Does `work` once for a key and a request, and responds to every retry from the record.
+/// Does `work` once for a key and a request, and responds to every retry from the record. Only work
+/// that is executed draws from the limits of `admission`.
+///
+/// The limits are asked first, because a share of them lies in this process, and the record second:
+/// a refusal never has to undo a claim. For the client the record comes first. A request that the
+/// limits refuse still gets the response of its record, by one read, and one that the record answers
+/// gets its cost back.
 ///
 /// The reply is returned even if its record cannot be written. The record's lease then expires, and
 /// a retry does the work again. So the work must have the same result when it is repeated.
 ///
 /// # Errors
-/// The problem of `work`, 409 and 429 for a key that is in use or was used for another request, and
-/// 503 if the store cannot be reached or read.
+/// The problem of `work`, 409 and 429 for a key that is in use or was used for another request, 429
+/// for work that a limit does not allow now, and 503 if the store cannot be reached or read.
 pub async fn once(
     store: &Store,
     claim: &ClaimRequest<'_>,
+    admission: &Admission<'_>,
     work: impl AsyncFnOnce(&Execution) -> Result<WorkDone, WorkFailure>,
 ) -> Result<Reply, Problem> {
-    let execution = match claimed(store, claim).await? {
-        Granted::Execution(execution) => execution,
-        Granted::Answer(reply) => return Ok(reply),
+    let ticket = match admission.admit().await {
+        Ok(ticket) => ticket,
+        Err(refusal) => return recorded(store, claim).await?.ok_or_else(|| refusal.problem()),
+    };
+    // Boxed: the compiler cannot lay out a deeper nest of futures.
+    let (claimed, ()) = tokio::join!(Box::pin(claimed(store, claim)), Box::pin(ticket.renew()));
+    let execution = match claimed {
+        Ok(Granted::Execution(execution)) => execution,
+        Ok(Granted::Answer(reply)) => {
+            ticket.refund();
+            return Ok(reply);
+        }
+        Err(problem) => {
+            ticket.refund();
+            return Err(problem);
+        }
     };
     let (outcome, answer) = match work(&execution).await {
         Ok(WorkDone::Record(reply)) => (Outcome::Completed(reply.clone()), Ok(reply)),
-        Ok(WorkDone::Recorded(reply)) => return Ok(reply),
+        Ok(WorkDone::Recorded(reply)) => return Ok(admission.done(ticket, reply)),
         Err(WorkFailure::Failed(problem)) => (execution.failed(&problem), Err(problem)),
-        Err(WorkFailure::InDoubt(problem)) => return Err(problem),
+        // What was drawn stays charged: the work may have been done.
+        Err(WorkFailure::InDoubt(problem)) => return Err(with_headers(&ticket, problem)),
     };
     let _ = store.end(&execution, &outcome).await;
-    answer
+    match answer {
+        Ok(reply) => Ok(admission.done(ticket, reply)),
+        Err(problem) => Err(admission.failed(ticket, problem)),
+    }
 }
 
 /// Outcome of a claim.
@@ -75,7 +104,6 @@ async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, P
     let claimed = claimed.map_err(|error| from_store(&error, "cannot claim the idempotency record"))?;
     match claimed {
         Claimed::Execute(execution) => Ok(Granted::Execution(execution)),
-        Claimed::Replay { response, completed_at } => Ok(Granted::Answer(replay(response, completed_at))),
         Claimed::InDoubt { execution, response } => {
             let outcome = Outcome::Completed(response.clone());
             match store.end(&execution, &outcome).await {
@@ -83,26 +111,47 @@ async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, P
                 Ok(WriteOutcome::Applied) | Err(_) => Ok(Granted::Answer(response)),
             }
         }
-        Claimed::Conflict => {
-            let detail = "the idempotency key was used with another body; use a new key for a new request";
-            Err(Problem::new(Reason::ConflictingIdempotentRequest, detail))
-        }
-        Claimed::OtherRights => {
-            let detail = "an API key with other establishments sent this request under this idempotency key; send it with that API key, or under a new idempotency key";
-            Err(Problem::new(Reason::ConflictingIdempotentRights, detail))
-        }
-        Claimed::ReusedTooOften { retry_after } => {
-            let detail =
-                "idempotency keys were used with other bodies too often; use a new key for a new request";
-            Err(Problem::new(Reason::KeyReuseAbuse, detail).retry_after(whole_seconds(retry_after)))
-        }
+        Claimed::Replay { response, completed_at } => Ok(Granted::Answer(replay(response, completed_at))),
+        Claimed::Conflict => Err(conflict()),
+        Claimed::OtherRights => Err(other_rights()),
+        Claimed::ReusedTooOften { retry_after } => Err(reused_too_often(retry_after)),
         Claimed::InProgress { retry_after } => Err(in_progress(retry_after)),
     }
 }
 
+/// Responds from the record to a request that may not execute, without a write. `None` if there is
+/// no record, or none that answers.
+async fn recorded(store: &Store, request: &ClaimRequest<'_>) -> Result<Option<Reply>, Problem> {
+    let found = store.look(request).await;
+    let found = found.map_err(|error| from_store(&error, "cannot read the idempotency record"))?;
+    match found {
+        None | Some(Claimed::Execute(_) | Claimed::InDoubt { .. }) => Ok(None),
+        Some(Claimed::Replay { response, completed_at }) => Ok(Some(replay(response, completed_at))),
+        Some(Claimed::Conflict) => Err(conflict()),
+        Some(Claimed::OtherRights) => Err(other_rights()),
+        Some(Claimed::ReusedTooOften { retry_after }) => Err(reused_too_often(retry_after)),
+        Some(Claimed::InProgress { retry_after }) => Err(in_progress(retry_after)),
+    }
+}
+
+fn conflict() -> Problem {
+    let detail = "the idempotency key was used with another body; use a new key for a new request";
+    Problem::new(Reason::ConflictingIdempotentRequest, detail)
+}
+
+fn other_rights() -> Problem {
+    let detail = "an API key with other establishments sent this request under this idempotency key; send it with that API key, or under a new idempotency key";
+    Problem::new(Reason::ConflictingIdempotentRights, detail)
+}
+
+fn reused_too_often(retry_after: Duration) -> Problem {
+    let detail = "idempotency keys were used with other bodies too often; use a new key for a new request";
+    Problem::new(Reason::KeyReuseAbuse, detail).retry_after(whole_seconds(retry_after))
+}
+
 /// Marks the stored reply as a replay of work that was first done at `completed_at`.
 fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {
-    reply.set_header("idempotent-replay", "true");
+    reply.set_header(REPLAY, "true");
     if let Ok(date) = DateTimePrinter::new().timestamp_to_rfc9110_string(&completed_at) {
         reply.set_header("last-modified", date);
     }

@@ -10,6 +10,9 @@ use runtime::metrics;
 use serde_json::{Map, Value};
 use tracing::Instrument as _;
 
+/// Name of the header that marks a replay.
+pub(crate) const REPLAY: &str = "idempotent-replay";
+
 /// Rule for the `Idempotency-Key` of a route's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keyed {
@@ -20,12 +23,16 @@ pub enum Keyed {
     No,
 }
 
-/// Responds to a request by `answer`, in a span with its trace id and route. The span has the
-/// fields `tenant`, `key_name` and `key_id`, which the authentication fills, and `mq_target` and
+/// Responds to a request by `answer`, in a span with its trace id and operation, which is the
+/// method and the path of its route. The span has the fields `tenant`, `key_name` and `key_id`,
+/// which the authentication fills, and those of the request's target, its `tags` and its
 /// `batch_id`, which `answer` fills when it knows them.
+///
+/// The line `request.completed` at the end has all of them: it is the request's audit event
+/// (docs/audit.md).
 pub async fn serve(
     service: &str,
-    route: &str,
+    route: Route,
     keyed: Keyed,
     headers: &HeaderMap,
     answer: impl AsyncFnOnce(&TraceId) -> Result<Reply, Problem>,
@@ -34,12 +41,18 @@ pub async fn serve(
     let span = tracing::error_span!(
         "request",
         correlation_id = %trace_id,
-        route,
+        operation = %route,
         tenant = tracing::field::Empty,
         key_name = tracing::field::Empty,
         key_id = tracing::field::Empty,
+        target_ref = tracing::field::Empty,
+        queue_manager = tracing::field::Empty,
+        queue = tracing::field::Empty,
+        further_queues = tracing::field::Empty,
+        conn_name = tracing::field::Empty,
         mq_target = tracing::field::Empty,
         batch_id = tracing::field::Empty,
+        tags = tracing::field::Empty,
     );
     async {
         let started = Instant::now();
@@ -60,26 +73,55 @@ pub async fn serve(
 
 /// Logs and counts a request after its response is made.
 fn account(service: &str, answer: &Result<Reply, Problem>, took: Duration) {
-    let (status, reason) = match answer {
-        Ok(reply) => (reply.status, None),
-        Err(problem) => (problem.reason.status(), Some(problem.reason)),
+    let (status, reason, action) = match answer {
+        Ok(reply) => (reply.status, reason_of(reply), None),
+        Err(Problem { reason, .. }) => {
+            (reason.status(), Some(reason.as_str().to_owned()), Some(reason.action()))
+        }
     };
-    let action = reason.map(Reason::action);
-    let reason = reason.map(Reason::as_str);
-    let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-    tracing::info!(
-        event_type = "request.completed",
-        status,
-        reason,
-        action,
-        duration_ms,
-        "answered with {status}"
-    );
+    let replay = answer.as_ref().is_ok_and(|reply| reply.headers.contains_key(REPLAY));
+    log_completed(status, replay, (reason.as_deref(), action), took);
     let properties = Map::from_iter([
         ("status".to_owned(), Value::from(status)),
         ("reason".to_owned(), Value::from(reason)),
     ]);
     metrics::count(service, &[metrics::REQUESTS], properties);
+}
+
+/// Logs a request's end, which is its audit event: no `LOG_LEVEL` leaves it out.
+pub fn log_completed(
+    status: u16,
+    replay: bool,
+    (reason, action): (Option<&str>, Option<&str>),
+    took: Duration,
+) {
+    let outcome = match status {
+        _ if replay => "replayed",
+        ..400 => "done",
+        400..500 => "refused",
+        500.. => "failed",
+    };
+    let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(
+        target: runtime::AUDIT,
+        event_type = "request.completed",
+        status,
+        outcome,
+        replay,
+        reason,
+        action,
+        duration_ms,
+        "answered with {status}"
+    );
+}
+
+/// Returns the reason in the body of a problem that another function found.
+fn reason_of(reply: &Reply) -> Option<String> {
+    if reply.status < 400 {
+        return None;
+    }
+    let body: Value = serde_json::from_str(&reply.body).ok()?;
+    body.get("reason")?.as_str().map(str::to_owned)
 }
 
 /// Checks method and path. API Gateway routes by the template; a function that is invoked directly
@@ -130,9 +172,30 @@ mod tests {
         let problem = Problem::new(Reason::QueueFull, "the queue is full");
         let line = logged(&Err(problem));
         let action = Reason::QueueFull.action();
-        let expected = json!({"status": 502, "reason": "QUEUE_FULL", "action": action, "duration_ms": 0});
+        let expected = json!({
+            "status": 502, "outcome": "failed", "replay": false, "reason": "QUEUE_FULL", "action": action,
+            "duration_ms": 0,
+        });
         assert_eq!(line, expected);
         let line = logged(&Ok(Reply::json(200, &json!({}))));
-        assert_eq!(line, json!({"status": 200, "duration_ms": 0}));
+        assert_eq!(line, json!({"status": 200, "outcome": "done", "replay": false, "duration_ms": 0}));
+    }
+
+    #[test]
+    fn an_audit_event_tells_refusals_replays_and_failures_apart() {
+        let outcome = |answer| {
+            let line = logged(&answer);
+            (line["outcome"].clone(), line["reason"].clone(), line["replay"].clone())
+        };
+        let refused = outcome(Err(Problem::new(Reason::TargetNotAllowed, "not that queue")));
+        assert_eq!(refused, (json!("refused"), json!("TARGET_NOT_ALLOWED"), json!(false)));
+        // A problem that the function behind this one found.
+        let problem = Problem::new(Reason::BrokerTimeout, "too slow").to_reply(&TraceId::new());
+        assert_eq!(outcome(Ok(problem.clone())), (json!("failed"), json!("BROKER_TIMEOUT"), json!(false)));
+        for mut replayed in [Reply::json(201, &json!({})), problem] {
+            let reason = reason_of(&replayed).map_or(Value::Null, Value::from);
+            replayed.set_header(REPLAY, "true");
+            assert_eq!(outcome(Ok(replayed)), (json!("replayed"), reason, json!(true)));
+        }
     }
 }

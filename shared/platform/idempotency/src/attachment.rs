@@ -119,6 +119,7 @@ mod tests {
             attempt: 2,
             lease_expires_at: 0,
             created_at: at(created),
+            trace_id: None,
             updated_at: at(created),
             expires_at: at(expires),
             progress: Default::default(),

@@ -32,6 +32,9 @@ pub struct Execution {
     pub target: String,
     /// Trace id of the request that made this attempt.
     pub trace_id: String,
+    /// Trace id of the first attempt, if this is another one with another trace id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) first_trace_id: Option<String>,
     /// Fingerprint of the body; the same in every attempt.
     pub fingerprint: Fingerprint,
     /// Time of the first claim; the same in every takeover.
@@ -87,6 +90,7 @@ impl Execution {
             idempotency_key: request.key.to_string(),
             target: request.target.to_owned(),
             trace_id: request.trace_id.to_owned(),
+            first_trace_id: record.trace_id.clone().filter(|first| first != request.trace_id),
             fingerprint: request.fingerprint.clone(),
             created_at: record.created_at,
             claimed_at: record.updated_at,
@@ -105,6 +109,12 @@ impl Execution {
     #[must_use]
     pub fn lease_left(&self, now: Timestamp) -> Duration {
         Duration::try_from((self.claimed_at + Self::lease()).duration_since(now)).unwrap_or_default()
+    }
+
+    /// Returns the trace id of the request that made the first attempt: the same in every takeover.
+    #[must_use]
+    pub fn first_trace_id(&self) -> &str {
+        self.first_trace_id.as_deref().unwrap_or(&self.trace_id)
     }
 
     /// Counts the attempts before this one.
@@ -192,6 +202,21 @@ mod tests {
             let now = Timestamp::from_second(100 + after + ahead).unwrap();
             assert!(execution.is_stale(now), "{after} s after the claim, {ahead} s ahead");
         }
+    }
+
+    #[test]
+    fn every_attempt_knows_the_trace_id_of_the_first() {
+        let (execution, mut record) = execution(Duration::from_secs(60));
+        assert_eq!(execution.first_trace_id(), execution.trace_id);
+        record.trace_id = Some("first".to_owned());
+        let Transition::TakeOver { first_trace_id, .. } =
+            Transition::take_over(&record, "second", Timestamp::from_second(200).unwrap(), Duration::ZERO)
+        else {
+            panic!("a takeover")
+        };
+        assert_eq!(first_trace_id.as_deref(), Some("first"));
+        let taken_over = Execution { first_trace_id, ..execution };
+        assert_eq!(taken_over.first_trace_id(), "first");
     }
 
     #[test]

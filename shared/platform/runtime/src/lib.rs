@@ -12,5 +12,5 @@ mod sdk;
 pub use envelope::Envelope;
 pub use environment::{Environment, EnvironmentError};
 pub use invocation::{answered, run};
-pub use log::init as init_log;
+pub use log::{AUDIT, init as init_log};
 pub use sdk::Sdk;

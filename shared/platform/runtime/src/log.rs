@@ -14,6 +14,9 @@ use tracing_subscriber::{EnvFilter, Registry};
 const QUIET: &str = "aws_=warn,hyper=warn,hyper_util=warn,lambda_runtime=warn,lambda_runtime_api_client=warn,\
                      lambda_runtime::layers::panic=off,lapin=off,rustls=warn,h2=warn";
 
+/// Target of events that no level leaves out.
+pub const AUDIT: &str = "audit";
+
 /// Sends every event to standard output, one JSON object a line. `level` is what `LOG_LEVEL` says;
 /// an unknown level is `info`.
 pub fn init(level: &str) {
@@ -24,7 +27,7 @@ pub fn init(level: &str) {
 }
 
 fn filter(level: tracing::Level) -> EnvFilter {
-    EnvFilter::new(format!("{level},{QUIET}"))
+    EnvFilter::new(format!("{level},{AUDIT}=info,{QUIET}"))
 }
 
 #[cfg(test)]
@@ -32,6 +35,22 @@ mod tests {
     use test_support::log::Sink;
 
     use super::*;
+
+    #[test]
+    fn no_level_leaves_an_audit_event_out() {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let layer = Envelope::to(move || writer.clone());
+        let subscriber = Registry::default().with(filter(tracing::Level::ERROR)).with(layer);
+        tracing::subscriber::with_default(subscriber, || {
+            let _entered = tracing::error_span!("request", tenant = "t").entered();
+            tracing::info!("not logged");
+            tracing::info!(target: AUDIT, event_type = "request.completed", "done");
+        });
+        let lines = sink.lines();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert_eq!(lines[0]["context"]["tenant"], "t");
+    }
 
     #[test]
     fn at_the_level_debug_the_log_is_still_ours() {

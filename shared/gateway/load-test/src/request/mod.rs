@@ -6,7 +6,7 @@ mod rules;
 mod tests;
 
 use mq::{
-    Headers, List, MessageSize, Misfit, PayloadForm, ProfileName, PropsForm, RateLimit, TargetSpec,
+    Headers, List, MessageSize, Misfit, PayloadForm, ProfileName, PropsForm, RateLimit, Tags, TargetSpec,
     Transaction, TxSize, or_default,
 };
 use serde::Deserialize;
@@ -43,6 +43,8 @@ pub struct LoadTestRequest {
     #[serde(default, deserialize_with = "or_default")]
     expect: Expect,
     foreign: Option<Foreign>,
+    #[serde(default, deserialize_with = "or_default")]
+    tags: Tags,
 }
 
 /// Stages of a request.
@@ -96,6 +98,12 @@ struct Backlog {
 }
 
 impl LoadTestRequest {
+    /// Returns the tags.
+    #[must_use]
+    pub fn tags(&self) -> &Tags {
+        &self.tags
+    }
+
     /// Checks the members against each other and against the limits, and converts them to profile,
     /// target and test.
     ///

@@ -111,7 +111,7 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
     let mut to = Expression::new();
     match transition {
         Transition::Claim { .. } => {}
-        Transition::TakeOver { seen, seen_status, owner, now, progress, whereabouts, .. } => {
+        Transition::TakeOver { seen, seen_status, owner, now, progress, whereabouts, first_trace_id, .. } => {
             let status = if *seen_status == Status::Prepared { Status::Prepared } else { Status::InProgress };
             to.set("status", text(status.as_str()));
             to.set("owner", text(owner));
@@ -121,6 +121,10 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
             set_whereabouts(&mut to, whereabouts);
             if let Detail::Request(request) = detail {
                 to.set("traceId", text(request.trace_id));
+                // The attribute before is that of the attempt that is taken over.
+                if let Some(first) = first_trace_id {
+                    to.set("firstTraceId", text(first));
+                }
             }
             if *seen_status == Status::Prepared {
                 // The attempt that ended leaves the doubt, and this one does nothing that could add

@@ -23,6 +23,8 @@ struct Stored {
     attempt: u32,
     lease_expires_at: i64,
     created_at: Timestamp,
+    trace_id: Option<String>,
+    first_trace_id: Option<String>,
     updated_at: Timestamp,
     expires_at: Timestamp,
     #[serde(default)]
@@ -65,6 +67,7 @@ pub(crate) fn record(mut item: Item) -> Result<Record, StoreError> {
         attempt: stored.attempt,
         lease_expires_at: stored.lease_expires_at,
         created_at: stored.created_at,
+        trace_id: stored.first_trace_id.or(stored.trace_id),
         updated_at: stored.updated_at,
         expires_at: stored.expires_at,
         progress: Progress {

@@ -96,7 +96,8 @@ fn transition() -> impl Strategy<Value = Transition> {
                 now,
                 retention,
                 progress,
-                whereabouts
+                whereabouts,
+                first_trace_id: None
             }
         ),
         (token(), progress(), whereabouts(), at()).prop_map(|(token, progress, whereabouts, now)| {

@@ -72,6 +72,7 @@ mod tests {
             attempt: 1,
             lease_expires_at,
             created_at: at(0),
+            trace_id: None,
             updated_at: at(0),
             expires_at: at(i64::from(u32::MAX)),
             progress: Progress::default(),

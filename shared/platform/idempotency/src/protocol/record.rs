@@ -88,6 +88,8 @@ pub struct Record {
     pub lease_expires_at: i64,
     /// Time at which the key was first claimed. A takeover keeps it.
     pub created_at: Timestamp,
+    /// Trace id of the first request that executed, if the record has one. A takeover keeps it.
+    pub trace_id: Option<String>,
     /// Time at which the record was last written.
     pub updated_at: Timestamp,
     /// Time at which the retention ends. DynamoDB deletes the item some time after.

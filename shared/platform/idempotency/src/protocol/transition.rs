@@ -38,6 +38,7 @@ pub enum Transition {
         retention: Duration,
         progress: Progress,
         whereabouts: LocationHistory,
+        first_trace_id: Option<String>,
     },
     /// Notes progress, while in progress; never backwards, except at another place than the
     /// record's.
@@ -70,6 +71,7 @@ impl Transition {
             retention,
             progress: record.left_behind(),
             whereabouts: record.whereabouts.clone(),
+            first_trace_id: record.trace_id.clone(),
         }
     }
 
@@ -199,6 +201,7 @@ fn claimed(request_hash: &str, owner: &str, now: Timestamp, retention: Duration)
         attempt: 1,
         lease_expires_at: lease_end(now),
         created_at: now,
+        trace_id: None,
         updated_at: now,
         expires_at: kept_until(now, retention),
         progress: Progress::default(),

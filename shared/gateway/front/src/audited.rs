@@ -1,0 +1,109 @@
+//! Fields of a request's audit event: the target that the request asks for, and the one that it
+//! reaches. Names have bounds, and no field has a secret, a user or a header.
+
+use api::cut;
+use mq::{QueueName, RoutingKey, Target, TargetSpec};
+use tracing::Span;
+
+use crate::operation::{OtherQueues, Plan};
+
+/// Most characters of the addresses and of the further queues.
+const LONGEST: usize = 1_000;
+
+/// Notes target and tags as the request names them. If the target is refused, its audit event has
+/// these.
+pub(crate) fn note_asked<W>(plan: &Plan<W>) {
+    let span = Span::current();
+    if let Some(profile) = &plan.named.target_ref {
+        span.record("target_ref", profile.as_str());
+    }
+    if let Some(target) = &plan.named.target {
+        if let Some(queue_manager) = &target.queue_manager {
+            span.record("queue_manager", queue_manager.as_str());
+        }
+        if let Some(queue) = &target.queue {
+            span.record("queue", queue.as_str());
+        }
+        if let Some(name) = target.conn_name.clone() {
+            span.record("conn_name", &*cut(&String::from(name), LONGEST));
+        }
+        if let Some(asked) = asked(target) {
+            span.record("mq_target", asked);
+        }
+    }
+    if let Some(further) = further(&plan.further) {
+        span.record("further_queues", &*cut(&further, LONGEST));
+    }
+    if !plan.tags.is_empty() {
+        span.record("tags", plan.tags.joined());
+    }
+}
+
+/// Notes the target that the request may use.
+pub(crate) fn note_reached(target: &Target) {
+    let span = Span::current();
+    span.record("queue_manager", target.endpoint.queue_manager.as_str());
+    if let Some(queue) = &target.queue {
+        span.record("queue", queue.as_str());
+    }
+    span.record("mq_target", target.to_string());
+}
+
+/// Returns a target in the form of one that was found; a part that the request does not name is
+/// empty. `None` if it names none of them.
+fn asked(target: &TargetSpec) -> Option<String> {
+    let queue_manager = target.queue_manager.as_deref().unwrap_or_default();
+    if let Some(exchange) = &target.exchange {
+        let routing_key = target.routing_key.as_ref().map_or("", RoutingKey::as_str);
+        return Some(format!("{queue_manager}:{}/{routing_key}", exchange.as_str()));
+    }
+    let queue = target.queue.as_deref().unwrap_or_default();
+    (!queue_manager.is_empty() || !queue.is_empty()).then(|| format!("{queue_manager}:{queue}"))
+}
+
+/// Returns the names of the queues beside the target's, separated by commas, or `*` if only the
+/// messages name them.
+fn further(queues: &OtherQueues) -> Option<String> {
+    match queues {
+        OtherQueues::None => None,
+        OtherQueues::Queue(queue) => Some(queue.to_string()),
+        OtherQueues::Any => Some("*".to_owned()),
+        OtherQueues::InPlace(names) | OtherQueues::Listed(names) => {
+            Some(names.iter().map(QueueName::as_str).collect::<Vec<_>>().join(","))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn spec(value: Value) -> TargetSpec {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_target_is_noted_as_it_was_asked_for() {
+        for (target, expected) in [
+            (json!({"queueManager": "QM1", "queue": "Q"}), Some("QM1:Q")),
+            (json!({"queue": "Q"}), Some(":Q")),
+            (json!({"queueManager": "QM1"}), Some("QM1:")),
+            (json!({"broker": "rabbitmq", "exchange": "E", "routingKey": "k"}), Some(":E/k")),
+            (json!({"connName": "h:1"}), None),
+        ] {
+            assert_eq!(asked(&spec(target.clone())).as_deref(), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn further_queues_are_named() {
+        let name = |text: &str| QueueName::try_from(text.to_owned()).unwrap();
+        assert_eq!(further(&OtherQueues::None), None);
+        assert_eq!(further(&OtherQueues::Queue(name("A"))).as_deref(), Some("A"));
+        assert_eq!(further(&OtherQueues::Any).as_deref(), Some("*"));
+        let listed = OtherQueues::Listed(vec![name("A"), name("B")]);
+        assert_eq!(further(&listed).as_deref(), Some("A,B"));
+    }
+}
