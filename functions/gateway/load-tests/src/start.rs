@@ -1,7 +1,8 @@
 //! `POST /tests`: accepts a test and starts it.
 
+use access::TargetLimits;
 use api::{Problem, Reason, Reply, TraceId};
-use endpoint::WorkDone;
+use endpoint::{Admission, WorkDone};
 use front::Accepted;
 use idempotency::{Execution, whole_seconds};
 use jiff::Timestamp;
@@ -26,11 +27,11 @@ impl LoadTests {
         let accepted = self.front.accept::<StartRequest>(request).await?;
         let Accepted { identity, target, policies, tags, work: NewTest(test) } = accepted;
         let target_name = target.to_string();
-        let rates = policies.target_rates();
+        let limits = policies.of_target();
         let admission = Admission::new(&self.front.limiter, policies);
         self.front
             .once(&identity, START, &target_name, trace_id, &admission, async |execution| {
-                let record = Box::pin(self.find_or_create(test, (target, &rates), execution)).await?;
+                let record = Box::pin(self.find_or_create(test, (target, &limits), execution)).await?;
                 let start = Start::of(&record.tenant, record.test_id);
                 self.engine.start(&start).await.map_err(|error| from_engine(&error))?;
                 Ok(WorkDone::Record(started(&record, &self.costs)))
@@ -43,7 +44,7 @@ impl LoadTests {
     async fn find_or_create(
         &self,
         test: LoadTest,
-        (target, rates): (Target, &TargetRates),
+        (target, limits): (Target, &TargetLimits),
         execution: &Execution,
     ) -> Result<TestRecord, Problem> {
         let (tenant, test_id) = (execution.tenant.as_str(), id::of_claim(execution));
@@ -51,7 +52,7 @@ impl LoadTests {
             return Ok(record);
         }
         let test = test.within(&self.limits).map_err(|error| from_request(&error))?;
-        within_rates(&test, rates)?;
+        within_limits(&test, limits)?;
         self.find_room(tenant, &test).await?;
         // The claim may be much older, if this is a retry of a start that found no room.
         let created_at = Timestamp::now();
@@ -112,6 +113,29 @@ fn tagged(mut test: LoadTest, tags: &Tags, execution: &Execution) -> LoadTest {
         tags.mark(&mut producers.headers, origin);
     }
     test
+}
+
+/// Refuses a test that would put or take more in a second than its target's limits allow. Its workers
+/// draw from no limit while they run: the rate that the test asks for is held against it here.
+fn within_limits(test: &LoadTest, limits: &TargetLimits) -> Result<(), Problem> {
+    let messages = test.highest_rate();
+    let bytes = messages.map(|messages| messages.saturating_mul(test.message_bytes()));
+    for (unit, asked, limit) in [("messages", messages, limits.messages), ("bytes", bytes, limits.bytes)] {
+        let Some(limit) = limit else { continue };
+        // No limit is above a thousand million.
+        let comparable = |asked| u32::try_from(asked).map_or(f64::INFINITY, f64::from);
+        if asked.is_some_and(|asked| comparable(asked) <= limit.per_second) {
+            continue;
+        }
+        let asked = asked.map_or_else(|| "as many as it can".to_owned(), |asked| format!("up to {asked}"));
+        let detail = format!(
+            "the test puts or takes {asked} {unit} a second, and its target takes {} of this tenant; send it with \
+             a lower ratePerSec under a new key, or ask the operator to raise the limit",
+            limit.per_second
+        );
+        return Err(Problem::new(Reason::TargetRateLimit, detail));
+    }
+    Ok(())
 }
 
 /// Returns the tests that were created before another one. They keep their room.
@@ -191,6 +215,29 @@ mod tests {
         let once = estimate(&test(&json!({})), &COSTS).estimate_usd;
         let search = estimate(&test(&json!({"mode": "search"})), &COSTS).estimate_usd;
         assert!((search - 20.0 * once).abs() < 1e-4, "{search} of {once}");
+    }
+
+    #[test]
+    fn a_test_that_is_faster_than_its_target_s_limits_is_refused() {
+        let limit = |text: &str| serde_json::from_str::<TargetLimits>(text).unwrap();
+        let producers = |rate: u32| test(&json!({"producers": {"ratePerSec": rate, "messageSizeBytes": 10}}));
+        let searches = test(&json!({"mode": "search"}));
+        for (limits, test, expected) in [
+            ("{}", &producers(1_000), None),
+            (r#"{"requests": {"perSecond": 1}}"#, &producers(1_000), None),
+            (r#"{"messages": {"perSecond": 100}}"#, &producers(100), None),
+            (r#"{"messages": {"perSecond": 99.5}}"#, &producers(100), Some("up to 100 messages")),
+            (r#"{"messages": {"perSecond": 1e9}}"#, &searches, Some("as many as it can messages")),
+            (r#"{"bytes": {"perSecond": 1000}}"#, &producers(100), None),
+            (r#"{"bytes": {"perSecond": 999}}"#, &producers(100), Some("up to 1000 bytes")),
+        ] {
+            let problem = within_limits(test, &limit(limits)).err();
+            let reason = problem.as_ref().map(|problem| problem.reason);
+            assert_eq!(reason, expected.map(|_| Reason::TargetRateLimit), "{limits}");
+            let detail = problem.map(|problem| problem.detail).unwrap_or_default();
+            assert!(detail.contains(expected.unwrap_or_default()), "{detail}");
+            assert!(detail.is_empty() || detail.contains("under a new key"), "{detail}");
+        }
     }
 
     #[test]

@@ -26,10 +26,11 @@ use access::{AccessStore, PRODUCTS_API_KEYS, Principal};
 use api::{Problem, Query, Reason, Reply, TraceId, invalid_parameter, respond};
 use batch_items::{BatchItemError, BatchItems};
 use catalog::{BatchView, Database, DatabaseError};
-use endpoint::Keyed;
+use endpoint::{Admission, Keyed};
 use idempotency::{ExpiryBounds, KeyForm, Store};
 use ingestion::Viewer;
 use lambda_http::{Body, Request, Response};
+use limits::Limiter;
 use objects::{ObjectError, Objects};
 use transport::PayloadQueue;
 use uuid::Uuid;
@@ -42,6 +43,7 @@ use crate::route::Asked;
 pub struct Batches {
     service: &'static str,
     access: AccessStore,
+    limiter: Limiter,
     accepted: BatchItems,
     database: Database,
     records: Store,
@@ -77,13 +79,18 @@ impl Batches {
         principal.require_any(&[asked.endpoint.scope()])?;
         let viewer = viewer(&principal)?;
         let query = Query::parse(request.uri().query().unwrap_or_default(), asked.endpoint.parameters())?;
-        let batch_id = || batch(asked.batch_id);
+        let admission = Admission::of_tenant(&self.limiter, &self.access, &principal.tenant).await?;
+        if asked.endpoint == Endpoint::List {
+            return admission.unrecorded(self.list(&viewer, &query)).await;
+        }
+        let batch_id = batch(asked.batch_id)?;
         match asked.endpoint {
-            Endpoint::List => self.list(&viewer, &query).await,
-            Endpoint::One => self.one(&viewer, batch_id()?).await,
-            Endpoint::Errors => self.errors(&viewer, batch_id()?, &query, request.headers()).await,
-            Endpoint::ErrorsFile => self.errors_file(&viewer, batch_id()?).await,
-            Endpoint::Replay => self.replay(viewer, batch_id()?, request, trace_id).await,
+            Endpoint::List | Endpoint::One => admission.unrecorded(self.one(&viewer, batch_id)).await,
+            Endpoint::Errors => {
+                admission.unrecorded(self.errors(&viewer, batch_id, &query, request.headers())).await
+            }
+            Endpoint::ErrorsFile => admission.unrecorded(self.errors_file(&viewer, batch_id)).await,
+            Endpoint::Replay => self.replay(viewer, batch_id, request, &admission, trace_id).await,
         }
     }
 

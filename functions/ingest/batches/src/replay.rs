@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use api::{Problem, Reason, Reply, TraceId, body, json};
 use catalog::{BatchView, BegunReplay, ReplayOutcome, ReplayRequest};
-use endpoint::{WorkDone, from_key};
+use endpoint::{Admission, WorkDone, from_key};
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, KeyForm, OperationType};
 use ingestion::Viewer;
@@ -41,6 +41,7 @@ impl Batches {
         viewer: Viewer,
         batch_id: Uuid,
         request: &Request,
+        admission: &Admission<'_>,
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
         let headers = request.headers();
@@ -62,7 +63,7 @@ impl Batches {
             retention,
         };
         let wanted = Wanted { viewer, batch_id, replay, batch };
-        endpoint::once(&self.records, &claim, async |execution| {
+        endpoint::once(&self.records, &claim, admission, async |execution| {
             let begun = self.begin(&wanted, execution).await?;
             self.tell(&begun.payload_uri, wanted.viewer.tenant_id()).await;
             Ok(WorkDone::Record(accepted(&wanted, &begun)))

@@ -6,6 +6,7 @@ use access::AccessStore;
 use batch_items::BatchItems;
 use catalog::Database;
 use lambda_http::Error;
+use limits::Limiter;
 use objects::Objects;
 use runtime::{Environment, Sdk};
 use transport::PayloadQueue;
@@ -32,6 +33,7 @@ impl Batches {
         let chunks_queue: String = environment.required("CHUNKS_QUEUE_URL");
         let reuse = idempotency::reuse_limits(&mut environment);
         let expiry = idempotency::expiry_bounds(&mut environment);
+        let limiter = Limiter::from_environment(&mut environment);
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;
@@ -41,6 +43,7 @@ impl Batches {
         Ok(Self {
             service,
             access: AccessStore::new(dynamodb.clone(), access_table),
+            limiter: limiter.build(&dynamodb),
             accepted: BatchItems::new(dynamodb, batches_table),
             database: Database::from_environment(&sdk).await?.with_budget(PATIENCE),
             records: records.with_reuse_limits(reuse),

@@ -23,11 +23,12 @@ use std::time::Duration;
 use access::{AccessStore, PRODUCTS_API_KEYS, Principal, Scope};
 use api::{Problem, Reason, Reply, TraceId};
 use batch_items::BatchItems;
-use endpoint::{Keyed, check_route};
+use endpoint::{Admission, Keyed, check_route};
 use http::HeaderMap;
 use idempotency::{KeyForm, Store};
 use ingestion::product::PartialPolicy;
 use lambda_http::{Body, Request, Response};
+use limits::Limiter;
 use payloads::Payloads;
 
 /// The function's state: its clients and settings, all injected.
@@ -35,6 +36,7 @@ use payloads::Payloads;
 pub struct ProductIngest {
     service: &'static str,
     access: AccessStore,
+    limiter: Limiter,
     records: Store,
     accepted: BatchItems,
     payloads: Payloads,
@@ -78,6 +80,11 @@ impl ProductIngest {
         let principal = access::authenticate_by(&self.access, headers, PRODUCTS_API_KEYS).await?;
         principal.require_any(&[Scope::ProductsWrite])?;
         Ok(principal)
+    }
+
+    /// Makes the admission of a request, by the limits of its tenant.
+    async fn admission(&self, principal: &Principal) -> Result<Admission<'_>, Problem> {
+        Admission::of_tenant(&self.limiter, &self.access, &principal.tenant).await
     }
 }
 

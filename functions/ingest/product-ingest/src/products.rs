@@ -52,7 +52,8 @@ impl ProductIngest {
             trace_id: trace_id.as_str(),
             retention: RETENTION,
         };
-        endpoint::once(&self.records, &claim, async |execution| {
+        let admission = self.admission(principal).await?;
+        endpoint::once(&self.records, &claim, &admission, async |execution| {
             Ok(WorkDone::Record(self.accept(&caller, kind, execution, content).await?))
         })
         .await

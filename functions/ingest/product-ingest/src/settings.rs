@@ -5,6 +5,7 @@ use std::time::Duration;
 use access::AccessStore;
 use batch_items::BatchItems;
 use ingestion::product::PartialPolicy;
+use limits::Limiter;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
 
@@ -26,6 +27,7 @@ impl ProductIngest {
         let partial = environment.optional("PARTIAL_ITEMS", PartialPolicy::default());
         let upload_expiry = Duration::from_secs(environment.optional("UPLOAD_EXPIRY_SECONDS", 900));
         let reuse = idempotency::reuse_limits(&mut environment);
+        let limiter = Limiter::from_environment(&mut environment);
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;
@@ -35,6 +37,7 @@ impl ProductIngest {
         Ok(Self {
             service,
             access: AccessStore::new(dynamodb.clone(), access_table),
+            limiter: limiter.build(&dynamodb),
             records: records.with_reuse_limits(reuse),
             accepted: BatchItems::new(dynamodb, batches_table),
             payloads: Payloads::new(Objects::new(s3, bucket)),

@@ -84,7 +84,8 @@ impl ProductIngest {
             trace_id: trace_id.as_str(),
             retention: RETENTION,
         };
-        let reply = endpoint::once(&self.records, &claim, async |execution| {
+        let admission = self.admission(principal).await?;
+        let reply = endpoint::once(&self.records, &claim, &admission, async |execution| {
             Ok(WorkDone::Record(created(batch_id(&caller, execution), kind.partial)))
         })
         .await?;

@@ -3,6 +3,7 @@
 use access::AccessStore;
 use aws_sdk_dynamodb::Client;
 use idempotency::{ExpiryBounds, ReuseLimits, expiry_bounds, records, reuse_limits};
+use limits::{Limiter, LimiterSettings};
 use mq::InlineTargets;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
@@ -31,6 +32,7 @@ pub struct FrontSettings {
     access_table: String,
     inline_targets: InlineTargets,
     records: Option<RecordSettings>,
+    limiter: LimiterSettings,
 }
 
 /// Variables about the records of requests.
@@ -55,13 +57,14 @@ impl FrontSettings {
                 reuse: reuse_limits(environment),
                 expiry: expiry_bounds(environment),
             }),
+            limiter: Limiter::from_environment(environment),
         }
     }
 
     /// Builds the front of a function, which has this name in metrics.
     #[must_use]
     pub fn front(self, service: &'static str, sdk: &Sdk, dynamodb: &Client) -> Front {
-        let Self { access_table, inline_targets, records: kept } = self;
+        let Self { access_table, inline_targets, records: kept, limiter } = self;
         Front {
             service,
             access: AccessStore::new(dynamodb.clone(), access_table),
@@ -70,6 +73,7 @@ impl FrontSettings {
                 let store = records(sdk, dynamodb.clone(), table, results_bucket, service);
                 Idempotency { store: store.with_reuse_limits(reuse), expiry }
             }),
+            limiter: limiter.build(dynamodb),
         }
     }
 

@@ -197,6 +197,31 @@ impl LoadTest {
         }
     }
 
+    /// Returns the highest rate, in messages a second, at which all producers together put messages
+    /// or all consumers take them. `None` if only the broker bounds it: in a search, and for workers
+    /// without a rate. Consumers without one take what the producers put.
+    #[must_use]
+    pub fn highest_rate(&self) -> Option<u64> {
+        if self.mode == Mode::Search {
+            return None;
+        }
+        let put = match (&self.producers, &self.length) {
+            (None, _) => None,
+            (Some(_), Length::Stages(stages)) => {
+                stages.iter().map(|stage| u64::from(stage.rate_per_sec.get())).max()
+            }
+            (Some(producers), _) => Some(u64::from(producers.rate_per_sec?.get())),
+        };
+        let taken = match &self.consumers {
+            None => None,
+            Some(consumers) => match consumers.rate_per_sec {
+                Some(rate) => Some(u64::from(rate.get())),
+                None => Some(put?),
+            },
+        };
+        put.max(taken)
+    }
+
     /// Returns this test as one run at `rate`: a probe of a search.
     #[must_use]
     pub fn at_rate(&self, rate: RateLimit) -> Self {
@@ -210,4 +235,37 @@ impl LoadTest {
 
 fn total_seconds(stages: &[Stage]) -> u64 {
     stages.iter().map(|stage| u64::from(stage.seconds.get())).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::samples::accepted;
+
+    fn highest_rate(members: Value) -> Option<u64> {
+        let mut body = json!({"targetRef": "local"});
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        accepted(body).highest_rate()
+    }
+
+    #[test]
+    fn a_test_is_as_fast_as_its_faster_side_and_without_a_rate_as_the_broker() {
+        let stages = json!([{"ratePerSec": 5, "seconds": 10}, {"ratePerSec": 70, "seconds": 10}]);
+        for (members, expected) in [
+            (json!({"producers": {"ratePerSec": 30}, "durationSeconds": 60}), Some(30)),
+            (json!({"producers": {"ratePerSec": 30}, "consumers": {}, "durationSeconds": 60}), Some(30)),
+            (
+                json!({"producers": {"ratePerSec": 30}, "consumers": {"ratePerSec": 40}, "durationSeconds": 60}),
+                Some(40),
+            ),
+            (json!({"producers": {}, "stages": stages}), Some(70)),
+            (json!({"consumers": {"ratePerSec": 40}, "foreign": "take", "durationSeconds": 60}), Some(40)),
+            (json!({"consumers": {}, "foreign": "take", "durationSeconds": 60}), None),
+            (json!({"producers": {"ratePerSec": 30}, "mode": "search", "durationSeconds": 60}), None),
+            (json!({"producers": {}, "consumers": {"ratePerSec": 40}, "messages": 100}), None),
+        ] {
+            assert_eq!(highest_rate(members.clone()), expected, "{members}");
+        }
+    }
 }

@@ -161,7 +161,8 @@ impl LoadTest {
 
     /// Returns the bytes of the longest body, at least one. Those of messages of others are
     /// unknown, and count as one.
-    fn message_bytes(&self) -> u64 {
+    #[must_use]
+    pub fn message_bytes(&self) -> u64 {
         let longest = self.producers.as_ref().map_or(1, |producers| producers.payload.longest());
         u64::try_from(longest).unwrap_or(u64::MAX).max(1)
     }

@@ -1,0 +1,149 @@
+//! Messages and bytes that count against the limits of a target: those that an order is to move, and
+//! those that its response shows as moved.
+
+use api::{Reason, Reply};
+use endpoint::Moved;
+use limits::Cost;
+use mq::ProduceCommand;
+use orders::{Change, Read};
+use serde::Deserialize;
+
+use crate::operation::Action;
+
+/// Members of the response to a consume, a browse or a move that count.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Taken<'a> {
+    #[serde(borrow)]
+    messages: Vec<Message<'a>>,
+}
+
+/// Message of a response. Its body is there or stored.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Message<'a> {
+    body_base64: Option<&'a str>,
+    body_size: Option<u64>,
+}
+
+/// Members of the response to a move that count: what all attempts moved, and the earlier ones.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Relocated {
+    moved: u64,
+    resumed_from: u64,
+}
+
+/// Members of a problem that count.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Failed {
+    reason: String,
+    enqueued: u64,
+}
+
+impl Action {
+    /// Returns the messages and bytes that are known before the work, and how its response shows
+    /// those that it moved. `None` if it moves none.
+    pub(crate) fn volume(&self) -> Option<(Cost, Moved)> {
+        match self {
+            Self::Change(_, Change::Produce(command)) => Some((to_put(command), put)),
+            Self::Change(_, Change::Consume { .. }) | Self::Read(Read::Browse(_)) => {
+                Some((Cost::default(), taken))
+            }
+            Self::Change(_, Change::Move(_)) => Some((Cost::default(), relocated)),
+            Self::Read(Read::PreviewMove(_) | Read::Depth | Read::Depths(_) | Read::Test) => None,
+        }
+    }
+}
+
+fn to_put(command: &ProduceCommand) -> Cost {
+    Cost { messages: command.source.count(), bytes: command.bytes() }
+}
+
+/// Returns the cost of a produce. One that failed is charged what it put, and one that is in doubt
+/// all that it was to put.
+fn put(reply: &Reply, drawn: Cost) -> Cost {
+    if reply.status < 400 {
+        return drawn;
+    }
+    let Failed { reason, enqueued } = serde_json::from_str(&reply.body).unwrap_or_default();
+    if reason == Reason::OutcomeInDoubt.as_str() {
+        return drawn;
+    }
+    let messages = enqueued.min(drawn.messages);
+    let of_each = drawn.bytes.checked_div(drawn.messages).unwrap_or_default();
+    Cost { messages, bytes: of_each.saturating_mul(messages) }
+}
+
+/// Returns the cost of a consume or a browse: the messages in its response, with their bodies.
+fn taken(reply: &Reply, _: Cost) -> Cost {
+    let Taken { messages } = serde_json::from_str(&reply.body).unwrap_or_default();
+    let bytes = messages.iter().map(Message::bytes).fold(0, u64::saturating_add);
+    Cost { messages: as_u64(messages.len()), bytes }
+}
+
+/// Returns the cost of a move: the messages that this attempt moved. Their bytes are not known.
+fn relocated(reply: &Reply, _: Cost) -> Cost {
+    let Relocated { moved, resumed_from } = serde_json::from_str(&reply.body).unwrap_or_default();
+    Cost { messages: moved.saturating_sub(resumed_from), bytes: 0 }
+}
+
+impl Message<'_> {
+    fn bytes(&self) -> u64 {
+        let encoded = self.body_base64.unwrap_or_default().trim_end_matches('=');
+        // Three bytes for four digits.
+        let decoded = as_u64(encoded.len()).saturating_mul(3) / 4;
+        self.body_size.unwrap_or(decoded)
+    }
+}
+
+fn as_u64(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn reply(status: u16, body: &Value) -> Reply {
+        Reply::json(status, body)
+    }
+
+    #[test]
+    fn a_consume_costs_the_messages_that_it_returns_with_their_bodies() {
+        let messages = json!([
+            {"msgIdBase64": "AA==", "bodyBase64": "aGVsbG8=", "bodyText": "hello", "headers": {"messages": [1]}},
+            {"bodyBase64": "", "bodyText": ""},
+            {"bodyBase64": "YWI="},
+            {"bodyUrl": "/messages/bodies/1", "bodySize": 7_000_000},
+            {"bodyBase64": null},
+        ]);
+        let answer = reply(200, &json!({"target": "QM1:Q", "count": 5, "messages": messages}));
+        assert_eq!(taken(&answer, Cost::default()), Cost { messages: 5, bytes: 5 + 2 + 7_000_000 });
+        for nothing in [json!({"messages": []}), json!({"reason": "QUEUE_NOT_FOUND"}), json!([])] {
+            assert_eq!(taken(&reply(404, &nothing), Cost::default()), Cost::default(), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_move_costs_what_this_attempt_moved() {
+        let answer = reply(200, &json!({"moved": 70, "resumedFrom": 32, "messages": [{"to": "Q"}]}));
+        assert_eq!(relocated(&answer, Cost::default()), Cost { messages: 38, bytes: 0 });
+    }
+
+    #[test]
+    fn a_produce_that_failed_costs_what_it_put_and_one_in_doubt_all() {
+        let drawn = Cost { messages: 100, bytes: 1_000 };
+        assert_eq!(put(&reply(201, &json!({"enqueued": 100})), drawn), drawn);
+        assert_eq!(put(&reply(404, &json!({"reason": "QUEUE_NOT_FOUND"})), drawn), Cost::default());
+        let full = json!({"reason": "QUEUE_FULL", "enqueued": 30});
+        assert_eq!(put(&reply(502, &full), drawn), Cost { messages: 30, bytes: 300 });
+        let doubt = json!({"reason": "OUTCOME_IN_DOUBT", "enqueued": 30});
+        assert_eq!(put(&reply(502, &doubt), drawn), drawn);
+        let nothing = Cost::default();
+        assert_eq!(put(&reply(502, &full), nothing), nothing);
+    }
+}
