@@ -50,6 +50,8 @@ def change_set(before, after):
             changes[name] = Change("Update:Replace" if new else "Update:Modify", name, resource["Type"])
     while True:
         replaced = {name for name, change in changes.items() if change.action == "Update:Replace"}
+        if not replaced:
+            return list(changes.values())
         further = {}
         for name, resource in after.resources.items():
             if name in replaced or name not in before.resources:

@@ -1,6 +1,7 @@
 """What CloudFormation makes of template.yaml: SAM's own translator, and an evaluator of parameters, rules, conditions and references."""
 
 import copy
+import json
 import re
 from dataclasses import dataclass, field
 from functools import cache
@@ -64,7 +65,11 @@ def _translated(release, parameters):
 
 def translated(parameters=None, release="1"):
     """The template after SAM's transform. Not to be changed: others get the same one."""
-    return _translated(release, tuple((name, value) for name, value in sorted((parameters or {}).items()) if name in READ_BY_SAM))
+    return _translated(release, _read_by_sam(parameters or {}))
+
+
+def _read_by_sam(parameters):
+    return tuple((name, value) for name, value in sorted(parameters.items()) if name in READ_BY_SAM)
 
 
 def values(parameters, template=None):
@@ -142,6 +147,31 @@ class Stack:
 
     def properties(self, name):
         return self.resources[name].get("Properties", {})
+
+
+def words(node):
+    """Every name that an expression has, those of conditions, parameters and resources among them."""
+    return set(re.findall(r"\w+", json.dumps(node)))
+
+
+class Needs:
+    """The conditions and parameters that the value of an expression of a template may depend on."""
+
+    def __init__(self, template):
+        self.template = template
+        self.conditions = template.get("Conditions", {})
+        self.known = {}
+
+    def of_condition(self, name):
+        if name not in self.known:
+            self.known[name] = {name} | self.of(self.conditions[name])
+        return self.known[name]
+
+    def of(self, node):
+        named = words(node)
+        # A resource that is not there cannot be referred to.
+        named |= {self.template["Resources"][name]["Condition"] for name in named & self.template["Resources"].keys() if "Condition" in self.template["Resources"][name]}
+        return (named & self.template["Parameters"].keys()).union(*(self.of_condition(name) for name in named & self.conditions.keys()))
 
 
 class Evaluator:
@@ -250,6 +280,18 @@ def deploy(parameters=None, name="integrahub", number=1, release="1"):
     return _deployed(tuple(sorted((parameters or {}).items())), name, number, release)
 
 
+# Resources as they were evaluated, by their template, which `_translated` keeps, and by the values
+# that they depend on.
+_evaluated = {}
+
+
+@cache
+def _needs(release, parameters):
+    template = _translated(release, parameters)
+    needs = Needs(template)
+    return {name: sorted(needs.of(resource) & template["Parameters"].keys()) for name, resource in template["Resources"].items()}
+
+
 @cache
 def _deployed(parameters, name, number, release):
     parameters = dict(parameters)
@@ -258,15 +300,20 @@ def _deployed(parameters, name, number, release):
     assert not refusals(parameters), refusals(parameters)
     template = translated(parameters, release)
     evaluator = Evaluator(template, parameters, name, number)
+    needs = _needs(release, _read_by_sam(parameters))
     stack = Stack(name, parameters)
     for logical, resource in template["Resources"].items():
         if not evaluator.is_there(logical):
             continue
-        stack.resources[logical] = {
-            **resource,
-            "Properties": evaluator.resolve(resource.get("Properties", {})),
-            "UpdatePolicy": evaluator.resolve(resource.get("UpdatePolicy", {})),
-        }
+        # Most parameters concern few resources. Of the others, each is evaluated once.
+        key = (id(template), name, number, logical, *(str(evaluator.values[parameter]) for parameter in needs[logical]))
+        if key not in _evaluated:
+            _evaluated[key] = {
+                **resource,
+                "Properties": evaluator.resolve(resource.get("Properties", {})),
+                "UpdatePolicy": evaluator.resolve(resource.get("UpdatePolicy", {})),
+            }
+        stack.resources[logical] = _evaluated[key]
         depends = resource.get("DependsOn", [])
         for dependency in [depends] if isinstance(depends, str) else depends:
             assert evaluator.is_there(dependency), f"{logical} depends on {dependency}, which is not there"

@@ -19,6 +19,7 @@ def schema(kind):
     return json.loads((DATA / f"resources/{_index()[kind]}.json").read_text())
 
 
+@cache
 def replacing(kind):
     """The properties whose change makes a new resource, the ones included where that depends on the values."""
     if kind == "AWS::CloudFormation::CustomResource":

@@ -4,12 +4,13 @@ import copy
 import importlib.util
 import json
 from functools import cache
+from itertools import combinations
 
 import pytest
 from cloudformation import ROOT, deploy, packaged, refusals, source, translate, translated
 from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, LOAD_TESTS, SCENARIOS
 from test_transitions import BASES, others
-from versions import faults, functions, opposite_of, published, references, versions
+from versions import Evaluated, faults, functions, opposite_of, published, references, versions
 
 PUBLIC = {name for name, r in source()["Resources"].items() for e in r.get("Properties", {}).get("Events", {}).values() if e["Type"] == "HttpApi"}
 VERSION_TRIGGERS = ["GatewayVersionTrigger", "IngestVersionTrigger"]
@@ -17,7 +18,12 @@ VERSION_TRIGGERS = ["GatewayVersionTrigger", "IngestVersionTrigger"]
 
 @cache
 def scenario(name):
-    return published(translated(), SCENARIOS[name])
+    return Evaluated(translated(), SCENARIOS[name])
+
+
+@cache
+def base(name):
+    return Evaluated(translated(), BASES[name])
 
 
 def entries(template, name):
@@ -32,11 +38,12 @@ def names(node):
 def changed(template, parameter):
     """The faults of every other value of the parameter, and whether any function has it at all."""
     found, matters = [], False
-    for base in BASES.values():
-        one = published(template, base)
-        changes = ({**base, parameter: value} for value in others(parameter))
-        for after in [after for after in changes if after != base and not refusals(after)][:3]:
-            other = published(template, after)
+    for name, parameters in BASES.items():
+        stack = base(name) if template is translated() else Evaluated(template, parameters)
+        one = published(stack)
+        changes = ({**parameters, parameter: value} for value in others(parameter))
+        for after in [after for after in changes if after != parameters and not refusals(after)][:3]:
+            other = published(Evaluated(template, after, like=stack))
             found += faults(one, other)
             matters |= any(one[name] != other[name] for name in set(one) & set(other))
     return found, matters
@@ -48,10 +55,10 @@ def faults_of(template, about):
     for parameter in sorted(about & set(source()["Parameters"])):
         found += changed(template, parameter)[0]
     for parameters in (EXISTING_DATABASE, EVERYTHING):
-        before = published(template, parameters)
-        for reference in sorted(references(before), key=str):
+        stack = Evaluated(template, parameters)
+        for reference in sorted(references(stack), key=str):
             if reference[0] in about:
-                found += faults(before, published(template, parameters, reference=reference))
+                found += faults(published(stack), published(Evaluated(template, parameters, like=stack, reference=reference)))
     return found
 
 
@@ -73,18 +80,19 @@ def test_another_value_of_a_parameter_is_another_version_of_each_function_that_h
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_another_name_or_attribute_of_a_resource_is_another_version(name):
-    before = scenario(name)
-    found = references(before)
+    stack = scenario(name)
+    before, found = published(stack), references(stack)
     assert {("AccessTable", None), ("ProduceRole", "Arn"), ("ProduceLogs", None), ("MqAccessFunction", None)} <= found
     for reference in found:
-        after = published(translated(), SCENARIOS[name], reference=reference)
+        after = published(Evaluated(stack.template, stack.parameters, like=stack, reference=reference))
         assert after != before and faults(before, after) == [], reference
 
 
 @pytest.mark.parametrize("condition", source()["Conditions"])
 def test_another_condition_for_the_same_value_is_another_version(condition):
     for name in SCENARIOS:
-        assert faults(scenario(name), opposite_of(translated(), SCENARIOS[name], condition)) == [], name
+        stack = scenario(name)
+        assert faults(published(stack), opposite_of(stack, condition)) == [], name
 
 
 def test_new_code_and_another_text_of_a_function_are_another_version():
@@ -104,9 +112,19 @@ def test_new_code_and_another_text_of_a_function_are_another_version():
     ]
     for change in everywhere:
         assert not set(functions(one).values()) & set(with_another(change).values())
-    for name in PUBLIC:
-        before, after = functions(one), with_another(lambda template: template["Resources"][name]["Properties"].update(MemorySize=333))
-        assert {other for other in PUBLIC if before[other] != after[other]} == {name}
+    # Several functions at a time. Of any two, each is changed once without the other.
+    turns = 7
+    places = list(combinations(range(turns), 3))
+    assert len(PUBLIC) <= len(places)
+    for turn in range(turns):
+        chosen = {name for name, place in zip(sorted(PUBLIC), places) if turn in place}
+
+        def change(template):
+            for name in chosen:
+                template["Resources"][name]["Properties"].update(MemorySize=333)
+
+        before, after = functions(one), with_another(change)
+        assert {other for other in PUBLIC if before[other] != after[other]} == chosen
 
 
 @pytest.mark.parametrize("name", VERSION_TRIGGERS)
@@ -168,11 +186,12 @@ def test_a_release_that_was_rolled_back_can_be_deployed_again():
     """Its place is a setting, so each attempt has revisions of its own. The versions of the first attempt stay, and Lambda publishes no
     other one without a change."""
     base = {**EXISTING_DATABASE, **LOAD_TESTS, "ArtifactBucket": "artifacts", "ArtifactPrefix": "integrahub/0.1.0"}
-    first = published(release(), base, of=versions)
+    stack = Evaluated(release(), base)
+    first = published(stack, of=versions)
     others = set()
     for settings in VERSION_TRIGGERS:
         assert {"Name": "ARTIFACTS", "Value": {"Fn::Sub": "${ArtifactBucket}/${ArtifactPrefix}"}} in entries(release(), settings)
-        again = published(release(), base, of=versions, reference=(settings, None))
+        again = published(Evaluated(release(), base, like=stack, reference=(settings, None)), of=versions)
         assert faults(first, again) == []
         others |= {name for name in first if first[name] != again[name]}
     assert others == set(first) == PUBLIC | {"MigrateFunction"}
@@ -182,7 +201,7 @@ def test_a_release_elsewhere_in_the_bucket_is_another_version():
     template = release()
     base = {**EXISTING_DATABASE, **LOAD_TESTS, "ArtifactBucket": "artifacts", "ArtifactPrefix": "integrahub/0.1.0"}
     for change in ({"ArtifactBucket": "others"}, {"ArtifactPrefix": "integrahub/0.1.1"}, {"Architecture": "x86_64"}):
-        before, after = published(template, base), published(template, {**base, **change})
+        before, after = published(Evaluated(template, base)), published(Evaluated(template, {**base, **change}))
         assert set(before) == PUBLIC
         assert all(before[name] != after[name] for name in PUBLIC) and faults(before, after) == [], change
 

@@ -1,22 +1,39 @@
 """What the published versions of the functions behind the API keep, and whether another value of it publishes new ones."""
 
+import hashlib
 import json
 import re
 
-from cloudformation import Evaluator, NotThere
+from cloudformation import Evaluator, Needs, NotThere
 from schemas import replacing
 
 # What Lambda applies to the function as a whole, whichever version is called.
 OF_THE_FUNCTION = {"ReservedConcurrentExecutions", "Tags"}
 
 
-class Changed(Evaluator):
-    """Evaluates as if one condition were the opposite, or one reference's value another."""
+REFERENCE = re.compile("«(?:another )?([A-Za-z0-9]+)((?:\\.[A-Za-z0-9.]+)?)»")
 
-    def __init__(self, template, parameters, condition=None, reference=None):
+
+def labels(text):
+    """Every reference of a text."""
+    return {f"«{name}{attribute}»" for name, attribute in REFERENCE.findall(text)}
+
+
+class Evaluated(Evaluator):
+    """Evaluates each property once, as text.
+
+    With `like`, another stack of the same template, only what may differ from that one is evaluated: by its parameters, by one condition
+    that is taken for the opposite, or by one reference whose value is another.
+    """
+
+    def __init__(self, template, parameters, like=None, condition=None, reference=None):
         super().__init__(template, parameters, "integrahub", 1)
-        self.opposite, self.another = condition, reference
-        self.identities = {}
+        self.parameters, self.like, self.opposite, self.another = parameters, like, condition, reference
+        self.needs = like.needs if like else Needs(template)
+        self.texts, self.identities, self.entries, self.reached = {}, {}, {}, {}
+        self.different = {condition, "«" + ".".join(part for part in reference or () if part) + "»"}
+        if like:
+            self.different |= {name for name, value in self.values.items() if value != like.values[name]}
 
     def condition(self, node):
         return super().condition(node) != (isinstance(node, str) and node == self.opposite)
@@ -25,28 +42,82 @@ class Changed(Evaluator):
         found = super().reference(name, attribute)
         return found.replace("«", "«another ") if (name, attribute) == self.another else found
 
-    def replaced_with(self, value):
-        """The value with each reference to a resource followed by the properties whose change replaces that resource."""
-        if isinstance(value, dict):
-            return {key: self.replaced_with(part) for key, part in value.items()}
-        if isinstance(value, list):
-            return [self.replaced_with(part) for part in value]
-        if not isinstance(value, str):
-            return value
-        return re.sub("«(?:another )?([A-Za-z0-9]+)(?:\\.[A-Za-z0-9.]+)?»", lambda match: match.group() + self.identity(match.group(1)), value)
+    def properties(self, name):
+        return self.template["Resources"][name].get("Properties", {})
 
-    def identity(self, name):
-        if name not in self.identities:
-            self.identities[name] = json.dumps(self.replaced_with(self.create_only(name)), sort_keys=True, ensure_ascii=False)
-        return self.identities[name]
+    def is_like(self, decide, *arguments):
+        """Whether nothing differs that decides about it in the other stack."""
+        try:
+            return self.like is not None and not self.different & decide(self.like, *arguments)
+        except NotThere:
+            return False
+
+    def text(self, name, key):
+        """A property, or nothing where it is left out."""
+        if (name, key) not in self.texts:
+            if self.is_like(Evaluated.decide_text, name, key):
+                self.texts[name, key] = self.like.text(name, key)
+            else:
+                resolved = self.resolve({key: self.properties(name)[key]})
+                self.texts[name, key] = json.dumps(resolved, sort_keys=True, ensure_ascii=False)
+        return self.texts[name, key]
+
+    def decide_text(self, name, key):
+        """The parameters, conditions and references that decide about a property."""
+        if (name, key) not in self.reached:
+            self.reached[name, key] = self.needs.of(self.properties(name)[key]) | labels(self.text(name, key))
+        return self.reached[name, key]
 
     def create_only(self, name):
         resource = self.template["Resources"][name]
         if resource["Type"] == "AWS::CloudFormation::CustomResource":
-            return {}
-        properties = self.resolve(resource.get("Properties", {}))
+            return ""
         names = {path[0] for path in replacing(resource["Type"])}
-        return {key: value for key, value in properties.items() if key in names}
+        # All of them, or a reference to what is not there would not be noticed.
+        texts = {key: self.text(name, key) for key in self.properties(name)}
+        return "\n".join(text for key, text in texts.items() if key in names)
+
+    def kept(self, function):
+        parts = [self.text(function, key) for key in self.properties(function) if key not in OF_THE_FUNCTION]
+        # A new function has no version yet that the next one could be like.
+        return "\n".join([*parts, self.reference(function)])
+
+    def replaced_with(self, text):
+        """The text with each reference to a resource followed by what the properties are whose change replaces that resource."""
+        return REFERENCE.sub(lambda match: match.group() + self.identity(match.group(1)), text)
+
+    def identity(self, name):
+        if name not in self.identities:
+            text = self.replaced_with(self.create_only(name))
+            self.identities[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return self.identities[name]
+
+    def named(self, text):
+        """Every reference of a text, and of the properties whose change replaces what it refers to."""
+        found = labels(text)
+        for name in {name for name, _ in REFERENCE.findall(text)}:
+            if name not in self.reached:
+                self.reached[name] = self.named(self.create_only(name))
+            found |= self.reached[name]
+        return found
+
+    def entry(self, function, version):
+        """What a version of the function keeps, and what makes CloudFormation publish one."""
+        if function not in self.entries:
+            if self.is_like(Evaluated.decide_entry, function, version):
+                self.entries[function] = self.like.entry(function, version)
+            else:
+                self.entries[function] = self.replaced_with(self.kept(function)), (version, self.replaced_with(self.create_only(version)))
+        return self.entries[function]
+
+    def decide_entry(self, function, version):
+        """The parameters, conditions and references that decide about an entry."""
+        if ("entry", function) not in self.reached:
+            found = self.named(self.kept(function)) | self.named(self.create_only(version))
+            names = {name for each in found for name, _ in REFERENCE.findall(each)}
+            keys = [(name, key) for name in names | {version} for key in self.properties(name)]
+            self.reached["entry", function] = found.union(*(self.decide_text(*key) for key in keys))
+        return self.reached["entry", function]
 
 
 def versions(template):
@@ -64,18 +135,9 @@ def functions(template):
     return every
 
 
-def published(template, parameters, of=functions, **changed):
-    """Of each function that is there: what a version keeps, and what makes CloudFormation publish one."""
-    evaluator = Changed(template, parameters, **changed)
-    result = {}
-    for function, version in of(template).items():
-        if evaluator.is_there(function):
-            properties = {key: value for key, value in template["Resources"][function]["Properties"].items() if key not in OF_THE_FUNCTION}
-            kept = evaluator.replaced_with(evaluator.resolve(properties))
-            # A new function has no version yet that the next one could be like.
-            kept["itself"] = evaluator.reference(function)
-            result[function] = kept, (version, evaluator.replaced_with(evaluator.create_only(version)))
-    return result
+def published(stack, of=functions):
+    """The entry of each function that is there."""
+    return {function: stack.entry(function, version) for function, version in of(stack.template).items() if stack.is_there(function)}
 
 
 def faults(before, after):
@@ -90,15 +152,15 @@ def faults(before, after):
     return found
 
 
-def references(published):
-    """(name, attribute) of each resource that a function's properties name."""
-    text = json.dumps([kept for kept, _ in published.values()], ensure_ascii=False)
-    return {(name, attribute or None) for name, attribute in re.findall(r"«([A-Za-z0-9]+)(?:\.([A-Za-z0-9.]+))?»", text)}
+def references(stack):
+    """(name, attribute) of each resource that decides about what versions keep."""
+    found = set().union(*(stack.named(stack.kept(function)) for function in functions(stack.template) if stack.is_there(function)))
+    return {(name, attribute.removeprefix(".") or None) for each in found for name, attribute in REFERENCE.findall(each)}
 
 
-def opposite_of(template, parameters, condition):
+def opposite_of(stack, condition):
     """Nothing where the template has no such combination."""
     try:
-        return published(template, parameters, condition=condition)
+        return published(Evaluated(stack.template, stack.parameters, like=stack, condition=condition))
     except NotThere:
         return {}
