@@ -16,8 +16,9 @@ use crate::api_key::{ApiKey, KeyHash};
 use crate::items::{KeyItem, TenantItem};
 use crate::pk;
 use crate::store::{AccessStore, ReadError};
+use crate::token::{self, Bearer, TokenError, Tokens};
 
-/// Permission of an API key.
+/// Permission of an API key or a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "`ApiKey` in openapi.yaml says what each scope permits")]
 pub enum Scope {
@@ -72,14 +73,24 @@ impl FromStr for Scope {
 /// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
-    /// Id of the tenant, as the key's item has it.
+    /// Id of the tenant, as the key's item or the token has it.
     pub tenant: String,
-    /// Hash of the caller's API key, if it has one.
-    key: Option<KeyHash>,
+    credential: Credential,
     key_name: String,
     key_id: String,
     scopes: BTreeSet<Scope>,
     cnpjs: Option<BTreeSet<String>>,
+}
+
+/// Credential by which a caller was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Credential {
+    /// An API key with this hash.
+    Key(KeyHash),
+    /// A token of the issuer.
+    Token,
+    /// None: the caller is another function, or a test.
+    None,
 }
 
 impl Principal {
@@ -87,7 +98,7 @@ impl Principal {
     pub fn new(tenant: impl Into<String>, scopes: impl IntoIterator<Item = Scope>) -> Self {
         Self {
             tenant: tenant.into(),
-            key: None,
+            credential: Credential::None,
             key_name: String::new(),
             key_id: String::new(),
             scopes: scopes.into_iter().collect(),
@@ -98,7 +109,7 @@ impl Principal {
     fn of(key: KeyHash, item: KeyItem) -> Self {
         Self {
             tenant: item.tenant_id,
-            key: Some(key),
+            credential: Credential::Key(key),
             key_name: item.name,
             key_id: key.id(),
             scopes: item.scopes.iter().filter_map(|name| name.parse().ok()).collect(),
@@ -106,14 +117,21 @@ impl Principal {
         }
     }
 
-    /// Returns the name that people gave the caller's key.
+    /// Makes the caller of a token. It may load every establishment of its tenant.
+    fn of_token(bearer: Bearer) -> Self {
+        let Bearer { tenant, name, scopes } = bearer;
+        let credential = Credential::Token;
+        Self { tenant, credential, key_name: name, key_id: String::new(), scopes, cnpjs: None }
+    }
+
+    /// Returns the name that people gave the caller's key, or `token:` and a token's subject.
     #[must_use]
     pub fn key_name(&self) -> &str {
         &self.key_name
     }
 
     /// Returns the first eight digits of the hash of the caller's key, which tell it from other
-    /// keys of the same name.
+    /// keys of the same name; empty for a token.
     #[must_use]
     pub fn key_id(&self) -> &str {
         &self.key_id
@@ -122,9 +140,12 @@ impl Principal {
     /// Returns the tenant as a UUID, as the ingest needs it.
     ///
     /// # Errors
-    /// `API_KEY_INVALID` if the key's item has something else.
+    /// `API_KEY_INVALID` if the key's item has something else, and `TOKEN_INVALID` if the token has.
     pub fn tenant_id(&self) -> Result<Uuid, Problem> {
-        self.tenant.parse().map_err(|error: uuid::Error| self.refused("tenantId", &error))
+        self.tenant.parse().map_err(|error: uuid::Error| match self.credential {
+            Credential::Token => challenged(TokenError::TenantForm.into()),
+            Credential::Key(_) | Credential::None => self.refused("tenantId", &error),
+        })
     }
 
     /// Establishments to which the caller is limited, as the access table has them; `None` if it is
@@ -138,7 +159,10 @@ impl Principal {
     /// the operator meant.
     #[must_use]
     pub fn refused(&self, member: &str, error: &(dyn std::error::Error + 'static)) -> Problem {
-        let pk = self.key.as_ref().map(pk::key).unwrap_or_default();
+        let pk = match &self.credential {
+            Credential::Key(hash) => pk::key(hash),
+            Credential::Token | Credential::None => String::new(),
+        };
         tracing::error!(
             event_type = "access.item_malformed",
             pk,
@@ -158,9 +182,10 @@ impl Principal {
             return Ok(());
         }
         let names: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
+        let what = if self.credential == Credential::Token { "token" } else { "API key" };
         Err(Problem::new(
             Reason::ScopeRequired,
-            format!("the API key needs the scope {}", names.join(" or ")),
+            format!("the {what} needs the scope {}", names.join(" or ")),
         ))
     }
 }
@@ -170,12 +195,14 @@ pub const API_KEY: &str = "x-api-key";
 /// Names of the headers that carry the API key on the routes of the product ingest.
 pub const PRODUCTS_API_KEYS: &[&str] = &[PRODUCTS_API_KEY, API_KEY];
 const PRODUCTS_API_KEY: &str = "x-inova-api-key";
+const WWW_AUTHENTICATE: &str = "www-authenticate";
 
-/// Finds the caller by the header `X-Api-Key`, and puts it into the fields `tenant`, `key_name` and
-/// `key_id` of the current span.
+/// Finds the caller by the header `X-Api-Key`, or by a token in the header `Authorization` if the
+/// deployment takes tokens. Puts it into the fields `tenant`, `key_name` and `key_id` of the current
+/// span.
 ///
 /// # Errors
-/// `API_KEY_REQUIRED`, `API_KEY_INVALID`, or `STORE_UNAVAILABLE`.
+/// `API_KEY_REQUIRED`, `API_KEY_INVALID`, `TOKEN_INVALID`, or `STORE_UNAVAILABLE`.
 pub async fn authenticate(store: &AccessStore, headers: &HeaderMap) -> Result<Principal, Problem> {
     authenticate_by(store, headers, &[API_KEY]).await
 }
@@ -184,13 +211,56 @@ pub async fn authenticate(store: &AccessStore, headers: &HeaderMap) -> Result<Pr
 /// they must be the same key.
 ///
 /// # Errors
-/// `API_KEY_REQUIRED`, `API_KEY_INVALID`, or `STORE_UNAVAILABLE`.
+/// `API_KEY_REQUIRED`, `API_KEY_INVALID`, `TOKEN_INVALID`, or `STORE_UNAVAILABLE`.
 pub async fn authenticate_by(
     store: &AccessStore,
     headers: &HeaderMap,
     names: &[&str],
 ) -> Result<Principal, Problem> {
-    let api_key = ApiKey::from(api_key(headers, names)?);
+    let Some(tokens) = store.tokens() else {
+        return by_key(store, api_key(headers, names, NoKey::AuthorizationUnread)?).await;
+    };
+    let found = match token::bearer(headers) {
+        Ok(None) => match api_key(headers, names, NoKey::TokenPossible) {
+            Ok(key) => by_key(store, key).await,
+            Err(problem) => Err(problem),
+        },
+        Ok(Some(_)) if PRODUCTS_API_KEYS.iter().any(|name| headers.contains_key(*name)) => {
+            Err(TokenError::WithKey.into())
+        }
+        Ok(Some(token)) => by_token(store, tokens, token).await,
+        Err(error) => Err(error.into()),
+    };
+    found.map_err(challenged)
+}
+
+/// Names the scheme of tokens to a caller that is refused as unknown (RFC 6750, 3).
+fn challenged(problem: Problem) -> Problem {
+    match problem.reason {
+        Reason::TokenInvalid => {
+            problem.header(WWW_AUTHENTICATE, r#"Bearer realm="integrahub", error="invalid_token""#)
+        }
+        Reason::ApiKeyRequired | Reason::ApiKeyInvalid => {
+            problem.header(WWW_AUTHENTICATE, r#"Bearer realm="integrahub""#)
+        }
+        _ => problem,
+    }
+}
+
+/// Finds the caller of a token, whose tenant must not be disabled.
+async fn by_token(store: &AccessStore, tokens: &Tokens, token: &str) -> Result<Principal, Problem> {
+    let bearer = tokens.read(token).await?;
+    Span::current().record("tenant", &bearer.tenant).record("key_name", &bearer.name);
+    match store.tenant(&bearer.tenant).await {
+        Ok(tenant) if tenant.enabled => Ok(Principal::of_token(bearer)),
+        Ok(_) => Err(TokenError::TenantDisabled.into()),
+        Err(ReadError::Malformed) => Err(TokenError::TenantMalformed.into()),
+        Err(error @ ReadError::Unavailable) => Err(error.into()),
+    }
+}
+
+async fn by_key(store: &AccessStore, api_key: &str) -> Result<Principal, Problem> {
+    let api_key = ApiKey::from(api_key);
     let hash = api_key.hash();
     Span::current().record("key_id", hash.id());
     if api_key.is_damaged() {
@@ -239,10 +309,19 @@ fn refuse(hash: &KeyHash, why: &str) -> Problem {
     invalid()
 }
 
-fn api_key<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<&'a str, Problem> {
+/// Advice about the header `Authorization` for a request without an API key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NoKey {
+    /// A token is possible there.
+    TokenPossible,
+    /// The deployment takes no tokens.
+    AuthorizationUnread,
+}
+
+fn api_key<'a>(headers: &'a HeaderMap, names: &[&str], no_key: NoKey) -> Result<&'a str, Problem> {
     let mut values = names.iter().flat_map(|name| headers.get_all(*name));
     let Some(value) = values.next() else {
-        return Err(Problem::new(Reason::ApiKeyRequired, missing(headers, names)));
+        return Err(Problem::new(Reason::ApiKeyRequired, missing(headers, names, no_key)));
     };
     if values.any(|other| other != value) {
         return Err(Problem::new(Reason::ApiKeyInvalid, "different API keys were sent"));
@@ -251,11 +330,13 @@ fn api_key<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<&'a str, Proble
 }
 
 /// Describes the header that the key belongs in, and the one that it may have been sent in instead.
-fn missing(headers: &HeaderMap, names: &[&str]) -> String {
+fn missing(headers: &HeaderMap, names: &[&str], no_key: NoKey) -> String {
     let shown = |name: &&str| if *name == API_KEY { "X-Api-Key" } else { "X-Inova-Api-Key" };
     let names: Vec<&str> = names.iter().map(shown).collect();
     let hint = if headers.contains_key(PRODUCTS_API_KEY) {
         "; X-Inova-Api-Key is for the routes of products only"
+    } else if no_key == NoKey::TokenPossible {
+        ", or a token as `Authorization: Bearer …`"
     } else if headers.contains_key(AUTHORIZATION) {
         "; Authorization is not read"
     } else {
@@ -282,7 +363,7 @@ mod tests {
         for (name, value) in sent {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        api_key(&headers, NAMES).map(str::to_owned).map_err(|problem| problem.reason)
+        api_key(&headers, NAMES, NoKey::AuthorizationUnread).map(str::to_owned).map_err(|problem| problem.reason)
     }
 
     #[test]

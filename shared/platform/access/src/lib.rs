@@ -1,12 +1,13 @@
 //! Callers and their permissions: tenants, API keys with their scopes and establishments, the
 //! tenants' target profiles, allow-lists and limits, and their grants to drop objects into S3. All
-//! are kept in one DynamoDB table.
+//! are kept in one DynamoDB table. Beside keys, a deployment may take the tokens of an issuer.
 
 mod api_key;
 mod caller;
 mod items;
 pub mod pk;
 mod store;
+mod token;
 
 pub use api_key::{ApiKey, KeyHash, KeyHashError, PREFIX, RandomnessError};
 pub use caller::{API_KEY, PRODUCTS_API_KEYS, Principal, Scope, ScopeError, authenticate, authenticate_by};
@@ -15,3 +16,4 @@ pub use items::{
     TargetsItem, TenantItem, check_tenant_id, without_version,
 };
 pub use store::{AccessStore, ReadError};
+pub use token::{Algorithms, Audiences, JwksUrl, TokenSettingError, TokenSettings};

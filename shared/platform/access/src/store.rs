@@ -19,6 +19,7 @@ use tokio::sync::Mutex;
 use crate::api_key::KeyHash;
 use crate::items::{DropGrant, ItemError, KeyItem, LimitsItem, TargetsItem, TenantItem, without_version};
 use crate::pk::{self, Pk};
+use crate::token::{TokenSettings, Tokens};
 
 /// Time for which an item, or its absence, is remembered. A revoked key stops working within it.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -65,6 +66,8 @@ pub struct AccessStore {
     noted: Remembered<KeyHash, Date>,
     /// Keys whose use could not be noted.
     unnoted: Remembered<KeyHash, ()>,
+    /// Tokens that callers may send in place of a key.
+    tokens: Option<Tokens>,
 }
 
 /// Result of a look through the table.
@@ -92,7 +95,18 @@ impl AccessStore {
             listed: Mutex::new(None),
             noted: Remembered::new(NOTED, MAX_REMEMBERED),
             unnoted: Remembered::new(NOTE_REPAIR, MAX_REMEMBERED),
+            tokens: None,
         }
+    }
+
+    /// Takes tokens beside API keys, if there are settings of them.
+    #[must_use]
+    pub fn with_tokens(self, settings: Option<TokenSettings>) -> Self {
+        Self { tokens: settings.map(Tokens::new), ..self }
+    }
+
+    pub(crate) const fn tokens(&self) -> Option<&Tokens> {
+        self.tokens.as_ref()
     }
 
     /// Reads the item of an API key. Only the key's hash is ever stored or sent.

@@ -93,6 +93,8 @@ reasons! {
             => "Send the API key in the header that `detail` names";
         ApiKeyInvalid = "API_KEY_INVALID", "The API key is not known"
             => "Send one complete API key of this deployment, or ask its operator for one";
+        TokenInvalid = "TOKEN_INVALID", "The token is not accepted"
+            => "Send a new token of the issuer, or correct what `detail` names";
     }
     403 "ERR403_FORBIDDEN" {
         ScopeRequired = "SCOPE_REQUIRED", "The API key lacks a scope"

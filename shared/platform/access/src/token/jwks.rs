@@ -1,0 +1,189 @@
+//! The issuer's key set, fetched and kept.
+//!
+//! A request whose key is known never waits: an old set serves it, and is fetched again meanwhile.
+//! A request waits for the first set, and, at most once a minute, for a set that may have its key.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_runtime_api::client::http::HttpConnector as _;
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_types::body::SdkBody;
+use clock::Moment;
+use http::StatusCode;
+use http::header::ACCEPT;
+use http_body_util::{BodyExt as _, Limited};
+use jsonwebtoken::{Algorithm, DecodingKey};
+
+use super::keys::{KeySet, KeySetError};
+use super::settings::JwksUrl;
+
+/// Age from which on a set is fetched again. A key that the issuer withdrew works for that long.
+const FRESH: Duration = Duration::from_secs(600);
+/// Age from which on a set is not used any more, though the issuer does not answer.
+const USABLE: Duration = Duration::from_secs(86_400);
+/// Shortest time between two fetches if there is a set.
+const PAUSE: Duration = Duration::from_secs(60);
+/// Shortest time between two fetches if there is none.
+const PAUSE_WITHOUT: Duration = Duration::from_secs(5);
+/// Time for a fetch as a whole.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Largest set, in bytes.
+const LARGEST: usize = 256 * 1024;
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// The issuer's keys.
+#[derive(Debug)]
+pub(super) struct Jwks(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    url: JwksUrl,
+    connector: Connector,
+    known: Mutex<Known>,
+    /// Turn to fetch. Who waits for it finds what the one before fetched.
+    turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The last set, and the beginning of its fetch.
+    set: Option<(Moment, Arc<KeySet>)>,
+    /// Beginning of the last fetch, whether it succeeded or not.
+    tried: Option<Moment>,
+}
+
+/// Error of keys that are not known at all.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoKeys;
+
+/// Reason why a set could not be fetched.
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error("the request cannot be sent")]
+    Request(#[source] Cause),
+    #[error("there was no response")]
+    Connection(#[source] Cause),
+    #[error("there was no complete response within {} seconds", PATIENCE.as_secs())]
+    Late,
+    #[error("the response has the status {0}")]
+    Status(StatusCode),
+    #[error("the response broke off, or has more than {LARGEST} bytes")]
+    Body(#[source] Cause),
+    #[error("the key set cannot be used")]
+    Keys(#[from] KeySetError),
+}
+
+impl Jwks {
+    pub(super) fn new(url: JwksUrl) -> Self {
+        let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring)).build();
+        let (known, turn) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self(Arc::new(Shared { url, connector, known, turn }))
+    }
+
+    /// Finds the key with that id, if it is one for that algorithm.
+    ///
+    /// # Errors
+    /// No set is known, and none could be fetched now.
+    pub(super) async fn key(&self, id: &str, algorithm: Algorithm) -> Result<Option<DecodingKey>, NoKeys> {
+        let shared = &self.0;
+        let Some((since, set)) = shared.usable() else {
+            return Ok(shared.first().await?.find(id, algorithm));
+        };
+        if let Some(key) = set.find(id, algorithm) {
+            if since.age() >= FRESH && shared.begin(PAUSE) {
+                let shared = Arc::clone(shared);
+                tokio::spawn(async move {
+                    let _turn = shared.turn.lock().await;
+                    shared.renew().await;
+                });
+            }
+            return Ok(Some(key));
+        }
+        let _turn = shared.turn.lock().await;
+        if shared.begin(PAUSE) {
+            shared.renew().await;
+        }
+        Ok(shared.usable().and_then(|(_, set)| set.find(id, algorithm)))
+    }
+
+    /// Makes the set, and the last attempt to fetch it, older.
+    #[cfg(test)]
+    pub(super) fn age(&self, by: Duration) {
+        let before = Moment::on(std::time::Instant::now(), std::time::SystemTime::now() - by);
+        let mut known = self.0.known();
+        known.tried = Some(before);
+        if let Some((since, _)) = &mut known.set {
+            *since = before;
+        }
+    }
+}
+
+impl Shared {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn usable(&self) -> Option<(Moment, Arc<KeySet>)> {
+        self.known().set.clone().filter(|(since, _)| since.age() < USABLE)
+    }
+
+    /// Claims a fetch, unless the last one began within `pause`.
+    fn begin(&self, pause: Duration) -> bool {
+        let now = Moment::now();
+        let mut known = self.known();
+        if known.tried.is_some_and(|tried| tried.age_at(now) < pause) {
+            return false;
+        }
+        known.tried = Some(now);
+        true
+    }
+
+    /// Returns the set that another request fetched meanwhile, or fetches it.
+    async fn first(&self) -> Result<Arc<KeySet>, NoKeys> {
+        let _turn = self.turn.lock().await;
+        if self.usable().is_none() && self.begin(PAUSE_WITHOUT) {
+            self.renew().await;
+        }
+        self.usable().map(|(_, set)| set).ok_or(NoKeys)
+    }
+
+    /// Fetches the set. A failure is logged, and leaves the set before it.
+    async fn renew(&self) {
+        let since = Moment::now();
+        let fetched = tokio::time::timeout(PATIENCE, self.fetch()).await;
+        match fetched.unwrap_or(Err(FetchError::Late)) {
+            Ok(set) => self.known().set = Some((since, Arc::new(set))),
+            Err(error) => {
+                let url = self.url.0.as_str();
+                let error: &dyn std::error::Error = &error;
+                tracing::error!(
+                    event_type = "access.keys_unavailable",
+                    url,
+                    error,
+                    "cannot fetch the keys of tokens from {url}: {error}"
+                );
+            }
+        }
+    }
+
+    async fn fetch(&self) -> Result<KeySet, FetchError> {
+        let request = http::Request::get(self.url.0.as_str()).header(ACCEPT, "application/json");
+        let request =
+            request.body(SdkBody::empty()).map_err(|error| FetchError::Request(Box::new(error)))?;
+        let request = HttpRequest::try_from(request).map_err(|error| FetchError::Request(Box::new(error)))?;
+        let response = self.connector.call(request).await;
+        let response = response.map_err(|error| FetchError::Connection(Box::new(error)))?;
+        let response = response.try_into_http1x().map_err(|error| FetchError::Connection(Box::new(error)))?;
+        // Redirects are not followed: they may lead anywhere.
+        if response.status() != StatusCode::OK {
+            return Err(FetchError::Status(response.status()));
+        }
+        let body = Limited::new(response.into_body(), LARGEST).collect().await.map_err(FetchError::Body)?;
+        Ok(KeySet::read(&body.to_bytes())?)
+    }
+}
