@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use lambda_http::{Error, run, service_fn};
+use lambda_http::Error;
 use status::Status;
 
 #[tokio::main(flavor = "current_thread")]
@@ -13,5 +13,5 @@ async fn main() -> ExitCode {
 async fn serve() -> Result<(), Error> {
     let status = Status::from_environment().await?;
     let status = &status;
-    run(service_fn(async |request| Ok::<_, Error>(status.handle(request).await))).await
+    front::run(|request| status.handle(request)).await
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use connection_test::ConnectionTestRequest;
 use front::{Gateway, Records};
-use lambda_http::{Error, run, service_fn};
+use lambda_http::Error;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -14,6 +14,5 @@ async fn main() -> ExitCode {
 async fn serve() -> Result<(), Error> {
     let gateway = Gateway::from_environment(env!("CARGO_PKG_NAME"), Records::None).await?;
     let gateway = &gateway;
-    run(service_fn(async |request| Ok::<_, Error>(gateway.handle::<ConnectionTestRequest>(request).await)))
-        .await
+    front::run(|request| gateway.handle::<ConnectionTestRequest>(request)).await
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use front::{Gateway, Records};
-use lambda_http::{Error, run, service_fn};
+use lambda_http::Error;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -13,5 +13,5 @@ async fn main() -> ExitCode {
 async fn serve() -> Result<(), Error> {
     let gateway = Gateway::from_environment(env!("CARGO_PKG_NAME"), Records::None).await?;
     let gateway = &gateway;
-    run(service_fn(async |request| Ok::<_, Error>(depth::handle(gateway, request).await))).await
+    front::run(|request| depth::handle(gateway, request)).await
 }

@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use lambda_http::{Error, run, service_fn};
+use lambda_http::Error;
 use load_tests::LoadTests;
 
 #[tokio::main(flavor = "current_thread")]
@@ -16,5 +16,5 @@ async fn main() -> ExitCode {
 async fn serve() -> Result<(), Error> {
     let tests = LoadTests::from_environment(env!("CARGO_PKG_NAME")).await?;
     let tests = &tests;
-    run(service_fn(async |request| Ok::<_, Error>(tests.handle(request).await))).await
+    endpoint::run(|request| tests.handle(request)).await
 }

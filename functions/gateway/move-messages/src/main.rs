@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use front::{Gateway, Records};
-use lambda_http::{Error, run, service_fn};
+use lambda_http::Error;
 use move_messages::MoveRequest;
 
 #[tokio::main(flavor = "current_thread")]
@@ -14,5 +14,5 @@ async fn main() -> ExitCode {
 async fn serve() -> Result<(), Error> {
     let gateway = Gateway::from_environment(env!("CARGO_PKG_NAME"), Records::Kept).await?;
     let gateway = &gateway;
-    run(service_fn(async |request| Ok::<_, Error>(gateway.handle::<MoveRequest>(request).await))).await
+    front::run(|request| gateway.handle::<MoveRequest>(request)).await
 }

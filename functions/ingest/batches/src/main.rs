@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use batches::Batches;
-use lambda_http::{Error, run, service_fn};
+use lambda_http::Error;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -13,5 +13,5 @@ async fn main() -> ExitCode {
 async fn serve() -> Result<(), Error> {
     let batches = Batches::from_environment(env!("CARGO_PKG_NAME")).await?;
     let batches = &batches;
-    run(service_fn(async |request| Ok::<_, Error>(batches.handle(request).await))).await
+    endpoint::run(|request| batches.handle(request)).await
 }

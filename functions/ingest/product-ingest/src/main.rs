@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use lambda_http::{Error, run, service_fn};
+use lambda_http::Error;
 use product_ingest::ProductIngest;
 
 #[tokio::main(flavor = "current_thread")]
@@ -13,5 +13,5 @@ async fn main() -> ExitCode {
 async fn serve() -> Result<(), Error> {
     let ingest = ProductIngest::from_environment(env!("CARGO_PKG_NAME")).await?;
     let ingest = &ingest;
-    run(service_fn(async |request| Ok::<_, Error>(ingest.handle(request).await))).await
+    endpoint::run(|request| ingest.handle(request)).await
 }

@@ -1,6 +1,7 @@
 //! `POST /v1/inovafarma/products`: a payload that comes with its request.
 
 use access::Principal;
+use api::body::Compression;
 use api::{Problem, Reason, Reply, Route, TraceId, body};
 use batch_items::BatchItems;
 use endpoint::WorkDone;
@@ -34,6 +35,8 @@ impl ProductIngest {
         let kind =
             Kind { load_type, media_type: media_type(headers)?, partial: partial.unwrap_or(self.partial) };
         let claimed = body::content_encoding(headers)?;
+        // Inflated on its way, the body is no longer what its headers claim.
+        let claimed = if endpoint::may_be_inflated(request) { Compression::None } else { claimed };
         let content = Content::read(request.body(), claimed, self.max_payload)?;
         let caller = Caller::of(principal)?;
         let members = json!({

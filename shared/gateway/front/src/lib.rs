@@ -16,6 +16,8 @@ mod targets;
 mod uploaded_body;
 mod volume;
 
+pub use endpoint::run;
+
 pub use budget::{Budget, BudgetError};
 pub use checks::{Accepted, Front, Identity};
 pub use front::{Gateway, send};

@@ -1,0 +1,170 @@
+//! Requests as the two kinds of APIs pass them on: payload format 2.0 of an HTTP API, and the format
+//! of a REST API.
+
+use http::header::{CONTENT_ENCODING, LOCATION};
+use http::{HeaderMap, HeaderValue};
+use lambda_http::request::{LambdaRequest, RequestContext};
+use lambda_http::{
+    Adapter, Body, Error, LambdaEvent, Request, RequestExt as _, Response, Service as _, lambda_runtime,
+    service_fn,
+};
+
+/// Responds to each request of either kind of API by `handler`, until the function ends.
+///
+/// # Errors
+/// Those of the runtime.
+pub async fn run<F, A>(mut handler: F) -> Result<(), Error>
+where
+    F: FnMut(Request) -> A,
+    A: Future<Output = Response<Body>> + Send,
+{
+    let mut adapter = Adapter::from(service_fn(move |request: Request| {
+        let stage = stage(&request);
+        let answer = handler(request);
+        async move { Ok::<_, Error>(located(stage.as_deref(), answer.await)) }
+    }));
+    lambda_runtime::run(service_fn(move |mut event: LambdaEvent<LambdaRequest>| {
+        as_sent(&mut event.payload);
+        adapter.call(event)
+    }))
+    .await
+}
+
+/// Removes from a REST API's event what `lambda_http` would make another request of: of several
+/// header fields of one name it would keep the last, and the path would begin with the stage.
+fn as_sent(event: &mut LambdaRequest) {
+    if let LambdaRequest::ApiGatewayV1(event) = event {
+        if !event.multi_value_headers.is_empty() {
+            event.headers = HeaderMap::new();
+        }
+        event.request_context.stage = None;
+    }
+}
+
+/// Returns the path in front of the API's own, as `/live`. A REST API has one under the address that
+/// API Gateway gives it, and none under a domain.
+fn stage(request: &Request) -> Option<String> {
+    let Some(RequestContext::ApiGatewayV1(context)) = request.request_context_ref() else { return None };
+    let stage = context.path.as_deref()?.strip_suffix(request.raw_http_path())?;
+    (!stage.is_empty()).then(|| stage.to_owned())
+}
+
+/// Lets a `Location` that is a path begin with the stage, or it would lead out of the API.
+fn located(stage: Option<&str>, mut response: Response<Body>) -> Response<Body> {
+    let path = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let path = path.filter(|path| path.starts_with('/'));
+    let location = stage.zip(path).map(|(stage, path)| format!("{stage}{path}"));
+    if let Some(location) = location.and_then(|location| HeaderValue::try_from(location).ok()) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+/// True if API Gateway may have inflated the request's body: a REST API does so by the header
+/// `Content-Encoding`, which it passes on unchanged.
+#[must_use]
+pub fn may_be_inflated(request: &Request) -> bool {
+    matches!(request.request_context_ref(), Some(RequestContext::ApiGatewayV1(_)))
+        && request.headers().contains_key(CONTENT_ENCODING)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A REST API's event for a request to `/v1/things`.
+    fn rest(path_of_client: &str) -> Value {
+        json!({
+            "resource": "/v1/things",
+            "path": "/v1/things",
+            "httpMethod": "POST",
+            "headers": {"Content-Encoding": "gzip", "Idempotency-Key": "b", "Host": "api.example.com"},
+            "multiValueHeaders": {
+                "Content-Encoding": ["gzip"],
+                "Idempotency-Key": ["a", "b"],
+                "Host": ["api.example.com"],
+            },
+            "queryStringParameters": {"cursor": "a b&c", "status": "FAILED"},
+            "multiValueQueryStringParameters": {"cursor": ["a b&c"], "status": ["PENDING", "FAILED"]},
+            "requestContext": {
+                "accountId": "123456789012",
+                "apiId": "abc123defg",
+                "domainName": "abc123defg.execute-api.us-east-1.amazonaws.com",
+                "httpMethod": "POST",
+                "path": path_of_client,
+                "resourcePath": "/v1/things",
+                "stage": "live",
+            },
+            "body": "W10=",
+            "isBase64Encoded": true,
+        })
+    }
+
+    fn request(event: &Value) -> Request {
+        let mut event: LambdaRequest = serde_json::from_str(&event.to_string()).unwrap();
+        as_sent(&mut event);
+        event.into()
+    }
+
+    #[test]
+    fn a_rest_api_s_event_is_the_request_that_was_sent() {
+        let request = request(&rest("/live/v1/things"));
+        assert_eq!((request.method().as_str(), request.uri().path()), ("POST", "/v1/things"));
+        let keys: Vec<_> = request.headers().get_all("idempotency-key").iter().collect();
+        assert_eq!(keys, ["a", "b"]);
+        let query = request.uri().query().unwrap();
+        assert!(query.contains("cursor=a+b%26c"), "{query}");
+        assert!(query.contains("status=PENDING") && query.contains("status=FAILED"), "{query}");
+        assert_eq!(request.body().to_vec(), b"[]");
+        assert!(may_be_inflated(&request));
+    }
+
+    #[test]
+    fn only_a_rest_api_inflates_and_only_by_the_header() {
+        let mut plain = rest("/live/v1/things");
+        for headers in ["headers", "multiValueHeaders"] {
+            plain[headers].as_object_mut().unwrap().remove("Content-Encoding");
+        }
+        assert!(!may_be_inflated(&request(&plain)));
+        let of_http_api = json!({
+            "version": "2.0",
+            "routeKey": "POST /v1/things",
+            "rawPath": "/v1/things",
+            "rawQueryString": "",
+            "headers": {"content-encoding": "gzip", "host": "api.example.com"},
+            "requestContext": {
+                "accountId": "123456789012",
+                "apiId": "abc123defg",
+                "http": {"method": "POST", "path": "/v1/things", "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"},
+                "requestId": "id-1",
+                "routeKey": "POST /v1/things",
+                "stage": "$default",
+                "time": "21/Nov/2026:10:00:00 +0000",
+                "timeEpoch": 1_795_255_200_000_u64,
+            },
+            "isBase64Encoded": false,
+        });
+        let of_http_api = request(&of_http_api);
+        assert_eq!((of_http_api.method().as_str(), of_http_api.uri().path()), ("POST", "/v1/things"));
+        assert!(!may_be_inflated(&of_http_api) && stage(&of_http_api).is_none());
+    }
+
+    #[test]
+    fn a_location_leads_to_where_the_client_reaches_the_api() {
+        for (path_of_client, location, expected) in [
+            ("/live/v1/things", "/v1/things/7", "/live/v1/things/7"),
+            ("/v1/things", "/v1/things/7", "/v1/things/7"),
+            ("/live/v1/things", "https://bucket.example.com/7", "https://bucket.example.com/7"),
+        ] {
+            let stage = stage(&request(&rest(path_of_client)));
+            let mut response = Response::new(Body::Empty);
+            response.headers_mut().insert(LOCATION, HeaderValue::from_static(location));
+            let response = located(stage.as_deref(), response);
+            assert_eq!(response.headers()[LOCATION], expected, "{path_of_client} {location}");
+        }
+        let response = located(Some("/live"), Response::new(Body::Empty));
+        assert!(!response.headers().contains_key(LOCATION));
+    }
+}
