@@ -64,38 +64,30 @@ impl<'a> Admission<'a> {
     ) -> Result<Reply, Problem> {
         let ticket = self.admit().await.map_err(|refusal| refusal.problem())?;
         let (answer, ()) = tokio::join!(Box::pin(work), Box::pin(ticket.renew()));
-        match answer {
-            Ok(reply) => Ok(self.done(ticket, reply)),
-            Err(problem) => Err(self.failed(ticket, problem)),
-        }
+        self.end(ticket, answer)
     }
 
-    /// Charges what the work moved, and adds what is left of the limits to its response.
-    pub(crate) fn done(&self, ticket: Ticket<'_>, mut reply: Reply) -> Reply {
-        let moved = self.moved.map(|moved| moved(&reply, self.cost));
-        for (name, value) in ticket.headers() {
-            reply.set_header(name, value);
+    /// Charges what the work moved. A response says what is left of the limits, if that is little.
+    ///
+    /// Work that was not done gives its messages and bytes back. Its request stays charged, so that a
+    /// client whose requests fail does not escape the limit.
+    pub(crate) fn end(&self, ticket: Ticket<'_>, answer: Result<Reply, Problem>) -> Result<Reply, Problem> {
+        let mut reply = match answer {
+            Ok(reply) => reply,
+            Err(problem) => {
+                ticket.settle(Cost::default());
+                return Err(problem);
+            }
+        };
+        let moved = self.moved.map_or(self.cost, |moved| moved(&reply, self.cost));
+        if reply.status < 400 {
+            for (name, value) in ticket.headers() {
+                reply.set_header(name, value);
+            }
         }
-        if let Some(moved) = moved {
-            ticket.settle(moved);
-        }
-        reply
+        ticket.settle(moved);
+        Ok(reply)
     }
-
-    /// Gives back the messages and bytes of work that was not done, and adds what is left of the
-    /// limits to its problem. The request stays charged, so that a client whose requests fail does
-    /// not escape the limit.
-    pub(crate) fn failed(&self, ticket: Ticket<'_>, problem: Problem) -> Problem {
-        let problem = with_headers(&ticket, problem);
-        ticket.settle(Cost::default());
-        problem
-    }
-}
-
-/// Adds what is left of the limits to a problem.
-pub(crate) fn with_headers(ticket: &Ticket<'_>, mut problem: Problem) -> Problem {
-    problem.headers.extend(ticket.headers());
-    problem
 }
 
 /// Reads the limits of a tenant. A function without limits reads nothing.

@@ -11,7 +11,7 @@ use idempotency::{
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
 
-use crate::admission::{Admission, with_headers};
+use crate::admission::Admission;
 
 use crate::serve::REPLAY;
 
@@ -79,16 +79,13 @@ pub async fn once(
     };
     let (outcome, answer) = match work(&execution).await {
         Ok(WorkDone::Record(reply)) => (Outcome::Completed(reply.clone()), Ok(reply)),
-        Ok(WorkDone::Recorded(reply)) => return Ok(admission.done(ticket, reply)),
+        Ok(WorkDone::Recorded(reply)) => return admission.end(ticket, Ok(reply)),
         Err(WorkFailure::Failed(problem)) => (execution.failed(&problem), Err(problem)),
         // What was drawn stays charged: the work may have been done.
-        Err(WorkFailure::InDoubt(problem)) => return Err(with_headers(&ticket, problem)),
+        Err(WorkFailure::InDoubt(problem)) => return Err(problem),
     };
     let _ = store.end(&execution, &outcome).await;
-    match answer {
-        Ok(reply) => Ok(admission.done(ticket, reply)),
-        Err(problem) => Err(admission.failed(ticket, problem)),
-    }
+    admission.end(ticket, answer)
 }
 
 /// Outcome of a claim.
