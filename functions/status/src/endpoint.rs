@@ -7,14 +7,15 @@ pub enum Endpoint {
     Live,
     Ready,
     Status,
+    Limits,
     Contract,
     Docs,
     DocsFile,
 }
 
 impl Endpoint {
-    pub const ALL: [Self; 6] =
-        [Self::Live, Self::Ready, Self::Status, Self::Contract, Self::Docs, Self::DocsFile];
+    pub const ALL: [Self; 7] =
+        [Self::Live, Self::Ready, Self::Status, Self::Limits, Self::Contract, Self::Docs, Self::DocsFile];
 
     #[must_use]
     pub const fn route(self) -> Route {
@@ -22,6 +23,7 @@ impl Endpoint {
             Self::Live => "/health/live",
             Self::Ready => "/health/ready",
             Self::Status => "/status",
+            Self::Limits => "/limits",
             Self::Contract => "/openapi.json",
             Self::Docs => "/docs",
             Self::DocsFile => "/docs/{file}",

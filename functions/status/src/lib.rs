@@ -1,8 +1,9 @@
-//! Health, status, the contract and a page to read it; and the responses to requests that no route
-//! takes.
+//! Health, status, limits, the contract and a page to read it; and the responses to requests that no
+//! route takes.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
+mod caller_limits;
 mod contract;
 mod docs;
 mod endpoint;
@@ -10,25 +11,30 @@ mod ingest;
 mod readiness;
 mod settings;
 
+pub use self::endpoint::Endpoint;
 pub use contract::{DOCUMENT, ROUTES};
-pub use endpoint::Endpoint;
 
 use std::time::Instant;
 
+use ::endpoint::log_completed;
 use access::{AccessStore, Scope};
-use api::{Problem, Reason, Reply, TraceId, respond};
+use api::{Problem, Reason, Reply, TraceId, cut, respond};
 use clock::Remembered;
 use front::{Budget, MqAccess};
 use http::HeaderValue;
 use idempotency::Store;
 use lambda_http::{Body, Request, Response};
+use limits::Limiter;
 use mq::PoolReport;
 use orders::{Work, WorkOrder};
 use serde::Deserialize;
 use serde_json::json;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use crate::ingest::Ingest;
+
+/// Most characters of an unknown path that are logged.
+const LONGEST_PATH: usize = 200;
 
 /// The function's state: its clients and settings, all injected.
 #[derive(Debug)]
@@ -37,6 +43,7 @@ pub struct Status {
     records: Store,
     mq_access: MqAccess,
     budget: Option<Budget>,
+    limiter: Limiter,
     /// Client of the function `batches`, absent if the deployment has no ingest.
     ingest: Option<Ingest>,
     ready: Remembered<(), Reply>,
@@ -56,11 +63,13 @@ impl Status {
         let span = tracing::error_span!(
             "request",
             correlation_id = %trace_id,
+            operation = tracing::field::Empty,
             tenant = tracing::field::Empty,
             key_name = tracing::field::Empty,
             key_id = tracing::field::Empty,
         );
         async {
+            let started = Instant::now();
             let answer = self.answer(&request, &trace_id).await;
             let refusal = answer.as_ref().err().map(|problem| problem.reason);
             let mut response = answer
@@ -69,14 +78,8 @@ impl Status {
                 response.headers_mut().insert(TraceId::HEADER, trace_id);
             }
             let status = response.status().as_u16();
-            let (reason, action) = (refusal.map(Reason::as_str), refusal.map(Reason::action));
-            tracing::info!(
-                event_type = "request.completed",
-                status,
-                reason,
-                action,
-                "answered with {status}"
-            );
+            let reason_and_action = (refusal.map(Reason::as_str), refusal.map(Reason::action));
+            log_completed(status, false, reason_and_action, started.elapsed());
             response
         }
         .instrument(span)
@@ -85,12 +88,17 @@ impl Status {
 
     async fn answer(&self, request: &Request, trace_id: &TraceId) -> Result<Response<Body>, Problem> {
         let (method, path) = (request.method().as_str(), request.uri().path());
-        let unrouted = || contract::unrouted(method, path);
+        let unrouted = || {
+            Span::current().record("operation", format!("{method} {}", cut(path, LONGEST_PATH)));
+            contract::unrouted(method, path)
+        };
         let (endpoint, parameter) = Endpoint::of(method, path).ok_or_else(unrouted)?;
+        Span::current().record("operation", endpoint.route().to_string());
         let reply = match endpoint {
             Endpoint::Live => fresh(Reply::json(200, &json!({"status": "ok"}))),
             Endpoint::Ready => fresh(self.readiness().await),
             Endpoint::Status => fresh(self.status(request, trace_id).await?),
+            Endpoint::Limits => fresh(self.limits(request).await?),
             Endpoint::Contract => {
                 let mut reply = Reply::new(200, "application/json", contract::DOCUMENT.to_owned());
                 reply.set_header("cache-control", "no-cache");

@@ -6,6 +6,7 @@ use access::AccessStore;
 use clock::Remembered;
 use front::{Budget, MqAccess};
 use idempotency::Store;
+use limits::Limiter;
 use runtime::{Environment, EnvironmentError, Sdk};
 
 use crate::Status;
@@ -28,12 +29,16 @@ impl Status {
         let mq_access: String = environment.required("MQ_ACCESS_FUNCTION");
         let batches = environment.optional("BATCHES_FUNCTION", String::new());
         let limit = Budget::limit(&mut environment);
+        let tokens = ::endpoint::token_settings(&mut environment);
         let budget = limit.map(|limit| (environment.required::<String>("BUDGET_TABLE"), limit));
+        let limiter = Limiter::from_environment(&mut environment);
         environment.check()?;
         let sdk = Sdk::from_environment().await;
         let mut status = Self::new(&sdk, access_table, idempotency_table, mq_access);
+        status.access = status.access.with_tokens(tokens);
         // An order that lists the connections counts like any other order.
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+        status.limiter = limiter.build(&dynamodb);
         status.budget = budget.map(|(table, limit)| Budget::new(dynamodb, table, limit));
         if batches.is_empty() {
             return Ok(status);
@@ -50,6 +55,7 @@ impl Status {
             records: Store::new(dynamodb, idempotency_table),
             mq_access: MqAccess::new(lambda, mq_access),
             budget: None,
+            limiter: Limiter::off(),
             ingest: None,
             ready: Remembered::new(READY_REMEMBERED, 1),
             started: Instant::now(),

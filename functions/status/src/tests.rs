@@ -81,9 +81,15 @@ async fn the_page_and_its_files_are_served() {
 }
 
 #[tokio::test]
-async fn the_status_needs_a_key() {
-    let (response, body) = send("GET", "/status").await;
-    assert_eq!((response.status().as_u16(), &body["reason"]), (401, &json!("API_KEY_REQUIRED")));
+async fn the_status_and_the_limits_need_a_key() {
+    for path in ["/status", "/limits"] {
+        let (response, body) = send("GET", path).await;
+        assert_eq!(
+            (response.status().as_u16(), &body["reason"]),
+            (401, &json!("API_KEY_REQUIRED")),
+            "{path}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -111,6 +117,7 @@ async fn sample_events_get_the_answers_that_their_names_promise() {
         ("ready", 503),
         ("status", 503),
         ("status-no-api-key", 401),
+        ("limits", 503),
         ("contract", 200),
         ("docs", 200),
         ("docs-file", 200),
