@@ -60,6 +60,17 @@ fn of(kind: Kind, fingerprints: &[&'static str]) -> Scenario {
     scenario
 }
 
+const KINDS: [Kind; 3] = [Kind::Consume, Kind::Produce, Kind::Move];
+
+/// Kinds of work for the largest scenarios: one of them, by turns, or all with `MODEL_KINDS=all`.
+fn kinds(turn: usize) -> Vec<Kind> {
+    if std::env::var("MODEL_KINDS").is_ok_and(|kinds| kinds == "all") {
+        KINDS.to_vec()
+    } else {
+        vec![KINDS[turn % KINDS.len()]]
+    }
+}
+
 #[test]
 fn consume_with_two_requests_at_once() {
     assert_holds(of(Kind::Consume, &["a", "a"]));
@@ -78,11 +89,11 @@ fn move_with_two_requests_at_once() {
 #[test]
 fn clocks_that_differ_by_as_much_as_they_may() {
     let skew = 5;
-    for kind in [Kind::Consume, Kind::Produce, Kind::Move] {
-        // The successor's clock is ahead; the worker's is behind its claimer's alone, ahead of it,
-        // and behind everybody's.
-        let all = [(1, skew, 0), (0, skew, 0), (0, 0, skew), (0, 0, -skew)];
-        for (party, claims_ahead, works_ahead) in all {
+    // The successor's clock is ahead; the worker's is behind its claimer's alone, ahead of it, and
+    // behind everybody's.
+    let all = [(1, skew, 0), (0, skew, 0), (0, 0, skew), (0, 0, -skew)];
+    for (turn, (party, claims_ahead, works_ahead)) in all.into_iter().enumerate() {
+        for kind in kinds(turn) {
             let mut scenario = Scenario::of(kind, &["a", "a"]).clocks(party, claims_ahead, works_ahead);
             scenario.parties.iter_mut().for_each(|party| party.requests = requests());
             assert_holds(scenario);
@@ -92,7 +103,7 @@ fn clocks_that_differ_by_as_much_as_they_may() {
 
 #[test]
 fn two_bodies_under_one_key() {
-    for kind in [Kind::Consume, Kind::Produce, Kind::Move] {
+    for kind in kinds(0) {
         let mut scenario = Scenario::of(kind, &["a", "b", "a"]);
         scenario.parties.iter_mut().for_each(|party| party.requests = 1);
         scenario.crashes = 0;
@@ -102,7 +113,7 @@ fn two_bodies_under_one_key() {
 
 #[test]
 fn a_retention_that_ends_while_requests_come() {
-    for kind in [Kind::Consume, Kind::Produce, Kind::Move] {
+    for kind in KINDS {
         let mut scenario = of(kind, &["a", "b"]);
         scenario.retention = 10;
         assert_holds(scenario);
@@ -112,7 +123,7 @@ fn a_retention_that_ends_while_requests_come() {
 /// Three executions in a row, each of which dies or is cut off.
 #[test]
 fn one_trouble_after_the_other() {
-    for kind in [Kind::Consume, Kind::Produce, Kind::Move] {
+    for kind in KINDS {
         let mut scenario = Scenario::of(kind, &["a"]);
         scenario.parties[0].requests = 2 + requests();
         scenario.crashes = 2;

@@ -30,16 +30,21 @@ pub(crate) struct Stand {
     /// A connection of the test's own.
     pub(crate) sql: Client,
     config: DatabaseConfig,
-    _cluster: Cluster,
+    _cluster: Option<Cluster>,
 }
 
 impl Stand {
     pub(crate) async fn open() -> Self {
-        let cluster = Cluster::start(&[]).await;
-        let config = DatabaseConfig::from_url(&cluster.url()).unwrap();
+        let (url, cluster) = match std::env::var("DATABASE_URL") {
+            Ok(server) if !server.is_empty() => (database_at(&server).await, None),
+            _ => {
+                let cluster = Cluster::start(&[]).await;
+                (cluster.url(), Some(cluster))
+            }
+        };
+        let config = DatabaseConfig::from_url(&url).unwrap();
         Database::new(config.clone()).migrate().await.unwrap();
-        let (sql, connection) = tokio_postgres::connect(&cluster.url(), NoTls).await.unwrap();
-        tokio::spawn(connection);
+        let sql = connect(&url).await;
         Self { bus: FakeEventBus::start().await, sql, config, _cluster: cluster }
     }
 
@@ -90,6 +95,21 @@ impl Stand {
     pub(crate) async fn waiting(&self) -> i64 {
         self.sql.query_one("SELECT count(*) FROM outbox", &[]).await.unwrap().get(0)
     }
+}
+
+async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// Makes a database at the stack's server, with which it goes, and returns its URL.
+async fn database_at(server: &str) -> String {
+    let name = format!("publishing_{}", Uuid::new_v4().simple());
+    connect(server).await.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
+    let mut url = url::Url::parse(server).unwrap();
+    url.set_path(&name);
+    url.into()
 }
 
 fn both() -> Settings {
