@@ -1,0 +1,77 @@
+//! What CloudWatch Logs delivers to a function: log events as JSON, compressed, in base64 ("Using
+//! subscription filters", Amazon CloudWatch Logs User Guide).
+
+use std::io::{Error, ErrorKind, Read as _};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::AuditError;
+use crate::calls::Line;
+
+/// Most bytes that a delivery inflates to. CloudWatch Logs sends a megabyte, or a little more.
+const LARGEST: u64 = 32 * 1024 * 1024;
+/// Type of a delivery with log events. Others are a test of whether the function can be reached.
+const DATA: &str = "DATA_MESSAGE";
+
+#[derive(Deserialize)]
+struct Event {
+    awslogs: Packed,
+}
+
+#[derive(Deserialize)]
+struct Packed {
+    data: String,
+}
+
+/// Log events of one log group.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Delivery {
+    message_type: String,
+    log_group: String,
+    log_events: Vec<LogEvent>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LogEvent {
+    /// Id that CloudWatch Logs gave the event. A second delivery of the event has the same.
+    id: String,
+    /// Time in epoch milliseconds.
+    timestamp: i64,
+    message: String,
+}
+
+impl Delivery {
+    /// Unpacks an event. `None` if it has no log events.
+    pub(crate) fn unpack(event: Value) -> Result<Option<Self>, AuditError> {
+        let event: Event = failure::malformed::from_value(event).map_err(AuditError::Event)?;
+        let packed = STANDARD.decode(event.awslogs.data);
+        let packed = packed.map_err(|error| AuditError::Data(Error::new(ErrorKind::InvalidData, error)))?;
+        let mut text = Vec::new();
+        let unpacked = GzDecoder::new(packed.as_slice()).take(LARGEST).read_to_end(&mut text);
+        unpacked.map_err(AuditError::Data)?;
+        let delivery: Self = failure::malformed::from_slice(&text).map_err(AuditError::Lines)?;
+        Ok((delivery.message_type == DATA).then_some(delivery))
+    }
+
+    /// Returns the lines to write, with the id of each event and the log group that it comes from.
+    pub(crate) fn into_lines(self) -> Vec<Line> {
+        let group = quoted(&self.log_group);
+        let line = |LogEvent { id, timestamp, message }: LogEvent| {
+            // The line is as long as the message, and is not read for this.
+            let members = message.trim().strip_prefix('{').unwrap_or_default();
+            let message = format!("{{\"event_id\":{},\"log_group\":{group},{members}", quoted(&id));
+            Line { timestamp, message }
+        };
+        let is_object = |event: &LogEvent| event.message.trim_start().starts_with("{\"");
+        self.log_events.into_iter().filter(is_object).map(line).collect()
+    }
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
