@@ -1,12 +1,13 @@
 """Deploys template.yaml into the local AWS stand-in, with the development binaries as code.
 
 The stand-in applies the SAM transform and CloudFormation; this program only packages (as `sam package` does) and reads
-from the template what the stand-in is known not to do: the routes of HttpApi events and the tables' time to live.
+from the template what the stand-in is known not to do: the routes of both APIs and the tables' time to live.
 It writes both, with the physical names, to one JSON file for the HTTP front.
 """
 
 import argparse
 import json
+import re
 import sys
 import time
 import zipfile
@@ -129,18 +130,26 @@ def physical_names(stack, cloudformation):
     }
 
 
-def routes(template, names):
-    """Of the functions that are there: some depend on conditions."""
-    for name, function in resources(template, FUNCTION).items():
-        if name not in names:
-            continue
-        for event in function["Properties"].get("Events", {}).values():
-            if event["Type"] != "HttpApi":
-                continue
-            properties = event.get("Properties") or {}
-            method, path = properties.get("Method"), properties.get("Path")
-            key = "$default" if method is None and path is None else f"{(method or 'ANY').upper()} {path}"
-            yield {"key": key, "function": name}
+def body(template, api):
+    return template["Resources"][api]["Properties"]["DefinitionBody"]
+
+
+def routes(template, api, names):
+    """The routes of an API to functions that are there: some depend on conditions."""
+    for path, methods in body(template, api)["paths"].items():
+        if "Fn::If" in methods:
+            methods = methods["Fn::If"][1]
+        for method, operation in methods.items():
+            uri = operation["x-amazon-apigateway-integration"]["uri"]["Fn::Sub"]
+            function = re.search(r"\$\{(\w+)\.Alias\}", uri)[1]
+            if function in names:
+                yield {"key": path if path == "$default" else f"{method.upper()} {path}", "function": function}
+
+
+def unrouted(template):
+    """The body with which the REST API answers what no route takes."""
+    responses = body(template, "RestApi")["x-amazon-apigateway-gateway-responses"]
+    return responses["MISSING_AUTHENTICATION_TOKEN"]["responseTemplates"]["application/json"]
 
 
 def number_concurrency(template, parameters):
@@ -160,6 +169,13 @@ def schedule(template):
         for event in function["Properties"].get("Events", {}).values():
             if event["Type"] == "Schedule":
                 event["Properties"]["Schedule"] = SCHEDULE
+
+
+def name_functions(template):
+    """Each function says in its calls who it is, for the record that the stand-in keeps of them (local/aws_calls.py)."""
+    for name, function in resources(template, FUNCTION).items():
+        variables = function["Properties"].setdefault("Environment", {}).setdefault("Variables", {})
+        variables["AWS_SDK_UA_APP_ID"] = name
 
 
 def turn_on_time_to_live(template, names, dynamodb):
@@ -182,6 +198,7 @@ def deploy(arguments):
     parameters = json.loads(arguments.parameters)
     variables = {**VARIABLES, "IBM_MQ_LIBRARY": arguments.ibm_mq_library} if arguments.ibm_mq_library else VARIABLES
     template["Globals"]["Function"]["Environment"]["Variables"] |= variables
+    name_functions(template)
     number_concurrency(template, parameters)
     schedule(template)
     without_kafka(template)
@@ -192,7 +209,9 @@ def deploy(arguments):
     turn_on_time_to_live(template, names, client("dynamodb"))
     print(f"created {len(names)} resources", flush=True)
     return {
-        "routes": list(routes(template, names)),
+        "routes": list(routes(template, "Api", names)),
+        "rest_routes": list(routes(template, "RestApi", names)),
+        "rest_unrouted": unrouted(template),
         "names": names,
         "outputs": {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])},
     }

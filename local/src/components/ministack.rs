@@ -38,7 +38,7 @@ impl Ministack {
         let mut command = Command::new(layout.python().join("bin/python"));
         command
             .env_clear()
-            .arg(layout.root().join("local/fair_queues.py"))
+            .arg(layout.root().join("local/aws_stand_in.py"))
             .current_dir(&home)
             .env("HOME", &home)
             .env("TMPDIR", &temporary)
@@ -54,6 +54,7 @@ impl Ministack {
             .env("MINISTACK_WORKER_THREADS", "400")
             .env("LAMBDA_WARM_TTL_SECONDS", "120")
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("RECORDED_CALLS", home.join("calls"))
             // The functions inherit what follows.
             .env("AWS_ENDPOINT_URL", self.endpoint())
             .env("AWS_REGION", REGION)
