@@ -32,6 +32,7 @@ impl Batches {
         let queue_url: String = environment.required("BATCHES_QUEUE_URL");
         let chunks_queue: String = environment.required("CHUNKS_QUEUE_URL");
         let reuse = idempotency::reuse_limits(&mut environment);
+        let tokens = endpoint::token_settings(&mut environment);
         let expiry = idempotency::expiry_bounds(&mut environment);
         let limiter = Limiter::from_environment(&mut environment);
         environment.check()?;
@@ -42,7 +43,7 @@ impl Batches {
         let records = idempotency::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service);
         Ok(Self {
             service,
-            access: AccessStore::new(dynamodb.clone(), access_table),
+            access: AccessStore::new(dynamodb.clone(), access_table).with_tokens(tokens),
             limiter: limiter.build(&dynamodb),
             accepted: BatchItems::new(dynamodb, batches_table),
             database: Database::from_environment(&sdk).await?.with_budget(PATIENCE),

@@ -27,6 +27,7 @@ impl ProductIngest {
         let partial = environment.optional("PARTIAL_ITEMS", PartialPolicy::default());
         let upload_expiry = Duration::from_secs(environment.optional("UPLOAD_EXPIRY_SECONDS", 900));
         let reuse = idempotency::reuse_limits(&mut environment);
+        let tokens = endpoint::token_settings(&mut environment);
         let limiter = Limiter::from_environment(&mut environment);
         environment.check()?;
 
@@ -36,7 +37,7 @@ impl ProductIngest {
         let records = idempotency::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service);
         Ok(Self {
             service,
-            access: AccessStore::new(dynamodb.clone(), access_table),
+            access: AccessStore::new(dynamodb.clone(), access_table).with_tokens(tokens),
             limiter: limiter.build(&dynamodb),
             records: records.with_reuse_limits(reuse),
             accepted: BatchItems::new(dynamodb, batches_table),

@@ -1,6 +1,6 @@
 //! Building a [`Front`] and a [`Gateway`] from a function's environment.
 
-use access::AccessStore;
+use access::{AccessStore, TokenSettings};
 use aws_sdk_dynamodb::Client;
 use idempotency::{ExpiryBounds, ReuseLimits, expiry_bounds, records, reuse_limits};
 use limits::{Limiter, LimiterSettings};
@@ -30,6 +30,7 @@ pub enum Records {
 #[derive(Debug)]
 pub struct FrontSettings {
     access_table: String,
+    tokens: Option<TokenSettings>,
     inline_targets: InlineTargets,
     records: Option<RecordSettings>,
     limiter: LimiterSettings,
@@ -50,6 +51,7 @@ impl FrontSettings {
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, kept: Records) -> Self {
         Self {
             access_table: environment.required("ACCESS_TABLE"),
+            tokens: endpoint::token_settings(environment),
             inline_targets: environment.optional("INLINE_TARGETS", InlineTargets::default()),
             records: (kept == Records::Kept).then(|| RecordSettings {
                 table: environment.required("IDEMPOTENCY_TABLE"),
@@ -64,10 +66,10 @@ impl FrontSettings {
     /// Builds the front of a function, which has this name in metrics.
     #[must_use]
     pub fn front(self, service: &'static str, sdk: &Sdk, dynamodb: &Client) -> Front {
-        let Self { access_table, inline_targets, records: kept, limiter } = self;
+        let Self { access_table, tokens, inline_targets, records: kept, limiter } = self;
         Front {
             service,
-            access: AccessStore::new(dynamodb.clone(), access_table),
+            access: AccessStore::new(dynamodb.clone(), access_table).with_tokens(tokens),
             inline_targets,
             idempotency: kept.map(|RecordSettings { table, results_bucket, reuse, expiry }| {
                 let store = records(sdk, dynamodb.clone(), table, results_bucket, service);

@@ -183,10 +183,7 @@ impl Principal {
         }
         let names: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
         let what = if self.credential == Credential::Token { "token" } else { "API key" };
-        Err(Problem::new(
-            Reason::ScopeRequired,
-            format!("the {what} needs the scope {}", names.join(" or ")),
-        ))
+        Err(Problem::new(Reason::ScopeRequired, format!("the {what} needs the scope {}", names.join(" or "))))
     }
 }
 
@@ -363,7 +360,9 @@ mod tests {
         for (name, value) in sent {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        api_key(&headers, NAMES, NoKey::AuthorizationUnread).map(str::to_owned).map_err(|problem| problem.reason)
+        api_key(&headers, NAMES, NoKey::AuthorizationUnread)
+            .map(str::to_owned)
+            .map_err(|problem| problem.reason)
     }
 
     #[test]

@@ -8,9 +8,11 @@ mod once;
 mod run;
 mod serve;
 mod signed;
+mod tokens;
 
 pub use admission::{Admission, Moved, limits_of};
 pub use once::{WorkDone, WorkFailure, from_key, once};
 pub use run::{may_be_inflated, run};
 pub use serve::{Keyed, check_method, check_route, log_completed, serve};
 pub use signed::{SIGNED_FOR, see_signed};
+pub use tokens::token_settings;

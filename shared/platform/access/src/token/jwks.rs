@@ -46,7 +46,7 @@ struct Shared {
     connector: Connector,
     known: Mutex<Known>,
     /// Turn to fetch. Who waits for it finds what the one before fetched.
-    turn: tokio::sync::Mutex<()>,
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ enum FetchError {
 impl Jwks {
     pub(super) fn new(url: JwksUrl) -> Self {
         let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring)).build();
-        let (known, turn) = (Mutex::default(), tokio::sync::Mutex::default());
+        let (known, turn) = (Mutex::default(), Arc::default());
         Self(Arc::new(Shared { url, connector, known, turn }))
     }
 
@@ -95,11 +95,15 @@ impl Jwks {
             return Ok(shared.first().await?.find(id, algorithm));
         };
         if let Some(key) = set.find(id, algorithm) {
-            if since.age() >= FRESH && shared.begin(PAUSE) {
+            // The turn is taken at once, so that who needs another key waits for this fetch.
+            if since.age() >= FRESH
+                && let Ok(turn) = Arc::clone(&shared.turn).try_lock_owned()
+                && shared.begin(PAUSE)
+            {
                 let shared = Arc::clone(shared);
                 tokio::spawn(async move {
-                    let _turn = shared.turn.lock().await;
                     shared.renew().await;
+                    drop(turn);
                 });
             }
             return Ok(Some(key));
@@ -173,8 +177,7 @@ impl Shared {
 
     async fn fetch(&self) -> Result<KeySet, FetchError> {
         let request = http::Request::get(self.url.0.as_str()).header(ACCEPT, "application/json");
-        let request =
-            request.body(SdkBody::empty()).map_err(|error| FetchError::Request(Box::new(error)))?;
+        let request = request.body(SdkBody::empty()).map_err(|error| FetchError::Request(Box::new(error)))?;
         let request = HttpRequest::try_from(request).map_err(|error| FetchError::Request(Box::new(error)))?;
         let response = self.connector.call(request).await;
         let response = response.map_err(|error| FetchError::Connection(Box::new(error)))?;

@@ -86,7 +86,8 @@ impl PublicKey {
             return None;
         }
         let only = says.key_algorithm.map(|only| only.to_string());
-        let is_meant = |algorithm: &Algorithm| only.as_ref().is_none_or(|only| *only == format!("{algorithm:?}"));
+        let is_meant =
+            |algorithm: &Algorithm| only.as_ref().is_none_or(|only| *only == format!("{algorithm:?}"));
         let algorithms = of_kind.iter().copied().filter(is_meant).collect();
         let key = DecodingKey::from_jwk(&jwk).ok()?;
         Some(Self { id: jwk.common.key_id?, algorithms, key })

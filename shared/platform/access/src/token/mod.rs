@@ -68,7 +68,9 @@ pub(crate) enum TokenError {
     Algorithm,
     #[error("the token's header has no `kid`")]
     KeyId,
-    #[error("the issuer has no key for the token's `kid` and algorithm; a new key may take a minute to be known")]
+    #[error(
+        "the issuer has no key for the token's `kid` and algorithm; a new key may take a minute to be known"
+    )]
     Key,
     #[error("the token's signature is wrong")]
     Signature,
@@ -225,7 +227,8 @@ fn unreadable(kind: &ErrorKind) -> TokenError {
 
 /// Names the caller of a token, as `key_name` has it in logs.
 fn name(subject: &str) -> String {
-    let is_printable = |character: &char| !character.is_control() && (*character == ' ' || !character.is_whitespace());
+    let is_printable =
+        |character: &char| !character.is_control() && (*character == ' ' || !character.is_whitespace());
     let subject: String = subject.chars().filter(is_printable).take(LONGEST_SUBJECT).collect();
     format!("token:{subject}")
 }

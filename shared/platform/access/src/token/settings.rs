@@ -92,7 +92,8 @@ impl FromStr for Algorithms {
     type Err = TokenSettingError;
 
     fn from_str(text: &str) -> Result<Self, TokenSettingError> {
-        let known = |name: &str| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm);
+        let known =
+            |name: &str| KNOWN.iter().find(|(known, _)| *known == name).map(|(_, algorithm)| *algorithm);
         let algorithm = |name: &str| known(name).ok_or_else(|| TokenSettingError::Algorithm(name.to_owned()));
         let algorithms = listed(text).map(algorithm).collect::<Result<Vec<_>, _>>()?;
         if algorithms.is_empty() {
