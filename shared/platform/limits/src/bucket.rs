@@ -1,0 +1,77 @@
+//! Item of a bucket, and the estimate of how many environments draw from it.
+
+use std::collections::BTreeSet;
+
+/// Number of places among which environments are spread.
+const PLACES: f64 = 256.0;
+
+/// A bucket as its last write left it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bucket {
+    /// Time at which the bucket is full, in nanoseconds since 1970.
+    pub(crate) tat: i64,
+    /// Window of the last write.
+    pub(crate) window: i64,
+    /// Places of the environments that drew in that window.
+    pub(crate) seen: BTreeSet<u8>,
+    /// Last window before that one in which an environment drew.
+    pub(crate) last_window: i64,
+    /// Places of the environments that drew in it.
+    pub(crate) last_seen: BTreeSet<u8>,
+}
+
+impl Bucket {
+    /// Estimates how many environments draw from the bucket in the window `now` and the one before,
+    /// by linear counting: of `m` environments, each at a place by chance, about
+    /// `256 * (1 - exp(-m / 256))` places are taken. The reader's place counts as taken.
+    pub(crate) fn environments(&self, now: i64, reader: u8) -> f64 {
+        let mut places = BTreeSet::from([reader]);
+        for (window, seen) in [(self.window, &self.seen), (self.last_window, &self.last_seen)] {
+            if window >= now - 1 {
+                places.extend(seen);
+            }
+        }
+        let taken = u16::try_from(places.len()).map_or(PLACES, f64::from);
+        // All places are taken by some 1,500 environments, or by any higher number.
+        -PLACES * (1.0 - taken.min(PLACES - 0.5) / PLACES).ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket(seen: impl IntoIterator<Item = u8>, last_seen: impl IntoIterator<Item = u8>) -> Bucket {
+        Bucket {
+            tat: 0,
+            window: 10,
+            seen: seen.into_iter().collect(),
+            last_window: 9,
+            last_seen: last_seen.into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn environments_are_counted_by_their_places() {
+        let alone = bucket([7], []);
+        assert!((alone.environments(10, 7) - 1.0).abs() < 0.01);
+        assert!((alone.environments(10, 8) - 2.0).abs() < 0.02, "the reader is one, too");
+        let mut random = fastrand::Rng::with_seed(1);
+        for environments in [5_u16, 50, 200, 500] {
+            let count = |random: &mut fastrand::Rng| {
+                bucket((0..environments).map(|_| random.u8(..)), []).environments(10, random.u8(..))
+            };
+            let mean = (0..40).map(|_| count(&mut random)).sum::<f64>() / 40.0;
+            let error = (mean / f64::from(environments + 1) - 1.0).abs();
+            assert!(error < 0.05, "{environments}: {mean}");
+        }
+        assert!(bucket(0..=255, []).environments(10, 0) > 1_000.0);
+    }
+
+    #[test]
+    fn an_environment_counts_in_its_window_and_the_next() {
+        let two = bucket([1, 2], [3, 4, 5]);
+        let places = |now: i64| two.environments(now, 1).round();
+        assert_eq!([10, 11, 12].map(places), [5.0, 2.0, 1.0]);
+    }
+}

@@ -1,0 +1,117 @@
+//! Limits of tenants that set none, and the variables that they come from.
+
+use std::str::FromStr;
+
+use access::{Rate, RateError, TargetLimits};
+use aws_sdk_dynamodb::Client;
+use runtime::Environment;
+
+use crate::limiter::Limiter;
+
+/// Limits of tenants and targets that set none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Defaults {
+    /// Limit of a tenant's requests.
+    pub requests: Option<Rate>,
+    /// Limits of what a tenant does with a target.
+    pub targets: TargetLimits,
+}
+
+/// Variables from which a [`Limiter`] is built.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LimiterSettings {
+    /// Name of the table of buckets; empty if nothing is limited.
+    table: String,
+    defaults: Defaults,
+}
+
+/// Default limit of a tenant in its text form, `requests=100/200`.
+#[derive(Debug, Default)]
+struct TenantLimit(Option<Rate>);
+
+/// Reason why default limits are refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DefaultsError {
+    /// The text is malformed, or a number is out of range.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+    /// The tenant's limit has another unit.
+    #[error("a tenant has a limit of requests alone")]
+    Unit,
+}
+
+impl FromStr for TenantLimit {
+    type Err = DefaultsError;
+
+    fn from_str(text: &str) -> Result<Self, DefaultsError> {
+        let TargetLimits { requests, messages, bytes } = text.parse()?;
+        match (messages, bytes) {
+            (None, None) => Ok(Self(requests)),
+            _ => Err(DefaultsError::Unit),
+        }
+    }
+}
+
+impl Defaults {
+    /// Reads the text forms of both, as the parameters `TenantLimit` and `TargetLimit` have them.
+    ///
+    /// # Errors
+    /// A text is malformed, or the tenant's has another unit than requests.
+    pub fn parse(tenant: &str, target: &str) -> Result<Self, DefaultsError> {
+        let TenantLimit(requests) = tenant.parse()?;
+        Ok(Self { requests, targets: target.parse()? })
+    }
+}
+
+impl LimiterSettings {
+    /// Reads the variables `LIMITS_TABLE`, `TENANT_LIMIT` and `TARGET_LIMIT`, of which each may be
+    /// absent.
+    pub(crate) fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
+        let table = environment.optional("LIMITS_TABLE", String::new());
+        let TenantLimit(requests) = environment.optional("TENANT_LIMIT", TenantLimit::default());
+        let targets = environment.optional("TARGET_LIMIT", TargetLimits::default());
+        Self { table, defaults: Defaults { requests, targets } }
+    }
+
+    /// Builds the limiter.
+    #[must_use]
+    pub fn build(self, dynamodb: &Client) -> Limiter {
+        if self.table.is_empty() {
+            return Limiter::off();
+        }
+        Limiter::new(dynamodb.clone(), self.table, self.defaults)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(tenant: &str, target: &str) -> Result<LimiterSettings, String> {
+        let mut environment = Environment::of(|name| match name {
+            "LIMITS_TABLE" => Some("limits".to_owned()),
+            "TENANT_LIMIT" => Some(tenant.to_owned()),
+            "TARGET_LIMIT" => Some(target.to_owned()),
+            _ => None,
+        });
+        let settings = LimiterSettings::read(&mut environment);
+        environment.check().map(|()| settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn defaults_come_from_the_environment() {
+        let settings = read("requests=100/200", "messages=500 bytes=1000000").unwrap();
+        assert_eq!(settings.table, "limits");
+        let parsed = Defaults::parse("requests=100/200", "messages=500 bytes=1000000");
+        assert_eq!(parsed, Ok(settings.defaults));
+        assert_eq!(settings.defaults.targets.messages, Rate::new(500.0, Some(500)).ok());
+        assert_eq!(read("", "").unwrap().defaults, Defaults::default());
+    }
+
+    #[test]
+    fn a_wrong_default_is_reported_by_its_variable() {
+        let refused = read("bytes=5", "messages=0").unwrap_err();
+        assert!(refused.contains("TENANT_LIMIT: a tenant has a limit of requests alone"), "{refused}");
+        assert!(refused.contains("TARGET_LIMIT: a rate is a number"), "{refused}");
+    }
+}

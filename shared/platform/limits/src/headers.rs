@@ -1,0 +1,45 @@
+//! Header fields of the IETF's draft "RateLimit header fields for HTTP" (draft-ietf-httpapi-ratelimit-headers).
+//!
+//! The draft has units for requests and bytes, and none for messages, so limits of messages are in
+//! no field.
+
+use crate::gcra::SECOND;
+use crate::policy::{Policy, Scope, Unit};
+
+const POLICY: &str = "ratelimit-policy";
+const LEFT: &str = "ratelimit";
+/// Longest time that a field tells, in seconds.
+const LONGEST: i64 = 86_400;
+
+/// Returns both fields for limits, each with what is left and the time until its bucket is full.
+pub(crate) fn fields<'a>(
+    limits: impl Iterator<Item = (&'a Policy, u64, i64)>,
+) -> Vec<(&'static str, String)> {
+    let (mut policies, mut left) = (Vec::new(), Vec::new());
+    for (policy, remaining, time) in limits {
+        let Some((name, unit)) = published(policy) else { continue };
+        let burst = policy.rate.burst;
+        let window = seconds(policy.pace().capacity());
+        policies.push(format!("\"{name}\";q={burst};w={window}{unit}"));
+        left.push(format!("\"{name}\";r={};t={}", remaining.min(burst), seconds(time)));
+    }
+    if policies.is_empty() {
+        return Vec::new();
+    }
+    vec![(POLICY, policies.join(", ")), (LEFT, left.join(", "))]
+}
+
+/// Returns a time in whole seconds, at least one, as no field has a fraction.
+pub(crate) fn seconds(time: i64) -> i64 {
+    ((time + SECOND - 1) / SECOND).clamp(1, LONGEST)
+}
+
+/// Returns the name of a limit in the fields, and the parameter of its unit.
+fn published(policy: &Policy) -> Option<(&'static str, &'static str)> {
+    match (&policy.scope, policy.unit) {
+        (Scope::Tenant, Unit::Requests) => Some(("tenant", "")),
+        (Scope::Profile(_) | Scope::QueueManager(_), Unit::Requests) => Some(("target", "")),
+        (_, Unit::Bytes) => Some(("target-bytes", ";qu=\"content-bytes\"")),
+        (_, Unit::Messages) => None,
+    }
+}

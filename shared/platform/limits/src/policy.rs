@@ -1,0 +1,163 @@
+//! Limits that apply to one request.
+
+use std::fmt::{self, Display};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use access::Rate;
+
+use crate::gcra::Pace;
+use crate::share::Share;
+
+/// Quantity that a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Requests.
+    Requests,
+    /// Messages.
+    Messages,
+    /// Bytes of messages.
+    Bytes,
+}
+
+/// Cost of a request beside itself. The request always counts as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Messages that the request moves.
+    pub messages: u64,
+    /// Bytes of these messages.
+    pub bytes: u64,
+}
+
+/// Target whose limits apply to a request.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitedTarget<'a> {
+    /// Name of the target's profile; `None` for an inline target.
+    pub target_ref: Option<&'a str>,
+    /// Name of the target's queue manager.
+    pub queue_manager: &'a str,
+}
+
+/// Limits that apply to one request.
+#[derive(Clone, Debug, Default)]
+pub struct Policies(pub(crate) Vec<Arc<Policy>>);
+
+/// One limit, and the environment's share of it.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    pub(crate) scope: Scope,
+    pub(crate) unit: Unit,
+    pub(crate) rate: Rate,
+    /// Key of the bucket's item.
+    pub(crate) pk: String,
+    pub(crate) share: Arc<Mutex<Share>>,
+}
+
+/// Subject of a limit, within its tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    Tenant,
+    Profile(String),
+    QueueManager(String),
+}
+
+impl Unit {
+    /// Returns the unit's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Messages => "messages",
+            Self::Bytes => "bytes",
+        }
+    }
+
+    /// Returns how many of these units a request costs.
+    pub(crate) const fn of(self, cost: Cost) -> u64 {
+        match self {
+            Self::Requests => 1,
+            Self::Messages => cost.messages,
+            Self::Bytes => cost.bytes,
+        }
+    }
+}
+
+impl LimitedTarget<'_> {
+    pub(crate) fn scope(&self) -> Scope {
+        match self.target_ref {
+            Some(name) => Scope::Profile(name.to_owned()),
+            None => Scope::QueueManager(self.queue_manager.to_owned()),
+        }
+    }
+}
+
+impl Policies {
+    /// True if messages or bytes are limited, so that a request's volume matters.
+    #[must_use]
+    pub fn count_volume(&self) -> bool {
+        self.0.iter().any(|policy| policy.unit != Unit::Requests)
+    }
+
+    /// True if nothing is limited.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Policy {
+    pub(crate) const fn pace(&self) -> Pace {
+        Pace(self.rate)
+    }
+
+    pub(crate) fn share(&self) -> MutexGuard<'_, Share> {
+        self.share.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Scope {
+    /// Returns the key of a bucket's item. No tenant's id has a `#`, and nothing follows the name
+    /// of a target, so that no bucket is another's.
+    pub(crate) fn pk(&self, tenant: &str, unit: Unit) -> String {
+        let unit = unit.as_str();
+        match self {
+            Self::Tenant => format!("{tenant}#{unit}"),
+            Self::Profile(name) => format!("{tenant}#{unit}#target#{name}"),
+            Self::QueueManager(name) => format!("{tenant}#{unit}#queueManager#{name}"),
+        }
+    }
+}
+
+impl Display for Scope {
+    /// Writes the place of the limit in a tenant's limits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tenant => f.write_str("tenant"),
+            Self::Profile(name) => write!(f, "targets/{name}"),
+            Self::QueueManager(name) => write!(f, "queueManagers/{name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_bucket_is_another_s() {
+        let scopes = [
+            Scope::Tenant,
+            Scope::Profile("QM1".to_owned()),
+            Scope::QueueManager("QM1".to_owned()),
+            Scope::QueueManager("QM1#messages".to_owned()),
+        ];
+        let mut keys = Vec::new();
+        for unit in [Unit::Requests, Unit::Messages, Unit::Bytes] {
+            keys.extend(scopes.iter().map(|scope| scope.pk("acme", unit)));
+        }
+        let count = keys.len();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), count, "{keys:?}");
+    }
+}

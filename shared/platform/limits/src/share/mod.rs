@@ -1,0 +1,338 @@
+//! Share of a bucket that an environment holds: decides about requests, and which draws to make.
+//! It does no I/O, and reads no clock.
+
+use crate::bucket::Bucket;
+use crate::gcra::{Form, LONGEST_DEBT, Pace, SECOND, WINDOW, Write};
+
+/// Time after which units that an environment did not use are not given back: the bucket has long
+/// filled without them.
+const FORFEITED: i64 = 6 * WINDOW;
+/// Time for which an environment does not ask the table after a call that failed.
+const STORE_PAUSE: i64 = SECOND;
+/// Longest time by which an environment asks later than the bucket allows, so that not all
+/// environments ask at once.
+const LONGEST_SPREAD: i64 = SECOND;
+
+/// Share of one bucket.
+#[derive(Debug)]
+pub(crate) struct Share {
+    environment: u8,
+    random: fastrand::Rng,
+    /// Units drawn and not used; a debt if negative.
+    credit: i64,
+    /// The bucket as the last call left it.
+    known: Option<Known>,
+    drawn_at: i64,
+    spent: Spent,
+    /// No draw of so many units or more before this time.
+    quiet: Option<Quiet>,
+    away: Option<Away>,
+    granted_at: i64,
+}
+
+/// Facts about a bucket.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    tat: i64,
+    window: i64,
+    environments: f64,
+}
+
+/// Units that the environment used.
+#[derive(Debug, Default)]
+struct Spent {
+    period: i64,
+    now: i64,
+    before: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Quiet {
+    need: i64,
+    until: i64,
+}
+
+/// A table that cannot be reached.
+#[derive(Clone, Copy, Debug)]
+struct Away {
+    retry_at: i64,
+    refilled_at: i64,
+}
+
+/// Next step of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The request is admitted, and its cost is charged.
+    Admitted,
+    /// The request is refused until this time.
+    Refused(i64),
+    /// The share says nothing: this draw is to be made first.
+    Draw(Draw),
+}
+
+/// Draw, and what it does to the share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Draw {
+    pub(crate) write: Write,
+    /// Units that the share wins.
+    gain: i64,
+    /// Units that the share loses: they return to the bucket.
+    returned: i64,
+}
+
+/// Outcome of a draw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The draw was made. The bucket is as it is after it.
+    Made(Bucket),
+    /// The condition failed because of this bucket.
+    Refused(Option<Bucket>),
+    /// The table cannot be reached.
+    Away,
+}
+
+impl Share {
+    /// Makes the share of an environment that knows nothing of the bucket.
+    pub(crate) fn new(environment: u8, seed: u64) -> Self {
+        Self {
+            environment,
+            random: fastrand::Rng::with_seed(seed),
+            credit: 0,
+            known: None,
+            drawn_at: i64::MIN / 2,
+            spent: Spent::default(),
+            quiet: None,
+            away: None,
+            granted_at: i64::MIN / 2,
+        }
+    }
+
+    /// Decides about a request that costs so many units.
+    pub(crate) fn take(&mut self, pace: Pace, cost: u64, now: i64) -> Step {
+        let cost = signed(cost);
+        self.refill(pace, now);
+        if self.credit >= cost {
+            self.spend(cost, now);
+            return Step::Admitted;
+        }
+        if let Some(away) = self.away.filter(|away| now < away.retry_at) {
+            return Step::Refused(away.retry_at);
+        }
+        let need = cost - self.credit;
+        let start = self.start(pace, now);
+        let charge = pace.cost(need);
+        // A cost above the burst waits until the bucket is full, and leaves a debt.
+        let allowed_at = if charge > pace.capacity() { start } else { start + charge - pace.capacity() };
+        if allowed_at > now {
+            if self.credit < 0 {
+                if let Some(draw) = self.charge(pace, -self.credit, now) {
+                    return Step::Draw(draw);
+                }
+                // The bucket is blocked for as long as a debt can block it.
+                self.credit = 0;
+            }
+            return Step::Refused(self.quieten(pace, need, allowed_at));
+        }
+        if let Some(until) = self.quiet_until(need, now) {
+            return Step::Refused(until);
+        }
+        let room = pace.units(now + pace.capacity() - start);
+        let gain = need.max(self.target(pace, cost, now).min(room));
+        let form = match self.is_full(pace, now) {
+            true => Form::Full { tat: now + pace.cost(gain).min(pace.capacity() + LONGEST_DEBT) },
+            false => running(pace, pace.cost(gain), now),
+        };
+        Step::Draw(Draw { write: self.write(pace, form, now), gain, returned: 0 })
+    }
+
+    /// Returns the draw that renews the share, if it runs low or is old.
+    pub(crate) fn renewal(&mut self, pace: Pace, now: i64) -> Option<Draw> {
+        let age = now - self.drawn_at;
+        let target = self.target(pace, 0, now);
+        let is_old = age >= WINDOW && self.credit > 0;
+        let is_low = (0..target).contains(&self.credit.saturating_mul(2));
+        if self.away.is_some() || !(is_low || is_old) || self.quiet_until(target.max(1), now).is_some() {
+            return None;
+        }
+        let returned = if is_old { self.credit } else { 0 };
+        let given_back = if age < FORFEITED { returned } else { 0 };
+        let room = pace.units(now + pace.capacity() - self.start(pace, now)) + given_back;
+        let gain = target.min(room);
+        if gain == 0 && returned == 0 {
+            return None;
+        }
+        let form = match self.is_full(pace, now) {
+            true => Form::Full { tat: now + pace.cost(gain) },
+            false => running(pace, pace.cost(gain) - pace.cost(given_back), now),
+        };
+        Some(Draw { write: self.write(pace, form, now), gain, returned })
+    }
+
+    /// Learns what became of a draw.
+    pub(crate) fn learn(&mut self, pace: Pace, draw: &Draw, outcome: &Outcome, now: i64) {
+        match outcome {
+            Outcome::Made(bucket) => {
+                self.credit += draw.gain - draw.returned;
+                self.drawn_at = now;
+                (self.quiet, self.away) = (None, None);
+                self.known = Some(self.facts(bucket, draw.write.window));
+            }
+            Outcome::Refused(bucket) => {
+                self.away = None;
+                self.known = bucket.as_ref().map(|bucket| self.facts(bucket, draw.write.window));
+            }
+            Outcome::Away => self.go_without(pace, now),
+        }
+    }
+
+    /// Charges units that were used without having been drawn, or gives units back.
+    pub(crate) fn adjust(&mut self, more: i64, now: i64) {
+        self.spend(more, now);
+    }
+
+    /// Returns the time until which a request is refused whose draws others overtook.
+    pub(crate) fn overtaken(&mut self, pace: Pace, cost: u64, now: i64) -> i64 {
+        let need = (signed(cost) - self.credit).max(1);
+        self.quieten(pace, need, now)
+    }
+
+    /// Returns how many units are left, as far as the environment knows, and the time at which the
+    /// bucket is full.
+    pub(crate) fn left(&self, pace: Pace, now: i64) -> (u64, i64) {
+        let start = self.start(pace, now);
+        let units = self.credit + pace.units(now + pace.capacity() - start);
+        (u64::try_from(units.clamp(0, pace.burst())).unwrap_or_default(), start)
+    }
+
+    /// True if the share can be forgotten: it holds nothing that counts any more.
+    pub(crate) const fn is_idle(&self, now: i64) -> bool {
+        self.credit >= 0 && now - self.drawn_at > FORFEITED
+    }
+
+    fn spend(&mut self, units: i64, now: i64) {
+        self.credit -= units;
+        self.spent.add(units, now);
+    }
+
+    /// Returns the time from which on the bucket fills, as far as the environment knows.
+    fn start(&self, pace: Pace, now: i64) -> i64 {
+        if self.is_full(pace, now) { now } else { self.known.map_or(now, |known| known.tat) }
+    }
+
+    fn is_full(&self, pace: Pace, now: i64) -> bool {
+        self.known.is_none_or(|known| known.tat < now || known.tat > pace.latest(now))
+    }
+
+    /// Returns the units of the next chunk: twice what the environment used lately, so that one
+    /// that uses little holds little; 0 if so many environments draw that none may hold any.
+    fn target(&self, pace: Pace, cost: i64, now: i64) -> i64 {
+        let chunk = self.known.map_or(1, |known| pace.chunk(known.environments));
+        let used = self.spent.lately(now).saturating_add(cost);
+        if chunk < 2 { 0 } else { chunk.min(used.saturating_mul(2)) }
+    }
+
+    /// Returns the draw that charges a debt, whatever is left in the bucket; `None` if debts block
+    /// the bucket for the longest time already.
+    fn charge(&self, pace: Pace, debt: i64, now: i64) -> Option<Draw> {
+        let ceiling = now + pace.capacity() + LONGEST_DEBT;
+        if self.start(pace, now) > ceiling {
+            return None;
+        }
+        let form = Form::Running { change: pace.cost(debt).min(LONGEST_DEBT), ceiling };
+        Some(Draw { write: self.write(pace, form, now), gain: debt, returned: 0 })
+    }
+
+    fn write(&self, pace: Pace, form: Form, now: i64) -> Write {
+        let window = now.div_euclid(WINDOW);
+        let turns = self.known.is_none_or(|known| known.window < window);
+        Write { now, latest: pace.latest(now), form, window, turns, environment: self.environment }
+    }
+
+    fn facts(&self, bucket: &Bucket, window: i64) -> Known {
+        let environments = bucket.environments(window, self.environment);
+        Known { tat: bucket.tat, window: bucket.window, environments }
+    }
+
+    /// Asks the table no more before `allowed_at`, and a random time after it: on average one of
+    /// the environments asks when a unit is there.
+    fn quieten(&mut self, pace: Pace, need: i64, allowed_at: i64) -> i64 {
+        match self.quiet {
+            Some(quiet) if quiet.need <= need && quiet.until >= allowed_at => quiet.until,
+            _ => {
+                let environments = self.known.map_or(1.0, |known| known.environments);
+                let spread = pace.turn(environments - 1.0).min(LONGEST_SPREAD);
+                let spread = if environments < 1.5 { 0 } else { self.random.i64(0..=spread.max(0)) };
+                let until = allowed_at + spread;
+                self.quiet = Some(Quiet { need, until });
+                until
+            }
+        }
+    }
+
+    fn quiet_until(&self, need: i64, now: i64) -> Option<i64> {
+        self.quiet.filter(|quiet| now < quiet.until && need >= quiet.need).map(|quiet| quiet.until)
+    }
+
+    /// Goes on without the table: with a share of the last known size, at most once in a window.
+    fn go_without(&mut self, pace: Pace, now: i64) {
+        let refilled_at = self.away.map_or(now, |away| away.refilled_at);
+        if self.away.is_none() && now - self.granted_at >= WINDOW {
+            self.granted_at = now;
+            if self.credit >= 0 {
+                self.credit = self.credit.max(self.local_chunk(pace));
+            }
+        }
+        self.away = Some(Away { retry_at: now + STORE_PAUSE, refilled_at });
+    }
+
+    /// Refills the share while the table is away, at the environment's part of the rate.
+    fn refill(&mut self, pace: Pace, now: i64) {
+        let most = self.local_chunk(pace);
+        let environments = self.known.map_or(1.0, |known| known.environments);
+        let Some(away) = &mut self.away else { return };
+        let unit = pace.turn(environments).max(1);
+        let units = (now - away.refilled_at).max(0) / unit;
+        away.refilled_at += units * unit;
+        self.credit = self.credit.max(most.min(self.credit.saturating_add(units)));
+    }
+
+    fn local_chunk(&self, pace: Pace) -> i64 {
+        pace.chunk(self.known.map_or(1.0, |known| known.environments))
+    }
+}
+
+impl Spent {
+    /// Returns the units of the present or the last period, whichever are more.
+    fn lately(&self, now: i64) -> i64 {
+        match (now - self.period) / WINDOW {
+            0 => self.now.max(self.before),
+            1 => self.now,
+            _ => 0,
+        }
+    }
+
+    fn add(&mut self, units: i64, now: i64) {
+        let passed = now - self.period;
+        if passed >= WINDOW {
+            self.before = if passed < 2 * WINDOW { self.now } else { 0 };
+            (self.period, self.now) = (now, 0);
+        }
+        self.now = self.now.saturating_add(units).max(0);
+    }
+}
+
+/// Returns the form of a draw from a bucket that is not full.
+fn running(pace: Pace, change: i64, now: i64) -> Form {
+    let ceiling = if change > 0 { now + pace.capacity() - change } else { pace.latest(now) };
+    Form::Running { change, ceiling }
+}
+
+/// Returns units as a number that may be a debt.
+pub(crate) fn signed(units: u64) -> i64 {
+    /// Most units that are counted: a cost beyond it is no other.
+    const MOST: i64 = 1 << 50;
+    i64::try_from(units).unwrap_or(MOST).min(MOST)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Table in memory, which applies draws as DynamoDB does.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+
+use super::Unavailable;
+use crate::bucket::Bucket;
+use crate::gcra::{Form, Write};
+use crate::share::Outcome;
+
+/// Buckets by their keys, and how often they were written.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Memory(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    buckets: HashMap<String, Bucket>,
+    calls: u64,
+    away: bool,
+}
+
+impl Memory {
+    pub(crate) fn write(&self, pk: &str, write: &Write) -> Result<Outcome, Unavailable> {
+        let mut state = self.0.lock().unwrap();
+        state.calls += 1;
+        if state.away {
+            return Err(Unavailable("the table is away".to_owned()));
+        }
+        let old = state.buckets.get(pk).cloned();
+        let Some(new) = applied(write, old.as_ref()) else { return Ok(Outcome::Refused(old)) };
+        state.buckets.insert(pk.to_owned(), new.clone());
+        Ok(Outcome::Made(new))
+    }
+
+    pub(crate) fn read(&self, pk: &str) -> Result<Option<Bucket>, Unavailable> {
+        let state = self.0.lock().unwrap();
+        if state.away {
+            return Err(Unavailable("the table is away".to_owned()));
+        }
+        Ok(state.buckets.get(pk).cloned())
+    }
+
+    pub(crate) fn put(&self, pk: &str, bucket: Bucket) {
+        self.0.lock().unwrap().buckets.insert(pk.to_owned(), bucket);
+    }
+
+    pub(crate) fn calls(&self) -> u64 {
+        self.0.lock().unwrap().calls
+    }
+
+    pub(crate) fn set_away(&self, away: bool) {
+        self.0.lock().unwrap().away = away;
+    }
+}
+
+/// Returns the bucket after a draw; `None` if the draw's condition fails.
+pub(crate) fn applied(write: &Write, old: Option<&Bucket>) -> Option<Bucket> {
+    let tat = match (write.form, old.map(|bucket| bucket.tat)) {
+        (Form::Running { change, ceiling }, Some(tat)) if (write.now..=ceiling).contains(&tat) => {
+            tat + change
+        }
+        (Form::Full { tat }, None) => tat,
+        (Form::Full { tat }, Some(old)) if old < write.now || old > write.latest => tat,
+        _ => return None,
+    };
+    let window = old.map(|bucket| bucket.window);
+    let is_over = window.is_none_or(|window| !(write.window..=write.last_window()).contains(&window));
+    if is_over != write.turns {
+        return None;
+    }
+    let own = BTreeSet::from([write.environment]);
+    Some(match old {
+        Some(old) if !write.turns => {
+            let mut seen = old.seen.clone();
+            seen.extend(&own);
+            Bucket { tat, seen, ..old.clone() }
+        }
+        _ => Bucket {
+            tat,
+            window: write.window,
+            last_window: window.unwrap_or(write.window),
+            last_seen: old.map_or_else(|| own.clone(), |old| old.seen.clone()),
+            seen: own,
+        },
+    })
+}

@@ -1,0 +1,105 @@
+//! Table of buckets.
+
+mod item;
+#[cfg(test)]
+pub(crate) mod memory;
+
+use std::error::Error;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+
+use crate::bucket::Bucket;
+use crate::gcra::Write;
+use crate::share::Outcome;
+
+/// Longest time for which a request waits for a draw.
+const LIMIT: Duration = Duration::from_millis(300);
+
+/// Place where the buckets are.
+#[derive(Clone, Debug)]
+pub(crate) enum Table {
+    DynamoDb {
+        client: Client,
+        name: String,
+    },
+    /// A table of the tests, which applies the same conditions.
+    #[cfg(test)]
+    Memory(memory::Memory),
+}
+
+/// Reason why a call of the table failed, in words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unavailable(String);
+
+impl Table {
+    /// Makes a draw. It is made at most once more if DynamoDB's answer is lost: units are lost then,
+    /// and no request is admitted too much.
+    pub(crate) async fn write(&self, pk: &str, write: &Write) -> Result<Outcome, Unavailable> {
+        match self {
+            Self::DynamoDb { client, name } => {
+                let update = update(client, name, pk, write);
+                tokio::time::timeout(LIMIT, update).await.map_err(|late| unavailable(&late))?
+            }
+            #[cfg(test)]
+            Self::Memory(memory) => memory.write(pk, write),
+        }
+    }
+
+    /// Reads a bucket; `None` if nothing was drawn from it for long.
+    pub(crate) async fn read(&self, pk: &str) -> Result<Option<Bucket>, Unavailable> {
+        match self {
+            Self::DynamoDb { client, name } => {
+                let get = client.get_item().table_name(name).key("pk", text(pk));
+                let output = get.send().await.map_err(|error| Unavailable(context(error)))?;
+                output.item.as_ref().map(item::bucket).transpose().map_err(|error| unavailable(&error))
+            }
+            #[cfg(test)]
+            Self::Memory(memory) => memory.read(pk),
+        }
+    }
+}
+
+async fn update(client: &Client, table: &str, pk: &str, write: &Write) -> Result<Outcome, Unavailable> {
+    let update = client
+        .update_item()
+        .table_name(table)
+        .key("pk", text(pk))
+        .update_expression(item::update(write))
+        .condition_expression(item::condition(write))
+        .set_expression_attribute_values(Some(item::values(write)))
+        .return_values(ReturnValue::AllNew)
+        .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+    let found = match update.send().await {
+        Ok(output) => {
+            let item = output.attributes.ok_or(item::ItemError).map_err(|error| unavailable(&error))?;
+            item::bucket(&item).map(Outcome::Made)
+        }
+        Err(SdkError::ServiceError(error)) if error.err().is_conditional_check_failed_exception() => {
+            match error.into_err() {
+                UpdateItemError::ConditionalCheckFailedException(failed) => {
+                    failed.item.as_ref().map(item::bucket).transpose().map(Outcome::Refused)
+                }
+                other => return Err(Unavailable(context(other))),
+            }
+        }
+        Err(error) => return Err(Unavailable(context(error))),
+    };
+    found.map_err(|error| unavailable(&error))
+}
+
+fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.to_owned())
+}
+
+fn context(error: impl Error) -> String {
+    DisplayErrorContext(error).to_string()
+}
+
+fn unavailable(error: &dyn Error) -> Unavailable {
+    Unavailable(error.to_string())
+}

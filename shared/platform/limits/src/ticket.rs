@@ -1,0 +1,70 @@
+//! Permission for a request to be executed.
+
+use futures_util::future::join_all;
+
+use crate::headers;
+use crate::limiter::Inner;
+use crate::policy::{Cost, Policies, Unit};
+use crate::share::signed;
+
+/// Permission for a request to be executed: its cost is charged. A ticket that is dropped keeps the
+/// charge.
+#[derive(Debug)]
+#[must_use]
+pub struct Ticket<'a> {
+    /// `None` if nothing is limited.
+    inner: Option<&'a Inner>,
+    policies: Policies,
+    cost: Cost,
+}
+
+impl<'a> Ticket<'a> {
+    /// Makes a ticket that nothing limits.
+    pub(crate) fn free() -> Self {
+        Self { inner: None, policies: Policies::default(), cost: Cost::default() }
+    }
+
+    pub(crate) const fn new(inner: &'a Inner, policies: Policies, cost: Cost) -> Self {
+        Self { inner: Some(inner), policies, cost }
+    }
+
+    /// Renews the shares that run low or are old. To be awaited beside the request's claim: it
+    /// never decides about this request, and takes 300 ms at most for each of up to two calls.
+    pub async fn renew(&self) {
+        let Some(inner) = self.inner else { return };
+        join_all(self.policies.0.iter().map(|policy| inner.renew(policy))).await;
+    }
+
+    /// Gives the cost back: the request was a replay, a conflict, or did nothing.
+    pub fn refund(self) {
+        let Some(inner) = self.inner else { return };
+        for policy in &self.policies.0 {
+            inner.give_back(policy, policy.unit.of(self.cost));
+        }
+    }
+
+    /// Charges the messages and bytes that the work really moved, in place of those that
+    /// [`admit`](crate::Limiter::admit) charged. Later requests wait for what was more. The request
+    /// itself stays charged.
+    pub fn settle(self, actual: Cost) {
+        let Some(inner) = self.inner else { return };
+        for policy in self.policies.0.iter().filter(|policy| policy.unit != Unit::Requests) {
+            let more = signed(policy.unit.of(actual)) - signed(policy.unit.of(self.cost));
+            policy.share().adjust(more, inner.now());
+        }
+    }
+
+    /// Returns the header fields `ratelimit-policy` and `ratelimit`; none unless less than half of
+    /// a limit is left.
+    #[must_use]
+    pub fn headers(&self) -> Vec<(&'static str, String)> {
+        let Some(inner) = self.inner else { return Vec::new() };
+        let now = inner.now();
+        let is_low = |remaining: u64, burst: u64| remaining.saturating_mul(2) < burst;
+        let low = self.policies.0.iter().filter_map(|policy| {
+            let (remaining, full_at) = policy.share().left(policy.pace(), now);
+            is_low(remaining, policy.rate.burst).then_some((policy.as_ref(), remaining, full_at - now))
+        });
+        headers::fields(low)
+    }
+}
