@@ -7,6 +7,7 @@ use std::time::Duration;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_cloudformation::types;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
@@ -54,8 +55,15 @@ pub(crate) struct Aws {
     config: SdkConfig,
     stack: Option<String>,
     names: Names,
-    /// Outputs of the stack, read at most once.
-    outputs: OnceCell<BTreeMap<String, String>>,
+    /// Outputs and parameters of the stack, read at most once.
+    described: OnceCell<Described>,
+}
+
+/// Outputs and parameters of a stack, by their names.
+#[derive(Debug)]
+struct Described {
+    outputs: BTreeMap<String, String>,
+    parameters: BTreeMap<String, String>,
 }
 
 impl Aws {
@@ -87,7 +95,7 @@ impl Aws {
             ));
         }
         let (stack, names) = (context.stack.clone(), context.names.clone());
-        Ok(Self { config, stack, names, outputs: OnceCell::new() })
+        Ok(Self { config, stack, names, described: OnceCell::new() })
     }
 
     /// Returns a client of DynamoDB.
@@ -177,11 +185,22 @@ impl Aws {
     }
 
     async fn output(&self, name: &str) -> Result<Option<String>, Failure> {
-        let outputs = self.outputs.get_or_try_init(|| self.read_outputs()).await?;
-        Ok(outputs.get(name).cloned())
+        Ok(self.described().await?.outputs.get(name).cloned())
     }
 
-    async fn read_outputs(&self) -> Result<BTreeMap<String, String>, Failure> {
+    /// Returns a parameter that the stack was deployed with.
+    ///
+    /// # Errors
+    /// The stack is not known, or cannot be read.
+    pub(crate) async fn parameter(&self, name: &str) -> Result<Option<String>, Failure> {
+        Ok(self.described().await?.parameters.get(name).cloned())
+    }
+
+    async fn described(&self) -> Result<&Described, Failure> {
+        self.described.get_or_try_init(|| self.describe()).await
+    }
+
+    async fn describe(&self) -> Result<Described, Failure> {
         let Some(stack) = &self.stack else {
             return Err(Failure::usage("it is not known which deployment this is about")
                 .why("no stack, no table and no context is given, and no local stack runs here")
@@ -191,11 +210,15 @@ impl Aws {
         let described = client.describe_stacks().stack_name(stack).send().await;
         let described =
             described.map_err(|error| failed(&format!("read the outputs of the stack `{stack}`"), &error))?;
-        let outputs = described.stacks().iter().flat_map(aws_sdk_cloudformation::types::Stack::outputs);
-        let pair = |output: &aws_sdk_cloudformation::types::Output| {
+        let outputs = described.stacks().iter().flat_map(types::Stack::outputs);
+        let outputs = outputs.filter_map(|output: &types::Output| {
             Some((output.output_key()?.to_owned(), output.output_value()?.to_owned()))
-        };
-        Ok(outputs.filter_map(pair).collect())
+        });
+        let parameters = described.stacks().iter().flat_map(types::Stack::parameters);
+        let parameters = parameters.filter_map(|parameter: &types::Parameter| {
+            Some((parameter.parameter_key()?.to_owned(), parameter.parameter_value()?.to_owned()))
+        });
+        Ok(Described { outputs: outputs.collect(), parameters: parameters.collect() })
     }
 }
 

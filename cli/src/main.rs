@@ -9,6 +9,7 @@ mod aws_query;
 mod batches;
 mod context;
 mod exit;
+mod explain;
 mod input;
 mod load_tests;
 mod member;
@@ -70,10 +71,12 @@ async fn run(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
         Command::Key(args) => access::key::run(args, context, out).await,
         Command::Profile(args) => access::profile::run(args, context, out).await,
         Command::Target(args) => access::target::run(args, context, out).await,
+        Command::Limit(args) => access::limit::run(args, context, out).await,
         Command::Grant(args) => access::grant::run(args, context, out).await,
         Command::Cnpj(args) => access::cnpj::run(args, context, out).await,
         Command::Apply(args) => access::apply::run(args, context, out).await,
         Command::Export(args) => access::export::run(args, context, out).await,
+        Command::Explain(args) => explain::run(args, context, out).await,
         Command::Record(args) => record::run(args, context, out).await,
         Command::Whoami(args) => whoami::run(*args, context, out).await,
     }

@@ -87,6 +87,9 @@ pub(crate) async fn run(args: &Apply, context: &Context, out: &mut Output) -> Re
     let owners = owners(&file, establishments.as_ref()).await?;
     let plan = plan(&file, &known, &owners, args.prune, Timestamp::now())?;
     known.warn(out);
+    for warning in &plan.warnings {
+        out.note(warning);
+    }
     refuse_taken(&plan, establishments.as_ref()).await?;
     if plan.len() == 0 && out.format() == Format::Text {
         out.note("nothing to change");

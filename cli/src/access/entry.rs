@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use access::pk::{self, Pk};
 use access::{
-    DropGrant, Establishments, ItemError, KeyHash, KeyItem, TargetsItem, TenantItem, check_tenant_id,
+    DropGrant, Establishments, ItemError, KeyHash, KeyItem, LimitsItem, TargetsItem, TenantItem,
+    check_tenant_id,
 };
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
-use super::profile;
+use super::{limit, profile};
 use crate::exit::{Explain as _, Failure};
 
 /// Attributes of an item, with its key.
@@ -31,6 +32,8 @@ pub(crate) enum Entry {
     Grant(String, DropGrant),
     /// An allow-list by its tenant.
     Targets(String, TargetsItem),
+    /// Limits by their tenant.
+    Limits(String, LimitsItem),
 }
 
 /// Kind of an entry.
@@ -46,6 +49,8 @@ pub(crate) enum Kind {
     Targets,
     /// A grant to drop files.
     Grant,
+    /// Limits of a tenant's requests.
+    Limits,
 }
 
 /// Reason why an item of the table is no entry.
@@ -71,6 +76,7 @@ impl Kind {
             Self::Profile => "profile",
             Self::Targets => "targets",
             Self::Grant => "grant",
+            Self::Limits => "limits",
         }
     }
 
@@ -104,6 +110,7 @@ impl Kind {
             ],
             Self::Targets => &["version", "entries"],
             Self::Grant => &["version", "cnpjs", "allCnpjs", "buckets"],
+            Self::Limits => &["version", "requests", "targets", "queueManagers"],
         }
     }
 }
@@ -119,7 +126,11 @@ impl Entry {
         let members: Attributes = members.map(|(name, value)| (name.clone(), value.clone())).collect();
         let item: Value = serde_dynamo::from_item(members).map_err(|_| EntryError::Key)?;
         let pk = pk::parse(pk).ok_or(EntryError::Key)?;
-        if let Pk::Tenant(tenant) | Pk::Drops(tenant) | Pk::Targets(tenant) | Pk::Profile { tenant, .. } = pk
+        if let Pk::Tenant(tenant)
+        | Pk::Drops(tenant)
+        | Pk::Targets(tenant)
+        | Pk::Limits(tenant)
+        | Pk::Profile { tenant, .. } = pk
         {
             check_tenant_id(tenant)?;
         }
@@ -130,6 +141,7 @@ impl Entry {
             Pk::Used(_) => Err(EntryError::Key),
             Pk::Drops(tenant) => Ok(Self::Grant(tenant.to_owned(), DropGrant::read(item)?)),
             Pk::Targets(tenant) => Ok(Self::Targets(tenant.to_owned(), TargetsItem::read(item)?)),
+            Pk::Limits(tenant) => Ok(Self::Limits(tenant.to_owned(), LimitsItem::read(item)?)),
             Pk::Profile { tenant, name } => {
                 let item = access::without_version(item)?;
                 profile::parse(&item).map_err(|failure| EntryError::Profile(failure.to_string()))?;
@@ -146,6 +158,7 @@ impl Entry {
             Self::Profile(..) => Kind::Profile,
             Self::Grant(..) => Kind::Grant,
             Self::Targets(..) => Kind::Targets,
+            Self::Limits(..) => Kind::Limits,
         }
     }
 
@@ -155,7 +168,8 @@ impl Entry {
             Self::Tenant(tenant, _)
             | Self::Profile(tenant, ..)
             | Self::Grant(tenant, _)
-            | Self::Targets(tenant, _) => tenant,
+            | Self::Targets(tenant, _)
+            | Self::Limits(tenant, _) => tenant,
             Self::Key(_, key) => &key.tenant_id,
         }
     }
@@ -165,7 +179,7 @@ impl Entry {
         match self {
             Self::Tenant(_, TenantItem { name, .. }) | Self::Profile(_, name, _) => name,
             Self::Key(_, key) => &key.name,
-            Self::Grant(..) | Self::Targets(..) => "",
+            Self::Grant(..) | Self::Targets(..) | Self::Limits(..) => "",
         }
     }
 
@@ -177,6 +191,7 @@ impl Entry {
             Self::Profile(tenant, name, _) => pk::profile(tenant, name),
             Self::Grant(tenant, _) => pk::drops(tenant),
             Self::Targets(tenant, _) => pk::targets(tenant),
+            Self::Limits(tenant, _) => pk::limits(tenant),
         }
     }
 
@@ -190,12 +205,16 @@ impl Entry {
         if let Self::Targets(_, targets) = self {
             targets.check().or_explain(|| format!("write down the {}", self.title()))?;
         }
+        if let Self::Limits(_, limits) = self {
+            limits.check().or_explain(|| format!("write down the {}", self.title()))?;
+        }
         let item: Result<Attributes, serde_dynamo::Error> = match self {
             Self::Tenant(_, item) => serde_dynamo::to_item(item),
             Self::Key(_, item) => serde_dynamo::to_item(item),
             Self::Profile(.., item) => serde_dynamo::to_item(item),
             Self::Grant(_, item) => serde_dynamo::to_item(item),
             Self::Targets(_, item) => serde_dynamo::to_item(item),
+            Self::Limits(_, item) => serde_dynamo::to_item(item),
         };
         let mut item = item.or_explain(|| format!("write down the {}", self.title()))?;
         item.insert(PK.to_owned(), AttributeValue::S(self.pk()));
@@ -211,6 +230,7 @@ impl Entry {
             Self::Profile(tenant, name, _) => format!("profile `{name}` of {tenant}"),
             Self::Grant(tenant, _) => format!("grant of {tenant}"),
             Self::Targets(tenant, _) => format!("allow-list of {tenant}"),
+            Self::Limits(tenant, _) => format!("limits of {tenant}"),
         }
     }
 
@@ -234,14 +254,19 @@ impl Entry {
                 json!({"tenant": tenant, "cnpjs": cnpjs(&grant.establishments), "buckets": grant.buckets})
             }
             Self::Targets(_, targets) => json!({"tenant": tenant, "entries": targets.entries}),
+            Self::Limits(_, limits) => json!({"tenant": tenant, "limits": limits}),
         }
     }
 
     /// Returns what a person compares two versions of the entry by: names and values. Entries of an
     /// allow-list are names without a value.
     pub(crate) fn facts(&self) -> BTreeMap<String, String> {
-        if let Self::Targets(_, targets) = self {
-            return targets.entries.iter().map(|entry| (entry.clone(), String::new())).collect();
+        match self {
+            Self::Targets(_, targets) => {
+                return targets.entries.iter().map(|entry| (entry.clone(), String::new())).collect();
+            }
+            Self::Limits(_, limits) => return limit::facts(limits),
+            _ => {}
         }
         let document = match self {
             Self::Profile(.., profile) => profile.clone(),
@@ -314,7 +339,16 @@ pub(crate) mod tests {
         })
     }
 
-    fn each() -> [Entry; 5] {
+    pub(crate) fn limits() -> LimitsItem {
+        LimitsItem::read(json!({
+            "requests": {"perSecond": 100.0, "burst": 200},
+            "targets": {"orders": {"messages": {"perSecond": 500.0, "burst": 1000}}},
+            "queueManagers": {"QM1": {"bytes": {"perSecond": 0.5, "burst": 1}}},
+        }))
+        .unwrap()
+    }
+
+    fn each() -> [Entry; 6] {
         let only = Establishments::Only(["11222333000181".to_owned()].into());
         [
             Entry::Tenant(ACME.to_owned(), TenantItem { name: "Acme".to_owned(), enabled: false }),
@@ -328,6 +362,7 @@ pub(crate) mod tests {
                 ACME.to_owned(),
                 TargetsItem { entries: vec!["rabbitmq://mq.example.com:5671/ORDERS.*".to_owned()] },
             ),
+            Entry::Limits(ACME.to_owned(), limits()),
         ]
     }
 
@@ -367,12 +402,15 @@ pub(crate) mod tests {
 
     #[test]
     fn facts_name_each_value_by_its_place() {
-        let [tenant, key, profile, grant, targets] = each().map(|entry| entry.facts());
+        let [tenant, key, profile, grant, targets, limits] = each().map(|entry| entry.facts());
         assert_eq!(tenant["enabled"], "false");
         assert_eq!((key["scopes"].as_str(), key["cnpjs"].as_str()), ("mq:read", "all"));
         assert!(!key.contains_key("createdAt"), "nobody changes it");
         assert_eq!(profile["target.connName"], "mq.example.com:5671");
         assert_eq!(grant["cnpjs"], "11222333000181");
         assert_eq!(targets["rabbitmq://mq.example.com:5671/ORDERS.*"], "");
+        assert_eq!(limits["requests"], "100/200");
+        assert_eq!(limits["target `orders` messages"], "500/1000");
+        assert_eq!(limits["queue manager `QM1` bytes"], "0.5/1");
     }
 }

@@ -1,9 +1,9 @@
-//! The file of `apply` and `export`: tenants with their keys, profiles, allow-lists, grants and
-//! establishments. It has no API key and no password, so it may be kept with other sources.
+//! The file of `apply` and `export`: tenants with their keys, profiles, allow-lists, limits, grants
+//! and establishments. It has no API key and no password, so it may be kept with other sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use access::{Establishments, TenantItem};
+use access::{Establishments, LimitsItem, TenantItem};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -51,6 +51,9 @@ pub(crate) struct TenantSection {
     /// Entries of the allow-list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) targets: Option<Vec<String>>,
+    /// Limits of requests, as the access table has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limits: Option<LimitsItem>,
     /// Grants to drop files: one or none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grants: Option<Vec<GrantSection>>,
@@ -191,7 +194,7 @@ impl AccessFile {
 fn section(known: &Snapshot, id: &str) -> TenantSection {
     let TenantItem { name, enabled } = known.tenant_item(id);
     let (mut keys, mut profiles) = (Vec::new(), BTreeMap::new());
-    let (mut targets, mut grants) = (Vec::new(), Vec::new());
+    let (mut targets, mut limits, mut grants) = (Vec::new(), LimitsItem::default(), Vec::new());
     for held in known.of_tenant(id) {
         match &held.entry {
             Entry::Tenant(..) => {}
@@ -210,6 +213,7 @@ fn section(known: &Snapshot, id: &str) -> TenantSection {
                 profiles.insert(name.clone(), profile.clone());
             }
             Entry::Targets(_, list) => targets.clone_from(&list.entries),
+            Entry::Limits(_, item) => limits.clone_from(item),
             Entry::Grant(_, grant) => grants.push(GrantSection {
                 cnpjs: Cnpjs::from(&grant.establishments),
                 buckets: grant.buckets.clone(),
@@ -223,6 +227,7 @@ fn section(known: &Snapshot, id: &str) -> TenantSection {
         keys: Some(keys),
         profiles: Some(profiles),
         targets: Some(targets),
+        limits: Some(limits),
         grants: Some(grants),
         establishments: None,
     }
@@ -232,7 +237,7 @@ fn section(known: &Snapshot, id: &str) -> TenantSection {
 mod tests {
     use access::ApiKey;
 
-    use super::super::entry::tests::{ACME, key, profile};
+    use super::super::entry::tests::{ACME, key, limits, profile};
     use super::super::snapshot::tests::{OTHER, snapshot};
     use super::*;
     use crate::output::Format;
@@ -243,6 +248,7 @@ mod tests {
             Entry::Tenant(ACME.to_owned(), TenantItem { name: "Acme".to_owned(), enabled: true }),
             Entry::Key(ApiKey::from("k").hash(), key("orders", &["products:read"])),
             Entry::Profile(ACME.to_owned(), "orders".to_owned(), profile()),
+            Entry::Limits(ACME.to_owned(), limits()),
         ])
     }
 
@@ -253,7 +259,14 @@ mod tests {
         let text = serde_norway::to_string(&file).unwrap();
         assert_eq!(serde_norway::from_str::<AccessFile>(&text).unwrap(), file);
         let id = ApiKey::from("k").hash().id();
-        for part in ["cnpjs: all", "products:read", &id, "connName: mq.example.com:5671", "11222333000181"] {
+        for part in [
+            "cnpjs: all",
+            "products:read",
+            "perSecond: 100",
+            &id,
+            "connName: mq.example.com:5671",
+            "11222333000181",
+        ] {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert_eq!(file.tenants.len(), 2, "an owner without an entry is a tenant too");
@@ -279,6 +292,7 @@ mod tests {
             "version: 1\ntenant: {}",
             "version: 1\ntenants: {a: {key: []}}",
             "version: 1\ntenants: {a: {keys: [{name: x, scopes: [], cnpjs: every}]}}",
+            "version: 1\ntenants: {a: {limits: {requests: {perSecond: 1, bursts: 2}}}}",
             "tenants: {}",
         ] {
             assert!(serde_norway::from_str::<AccessFile>(wrong).is_err(), "{wrong}");

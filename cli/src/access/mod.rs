@@ -10,6 +10,7 @@ pub(crate) mod export;
 mod file;
 pub(crate) mod grant;
 pub(crate) mod key;
+pub(crate) mod limit;
 mod plan;
 pub(crate) mod profile;
 mod snapshot;
@@ -18,5 +19,14 @@ pub(crate) mod target;
 pub(crate) mod tenant;
 mod when;
 
-pub(crate) use entry::Attributes;
+pub(crate) use entry::{Attributes, Entry};
+pub(crate) use establishments::Establishments;
+pub(crate) use snapshot::Snapshot;
 pub(crate) use table::Table;
+
+/// Entries for the tests of other modules.
+#[cfg(test)]
+pub(crate) mod examples {
+    pub(crate) use super::entry::tests::{ACME, key, profile};
+    pub(crate) use super::snapshot::tests::snapshot;
+}

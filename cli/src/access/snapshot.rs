@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use access::pk::{self, Pk};
-use access::{DropGrant, KeyHash, KeyItem, TargetsItem, TenantItem};
+use access::{DropGrant, KeyHash, KeyItem, LimitsItem, TargetsItem, TenantItem};
 use jiff::civil::Date;
 use serde_json::Value;
 
@@ -94,6 +94,14 @@ impl Snapshot {
         })
     }
 
+    /// Returns the limits with their tenants.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = (&str, &LimitsItem)> {
+        self.entries.values().filter_map(|held| match &held.entry {
+            Entry::Limits(tenant, limits) => Some((tenant.as_str(), limits)),
+            _ => None,
+        })
+    }
+
     /// Returns the ids of all tenants, also of those that have entries but no item of their own.
     pub(crate) fn tenants(&self) -> BTreeSet<&str> {
         self.entries.values().map(|held| held.entry.tenant()).collect()
@@ -163,6 +171,11 @@ impl Snapshot {
                     .next("give the id in place of the name"))
             }
         }
+    }
+
+    /// Returns the reason why the item of this key is no entry.
+    pub(crate) fn fault(&self, pk: &str) -> Option<&str> {
+        self.faults.get(pk).map(String::as_str)
     }
 
     /// Tells the person which items the functions refuse.

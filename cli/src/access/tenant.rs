@@ -203,6 +203,7 @@ fn show(known: &Snapshot, id: &str, out: &mut Output) {
         "profiles": documents(Kind::Profile),
         "targets": documents(Kind::Targets),
         "grants": documents(Kind::Grant),
+        "limits": documents(Kind::Limits),
     });
     if out.format() != Format::Text {
         return out.json(ONE, &value);

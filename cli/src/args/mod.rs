@@ -2,6 +2,8 @@
 
 mod access;
 mod batches;
+mod explain;
+mod limit;
 mod load_tests;
 mod messages;
 mod send;
@@ -14,6 +16,8 @@ use url::Url;
 
 pub(crate) use access::*;
 pub(crate) use batches::*;
+pub(crate) use explain::*;
+pub(crate) use limit::*;
 pub(crate) use load_tests::*;
 pub(crate) use messages::*;
 pub(crate) use send::*;
@@ -24,8 +28,8 @@ use crate::output::Format;
 
 /// Sends catalogues and messages to IntegraHub, and says who may.
 ///
-/// The commands `tenant`, `key`, `profile`, `target`, `grant`, `cnpj`, `apply`, `export` and
-/// `record` need AWS credentials. All others need an API key.
+/// The commands `tenant`, `key`, `profile`, `target`, `limit`, `grant`, `cnpj`, `apply`, `export`,
+/// `explain` and `record` need AWS credentials. All others need an API key.
 #[derive(Debug, Parser)]
 #[command(name = "integrahub", version, propagate_version = true, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 done, 1 error, 2 usage, 3 done with items in error, 4 not permitted, \
@@ -128,6 +132,9 @@ pub(crate) enum Command {
     /// Allow targets that requests may name without a profile
     #[command(subcommand)]
     Target(Target),
+    /// Limit the requests, messages and bytes of tenants by the second
+    #[command(subcommand)]
+    Limit(Limit),
     /// Permit tenants to drop files into S3
     #[command(subcommand)]
     Grant(Grant),
@@ -138,6 +145,8 @@ pub(crate) enum Command {
     Apply(Apply),
     /// Write the access table as a file for `apply`
     Export(Export),
+    /// Say why an API key may or may not do a thing, rule by rule
+    Explain(Explain),
     /// Show one idempotency record, decoded
     Record(Record),
     /// Choose a deployment: address, stack and API key
@@ -167,7 +176,8 @@ impl Command {
             | Self::Tests(_)
             | Self::Status(_)
             | Self::Api(_) => Needs::Api,
-            Self::Whoami(Whoami { offline: false }) => Needs::Api,
+            Self::Whoami(Whoami { offline: false }) | Self::Limit(Limit::Show { mine: true, .. }) => Needs::Api,
+            Self::Explain(Explain { key: None, .. }) => Needs::AwsAndKey,
             Self::Whoami(_) => Needs::Either,
             _ => Needs::Aws,
         }

@@ -99,6 +99,8 @@ pub(crate) enum Needs {
     Api,
     /// AWS with credentials.
     Aws,
+    /// AWS with credentials, and the API key that is asked about.
+    AwsAndKey,
     /// The API or AWS, whichever is configured.
     Either,
 }
@@ -112,7 +114,7 @@ pub(crate) async fn load(global: &Global, needs: Needs) -> Result<Context, Failu
     let contexts = Contexts::read()?;
     let mut context = choose(global, &contexts, LocalStack::find)?;
     if needs != Needs::Aws {
-        let read = needs == Needs::Api;
+        let read = matches!(needs, Needs::Api | Needs::AwsAndKey);
         key::find(global, &contexts, &mut context, |name| std::env::var(name).ok(), read).await?;
     }
     if needs == Needs::Api && context.url.is_none() && context.stack.is_some() {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use access::{Establishments, KeyHash, KeyItem, TargetsItem, TenantItem};
+use access::{Establishments, KeyHash, KeyItem, LimitsItem, TargetsItem, TenantItem};
 use jiff::Timestamp;
 
 use super::change::{Change, Held};
@@ -10,7 +10,7 @@ use super::entry::{Entry, Kind};
 use super::establishments::OwnerChange;
 use super::file::{AccessFile, Cnpjs, GrantSection, KeySection, TenantSection};
 use super::snapshot::Snapshot;
-use super::{grant, key, profile, target};
+use super::{grant, key, limit, profile, target};
 use crate::exit::Failure;
 
 /// Owners of establishments, by the tenant's id.
@@ -19,8 +19,8 @@ pub(crate) type Owners = BTreeMap<String, BTreeSet<String>>;
 /// Changes that make a deployment what a file says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Plan {
-    /// Changes of tenants, profiles, allow-lists and grants, which come first, so that a key works
-    /// only if its profiles are there.
+    /// Changes of tenants, profiles, allow-lists, limits and grants, which come first, so that a
+    /// key works only if its profiles are there.
     pub(crate) first: Vec<Change>,
     /// Changes of owners.
     pub(crate) owners: BTreeMap<OwnerChange, BTreeSet<String>>,
@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) keys: Vec<KeyItem>,
     /// Changes of keys, and what is removed.
     pub(crate) last: Vec<Change>,
+    /// Sentences about what is allowed, and probably a mistake.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Planning of one file.
@@ -144,6 +146,9 @@ impl Planner<'_> {
             let entry = Entry::Targets(id.to_owned(), TargetsItem { entries: entries.clone() });
             self.list(entry, entries.is_empty());
         }
+        if let Some(limits) = &section.limits {
+            self.limits(id, section, limits);
+        }
         if let Some(grants) = &section.grants {
             self.grants(id, grants);
         }
@@ -177,6 +182,25 @@ impl Planner<'_> {
             (None, _) if is_empty => {}
             (_, entry) => self.put(entry),
         }
+    }
+
+    /// Makes limits what the file says. Without pruning, those that only the table has stay.
+    fn limits(&mut self, id: &str, section: &TenantSection, new: &LimitsItem) {
+        let before = match self.known.get(&access::pk::limits(id)).map(|held| &held.entry) {
+            Some(Entry::Limits(_, before)) if !self.prune => before.clone(),
+            _ => LimitsItem::default(),
+        };
+        let item = limit::merged(before, new.clone());
+        if item == LimitsItem::default() {
+            return self.prune(id, Kind::Limits, &BTreeSet::new());
+        }
+        if self.checked(id, limit::check(&item)).is_none() {
+            return;
+        }
+        let profiles = section.profiles.iter().flat_map(BTreeMap::keys).map(String::as_str);
+        let warnings = limit::doubts(self.known, id, &item, &profiles.collect());
+        self.plan.warnings.extend(warnings);
+        self.put(Entry::Limits(id.to_owned(), item));
     }
 
     fn grants(&mut self, id: &str, grants: &[GrantSection]) {

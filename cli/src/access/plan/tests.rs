@@ -2,7 +2,7 @@
 
 use access::{ApiKey, DropGrant};
 
-use super::super::entry::tests::{ACME, profile};
+use super::super::entry::tests::{ACME, limits, profile};
 use super::super::snapshot::tests::{OTHER, snapshot};
 use super::*;
 
@@ -38,6 +38,7 @@ fn known() -> Snapshot {
             ACME.to_owned(),
             DropGrant { establishments: Establishments::All, buckets: BTreeSet::new() },
         ),
+        Entry::Limits(ACME.to_owned(), limits()),
     ])
 }
 
@@ -67,11 +68,12 @@ fn a_section_that_is_absent_says_nothing() {
 
 #[test]
 fn what_only_the_table_has_is_removed_only_if_that_was_asked_for() {
-    let text = format!("  {ACME}: {{name: Acme, keys: [], profiles: {{}}, targets: [], grants: []}}");
+    let text =
+        format!("  {ACME}: {{name: Acme, keys: [], profiles: {{}}, targets: [], grants: [], limits: {{}}}}");
     assert_eq!(planned(&text, false).unwrap().len(), 0);
     let plan = planned(&text, true).unwrap();
     assert!(plan.lines().iter().all(|line| line.starts_with("- ")), "{:?}", plan.lines());
-    assert_eq!(plan.len(), 4);
+    assert_eq!(plan.len(), 5);
 }
 
 #[test]
@@ -123,6 +125,17 @@ fn entries_of_the_allow_list_that_only_the_table_has_stay_or_go() {
     assert_eq!(lines[1..], ["    + rabbitmq://b.example.com:1/*"]);
     let lines = planned(&text, true).unwrap().lines();
     assert_eq!(lines[1..], ["    - rabbitmq://a.example.com:1/*", "    + rabbitmq://b.example.com:1/*"]);
+}
+
+#[test]
+fn limits_are_merged_unless_the_rest_is_pruned() {
+    let text = format!("  {ACME}: {{limits: {{targets: {{stock: {{bytes: {{perSecond: 10}}}}}}}}}}");
+    let plan = planned(&text, false).unwrap();
+    assert_eq!(plan.lines()[1..], ["    + target `stock` bytes: 10/10"]);
+    assert_eq!(plan.warnings.len(), 1, "{:?}", plan.warnings);
+    assert!(plan.warnings[0].contains("no profile `stock`"), "{:?}", plan.warnings);
+    let pruned = planned(&text, true).unwrap().lines();
+    assert!(pruned.contains(&"    - requests: 100/200".to_owned()), "{pruned:?}");
 }
 
 #[test]

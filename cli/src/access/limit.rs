@@ -1,0 +1,444 @@
+//! `integrahub limit`: how much a tenant may ask for a second.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use access::{LimitsItem, Rate, RateError, TargetLimits};
+use serde_json::{Value, json};
+
+use super::change::{Change, make};
+use super::entry::Entry;
+use super::profile;
+use super::snapshot::Snapshot;
+use super::table::Table;
+use crate::api::Api;
+use crate::args::{Limit, LimitOf, LimitRemove, LimitSet};
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::member::shown;
+use crate::output::{Format, Output};
+
+const LIST: &str = "integrahub.limits.v1";
+const ONE: &str = "integrahub.limit.v1";
+const MINE: &str = "integrahub.limits-in-force.v1";
+/// Route of the limits that hold for a caller.
+const ROUTE: &str = "/limits";
+/// Word for no limit.
+const NONE: &str = "none";
+
+/// Limits of a set: for each unit that was named, the new rate, or `None` for no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Wish {
+    requests: Option<Option<Rate>>,
+    messages: Option<Option<Rate>>,
+    bytes: Option<Option<Rate>>,
+}
+
+/// A limit with the thing that it is about.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct One<'a> {
+    /// Kind of the thing: `tenant`, `target` or `queueManager`.
+    pub(crate) about: &'static str,
+    /// Name of the thing; empty for the tenant.
+    pub(crate) name: &'a str,
+    /// Unit: `requests`, `messages` or `bytes`.
+    pub(crate) unit: &'static str,
+    /// The limit.
+    pub(crate) rate: Rate,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A limit that contradicts itself or is not there, or no access to the table or the API.
+pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    if matches!(args, Limit::Show { mine: true, .. }) {
+        return mine(context, out).await;
+    }
+    // What contradicts itself is refused before anything is called.
+    let wish = match args {
+        Limit::Set(args) => Wish::of(args)?,
+        _ => Wish::default(),
+    };
+    let table = Table::of(context).await?;
+    let known = table.read().await?;
+    match args {
+        Limit::Set(args) => {
+            let tenant = known.tenant(&args.of.tenant)?;
+            let item = set(limits(&known, &tenant), &args.of, wish);
+            check(&item)?;
+            for doubt in doubts(&known, &tenant, &item, &BTreeSet::new()) {
+                out.note(&doubt);
+            }
+            make(&table, &Vec::from_iter(change(&known, &tenant, item)), args.dry, out).await
+        }
+        Limit::List { tenant } => {
+            list(&known, tenant.as_deref(), out)?;
+            Ok(Exit::Done)
+        }
+        Limit::Show { tenant, .. } => {
+            show(&known, &known.tenant(tenant.as_deref().unwrap_or_default())?, out);
+            Ok(Exit::Done)
+        }
+        Limit::Remove(args) => {
+            let tenant = known.tenant(&args.of.tenant)?;
+            let item = rest(limits(&known, &tenant), &tenant, args)?;
+            if args.all && !args.dry.dry_run {
+                out.confirm(&format!("this removes every limit of {tenant}"), &args.of.tenant)?;
+            }
+            make(&table, &Vec::from_iter(change(&known, &tenant, item)), args.dry, out).await
+        }
+    }
+}
+
+impl Wish {
+    fn of(args: &LimitSet) -> Result<Self, Failure> {
+        let of = &args.of;
+        if let Some(target) = &of.target {
+            profile::check_name(target)?;
+        }
+        let is_of_the_tenant = of.target.is_none() && of.queue_manager.is_none();
+        if is_of_the_tenant && (args.messages.is_some() || args.bytes.is_some()) {
+            return Err(Failure::usage("a tenant as a whole has a limit of requests alone")
+                .next("name what the other limits are about: --target PROFILE or --queue-manager NAME"));
+        }
+        let read =
+            |unit: &str, text: &Option<String>| text.as_deref().map(|text| rate(unit, text)).transpose();
+        let wish = Self {
+            requests: read("requests", &args.requests)?,
+            messages: read("messages", &args.messages)?,
+            bytes: read("bytes", &args.bytes)?,
+        };
+        if wish == Self::default() {
+            return Err(Failure::usage("the command names no limit")
+                .next("add --requests 100/200, or with a target also --messages or --bytes"));
+        }
+        Ok(wish)
+    }
+}
+
+/// Reads a limit such as `100/200`; `None` for no limit.
+fn rate(unit: &str, text: &str) -> Result<Option<Rate>, Failure> {
+    if text == NONE {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|error: RateError| {
+        Failure::usage(format!("`{text}` is no limit of {unit}"))
+            .why(error.to_string())
+            .next("write a rate a second and a burst, such as 100/200, or `none` for no limit")
+    })
+}
+
+fn limits(known: &Snapshot, tenant: &str) -> LimitsItem {
+    match known.get(&access::pk::limits(tenant)).map(|held| &held.entry) {
+        Some(Entry::Limits(_, limits)) => limits.clone(),
+        _ => LimitsItem::default(),
+    }
+}
+
+/// Returns the limits with those of a set. Units that it does not name stay.
+fn set(mut item: LimitsItem, of: &LimitOf, wish: Wish) -> LimitsItem {
+    let targets = match (&of.target, &of.queue_manager) {
+        (Some(name), _) => Some((&mut item.targets, name)),
+        (None, Some(name)) => Some((&mut item.queue_managers, name)),
+        (None, None) => None,
+    };
+    let Some((targets, name)) = targets else {
+        item.requests = wish.requests.unwrap_or(item.requests);
+        return item;
+    };
+    let before = targets.remove(name).unwrap_or_default();
+    let limits = TargetLimits {
+        requests: wish.requests.unwrap_or(before.requests),
+        messages: wish.messages.unwrap_or(before.messages),
+        bytes: wish.bytes.unwrap_or(before.bytes),
+    };
+    if !limits.is_empty() {
+        targets.insert(name.clone(), limits);
+    }
+    item
+}
+
+/// Returns the limits that stay after a removal.
+fn rest(mut item: LimitsItem, tenant: &str, args: &LimitRemove) -> Result<LimitsItem, Failure> {
+    let missing = |what: &str| {
+        Failure::refused(format!("the tenant {tenant} has no limit {what}"))
+            .next(format!("see them: integrahub limit list --tenant {tenant}"))
+    };
+    let (is_there, what) = match (&args.of.target, &args.of.queue_manager) {
+        (Some(name), _) => (item.targets.remove(name).is_some(), format!("of the target `{name}`")),
+        (None, Some(name)) => {
+            (item.queue_managers.remove(name).is_some(), format!("of the queue manager `{name}`"))
+        }
+        (None, None) if args.all => (item != LimitsItem::default(), "at all".to_owned()),
+        (None, None) => (item.requests.take().is_some(), "of its own".to_owned()),
+    };
+    match (is_there, args.all) {
+        (false, _) => Err(missing(&what)),
+        (true, true) => Ok(LimitsItem::default()),
+        (true, false) => Ok(item),
+    }
+}
+
+/// Refuses limits that the table cannot have.
+///
+/// # Errors
+/// The limits are those of too many targets.
+pub(crate) fn check(item: &LimitsItem) -> Result<(), Failure> {
+    item.check().map_err(|error| Failure::refused("the limits cannot be used").why(error.to_string()))
+}
+
+/// Returns the change that gives a tenant these limits. An item without limits is removed.
+fn change(known: &Snapshot, tenant: &str, item: LimitsItem) -> Option<Change> {
+    let is_empty = item == LimitsItem::default();
+    let entry = Entry::Limits(tenant.to_owned(), item);
+    match known.get(&entry.pk()) {
+        Some(held) if is_empty => Some(Change::Remove(held.clone())),
+        Some(held) => Change::of(held, entry),
+        None if is_empty => None,
+        None => Some(Change::Create(entry)),
+    }
+}
+
+/// Returns the limits of `new`, and those of `before` that `new` does not have.
+pub(crate) fn merged(before: LimitsItem, new: LimitsItem) -> LimitsItem {
+    let targets = |mut all: BTreeMap<String, TargetLimits>, new: BTreeMap<String, TargetLimits>| {
+        for (name, new) in new {
+            let before = all.remove(&name).unwrap_or_default();
+            let limits = TargetLimits {
+                requests: new.requests.or(before.requests),
+                messages: new.messages.or(before.messages),
+                bytes: new.bytes.or(before.bytes),
+            };
+            all.insert(name, limits);
+        }
+        all.retain(|_, limits| !limits.is_empty());
+        all
+    };
+    LimitsItem {
+        requests: new.requests.or(before.requests),
+        targets: targets(before.targets, new.targets),
+        queue_managers: targets(before.queue_managers, new.queue_managers),
+    }
+}
+
+/// Returns warnings about limits that are allowed and hold for nothing. `further` are profiles that
+/// the table does not have yet.
+pub(crate) fn doubts(
+    known: &Snapshot,
+    tenant: &str,
+    item: &LimitsItem,
+    further: &BTreeSet<&str>,
+) -> Vec<String> {
+    let has_profile =
+        |name: &str| further.contains(name) || known.get(&access::pk::profile(tenant, name)).is_some();
+    let without = item.targets.keys().filter(|name| !has_profile(name)).map(|name| {
+        format!("warning: the tenant {tenant} has no profile `{name}`, so the limits of that target hold for nothing")
+    });
+    let own = item.requests;
+    let is_above =
+        |one: &One<'_>| one.unit == "requests" && own.is_some_and(|own| one.rate.per_second > own.per_second);
+    let above = each(item).into_iter().filter(|one| !one.name.is_empty() && is_above(one)).map(|one| {
+        format!(
+            "warning: the limit of requests of the {} is above the tenant's own, which refuses before",
+            one.place()
+        )
+    });
+    without.chain(above).collect()
+}
+
+impl One<'_> {
+    /// Returns the thing in words; empty for the tenant.
+    fn place(&self) -> String {
+        match self.about {
+            "target" => format!("target `{}`", self.name),
+            "queueManager" => format!("queue manager `{}`", self.name),
+            _ => String::new(),
+        }
+    }
+
+    /// Returns the limit in words, as in "target `orders` messages".
+    pub(crate) fn title(&self) -> String {
+        format!("{} {}", self.place(), self.unit).trim_start().to_owned()
+    }
+
+    /// Returns the rate and the burst, as the command line takes them.
+    pub(crate) fn text(&self) -> String {
+        self.rate.to_string()
+    }
+}
+
+/// Lists the limits of an item one by one.
+pub(crate) fn each(item: &LimitsItem) -> Vec<One<'_>> {
+    let own = item.requests.iter().map(|&rate| One { about: "tenant", name: "", unit: "requests", rate });
+    let mut all: Vec<One<'_>> = own.collect();
+    for (about, targets) in [("target", &item.targets), ("queueManager", &item.queue_managers)] {
+        for (name, limits) in targets {
+            let units =
+                [("requests", limits.requests), ("messages", limits.messages), ("bytes", limits.bytes)];
+            let rates = units.into_iter().filter_map(|(unit, rate)| Some((unit, rate?)));
+            all.extend(rates.map(|(unit, rate)| One { about, name, unit, rate }));
+        }
+    }
+    all
+}
+
+/// Returns the limits by their titles, for the difference of two items.
+pub(crate) fn facts(item: &LimitsItem) -> BTreeMap<String, String> {
+    each(item).iter().map(|one| (one.title(), one.text())).collect()
+}
+
+fn list(known: &Snapshot, tenant: Option<&str>, out: &mut Output) -> Result<(), Failure> {
+    let tenant = tenant.map(|tenant| known.tenant(tenant)).transpose()?;
+    let (mut items, mut rows) = (Vec::new(), Vec::new());
+    for (of, limits) in known.limits().filter(|(of, _)| tenant.as_ref().is_none_or(|tenant| tenant == of)) {
+        for one in each(limits) {
+            let Rate { per_second, burst } = one.rate;
+            let place = Some(one.place()).filter(|place| !place.is_empty());
+            rows.push(vec![
+                of.to_owned(),
+                place.unwrap_or_else(|| "tenant".to_owned()),
+                one.unit.to_owned(),
+                per_second.to_string(),
+                burst.to_string(),
+            ]);
+            items.push(json!({"tenant": of, "about": one.about, "name": one.name, "unit": one.unit,
+                "perSecond": per_second, "burst": burst}));
+        }
+    }
+    out.list(LIST, "limits", items, &["tenant", "about", "unit", "per second", "burst"], rows);
+    known.warn(out);
+    Ok(())
+}
+
+fn show(known: &Snapshot, tenant: &str, out: &mut Output) {
+    let item = limits(known, tenant);
+    if item == LimitsItem::default() && out.format() == Format::Text {
+        out.note(&format!("the tenant {tenant} has no limits of its own; those of the deployment hold"));
+    }
+    let entry = Entry::Limits(tenant.to_owned(), item);
+    if out.format() != Format::Text {
+        return out.json(ONE, &entry.document());
+    }
+    let rows = entry.facts().into_iter().map(|(title, text)| vec![title, text]).collect();
+    out.table(&["limit", "rate/burst"], rows);
+}
+
+/// Shows the limits that hold for the API key, and what is left of them.
+async fn mine(context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    let limits = in_force(&Api::of(context)?).await?;
+    if limits.is_empty() && out.format() == Format::Text {
+        out.note("no limit holds for the API key");
+    }
+    let columns = ["name", "unit", "per_second", "burst", "remaining"];
+    let rows = limits.iter().map(|one| columns.map(|name| shown(one, name)).into()).collect();
+    out.list(MINE, "limits", limits, &["limit", "unit", "per second", "burst", "left"], rows);
+    Ok(Exit::Done)
+}
+
+/// Asks the API for the limits that hold for the key of the context.
+///
+/// # Errors
+/// The API does not answer, or does not know the key or the route.
+pub(crate) async fn in_force(api: &Api) -> Result<Vec<Value>, Failure> {
+    let mut answer = api.get(ROUTE).await?;
+    let limits = answer.get_mut("limits").and_then(Value::as_array_mut).map(std::mem::take);
+    Ok(limits.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use access::TenantItem;
+    use clap::Parser as _;
+
+    use super::super::entry::tests::{ACME, limits as stored, profile as orders};
+    use super::super::snapshot::tests::snapshot;
+    use super::*;
+    use crate::args::{Cli, Command};
+    use crate::output::memory::output;
+
+    fn known() -> Snapshot {
+        snapshot(&[
+            Entry::Tenant(ACME.to_owned(), TenantItem { name: "Acme".to_owned(), enabled: true }),
+            Entry::Profile(ACME.to_owned(), "orders".to_owned(), orders()),
+            Entry::Limits(ACME.to_owned(), stored()),
+        ])
+    }
+
+    fn parsed(options: &str) -> Limit {
+        let start = ["integrahub", "limit"];
+        match Cli::try_parse_from(start.into_iter().chain(options.split(' '))).unwrap().command {
+            Command::Limit(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn after(options: &str) -> Result<LimitsItem, Failure> {
+        match parsed(options) {
+            Limit::Set(args) => Ok(set(stored(), &args.of, Wish::of(&args)?)),
+            Limit::Remove(args) => rest(stored(), ACME, &args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_set_changes_what_it_names_and_no_more() {
+        let own = facts(&after("set --tenant acme --requests 5/10").unwrap());
+        assert_eq!((own["requests"].as_str(), own.len()), ("5/10", 3));
+        let target = facts(&after("set --tenant acme --target orders --bytes 1048576").unwrap());
+        assert_eq!(target["target `orders` bytes"], "1048576/1048576");
+        assert_eq!(target["target `orders` messages"], "500/1000");
+        let none = after("set --tenant acme --queue-manager QM1 --bytes none").unwrap();
+        assert!(none.queue_managers.is_empty(), "{none:?}");
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        for (options, says) in [
+            ("set --tenant acme", "names no limit"),
+            ("set --tenant acme --messages 5", "requests alone"),
+            ("set --tenant acme --requests 5/0", "`5/0` is no limit"),
+            ("set --tenant acme --requests 0/5", "`0/5` is no limit"),
+            ("set --tenant acme --requests=-1", "`-1` is no limit"),
+            ("set --tenant acme --requests NaN", "`NaN` is no limit"),
+            ("set --tenant acme --requests 5/1.5", "`5/1.5` is no limit"),
+            ("set --tenant acme --target a#b --requests 5", "cannot be the name of a profile"),
+            ("remove --tenant acme --target stock", "no limit of the target `stock`"),
+        ] {
+            let refused = after(options).unwrap_err().what;
+            assert!(refused.contains(says), "{options}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_removal_leaves_the_other_limits() {
+        assert_eq!(facts(&after("remove --tenant acme").unwrap()).len(), 2);
+        assert_eq!(facts(&after("remove --tenant acme --target orders").unwrap()).len(), 2);
+        let nothing = after("remove --tenant acme --all").unwrap();
+        assert!(matches!(change(&known(), ACME, nothing.clone()), Some(Change::Remove(_))));
+        assert_eq!(change(&snapshot(&[]), ACME, nothing), None);
+        assert_eq!(change(&known(), ACME, stored()), None);
+    }
+
+    #[test]
+    fn a_limit_that_holds_for_nothing_is_a_warning() {
+        let item = after("set --tenant acme --target stock --requests 500").unwrap();
+        let warned = doubts(&known(), ACME, &item, &BTreeSet::new());
+        assert_eq!(warned.len(), 2, "{warned:?}");
+        assert!(warned[0].contains("no profile `stock`") && warned[1].contains("above the tenant's own"));
+        assert_eq!(doubts(&known(), ACME, &item, &BTreeSet::from(["stock"])).len(), 1);
+        assert!(doubts(&known(), ACME, &stored(), &BTreeSet::new()).is_empty());
+    }
+
+    #[test]
+    fn limits_are_listed_one_by_one() {
+        let (mut out, data, _) = output(Format::Text, None);
+        list(&known(), Some("Acme"), &mut out).unwrap();
+        let text = data.text();
+        assert!(text.contains("tenant") && text.contains("target `orders`"), "{text}");
+        assert_eq!(text.lines().count(), 3, "{text}");
+        let (mut out, data, _) = output(Format::Json, None);
+        show(&known(), ACME, &mut out);
+        let document: Value = serde_json::from_str(&data.text()).unwrap();
+        assert_eq!(document["limits"]["targets"]["orders"]["messages"]["burst"], 1000);
+    }
+}

@@ -1,0 +1,72 @@
+//! `integrahub explain`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Thing that a caller asks the API for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Operation {
+    /// Put messages: POST /messages/produce
+    Produce,
+    /// Take messages: POST /messages/consume
+    Consume,
+    /// Look at messages: POST /messages/consume with browseOnly
+    Browse,
+    /// Move messages: POST /messages/move, as far as its source is concerned
+    Move,
+    /// Count messages: POST /queue/depth
+    Depth,
+    /// Test a connection: POST /connections/test
+    Connect,
+    /// List the target profiles: GET /targets
+    Targets,
+    /// Run a load test: POST /tests
+    Test,
+    /// Load a catalogue: POST /v1/inovafarma/products
+    Send,
+    /// Look at batches: GET /v1/inovafarma/batches
+    Batches,
+    /// Process a batch again: POST /v1/inovafarma/batches/{batch_id}/replay
+    Replay,
+    /// Look at version and connections: GET /status
+    Status,
+}
+
+/// `integrahub explain`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  \
+integrahub explain produce --key orders --tenant acme --target orders --queue ORDERS.NEW\n  \
+integrahub explain consume --api-key-file till.key --target 'rabbitmq://mq.example.com:5671/ORDERS?vhost=eu&tls=on'\n  \
+integrahub explain send --key till --tenant acme --cnpj 11222333000181\n\n\
+Each line is a rule: ✔ it holds, ✘ it refuses the request, ? nobody here can say. Exit code 4: refused.")]
+pub(crate) struct Explain {
+    /// Operation that the caller asks for
+    #[arg(value_enum)]
+    pub(crate) operation: Operation,
+    /// Name or id of the API key, in place of a key from --api-key-file or the context
+    #[arg(long, visible_aliases = ["key-name", "key-id"], value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Tenant of the key, if several tenants have a key of this name
+    #[arg(long, requires = "key")]
+    pub(crate) tenant: Option<String>,
+    /// Target profile, if --target has a target that changes members of it
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) target_ref: Option<String>,
+    /// Target profile, or a target as `broker://host:port/queue?vhost=…&channel=…`, with the further
+    /// options tls=on, user=, password= (a reference), keyStore=, trustStore=, exchange= and routingKey=
+    #[arg(long, short = 't')]
+    pub(crate) target: Option<String>,
+    /// File with a target as YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) target_file: Option<PathBuf>,
+    /// Queue, in place of the target's own
+    #[arg(long, short = 'Q')]
+    pub(crate) queue: Option<String>,
+    /// Establishment of the products
+    #[arg(long, value_name = "CNPJ")]
+    pub(crate) cnpj: Option<String>,
+    /// Ask this machine's name server where the target's names lead to
+    #[arg(long)]
+    pub(crate) resolve: bool,
+}

@@ -1,0 +1,80 @@
+//! `integrahub limit`.
+
+use clap::{Args, Subcommand};
+
+use super::DryRun;
+
+/// `integrahub limit`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Limit {
+    /// Limit a tenant's requests, or its traffic with one target
+    #[command(after_help = "Examples:\n  \
+integrahub limit set --tenant acme --requests 100/200\n  \
+integrahub limit set --tenant acme --target orders --requests 50 --messages 500/1000 --bytes 10485760\n  \
+integrahub limit set --tenant acme --queue-manager QM1 --messages none\n\n\
+A limit is a rate a second and a burst: 100/200. Without a burst, it is the rate of one second.")]
+    Set(LimitSet),
+    /// List the limits
+    #[command(visible_alias = "ls")]
+    List {
+        /// Only limits of this tenant
+        #[arg(long)]
+        tenant: Option<String>,
+    },
+    /// Show a tenant's limits, or those of the API key with what is left of them
+    Show {
+        /// Tenant of the limits
+        #[arg(long, required_unless_present = "mine")]
+        tenant: Option<String>,
+        /// Limits that hold for the API key, as the API says
+        #[arg(long, conflicts_with = "tenant")]
+        mine: bool,
+    },
+    /// Remove a tenant's own limit, those of one target, or all
+    #[command(visible_alias = "rm")]
+    Remove(LimitRemove),
+}
+
+/// Identification of limits.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct LimitOf {
+    /// Tenant of the limits
+    #[arg(long)]
+    pub(crate) tenant: String,
+    /// Target profile that the limits are about, in place of the tenant as a whole
+    #[arg(long, value_name = "PROFILE", conflicts_with = "queue_manager")]
+    pub(crate) target: Option<String>,
+    /// Queue manager or virtual host of targets without a profile that the limits are about
+    #[arg(long, value_name = "NAME")]
+    pub(crate) queue_manager: Option<String>,
+}
+
+/// `integrahub limit set`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct LimitSet {
+    #[command(flatten)]
+    pub(crate) of: LimitOf,
+    /// Requests a second, and the burst; `none` for no limit
+    #[arg(long, value_name = "RATE[/BURST]")]
+    pub(crate) requests: Option<String>,
+    /// Messages a second, and the burst; `none` for no limit
+    #[arg(long, value_name = "RATE[/BURST]")]
+    pub(crate) messages: Option<String>,
+    /// Bytes of messages a second, and the burst; `none` for no limit
+    #[arg(long, value_name = "RATE[/BURST]")]
+    pub(crate) bytes: Option<String>,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// `integrahub limit remove`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct LimitRemove {
+    #[command(flatten)]
+    pub(crate) of: LimitOf,
+    /// Remove all limits of the tenant
+    #[arg(long, conflicts_with_all = ["target", "queue_manager"])]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}

@@ -1,0 +1,390 @@
+//! `integrahub explain`: why an API key may or may not do a thing, rule by rule, by the code that
+//! decides. It reads the access table and the parameters of the stack, and sends no request.
+
+mod operation;
+mod rule;
+mod target;
+
+use access::{ApiKey, KeyHash, KeyItem, LimitsItem, Principal, Scope, TargetLimits, TenantItem, pk};
+use ingestion::Cnpj;
+use jiff::Timestamp;
+use mq::Target;
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use self::operation::{Needed, Subject};
+use self::rule::{Rule, Verdict};
+use self::target::{Named, Settings};
+use crate::access::{Entry, Establishments, Snapshot, Table, limit};
+use crate::args::{Explain, KeyName};
+use crate::aws::Aws;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::{Format, Output};
+
+const SCHEMA: &str = "integrahub.explained.v1";
+
+/// Runs the command.
+///
+/// # Errors
+/// The API would refuse the request, the command names no key or no target, or no access to the
+/// table.
+pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    let needed = args.operation.needed();
+    let named = Named::of(args).await?;
+    let cnpj = args.cnpj.as_deref().map(establishment).transpose()?;
+    let known = Table::of(context).await?.read().await?;
+    let deployment = Deployment::of(context).await?;
+    let mut rules = Vec::new();
+    let caller = caller(args, context, &known, &mut rules)?;
+    if let Some((hash, item)) = caller {
+        rules.extend(rights(&known, &hash, item, needed.scopes, Timestamp::now()));
+        let tenant = item.tenant_id.as_str();
+        let mut target = None;
+        match needed.subject {
+            Subject::Nothing => {}
+            Subject::Products => {
+                rules.extend(products(item, cnpj.as_ref()));
+                if let Some(cnpj) = &cnpj {
+                    rules.push(owner(context, &deployment, tenant, cnpj).await);
+                }
+            }
+            subject => {
+                let settings = deployment.settings().await;
+                let decided = target::decide(&known, tenant, &named, &settings, subject)?;
+                rules.extend(decided.rules);
+                target = decided.target;
+            }
+        }
+        if let Some(target) = target.as_ref().filter(|_| args.resolve) {
+            rules.extend(target::resolve(target).await);
+        }
+        rules.extend(limits(&known, tenant, &named, target.as_ref(), &deployment).await);
+    }
+    show(args, needed, caller, &rules, out);
+    let refused = rules.iter().find(|rule| rule.verdict == Verdict::Broken);
+    refused.map_or(Ok(Exit::Done), |rule| {
+        let (method, path) = needed.route;
+        Err(Failure::new(Exit::Denied, format!("{method} {path} would be refused"))
+            .why(format!("{}: {}", rule.name, rule.reason)))
+    })
+}
+
+/// Settings of a deployment, from the parameters of its stack or from the local stack.
+struct Deployment<'a> {
+    context: &'a Context,
+    aws: Aws,
+}
+
+impl<'a> Deployment<'a> {
+    async fn of(context: &'a Context) -> Result<Self, Failure> {
+        Ok(Self { context, aws: Aws::of(context).await? })
+    }
+
+    /// Returns a parameter of the stack; the local stack has the variable in its place. `None` if
+    /// nothing here knows it.
+    async fn parameter(&self, name: &str, variable: &str) -> Option<String> {
+        match &self.context.local {
+            Some(local) => local.variable(variable).map(str::to_owned),
+            None => self.aws.parameter(name).await.ok().flatten(),
+        }
+    }
+
+    async fn settings(&self) -> Settings {
+        Settings {
+            inline_targets: self.parameter("InlineTargets", "INLINE_TARGETS").await,
+            secret_prefix: self.parameter("SecretNamePrefix", "SECRET_NAME_PREFIX").await,
+        }
+    }
+
+    /// Returns the limits that hold where a tenant has none of its own.
+    async fn limits(&self, name: &str, variable: &str) -> TargetLimits {
+        let text = self.parameter(name, variable).await.unwrap_or_default();
+        text.parse().unwrap_or_default()
+    }
+}
+
+fn establishment(text: &str) -> Result<Cnpj, Failure> {
+    let cnpj: Result<Cnpj, _> = text.trim().parse();
+    cnpj.map_err(|error| Failure::usage(format!("`{text}` is no CNPJ")).why(error.to_string()))
+}
+
+/// Finds the key, and notes what there is to say about it.
+fn caller<'a>(
+    args: &Explain,
+    context: &Context,
+    known: &'a Snapshot,
+    rules: &mut Vec<Rule>,
+) -> Result<Option<(KeyHash, &'a KeyItem)>, Failure> {
+    const NAME: &str = "key";
+    let found = |hash: KeyHash, item: &KeyItem| {
+        let (name, id, tenant) = (&item.name, hash.id(), &item.tenant_id);
+        Rule::holds(NAME, format!("the access table has it as `{name}` ({id}) of {tenant}"))
+    };
+    if let Some(key) = &args.key {
+        let (_, hash, item) = known.key(&KeyName { key: key.clone(), tenant: args.tenant.clone() })?;
+        rules.push(found(hash, item));
+        return Ok(Some((hash, item)));
+    }
+    let key = context.api_key.as_ref().ok_or_else(|| {
+        Failure::usage("the command names no API key")
+            .next("add --key NAME with a name or an id, or --api-key-file FILE")
+    })?;
+    let key = ApiKey::from(key.expose_secret());
+    let hash = key.hash();
+    if key.is_damaged() {
+        rules.push(Rule::broken(NAME, "it was not copied completely: its checksum is wrong"));
+        return Ok(None);
+    }
+    let item = known.keys().find(|(_, other, _)| *other == hash).map(|(.., item)| item);
+    rules.push(match (item, known.fault(&pk::key(&hash))) {
+        (Some(item), _) => found(hash, item),
+        (None, Some(fault)) => Rule::broken(NAME, format!("its item cannot be used: {fault}")),
+        (None, None) => Rule::broken(NAME, format!("the access table has no key {}", hash.id())),
+    });
+    Ok(item.map(|item| (hash, item)))
+}
+
+/// Asks the rules about the key itself: its state, its tenant and its scopes.
+fn rights(known: &Snapshot, hash: &KeyHash, item: &KeyItem, scopes: &[Scope], now: Timestamp) -> Vec<Rule> {
+    let tenant = &item.tenant_id;
+    let state = match (item.refusal(&TenantItem::default(), now), item.expires_at) {
+        (Some(refusal), _) => Rule::broken("state", refusal.to_string()),
+        (None, Some(end)) => Rule::holds("state", format!("it is enabled, and works until {end}")),
+        (None, None) => Rule::holds("state", "it is enabled, and does not expire"),
+    };
+    let fresh = KeyItem { disabled: false, expires_at: None, ..item.clone() };
+    let of_tenant = match (known.fault(&pk::tenant(tenant)), fresh.refusal(&known.tenant_item(tenant), now)) {
+        (Some(fault), _) => Rule::broken("tenant", format!("its item cannot be used: {fault}")),
+        (None, Some(refusal)) => Rule::broken("tenant", refusal.to_string()),
+        (None, None) => Rule::holds("tenant", format!("{tenant} is enabled")),
+    };
+    let own: Vec<Scope> = item.scopes.iter().filter_map(|name| name.parse().ok()).collect();
+    let names = own.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ");
+    let names = if names.is_empty() { "no scope".to_owned() } else { names };
+    let scope = match Principal::new(tenant.as_str(), own).require_any(scopes) {
+        Ok(()) => Rule::holds("scope", format!("the key {} has {names}", hash.id())),
+        Err(problem) => Rule::broken("scope", format!("{}; it has {names}", problem.detail)),
+    };
+    vec![state, of_tenant, scope]
+}
+
+/// Asks the rules about products that need no look elsewhere.
+fn products(item: &KeyItem, cnpj: Option<&Cnpj>) -> Vec<Rule> {
+    let tenant = &item.tenant_id;
+    let id = match tenant.parse::<Uuid>() {
+        Ok(_) => Rule::holds("tenant id", "it is a UUID, as the ingest needs it"),
+        Err(_) => {
+            Rule::broken("tenant id", format!("the ingest knows tenants by UUIDs, and `{tenant}` is none"))
+        }
+    };
+    let establishments = &item.establishments;
+    let Some(cnpj) = cnpj else {
+        let reason = format!("the key is about {establishments}; --cnpj asks about one");
+        return vec![id, Rule::unknown("establishment", reason)];
+    };
+    let is_covered = establishments
+        .only()
+        .is_none_or(|own| own.iter().any(|own| own.parse::<Cnpj>().is_ok_and(|own| own == *cnpj)));
+    let rule = match is_covered {
+        true => Rule::holds("establishment", format!("the key covers it: it is about {establishments}")),
+        false => Rule::broken(
+            "establishment",
+            format!("the key is about {establishments}, so items of {} are CNPJ_NOT_ALLOWED", cnpj.as_str()),
+        ),
+    };
+    vec![id, rule]
+}
+
+/// Asks the function of establishments whose the establishment is.
+async fn owner(context: &Context, deployment: &Deployment<'_>, tenant: &str, cnpj: &Cnpj) -> Rule {
+    const NAME: &str = "owner";
+    let listed = match Establishments::of(context).await {
+        Ok(establishments) => establishments.list(None, Some(cnpj.as_str())).await,
+        Err(failure) => Err(failure),
+    };
+    let owner = match listed {
+        Ok(owned) => owned.into_iter().next().map(|owned| owned.tenant),
+        Err(failure) => return Rule::unknown(NAME, failure.what),
+    };
+    let rule = deployment.parameter("EstablishmentOwners", "ESTABLISHMENT_OWNERS").await;
+    owned(tenant, cnpj, owner.as_deref(), rule.as_deref())
+}
+
+/// Says whether a tenant may load an establishment of this owner. `rule` is the parameter
+/// `EstablishmentOwners`.
+fn owned(tenant: &str, cnpj: &Cnpj, owner: Option<&str>, rule: Option<&str>) -> Rule {
+    const NAME: &str = "owner";
+    let cnpj = cnpj.as_str();
+    match (owner, rule) {
+        (Some(owner), _) if owner == tenant => Rule::holds(NAME, format!("{cnpj} belongs to the tenant")),
+        (Some(owner), _) => {
+            Rule::broken(NAME, format!("{cnpj} belongs to {owner}, so its items are CNPJ_NOT_ALLOWED"))
+        }
+        (None, Some("first")) => {
+            Rule::holds(NAME, format!("{cnpj} belongs to nobody, and becomes the first loader's"))
+        }
+        (None, Some(_)) => Rule::broken(
+            NAME,
+            format!("{cnpj} belongs to nobody: integrahub cnpj assign --tenant {tenant} {cnpj}"),
+        ),
+        (None, None) => Rule::unknown(
+            NAME,
+            format!("{cnpj} belongs to nobody, and EstablishmentOwners is not known here"),
+        ),
+    }
+}
+
+/// Says which limits hold for the request. They refuse only those beyond their rate.
+async fn limits(
+    known: &Snapshot,
+    tenant: &str,
+    named: &Named,
+    target: Option<&Target>,
+    deployment: &Deployment<'_>,
+) -> Option<Rule> {
+    let own = match known.get(&pk::limits(tenant)).map(|held| &held.entry) {
+        Some(Entry::Limits(_, limits)) => limits.clone(),
+        _ => LimitsItem::default(),
+    };
+    let of_tenant = deployment.limits("TenantLimit", "TENANT_LIMIT").await;
+    let of_target = deployment.limits("TargetLimit", "TARGET_LIMIT").await;
+    let texts = in_force(&own, named, target, of_tenant, of_target);
+    (!texts.is_empty()).then(|| Rule::holds("limits", texts.join(", ")))
+}
+
+/// Returns the limits of one request: the tenant's own, or else the deployment's.
+fn in_force(
+    own: &LimitsItem,
+    named: &Named,
+    target: Option<&Target>,
+    of_tenant: TargetLimits,
+    of_target: TargetLimits,
+) -> Vec<String> {
+    let requests = own.requests.or(of_tenant.requests);
+    let mut one = LimitsItem { requests, ..LimitsItem::default() };
+    if let Some(target) = target {
+        let (all, name, place) = match &named.profile {
+            Some(name) => (&own.targets, name, &mut one.targets),
+            None => (&own.queue_managers, &target.endpoint.queue_manager, &mut one.queue_managers),
+        };
+        let set = all.get(name).copied().unwrap_or_default();
+        let limits = TargetLimits {
+            requests: set.requests.or(of_target.requests),
+            messages: set.messages.or(of_target.messages),
+            bytes: set.bytes.or(of_target.bytes),
+        };
+        place.insert(name.clone(), limits);
+    }
+    limit::each(&one).iter().map(|one| format!("{} {}", one.title(), one.text())).collect()
+}
+
+fn show(
+    args: &Explain,
+    needed: Needed,
+    caller: Option<(KeyHash, &KeyItem)>,
+    rules: &[Rule],
+    out: &mut Output,
+) {
+    if out.format() == Format::Text {
+        for line in rules.iter().flat_map(Rule::lines) {
+            out.line(&line);
+        }
+        return;
+    }
+    let (method, path) = needed.route;
+    let key = caller.map(|(hash, item)| json!({"id": hash.id(), "name": item.name}));
+    let is_allowed = rules.iter().all(|rule| rule.verdict != Verdict::Broken);
+    let documents: Vec<Value> = rules.iter().map(Rule::document).collect();
+    let operation = clap::ValueEnum::to_possible_value(&args.operation);
+    out.json(
+        SCHEMA,
+        &json!({
+            "operation": operation.map(|value| value.get_name().to_owned()),
+            "route": format!("{method} {path}"),
+            "tenant": caller.map(|(_, item)| &item.tenant_id),
+            "key": key,
+            "allowed": is_allowed,
+            "rules": documents,
+        }),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use access::Establishments as Which;
+
+    use super::*;
+    use crate::access::examples::{ACME, key, snapshot};
+
+    const CNPJ: &str = "11222333000181";
+
+    fn now() -> Timestamp {
+        "2026-11-27T10:00:00Z".parse().unwrap()
+    }
+
+    fn broken(rules: &[Rule]) -> Vec<&'static str> {
+        let broken = rules.iter().filter(|rule| rule.verdict == Verdict::Broken);
+        broken.map(|rule| rule.name).collect()
+    }
+
+    #[test]
+    fn a_key_needs_its_state_its_tenant_and_its_scope() {
+        let hash = ApiKey::from("k").hash();
+        let works = KeyItem { disabled: false, ..key("orders", &["mq:read"]) };
+        let known = snapshot(&[Entry::Key(hash, works.clone())]);
+        let asked = |item: &KeyItem, scope| broken(&rights(&known, &hash, item, &[scope], now()));
+        assert!(asked(&works, Scope::MqRead).is_empty());
+        assert_eq!(asked(&works, Scope::MqWrite), ["scope"]);
+        assert_eq!(asked(&KeyItem { disabled: true, ..works.clone() }, Scope::MqWrite), ["state", "scope"]);
+        let ended = KeyItem { expires_at: Some(now()), ..works.clone() };
+        assert_eq!(asked(&ended, Scope::MqRead), ["state"]);
+        let closed = TenantItem { name: String::new(), enabled: false };
+        let known = snapshot(&[Entry::Tenant(ACME.to_owned(), closed)]);
+        assert_eq!(broken(&rights(&known, &hash, &works, &[Scope::MqRead], now())), ["tenant"]);
+    }
+
+    #[test]
+    fn a_key_about_products_covers_its_own_establishments() {
+        let cnpj: Cnpj = CNPJ.parse().unwrap();
+        let all = key("till", &["products:write"]);
+        assert!(broken(&products(&all, Some(&cnpj))).is_empty());
+        let only =
+            |text: &str| KeyItem { establishments: Which::Only([text.to_owned()].into()), ..all.clone() };
+        assert!(broken(&products(&only("11.222.333/0001-81"), Some(&cnpj))).is_empty());
+        assert_eq!(broken(&products(&only("05927228000145"), Some(&cnpj))), ["establishment"]);
+        assert_eq!(products(&all, None)[1].verdict, Verdict::Unknown);
+        let legacy = KeyItem { tenant_id: "legacy".to_owned(), ..all.clone() };
+        assert_eq!(broken(&products(&legacy, Some(&cnpj))), ["tenant id"]);
+    }
+
+    #[test]
+    fn an_establishment_belongs_to_one_tenant() {
+        let cnpj: Cnpj = CNPJ.parse().unwrap();
+        for (owner, rule, verdict) in [
+            (Some(ACME), None, Verdict::Holds),
+            (Some("other"), Some("first"), Verdict::Broken),
+            (None, Some("first"), Verdict::Holds),
+            (None, Some("entry"), Verdict::Broken),
+            (None, None, Verdict::Unknown),
+        ] {
+            assert_eq!(owned(ACME, &cnpj, owner, rule).verdict, verdict, "{owner:?} {rule:?}");
+        }
+    }
+
+    #[test]
+    fn the_limits_in_force_are_the_tenant_s_or_the_deployment_s() {
+        let own = LimitsItem { requests: Some("5/10".parse().unwrap()), ..LimitsItem::default() };
+        let of_target: TargetLimits = "messages=500/1000".parse().unwrap();
+        let texts = in_force(&own, &Named::default(), None, TargetLimits::default(), of_target);
+        assert_eq!(texts, ["requests 5/10"]);
+        let spec = json!({"broker": "rabbitmq", "connName": "h:1", "queue": "Q"});
+        let spec: mq::TargetSpec = serde_json::from_value(spec).unwrap();
+        let list: mq::InlineTargets = "rabbitmq://h:1/*".parse().unwrap();
+        let target = Target::resolve(None, Some(&spec), list.of(ACME)).unwrap();
+        let named = Named { profile: None, inline: Some(spec) };
+        let texts = in_force(&own, &named, Some(&target), TargetLimits::default(), of_target);
+        assert_eq!(texts, ["requests 5/10", "queue manager `/` messages 500/1000"]);
+    }
+}

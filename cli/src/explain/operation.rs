@@ -1,0 +1,80 @@
+//! Operations that can be explained: their routes, and what they need. A test compares them with
+//! the contract.
+
+use access::Scope;
+
+use crate::args::Operation;
+
+/// Subject of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// A target with a queue.
+    Queue,
+    /// A target with a queue or an exchange.
+    QueueOrExchange,
+    /// A target, with a queue or without.
+    Connection,
+    /// Products of establishments.
+    Products,
+    /// Nothing in particular.
+    Nothing,
+}
+
+/// Needs of an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needed {
+    /// Method and path.
+    pub(super) route: (&'static str, &'static str),
+    /// Scopes, of which the key needs one.
+    pub(super) scopes: &'static [Scope],
+    pub(super) subject: Subject,
+}
+
+impl Operation {
+    /// Returns what the operation needs.
+    pub(super) const fn needed(self) -> Needed {
+        use Scope::{MqAdmin, MqRead, MqWrite, OpsRead, ProductsRead, ProductsWrite};
+
+        let (route, scopes, subject): (_, &'static [Scope], _) = match self {
+            Self::Produce => (("POST", "/messages/produce"), &[MqWrite], Subject::QueueOrExchange),
+            Self::Consume => (("POST", "/messages/consume"), &[MqWrite], Subject::Queue),
+            Self::Browse => (("POST", "/messages/consume"), &[MqRead], Subject::Queue),
+            Self::Move => (("POST", "/messages/move"), &[MqWrite], Subject::Queue),
+            Self::Depth => (("POST", "/queue/depth"), &[MqRead], Subject::Queue),
+            Self::Connect => (("POST", "/connections/test"), &[MqRead], Subject::Connection),
+            Self::Targets => (("GET", "/targets"), &[MqRead, MqWrite, MqAdmin], Subject::Nothing),
+            Self::Test => (("POST", "/tests"), &[MqAdmin], Subject::Queue),
+            Self::Send => (("POST", "/v1/inovafarma/products"), &[ProductsWrite], Subject::Products),
+            Self::Batches => (("GET", "/v1/inovafarma/batches"), &[ProductsRead], Subject::Products),
+            Self::Replay => {
+                (("POST", "/v1/inovafarma/batches/{batch_id}/replay"), &[ProductsWrite], Subject::Products)
+            }
+            Self::Status => (("GET", "/status"), &[OpsRead], Subject::Nothing),
+        };
+        Needed { route, scopes, subject }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_contract_names_the_scopes_of_each_operation() {
+        let contract: Value = serde_norway::from_str(include_str!("../../../openapi.yaml")).unwrap();
+        for operation in Operation::value_variants() {
+            let Needed { route: (method, path), scopes, .. } = operation.needed();
+            let described = &contract["paths"][path][method.to_lowercase()]["description"];
+            let words = described.as_str().unwrap_or_default().split_whitespace();
+            let text = words.collect::<Vec<_>>().join(" ");
+            for scope in scopes {
+                assert!(text.contains(&format!("`{scope}`")), "{operation:?} {scope}: {text}");
+            }
+            let shown = operation.to_possible_value().unwrap().get_help().unwrap().to_string();
+            assert!(shown.contains(&format!("{method} {path}")), "{shown}");
+        }
+    }
+}

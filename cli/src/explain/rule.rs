@@ -1,0 +1,85 @@
+//! Rules, and what they say about a request.
+
+use serde_json::{Value, json};
+
+/// Decision of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The rule holds.
+    Holds,
+    /// The rule refuses the request.
+    Broken,
+    /// What the rule depends on is not known here.
+    Unknown,
+}
+
+/// A rule with its decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rule {
+    pub(super) name: &'static str,
+    pub(super) verdict: Verdict,
+    pub(super) reason: String,
+    /// Entries of allow-lists that were asked.
+    pub(super) entries: Vec<Entry>,
+}
+
+/// An entry of an allow-list, and in what the target differs from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Owner of the list: `deployment` or `tenant`.
+    pub(super) list: &'static str,
+    pub(super) text: String,
+    /// Reasons why the entry does not cover the target; none if it does.
+    pub(super) differences: Vec<&'static str>,
+}
+
+impl Rule {
+    pub(super) fn new(name: &'static str, verdict: Verdict, reason: impl Into<String>) -> Self {
+        Self { name, verdict, reason: reason.into(), entries: Vec::new() }
+    }
+
+    /// Makes a rule that holds.
+    pub(super) fn holds(name: &'static str, reason: impl Into<String>) -> Self {
+        Self::new(name, Verdict::Holds, reason)
+    }
+
+    /// Makes a rule that refuses the request.
+    pub(super) fn broken(name: &'static str, reason: impl Into<String>) -> Self {
+        Self::new(name, Verdict::Broken, reason)
+    }
+
+    /// Makes a rule about which nobody here can say anything.
+    pub(super) fn unknown(name: &'static str, reason: impl Into<String>) -> Self {
+        Self::new(name, Verdict::Unknown, reason)
+    }
+
+    /// Returns the rule for people: a line, and one for each entry.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let sign = match self.verdict {
+            Verdict::Holds => '✔',
+            Verdict::Broken => '✘',
+            Verdict::Unknown => '?',
+        };
+        let entries =
+            self.entries.iter().map(|Entry { list, text, differences }| match differences.is_empty() {
+                true => format!("    ✔ {list} `{text}`: it covers the target"),
+                false => format!("    ✘ {list} `{text}`: {}", differences.join("; ")),
+            });
+        [format!("{sign} {}: {}", self.name, self.reason)].into_iter().chain(entries).collect()
+    }
+
+    /// Returns the rule for programs.
+    pub(super) fn document(&self) -> Value {
+        let holds = match self.verdict {
+            Verdict::Holds => Some(true),
+            Verdict::Broken => Some(false),
+            Verdict::Unknown => None,
+        };
+        let entries: Vec<Value> = self
+            .entries
+            .iter()
+            .map(|entry| json!({"list": entry.list, "entry": entry.text, "differences": entry.differences}))
+            .collect();
+        json!({"rule": self.name, "holds": holds, "reason": self.reason, "entries": entries})
+    }
+}

@@ -1,0 +1,480 @@
+//! The rules about a target, by the code of the gateway: the profile, the allow-lists, the secrets.
+
+use std::net::IpAddr;
+
+use access::pk;
+use mq::{
+    AllowedTargets, InlineTargets, Judgement, Profile, SecretRef, StoreRef, Target, TargetError, TargetRule,
+    TargetSpec, Tls,
+};
+use serde_json::{Map, Value, json};
+
+use super::operation::Subject;
+use super::rule::{Entry, Rule, Verdict};
+use crate::access::{Entry as Item, Snapshot, profile};
+use crate::args::Explain;
+use crate::exit::Failure;
+use crate::input;
+
+/// Members of a target.
+type Members = Map<String, Value>;
+
+/// Target as the command line names it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Named {
+    /// Name of the profile.
+    pub(super) profile: Option<String>,
+    /// Members that the request gives.
+    pub(super) inline: Option<TargetSpec>,
+}
+
+/// Settings of the deployment that decide about targets; `None` if they are not known here.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settings {
+    /// Allow-list of the deployment.
+    pub(super) inline_targets: Option<String>,
+    /// Beginning of the names of secrets that the functions may read.
+    pub(super) secret_prefix: Option<String>,
+}
+
+/// Rules about a target, and the target itself if it is complete.
+#[derive(Debug, Default)]
+pub(super) struct Decided {
+    pub(super) rules: Vec<Rule>,
+    pub(super) target: Option<Target>,
+}
+
+/// Allow-lists of the deployment and of the tenant, with the texts of their entries.
+struct Lists {
+    deployment: InlineTargets,
+    own: InlineTargets,
+    texts: Vec<(&'static str, String)>,
+    /// True if the list of the deployment is known.
+    is_known: bool,
+}
+
+impl Named {
+    /// Reads the options, as far as they name a target.
+    ///
+    /// # Errors
+    /// A target that cannot be read.
+    pub(super) async fn of(args: &Explain) -> Result<Self, Failure> {
+        let mut members = match &args.target_file {
+            Some(path) => input::document::<Members>(path).await?,
+            None => Members::new(),
+        };
+        let mut profile = args.target_ref.clone();
+        match args.target.as_deref() {
+            Some(text) if text.contains("://") => members.extend(members_of(text)?),
+            Some(_) if profile.is_some() => {
+                return Err(Failure::usage("--target-ref and --target both name a profile"));
+            }
+            Some(name) => profile = Some(name.to_owned()),
+            None => {}
+        }
+        if let Some(queue) = &args.queue {
+            members.insert("queue".to_owned(), json!(queue));
+        }
+        let inline = (!members.is_empty()).then(|| {
+            failure::malformed::from_value(Value::Object(members))
+                .map_err(|error| Failure::usage("the target cannot be used").why(error.to_string()))
+        });
+        Ok(Self { profile, inline: inline.transpose()? })
+    }
+}
+
+/// Reads `broker://host:port/queue?option=value&…`.
+fn members_of(text: &str) -> Result<Members, Failure> {
+    let wrong = |why: &str| {
+        Failure::usage(format!("`{text}` is no target")).why(why).next(
+            "write broker://host:port/queue?option=value&…; the options are vhost, queueManager, channel, tls, user, \
+             password, keyStore, trustStore, exchange and routingKey",
+        )
+    };
+    let (broker, rest) = text.split_once("://").ok_or_else(|| wrong("the broker is missing"))?;
+    let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+    let (hosts, queue) = place.split_once('/').unwrap_or((place, ""));
+    let mut target = Members::new();
+    let (mut ssl, mut auth) = (Members::new(), Members::new());
+    target.insert("broker".to_owned(), json!(broker));
+    target.insert("connName".to_owned(), json!(hosts));
+    if !queue.is_empty() {
+        target.insert("queue".to_owned(), json!(queue));
+    }
+    for option in options.split('&').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').ok_or_else(|| wrong("an option is name=value"))?;
+        let (object, member) = match name {
+            "vhost" | "queueManager" => (&mut target, "queueManager"),
+            "channel" | "exchange" | "routingKey" => (&mut target, name),
+            "user" => (&mut auth, "user"),
+            "password" => (&mut auth, "passwordRef"),
+            "keyStore" => (&mut ssl, "keyStoreRef"),
+            "trustStore" => (&mut ssl, "trustStoreRef"),
+            "tls" => (&mut ssl, "enabled"),
+            _ => return Err(wrong("it has an option that is not known")),
+        };
+        let value = match (name, value) {
+            ("tls", "on") => json!(true),
+            ("tls", "off") => json!(false),
+            ("tls", _) => return Err(wrong("tls is on or off")),
+            _ => json!(value),
+        };
+        object.insert(member.to_owned(), value);
+    }
+    for (name, object) in [("ssl", ssl), ("auth", auth)] {
+        if !object.is_empty() {
+            target.insert(name.to_owned(), Value::Object(object));
+        }
+    }
+    Ok(target)
+}
+
+impl Lists {
+    /// Reads the lists. A list of the tenant that cannot be read allows nothing, as in the gateway.
+    fn of(known: &Snapshot, tenant: &str, settings: &Settings, rules: &mut Vec<Rule>) -> Self {
+        let text = settings.inline_targets.as_deref();
+        let deployment = text.map(str::parse::<InlineTargets>).transpose();
+        if let Err(error) = &deployment {
+            rules.push(Rule::broken("InlineTargets", format!("the functions cannot start with it: {error}")));
+        }
+        let entries = match known.get(&pk::targets(tenant)).map(|held| &held.entry) {
+            Some(Item::Targets(_, targets)) => targets.entries.as_slice(),
+            _ => &[],
+        };
+        let own = InlineTargets::of_one_tenant(entries);
+        if let Err(error) = &own {
+            let reason = format!("the tenant's own list counts as empty: {error}");
+            rules.push(Rule::unknown("own list", reason));
+        }
+        let is_separator = |character: char| character.is_whitespace() || character == ';';
+        let of_deployment = text.filter(|_| deployment.is_ok()).unwrap_or_default().split(is_separator);
+        let of_deployment = of_deployment.filter(|entry| !entry.is_empty());
+        let of_deployment = of_deployment.map(|entry| ("deployment", entry.to_owned()));
+        let of_tenant = entries.iter().filter(|_| own.is_ok()).map(|entry| ("tenant", entry.clone()));
+        let texts = of_deployment.chain(of_tenant).collect();
+        Self {
+            is_known: text.is_some(),
+            deployment: deployment.ok().flatten().unwrap_or_default(),
+            own: own.unwrap_or_default(),
+            texts,
+        }
+    }
+
+    fn allowed<'a>(&'a self, tenant: &'a str) -> AllowedTargets<'a> {
+        self.deployment.of(tenant).and(&self.own)
+    }
+
+    /// Returns in what the target differs from each entry.
+    fn entries(&self, tenant: &str, target: &Target) -> Vec<Entry> {
+        let differences = self.allowed(tenant).differences(target);
+        let texts = self.texts.iter().cloned().zip(differences);
+        let entry = |((list, text), parts): ((&'static str, String), Vec<mq::EntryPart>)| Entry {
+            list,
+            text,
+            differences: parts.into_iter().map(mq::EntryPart::difference).collect(),
+        };
+        texts.map(entry).collect()
+    }
+}
+
+/// Asks every rule about a target.
+///
+/// # Errors
+/// The command names no target.
+pub(super) fn decide(
+    known: &Snapshot,
+    tenant: &str,
+    named: &Named,
+    settings: &Settings,
+    subject: Subject,
+) -> Result<Decided, Failure> {
+    let mut rules = Vec::new();
+    let profile = match named.profile.as_deref().map(|name| find(known, tenant, name)).transpose() {
+        Ok(profile) => profile,
+        Err(reason) => {
+            return Ok(Decided { rules: vec![Rule::broken("profile", reason)], target: None });
+        }
+    };
+    match (&profile, &named.profile, &named.inline) {
+        (Some(profile), Some(name), _) => {
+            let overrides = if profile.overrides { "may" } else { "may not" };
+            let reason =
+                format!("the tenant has `{name}`; a request {overrides} change further members of it");
+            rules.push(Rule::holds("profile", reason));
+        }
+        (_, _, Some(_)) => {}
+        (_, _, None) => {
+            return Err(Failure::usage("the command names no target")
+                .next("add --target PROFILE, or --target broker://host:port/queue"));
+        }
+    }
+    let lists = Lists::of(known, tenant, settings, &mut rules);
+    let judged = Target::judge(profile.as_ref(), named.inline.as_ref(), lists.allowed(tenant));
+    let Judgement { target, rules: judged } = match judged {
+        Ok(judged) => judged,
+        Err(error) => {
+            rules.push(Rule::broken("target", faulty(&error)));
+            return Ok(Decided { rules, target: None });
+        }
+    };
+    rules.extend(place(&target, subject));
+    // A list does not matter to a profile that covers everything, or that takes nothing from it.
+    let mut entries = match &profile {
+        Some(profile) if !profile.overrides => Vec::new(),
+        _ => lists.entries(tenant, &target),
+    };
+    for (rule, says) in judged {
+        let mut explained = explained(rule, &says, lists.is_known);
+        let shows = rule == TargetRule::AllowList || depends(rule) && explained.verdict != Verdict::Holds;
+        if shows {
+            explained.entries = std::mem::take(&mut entries);
+        }
+        rules.push(explained);
+    }
+    rules.extend(secret_names(&target, settings.secret_prefix.as_deref()));
+    rules.push(names(&target));
+    // An allowed one also knows which special addresses its names may lead to.
+    let allowed = Target::resolve(profile.as_ref(), named.inline.as_ref(), lists.allowed(tenant));
+    Ok(Decided { rules, target: Some(allowed.unwrap_or(target)) })
+}
+
+/// Finds a profile of the tenant, or says why there is none.
+fn find(known: &Snapshot, tenant: &str, name: &str) -> Result<Profile, String> {
+    let pk = pk::profile(tenant, name);
+    match (known.get(&pk).map(|held| &held.entry), known.fault(&pk)) {
+        (Some(Item::Profile(.., value)), _) => {
+            profile::parse(value).map_err(|failure| failure.why.unwrap_or(failure.what))
+        }
+        (_, Some(fault)) => Err(format!("the item of `{name}` cannot be used: {fault}")),
+        _ => Err(format!("the tenant has no target profile `{name}`")),
+    }
+}
+
+fn faulty(error: &TargetError) -> String {
+    match error {
+        TargetError::Invalid { pointer, detail } => format!("{pointer}: {detail}"),
+        other => other.to_string(),
+    }
+}
+
+/// Returns the rule about the queue that the operation needs.
+fn place(target: &Target, subject: Subject) -> Option<Rule> {
+    let has_place = match subject {
+        Subject::Queue => target.queue.is_some(),
+        Subject::QueueOrExchange => target.queue.is_some() || target.exchange.is_some(),
+        Subject::Connection | Subject::Products | Subject::Nothing => true,
+    };
+    (!has_place).then(|| Rule::broken("target", "/target/queue: is required"))
+}
+
+/// True if an entry of an allow-list may make the rule hold.
+const fn depends(rule: TargetRule) -> bool {
+    match rule {
+        TargetRule::AllowList
+        | TargetRule::Queue
+        | TargetRule::Exchange
+        | TargetRule::Place
+        | TargetRule::Secrets => true,
+        TargetRule::Overrides | TargetRule::Credentials | TargetRule::Tls => false,
+    }
+}
+
+fn explained(rule: TargetRule, says: &Result<(), TargetError>, list_is_known: bool) -> Rule {
+    match says {
+        Ok(()) => Rule::holds(rule.as_str(), holding(rule)),
+        Err(error) if depends(rule) && !list_is_known => {
+            let reason = format!("{error}; the deployment's InlineTargets are not known here");
+            Rule::unknown(rule.as_str(), reason)
+        }
+        Err(error) => Rule::broken(rule.as_str(), error.to_string()),
+    }
+}
+
+/// Returns the sentence about a rule that holds.
+const fn holding(rule: TargetRule) -> &'static str {
+    match rule {
+        TargetRule::AllowList => "an entry covers the target at each of its addresses",
+        TargetRule::Overrides => "the request changes nothing that the profile keeps",
+        TargetRule::Queue => "the profile or an entry covers the queue",
+        TargetRule::Exchange => "the profile or an entry covers the exchange, or the request names none",
+        TargetRule::Place => "the request stays at the profile's place, or an entry covers the other one",
+        TargetRule::Credentials => "the profile's credentials go to the profile's hosts only",
+        TargetRule::Tls => "the request leaves the profile's TLS as it is",
+        TargetRule::Secrets => "each secret that the request itself names is granted",
+    }
+}
+
+/// Lists the secrets of a target, those of the profile included.
+fn secrets(target: &Target) -> Vec<&SecretRef> {
+    let mut all: Vec<&SecretRef> = target.endpoint.password_ref.iter().collect();
+    if let Tls::On { key_store_ref, trust_store_ref, opening, .. } = &target.endpoint.tls {
+        let stores = [key_store_ref, trust_store_ref, &opening.stash_ref].into_iter().flatten();
+        all.extend(stores.filter_map(StoreRef::secret));
+        all.extend(opening.password_ref.iter());
+    }
+    all
+}
+
+/// Compares the names of secrets with those that the functions may read.
+fn secret_names(target: &Target, prefix: Option<&str>) -> Option<Rule> {
+    const NAME: &str = "secret names";
+    let (secrets, prefix) = (secrets(target), prefix?);
+    let other = secrets.iter().find(|secret| match secret {
+        SecretRef::SecretsManager(name) | SecretRef::ParameterStore(name) => {
+            !name.trim_start_matches('/').starts_with(prefix)
+        }
+    });
+    match other {
+        _ if secrets.is_empty() => None,
+        None => Some(Rule::holds(NAME, format!("each begins with `{prefix}` (SecretNamePrefix)"))),
+        Some(secret) => {
+            let why = format!(
+                "the functions may not read `{secret}`, which does not begin with `{prefix}` (SecretNamePrefix)"
+            );
+            Some(Rule::broken(NAME, why))
+        }
+    }
+}
+
+/// Says what holds for the names of the target's hosts.
+fn names(target: &Target) -> Rule {
+    let names = target.endpoint.addresses.iter().filter(|address| address.host.parse::<IpAddr>().is_err());
+    match names.count() {
+        0 => Rule::holds("addresses", "the target names addresses and no host names"),
+        count => Rule::holds(
+            "addresses",
+            format!(
+                "{count} host names are resolved at each connection; one that leads to a special address is refused \
+                 (docs/access-table.md). --resolve asks this machine's name server"
+            ),
+        ),
+    }
+}
+
+/// Resolves the names of an allowed target here, and asks the gateway's rule about the addresses.
+pub(super) async fn resolve(target: &Target) -> Vec<Rule> {
+    const NAME: &str = "resolved";
+    let mut rules = Vec::new();
+    for address in &target.endpoint.addresses {
+        let host = (address.host.as_str(), address.port);
+        let found: Vec<IpAddr> = match tokio::net::lookup_host(host).await {
+            Ok(found) => found.map(|found| found.ip()).collect(),
+            Err(error) => {
+                rules.push(Rule::unknown(NAME, format!("{address} is not known here: {error}")));
+                continue;
+            }
+        };
+        let refused = found.iter().find(|found| !target.endpoint.special.admit(address, **found));
+        rules.push(match refused {
+            Some(_) => Rule::broken(NAME, format!("{address} leads to a special address from here")),
+            None => Rule::holds(NAME, format!("{address} leads to {} addresses, none special", found.len())),
+        });
+    }
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use access::TargetsItem;
+
+    use super::*;
+    use crate::access::examples::{ACME, profile as orders, snapshot};
+
+    const OWN: &str = "rabbitmq://mq2.example.com:5671/STOCK.*?vhost=eu";
+
+    fn known() -> Snapshot {
+        let mut fixed = orders();
+        fixed["overrides"] = json!(false);
+        snapshot(&[
+            Item::Profile(ACME.to_owned(), "orders".to_owned(), orders()),
+            Item::Profile(ACME.to_owned(), "fixed".to_owned(), fixed),
+            Item::Targets(ACME.to_owned(), TargetsItem { entries: vec![OWN.to_owned()] }),
+        ])
+    }
+
+    fn decided(profile: Option<&str>, inline: &str, list: Option<&str>) -> Vec<Rule> {
+        let members = (!inline.is_empty()).then(|| members_of(inline).unwrap());
+        let inline = members.map(|members| failure::malformed::from_value(Value::Object(members)).unwrap());
+        let named = Named { profile: profile.map(str::to_owned), inline };
+        let settings =
+            Settings { inline_targets: list.map(str::to_owned), secret_prefix: Some("mq/".to_owned()) };
+        decide(&known(), ACME, &named, &settings, Subject::Queue).unwrap().rules
+    }
+
+    fn broken(rules: &[Rule]) -> Vec<&'static str> {
+        let broken = rules.iter().filter(|rule| rule.verdict == Verdict::Broken);
+        broken.map(|rule| rule.name).collect()
+    }
+
+    #[test]
+    fn a_profile_explains_itself() {
+        let rules = decided(Some("orders"), "", Some(""));
+        assert!(broken(&rules).is_empty() && rules[0].reason.contains("may change"), "{rules:?}");
+        let none = decided(Some("stock"), "", Some(""));
+        assert_eq!(broken(&none), ["profile"]);
+        let elsewhere = decided(Some("fixed"), "rabbitmq://mq.example.com:5671/PAYMENTS", Some(""));
+        assert_eq!(broken(&elsewhere), ["overrides", "queue"]);
+        assert!(elsewhere.iter().all(|rule| rule.entries.is_empty()), "no entry holds beside it");
+    }
+
+    #[test]
+    fn an_entry_that_covers_a_target_is_named_and_the_others_say_why_not() {
+        let list = "rabbitmq://mq.example.com:5671/STOCK.*?tenant=other";
+        let rules = decided(None, "rabbitmq://mq2.example.com:5671/STOCK.A?vhost=eu", Some(list));
+        assert!(broken(&rules).is_empty(), "{rules:?}");
+        let entries = &rules.iter().find(|rule| rule.name == "allow-list").unwrap().entries;
+        assert_eq!((entries[0].list, entries[1].list), ("deployment", "tenant"));
+        assert!(entries[1].differences.is_empty() && entries[1].text == OWN, "{entries:?}");
+        assert!(entries[0].differences.contains(&"it is for other tenants"), "{entries:?}");
+        let refused = decided(None, "rabbitmq://mq2.example.com:5671/PAYMENTS?vhost=eu", Some(list));
+        assert_eq!(broken(&refused), ["allow-list"]);
+        let lines: Vec<String> = refused.iter().flat_map(Rule::lines).collect();
+        assert!(lines.contains(&format!("    ✘ tenant `{OWN}`: it is for other queues")), "{lines:?}");
+    }
+
+    #[test]
+    fn what_depends_on_a_list_that_is_not_known_is_not_refused() {
+        let rules = decided(None, "rabbitmq://mq.example.com:5671/Q", None);
+        assert!(broken(&rules).is_empty(), "{rules:?}");
+        assert!(rules.iter().any(|rule| rule.verdict == Verdict::Unknown), "{rules:?}");
+    }
+
+    #[test]
+    fn a_secret_that_the_functions_may_not_read_is_named() {
+        let rules = decided(
+            Some("orders"),
+            "rabbitmq://mq.example.com:5671/ORDERS.IN?password=secret://other/orders",
+            Some("rabbitmq://mq.example.com:5671/*?tenant=*&secrets=*&tls=optional"),
+        );
+        assert_eq!(broken(&rules), ["secret names"]);
+    }
+
+    #[test]
+    fn a_target_without_what_it_needs_says_so() {
+        assert_eq!(broken(&decided(None, "ibmmq://h:1414/Q?channel=A", Some(""))), ["target"]);
+        assert_eq!(broken(&decided(None, "rabbitmq://h:1/", Some("rabbitmq://**:*/*"))), ["target"]);
+        let none = decide(&known(), ACME, &Named::default(), &Settings::default(), Subject::Queue);
+        assert!(none.unwrap_err().what.contains("names no target"));
+        for wrong in [
+            "mq.example.com",
+            "rabbitmq://h:1/Q?chanel=x",
+            "rabbitmq://h:1/Q?tls=maybe",
+            "rabbitmq://h:1/Q?x",
+        ] {
+            assert!(members_of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_to_this_machine_needs_an_entry() {
+        let named = |list: &str| {
+            let list: InlineTargets = list.parse().unwrap();
+            let spec = json!({"broker": "rabbitmq", "connName": "localhost:5671", "queue": "Q"});
+            let spec: TargetSpec = serde_json::from_value(spec).unwrap();
+            Target::resolve(None, Some(&spec), list.of(ACME)).unwrap()
+        };
+        let verdict = async |list: &str| resolve(&named(list)).await[0].verdict;
+        assert_eq!(verdict("rabbitmq://**:*/*").await, Verdict::Broken);
+        assert_eq!(verdict("rabbitmq://localhost:*/*").await, Verdict::Holds);
+    }
+}
