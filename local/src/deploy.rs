@@ -41,6 +41,11 @@ const PARAMETERS: [(&str, &str); 11] = [
     ("Architecture", ARCHITECTURE),
 ];
 
+/// Returns the value of a parameter that differs from the template's default.
+pub(crate) fn parameter(name: &str) -> Option<&'static str> {
+    PARAMETERS.iter().find(|(own, _)| *own == name).map(|(_, value)| *value)
+}
+
 /// Name of a bucket that the deployment does not own, and takes dropped objects from.
 pub(crate) const DROP_BUCKET: &str = "partner-files";
 

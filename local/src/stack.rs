@@ -20,7 +20,7 @@ use crate::components::postgres::Postgres;
 use crate::components::queue_manager::{self, QueueManager};
 use crate::components::rabbitmq::RabbitMq;
 use crate::console::{complain, say};
-use crate::deploy::{DROP_BUCKET, Deployment, deploy};
+use crate::deploy::{DROP_BUCKET, Deployment, deploy, parameter};
 use crate::env_file::{EnvFile, Variables};
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Routes};
@@ -263,6 +263,9 @@ fn variables(
         ("IDEMPOTENCY_TABLE", deployment.name("IdempotencyTable")?.to_owned()),
         ("RESULTS_BUCKET", deployment.name("ResultsBucket")?.to_owned()),
         ("ACCESS_TABLE", deployment.name("AccessTable")?.to_owned()),
+        // The command line explains the rules by them, as it does by the parameters of a stack.
+        ("INLINE_TARGETS", parameter("InlineTargets").unwrap_or_default().to_owned()),
+        ("ESTABLISHMENT_OWNERS", parameter("EstablishmentOwners").unwrap_or("first").to_owned()),
         ("RABBIT_CONN_NAME", rabbitmq.conn_name()),
         ("IBM_MQ_CONN_NAME", queue_manager::CONN_NAME.to_owned()),
         ("IBM_MQ_DIRECTORY", queue_manager.directory().display().to_string()),
