@@ -21,6 +21,7 @@ NAMED_BY = {
     "secretsmanager": "SecretId",
     "states": "stateMachineArn|executionArn",
     "ssm": "Name",
+    "logs": "logGroupName",
     "kms": "KeyId",
 }
 NAMED_BY = {service: re.compile(rb'"(?:%s)"\s*:\s*"([^"]+)"' % members.encode()) for service, members in NAMED_BY.items()}

@@ -1,14 +1,12 @@
 //! A stack from its start to its end, with the order in which components start.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use runtime::Sdk;
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -23,7 +21,7 @@ use crate::console::{complain, say};
 use crate::deploy::{DROP_BUCKET, Deployment, deploy, parameter};
 use crate::env_file::{EnvFile, Variables};
 use crate::failure::{Explain as _, Failure};
-use crate::front::{self, Routes};
+use crate::front::{self, Door, Front, Kind};
 use crate::function_logs::FunctionLogs;
 use crate::layout::Layout;
 use crate::lock::{Lock, Taken};
@@ -108,14 +106,14 @@ pub(crate) fn claim(layout: &Layout, purpose: &str) -> Result<Claim, Failure> {
     })
 }
 
-/// Starts a stack whose front listens at `door`, does `work` with it, and stops it in whatever way
-/// that ends.
+/// Starts a stack whose front listens at `door`, and a front of the other kind at a free port, does
+/// `work` with it, and stops it in whatever way that ends.
 ///
 /// # Errors
 /// What could not be started, or ended by itself, or what `work` says.
 pub(crate) async fn during(
     layout: &Layout,
-    door: (TcpListener, SocketAddr),
+    door: Door,
     signals: &mut Signals,
     given: Given,
     work: impl AsyncFnOnce(&Stack, &mut Signals) -> Result<ExitCode, Failure>,
@@ -151,7 +149,7 @@ pub(crate) async fn during(
 async fn start(
     layout: &Layout,
     supervisor: &Supervisor,
-    (listener, address): (TcpListener, SocketAddr),
+    door: Door,
     given: Given,
 ) -> Result<Stack, Failure> {
     let begin = Instant::now();
@@ -208,10 +206,13 @@ async fn start(
     let event_queues = seed::seed(&sdk, &deployment, &rabbitmq, &given).await?;
     say("  stored the local API keys, target profiles and secrets, and declared the queues");
 
-    let base_url = format!("http://{address}");
+    let other = front::bind(0, door.kind.other()).await?;
+    let base_url = door.base_url();
+    let rest_api = if door.kind == Kind::Rest { base_url.clone() } else { other.base_url() };
     let mut variables =
         variables(&base_url, &given, &deployment, &ministack, &postgres, &rabbitmq, &queue_manager)?;
     variables.extend([
+        ("REST_API", rest_api),
         ("EVENT_BUS_ARN", seed::bus_arn()),
         ("EVENTS_QUEUE_URL", event_queues.of_the_bus),
         ("EVENT_TOPIC_ARN", seed::topic_arn()),
@@ -221,10 +222,17 @@ async fn start(
         variables.push(("KAFKA_BOOTSTRAP_SERVERS", kafka.bootstrap_servers()));
         variables.push(("KAFKA_EVENTS_TOPIC", kafka::EVENTS_TOPIC.to_owned()));
     }
-    let routes = Routes::of(&deployment)?;
-    let log = front::Log::open(layout)?;
-    let front = tokio::spawn(async move { front::serve(listener, address.port(), &sdk, routes, log).await });
-    let mut logs = FunctionLogs::open(layout, ministack.endpoint(), deployment.function_logs())?;
+    let [http, rest] = Front::both(&sdk, &deployment, front::Log::open(layout)?)?;
+    let (one, another) = if door.kind == Kind::Http { (http, rest) } else { (rest, http) };
+    let front = tokio::spawn(async move {
+        tokio::try_join!(one.serve(door), another.serve(other)).map(|((), ())| ())
+    });
+    let mut logs = FunctionLogs::open(
+        layout,
+        ministack.endpoint(),
+        deployment.name("AuditFunction")?,
+        deployment.function_logs(),
+    )?;
     let (no_more_logs, mut enough) = oneshot::channel();
     let function_logs = tokio::spawn(async move {
         tokio::select! {
@@ -263,6 +271,7 @@ fn variables(
         ("IDEMPOTENCY_TABLE", deployment.name("IdempotencyTable")?.to_owned()),
         ("RESULTS_BUCKET", deployment.name("ResultsBucket")?.to_owned()),
         ("ACCESS_TABLE", deployment.name("AccessTable")?.to_owned()),
+        ("LIMITS_TABLE", deployment.name("LimitsTable")?.to_owned()),
         // The command line explains the rules by them, as it does by the parameters of a stack.
         ("INLINE_TARGETS", parameter("InlineTargets").unwrap_or_default().to_owned()),
         ("ESTABLISHMENT_OWNERS", parameter("EstablishmentOwners").unwrap_or("first").to_owned()),
@@ -282,6 +291,7 @@ fn variables(
         ("BATCHES_FAILED_QUEUE_URL", deployment.name("BatchesFailedQueue")?.to_owned()),
         ("CHUNKS_FAILED_QUEUE_URL", deployment.name("ChunksFailedQueue")?.to_owned()),
         ("UNHANDLED_QUEUE_URL", deployment.name("UnhandledQueue")?.to_owned()),
+        ("AUDIT_LOG_GROUP", deployment.name("AuditEventLogs")?.to_owned()),
         ("DEAD_LETTER_FUNCTION", deployment.name("DeadLetterFunction")?.to_owned()),
         ("RECONCILE_FUNCTION", deployment.name("ReconcileFunction")?.to_owned()),
         ("TESTS_TABLE", deployment.name("TestsTable")?.to_owned()),

@@ -22,12 +22,13 @@ LIMIT = 6144
 # might need.
 NOT_USED = """
     dynamodb:*Replica dynamodb:*Item dynamodb:Query dynamodb:Scan dynamodb:ImportTable dynamodb:EnableKinesis* dynamodb:DisableKinesis*
-    dynamodb:PutResourcePolicy dynamodb:DeleteResourcePolicy
+    dynamodb:PutResourcePolicy dynamodb:DeleteResourcePolicy dynamodb:UpdateContributorInsights dynamodb:UpdateKinesis*
     ec2:UpdateSecurityGroupRuleDescriptions* ec2:DescribeInternetGateways ec2:DescribeInstances ec2:DescribeAccountAttributes
     elasticfilesystem:* firehose:* kinesis:* organizations:* s3files:* s3tables:* vpc-lattice:* vpce:*
     iam:AttachGroupPolicy iam:AttachUserPolicy iam:DetachGroupPolicy iam:DetachUserPolicy
     lambda:*CapacityProvider lambda:AssociateRuntimeAlias lambda:DeleteFunctionCodeSigningConfig lambda:DeleteProvisionedConcurrencyConfig
     lambda:PutFunctionCodeSigningConfig lambda:PutFunctionScalingConfig lambda:PutProvisionedConcurrencyConfig
+    lambda:PutRuntimeManagementConfig
     logs:*DataProtectionPolicy logs:*IndexPolicy logs:CreateLogStream logs:PutLogEvents logs:PutBearerTokenAuthentication logs:PutLogGroupDeletionProtection
     rds:*HttpEndpoint rds:*ReadReplica rds:*Replication rds:*RoleFrom* rds:*RoleTo* rds:RestoreDBInstance* rds:RemoveFromGlobalCluster
     rds:CreateDBSnapshot rds:DescribeDBSnapshots rds:RestoreDBClusterToPointInTime
@@ -123,15 +124,20 @@ RECORDS = "arn:aws:dynamodb:*:*:table/mq-probe-idempotency"
 
 
 # What `integrahub` calls to administer access: it changes the access table, reads records of
-# idempotency, and asks the function that assigns establishments.
+# idempotency and audit events, and asks the function that assigns establishments.
 ACCESS = {
     "Stack": (["cloudformation:DescribeStacks"], ["arn:aws:cloudformation:*:*:stack/*integrahub*/*"]),
     "Access": (
         [f"dynamodb:{action}" for action in ("DeleteItem", "GetItem", "PutItem", "Scan", "UpdateItem")],
         ["arn:aws:dynamodb:*:*:table/*integrahub*-AccessTable-*"],
     ),
-    "Records": (["dynamodb:GetItem"], ["arn:aws:dynamodb:*:*:table/*integrahub*-IdempotencyTable-*", RECORDS]),
+    "Records": (
+        ["dynamodb:GetItem", "dynamodb:Query"],
+        # The index of the first one is below its name.
+        ["arn:aws:dynamodb:*:*:table/*integrahub*-IdempotencyTable-*", RECORDS, f"{RECORDS}/index/target-index"],
+    ),
     "Owners": (["lambda:InvokeFunction"], ["arn:aws:lambda:*:*:function:*integrahub*-EstablishmentsFunction-*"]),
+    "Audit": (["logs:FilterLogEvents"], ["arn:aws:logs:*:*:log-group:/audit/*integrahub*"]),
 }
 
 

@@ -63,6 +63,8 @@ pub struct LogGroup {
     credentials: SharedCredentialsProvider,
     region: String,
     address: String,
+    /// Header `x-amz-user-agent`, with the name of the application as AWS's SDKs write it.
+    agent: String,
     group: String,
     stream: String,
     /// Filled once the stream exists.
@@ -93,8 +95,10 @@ impl LogGroup {
             Some(endpoint) => format!("{}/", endpoint.trim_end_matches('/')),
             None => format!("https://logs.{region}.{suffix}/"),
         };
+        let app = config.app_name().map_or("audit", AsRef::as_ref);
+        let agent = format!("integrahub app/{app}");
         let http = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring)).build();
-        Ok(Self { http, credentials, region, address, group, stream, is_made: OnceCell::new() })
+        Ok(Self { http, credentials, region, address, agent, group, stream, is_made: OnceCell::new() })
     }
 
     /// Writes lines, which are sorted by time and within the limits of one call. Lines that are too
@@ -157,7 +161,11 @@ impl LogGroup {
         credentials: Credentials,
     ) -> Result<Request<SdkBody>, LogGroupError> {
         let target = format!("Logs_20140328.{action}");
-        let headers = [("content-type", "application/x-amz-json-1.1"), ("x-amz-target", target.as_str())];
+        let headers = [
+            ("content-type", "application/x-amz-json-1.1"),
+            ("x-amz-target", target.as_str()),
+            ("x-amz-user-agent", self.agent.as_str()),
+        ];
         let signable = SignableRequest::new(
             "POST",
             self.address.as_str(),
