@@ -21,6 +21,7 @@ use http::{HeaderValue, Request, Response};
 use idempotency::{ExpiryBounds, Store};
 use jiff::Timestamp;
 use lambda_http::Body;
+use limits::Limiter;
 use mq::InlineTargets;
 use serde_json::{Value, json};
 use test_support::http_server::{Server, response};
@@ -114,6 +115,7 @@ impl Stand {
                 store: Store::new(dynamodb.clone(), table.clone()),
                 expiry: ExpiryBounds { default: min, min, max },
             }),
+            limiter: Limiter::off(),
         };
         let gateway = Gateway {
             front,

@@ -97,10 +97,10 @@ fn open() -> Vec<Expected> {
 }
 
 /// A route, what is sent to it, and what each kind of key gets.
-struct Row {
-    method: &'static str,
-    route: &'static str,
-    path: String,
+pub(crate) struct Row {
+    pub(crate) method: &'static str,
+    pub(crate) route: &'static str,
+    pub(crate) path: String,
     headers: Vec<(&'static str, String)>,
     body: Vec<u8>,
     answers: Vec<Expected>,
@@ -144,7 +144,7 @@ impl Row {
 }
 
 /// The rows, about a profile and a batch of tenant A.
-fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
+pub(crate) fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
     let [consume, moves] = ["/messages/consume", "/messages/move"].map(|path| body_of(path, target));
     let upload = json!({"content_type": "application/json", "content_length": 2, "sha256": "ab".repeat(32)});
     let of_batch = |more: &str| format!("/v1/inovafarma/batches/{batch_id}{more}");
@@ -182,6 +182,10 @@ fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
         Row::post("/v1/inovafarma/batches/{batch_id}/replay", &json!({"scope": "failed"}), replays)
             .at(of_batch("/replay")),
         Row::get("/status", operates),
+        Row::get(
+            "/limits",
+            closed([Gives(200), Gives(200), Gives(200), Gives(200), Gives(200), Gives(200)], Gives(200)),
+        ),
         Row::get("/health/live", open()),
         Row::get("/health/ready", open()),
         Row::get("/openapi.json", open()),
@@ -224,7 +228,7 @@ async fn keys(cnpj: &str) -> Vec<Option<String>> {
     ]
 }
 
-async fn send(row: &Row, key: Option<&str>) -> Answer {
+pub(crate) async fn send(row: &Row, key: Option<&str>) -> Answer {
     let idempotency_key = Uuid::new_v4().to_string();
     let mut headers: Vec<(&str, &str)> =
         row.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();

@@ -61,6 +61,14 @@ impl Access {
         self.put(&json!({"pk": format!("TARGETS#{tenant}"), "entries": entries})).await;
     }
 
+    /// Stores a tenant's limits.
+    pub async fn limits(&self, tenant: &str, members: Value) {
+        let mut item = json!({"pk": format!("LIMITS#{tenant}")});
+        let Value::Object(members) = members else { panic!("members are an object") };
+        item.as_object_mut().unwrap().extend(members);
+        self.put(&item).await;
+    }
+
     /// A copy of the tenant's profile `local-rabbit` under a name of its own.
     pub async fn profile(&self, tenant: &str) -> String {
         let pk = AttributeValue::S(format!("PROFILE#{tenant}#local-rabbit"));

@@ -329,7 +329,7 @@ async fn mine(context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     if limits.is_empty() && out.format() == Format::Text {
         out.note("no limit holds for the API key");
     }
-    let columns = ["name", "unit", "per_second", "burst", "remaining"];
+    let columns = ["name", "unit", "perSecond", "burst", "remaining"];
     let rows = limits.iter().map(|one| columns.map(|name| shown(one, name)).into()).collect();
     out.list(MINE, "limits", limits, &["limit", "unit", "per second", "burst", "left"], rows);
     Ok(Exit::Done)

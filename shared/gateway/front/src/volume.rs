@@ -43,15 +43,16 @@ struct Failed {
 }
 
 impl Action {
-    /// Returns the messages and bytes that are known before the work, and how its response shows
-    /// those that it moved. `None` if it moves none.
+    /// Returns the messages and bytes to draw before the work, and how its response shows those that
+    /// it moved. `None` if it moves none. Of work that takes messages one is drawn, since nobody
+    /// knows how many there are; it waits while earlier work is in debt.
     pub(crate) fn volume(&self) -> Option<(Cost, Moved)> {
         match self {
             Self::Change(_, Change::Produce(command)) => Some((to_put(command), put)),
             Self::Change(_, Change::Consume { .. }) | Self::Read(Read::Browse(_)) => {
-                Some((Cost::default(), taken))
+                Some((Cost { messages: 1, bytes: 1 }, taken))
             }
-            Self::Change(_, Change::Move(_)) => Some((Cost::default(), relocated)),
+            Self::Change(_, Change::Move(_)) => Some((Cost { messages: 1, bytes: 0 }, relocated)),
             Self::Read(Read::PreviewMove(_) | Read::Depth | Read::Depths(_) | Read::Test) => None,
         }
     }

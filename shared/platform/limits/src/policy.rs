@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use access::Rate;
+use access::{Rate, TargetLimits};
 
 use crate::gcra::Pace;
 use crate::share::Share;
@@ -96,6 +96,21 @@ impl Policies {
     #[must_use]
     pub fn count_volume(&self) -> bool {
         self.0.iter().any(|policy| policy.unit != Unit::Requests)
+    }
+
+    /// Returns the limits that apply to the request's target, the defaults among them.
+    #[must_use]
+    pub fn of_target(&self) -> TargetLimits {
+        let mut limits = TargetLimits::default();
+        for policy in self.0.iter().filter(|policy| policy.scope != Scope::Tenant) {
+            let limit = match policy.unit {
+                Unit::Requests => &mut limits.requests,
+                Unit::Messages => &mut limits.messages,
+                Unit::Bytes => &mut limits.bytes,
+            };
+            *limit = Some(policy.rate);
+        }
+        limits
     }
 
     /// True if nothing is limited.

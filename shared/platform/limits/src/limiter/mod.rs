@@ -200,7 +200,8 @@ impl Inner {
         let mut taken = Vec::with_capacity(policies.0.len());
         let mut open = Vec::new();
         let mut refused = None;
-        for policy in &policies.0 {
+        // Work that moves no messages does not wait for those of earlier work.
+        for policy in policies.0.iter().filter(|policy| policy.unit.of(cost) > 0) {
             let step = policy.share().take(policy.pace(), policy.unit.of(cost), now);
             match step {
                 Step::Admitted => taken.push(policy),
