@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # scripts/test.sh [NEXTEST OPTION…]: runs the tests inside `local test` and prints the ten slowest.
 # Without options, or with `--profile NAME` alone, it then compares what responses had with what
-# openapi.yaml describes, and runs the examples of the documentation. With CONTRACT_SECONDS it also
+# openapi.yaml describes, what functions called with what their policies permit, searches the logs
+# for the secrets of the tests, and runs the examples of the documentation. With CONTRACT_SECONDS it also
 # sends generated requests to the same stack for so long, and runs programs on generated clients.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -33,6 +34,8 @@ slowest "$report"
 if (($# == 0)) || [[ $# == 2 && $1 == --profile ]]; then
   step "described responses" cargo nextest run --workspace --tests --run-ignored only \
     -E 'test(=responses::what_is_described_was_seen)' || status=$?
+  step "rights used" env PYTHONDONTWRITEBYTECODE=1 \
+    .local/python/bin/python tests/deployment/rights.py used .local/test/data || status=$?
   if [[ -n ${CONTRACT_SECONDS:-} ]]; then
     # They compute, while generated requests wait for their responses.
     beside "doc tests" "${idle[@]}" cargo test --quiet --workspace --doc

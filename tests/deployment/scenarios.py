@@ -28,7 +28,13 @@ DOMAIN = {
     "HostedZoneId": "Z0123456789ABC",
     "DisableExecuteApiEndpoint": "true",
 }
+TOKENS = {
+    "JwtIssuer": "https://login.example.com/tenants",
+    "JwtAudience": "integrahub",
+    "JwtJwksUrl": "https://login.example.com/tenants/keys",
+}
 ORGANISATION = {
+    **TOKENS,
     "PermissionsBoundaryArn": "arn:aws:iam::111122223333:policy/boundary",
     "RolePath": "/applications/integrahub/",
     "KmsKeyArn": KEY,

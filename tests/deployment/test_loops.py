@@ -2,22 +2,8 @@
 
 import pytest
 from cloudformation import deploy, references
+from rights import allowed
 from scenarios import SCENARIOS
-
-
-def listed(value):
-    return value if isinstance(value, list) else [value]
-
-
-def allowed(stack, role):
-    """(action, resource) of everything that a role may do."""
-    attached = references(stack.properties(role).get("ManagedPolicyArns", []))
-    attached |= {name for name, policy in stack.of("AWS::IAM::ManagedPolicy").items() if role in references(policy["Properties"].get("Roles", []))}
-    documents = [policy["PolicyDocument"] for policy in stack.properties(role).get("Policies", [])]
-    documents += [stack.properties(name)["PolicyDocument"] for name in attached]
-    for statement in (each for document in documents for each in document["Statement"] if each["Effect"] == "Allow"):
-        for action in listed(statement["Action"]):
-            yield from ((action, resource) for resource in listed(statement["Resource"]))
 
 
 def overlap(watched, prefix):

@@ -2,7 +2,7 @@
 
 import pytest
 from cloudformation import allowed, deploy, refusals, source
-from scenarios import BROKERS_ENDPOINTS, DATABASE_ENDPOINTS, DOMAIN, EXISTING_DATABASE, KEY, MSK, MSK_SCRAM, NEW_DATABASE, OTHER_KAFKA, SCENARIOS, SECRET
+from scenarios import BROKERS_ENDPOINTS, DATABASE_ENDPOINTS, DOMAIN, EXISTING_DATABASE, KEY, MSK, MSK_SCRAM, NEW_DATABASE, OTHER_KAFKA, SCENARIOS, SECRET, TOKENS
 
 
 def without(parameters, *names):
@@ -48,6 +48,9 @@ REFUSED = [
     ({"DomainName": "api.example.com"}, "CertificateArn"),
     ({"CertificateArn": DOMAIN["CertificateArn"]}, "DomainName"),
     ({"HostedZoneId": "Z1"}, "DomainName"),
+    ({"JwtIssuer": TOKENS["JwtIssuer"]}, "JwtIssuer needs JwtAudience"),
+    ({"JwtAudience": TOKENS["JwtAudience"]}, "JwtAudience needs JwtIssuer"),
+    (without(TOKENS, "JwtIssuer", "JwtAudience"), "JwtJwksUrl needs JwtIssuer"),
     ({"HistoryDays": "60", "PayloadRetentionDays": "60"}, "at least 15 more than PayloadRetentionDays"),
     ({"HistoryDays": "90", "PayloadRetentionDays": "90"}, "at least 15 more than PayloadRetentionDays"),
     ({"HistoryDays": "180", "PayloadRetentionDays": "180"}, "at least 15 more than PayloadRetentionDays"),
@@ -79,6 +82,12 @@ IMPOSSIBLE = [
     ("FurtherKmsKeyArns", "alias/partner"),
     ("IbmMqLayerArn", "integrahub-ibm-mq-client:1"),
     ("IbmMqLayerArn", "arn:aws:lambda:us-east-1:111122223333:function:integrahub-ibm-mq-client:1"),
+    ("JwtAlgorithms", "HS256"),
+    ("JwtAlgorithms", "RS256,none"),
+    ("JwtAlgorithms", ""),
+    ("JwtIssuer", "login.example.com"),
+    ("JwtJwksUrl", "http://login.example.com/keys"),
+    ("JwtTenantClaim", ""),
     ("KafkaBootstrapServers", "b-1.example.com"),
     ("KafkaBootstrapServers", "b-1.example.com:0"),
     ("KafkaBootstrapServers", "b-1.example.com:9092, b-2.example.com:9092"),
