@@ -170,6 +170,7 @@ async fn the_messages_of_a_produce_and_the_rate_of_a_load_test_are_limited() {
     let detail = answer.expect_problem(429, "TARGET_RATE_LIMIT").json()["detail"].to_string();
     assert!(detail.contains("ratePerSec") && detail.contains("under a new key"), "{detail}");
 
+    tenant.gateway.get("/limits?unit=bytes").await.expect_problem(400, "INVALID_PARAMETER");
     let shown = tenant.gateway.get("/limits").await.expect(200).json();
     let shown: Vec<_> =
         shown["limits"].as_array().unwrap().iter().map(|limit| limit["unit"].clone()).collect();

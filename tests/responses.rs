@@ -287,13 +287,14 @@ fn a_report_is_as_the_contract_describes_it_with_every_word() {
 
 /// Parts of the contract that no test causes, with the reason, or the place where they are tested
 /// instead.
-const NOT_SEEN: [(&str, &str); 30] = [
+const NOT_SEEN: [(&str, &str); 27] = [
     (r#"ErrorReason: "BROKER_REJECTED""#, "refusals of a broker: `shared/gateway/rabbitmq/tests/faults`"),
     (r#"ErrorReason: "EXCEEDS_TIME_BUDGET""#, "`functions/gateway/produce/src/request.rs`"),
     (
         r#"ErrorReason: "POOL_TIMEOUT""#,
         "an environment serves one request: `shared/gateway/rabbitmq/tests/it`",
     ),
+    (r#"ErrorReason: "TOKEN_INVALID""#, "the stack has no issuer: `shared/platform/access/src/token/tests`"),
     (r#"DependencyName: "ingest""#, STATUS),
     (r#"Readiness/status: "unavailable""#, STATUS),
     ("GET /health/ready 503 application/json", STATUS),
@@ -305,7 +306,6 @@ const NOT_SEEN: [(&str, &str); 30] = [
     ("GET /tests/{test_id} 503 application/problem+json", AWAY),
     ("DELETE /tests/{test_id} 503 application/problem+json", AWAY),
     ("POST /tests/{test_id}/stop 503 application/problem+json", AWAY),
-    ("POST /tests/{test_id}/stop 429 application/problem+json", ONCE),
     ("POST /messages/move 504 application/problem+json", "as for `/messages/consume`"),
     ("POST /queue/depth 504 application/problem+json", UNANSWERED),
     (r#"StayReason: "SAME_QUEUE""#, STAYS),
@@ -318,9 +318,6 @@ const NOT_SEEN: [(&str, &str); 30] = [
         "ReceivedMessage/unreadable",
         "properties that are not UTF-8: `shared/gateway/rabbitmq/tests/it/foreign.rs`",
     ),
-    ("POST /v1/inovafarma/products 429 application/problem+json", ONCE),
-    ("POST /v1/inovafarma/products/uploads 429 application/problem+json", ONCE),
-    ("POST /v1/inovafarma/batches/{batch_id}/replay 429 application/problem+json", ONCE),
     ("POST /v1/inovafarma/products/uploads 503 application/problem+json", "as for `…/products`"),
     ("GET /v1/inovafarma/batches/{batch_id}/errors.ndjson 503 application/problem+json", "as for `…/errors`"),
     (r#"UploadStatus: "EXPIRED""#, "30 days after the request"),
@@ -329,7 +326,6 @@ const STATUS: &str = "a store of the whole stack would be away: `functions/statu
 const AWAY: &str = "a store of the whole stack would be away; `POST /tests` has one that cannot be used";
 const UNANSWERED: &str = "mq-access gives no answer: `shared/gateway/front/src/mq_access.rs`";
 const STAYS: &str = "`shared/gateway/rabbitmq/tests/it/moving/mod.rs`, and their names here";
-const ONCE: &str = "too many conflicts: as for `/messages/produce`, by `endpoint::once`";
 
 #[test]
 #[ignore = "`make test` runs it after all others, whose notes it reads"]
