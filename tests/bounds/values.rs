@@ -159,7 +159,7 @@ fn surroundings(operation: &str, place: &str) -> Value {
         place if place.starts_with("/messages/0/") && !place.contains("/body") => {
             json!({"messages": [{"bodyText": "a"}]})
         }
-        place if of_a_move(place) => json!({"to": "origin"}),
+        _ if operation == "/messages/move" => json!({"to": "origin"}),
         _ => json!({}),
     }
 }
@@ -200,6 +200,7 @@ fn minimal(place: &str) -> Value {
         place if of_a_move(place) => json!("YQ=="),
         "/stages" => json!({"ratePerSec": 1, "seconds": 1}),
         "/queues" => json!("Q"),
+        "/tags" => json!("t"),
         _ => json!({"bodyText": ""}),
     }
 }

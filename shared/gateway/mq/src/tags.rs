@@ -14,8 +14,7 @@ fn is_of_a_tag(character: char) -> bool {
     !character.is_control() && character != ','
 }
 
-/// Tags of a request, at most [`Tags::MOST`]. A request without any is as one that has no such
-/// member: its messages carry nothing more.
+/// Tags of a request, at most [`Tags::MOST`], or none: then its messages carry nothing more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tags(Vec<Tag>);
 
@@ -84,7 +83,7 @@ impl Tags {
 
 impl<'de> Deserialize<'de> for Tags {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        List::<Tag, 0, { Tags::MOST }>::deserialize(deserializer).map(|tags| Self(tags.into_vec()))
+        List::<Tag, 1, { Tags::MOST }>::deserialize(deserializer).map(|tags| Self(tags.into_vec()))
     }
 }
 
@@ -105,11 +104,15 @@ mod tests {
     #[test]
     fn tags_are_few_and_short_and_can_be_joined() {
         assert_eq!(tags(json!(["nightly", "order 7"])).unwrap().joined(), "nightly,order 7");
-        assert!(tags(json!([])).unwrap().is_empty());
         assert!(tags(json!(vec!["t".repeat(64); 10])).is_ok());
-        for wrong in
-            [json!(vec!["t"; 11]), json!([""]), json!(["t".repeat(65)]), json!(["a,b"]), json!(["a\n"])]
-        {
+        for wrong in [
+            json!([]),
+            json!(vec!["t"; 11]),
+            json!([""]),
+            json!(["t".repeat(65)]),
+            json!(["a,b"]),
+            json!(["a\n"]),
+        ] {
             assert!(tags(wrong.clone()).is_err(), "{wrong}");
         }
     }
