@@ -112,7 +112,8 @@ impl Front {
     /// Finds the caller, which needs one of `scopes`.
     ///
     /// # Errors
-    /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, `SCOPE_REQUIRED`, or `STORE_UNAVAILABLE`.
+    /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, `TOKEN_INVALID`, `SCOPE_REQUIRED`, or
+    /// `STORE_UNAVAILABLE`.
     pub async fn authenticate(&self, headers: &HeaderMap, scopes: &[Scope]) -> Result<Principal, Problem> {
         let principal = access::authenticate(&self.access, headers).await?;
         principal.require_any(scopes)?;
