@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+pub(crate) use failure::chain;
+
 /// Outcome of a command, which a scheduler sees as the exit code. `docs/cli.md` has the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -27,6 +29,10 @@ pub(crate) enum Exit {
     TimedOut = 8,
     /// There was nothing to do, and the caller called that an error.
     Nothing = 9,
+    /// A check found what does not work.
+    Faulty = 10,
+    /// A check warns, and the caller asked for strictness.
+    Doubtful = 11,
     /// An expectation of a load test was not met.
     ExpectFailed = 99,
 }
@@ -34,7 +40,7 @@ pub(crate) enum Exit {
 impl Exit {
     /// All outcomes, in the order of their codes.
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Done,
         Self::Error,
         Self::Usage,
@@ -45,6 +51,8 @@ impl Exit {
         Self::Held,
         Self::TimedOut,
         Self::Nothing,
+        Self::Faulty,
+        Self::Doubtful,
         Self::ExpectFailed,
     ];
 
@@ -115,20 +123,6 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
-
-/// Returns an error with its causes, without one that its parent already quotes.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
-}
 
 /// Adds to an error from below what was tried.
 pub(crate) trait Explain<T> {

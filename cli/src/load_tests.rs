@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::api::{Api, Call, with_query};
+use crate::api::{Api, Call, List, with_query};
 use crate::args::{TestRun, TestShow, Tests};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
@@ -233,20 +233,9 @@ async fn save_page(
 
 async fn list(api: &Api, max: u32, out: &mut Output) -> Result<Exit, Failure> {
     let limit = max.min(PAGE).to_string();
-    let most = usize::try_from(max).unwrap_or(usize::MAX);
-    let (mut tests, mut cursor) = (Vec::new(), None::<String>);
-    loop {
-        let mut parameters = vec![("limit", limit.as_str())];
-        parameters.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-        let mut page = api.get(&with_query(TESTS, &parameters)).await?;
-        let found = page.get_mut("tests").and_then(Value::as_array_mut).map(std::mem::take);
-        tests.extend(found.unwrap_or_default());
-        cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-        if cursor.is_none() || tests.len() >= most {
-            break;
-        }
-    }
-    tests.truncate(most);
+    let filters = vec![("limit", limit.as_str())];
+    let list = List { path: TESTS, filters, items: "tests", next: "nextCursor" };
+    let tests = list.first(api, max).await?;
     let columns = ["testId", "status", "createdAt", "passed", "target", "summary"];
     let rows = tests.iter().map(|test| columns.map(|name| shown(test, name)).into()).collect();
     out.list(LIST, "tests", tests, &["test", "status", "created", "passed", "target", "summary"], rows);

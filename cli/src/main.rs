@@ -8,6 +8,8 @@ mod aws;
 mod aws_query;
 mod batches;
 mod context;
+mod directory;
+mod doctor;
 mod exit;
 mod explain;
 mod input;
@@ -76,6 +78,7 @@ async fn run(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
         Command::Cnpj(args) => access::cnpj::run(args, context, out).await,
         Command::Apply(args) => access::apply::run(args, context, out).await,
         Command::Export(args) => access::export::run(args, context, out).await,
+        Command::Doctor(args) => doctor::run(args, context, out).await,
         Command::Explain(args) => explain::run(args, context, out).await,
         Command::Record(args) => record::run(args, context, out).await,
         Command::Whoami(args) => whoami::run(*args, context, out).await,

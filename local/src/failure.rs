@@ -5,6 +5,8 @@
 use std::error::Error;
 use std::io;
 
+pub(crate) use ::failure::chain;
+
 /// A sentence that says what happened and what to do about it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -51,20 +53,6 @@ fn disk_is_full(error: &(dyn Error + 'static)) -> bool {
         cause = error.source();
     }
     false
-}
-
-/// An error with its causes, without repeating one that its parent already quotes.
-pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod call;
 pub(crate) mod http;
+mod list;
 mod problem;
 mod retry;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use uuid::Uuid;
 
 pub(crate) use self::call::call;
 use self::http::{Http, HttpError};
+pub(crate) use self::list::List;
 use self::problem::Problem;
 pub(crate) use self::problem::Refusal;
 pub(crate) use self::retry::Schedule;

@@ -6,7 +6,7 @@ use flate2::write::MultiGzDecoder;
 use serde_json::Value;
 
 use super::{Batch, path};
-use crate::api::{Api, Call, with_query};
+use crate::api::{Api, Call, List};
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::storage::{self, Storage};
 
@@ -71,23 +71,15 @@ async fn of_list(
     if batch.items_failed == 0 {
         return Ok(());
     }
-    let list = format!("{}/errors", path(&batch.batch_id));
-    let mut cursor = None;
-    loop {
-        let mut parameters = vec![("limit", PAGE)];
-        parameters.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-        let mut page = api.get(&with_query(&list, &parameters)).await?;
-        let items = page.get_mut("errors").and_then(Value::as_array_mut).map(std::mem::take);
-        for item in items.unwrap_or_default() {
-            if !has_file || item.get("code").and_then(Value::as_str) == Some(OF_THE_DATABASE) {
-                take(item)?;
-            }
-        }
-        cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
-        if cursor.is_none() {
-            return Ok(());
-        }
-    }
+    let path = format!("{}/errors", path(&batch.batch_id));
+    let list = List { path: &path, filters: vec![("limit", PAGE)], items: "errors", next: "next_cursor" };
+    let counts =
+        |item: &Value| !has_file || item.get("code").and_then(Value::as_str) == Some(OF_THE_DATABASE);
+    list.each_page(api, |items| {
+        items.into_iter().filter(counts).try_for_each(&mut *take)?;
+        Ok(true)
+    })
+    .await
 }
 
 /// Lines of a file that comes in parts, as gzip or as it is.

@@ -15,7 +15,7 @@ use uuid::Uuid;
 pub(crate) use self::follow::{Followed, follow};
 pub(crate) use self::items::each as each_item_in_error;
 pub(crate) use self::outcome::Batch;
-use crate::api::{Api, Call, with_query};
+use crate::api::{Api, Call, List};
 use crate::args::{BatchList, Batches, Scope, WaitArgs};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
@@ -71,20 +71,8 @@ async fn list(api: &Api, args: &BatchList, out: &mut Output) -> Result<Exit, Fai
     filters.extend(args.status.as_deref().map(|status| ("status", status)));
     filters.extend(args.load_type.map(|load_type| ("load_type", load_type.as_str())));
     filters.extend(args.source.as_deref().map(|key| ("source_key", key)));
-    let most = usize::try_from(args.max).unwrap_or(usize::MAX);
-    let (mut batches, mut cursor) = (Vec::new(), None::<String>);
-    loop {
-        let mut parameters = filters.clone();
-        parameters.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-        let mut page = api.get(&with_query(BATCHES, &parameters)).await?;
-        let found = page.get_mut("batches").and_then(Value::as_array_mut).map(std::mem::take);
-        batches.extend(found.unwrap_or_default());
-        cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
-        if cursor.is_none() || batches.len() >= most {
-            break;
-        }
-    }
-    batches.truncate(most);
+    let list = List { path: BATCHES, filters, items: "batches", next: "next_cursor" };
+    let batches = list.first(api, args.max).await?;
     let rows = batches.iter().cloned().map(Batch::read).collect::<Result<Vec<_>, _>>()?;
     let rows = rows.iter().map(|batch| {
         let received = batch.received_at.clone().unwrap_or_default();

@@ -1,7 +1,6 @@
 //! The file of contexts, `config.toml`, and the directory of their API keys.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,12 +10,21 @@ use url::Url;
 
 use super::LOCAL;
 use crate::aws;
+use crate::directory::Places;
 use crate::exit::{Explain as _, Failure};
 
 /// Version of the file's format.
 const VERSION: u32 = 1;
 /// Name of the file in its directory.
 const FILE: &str = "config.toml";
+/// Places of the directory.
+const PLACES: Places = Places {
+    purpose: "for contexts",
+    own: "INTEGRAHUB_CONFIG_DIR",
+    xdg: "XDG_CONFIG_HOME",
+    windows: "APPDATA",
+    home: ".config",
+};
 /// Directory of the API keys beside it.
 const KEYS: &str = "keys";
 
@@ -73,7 +81,7 @@ impl Contexts {
     /// # Errors
     /// The file cannot be read, or a newer version of this program wrote it.
     pub(crate) fn read() -> Result<Self, Failure> {
-        Self::read_from(directory(|name| std::env::var_os(name))?)
+        Self::read_from(PLACES.find(|name| std::env::var_os(name))?)
     }
 
     fn read_from(directory: PathBuf) -> Result<Self, Failure> {
@@ -170,21 +178,6 @@ impl Contexts {
     }
 }
 
-/// Finds the directory of the contexts.
-fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Failure> {
-    let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let below = |base: Option<PathBuf>| base.map(|base| base.join("integrahub"));
-    path("INTEGRAHUB_CONFIG_DIR")
-        .or_else(|| below(path("XDG_CONFIG_HOME")))
-        .or_else(|| if cfg!(windows) { below(path("APPDATA")) } else { None })
-        .or_else(|| below(path("HOME").map(|home| home.join(".config"))))
-        .ok_or_else(|| {
-            Failure::usage("there is no place for contexts")
-                .why("neither INTEGRAHUB_CONFIG_DIR nor HOME is set")
-                .next("set INTEGRAHUB_CONFIG_DIR to a directory")
-        })
-}
-
 /// Writes a file that only its owner can read, in a directory that only its owner can enter. The
 /// file appears whole or not at all.
 ///
@@ -250,19 +243,5 @@ mod tests {
         assert!(refused.what.contains("version 2"), "{refused}");
         let misspelt = Contexts::parse("version = 1\n[contexts.a]\nurll = \"x\"", "/nowhere".into());
         assert!(misspelt.unwrap_err().why.unwrap().contains("urll"));
-    }
-
-    #[test]
-    fn the_directory_is_the_one_of_the_first_variable_that_is_set() {
-        let of = |set: &[(&str, &str)]| {
-            let set: BTreeMap<_, _> =
-                set.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
-            directory(|name| set.get(name).cloned())
-        };
-        let home = ("HOME", "/home/ana");
-        assert_eq!(of(&[home]), Ok("/home/ana/.config/integrahub".into()));
-        assert_eq!(of(&[home, ("XDG_CONFIG_HOME", "/etc/ana")]), Ok("/etc/ana/integrahub".into()));
-        assert_eq!(of(&[home, ("INTEGRAHUB_CONFIG_DIR", "/x")]), Ok("/x".into()));
-        assert!(of(&[]).is_err());
     }
 }

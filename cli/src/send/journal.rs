@@ -2,7 +2,6 @@
 //! one: each state is on the disk before the request that follows it.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,8 +11,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::directory::Places;
 use crate::exit::{Explain as _, Failure};
 
+/// Places of the program's state.
+const PLACES: Places = Places {
+    purpose: "to remember what is sent",
+    own: "INTEGRAHUB_STATE_DIR",
+    xdg: "XDG_STATE_HOME",
+    windows: "LOCALAPPDATA",
+    home: ".local/state",
+};
 /// Version of the lines.
 const VERSION: u32 = 1;
 /// Size from which on the file is written anew with the last line of each load. No load is ever
@@ -93,7 +101,7 @@ impl Journal {
     /// # Errors
     /// There is no place for it, or what the file system says.
     pub(crate) fn open() -> Result<Self, Failure> {
-        Self::at(&directory(|name| std::env::var_os(name))?)
+        Self::at(&PLACES.find(|name| std::env::var_os(name))?)
     }
 
     /// Opens the journal of a directory.
@@ -189,21 +197,6 @@ impl Entry {
     pub(crate) fn elsewhere(&self, path: &Path) -> Self {
         Self { file: path.to_owned(), ..self.now(State::Final) }
     }
-}
-
-/// Finds the directory of the program's state.
-fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Failure> {
-    let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let below = |base: Option<PathBuf>| base.map(|base| base.join("integrahub"));
-    path("INTEGRAHUB_STATE_DIR")
-        .or_else(|| below(path("XDG_STATE_HOME")))
-        .or_else(|| if cfg!(windows) { below(path("LOCALAPPDATA")) } else { None })
-        .or_else(|| below(path("HOME").map(|home| home.join(".local/state"))))
-        .ok_or_else(|| {
-            Failure::usage("there is no place to remember what is sent")
-                .why("neither INTEGRAHUB_STATE_DIR nor HOME is set")
-                .next("set INTEGRAHUB_STATE_DIR to a directory")
-        })
 }
 
 /// Keeps other processes from the journal until the file is dropped.
@@ -339,20 +332,6 @@ mod tests {
         File::create(&path).unwrap().set_len(MAX_BYTES + 1).unwrap();
         let failure = Journal::at(path.parent().unwrap()).unwrap_err();
         assert!(failure.why.unwrap().contains("more than"));
-    }
-
-    #[test]
-    fn the_directory_is_the_one_of_the_first_variable_that_is_set() {
-        let of = |set: &[(&str, &str)]| {
-            let set: HashMap<String, OsString> =
-                set.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
-            directory(|name| set.get(name).cloned())
-        };
-        let home = ("HOME", "/home/ana");
-        assert_eq!(of(&[home]), Ok("/home/ana/.local/state/integrahub".into()));
-        assert_eq!(of(&[home, ("XDG_STATE_HOME", "/var")]), Ok("/var/integrahub".into()));
-        assert_eq!(of(&[home, ("INTEGRAHUB_STATE_DIR", "/x")]), Ok("/x".into()));
-        assert!(of(&[]).is_err());
     }
 
     #[cfg(unix)]

@@ -1,0 +1,70 @@
+//! Directories of this program, by the XDG base directories or those of Windows.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use crate::exit::Failure;
+
+/// Variables that name a directory, the first one that is set before the others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    /// Purpose of the directory, as in "there is no place for contexts".
+    pub(crate) purpose: &'static str,
+    /// Variable with the directory itself.
+    pub(crate) own: &'static str,
+    /// Variable of XDG with the directory above.
+    pub(crate) xdg: &'static str,
+    /// Variable of Windows with the directory above.
+    pub(crate) windows: &'static str,
+    /// Directory above, below the home.
+    pub(crate) home: &'static str,
+}
+
+impl Places {
+    /// Finds the directory, which need not be there.
+    ///
+    /// # Errors
+    /// No variable is set.
+    pub(crate) fn find(&self, variable: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Failure> {
+        let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let below = |base: Option<PathBuf>| base.map(|base| base.join("integrahub"));
+        path(self.own)
+            .or_else(|| below(path(self.xdg)))
+            .or_else(|| if cfg!(windows) { below(path(self.windows)) } else { None })
+            .or_else(|| below(path("HOME").map(|home| home.join(self.home))))
+            .ok_or_else(|| {
+                Failure::usage(format!("there is no place {}", self.purpose))
+                    .why(format!("neither {} nor HOME is set", self.own))
+                    .next(format!("set {} to a directory", self.own))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn the_directory_is_the_one_of_the_first_variable_that_is_set() {
+        const PLACES: Places = Places {
+            purpose: "for tests",
+            own: "INTEGRAHUB_TEST_DIR",
+            xdg: "XDG_TEST_HOME",
+            windows: "TESTDATA",
+            home: ".local/test",
+        };
+        let of = |set: &[(&str, &str)]| {
+            let set: BTreeMap<_, _> =
+                set.iter().map(|&(name, value)| (name.to_owned(), value.into())).collect();
+            PLACES.find(|name| set.get(name).cloned())
+        };
+        let home = ("HOME", "/home/ana");
+        assert_eq!(of(&[home]), Ok("/home/ana/.local/test/integrahub".into()));
+        assert_eq!(of(&[home, ("XDG_TEST_HOME", "/etc/ana")]), Ok("/etc/ana/integrahub".into()));
+        assert_eq!(of(&[home, ("XDG_TEST_HOME", "")]), Ok("/home/ana/.local/test/integrahub".into()));
+        assert_eq!(of(&[home, ("INTEGRAHUB_TEST_DIR", "/x")]), Ok("/x".into()));
+        assert!(of(&[]).unwrap_err().what.contains("no place for tests"));
+    }
+}
