@@ -46,6 +46,9 @@ if (($# == 0)) || [[ $# == 2 && $1 == --profile ]]; then
   else
     step "doc tests" cargo test --quiet --workspace --doc || status=$?
   fi
+  # Last, so that it reads the logs of all of them.
+  step "secrets in logs" cargo nextest run --workspace --tests --run-ignored only \
+    -E 'test(=leaks::no_log_has_a_secret)' || status=$?
 fi
 # What ran beside others is in `failed` alone.
 exit "$((status ? status : failed))"

@@ -30,6 +30,7 @@ mod front;
 mod ibm_mq;
 mod idempotency;
 mod large;
+mod leaks;
 mod limits;
 mod load_tests;
 mod loads;

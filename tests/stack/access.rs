@@ -24,6 +24,7 @@ impl Access {
     /// A new API key with these scopes and further members, for example `{"cnpjs": […]}`.
     pub async fn key(&self, tenant: &str, scopes: &[&str], members: Value) -> String {
         let api_key = format!("test-{}", Uuid::new_v4());
+        crate::leaks::note(&api_key);
         let hash = hex::encode(Sha256::digest(api_key.as_bytes()));
         let mut item =
             json!({"pk": format!("KEY#{hash}"), "tenantId": tenant, "scopes": scopes, "name": "test"});

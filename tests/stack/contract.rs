@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use jsonschema::{Draft, Validator};
@@ -33,7 +33,7 @@ static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
 /// Headers that belong to HTTP itself, or to API Gateway, so that the contract does not list them.
-const OF_HTTP: [&str; 10] = [
+const OF_HTTP: [&str; 11] = [
     "allow",
     "apigw-requestid",
     "cache-control",
@@ -44,6 +44,7 @@ const OF_HTTP: [&str; 10] = [
     "content-type",
     "date",
     "transfer-encoding",
+    "x-amzn-requestid",
 ];
 
 /// Members of a response that list its media types: `content` has those of every client,
@@ -379,11 +380,9 @@ fn note(seen: BTreeSet<String>) {
     }
 }
 
-/// Path of the file of notes beside the stack's logs, which each run empties; `None` for a stack
-/// that was started by hand.
+/// Path of the file of notes beside the stack's logs.
 fn notes() -> Option<PathBuf> {
-    let stack = PathBuf::from(std::env::var_os("INTEGRAHUB_STACK_ENV")?);
-    Some(stack.parent().unwrap_or(Path::new(".")).join("logs/responses-seen"))
+    Some(crate::leaks::logs()?.join("responses-seen"))
 }
 
 /// Returns the notes on responses since the stack was started.

@@ -23,6 +23,7 @@ mod command_line;
 pub mod contract;
 mod gateway;
 mod ingest;
+pub mod leaks;
 mod load_tests;
 mod operations;
 mod payloads;
