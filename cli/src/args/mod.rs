@@ -2,6 +2,7 @@
 
 mod access;
 mod batches;
+mod doctor;
 mod explain;
 mod limit;
 mod load_tests;
@@ -16,6 +17,7 @@ use url::Url;
 
 pub(crate) use access::*;
 pub(crate) use batches::*;
+pub(crate) use doctor::*;
 pub(crate) use explain::*;
 pub(crate) use limit::*;
 pub(crate) use load_tests::*;
@@ -29,12 +31,12 @@ use crate::output::Format;
 /// Sends catalogues and messages to IntegraHub, and says who may.
 ///
 /// The commands `tenant`, `key`, `profile`, `target`, `limit`, `grant`, `cnpj`, `apply`, `export`,
-/// `explain` and `record` need AWS credentials. All others need an API key.
+/// `doctor`, `explain` and `record` need AWS credentials. All others need an API key.
 #[derive(Debug, Parser)]
 #[command(name = "integrahub", version, propagate_version = true, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 done, 1 error, 2 usage, 3 done with items in error, 4 not permitted, \
 5 temporary, 6 refused for good, 7 held for a person, 8 time limit of waiting, 9 nothing to do, \
-99 expectation failed. docs/cli.md explains them.")]
+10 a check failed, 11 a check warns, 99 expectation failed. docs/cli.md explains them.")]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -82,6 +84,34 @@ pub(crate) struct Global {
     /// Show no progress
     #[arg(long, short = 'q', global = true)]
     pub(crate) quiet: bool,
+}
+
+impl Global {
+    /// Returns the program with the options that name the deployment and the caller, as the
+    /// beginning of a command that goes on with the work of this one.
+    pub(crate) fn program(&self) -> String {
+        let path = |path: &PathBuf| path.display().to_string();
+        let options = [
+            ("-c", self.context.clone()),
+            ("--url", self.url.as_ref().map(ToString::to_string)),
+            ("--api-key-file", self.api_key_file.as_ref().map(path)),
+            ("--api-key-command", self.api_key_command.clone()),
+            ("--stack", self.stack.clone()),
+            ("--region", self.region.clone()),
+            ("--aws-profile", self.aws_profile.clone()),
+        ];
+        let given = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        given.fold("integrahub".to_owned(), |line, (name, value)| format!("{line} {name} {}", quoted(&value)))
+    }
+}
+
+/// Writes a value as a word of a shell.
+fn quoted(value: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./:@%+=,".contains(character);
+    if !value.is_empty() && value.chars().all(is_plain) {
+        return value.to_owned();
+    }
+    format!("'{}'", value.replace('\'', r"'\''"))
 }
 
 /// Use of colours.
@@ -145,6 +175,8 @@ pub(crate) enum Command {
     Apply(Apply),
     /// Write the access table as a file for `apply`
     Export(Export),
+    /// Look for what does not work in a deployment, or will not in the next one
+    Doctor(Doctor),
     /// Say why an API key may or may not do a thing, rule by rule
     Explain(Explain),
     /// Show one idempotency record, decoded
@@ -176,7 +208,9 @@ impl Command {
             | Self::Tests(_)
             | Self::Status(_)
             | Self::Api(_) => Needs::Api,
-            Self::Whoami(Whoami { offline: false }) | Self::Limit(Limit::Show { mine: true, .. }) => Needs::Api,
+            Self::Whoami(Whoami { offline: false }) | Self::Limit(Limit::Show { mine: true, .. }) => {
+                Needs::Api
+            }
             Self::Explain(Explain { key: None, .. }) => Needs::AwsAndKey,
             Self::Whoami(_) => Needs::Either,
             _ => Needs::Aws,
@@ -189,6 +223,20 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
+
+    #[test]
+    fn the_options_of_a_deployment_are_repeated() {
+        assert_eq!(Global::default().program(), "integrahub");
+        let global = Global {
+            context: Some("till".to_owned()),
+            url: Some("https://api.example.com/?a=1&b=2".parse().unwrap()),
+            api_key_command: Some("pass show it's".to_owned()),
+            ..Global::default()
+        };
+        let options =
+            r"-c till --url 'https://api.example.com/?a=1&b=2' --api-key-command 'pass show it'\''s'";
+        assert_eq!(global.program(), format!("integrahub {options}"));
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

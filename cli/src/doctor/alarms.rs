@@ -1,0 +1,166 @@
+//! Alarms that are raised, and topics that nobody listens to.
+
+use super::kinds::{ALARM_TOPIC, EVENT_TOPIC, IN_ALARM};
+use super::report::{Check, Kind, Known, Unknown};
+use super::stack::Resource;
+use crate::aws_query::{AwsError, AwsQuery};
+
+/// Alarms of one call.
+const A_CALL: usize = 100;
+/// Longest reason that is shown.
+const SHOWN: usize = 160;
+
+/// An alarm that is raised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Raised {
+    name: String,
+    reason: String,
+}
+
+/// A topic of SNS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Topic {
+    confirmed: usize,
+    pending: usize,
+    /// Key that encrypts it; empty if there is none.
+    key: String,
+}
+
+/// Looks for the alarms of a stack that are raised, and counts all of them.
+pub(crate) async fn raised(
+    client: &AwsQuery,
+    resources: &Known<Vec<Resource>>,
+) -> Known<(usize, Vec<Raised>)> {
+    let resources = resources.as_ref().map_err(Clone::clone)?;
+    let alarms = resources.iter().filter(|resource| resource.kind == "AWS::CloudWatch::Alarm");
+    let names: Vec<&str> = alarms.map(|alarm| alarm.id.as_str()).collect();
+    let mut found = Vec::new();
+    for part in names.chunks(A_CALL) {
+        let members: Vec<String> =
+            (1..=part.len()).map(|number| format!("AlarmNames.member.{number}")).collect();
+        let mut params = vec![("StateValue", "ALARM"), ("MaxRecords", "100")];
+        params.extend(members.iter().map(String::as_str).zip(part.iter().copied()));
+        let answer = client.query("monitoring", "DescribeAlarms", &params).await?;
+        found.extend(answer.list("MetricAlarms").map(|alarm| Raised {
+            name: alarm.text_of("AlarmName").to_owned(),
+            reason: alarm.text_of("StateReason").chars().take(SHOWN).collect(),
+        }));
+    }
+    Ok((names.len(), found))
+}
+
+/// Judges the alarms.
+pub(crate) fn state(found: &Known<(usize, Vec<Raised>)>) -> Vec<Check> {
+    match found {
+        Err(unknown) => vec![IN_ALARM.skip(unknown)],
+        Ok((0, _)) => vec![IN_ALARM.skip(&Unknown::Absent("the stack has no alarms".to_owned()))],
+        Ok((all, raised)) if raised.is_empty() => {
+            vec![IN_ALARM.ok(format!("none of {all} alarms is raised"))]
+        }
+        Ok((_, raised)) => raised
+            .iter()
+            .map(|alarm| {
+                let fix = "the page lists what each alarm means and what to do";
+                IN_ALARM.fail(format!("it is raised: {}", alarm.reason), fix).about(alarm.name.clone())
+            })
+            .collect(),
+    }
+}
+
+/// Looks at a topic; `None` if there is none.
+async fn look(client: &AwsQuery, arn: &str) -> Known<Option<Topic>> {
+    let missing = |code: &str| ["NotFound", "NotFoundException"].contains(&code);
+    let subscriptions = match client.query("sns", "ListSubscriptionsByTopic", &[("TopicArn", arn)]).await {
+        Ok(answer) => answer,
+        Err(AwsError { code, .. }) if missing(&code) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let attributes = client.query("sns", "GetTopicAttributes", &[("TopicArn", arn)]).await?;
+    let is_confirmed = |arn: &str| arn.starts_with("arn:");
+    let arns: Vec<&str> =
+        subscriptions.list("Subscriptions").map(|found| found.text_of("SubscriptionArn")).collect();
+    let confirmed = arns.iter().filter(|arn| is_confirmed(arn)).count();
+    let mut entries = attributes.list("Attributes");
+    let key = entries.find(|entry| entry.text_of("key") == "KmsMasterKeyId");
+    let key = key.map(|entry| entry.text_of("value").to_owned()).unwrap_or_default();
+    Ok(Some(Topic { confirmed, pending: arns.len() - confirmed, key }))
+}
+
+/// Looks at the topics of a deployment: that of its alarms, and that of events.
+pub(crate) async fn topics(client: &AwsQuery, alarms: &str, events: &str) -> Vec<Check> {
+    let of_alarms = match alarms {
+        "" => {
+            ALARM_TOPIC.warn("AlarmTopicArn is empty: alarms notify nobody", "give the ARN of a topic of SNS")
+        }
+        arn => topic(&ALARM_TOPIC, &look(client, arn).await, arn),
+    };
+    let of_events = match events {
+        "" => EVENT_TOPIC.ok("EventTopicArn is empty: events go to no topic"),
+        arn => topic(&EVENT_TOPIC, &look(client, arn).await, arn),
+    };
+    vec![of_alarms, of_events]
+}
+
+fn topic(kind: &Kind, found: &Known<Option<Topic>>, arn: &str) -> Check {
+    let Topic { confirmed, pending, key } = match found {
+        Err(unknown) => return kind.skip(unknown),
+        Ok(None) => {
+            return kind.fail(
+                format!("there is no topic {arn}"),
+                "give the ARN of a topic in the stack's region, or make one: aws sns create-topic",
+            );
+        }
+        Ok(Some(topic)) => topic,
+    };
+    if *kind == ALARM_TOPIC && key.ends_with("alias/aws/sns") {
+        return kind.fail(
+            format!("{arn} is encrypted with AWS's own key, which CloudWatch may not use: no alarm arrives"),
+            "encrypt it with a key of yours whose policy admits cloudwatch.amazonaws.com, or not at all",
+        );
+    }
+    if *confirmed > 0 {
+        return kind.ok(format!("{confirmed} confirmed subscriptions"));
+    }
+    let waiting = if *pending > 0 { format!(", and {pending} wait for confirmation") } else { String::new() };
+    let (detail, fix) = (
+        format!("{arn} has no confirmed subscription{waiting}: nobody hears of anything"),
+        "subscribe somebody (aws sns subscribe), who confirms it by the link in the message",
+    );
+    // Alarms that nobody hears are a fault. Events may be for later.
+    if *kind == ALARM_TOPIC { kind.fail(detail, fix) } else { kind.warn(detail, fix) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::Status;
+    use super::*;
+
+    #[test]
+    fn each_alarm_that_is_raised_fails() {
+        let alarm = Raised { name: "dev-BatchesStuck".into(), reason: "1 datapoint".into() };
+        let checks = state(&Ok((30, vec![alarm])));
+        assert_eq!((checks.len(), checks[0].status), (1, Status::Fail));
+        assert_eq!(checks[0].about.as_deref(), Some("dev-BatchesStuck"));
+        assert_eq!(state(&Ok((30, Vec::new())))[0].status, Status::Ok);
+        assert_eq!(state(&Ok((0, Vec::new())))[0].status, Status::Skip);
+        assert_eq!(state(&Err(Unknown::Denied("a:B".into())))[0].status, Status::Skip);
+    }
+
+    #[test]
+    fn a_silent_topic_of_alarms_fails_and_one_of_events_is_a_warning() {
+        let silent = Ok(Some(Topic { pending: 1, ..Topic::default() }));
+        let check = topic(&ALARM_TOPIC, &silent, "arn");
+        assert!(check.status == Status::Fail && check.detail.contains("1 wait for confirmation"));
+        assert_eq!(topic(&EVENT_TOPIC, &silent, "arn").status, Status::Warn);
+        let heard = Ok(Some(Topic { confirmed: 1, ..Topic::default() }));
+        assert_eq!(topic(&ALARM_TOPIC, &heard, "arn").status, Status::Ok);
+        assert_eq!(topic(&EVENT_TOPIC, &Ok(None), "arn").status, Status::Fail);
+    }
+
+    #[test]
+    fn a_topic_that_cloudwatch_cannot_publish_to_fails() {
+        let encrypted = Ok(Some(Topic { confirmed: 1, pending: 0, key: "alias/aws/sns".into() }));
+        assert_eq!(topic(&ALARM_TOPIC, &encrypted, "arn").status, Status::Fail);
+        assert_eq!(topic(&EVENT_TOPIC, &encrypted, "arn").status, Status::Ok, "functions may use it");
+    }
+}

@@ -1,0 +1,134 @@
+//! The API from outside: its version, and whether the stores and functions behind it answer.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::kinds::{READY, VERSION};
+use super::report::{Check, Known};
+use crate::api::{Api, Call};
+use crate::context::Context;
+use crate::member::{shown, text};
+
+/// Time for which each question is tried again.
+const TRIES: Duration = Duration::from_secs(10);
+/// Version of this program.
+const OURS: &str = env!("CARGO_PKG_VERSION");
+
+/// Answer of the API to a question that needs no key.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    /// A document of JSON.
+    Document(Value),
+    /// Something else: its status.
+    Strange(u16),
+    /// Nothing, and why.
+    None(String),
+}
+
+/// Asks a path of the API of a context.
+pub(crate) async fn ask(context: &Context, path: &str) -> Answer {
+    let api = match Api::of(context) {
+        Ok(api) => api.trying_for(TRIES),
+        Err(failure) => return Answer::None(failure.what),
+    };
+    match api.exchange(&Call::get(path).once()).await {
+        Ok(answer) => answer.json().map_or(Answer::Strange(answer.status), Answer::Document),
+        Err(refusal) => Answer::None(refusal.failure.what),
+    }
+}
+
+/// Judges the readiness: a check for each store and function behind the API.
+pub(crate) fn ready(answer: &Known<Answer>) -> Vec<Check> {
+    let document = match answer {
+        Err(unknown) => return vec![READY.skip(unknown)],
+        Ok(Answer::None(why)) => {
+            let fix = "compare the address with the stack's output ApiUrl; with a domain of yours, check its DNS \
+                       and certificate";
+            return vec![READY.fail(why.clone(), fix)];
+        }
+        Ok(Answer::Strange(status)) => return vec![strange(*status)],
+        Ok(Answer::Document(document)) => document,
+    };
+    let dependencies =
+        document.get("dependencies").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    if dependencies.is_empty() {
+        return vec![READY.fail("the address answers, and not as this API does", "check the address")];
+    }
+    dependencies.iter().map(dependency).collect()
+}
+
+fn strange(status: u16) -> Check {
+    READY.fail(
+        format!("the API answers {status} without a document"),
+        "the log group of the function status says why",
+    )
+}
+
+fn dependency(dependency: &Value) -> Check {
+    let name = text(dependency, "name");
+    if dependency.get("ok").and_then(Value::as_bool).unwrap_or_default() {
+        return READY.ok(format!("answers in {} ms", shown(dependency, "latencyMs"))).about(name);
+    }
+    let function = match name {
+        "accessStore" | "idempotencyStore" => "status",
+        "mqAccess" => "mq-access",
+        _ => "batches",
+    };
+    READY.fail("does not answer", format!("the log group of the function {function} says why")).about(name)
+}
+
+/// Judges the version of the API, which its contract tells.
+pub(crate) fn version(contract: &Known<Answer>) -> Check {
+    let theirs = match contract {
+        Err(unknown) => return VERSION.skip(unknown),
+        Ok(Answer::Document(document)) => document.pointer("/info/version").and_then(Value::as_str),
+        Ok(Answer::Strange(_) | Answer::None(_)) => None,
+    };
+    match theirs {
+        Some(OURS) => VERSION.ok(format!("{OURS}, as this program")),
+        Some(theirs) => VERSION.warn(
+            format!("the API has {theirs}, and this program {OURS}"),
+            "use the integrahub of the API's release",
+        ),
+        None => VERSION.warn("the API does not tell its contract", "check the address"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::report::{Status, Unknown};
+    use super::*;
+
+    #[test]
+    fn each_dependency_is_a_check_of_its_own() {
+        let answer = json!({"status": "unavailable", "dependencies": [
+            {"name": "accessStore", "ok": true, "latencyMs": 3.1},
+            {"name": "database", "ok": false, "latencyMs": 2000.0},
+        ]});
+        let checks = ready(&Ok(Answer::Document(answer)));
+        assert_eq!((checks[0].status, checks[1].status), (Status::Ok, Status::Fail));
+        assert_eq!(checks[1].about.as_deref(), Some("database"));
+        assert!(checks[1].fix.as_ref().unwrap().contains("batches"));
+    }
+
+    #[test]
+    fn an_api_that_is_not_there_fails() {
+        for answer in
+            [Answer::None("nothing answers".into()), Answer::Strange(403), Answer::Document(json!({}))]
+        {
+            assert_eq!(ready(&Ok(answer.clone()))[0].status, Status::Fail, "{answer:?}");
+        }
+        assert_eq!(ready(&Err(Unknown::Absent("no address".into())))[0].status, Status::Skip);
+    }
+
+    #[test]
+    fn another_version_is_a_warning() {
+        let contract = |version: &str| Ok(Answer::Document(json!({"info": {"version": version}})));
+        assert_eq!(version(&contract(OURS)).status, Status::Ok);
+        assert_eq!(version(&contract("99.0.0")).status, Status::Warn);
+        assert_eq!(version(&Ok(Answer::Strange(500))).status, Status::Warn);
+    }
+}

@@ -1,0 +1,324 @@
+//! `integrahub doctor`: what will not work in a deployment, or in one that is to come, and what to
+//! do about it.
+//!
+//! Each part asks for facts and judges them by functions without I/O. A question that is not
+//! answered skips its checks, and no fault ends the others.
+
+mod account;
+mod alarms;
+mod api;
+mod functions;
+mod kinds;
+mod network;
+mod parameters;
+mod report;
+mod secrets;
+mod stack;
+
+use std::path::Path;
+
+use serde_json::json;
+
+use self::functions::Profile;
+use self::parameters::{Parameters, Settings};
+use self::report::{Check, Known, Unknown};
+use self::secrets::Named;
+use self::stack::{Resource, Stack};
+use crate::access::{Table, profile};
+use crate::args::Doctor;
+use crate::aws::Aws;
+use crate::aws_query::AwsQuery;
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::input;
+use crate::output::{Format, Output};
+
+const SCHEMA: &str = "integrahub.doctor.v1";
+/// File of the parameters, if no other one is named.
+const SETTINGS: &str = "samconfig.toml";
+/// Most bytes of that file.
+const LARGEST: u64 = 1024 * 1024;
+
+/// Checks that were made, which people see as they come.
+struct Report<'a> {
+    out: &'a mut Output,
+    checks: Vec<Check>,
+}
+
+/// Deployment that is looked at.
+struct Subject<'a> {
+    args: &'a Doctor,
+    context: Context,
+    aws: Aws,
+    client: AwsQuery,
+    stack: Known<Option<Stack>>,
+    resources: Known<Vec<Resource>>,
+    /// Parameters of the stack, or of the next deployment.
+    parameters: Known<Parameters>,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The parameters of the next deployment cannot be read, or the region is not known.
+pub(crate) async fn run(args: &Doctor, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    let (mut context, mut given) = (context.clone(), None);
+    if args.before {
+        let path = args.parameters.as_deref().unwrap_or(Path::new(SETTINGS));
+        let settings = settings(path, &args.config_env).await?;
+        context.stack = context.stack.or(settings.stack);
+        context.region = context.region.or(settings.region);
+        given = Some(settings.parameters);
+    }
+    let aws = Aws::of(&context).await?;
+    let client = aws.query()?;
+    let mut report = Report { out, checks: Vec::new() };
+    let identity = account::identity(&client).await;
+    report.add([account::credentials(&identity)]);
+    if account::is_shut_out(&identity) {
+        let unknown = Unknown::Absent("AWS answers no question without credentials that work".to_owned());
+        report.add(kinds::ALL.iter().skip(1).map(|kind| kind.skip(&unknown)));
+    } else {
+        let subject = Subject::look(args, context, aws, client, given).await;
+        subject.check(&mut report).await;
+    }
+    Ok(report.end(args))
+}
+
+async fn settings(path: &Path, environment: &str) -> Result<Settings, Failure> {
+    let text = input::read(path, LARGEST).await.map_err(|failure| {
+        failure.next("name the file with the parameters of the deployment: --parameters FILE")
+    })?;
+    Settings::parse(&String::from_utf8_lossy(&text), environment)
+}
+
+impl Report<'_> {
+    fn add(&mut self, checks: impl IntoIterator<Item = Check>) {
+        for check in checks {
+            if self.out.format() == Format::Text {
+                check.lines().iter().for_each(|line| self.out.line(line));
+            }
+            self.checks.push(check);
+        }
+        self.out.flush();
+    }
+
+    /// Writes the rest, and returns the outcome.
+    fn end(self, args: &Doctor) -> Exit {
+        let Self { out, checks } = self;
+        match out.format() {
+            Format::Text => {
+                let counts = report::counts(&checks).map(|(name, count)| format!("{count} {name}"));
+                out.line(&counts.join(", "));
+            }
+            Format::Json => out.json(SCHEMA, &report::document(args.before, &checks)),
+            Format::Ndjson => checks.iter().for_each(|check| out.json(SCHEMA, &json!(check))),
+        }
+        report::exit(&checks, args.strict)
+    }
+}
+
+impl<'a> Subject<'a> {
+    /// Reads the stack. `given` are the parameters of the next deployment.
+    async fn look(
+        args: &'a Doctor,
+        context: Context,
+        aws: Aws,
+        client: AwsQuery,
+        given: Option<Parameters>,
+    ) -> Self {
+        let local = context.local.as_ref().and_then(|local| local.variable("LOCAL_STACK_NAME"));
+        let name = context.stack.as_deref().or(local);
+        let absent = || Unknown::Absent("no stack is named: --stack NAME".to_owned());
+        let stack = match name {
+            Some(name) => stack::describe(&client, name).await,
+            None => Err(absent()),
+        };
+        let resources = match &stack {
+            Ok(Some(stack)) => stack::resources(&client, &stack.name).await,
+            Ok(None) => Ok(Vec::new()),
+            Err(unknown) => Err(unknown.clone()),
+        };
+        let parameters = match (given, &stack) {
+            (Some(given), _) => Ok(given),
+            (None, Ok(Some(stack))) => Ok(stack.parameters.clone()),
+            (None, Ok(None)) => {
+                Err(Unknown::Absent("there is no stack that could have parameters".to_owned()))
+            }
+            (None, Err(unknown)) => Err(unknown.clone()),
+        };
+        Self { args, context, aws, client, stack, resources, parameters }
+    }
+
+    /// Makes all checks.
+    async fn check(&self, report: &mut Report<'_>) {
+        let before = self.args.before;
+        let executions = account::concurrency(&self.aws.lambda(), &self.resources).await;
+        let none = Parameters::default();
+        let parameters = self.parameters.as_ref();
+        report.add([account::executions(&executions, parameters.unwrap_or(&none), before)]);
+        report.add([stack::state(&self.stack, before)]);
+        if !before {
+            report.add([stack::outputs(&self.stack)]);
+            self.check_api(report).await;
+        }
+        match parameters {
+            Ok(parameters) => {
+                report.add(network::checks(&self.client, parameters, before).await);
+                report.add(secrets::of_deployment(&self.client, parameters).await);
+            }
+            Err(unknown) => report.add([kinds::SUBNETS, kinds::OF_DEPLOYMENT].map(|kind| kind.skip(unknown))),
+        }
+        if !before {
+            self.check_functions(report).await;
+            report.add(alarms::state(&alarms::raised(&self.client, &self.resources).await));
+        }
+        match parameters {
+            Ok(parameters) => {
+                let (alarms, events) = (parameters.get("AlarmTopicArn"), parameters.get("EventTopicArn"));
+                report.add(alarms::topics(&self.client, alarms, events).await);
+            }
+            Err(unknown) => {
+                report.add([kinds::ALARM_TOPIC, kinds::EVENT_TOPIC].map(|kind| kind.skip(unknown)))
+            }
+        }
+    }
+
+    async fn check_api(&self, report: &mut Report<'_>) {
+        let mut context = self.context.clone();
+        context.url = context.url.or_else(|| self.output("ApiUrl")?.parse().ok());
+        if context.url.is_none() {
+            let unknown = Unknown::Absent("the address of the API is not known".to_owned());
+            return report.add([kinds::VERSION, kinds::READY].map(|kind| kind.skip(&unknown)));
+        }
+        report.add([api::version(&Ok(api::ask(&context, "/openapi.json").await))]);
+        report.add(api::ready(&Ok(api::ask(&context, "/health/ready").await)));
+    }
+
+    /// Checks the database and the brokers by functions in their networks, and the secrets that
+    /// the brokers' profiles name.
+    async fn check_functions(&self, report: &mut Report<'_>) {
+        let profiles = self.profiles().await;
+        let prefix = self.parameters.as_ref().ok().map(Parameters::secret_prefix);
+        // The local stack has no IAM.
+        let prefix = prefix.filter(|_| self.context.local.is_none());
+        let named = profiles.as_ref().map(|all| named(all)).map_err(Clone::clone);
+        report.add([secrets::of_profiles(&self.client, &named, prefix).await]);
+        let lambda = self.aws.lambda();
+        let database = match self.function("EstablishmentsFunctionName", "ESTABLISHMENTS_FUNCTION") {
+            Some(function) => functions::invoke(&lambda, &function, &functions::of_database()).await,
+            None => Err(Unknown::Absent("the deployment has no ingest".to_owned())),
+        };
+        report.add([functions::database(&database)]);
+        let function = self.function("MqAccessFunctionName", "MQ_ACCESS_FUNCTION");
+        match (profiles, function) {
+            (Err(unknown), _) => report.add([kinds::PROFILE.skip(&unknown)]),
+            (Ok(_), None) => {
+                let unknown = Unknown::Absent("the name of the function mq-access is not known".to_owned());
+                report.add([kinds::PROFILE.skip(&unknown)]);
+            }
+            (Ok(mut all), Some(function)) => {
+                let rest = all.len().saturating_sub(functions::MOST);
+                all.truncate(functions::MOST);
+                report.add(functions::profiles(&lambda, &function, all).await);
+                let unknown = |why: String| kinds::PROFILE.skip(&Unknown::Absent(why));
+                if rest > 0 {
+                    let why = format!("{rest} more profiles were not tested: name a tenant (--tenant)");
+                    report.add([unknown(why)]);
+                } else if report.checks.iter().all(|check| check.id != kinds::PROFILE.id) {
+                    report.add([unknown("there is no target profile".to_owned())]);
+                }
+            }
+        }
+    }
+
+    /// Reads the target profiles that are to be looked at.
+    async fn profiles(&self) -> Known<Vec<Profile>> {
+        let unknown = |failure: Failure| Unknown::of_failure(&failure, "dynamodb:Scan");
+        let table = Table::of(&self.context).await.map_err(unknown)?;
+        let known = table.read().await.map_err(unknown)?;
+        let tenant = self.args.tenant.as_deref().map(|tenant| known.tenant(tenant)).transpose();
+        let tenant = tenant.map_err(|failure| Unknown::Absent(failure.what))?;
+        let all = known
+            .profiles()
+            .filter(|(of, name, _)| {
+                tenant.as_deref().is_none_or(|tenant| tenant == *of)
+                    && self.args.target.as_deref().is_none_or(|target| target == *name)
+            })
+            .map(|(tenant, name, value)| Profile {
+                tenant: tenant.to_owned(),
+                name: name.to_owned(),
+                value: value.clone(),
+            });
+        Ok(all.collect())
+    }
+
+    /// Returns the name of a function: of the stack's output, or of the local stack's variable.
+    fn function(&self, output: &str, variable: &str) -> Option<String> {
+        let local = self.context.local.as_ref().and_then(|local| local.variable(variable));
+        local.map(str::to_owned).or_else(|| self.output(output).map(str::to_owned))
+    }
+
+    fn output(&self, name: &str) -> Option<&str> {
+        let stack = self.stack.as_ref().ok()?.as_ref()?;
+        stack.outputs.get(name).map(String::as_str)
+    }
+}
+
+/// Returns the secrets that profiles name. A profile that cannot be read has a check of its own.
+fn named(profiles: &[Profile]) -> Named {
+    let mut found = Named::new();
+    for stored in profiles {
+        if let Ok(parsed) = profile::parse(&stored.value) {
+            secrets::add(&mut found, &stored.title(), &parsed);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::report::Status;
+    use super::*;
+    use crate::output::memory::output;
+
+    fn ended(format: Format, strict: bool) -> (Exit, String) {
+        let (mut out, data, _) = output(format, None);
+        let args = Doctor { strict, ..Doctor::default() };
+        let mut report = Report { out: &mut out, checks: Vec::new() };
+        report.add([kinds::STATE.ok("fine"), kinds::ALARM_TOPIC.warn("silent", "subscribe")]);
+        let exit = report.end(&args);
+        (exit, data.text())
+    }
+
+    #[test]
+    fn people_see_lines_and_programs_one_document() {
+        let (exit, text) = ended(Format::Text, false);
+        assert_eq!(exit, Exit::Done);
+        assert_eq!(
+            text,
+            "ok    stack.state: fine\nwarn  topics.alarms: silent\n      subscribe (docs/operate.md)\n\
+             1 ok, 1 warn, 0 fail, 0 skip\n"
+        );
+        let (exit, text) = ended(Format::Json, true);
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((exit, &document["schema"]), (Exit::Doubtful, &json!(SCHEMA)));
+        assert_eq!(document["checks"].as_array().unwrap().len(), 2);
+        assert_eq!(ended(Format::Ndjson, false).1.lines().count(), 2);
+    }
+
+    #[test]
+    fn a_profile_that_cannot_be_read_names_no_secret() {
+        let stored = |value| Profile { tenant: "acme-1".into(), name: "orders".into(), value };
+        let secret = json!({"target": {"auth": {"passwordRef": "secret://mq/a"}}});
+        let found = named(&[stored(secret), stored(json!({"targets": {}}))]);
+        assert_eq!(found.len(), 1);
+        assert!(found["secret://mq/a"].contains("orders of acme"));
+    }
+
+    #[test]
+    fn a_check_that_failed_decides_the_exit_code() {
+        let checks = [kinds::STATE.fail("gone", "deploy it")];
+        assert_eq!((checks[0].status, report::exit(&checks, false)), (Status::Fail, Exit::Faulty));
+    }
+}

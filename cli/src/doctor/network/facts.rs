@@ -1,0 +1,231 @@
+//! Facts of a network, as EC2 describes them.
+
+use super::Place;
+use crate::aws_query::{AwsQuery, Node};
+use crate::doctor::report::{Known, Unknown};
+
+/// A network with all that decides what its functions reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Network {
+    /// VPC of the first subnet.
+    pub(crate) vpc: String,
+    /// True if the VPC resolves names.
+    pub(crate) dns_support: bool,
+    /// True if the VPC gives names to endpoints.
+    pub(crate) dns_hostnames: bool,
+    pub(crate) subnets: Vec<Subnet>,
+    pub(crate) tables: Vec<RouteTable>,
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// Security groups of the functions and of the endpoints.
+    pub(crate) groups: Vec<SecurityGroup>,
+}
+
+/// A subnet of the functions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Subnet {
+    pub(crate) id: String,
+    pub(crate) vpc: String,
+    pub(crate) zone: String,
+}
+
+/// A route table of the VPC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RouteTable {
+    pub(crate) id: String,
+    /// True for the table of subnets that have none of their own.
+    pub(crate) is_main: bool,
+    pub(crate) subnets: Vec<String>,
+    /// Target of the route to everywhere; `None` if there is none, or its target is gone.
+    pub(crate) way_out: Option<String>,
+}
+
+/// An endpoint of the VPC.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Endpoint {
+    pub(crate) id: String,
+    /// Last part of the service's name, such as `s3`.
+    pub(crate) service: String,
+    pub(crate) is_gateway: bool,
+    pub(crate) is_available: bool,
+    pub(crate) has_private_name: bool,
+    pub(crate) tables: Vec<String>,
+    pub(crate) groups: Vec<String>,
+}
+
+/// A security group with its rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SecurityGroup {
+    pub(crate) id: String,
+    pub(crate) vpc: String,
+    pub(crate) inwards: Vec<Rule>,
+    pub(crate) outwards: Vec<Rule>,
+}
+
+/// A rule of a security group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// Protocol; `-1` is every one.
+    pub(crate) protocol: String,
+    /// First and last port; `None` if the rule is for all of them.
+    pub(crate) ports: Option<(u16, u16)>,
+    /// Groups on the other side.
+    pub(crate) groups: Vec<String>,
+    /// Addresses on the other side: ranges and prefix lists.
+    pub(crate) addresses: Vec<String>,
+}
+
+impl Rule {
+    /// Returns whether the rule is for this TCP port.
+    pub(crate) fn is_for(&self, port: u16) -> bool {
+        let fits = self.ports.is_none_or(|(first, last)| (first..=last).contains(&port));
+        self.protocol == "-1" || (self.protocol == "tcp" && fits)
+    }
+
+    /// Returns whether the rule lets everything through.
+    pub(crate) fn is_open(&self) -> bool {
+        self.protocol == "-1" && self.addresses.iter().any(|range| range == "0.0.0.0/0")
+    }
+}
+
+/// Reads the facts of a place.
+pub(crate) async fn read(client: &AwsQuery, place: &Place) -> Known<Network> {
+    let answer = described(client, "DescribeSubnets", "subnet-id", &place.subnets).await?;
+    let subnets: Vec<Subnet> = answer.list("subnetSet").map(subnet).collect();
+    let Some(vpc) = subnets.first().map(|subnet| subnet.vpc.clone()) else {
+        return Ok(Network::default());
+    };
+    let of_vpc = std::slice::from_ref(&vpc);
+    let answer = described(client, "DescribeRouteTables", "vpc-id", of_vpc).await?;
+    let tables = answer.list("routeTableSet").map(route_table).collect();
+    let answer = described(client, "DescribeVpcEndpoints", "vpc-id", of_vpc).await?;
+    let endpoints: Vec<Endpoint> = answer.list("vpcEndpointSet").map(endpoint).collect();
+    let of_endpoints = endpoints.iter().flat_map(|endpoint| &endpoint.groups);
+    let mut ids: Vec<String> = place.groups.iter().chain(of_endpoints).cloned().collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let answer = described(client, "DescribeSecurityGroups", "group-id", &ids).await?;
+    let groups = answer.list("securityGroupInfo").map(security_group).collect();
+    let dns_support = attribute(client, &vpc, "enableDnsSupport").await?;
+    let dns_hostnames = attribute(client, &vpc, "enableDnsHostnames").await?;
+    Ok(Network { vpc, dns_support, dns_hostnames, subnets, tables, endpoints, groups })
+}
+
+/// Calls an action with a filter. What does not exist is left out of the answer.
+async fn described(client: &AwsQuery, action: &str, filter: &str, values: &[String]) -> Known<Node> {
+    let names: Vec<String> = (1..=values.len()).map(|number| format!("Filter.1.Value.{number}")).collect();
+    let values = names.iter().map(String::as_str).zip(values.iter().map(String::as_str));
+    let params: Vec<(&str, &str)> = std::iter::once(("Filter.1.Name", filter)).chain(values).collect();
+    client.query("ec2", action, &params).await.map_err(Unknown::from)
+}
+
+async fn attribute(client: &AwsQuery, vpc: &str, name: &str) -> Known<bool> {
+    let params = [("VpcId", vpc), ("Attribute", name)];
+    let answer = client.query("ec2", "DescribeVpcAttribute", &params).await?;
+    Ok(answer.find(name).is_some_and(|found| found.text_of("value") == "true"))
+}
+
+fn subnet(node: &Node) -> Subnet {
+    let text = |name| node.text_of(name).to_owned();
+    Subnet { id: text("subnetId"), vpc: text("vpcId"), zone: text("availabilityZone") }
+}
+
+fn route_table(node: &Node) -> RouteTable {
+    let associations: Vec<&Node> = node.list("associationSet").collect();
+    let is_out = |route: &&Node| {
+        route.text_of("destinationCidrBlock") == "0.0.0.0/0" && route.text_of("state") != "blackhole"
+    };
+    let targets = [
+        "natGatewayId",
+        "gatewayId",
+        "transitGatewayId",
+        "networkInterfaceId",
+        "instanceId",
+        "vpcPeeringConnectionId",
+    ];
+    let target = |route: &Node| {
+        let mut found = targets.iter().map(|&name| route.text_of(name)).filter(|id| !id.is_empty());
+        found.next().unwrap_or("another target").to_owned()
+    };
+    let subnets = associations.iter().map(|association| association.text_of("subnetId").to_owned());
+    RouteTable {
+        id: node.text_of("routeTableId").to_owned(),
+        is_main: associations.iter().any(|association| association.text_of("main") == "true"),
+        subnets: subnets.filter(|id| !id.is_empty()).collect(),
+        way_out: node.list("routeSet").find(is_out).map(target),
+    }
+}
+
+fn endpoint(node: &Node) -> Endpoint {
+    let service = node.text_of("serviceName");
+    Endpoint {
+        id: node.text_of("vpcEndpointId").to_owned(),
+        service: service.rsplit('.').next().unwrap_or_default().to_owned(),
+        is_gateway: node.text_of("vpcEndpointType") == "Gateway",
+        is_available: node.text_of("state").eq_ignore_ascii_case("available"),
+        has_private_name: node.text_of("privateDnsEnabled") == "true",
+        tables: node.list("routeTableIdSet").map(|item| item.text.clone()).collect(),
+        groups: node.list("groupSet").map(|item| item.text_of("groupId").to_owned()).collect(),
+    }
+}
+
+fn security_group(node: &Node) -> SecurityGroup {
+    SecurityGroup {
+        id: node.text_of("groupId").to_owned(),
+        vpc: node.text_of("vpcId").to_owned(),
+        inwards: node.list("ipPermissions").map(rule).collect(),
+        outwards: node.list("ipPermissionsEgress").map(rule).collect(),
+    }
+}
+
+fn rule(node: &Node) -> Rule {
+    let port = |name| node.text_of(name).parse::<u16>().ok();
+    let all = |list: &str, name: &str| -> Vec<String> {
+        node.list(list).map(|item| item.text_of(name).to_owned()).collect()
+    };
+    Rule {
+        protocol: node.text_of("ipProtocol").to_owned(),
+        ports: port("fromPort").zip(port("toPort")),
+        groups: all("groups", "groupId"),
+        addresses: [
+            all("ipRanges", "cidrIp"),
+            all("ipv6Ranges", "cidrIpv6"),
+            all("prefixListIds", "prefixListId"),
+        ]
+        .concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_ec2_are_read() {
+        let table = "<item><routeTableId>rtb-1</routeTableId><routeSet>\
+<item><destinationCidrBlock>10.0.0.0/16</destinationCidrBlock><gatewayId>local</gatewayId><state>active</state></item>\
+<item><destinationCidrBlock>0.0.0.0/0</destinationCidrBlock><natGatewayId>nat-1</natGatewayId><state>active</state></item>\
+</routeSet><associationSet><item><routeTableId>rtb-1</routeTableId><main>true</main></item>\
+<item><subnetId>subnet-1</subnetId><main>false</main></item></associationSet></item>";
+        let read = route_table(&Node::parse(table).unwrap());
+        assert_eq!((read.way_out.as_deref(), read.is_main), (Some("nat-1"), true));
+        assert_eq!(read.subnets, ["subnet-1"]);
+        let gone = table
+            .replace("<state>active</state></item></routeSet>", "<state>blackhole</state></item></routeSet>");
+        assert_eq!(route_table(&Node::parse(&gone).unwrap()).way_out, None);
+
+        let text = "<item><vpcEndpointId>vpce-1</vpcEndpointId><vpcEndpointType>Interface</vpcEndpointType>\
+<serviceName>com.amazonaws.sa-east-1.sqs</serviceName><state>available</state><routeTableIdSet/>\
+<groupSet><item><groupId>sg-2</groupId></item></groupSet><privateDnsEnabled>true</privateDnsEnabled></item>";
+        let read = endpoint(&Node::parse(text).unwrap());
+        assert_eq!((read.service.as_str(), read.is_gateway, read.groups.len()), ("sqs", false, 1));
+
+        let text = "<item><groupId>sg-1</groupId><vpcId>vpc-1</vpcId><ipPermissions><item><ipProtocol>tcp</ipProtocol>\
+<fromPort>443</fromPort><toPort>443</toPort><groups><item><groupId>sg-9</groupId></item></groups><ipRanges/></item>\
+</ipPermissions><ipPermissionsEgress><item><ipProtocol>-1</ipProtocol><groups/><ipRanges><item>\
+<cidrIp>0.0.0.0/0</cidrIp></item></ipRanges></item></ipPermissionsEgress></item>";
+        let read = security_group(&Node::parse(text).unwrap());
+        assert_eq!((read.id.as_str(), read.inwards[0].groups.as_slice()), ("sg-1", &["sg-9".to_owned()][..]));
+        assert!(read.inwards[0].is_for(443) && !read.inwards[0].is_for(5672));
+        assert!(read.outwards[0].is_open() && read.outwards[0].is_for(5672));
+    }
+}

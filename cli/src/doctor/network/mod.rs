@@ -1,0 +1,129 @@
+//! The networks of the functions: what is in a VPC reaches only what its routes, endpoints and
+//! security groups let it reach.
+
+mod facts;
+mod judge;
+
+use super::kinds::SUBNETS;
+use super::parameters::Parameters;
+use super::report::{Check, Known};
+use crate::aws_query::AwsQuery;
+
+pub(crate) use facts::Network;
+
+/// Functions in one network, and what they have to reach there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Name for people.
+    pub(crate) name: &'static str,
+    /// Subnets; empty if the functions run outside any VPC.
+    pub(crate) subnets: Vec<String>,
+    /// Security groups.
+    pub(crate) groups: Vec<String>,
+    /// VPC that the parameters name; empty if they name none.
+    pub(crate) vpc: String,
+    /// Route tables for which the template makes endpoints.
+    pub(crate) tables: Vec<String>,
+    /// Name of the parameter with these.
+    pub(crate) tables_parameter: &'static str,
+    /// Services that need an interface endpoint if there is no way to the internet.
+    pub(crate) services: Vec<&'static str>,
+    /// Services whose interface endpoints the template makes.
+    pub(crate) made: Vec<&'static str>,
+    /// Fewest zones of the subnets.
+    pub(crate) zones: usize,
+}
+
+/// Returns the networks of a deployment.
+pub(crate) fn places(parameters: &Parameters) -> Vec<Place> {
+    let get = |name| parameters.get(name);
+    let given = |name: &str, service: &'static str| (!get(name).is_empty()).then_some(service);
+    let database = parameters.has_ingest().then(|| {
+        let kafka =
+            ["lambda", "sts"].into_iter().filter_map(|service| given("KafkaBootstrapServers", service));
+        let events = [given("EventBusArn", "events"), given("EventTopicArn", "sns")].into_iter().flatten();
+        let ours: Vec<&'static str> = ["secretsmanager", "sqs"].into_iter().chain(events).collect();
+        let tables = parameters.list("DatabaseRouteTableIds");
+        Place {
+            name: "database",
+            subnets: parameters.list("DatabaseSubnetIds"),
+            groups: parameters.list("DatabaseSecurityGroupIds"),
+            vpc: get("DatabaseVpcId").to_owned(),
+            made: if tables.is_empty() { Vec::new() } else { ours.clone() },
+            services: ours.into_iter().chain(kafka).collect(),
+            tables,
+            tables_parameter: "DatabaseRouteTableIds",
+            zones: if ["", "false"].contains(&get("CreateDatabase")) { 1 } else { 2 },
+        }
+    });
+    let tables = parameters.list("RouteTableIds");
+    let is_shared =
+        database.as_ref().is_some_and(|database| !database.made.is_empty() && database.vpc == get("VpcId"));
+    let brokers = Place {
+        name: "brokers",
+        subnets: parameters.list("MqAccessSubnetIds"),
+        groups: parameters.list("MqAccessSecurityGroupIds"),
+        vpc: get("VpcId").to_owned(),
+        services: vec!["secretsmanager"],
+        made: if tables.is_empty() && !is_shared { Vec::new() } else { vec!["secretsmanager"] },
+        tables,
+        tables_parameter: "RouteTableIds",
+        zones: 1,
+    };
+    std::iter::once(brokers).chain(database).collect()
+}
+
+/// Looks at the networks of a deployment.
+pub(crate) async fn checks(client: &AwsQuery, parameters: &Parameters, before: bool) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for place in places(parameters) {
+        if place.subnets.is_empty() {
+            let detail = "the functions run outside any VPC, and reach what is public";
+            checks.push(SUBNETS.ok(detail).about(place.name));
+            continue;
+        }
+        checks.extend(judge_known(&place, &facts::read(client, &place).await, before));
+    }
+    checks
+}
+
+fn judge_known(place: &Place, network: &Known<Network>, before: bool) -> Vec<Check> {
+    match network {
+        Ok(network) => judge::all(place, network, before),
+        Err(unknown) => vec![SUBNETS.skip(unknown).about(place.name)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parameters::tests::parameters;
+    use super::super::report::{Status, Unknown};
+    use super::*;
+
+    #[test]
+    fn what_a_network_needs_follows_from_the_parameters() {
+        let found = places(&parameters(&[("MqAccessSubnetIds", "subnet-1,subnet-2"), ("VpcId", "vpc-1")]));
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].subnets.len(), found[0].made.len()), (2, 0));
+        let given = [
+            ("VpcId", "vpc-1"),
+            ("DatabaseVpcId", "vpc-1"),
+            ("CreateDatabase", "true"),
+            ("DatabaseRouteTableIds", "rtb-1"),
+            ("EventTopicArn", "arn"),
+            ("KafkaBootstrapServers", "b:9098"),
+        ];
+        let found = places(&parameters(&given));
+        assert_eq!(found[0].made, ["secretsmanager"], "the database's endpoint serves both");
+        assert_eq!(found[1].services, ["secretsmanager", "sqs", "sns", "lambda", "sts"]);
+        assert_eq!((found[1].made.as_slice(), found[1].zones), (&["secretsmanager", "sqs", "sns"][..], 2));
+    }
+
+    #[test]
+    fn a_network_that_may_not_be_read_is_skipped() {
+        let place = Place { name: "brokers", ..Place::default() };
+        let denied = Err(Unknown::Denied("ec2:DescribeSubnets".to_owned()));
+        let checks = judge_known(&place, &denied, true);
+        assert_eq!((checks.len(), checks[0].status), (1, Status::Skip));
+    }
+}

@@ -1,0 +1,154 @@
+//! Parameters of a deployment: of its stack, or of the file that the next deployment reads.
+
+use std::collections::BTreeMap;
+
+use toml::{Table, Value};
+
+use crate::exit::Failure;
+
+/// Value of `SecretNamePrefix` if nothing says another one.
+const SECRET_PREFIX: &str = "mq/";
+
+/// Parameters by their names. One that is absent has the template's default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Parameters(pub(crate) BTreeMap<String, String>);
+
+/// Part of `samconfig.toml` that a deployment uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Name of the stack.
+    pub(crate) stack: Option<String>,
+    /// Region of the stack.
+    pub(crate) region: Option<String>,
+    /// Parameters of the stack.
+    pub(crate) parameters: Parameters,
+}
+
+impl Parameters {
+    /// Returns a parameter; empty if nothing says it.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", |value| value.trim())
+    }
+
+    /// Returns the members of a list.
+    pub(crate) fn list(&self, name: &str) -> Vec<String> {
+        let members = self.get(name).split(',').map(str::trim);
+        members.filter(|member| !member.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// Returns a number; 0 if nothing says it.
+    pub(crate) fn number(&self, name: &str) -> i64 {
+        self.get(name).parse().unwrap_or_default()
+    }
+
+    /// Returns whether the ingest is deployed.
+    pub(crate) fn has_ingest(&self) -> bool {
+        let has_database = !self.get("DatabaseSecretArn").is_empty()
+            || ["true", "with-reader"].contains(&self.get("CreateDatabase"));
+        has_database && self.get("IngestEnabled") != "false"
+    }
+
+    /// Returns the beginning of the names of secrets that target profiles may use.
+    pub(crate) fn secret_prefix(&self) -> &str {
+        match self.get("SecretNamePrefix") {
+            "" => SECRET_PREFIX,
+            prefix => prefix,
+        }
+    }
+}
+
+impl Settings {
+    /// Reads `samconfig.toml`. What `deploy` says wins over `global`, as SAM CLI has it.
+    ///
+    /// # Errors
+    /// The text is no TOML, or has no such environment.
+    pub(crate) fn parse(text: &str, environment: &str) -> Result<Self, Failure> {
+        let document: Table = text.parse().map_err(|error: toml::de::Error| {
+            Failure::usage("the settings cannot be read").why(error.to_string())
+        })?;
+        let found = document.get(environment).and_then(Value::as_table).ok_or_else(|| {
+            Failure::usage(format!("the settings have no environment `{environment}`"))
+                .next("name another one: --config-env NAME")
+        })?;
+        let mut settings = Self::default();
+        for command in ["global", "deploy"] {
+            let section = found.get(command).and_then(|command| command.get("parameters"));
+            let Some(section) = section.and_then(Value::as_table) else { continue };
+            let text = |name: &str| section.get(name).and_then(Value::as_str).map(str::to_owned);
+            settings.stack = text("stack_name").or(settings.stack);
+            settings.region = text("region").or(settings.region);
+            settings.parameters.0.extend(overrides(section.get("parameter_overrides")));
+        }
+        Ok(settings)
+    }
+}
+
+/// Reads `parameter_overrides`: a list of `Name=value`, or one text with several of them.
+fn overrides(value: Option<&Value>) -> Vec<(String, String)> {
+    let texts = match value {
+        Some(Value::Array(entries)) => entries.iter().filter_map(Value::as_str).flat_map(words).collect(),
+        Some(Value::String(text)) => words(text),
+        _ => Vec::new(),
+    };
+    let pair = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    texts.iter().filter_map(pair).collect()
+}
+
+/// Splits a text at its spaces, except between quotes, which are left out.
+fn words(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for character in text.chars() {
+        match (character, quote) {
+            ('"' | '\'', None) => quote = Some(character),
+            (_, Some(open)) if open == character => quote = None,
+            (_, None) if character.is_whitespace() => {
+                words.push(std::mem::take(&mut word));
+            }
+            _ => word.push(character),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn parameters(pairs: &[(&str, &str)]) -> Parameters {
+        let own = pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        Parameters(own.collect())
+    }
+
+    #[test]
+    fn the_settings_of_this_repository_are_read() {
+        let text = include_str!("../../../samconfig.toml");
+        let production = Settings::parse(text, "production").unwrap();
+        assert_eq!(production.stack.as_deref(), Some("integrahub"));
+        assert_eq!(production.parameters.secret_prefix(), "production/mq/");
+        assert_eq!(production.parameters.number("UpsertConcurrency"), 10);
+        assert!(!production.parameters.has_ingest());
+        assert!(Settings::parse(text, "staging").unwrap_err().what.contains("staging"));
+        assert!(Settings::parse("a = ", "default").is_err());
+    }
+
+    #[test]
+    fn deploy_wins_and_quotes_hold_values_together() {
+        let text = r#"
+            [default.global.parameters]
+            stack_name = "one"
+            parameter_overrides = ["A=1", 'B="x y"', "CreateDatabase=true"]
+            [default.deploy.parameters]
+            region = "sa-east-1"
+            parameter_overrides = 'A=2 C="p,q , r"'
+        "#;
+        let settings = Settings::parse(text, "default").unwrap();
+        let Settings { stack, region, parameters } = settings;
+        assert_eq!((stack.as_deref(), region.as_deref()), (Some("one"), Some("sa-east-1")));
+        assert_eq!(["A", "B", "D"].map(|name| parameters.get(name)), ["2", "x y", ""]);
+        assert_eq!(parameters.list("C"), ["p", "q", "r"]);
+        assert!(parameters.has_ingest());
+        assert_eq!(parameters.secret_prefix(), "mq/");
+    }
+}

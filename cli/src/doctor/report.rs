@@ -1,0 +1,244 @@
+//! Checks as data: what was looked at, what was found, and what to do about it.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::aws_query::{AwsError, AwsErrorKind};
+use crate::exit::{Exit, Failure};
+
+/// Policies that have the rights, for people who lack one of them: of the access table, and of
+/// everything else.
+const RIGHTS: [&str; 2] = [
+    "deploy/access-policy.json has it",
+    "deploy/deployer-policy.json and deploy/operator-policy.json have it",
+];
+
+/// Outcome of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Status {
+    /// It works.
+    Ok,
+    /// It works, and will surprise somebody.
+    Warn,
+    /// It does not work.
+    Fail,
+    /// It was not looked at.
+    Skip,
+}
+
+/// Part of a deployment that a check is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Group {
+    Account,
+    Stack,
+    Network,
+    Secrets,
+    Database,
+    Broker,
+    Alarms,
+    Topics,
+}
+
+/// Kind of a check. Its id never changes, because programs look for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// Name for programs.
+    pub(crate) id: &'static str,
+    /// Part of the deployment that it is about.
+    pub(crate) group: Group,
+    /// Subject for people.
+    pub(crate) title: &'static str,
+    /// Page that explains the subject.
+    pub(crate) docs: &'static str,
+}
+
+/// A check that was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Check {
+    /// Name of its kind.
+    pub(crate) id: &'static str,
+    /// Thing that it is about, if there is one check for each of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) about: Option<String>,
+    /// Subject for people.
+    pub(crate) title: &'static str,
+    /// Part of the deployment.
+    pub(crate) group: Group,
+    /// Outcome.
+    pub(crate) status: Status,
+    /// Facts that were found.
+    pub(crate) detail: String,
+    /// Next step of a person.
+    pub(crate) fix: Option<String>,
+    /// Page that explains the subject.
+    pub(crate) docs: &'static str,
+}
+
+/// Reason why a fact is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// The credentials lack this right.
+    Denied(String),
+    /// The question was asked, and not answered.
+    Failed(String),
+    /// There is nothing to ask about.
+    Absent(String),
+}
+
+/// A fact, or the reason why it is not known.
+pub(crate) type Known<T> = Result<T, Unknown>;
+
+impl Kind {
+    fn check(&self, status: Status, detail: impl Into<String>, fix: Option<String>) -> Check {
+        let Self { id, group, title, docs } = *self;
+        Check { id, about: None, title, group, status, detail: detail.into(), fix, docs }
+    }
+
+    /// Makes a check of something that works.
+    pub(crate) fn ok(&self, detail: impl Into<String>) -> Check {
+        self.check(Status::Ok, detail, None)
+    }
+
+    /// Makes a check of something that works, and will surprise somebody.
+    pub(crate) fn warn(&self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
+        self.check(Status::Warn, detail, Some(fix.into()))
+    }
+
+    /// Makes a check of something that does not work.
+    pub(crate) fn fail(&self, detail: impl Into<String>, fix: impl Into<String>) -> Check {
+        self.check(Status::Fail, detail, Some(fix.into()))
+    }
+
+    /// Makes a check of something that is not known.
+    pub(crate) fn skip(&self, unknown: &Unknown) -> Check {
+        match unknown {
+            Unknown::Denied(right) => {
+                let [of_access, of_others] = RIGHTS;
+                let policy = if right.starts_with("dynamodb:") { of_access } else { of_others };
+                let detail = format!("the credentials lack the right {right}");
+                self.check(Status::Skip, detail, Some(policy.to_owned()))
+            }
+            Unknown::Failed(why) => self.check(Status::Skip, format!("it could not be asked: {why}"), None),
+            Unknown::Absent(why) => self.check(Status::Skip, why.clone(), None),
+        }
+    }
+}
+
+impl Check {
+    /// Names the thing that the check is about.
+    #[must_use]
+    pub(crate) fn about(self, thing: impl Into<String>) -> Self {
+        Self { about: Some(thing.into()), ..self }
+    }
+
+    /// Returns the lines for people.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let word = match self.status {
+            Status::Ok => "ok  ",
+            Status::Warn => "warn",
+            Status::Fail => "FAIL",
+            Status::Skip => "skip",
+        };
+        let about = self.about.as_ref().map_or_else(String::new, |about| format!(" {about}"));
+        let mut lines = vec![format!("{word}  {}{about}: {}", self.id, self.detail)];
+        lines.extend(self.fix.iter().map(|fix| format!("      {fix} ({})", self.docs)));
+        lines
+    }
+}
+
+impl Unknown {
+    /// Makes a reason of a failure; `right` is what the call needs.
+    pub(crate) fn of_failure(failure: &Failure, right: &str) -> Self {
+        if failure.exit == Exit::Denied {
+            return Self::Denied(right.to_owned());
+        }
+        let why = failure.why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+        Self::Failed(format!("{}{why}", failure.what))
+    }
+}
+
+impl From<AwsError> for Unknown {
+    fn from(error: AwsError) -> Self {
+        if error.kind == AwsErrorKind::Denied {
+            return Self::Denied(error.permission());
+        }
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Returns the number of checks of each status.
+pub(crate) fn counts(checks: &[Check]) -> [(&'static str, usize); 4] {
+    let count = |status| checks.iter().filter(|check| check.status == status).count();
+    [
+        ("ok", count(Status::Ok)),
+        ("warn", count(Status::Warn)),
+        ("fail", count(Status::Fail)),
+        ("skip", count(Status::Skip)),
+    ]
+}
+
+/// Returns the whole report for programs.
+pub(crate) fn document(before: bool, checks: &[Check]) -> Value {
+    let counts: Map<String, Value> =
+        counts(checks).into_iter().map(|(name, count)| (name.to_owned(), json!(count))).collect();
+    json!({"before": before, "counts": counts, "checks": checks})
+}
+
+/// Returns the outcome of the command: warnings count only if they are to.
+pub(crate) fn exit(checks: &[Check], strict: bool) -> Exit {
+    let has = |status| checks.iter().any(|check| check.status == status);
+    if has(Status::Fail) {
+        Exit::Faulty
+    } else if strict && has(Status::Warn) {
+        Exit::Doubtful
+    } else {
+        Exit::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIND: Kind =
+        Kind { id: "stack.state", group: Group::Stack, title: "state", docs: "docs/deploy.md" };
+
+    #[test]
+    fn the_exit_code_says_the_worst() {
+        let (ok, warn, fail) = (KIND.ok("a"), KIND.warn("b", "c"), KIND.fail("d", "e"));
+        let skip = KIND.skip(&Unknown::Absent("f".to_owned()));
+        assert_eq!(exit(&[ok.clone(), skip.clone()], true), Exit::Done);
+        assert_eq!(exit(&[ok.clone(), warn.clone()], false), Exit::Done);
+        assert_eq!(exit(&[ok.clone(), warn.clone()], true), Exit::Doubtful);
+        assert_eq!(exit(&[ok.clone(), warn.clone(), fail.clone()], true), Exit::Faulty);
+        let counted = document(false, &[ok, warn, fail, skip]);
+        assert_eq!(counted["counts"], json!({"ok": 1, "warn": 1, "fail": 1, "skip": 1}));
+        assert_eq!(
+            counted["checks"][2],
+            json!({"id": "stack.state", "title": "state", "group": "stack", "status": "fail",
+                "detail": "d", "fix": "e", "docs": "docs/deploy.md"})
+        );
+    }
+
+    #[test]
+    fn people_read_what_is_wrong_and_what_to_do() {
+        let check = KIND.fail("it is gone", "deploy it").about("dev");
+        assert_eq!(check.lines(), ["FAIL  stack.state dev: it is gone", "      deploy it (docs/deploy.md)"]);
+        assert_eq!(KIND.ok("fine").lines(), ["ok    stack.state: fine"]);
+    }
+
+    #[test]
+    fn a_skip_names_the_missing_right() {
+        let denied = Failure::new(Exit::Denied, "could not invoke it").why("AccessDenied: no");
+        let unknown = Unknown::of_failure(&denied, "lambda:InvokeFunction");
+        assert!(KIND.skip(&unknown).detail.ends_with("lambda:InvokeFunction"));
+        assert!(KIND.skip(&unknown).fix.unwrap().contains("deploy/operator-policy.json"));
+        let of_access = KIND.skip(&Unknown::Denied("dynamodb:Scan".to_owned()));
+        assert_eq!(of_access.fix.as_deref(), Some("deploy/access-policy.json has it"));
+        let away = Failure::new(Exit::Temporary, "could not invoke it").why("no answer");
+        let unknown = Unknown::of_failure(&away, "lambda:InvokeFunction");
+        assert_eq!(unknown, Unknown::Failed("could not invoke it: no answer".to_owned()));
+    }
+}

@@ -1,0 +1,204 @@
+//! The stack: its state, its outputs, its parameters, and its resources.
+
+use std::collections::BTreeMap;
+
+use super::kinds::{OUTPUTS, STATE};
+use super::parameters::Parameters;
+use super::report::{Check, Known, Unknown};
+use crate::aws_query::{AwsError, AwsQuery, Node};
+
+/// Most pages of a stack's resources: a stack has at most 500, and a page 100.
+const MOST_PAGES: usize = 10;
+/// Outputs without which neither this program nor anybody else can use the deployment.
+const NEEDED: [&str; 4] = ["ApiUrl", "AccessTableName", "IdempotencyTableName", "MqAccessFunctionName"];
+
+/// A stack as CloudFormation describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stack {
+    /// Name.
+    pub(crate) name: String,
+    /// State, such as `UPDATE_COMPLETE`.
+    pub(crate) state: String,
+    /// Reason of the state; empty if there is none.
+    pub(crate) reason: String,
+    /// Parameters that it was deployed with.
+    pub(crate) parameters: Parameters,
+    /// Outputs.
+    pub(crate) outputs: BTreeMap<String, String>,
+}
+
+/// A resource of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Resource {
+    /// Type, such as `AWS::CloudWatch::Alarm`.
+    pub(crate) kind: String,
+    /// Name or id in its service.
+    pub(crate) id: String,
+}
+
+/// Reads a stack; `None` if there is none of this name.
+pub(crate) async fn describe(client: &AwsQuery, name: &str) -> Known<Option<Stack>> {
+    match client.query("cloudformation", "DescribeStacks", &[("StackName", name)]).await {
+        Ok(answer) => Ok(answer.list("Stacks").next().map(|node| read(name, node))),
+        Err(AwsError { code, message, .. })
+            if code == "ValidationError" && message.contains("does not exist") =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn read(name: &str, node: &Node) -> Stack {
+    let pairs = |list: &str, key: &str, value: &str| {
+        node.list(list).map(|item| (item.text_of(key).to_owned(), item.text_of(value).to_owned())).collect()
+    };
+    Stack {
+        name: name.to_owned(),
+        state: node.text_of("StackStatus").to_owned(),
+        reason: node.text_of("StackStatusReason").to_owned(),
+        parameters: Parameters(pairs("Parameters", "ParameterKey", "ParameterValue")),
+        outputs: pairs("Outputs", "OutputKey", "OutputValue"),
+    }
+}
+
+/// Reads the resources of a stack.
+pub(crate) async fn resources(client: &AwsQuery, name: &str) -> Known<Vec<Resource>> {
+    let (mut found, mut next) = (Vec::new(), String::new());
+    for _ in 0..MOST_PAGES {
+        let mut params = vec![("StackName", name)];
+        if !next.is_empty() {
+            params.push(("NextToken", next.as_str()));
+        }
+        let answer = client.query("cloudformation", "ListStackResources", &params).await?;
+        found.extend(answer.list("StackResourceSummaries").map(|item| Resource {
+            kind: item.text_of("ResourceType").to_owned(),
+            id: item.text_of("PhysicalResourceId").to_owned(),
+        }));
+        next = answer.text_of("NextToken").to_owned();
+        if next.is_empty() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Judges the state of a stack, before or after a deployment.
+pub(crate) fn state(stack: &Known<Option<Stack>>, before: bool) -> Check {
+    let stack = match stack {
+        Err(unknown) => return STATE.skip(unknown),
+        Ok(None) if before => return STATE.ok("there is no stack of this name yet"),
+        Ok(None) => {
+            return STATE.fail(
+                "there is no stack of this name in this region",
+                "deploy it, or name the right one: --stack NAME --region REGION",
+            );
+        }
+        Ok(Some(stack)) => stack,
+    };
+    let Stack { name, state, reason, .. } = stack;
+    let said = if reason.is_empty() { state.clone() } else { format!("{state}: {reason}") };
+    let delete = format!("aws cloudformation delete-stack --stack-name {name}");
+    match state.as_str() {
+        "CREATE_COMPLETE" | "UPDATE_COMPLETE" | "IMPORT_COMPLETE" => STATE.ok(format!("{name} is {state}")),
+        "REVIEW_IN_PROGRESS" if before => STATE.ok("a change set waits, and nothing is deployed"),
+        "UPDATE_ROLLBACK_COMPLETE" | "IMPORT_ROLLBACK_COMPLETE" => STATE.warn(
+            said,
+            "the last update was rolled back: the first failed event of the stack says why",
+        ),
+        "UPDATE_ROLLBACK_FAILED" => STATE.fail(
+            said,
+            format!(
+                "aws cloudformation continue-update-rollback --stack-name {name}; if the database is away, with \
+                 --resources-to-skip Migration"
+            ),
+        ),
+        "ROLLBACK_COMPLETE" | "REVIEW_IN_PROGRESS" => {
+            STATE.fail(said, format!("nothing is deployed, and no update is possible: {delete}, then deploy again"))
+        }
+        "ROLLBACK_FAILED" | "DELETE_FAILED" => {
+            STATE.fail(said, format!("{delete} --deletion-mode FORCE_DELETE_STACK, then deploy again"))
+        }
+        other if other.ends_with("_IN_PROGRESS") => STATE.warn(said, "wait for its end, and look again"),
+        _ => STATE.fail(said, "the first failed event of the stack says why"),
+    }
+}
+
+/// Judges the outputs of a stack that is there.
+pub(crate) fn outputs(stack: &Known<Option<Stack>>) -> Check {
+    let absent = Unknown::Absent("there is no stack that could have outputs".to_owned());
+    let stack = match stack {
+        Err(unknown) => return OUTPUTS.skip(unknown),
+        Ok(None) => return OUTPUTS.skip(&absent),
+        Ok(Some(stack)) => stack,
+    };
+    let missing: Vec<&str> = NEEDED.into_iter().filter(|&name| !stack.outputs.contains_key(name)).collect();
+    if missing.is_empty() {
+        return OUTPUTS.ok(format!("{} outputs", stack.outputs.len()));
+    }
+    OUTPUTS.fail(
+        format!("{} has no output {}", stack.name, missing.join(", ")),
+        "it is another stack, or of an earlier version: name the right one, or deploy this version",
+    )
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::super::report::Status;
+    use super::*;
+
+    pub(crate) fn stack(state: &str) -> Stack {
+        let outputs = NEEDED.map(|name| (name.to_owned(), "x".to_owned()));
+        Stack { name: "dev".to_owned(), state: state.to_owned(), outputs: outputs.into(), ..Stack::default() }
+    }
+
+    fn judged(state_of: &str, before: bool) -> Status {
+        state(&Ok(Some(stack(state_of))), before).status
+    }
+
+    #[test]
+    fn a_state_says_whether_requests_and_deployments_work() {
+        for (of_stack, before, expected) in [
+            ("UPDATE_COMPLETE", false, Status::Ok),
+            ("UPDATE_ROLLBACK_COMPLETE", false, Status::Warn),
+            ("UPDATE_IN_PROGRESS", false, Status::Warn),
+            ("ROLLBACK_COMPLETE", true, Status::Fail),
+            ("UPDATE_ROLLBACK_FAILED", false, Status::Fail),
+            ("ROLLBACK_FAILED", false, Status::Fail),
+            ("REVIEW_IN_PROGRESS", true, Status::Ok),
+            ("REVIEW_IN_PROGRESS", false, Status::Fail),
+            ("DELETE_COMPLETE", false, Status::Fail),
+        ] {
+            assert_eq!(judged(of_stack, before), expected, "{of_stack}");
+        }
+        assert_eq!(state(&Ok(None), true).status, Status::Ok);
+        assert_eq!(state(&Ok(None), false).status, Status::Fail);
+        assert_eq!(state(&Err(Unknown::Denied("a:B".to_owned())), false).status, Status::Skip);
+    }
+
+    #[test]
+    fn an_output_that_is_missing_is_named() {
+        assert_eq!(outputs(&Ok(Some(stack("CREATE_COMPLETE")))).status, Status::Ok);
+        let mut other = stack("CREATE_COMPLETE");
+        other.outputs.remove("ApiUrl");
+        let check = outputs(&Ok(Some(other)));
+        assert_eq!((check.status, check.detail.as_str()), (Status::Fail, "dev has no output ApiUrl"));
+        assert_eq!(outputs(&Ok(None)).status, Status::Skip);
+    }
+
+    #[test]
+    fn an_answer_of_cloudformation_is_read() {
+        let xml = "<R><DescribeStacksResult><Stacks><member><StackName>dev</StackName>\
+<Parameters><member><ParameterKey>LogLevel</ParameterKey><ParameterValue>info</ParameterValue></member></Parameters>\
+<StackStatus>CREATE_COMPLETE</StackStatus>\
+<Outputs><member><OutputKey>ApiUrl</OutputKey><OutputValue>https://a</OutputValue></member></Outputs>\
+</member></Stacks></DescribeStacksResult></R>";
+        let root = Node::parse(xml).unwrap();
+        let stack = read("dev", root.list("Stacks").next().unwrap());
+        assert_eq!((stack.state.as_str(), stack.reason.as_str()), ("CREATE_COMPLETE", ""));
+        assert_eq!(
+            (stack.parameters.get("LogLevel"), stack.outputs["ApiUrl"].as_str()),
+            ("info", "https://a")
+        );
+    }
+}
