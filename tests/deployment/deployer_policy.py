@@ -78,6 +78,14 @@ OTHER_TOOLS = {
     *(f"cloudformation:{action}" for action in ("ContinueUpdateRollback", "CreateStack", "GetStackPolicy", "UpdateStack")),
     *(f"s3:{action}" for action in ("GetBucketLocation", "GetObject", "GetObjectTagging", "PutObjectTagging")),
 }
+# What `integrahub doctor` asks, beside the access table.
+DOCTOR = {
+    *(f"cloudformation:{action}" for action in ("DescribeStacks", "ListStackResources")),
+    *(f"ec2:Describe{what}" for what in ("RouteTables", "SecurityGroups", "Subnets", "VpcAttribute", "VpcEndpoints")),
+    *(f"lambda:{action}" for action in ("GetAccountSettings", "GetFunctionConcurrency", "InvokeFunction")),
+    *("cloudwatch:DescribeAlarms", "secretsmanager:DescribeSecret", "ssm:DescribeParameters"),
+    *("sns:GetTopicAttributes", "sns:ListSubscriptionsByTopic"),
+}
 
 
 def documented():
@@ -114,7 +122,7 @@ NAMED = {
 }
 # Of these services, what IAM grants for all resources or none, and what is about others.
 WHEREVER = """
-    lambda:CreateEventSourceMapping lambda:ListEventSourceMappings lambda:Get*CodeSigningConfig lambda:*LayerVersion
+    lambda:CreateEventSourceMapping lambda:ListEventSourceMappings lambda:Get*CodeSigningConfig lambda:*LayerVersion lambda:GetAccountSettings
     logs:*Delivery logs:*Deliveries logs:*ResourcePolic* logs:DescribeLogGroups logs:GetQueryResults
 """.split()
 
@@ -177,7 +185,7 @@ def documents():
     needed = actions(base) | ALWAYS
     needed -= OPTIONS
     further = (actions(kinds(SCENARIOS.values()) - base | LAYER) | OPTIONS) - needed
-    operating = (documented() | OTHER_TOOLS) - needed
+    operating = (documented() | OTHER_TOOLS | DOCTOR) - needed
     named = {"deployer": needed, "deployer-options": further, "operator": operating}
     policies = {f"deploy/{name}-policy.json": document(actions) for name, actions in named.items()}
     statements = [{"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": arns} for sid, (actions, arns) in ACCESS.items()]
