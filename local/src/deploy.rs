@@ -46,6 +46,9 @@ pub(crate) fn parameter(name: &str) -> Option<&'static str> {
     PARAMETERS.iter().find(|(own, _)| *own == name).map(|(_, value)| *value)
 }
 
+/// Name of the stack.
+pub(crate) const STACK_NAME: &str = "integrahub";
+
 /// Name of a bucket that the deployment does not own, and takes dropped objects from.
 pub(crate) const DROP_BUCKET: &str = "partner-files";
 
@@ -123,7 +126,7 @@ pub(crate) async fn deploy(
         .arg(layout.template())
         .arg("--binaries")
         .arg(binaries)
-        .args(["--endpoint", &ministack.endpoint(), "--stack", "integrahub", "--parameters", &parameters])
+        .args(["--endpoint", &ministack.endpoint(), "--stack", STACK_NAME, "--parameters", &parameters])
         .arg("--ibm-mq-library")
         .arg(ibm_mq_library)
         .arg("--output")

@@ -18,7 +18,7 @@ use crate::components::postgres::Postgres;
 use crate::components::queue_manager::{self, QueueManager};
 use crate::components::rabbitmq::RabbitMq;
 use crate::console::{complain, say};
-use crate::deploy::{DROP_BUCKET, Deployment, deploy, parameter};
+use crate::deploy::{DROP_BUCKET, Deployment, STACK_NAME, deploy, parameter};
 use crate::env_file::{EnvFile, Variables};
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Door, Front, Kind};
@@ -266,6 +266,7 @@ fn variables(
         ("AWS_DEFAULT_REGION", REGION.to_owned()),
         ("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID.to_owned()),
         ("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY.to_owned()),
+        ("LOCAL_STACK_NAME", STACK_NAME.to_owned()),
         ("DATABASE_URL", postgres.url()),
         ("AMQP_URL", rabbitmq.url()),
         ("IDEMPOTENCY_TABLE", deployment.name("IdempotencyTable")?.to_owned()),
@@ -287,6 +288,7 @@ fn variables(
         ("CHUNKS_QUEUE_URL", deployment.name("ChunksReadyQueue")?.to_owned()),
         ("CHUNKER_FUNCTION", deployment.name("ChunkerFunction")?.to_owned()),
         ("UPSERT_FUNCTION", deployment.name("UpsertFunction")?.to_owned()),
+        ("MQ_ACCESS_FUNCTION", deployment.name("MqAccessFunction")?.to_owned()),
         ("ESTABLISHMENTS_FUNCTION", deployment.name("EstablishmentsFunction")?.to_owned()),
         ("BATCHES_FAILED_QUEUE_URL", deployment.name("BatchesFailedQueue")?.to_owned()),
         ("CHUNKS_FAILED_QUEUE_URL", deployment.name("ChunksFailedQueue")?.to_owned()),
