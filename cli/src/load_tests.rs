@@ -53,7 +53,7 @@ async fn start(api: &Api, args: &TestRun, out: &mut Output) -> Result<Exit, Fail
         }
     })?;
     let started = started.json()?;
-    let test = shown(&started, "testId");
+    let (program, test) = (api.program(), shown(&started, "testId"));
     if args.no_wait {
         let cost = started.pointer("/estimate/estimateUsd").map(Value::to_string).unwrap_or_default();
         let rows = [
@@ -62,10 +62,10 @@ async fn start(api: &Api, args: &TestRun, out: &mut Output) -> Result<Exit, Fail
             ("estimate", format!("{cost} USD")),
         ];
         out.thing(STARTED, &started, &rows);
-        out.note(&format!("follow it: integrahub test show {test}"));
+        out.note(&format!("follow it: {program} test show {test}"));
         return Ok(Exit::Done);
     }
-    out.note(&format!("test {test} is accepted; stop it: integrahub test stop {test}"));
+    out.note(&format!("test {test} is accepted; stop it: {program} test stop {test}"));
     let ended = follow(api, &test, args.timeout, out).await?;
     if !is_final(&ended) {
         return Err(Failure::new(
@@ -73,7 +73,7 @@ async fn start(api: &Api, args: &TestRun, out: &mut Output) -> Result<Exit, Fail
             format!("the test is {}, and the time to wait is over", shown(&ended, "status")),
         )
         .why("it goes on by itself")
-        .next(format!("look at it: integrahub test show {test}")));
+        .next(format!("look at it: {program} test show {test}")));
     }
     let ended = match args.baseline {
         Some(_) => get(api, &test, args.baseline).await?,

@@ -4,9 +4,11 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::io;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use aws_smithy_types::body::SdkBody;
 use bytes::BytesMut;
@@ -38,7 +40,39 @@ const WITHOUT_CODE: &str = "without a code";
 
 /// A client of S3.
 #[derive(Debug)]
-pub(crate) struct Storage(Http);
+pub(crate) struct Storage {
+    http: Http,
+    pace: Option<Pace>,
+}
+
+/// Pace of uploads, which all of them share: each part waits until those before it are paid for.
+#[derive(Debug)]
+struct Pace {
+    per_second: NonZeroU64,
+    free_at: Mutex<Instant>,
+}
+
+impl Pace {
+    /// Returns the most bytes that go at once: those of a second, so that an upload stalls at no
+    /// pace.
+    fn block(&self) -> usize {
+        usize::try_from(self.per_second.get()).unwrap_or(BLOCK).min(BLOCK)
+    }
+
+    /// Waits until these bytes may go.
+    async fn wait(&self, bytes: u64) {
+        tokio::time::sleep_until(self.turn(bytes, Instant::now()).into()).await;
+    }
+
+    /// Returns the time at which these bytes may go, and keeps the next ones back behind it.
+    fn turn(&self, bytes: u64, now: Instant) -> Instant {
+        let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / self.per_second);
+        let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = (*free_at).max(now);
+        *free_at = turn.checked_add(cost).unwrap_or(turn);
+        turn
+    }
+}
 
 /// A signed URL, as the API's responses have it, and the headers that belong to it.
 #[derive(Clone, Debug, Deserialize)]
@@ -98,7 +132,14 @@ impl Attempts {
 impl Storage {
     /// Makes a client.
     pub(crate) fn new() -> Self {
-        Self(Http::new(UPLOAD))
+        Self { http: Http::new(UPLOAD), pace: None }
+    }
+
+    /// Returns the client with a pace for its uploads together, in bytes a second.
+    #[must_use]
+    pub(crate) fn at_most(self, per_second: Option<NonZeroU64>) -> Self {
+        let pace = per_second.map(|per_second| Pace { per_second, free_at: Mutex::new(Instant::now()) });
+        Self { pace, ..self }
     }
 
     /// Puts the first `length` bytes of a file. An object that is there already counts as put,
@@ -130,11 +171,11 @@ impl Storage {
             sent(bytes);
         };
         let feeding = async {
-            feed(feeder, path, length, &progress).await;
+            feed(feeder, path, length, self.pace.as_ref(), &progress).await;
             pending::<Infallible>().await
         };
         let response = tokio::select! {
-            response = self.0.send(request) => response.map_err(|error| PutError::Temporary(chain(&error)))?,
+            response = self.http.send(request) => response.map_err(|error| PutError::Temporary(chain(&error)))?,
             never = feeding => match never {},
             () = stalled(&gone) => return Err(PutError::Temporary("the upload does not go on".to_owned())),
         };
@@ -158,7 +199,7 @@ impl Storage {
         };
         let request = Request::get(url).body(SdkBody::empty());
         let request = request.map_err(|error| unavailable(chain(&error)))?;
-        let response = tokio::time::timeout(DOWNLOAD, self.0.send(request)).await;
+        let response = tokio::time::timeout(DOWNLOAD, self.http.send(request)).await;
         let response = response.map_err(|_| unavailable("S3 does not answer".to_owned()))?;
         let response = response.map_err(|error| unavailable(chain(&error)))?;
         if response.status().is_success() {
@@ -173,21 +214,32 @@ impl Storage {
 }
 
 /// Reads the file into the body of the request.
-async fn feed(mut feeder: Sender<bytes::Bytes, io::Error>, path: &Path, length: u64, sent: &impl Fn(u64)) {
+async fn feed(
+    mut feeder: Sender<bytes::Bytes, io::Error>,
+    path: &Path,
+    length: u64,
+    pace: Option<&Pace>,
+    sent: &impl Fn(u64),
+) {
+    let size = pace.map_or(BLOCK, Pace::block);
     let fed = async {
         let mut file = File::open(path).await?.take(length);
         let mut total = 0_u64;
         loop {
-            let mut block = BytesMut::with_capacity(BLOCK);
+            let mut block = BytesMut::with_capacity(size);
             let read = file.read_buf(&mut block).await?;
             if read == 0 {
                 break;
+            }
+            let bytes = u64::try_from(read).unwrap_or(u64::MAX);
+            if let Some(pace) = pace {
+                pace.wait(bytes).await;
             }
             // Nobody takes it once the server has answered.
             if feeder.send_data(block.freeze()).await.is_err() {
                 return Ok(());
             }
-            total = total.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+            total = total.saturating_add(bytes);
             sent(total);
         }
         if total == length { Ok(()) } else { Err(io::Error::other("the file became shorter")) }
@@ -302,6 +354,19 @@ mod tests {
         result.unwrap();
         assert!(body == content);
         assert_eq!(sent, 3_000_000);
+    }
+
+    #[test]
+    fn uploads_share_a_pace() {
+        let now = Instant::now();
+        let pace = Pace { per_second: NonZeroU64::new(1000).unwrap(), free_at: Mutex::new(now) };
+        let turns = [500, 500, 1000, 10].map(|bytes| pace.turn(bytes, now).duration_since(now));
+        assert_eq!(turns, [0, 500, 1000, 2000].map(Duration::from_millis));
+        let later = now + Duration::from_secs(60);
+        assert_eq!(pace.turn(10, later), later, "nothing is saved up");
+        assert_eq!(pace.block(), 1000);
+        let fast = Pace { per_second: NonZeroU64::MAX, free_at: Mutex::new(now) };
+        assert_eq!((fast.block(), fast.turn(u64::MAX, now)), (BLOCK, now));
     }
 
     #[tokio::test]

@@ -49,6 +49,7 @@ pub(crate) struct Api {
     base: String,
     key: Option<HeaderValue>,
     source_of_key: String,
+    program: String,
     schedule: Schedule,
     on_retry: OnRetry,
 }
@@ -185,7 +186,8 @@ impl Api {
                 .next("create a context: integrahub context create NAME --url URL --api-key-stdin")
         })?;
         let api = Self::at(url, context.api_key.as_ref(), Schedule::within(TRIES))?;
-        Ok(Self { source_of_key: context.source_of_key.clone(), ..api })
+        let (source_of_key, program) = (context.source_of_key.clone(), context.program.clone());
+        Ok(Self { source_of_key, program, ..api })
     }
 
     /// Makes a client for an address.
@@ -206,6 +208,7 @@ impl Api {
             base: url.as_str().trim_end_matches('/').to_owned(),
             key,
             source_of_key: "nowhere".to_owned(),
+            program: "integrahub".to_owned(),
             schedule,
             on_retry: Box::new(|_, _| {}),
         })
@@ -234,6 +237,12 @@ impl Api {
     /// Returns the address of the API, without a slash at its end.
     pub(crate) fn base(&self) -> &str {
         &self.base
+    }
+
+    /// Returns the program with the options of this run that name the deployment and the caller, for
+    /// the command that goes on with its work.
+    pub(crate) fn program(&self) -> &str {
+        &self.program
     }
 
     /// Returns the times of the attempts, for work that the caller itself tries again.

@@ -1,6 +1,7 @@
 //! The command line: options that every command has, and the commands.
 
 mod access;
+mod audit;
 mod batches;
 mod doctor;
 mod explain;
@@ -16,6 +17,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use url::Url;
 
 pub(crate) use access::*;
+pub(crate) use audit::*;
 pub(crate) use batches::*;
 pub(crate) use doctor::*;
 pub(crate) use explain::*;
@@ -181,6 +183,10 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Show one idempotency record, decoded
     Record(Record),
+    /// Show who did what: the audit events of requests
+    Audit(Audit),
+    /// List the requests to a target that have a record
+    Requests(Requests),
     /// Choose a deployment: address, stack and API key
     #[command(subcommand)]
     Context(ContextCommand),

@@ -1,9 +1,13 @@
 //! `integrahub send`.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+
+/// Slowest pace of uploads, in bytes a second.
+const SLOWEST: u64 = 1024;
 
 /// Kind of a catalogue, which says what becomes of products that it lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -94,6 +98,9 @@ pub(crate) struct Send {
     /// Files that are on their way at once
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) parallel: u8,
+    /// Most bytes a second of all uploads together, such as 500K or 2M
+    #[arg(long, value_name = "RATE", value_parser = bytes_a_second)]
+    pub(crate) bwlimit: Option<NonZeroU64>,
     /// End as soon as the files are accepted
     #[arg(long)]
     pub(crate) no_wait: bool,
@@ -142,6 +149,17 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     read.ok_or_else(|| "a time is a number with a unit, such as 90s, 5m or 2h".to_owned())
 }
 
+/// Reads bytes a second such as `65536`, `500K` or `2M`: K is 1024, M is 1024 K.
+fn bytes_a_second(text: &str) -> Result<NonZeroU64, String> {
+    let (number, unit) = match text.strip_suffix(['K', 'k']) {
+        Some(number) => (number, 1024),
+        None => text.strip_suffix(['M', 'm']).map_or((text, 1), |number| (number, 1024 * 1024)),
+    };
+    let bytes: Option<u64> = number.parse().ok().and_then(|number: u64| number.checked_mul(unit));
+    let bytes = bytes.filter(|&bytes| bytes >= SLOWEST).and_then(NonZeroU64::new);
+    bytes.ok_or_else(|| "a rate is a number of bytes a second from 1K on, such as 500K or 2M".to_owned())
+}
+
 /// Checks a key as the product routes take it.
 fn text_key(text: &str) -> Result<String, String> {
     let visible = !text.is_empty() && text.len() <= 255 && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -167,6 +185,16 @@ mod tests {
         }
         for text in ["", "soon", "-5s", "5 parsecs"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_rate_is_bytes_a_second() {
+        for (text, bytes) in [("65536", 65_536), ("1K", 1024), ("500k", 512_000), ("2M", 2_097_152)] {
+            assert_eq!(bytes_a_second(text).map(NonZeroU64::get), Ok(bytes), "{text}");
+        }
+        for text in ["", "0", "100", "fast", "-1M", "1.5M", "2G", "99999999999999M"] {
+            assert!(bytes_a_second(text).is_err(), "{text}");
         }
     }
 

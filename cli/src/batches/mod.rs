@@ -38,9 +38,9 @@ pub(crate) fn path(batch_id: &str) -> String {
     format!("{BATCHES}/{batch_id}")
 }
 
-/// Returns the command that goes on waiting for a batch.
-pub(crate) fn resume_line(batch_id: &str) -> String {
-    format!("integrahub batches watch {batch_id}")
+/// Returns the command that goes on waiting for a batch. `program` has the options of this run.
+pub(crate) fn resume_line(program: &str, batch_id: &str) -> String {
+    format!("{program} batches watch {batch_id}")
 }
 
 /// Runs a command about batches.
@@ -98,11 +98,11 @@ async fn watch(api: &Api, batch: Uuid, timeout: Option<Duration>, out: &mut Outp
         }
         last = news;
     });
-    end(followed.await?, out)
+    end(api, followed.await?, out)
 }
 
 /// Shows how a wait ended, and returns the exit code of the batch.
-fn end(followed: Followed, out: &mut Output) -> Result<Exit, Failure> {
+fn end(api: &Api, followed: Followed, out: &mut Output) -> Result<Exit, Failure> {
     match followed {
         Followed::Final(batch) => {
             show(&batch, out);
@@ -116,7 +116,7 @@ fn end(followed: Followed, out: &mut Output) -> Result<Exit, Failure> {
             let what = format!("the batch is {}, and the time to wait is over", batch.status);
             Err(Failure::new(Exit::TimedOut, what)
                 .why("it goes on by itself")
-                .next(format!("wait again: {}", resume_line(&batch.batch_id))))
+                .next(format!("wait again: {}", resume_line(api.program(), &batch.batch_id))))
         }
     }
 }
@@ -209,7 +209,7 @@ async fn replay(
         let member = |name: &str| begun.get(name).map(Value::to_string).unwrap_or_default();
         let rows = [("batch", id.clone()), ("generation", member("generation")), ("parts", member("chunks"))];
         out.thing(REPLAY, &begun, &rows);
-        out.note(&format!("follow it: {}", resume_line(&id)));
+        out.note(&format!("follow it: {}", resume_line(api.program(), &id)));
         return Ok(Exit::Done);
     }
     watch(api, batch, wait.timeout, out).await

@@ -47,6 +47,8 @@ pub(crate) struct Context {
     pub(crate) local: Option<LocalStack>,
     /// True if destruction is confirmed without a question.
     pub(crate) yes: bool,
+    /// Program with the options that name the deployment and the caller.
+    pub(crate) program: String,
 }
 
 impl Context {
@@ -175,6 +177,7 @@ fn with_options(mut context: Context, global: &Global) -> Context {
     context.aws_profile = global.aws_profile.clone().or(context.aws_profile);
     context.names.access_table = global.table.clone().or(context.names.access_table);
     context.yes = global.yes;
+    context.program = global.program();
     context
 }
 

@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &Send, context: &Context, out: &mut Output) -> Res
         }));
     let sender = Arc::new(Sender {
         api,
-        storage: Storage::new(),
+        storage: Storage::new().at_most(args.bwlimit),
         journal: Journal::open()?,
         kind: kind(args),
         form: args.format,

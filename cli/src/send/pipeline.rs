@@ -181,6 +181,7 @@ async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: &mut Tu
         end: End::Stopped,
         version: Some(prepared.version.clone()),
         place: Place::Stays,
+        program: sender.api.program().to_owned(),
     };
     if turn.is_blocked {
         return sent;

@@ -27,6 +27,8 @@ pub(crate) struct Sent {
     pub(crate) version: Option<Version>,
     /// Place of a watched file.
     pub(crate) place: Place,
+    /// Program with the options of this run, for the command that goes on waiting.
+    pub(crate) program: String,
 }
 
 /// Columns of the table of files.
@@ -46,6 +48,7 @@ impl Sent {
             end,
             version: None,
             place: Place::Stays,
+            program: String::new(),
         }
     }
 
@@ -92,7 +95,7 @@ impl Sent {
             End::TimedOut(batch) => Some(
                 Failure::new(Exit::TimedOut, format!("{name}: the time to wait is over"))
                     .why(format!("its batch is {}, and goes on by itself", batch.status))
-                    .next(format!("wait again: {}", resume_line(&batch.batch_id))),
+                    .next(format!("wait again: {}", resume_line(&self.program, &batch.batch_id))),
             ),
             End::Failed(failure) => {
                 let named = failure.what.contains(name.as_str());
@@ -115,7 +118,7 @@ impl Sent {
             ));
         }
         if let End::Accepted(batch_id) = &self.end {
-            notes.push(format!("{name}: accepted; follow it: {}", resume_line(batch_id)));
+            notes.push(format!("{name}: accepted; follow it: {}", resume_line(&self.program, batch_id)));
         }
         let warnings = self.batch().map(|batch| batch.warnings.as_slice()).unwrap_or_default();
         notes.extend(warnings.iter().map(|warning| format!("{name}: {warning}")));
@@ -194,7 +197,7 @@ mod tests {
         let mut entry = Entry::new(State::Accepted, "api", "i", "k".to_owned(), Way::Request);
         entry.batch_id = Some("b".to_owned());
         let failed = Sent::failed(0, "a.json".to_owned(), Failure::usage(""));
-        Sent { entry: Some(entry), end, ..failed }
+        Sent { entry: Some(entry), end, program: "integrahub -c till".to_owned(), ..failed }
     }
 
     fn batch(members: Value) -> Batch {
@@ -225,7 +228,7 @@ mod tests {
         assert_eq!(trouble.next.as_deref(), Some("integrahub batches errors b"));
         let late = sent(End::TimedOut(batch(json!({"status": "PROCESSING"}))));
         assert_eq!(late.exit(), Exit::TimedOut);
-        assert!(late.trouble().unwrap().next.unwrap().contains("integrahub batches watch b"));
+        assert!(late.trouble().unwrap().next.unwrap().contains("integrahub -c till batches watch b"));
         let unread = sent(End::Failed(Failure::refused("a.json is empty")));
         assert_eq!(unread.trouble().unwrap().what, "a.json is empty");
         let denied = sent(End::Failed(Failure::new(Exit::Denied, "The API key is not known")));
@@ -248,7 +251,7 @@ mod tests {
     fn without_waiting_the_command_that_waits_is_named() {
         let sent = sent(End::Accepted("b".to_owned()));
         assert_eq!(sent.exit(), Exit::Done);
-        assert_eq!(sent.notes(), ["a.json: accepted; follow it: integrahub batches watch b"]);
+        assert_eq!(sent.notes(), ["a.json: accepted; follow it: integrahub -c till batches watch b"]);
     }
 
     #[test]
