@@ -93,6 +93,14 @@ async fn the_status_and_the_limits_need_a_key() {
 }
 
 #[tokio::test]
+async fn without_a_table_of_limits_nothing_is_read() {
+    let status = cut_off().await;
+    let limits = ::endpoint::limits_of(&status.limiter, &status.access, "tenant").await;
+    assert_eq!(limits, Ok(access::LimitsItem::default()));
+    assert_eq!(status.limiter.standing("tenant", &access::LimitsItem::default()).await, []);
+}
+
+#[tokio::test]
 async fn what_no_route_takes_is_a_problem() {
     let (response, body) = send("POST", "/health/live").await;
     assert_eq!((response.status().as_u16(), &body["code"]), (405, &json!("ERR405_INVALID_OPERATION")));

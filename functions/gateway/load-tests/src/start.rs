@@ -123,7 +123,7 @@ fn within_limits(test: &LoadTest, limits: &TargetLimits) -> Result<(), Problem> 
     for (unit, asked, limit) in [("messages", messages, limits.messages), ("bytes", bytes, limits.bytes)] {
         let Some(limit) = limit else { continue };
         // No limit is above a thousand million.
-        let comparable = |asked| u32::try_from(asked).map_or(f64::INFINITY, f64::from);
+        let comparable = |asked: u64| u32::try_from(asked).map_or(f64::INFINITY, f64::from);
         if asked.is_some_and(|asked| comparable(asked) <= limit.per_second) {
             continue;
         }
