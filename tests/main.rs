@@ -48,6 +48,7 @@ mod rights;
 mod routes;
 mod targets;
 mod template;
+mod tokens;
 mod try_it;
 mod typed_clients;
 mod uploads;

@@ -287,14 +287,13 @@ fn a_report_is_as_the_contract_describes_it_with_every_word() {
 
 /// Parts of the contract that no test causes, with the reason, or the place where they are tested
 /// instead.
-const NOT_SEEN: [(&str, &str); 27] = [
+const NOT_SEEN: [(&str, &str); 26] = [
     (r#"ErrorReason: "BROKER_REJECTED""#, "refusals of a broker: `shared/gateway/rabbitmq/tests/faults`"),
     (r#"ErrorReason: "EXCEEDS_TIME_BUDGET""#, "`functions/gateway/produce/src/request.rs`"),
     (
         r#"ErrorReason: "POOL_TIMEOUT""#,
         "an environment serves one request: `shared/gateway/rabbitmq/tests/it`",
     ),
-    (r#"ErrorReason: "TOKEN_INVALID""#, "the stack has no issuer: `shared/platform/access/src/token/tests`"),
     (r#"DependencyName: "ingest""#, STATUS),
     (r#"Readiness/status: "unavailable""#, STATUS),
     ("GET /health/ready 503 application/json", STATUS),
