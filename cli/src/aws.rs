@@ -40,6 +40,9 @@ pub(crate) struct Names {
     /// Function that administers establishments; only with the ingest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) establishments_function: Option<String>,
+    /// Log group of audit events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) audit_log_group: Option<String>,
 }
 
 impl Names {
@@ -158,6 +161,14 @@ impl Aws {
         self.name(self.names.establishments_function.as_ref(), "EstablishmentsFunctionName").await
     }
 
+    /// Returns the name of the log group of audit events.
+    ///
+    /// # Errors
+    /// The stack cannot be read, or has no such output.
+    pub(crate) async fn audit_log_group(&self) -> Result<String, Failure> {
+        self.name(self.names.audit_log_group.as_ref(), "AuditLogGroupName").await
+    }
+
     /// Returns all names that the stack tells.
     ///
     /// # Errors
@@ -167,6 +178,7 @@ impl Aws {
             access_table: self.output("AccessTableName").await?,
             idempotency_table: self.output("IdempotencyTableName").await?,
             establishments_function: self.output("EstablishmentsFunctionName").await?,
+            audit_log_group: self.output("AuditLogGroupName").await?,
         })
     }
 

@@ -4,6 +4,7 @@
 mod access;
 mod api;
 mod args;
+mod audit;
 mod aws;
 mod aws_query;
 mod batches;
@@ -81,6 +82,8 @@ async fn run(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
         Command::Doctor(args) => doctor::run(args, context, out).await,
         Command::Explain(args) => explain::run(args, context, out).await,
         Command::Record(args) => record::run(args, context, out).await,
+        Command::Audit(args) => audit::run(args, context, out).await,
+        Command::Requests(args) => audit::requests::run(args, context, out).await,
         Command::Whoami(args) => whoami::run(*args, context, out).await,
     }
 }

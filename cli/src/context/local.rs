@@ -78,6 +78,7 @@ impl LocalStack {
             access_table: variable("ACCESS_TABLE"),
             idempotency_table: variable("IDEMPOTENCY_TABLE"),
             establishments_function: variable("ESTABLISHMENTS_FUNCTION"),
+            audit_log_group: variable("AUDIT_LOG_GROUP"),
         }
     }
 }

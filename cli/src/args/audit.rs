@@ -1,0 +1,85 @@
+//! Commands that ask who did what.
+
+use clap::{Args, ValueEnum};
+use jiff::Span;
+
+/// `integrahub audit`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:\n  integrahub audit --queue DEV.QUEUE.1\n  \
+integrahub audit --key \"orders service\" --since 7d\n  \
+integrahub audit --tenant acme --outcome refused -o ndjson")]
+pub(crate) struct Audit {
+    /// Tenant, by its name or id
+    #[arg(long)]
+    pub(crate) tenant: Option<String>,
+    /// API key, by its name, or by the first eight digits of its hash
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Target profile by its name, or target as answers name it, such as QM1:DEV.QUEUE.1
+    #[arg(long)]
+    pub(crate) target: Option<String>,
+    /// Queue
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// How the requests ended
+    #[arg(long, value_enum)]
+    pub(crate) outcome: Option<Outcome>,
+    /// Tag that the caller gave the request
+    #[arg(long)]
+    pub(crate) tag: Option<String>,
+    /// Time to look back, such as 30m, 1h or 7d
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = span)]
+    pub(crate) since: Span,
+    /// Most events, the newest ones
+    #[arg(long, short = 'm', default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) max: u32,
+}
+
+/// Reads a span of time.
+///
+/// # Errors
+/// The sentence to show.
+fn span(text: &str) -> Result<Span, String> {
+    let read = text.parse::<Span>().ok().filter(|span| !span.is_negative());
+    read.ok_or_else(|| "a time is a number with a unit, such as 30m, 1h or 7d".to_owned())
+}
+
+/// End of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Outcome {
+    /// It was executed.
+    Done,
+    /// It was answered from the record of an earlier one.
+    Replayed,
+    /// It was refused, by a status of 400 to 499.
+    Refused,
+    /// It failed, by a status of 500 or more.
+    Failed,
+}
+
+impl Outcome {
+    /// Returns the outcome's name in audit events.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Replayed => "replayed",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// `integrahub requests`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = "Example:\n  integrahub requests --target QM1:DEV.QUEUE.1 --tenant acme")]
+pub(crate) struct Requests {
+    /// Target as answers name it, such as QM1:DEV.QUEUE.1
+    #[arg(long)]
+    pub(crate) target: String,
+    /// Tenant, by its name or id
+    #[arg(long)]
+    pub(crate) tenant: Option<String>,
+    /// Most requests, the newest ones
+    #[arg(long, short = 'm', default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) max: u32,
+}

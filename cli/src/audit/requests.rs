@@ -1,0 +1,152 @@
+//! `integrahub requests`: the requests to a target that have an idempotency record, by the table's
+//! index of targets.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::{Map, Value, json};
+
+use crate::access::Attributes;
+use crate::args::Requests;
+use crate::aws::{Aws, failed};
+use crate::context::Context;
+use crate::exit::{Exit, Failure};
+use crate::output::Output;
+use crate::record::tenant;
+
+const SCHEMA: &str = "integrahub.requests.v1";
+const INDEX: &str = "target-index";
+const HEADER: [&str; 6] = ["created", "operation", "tenant", "key", "status", "trace id"];
+/// Most records of a target that are looked at. The index has no order of times.
+const MOST_RECORDS: usize = 10_000;
+/// Attributes that are shown.
+const SHOWN: [&str; 6] = ["createdAt", "updatedAt", "status", "attempt", "traceId", "expiresAt"];
+
+/// Runs the command.
+///
+/// # Errors
+/// There is no access to the table, or no such tenant.
+pub(crate) async fn run(args: &Requests, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
+    let tenant = match &args.tenant {
+        Some(reference) => Some(tenant(context, reference).await?),
+        None => None,
+    };
+    let aws = Aws::of(context).await?;
+    let (client, table) = (aws.dynamodb(), aws.idempotency_table().await?);
+    let keys = keys(&client, &table, &args.target).await?;
+    let of_tenant = |key: &&Key| tenant.as_ref().is_none_or(|tenant| key.tenant == *tenant);
+    let mut requests = Vec::new();
+    for key in keys.iter().filter(of_tenant) {
+        requests.extend(read(&client, &table, key).await?);
+    }
+    requests.sort_by_key(|request| text(request, "createdAt"));
+    let most = usize::try_from(args.max).unwrap_or(usize::MAX);
+    let requests = requests.split_off(requests.len().saturating_sub(most));
+    if requests.is_empty() {
+        out.note("no request to this target has a record; a record is kept until it expires");
+    }
+    let rows = requests.iter().map(row).collect();
+    out.list(SCHEMA, "requests", requests, &HEADER, rows);
+    Ok(Exit::Done)
+}
+
+/// Key of a record: type of the work, tenant, and the client's key.
+#[derive(Debug, PartialEq, Eq)]
+struct Key {
+    pk: String,
+    operation: String,
+    tenant: String,
+    key: String,
+}
+
+impl Key {
+    fn parse(pk: &str) -> Option<Self> {
+        let mut parts = pk.splitn(3, '#');
+        let (operation, tenant, key) = (parts.next()?, parts.next()?, parts.next()?);
+        // As `idempotency` escapes it.
+        let key = key.replace("%23", "#").replace("%25", "%");
+        Some(Self { pk: pk.to_owned(), operation: operation.to_owned(), tenant: tenant.to_owned(), key })
+    }
+}
+
+/// Finds the records of a target.
+async fn keys(client: &Client, table: &str, target: &str) -> Result<Vec<Key>, Failure> {
+    let mut keys = Vec::new();
+    let mut next: Option<Attributes> = None;
+    loop {
+        let query = client
+            .query()
+            .table_name(table)
+            .index_name(INDEX)
+            .key_condition_expression("#target = :target")
+            .expression_attribute_names("#target", "target")
+            .expression_attribute_values(":target", AttributeValue::S(target.to_owned()))
+            .set_exclusive_start_key(next.take());
+        let page =
+            query.send().await.map_err(|error| failed(&format!("read the table `{table}`"), &error))?;
+        let found = page.items().iter().filter_map(|item| Key::parse(item.get("pk")?.as_s().ok()?));
+        keys.extend(found);
+        match page.last_evaluated_key {
+            Some(last) if keys.len() < MOST_RECORDS => next = Some(last),
+            _ => return Ok(keys),
+        }
+    }
+}
+
+/// Reads what is shown of a record; `None` if it is gone by now.
+async fn read(client: &Client, table: &str, key: &Key) -> Result<Option<Value>, Failure> {
+    let get = client.get_item().table_name(table).key("pk", AttributeValue::S(key.pk.clone()));
+    let found = get.send().await.map_err(|error| failed(&format!("read the table `{table}`"), &error))?;
+    Ok(found.item.map(|item| shown(key, &item)))
+}
+
+fn shown(key: &Key, item: &Attributes) -> Value {
+    let whose = [("operation", &key.operation), ("tenant", &key.tenant), ("key", &key.key)];
+    let mut request: Map<String, Value> =
+        whose.into_iter().map(|(name, text)| (name.to_owned(), json!(text))).collect();
+    for name in SHOWN {
+        let value = match item.get(name) {
+            Some(AttributeValue::S(text)) => json!(text),
+            Some(AttributeValue::N(number)) => serde_json::from_str(number).unwrap_or_default(),
+            _ => Value::Null,
+        };
+        request.insert(name.to_owned(), value);
+    }
+    Value::Object(request)
+}
+
+fn text(request: &Value, name: &str) -> String {
+    request.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn row(request: &Value) -> Vec<String> {
+    ["createdAt", "operation", "tenant", "key", "status", "traceId"].map(|name| text(request, name)).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_record_has_the_type_of_the_work_the_tenant_and_the_client_s_key() {
+        let key = Key::parse("PRODUCE#t#a%23b%2523").unwrap();
+        assert_eq!(
+            (key.operation.as_str(), key.tenant.as_str(), key.key.as_str()),
+            ("PRODUCE", "t", "a#b%23")
+        );
+        assert_eq!(Key::parse("BUDGET#t"), None);
+    }
+
+    #[test]
+    fn a_request_is_shown_by_its_times_its_state_and_its_trace_id() {
+        let key = Key::parse("MOVE#t#k").unwrap();
+        let item = Attributes::from([
+            ("createdAt".to_owned(), AttributeValue::S("2026-11-27T10:00:00Z".to_owned())),
+            ("attempt".to_owned(), AttributeValue::N("2".to_owned())),
+            ("responsePayload".to_owned(), AttributeValue::S("{}".to_owned())),
+        ]);
+        let request = shown(&key, &item);
+        assert_eq!((&request["attempt"], &request["status"]), (&json!(2), &Value::Null));
+        assert!(request.get("responsePayload").is_none());
+        assert_eq!(row(&request), ["2026-11-27T10:00:00Z", "MOVE", "t", "k", "", ""]);
+    }
+}
