@@ -1,16 +1,19 @@
 //! `integrahub whoami`: the settings of a command, and what the API and the access table say about
 //! the caller.
 
+use std::time::Duration;
+
 use ::access::{ApiKey, KeyHash, KeyItem, TenantItem};
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::access::Table;
+use crate::access::{Table, limit};
 use crate::api::{Api, Call};
 use crate::args::Whoami;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
+use crate::member::shown;
 use crate::output::Output;
 
 const SCHEMA: &str = "integrahub.whoami.v1";
@@ -23,12 +26,17 @@ const ROUTE: &str = "/status";
 /// The API refuses the key.
 pub(crate) async fn run(args: Whoami, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let mut rows: Vec<(&str, String)> = context.described();
-    let mut refused = None;
+    let (mut refused, mut limits) = (None, Vec::new());
     if let (Some(key), false) = (&context.api_key, args.offline) {
         let hash = ApiKey::from(key.expose_secret()).hash();
         rows.push(("key id", hash.id()));
         match ask(context).await {
-            Ok(answer) => rows.push(("api", answer)),
+            Ok(answer) => {
+                rows.push(("api", answer));
+                // An earlier version of the API has no such route.
+                let api = Api::of(context)?.trying_for(Duration::ZERO);
+                limits = limit::in_force(&api).await.unwrap_or_default();
+            }
             Err(failure) => {
                 rows.push(("api", failure.what.clone()));
                 refused = Some(failure);
@@ -41,7 +49,11 @@ pub(crate) async fn run(args: Whoami, context: &Context, out: &mut Output) -> Re
             }
         }
     }
+    if !limits.is_empty() {
+        rows.push(("limits", limits.iter().map(described_limit).collect::<Vec<_>>().join(", ")));
+    }
     let mut members = context.document(&rows);
+    members.insert("limits".to_owned(), json!(limits));
     for name in ["keyId", "api", "tenant", "key", "scopes", "establishments"] {
         members.entry(name).or_insert(Value::Null);
     }
@@ -60,6 +72,14 @@ async fn ask(context: &Context) -> Result<String, Failure> {
             .next("a new key works after a minute; see those that there are: integrahub key list")),
         status => Ok(format!("answers {status}")),
     }
+}
+
+/// Returns a limit as the API says it, in words.
+fn described_limit(limit: &Value) -> String {
+    let [name, unit, rate, burst, left] =
+        ["name", "unit", "perSecond", "burst", "remaining"].map(|member| shown(limit, member));
+    let left = if left.is_empty() { left } else { format!(" ({left} left)") };
+    format!("{name} {unit} {rate}/{burst}{left}")
 }
 
 /// Looks the key up in the access table, which needs AWS credentials.
@@ -81,4 +101,44 @@ fn described(key: &KeyItem, tenant: &TenantItem, now: Timestamp) -> Vec<(&'stati
         ("scopes", Vec::from_iter(key.scopes.iter().map(String::as_str)).join(", ")),
         ("establishments", key.establishments.to_string()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use test_support::http_server::{self, Server};
+
+    use super::*;
+    use crate::output::Format;
+    use crate::output::memory::output;
+
+    async fn whoami(limits: Option<Value>) -> String {
+        let server = Server::start(move |request| {
+            let answer = match (request.uri().path(), &limits) {
+                ("/limits", Some(limits)) => {
+                    http_server::response(200, json!({"limits": limits}).to_string())
+                }
+                ("/limits", None) => {
+                    http_server::response(404, json!({"reason": "ROUTE_NOT_FOUND"}).to_string())
+                }
+                _ => http_server::response(403, json!({"reason": "SCOPE_REQUIRED"}).to_string()),
+            };
+            async move { Some(answer) }
+        })
+        .await;
+        let url = Some(server.url().parse().unwrap());
+        let context = Context { url, api_key: Some("k".to_owned().into()), ..Context::default() };
+        let (mut out, data, _) = output(Format::Text, None);
+        run(Whoami { offline: false }, &context, &mut out).await.unwrap();
+        data.text()
+    }
+
+    #[tokio::test]
+    async fn the_limits_are_shown_if_the_api_has_them() {
+        let limit =
+            json!({"name": "tenant", "unit": "requests", "perSecond": 100, "burst": 200, "remaining": 150});
+        let text = whoami(Some(json!([limit]))).await;
+        assert!(text.contains("tenant requests 100/200 (150 left)"), "{text}");
+        let text = whoami(None).await;
+        assert!(text.contains("no scope ops:read") && !text.contains("limits"), "{text}");
+    }
 }

@@ -40,7 +40,7 @@ pub(crate) enum Tenant {
     /// List the tenants with what each of them has
     #[command(visible_alias = "ls")]
     List,
-    /// Show a tenant with its keys, profiles, targets and grants
+    /// Show a tenant with its keys, profiles, targets, limits and grants
     Show {
         /// Id of the tenant, its name, or the beginning of its id
         tenant: String,
@@ -74,7 +74,7 @@ pub(crate) enum Tenant {
     Remove {
         /// Id of the tenant, its name, or the beginning of its id
         tenant: String,
-        /// Remove its keys, profiles, targets and grants too
+        /// Remove its keys, profiles, targets, limits and grants too
         #[arg(long)]
         cascade: bool,
         #[command(flatten)]
