@@ -16,7 +16,7 @@ pub fn token_settings<F: Fn(&str) -> Option<String>>(
     let scopes_claim = environment.optional("JWT_SCOPES_CLAIM", "scope".to_owned());
     let algorithms = environment.optional("JWT_ALGORITHMS", Algorithms::default());
     let url = environment.optional("JWT_JWKS_URL", JwksUrl::usual(&issuer));
-    match url.parse() {
+    match url.parse::<JwksUrl>() {
         Ok(jwks_url) => {
             Some(TokenSettings { issuer, audiences, jwks_url, tenant_claim, scopes_claim, algorithms })
         }
