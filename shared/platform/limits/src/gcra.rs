@@ -14,7 +14,8 @@ use access::Rate;
 pub(crate) const SECOND: i64 = 1_000_000_000;
 /// Length of the windows in which environments are counted, and time for which a chunk is valid.
 pub(crate) const WINDOW: i64 = 10 * SECOND;
-/// Longest time for which work that cost more than the burst blocks a bucket beyond the burst.
+/// Longest time that one debt adds to a bucket. No debt is added to a bucket that is blocked for
+/// longer.
 pub(crate) const LONGEST_DEBT: i64 = 3_600 * SECOND;
 /// Time by which clocks may differ.
 const SKEW: i64 = 60 * SECOND;

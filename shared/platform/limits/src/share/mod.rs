@@ -4,9 +4,9 @@
 use crate::bucket::Bucket;
 use crate::gcra::{Form, LONGEST_DEBT, Pace, SECOND, WINDOW, Write};
 
-/// Time after which units that an environment did not use are not given back: the bucket has long
-/// filled without them.
-const FORFEITED: i64 = 6 * WINDOW;
+/// Time after which units that an environment did not use are lost: the environments that draw by
+/// then do not count it any more.
+const FORFEITED: i64 = 2 * WINDOW;
 /// Time for which an environment does not ask the table after a call that failed.
 const STORE_PAUSE: i64 = SECOND;
 /// Longest time by which an environment asks later than the bucket allows, so that not all
@@ -111,6 +111,10 @@ impl Share {
     pub(crate) fn take(&mut self, pace: Pace, cost: u64, now: i64) -> Step {
         let cost = signed(cost);
         self.refill(pace, now);
+        if self.away.is_none() && now - self.drawn_at >= FORFEITED {
+            // An old share is good for one request, so that a rare one waits for no call.
+            self.credit = self.credit.min(cost);
+        }
         if self.credit >= cost {
             self.spend(cost, now);
             return Step::Admitted;
@@ -244,8 +248,10 @@ impl Share {
 
     fn write(&self, pace: Pace, form: Form, now: i64) -> Write {
         let window = now.div_euclid(WINDOW);
-        let turns = self.known.is_none_or(|known| known.window < window);
-        Write { now, latest: pace.latest(now), form, window, turns, environment: self.environment }
+        let environment = self.environment;
+        let write = Write { now, latest: pace.latest(now), form, window, turns: true, environment };
+        let turns = self.known.is_none_or(|known| !(window..=write.last_window()).contains(&known.window));
+        Write { turns, ..write }
     }
 
     fn facts(&self, bucket: &Bucket, window: i64) -> Known {

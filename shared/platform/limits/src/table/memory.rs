@@ -40,10 +40,6 @@ impl Memory {
         Ok(state.buckets.get(pk).cloned())
     }
 
-    pub(crate) fn put(&self, pk: &str, bucket: Bucket) {
-        self.0.lock().unwrap().buckets.insert(pk.to_owned(), bucket);
-    }
-
     pub(crate) fn calls(&self) -> u64 {
         self.0.lock().unwrap().calls
     }
