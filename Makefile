@@ -15,7 +15,7 @@ AHEAD := $(shell nice -n -15 true 2>&1 | grep -q . || echo nice -n -15)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: cargo ## Start everything locally, show a demonstration, serve until Ctrl-C (PORT=8080; DEMO=0 skips the demonstration; RABBITMQ=4.3 POSTGRESQL=17 choose other versions, KAFKA=1 sends chunks through Kafka; TARGETS=directory adds target profiles, IBM_MQ_LIBRARY=/path/libmqm_r.so loads IBM's client)
+run: cargo ## Start everything locally, show a demonstration, serve until Ctrl-C (PORT=8080; FRONT=rest makes it a REST API; DEMO=0 skips the demonstration; RABBITMQ=4.3 POSTGRESQL=17 choose other versions, KAFKA=1 sends chunks through Kafka; TARGETS=directory adds target profiles, IBM_MQ_LIBRARY=/path/libmqm_r.so loads IBM's client)
 	@cargo build --workspace --lib --bins
 	@exec $(LOCAL) run
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PARTS = "stack patterns gateway brokers api idempotency load-tests ingest drops events kafka database organisation".split()
 SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
 # Members of entries that are read here, besides those that the pattern has.
-MEMBERS = {"Functions": "Product Uses Lists Reads Routes Also", "Alarms": "Sum Functions", "Dashboards": "Widgets"}
+MEMBERS = {"Functions": "Product Uses Lists Reads Routes Also", "Alarms": "Sum Functions", "Dashboards": "Names Widgets"}
 HEADER = "# deploy/template.py makes this file of the parts in deploy/template. Change those.\n"
 
 
@@ -160,21 +160,43 @@ def ordered(name, entry, parameters):
 
 
 def function(name, entry, parts):
-    """A function's entry with all that it uses, lists, reads and answers to."""
+    """A function's entry with all that it uses, lists and reads."""
     values = {}
     for used in entry.get("Uses", []):
         values = merge(values, parts["Uses"][used])
     values = merge(values, entry)
     values = fill(values, named(name, values))
-    listing, reading, route = (parts["Patterns"]["Function"][part] for part in ("Lists", "Reads", "Routes"))
+    listing, reading = (parts["Patterns"]["Function"][part] for part in ("Lists", "Reads"))
     for bucket, prefixes in values.get("Lists", {}).items():
         values = merge(values, fill(listing, {"Bucket": bucket, "Prefixes": prefixes}))
     for event, read in values.get("Reads", {}).items():
         values = merge(values, fill(reading, {"BatchSize": 1, **read, "event": event}))
-    for event, answered in values.get("Routes", {}).items():
-        method, _, path = answered.partition(" ")
-        values = merge(values, fill(route, {"event": event, **({"Method": method, "Path": path} if path else {})}))
     return values
+
+
+def paths(functions, pattern, *, is_http):
+    """The paths of an API, from the routes of all functions. A path is there where its function is."""
+    found, conditions = {}, {}
+    for name, values in functions.items():
+        for answered in values.get("Routes", {}).values():
+            method, _, path = answered.rpartition(" ")
+            # No method: what no other route takes. A REST API has a response of its own for that.
+            if not method and not is_http:
+                continue
+            segments = [{"name": segment, "in": "path", "required": True, "schema": {"type": "string"}} for segment in re.findall("{(\\w+)}", path)]
+            given = {"Format": "2.0", "IsDefault": not method or None} if is_http else {}
+            operation = fill(pattern, {"name": name, "Parameters": segments or None, **given})
+            found.setdefault(path, {})[method.lower() or "x-amazon-apigateway-any-method"] = operation
+            assert conditions.setdefault(path, values.get("Condition")) == values.get("Condition"), f"{path} is there under two conditions"
+    return {path: {"When": conditions[path], **methods} if conditions[path] else methods for path, methods in found.items()}
+
+
+def methods(routes):
+    """The settings of a REST API's methods, from those of an HTTP API's routes."""
+    for route, limits in routes.items():
+        method, _, path = route.rpartition(" ")
+        if method:
+            yield {"HttpMethod": method, "ResourcePath": "/" + path.replace("/", "~1"), **limits}
 
 
 def summed(alarm, functions):
@@ -222,8 +244,8 @@ def settings(trigger, functions, parameters):
     return [setting(name, value, parameters) for name, value in sorted(found.items())]
 
 
-def dashboard(widgets, functions):
-    """The text of a dashboard, three widgets a row. Only the last one may have a condition."""
+def dashboard(widgets, functions, names):
+    """The text of a dashboard, three widgets a row, in which some names stand for values. Only the last one may have a condition."""
     texts, last = [], {}
     for place, widget in enumerate(widgets):
         metrics = widget.get("Metrics") or [["AWS/Lambda", widget["Functions"], "FunctionName", f"${{{name}Function}}"] for name in functions]
@@ -233,7 +255,7 @@ def dashboard(widgets, functions):
         if "Condition" in widget:
             last = {"Last": Tagged("!If", [widget["Condition"], Tagged("!Sub", ",\n" + texts.pop()), ""])}
     body = '{"widgets": [\n' + ",\n".join(texts) + ("${Last}" if last else "") + "\n]}\n"
-    return Tagged("!Sub", [body, last] if last else body)
+    return Tagged("!Sub", [body, names | last] if names or last else body)
 
 
 def collected():
@@ -264,6 +286,10 @@ def generated():
     for values in functions.values():
         for section, entries in values.get("Also", {}).items():
             parts[section] |= entries
+    http, rest = (parts["Resources"][api]["Properties"] for api in ("Api", "RestApi"))
+    for api in (http, rest):
+        api["DefinitionBody"]["paths"] = paths(functions, parts["Patterns"]["Function"]["Routes"], is_http=api is http)
+    rest["MethodSettings"] += methods(http["RouteSettings"])
     for alarm in parts["Alarms"].values():
         if {"Sum", "Functions"} & alarm.keys():
             alarm["Properties"] |= summed(alarm, functions)
@@ -273,7 +299,7 @@ def generated():
     for product, entry in parts["Dashboards"].items():
         # One text cannot have the functions of an option.
         there = [name for name, values in functions.items() if values["Product"] == product and values.get("Condition") in (None, "HasIngest")]
-        entry["Body"] = dashboard(entry["Widgets"], there)
+        entry["Body"] = dashboard(entry["Widgets"], there, entry.get("Names", {}))
     for kind, pattern in parts["Patterns"].items():
         members = {*re.findall("<([A-Z]\\w*)>", str(pattern)), *MEMBERS.get(kind, "").split()}
         for name, entry in parts.get(kind, {}).items():

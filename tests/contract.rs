@@ -21,21 +21,25 @@ fn untagged(value: &Value) -> &Value {
     }
 }
 
-/// The routes of each function that has some, as the template's events declare them.
-fn template_routes() -> BTreeMap<String, Routes> {
+/// The routes of each function that has some, as one of the template's APIs has them.
+fn template_routes(api: &str) -> BTreeMap<String, Routes> {
     let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
     let mut functions: BTreeMap<String, Routes> = BTreeMap::new();
-    for (name, resource) in template["Resources"].as_mapping().unwrap() {
-        let Some(events) = resource.get("Properties").and_then(|properties| properties.get("Events")) else {
-            continue;
+    let paths = &template["Resources"][api]["Properties"]["DefinitionBody"]["paths"];
+    for (path, operations) in paths.as_mapping().unwrap() {
+        let path = path.as_str().unwrap();
+        // Under a condition, they are the second part of an `!If`.
+        let operations = match untagged(operations) {
+            Value::Sequence(condition) => &condition[1],
+            operations => operations,
         };
-        for event in untagged(events).as_mapping().unwrap().values() {
-            let properties = &event["Properties"];
-            let path = properties["Path"].as_str().filter(|path| *path != "$default");
-            if let (Some("HttpApi"), Some(path)) = (event["Type"].as_str(), path) {
-                let method = properties["Method"].as_str().unwrap().to_ascii_uppercase();
-                let routes = functions.entry(name.as_str().unwrap().to_owned()).or_default();
-                routes.insert((method, path.to_owned()));
+        for (method, operation) in operations.as_mapping().unwrap() {
+            let uri = untagged(&operation["x-amazon-apigateway-integration"]["uri"]).as_str().unwrap();
+            let (_, function) = uri.rsplit_once("/functions/${").unwrap();
+            let function = function.strip_suffix(".Alias}/invocations").unwrap();
+            if path != "$default" {
+                let routes = functions.entry(function.to_owned()).or_default();
+                routes.insert((method.as_str().unwrap().to_ascii_uppercase(), path.to_owned()));
             }
         }
     }
@@ -44,7 +48,8 @@ fn template_routes() -> BTreeMap<String, Routes> {
 
 #[test]
 fn the_contract_describes_exactly_the_routes_of_the_template() {
-    assert_eq!(end_to_end::routes(), template_routes().into_values().flatten().collect());
+    assert_eq!(end_to_end::routes(), template_routes("Api").into_values().flatten().collect());
+    assert_eq!(template_routes("Api"), template_routes("RestApi"));
 }
 
 #[test]
@@ -60,7 +65,7 @@ fn every_function_serves_the_routes_that_the_template_sends_it() {
         ("BatchesFunction", batches::Endpoint::ALL.map(batches::Endpoint::route).to_vec()),
         ("StatusFunction", status::Endpoint::ALL.map(status::Endpoint::route).to_vec()),
     ];
-    let template = template_routes();
+    let template = template_routes("Api");
     let served = served.map(|(function, routes)| {
         let routes = routes.iter().map(|route| (route.method.to_owned(), route.path.to_owned()));
         (function.to_owned(), routes.collect::<Routes>())

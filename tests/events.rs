@@ -59,6 +59,7 @@ const EXPECTED: &[(&str, u16, &str)] = &[
     ("gateway/depth/several-queues.json", 200, ""),
     ("gateway/depth/targets.json", 200, ""),
     ("gateway/depth/profile.json", 200, ""),
+    ("gateway/depth/rest-api.json", 200, ""),
     ("gateway/depth/unknown-queue.json", 404, "QUEUE_NOT_FOUND"),
     ("gateway/depth/inline-not-allowed.json", 403, "TARGET_NOT_ALLOWED"),
     ("gateway/depth/ibm-mq.json", 200, ""),
@@ -126,6 +127,14 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
+/// Members by which the events of each kind of API are recognized.
+const HTTP_API: &str = "routeKey";
+const REST_API: &str = "httpMethod";
+
+fn is_of(api: &str, event: &Value) -> bool {
+    event.get(api).is_some()
+}
+
 /// Lists the sample events that are requests, with their paths.
 fn requests() -> Vec<(String, Value)> {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../events"));
@@ -134,7 +143,7 @@ fn requests() -> Vec<(String, Value)> {
         let event: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
         (path.strip_prefix(root).unwrap().to_str().unwrap().to_owned(), event)
     };
-    samples.map(read).filter(|(_, event)| event.get("routeKey").is_some()).collect()
+    samples.map(read).filter(|(_, event)| is_of(HTTP_API, event) || is_of(REST_API, event)).collect()
 }
 
 /// The function `status` has a test of its own samples.
@@ -167,6 +176,9 @@ fn every_route_has_a_sample_event() {
 
 /// Sends the request that an event tells of.
 async fn send(gateway: &Gateway, event: &Value) -> end_to_end::Answer {
+    if is_of(REST_API, event) {
+        return send_to_rest_api(event).await;
+    }
     let http = &event["requestContext"]["http"];
     let made_by_the_client = ["host", "content-length"];
     let headers: Vec<_> = event["headers"]
@@ -187,4 +199,19 @@ async fn send(gateway: &Gateway, event: &Value) -> end_to_end::Answer {
         path = format!("{path}?{query}");
     }
     gateway.send(http["method"].as_str().unwrap(), &path, &headers, body).await
+}
+
+/// Sends the request that a REST API's event tells of, which has its body in base64.
+async fn send_to_rest_api(event: &Value) -> end_to_end::Answer {
+    let headers: Vec<_> = event["multiValueHeaders"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(name, _)| !["Host", "Content-Length"].contains(&name.as_str()))
+        .flat_map(|(name, values)| values.as_array().unwrap().iter().map(move |value| (name, value)))
+        .map(|(name, value)| (name.as_str(), value.as_str().unwrap()))
+        .collect();
+    let body = STANDARD.decode(event["body"].as_str().unwrap_or_default()).unwrap();
+    let [method, path] = ["httpMethod", "path"].map(|member| event[member].as_str().unwrap());
+    Gateway::rest().send(method, path, &headers, body).await
 }

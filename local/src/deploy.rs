@@ -58,11 +58,15 @@ const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Deployment {
     pub(crate) routes: Vec<RouteEntry>,
+    /// Routes of the REST API, which the parameters of the local stack leave out.
+    pub(crate) rest_routes: Vec<RouteEntry>,
+    /// Body with which the REST API answers what no route takes, with the variables of API Gateway.
+    pub(crate) rest_unrouted: String,
     /// Physical names by logical id.
     names: BTreeMap<String, String>,
 }
 
-/// A route of the HTTP API: `METHOD /path` or `$default`, and the function's logical id.
+/// A route of an API: `METHOD /path` or `$default`, and the function's logical id.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct RouteEntry {
     pub(crate) key: String,

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from unittest import mock
 
 from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
@@ -37,6 +38,13 @@ def source():
     return yaml_parse(TEMPLATE.read_text())
 
 
+@cache
+def behind_the_api(api="Api"):
+    """The functions that an API calls."""
+    body = source()["Resources"][api]["Properties"]["DefinitionBody"]
+    return set(re.findall(r"\$\{(\w+)\.Alias\}", json.dumps(body)))
+
+
 # The parameters that SAM itself reads. All others are references in its output too, so that one
 # translation serves their values (test_translation.py holds that).
 READ_BY_SAM = ("CorsOrigins", "Rollout")
@@ -55,7 +63,10 @@ def packaged(template, release):
 
 def translate(template, parameters=None):
     """What SAM makes of a template whose code is in a bucket."""
-    return transform(copy.deepcopy(template), dict(parameters or {}), Policies())
+    # It names the deployment of the REST API, which is a new one each time, by the clock.
+    with mock.patch("samtranslator.model.apigateway.time") as clock:
+        clock.time.return_value = 0
+        return transform(copy.deepcopy(template), dict(parameters or {}), Policies())
 
 
 @cache

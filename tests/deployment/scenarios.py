@@ -46,7 +46,11 @@ ORGANISATION = {
     "AuditDataEvents": "true",
     "PublicReservedConcurrency": "20",
     "MqAccessReservedConcurrency": "10",
+    "TenantLimit": "requests=100/200",
+    "TargetLimit": "requests=50 messages=500/1000 bytes=10485760",
 }
+REST = {"ApiFront": "rest"}
+WEB_ACL = "arn:aws:wafv2:us-east-1:111122223333:regional/webacl/integrahub/11111111-2222-4333-8444-555555555555"
 PARTNER = {"AcceptDrops": "partner-files/444455556666", "FurtherKmsKeyArns": f"{OTHER_KEY},{PARTNER_KEY}"}
 EVENTS = {
     "EventBusArn": "arn:aws:events:us-east-1:111122223333:event-bus/news",
@@ -116,6 +120,9 @@ SCENARIOS = {
     "load tests": LOAD_TESTS,
     "load tests in the brokers' network": {**LOAD_TESTS, **BROKERS_ENDPOINTS, **IBM_MQ},
     "domain": DOMAIN,
+    "REST API": REST,
+    "REST API with everything that it takes": {**REST, **EXISTING_DATABASE, **LOAD_TESTS, **DOMAIN, "AlarmTopicArn": ORGANISATION["AlarmTopicArn"], "ApiWebAclArn": WEB_ACL},
+    "private REST API": {**REST, **EXISTING_DATABASE, "ApiPrivateEndpoints": "vpce-11111111,vpce-22222222"},
     "organisation": ORGANISATION,
     "organisation with an existing database": {**ORGANISATION, **EXISTING_DATABASE},
     "everything": EVERYTHING,

@@ -2,7 +2,7 @@
 
 import pytest
 from cloudformation import allowed, deploy, refusals, source
-from scenarios import BROKERS_ENDPOINTS, DATABASE_ENDPOINTS, DOMAIN, EXISTING_DATABASE, KEY, MSK, MSK_SCRAM, NEW_DATABASE, OTHER_KAFKA, SCENARIOS, SECRET, TOKENS
+from scenarios import BROKERS_ENDPOINTS, DATABASE_ENDPOINTS, DOMAIN, EXISTING_DATABASE, KEY, MSK, MSK_SCRAM, NEW_DATABASE, OTHER_KAFKA, REST, SCENARIOS, SECRET, TOKENS, WEB_ACL
 
 
 def without(parameters, *names):
@@ -56,11 +56,17 @@ REFUSED = [
     ({"HistoryDays": "180", "PayloadRetentionDays": "180"}, "at least 15 more than PayloadRetentionDays"),
     ({"HistoryDays": "365", "PayloadRetentionDays": "365"}, "at least 15 more than PayloadRetentionDays"),
     ({"DisableExecuteApiEndpoint": "true"}, "DomainName"),
+    ({"ApiWebAclArn": WEB_ACL}, "ApiWebAclArn needs ApiFront=rest"),
+    ({"ApiPrivateEndpoints": "vpce-11111111"}, "ApiPrivateEndpoints needs ApiFront=rest"),
+    ({**REST, **DOMAIN, "ApiPrivateEndpoints": "vpce-11111111"}, "Leave DomainName empty"),
+    ({**REST, "CorsOrigins": "https://app.example.com"}, "CorsOrigins needs ApiFront=http"),
 ]
 
 # Values that no function, broker or database takes.
 IMPOSSIBLE = [
     ("PublicReservedConcurrency", "00"),
+    ("ApiFront", "websocket"),
+    ("ApiWebAclArn", "arn:aws:wafv2:us-east-1:111122223333:global/webacl/integrahub/1"),
     ("MqAccessReservedConcurrency", "000"),
     ("DatabaseAddress", "db.example.com"),
     ("DatabaseAddress", "db.example.com:5432"),

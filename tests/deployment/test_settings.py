@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 import yaml
-from cloudformation import ROOT, deploy, source
+from cloudformation import ROOT, behind_the_api, deploy, source
 from scenarios import DATABASE_VPC, EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, LOAD_TESTS, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS
 
 INTERFACES = {"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"}
@@ -200,8 +200,8 @@ def test_the_api_is_bounded_and_what_needs_no_key_more_so():
     assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": "70", "ThrottlingBurstLimit": 1000}
     assert {"$default", "GET /health/ready", "GET /health/live", "GET /docs", "GET /docs/{file}", "GET /openapi.json"} == set(stage["RouteSettings"])
     # API Gateway refuses settings of a route that it does not have.
-    events = [event for r in source()["Resources"].values() for event in r.get("Properties", {}).get("Events", {}).values() if event["Type"] == "HttpApi"]
-    routes = {f"{e['Properties']['Method']} {e['Properties']['Path']}" if "Path" in e["Properties"] else "$default" for e in events}
+    paths = deploy().properties("Api")["Body"]["paths"]
+    routes = {path if path == "$default" else f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
     assert set(stage["RouteSettings"]) <= routes
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] <= 1250, "the burst that some regions give an account"
 
@@ -209,8 +209,7 @@ def test_the_api_is_bounded_and_what_needs_no_key_more_so():
 def test_public_functions_can_be_kept_from_taking_the_account_s_concurrency():
     stack = deploy(EVERYTHING)
     reserved = {name for name, function in stack.of("AWS::Lambda::Function").items() if function["Properties"].get("ReservedConcurrentExecutions") == "20"}
-    called = {name for name, r in source()["Resources"].items() for e in r.get("Properties", {}).get("Events", {}).values() if e["Type"] == "HttpApi"}
-    assert reserved == called
+    assert reserved == behind_the_api()
     assert not [name for name, f in deploy().of("AWS::Lambda::Function").items() if "ReservedConcurrentExecutions" in f["Properties"]]
 
 

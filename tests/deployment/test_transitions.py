@@ -23,8 +23,10 @@ from scenarios import (
     OTHER_KEY,
     OTHER_SECRET,
     PARTNER,
+    REST,
     SCENARIOS,
     SECRET,
+    WEB_ACL,
 )
 
 OFF = {"IngestEnabled": "false"}
@@ -39,6 +41,7 @@ TRANSITIONS = {
     "the database in a VPC and out of it": [EXISTING_DATABASE, IN_VPC, EXISTING_DATABASE],
     "an organisation's rules and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **ORGANISATION}, EXISTING_DATABASE],
     "a domain and back": [GATEWAY, DOMAIN, GATEWAY],
+    "a REST API and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **REST}, EXISTING_DATABASE],
     "drops and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, "AcceptDrops": "true"}, EXISTING_DATABASE],
     "drops into another account's bucket and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **PARTNER}, EXISTING_DATABASE],
     "Kafka and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **MSK}, {**EXISTING_DATABASE, **OTHER_KAFKA}, EXISTING_DATABASE],
@@ -56,6 +59,8 @@ FOR_CREATION_ONLY = {"CreateDatabase", "DatabaseKmsKeyArn", "DatabaseSnapshotIde
 OTHER = {
     "AcceptDrops": "other-files/777788889999",
     "AlarmTopicArn": "arn:aws:sns:us-east-1:111122223333:others",
+    "ApiPrivateEndpoints": "vpce-99999999",
+    "ApiWebAclArn": WEB_ACL.replace("integrahub", "other"),
     "CertificateArn": "arn:aws:acm:us-east-1:111122223333:certificate/99999999-2222-4333-8444-555555555555",
     "CorsOrigins": "https://third.example.com",
     "DatabaseCaSecretArn": OTHER_SECRET,
@@ -99,6 +104,8 @@ OTHER = {
     "RolePath": "/another/",
     "RouteTableIds": "rtb-88888888",
     "SecretNamePrefix": "another/",
+    "TargetLimit": "messages=5",
+    "TenantLimit": "requests=0.5/7",
     "TimeZone": "Europe/Lisbon",
     "VpcId": "vpc-88888888",
 }

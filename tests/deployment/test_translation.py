@@ -5,7 +5,7 @@ import json
 import cloudformation
 import pytest
 from cloudformation import deploy, references, source, translated
-from scenarios import EVERYTHING, SCENARIOS
+from scenarios import EVERYTHING, REST, SCENARIOS
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -54,10 +54,12 @@ def test_the_console_shows_every_parameter_in_one_group():
 
 
 def test_every_route_is_open_to_the_gateway_because_the_functions_check_the_key():
-    # Said on the API, or `sam deploy --guided` asks about each route, and takes Enter for a No.
-    assert source()["Resources"]["Api"]["Properties"]["Auth"] == {"EnableIamAuthorizer": False}
-    body = deploy(EVERYTHING).properties("Api")["Body"]
-    assert "securitySchemes" not in json.dumps(body)
+    # `sam deploy --guided` would ask about each event that is a route, and takes Enter for a No.
+    events = [event["Type"] for r in source()["Resources"].values() for event in r.get("Properties", {}).get("Events", {}).values()]
+    assert not {"Api", "HttpApi"} & set(events)
+    for api, parameters in (("Api", EVERYTHING), ("RestApi", REST)):
+        body = json.dumps(deploy(parameters).properties(api)["Body"])
+        assert "securitySchemes" not in body and "x-amazon-apigateway-auth" not in body
 
 
 def test_warnings_of_the_import_do_not_fail_the_api():

@@ -7,12 +7,12 @@ from functools import cache
 from itertools import combinations
 
 import pytest
-from cloudformation import ROOT, deploy, packaged, refusals, source, translate, translated
-from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, LOAD_TESTS, SCENARIOS
+from cloudformation import ROOT, behind_the_api, deploy, packaged, refusals, source, translate, translated
+from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, LOAD_TESTS, REST, SCENARIOS
 from test_transitions import BASES, others
 from versions import Evaluated, faults, functions, opposite_of, published, references, versions
 
-PUBLIC = {name for name, r in source()["Resources"].items() for e in r.get("Properties", {}).get("Events", {}).values() if e["Type"] == "HttpApi"}
+PUBLIC = behind_the_api()
 VERSION_TRIGGERS = ["GatewayVersionTrigger", "IngestVersionTrigger"]
 
 
@@ -63,12 +63,11 @@ def faults_of(template, about):
 
 
 def test_the_api_calls_the_aliases_of_its_functions_and_nothing_else_has_one():
-    for parameters in (GATEWAY, EVERYTHING):
-        for path, methods in deploy(parameters).properties("Api")["Body"]["paths"].items():
+    for api, parameters in (("Api", GATEWAY), ("Api", EVERYTHING), ("RestApi", REST)):
+        for path, methods in deploy(parameters).properties(api)["Body"]["paths"].items():
             for operation in methods.values():
-                if "x-amazon-apigateway-integration" in operation:
-                    assert "Aliaslive»" in operation["x-amazon-apigateway-integration"]["uri"], path
-    assert set(functions(translated())) == PUBLIC
+                assert "Aliaslive»" in operation["x-amazon-apigateway-integration"]["uri"], path
+    assert set(functions(translated())) == PUBLIC == behind_the_api("RestApi")
 
 
 @pytest.mark.parametrize("parameter", source()["Parameters"])

@@ -68,9 +68,17 @@ impl Answer {
 }
 
 impl Gateway {
-    /// A client with tenant A's key.
+    /// A client of the HTTP API with tenant A's key.
     pub fn new() -> Self {
-        let base_url = crate::variable("API");
+        Self::at(crate::variable("API"))
+    }
+
+    /// A client of the REST API with tenant A's key.
+    pub fn rest() -> Self {
+        Self::at(crate::variable("REST_API"))
+    }
+
+    fn at(base_url: String) -> Self {
         // A redirect is an answer like any other.
         let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
         Self { http, base_url, api_key: KEY_A.to_owned() }

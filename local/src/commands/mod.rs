@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::failure::Failure;
+use crate::front::Kind;
 use crate::layout::Layout;
 use crate::targets::Given;
 
@@ -20,9 +21,12 @@ pub(crate) use signals::{Signals, Stopped};
 pub(crate) enum Command {
     /// Start the stack, show what it does, and serve until Ctrl-C.
     Run {
-        /// Port of the HTTP API on 127.0.0.1.
+        /// Port of the API on 127.0.0.1.
         #[arg(long, env = "PORT", default_value_t = 8080)]
         port: u16,
+        /// Kind of the API at that port; the other kind is at a free port.
+        #[arg(long, env = "FRONT", default_value = "http")]
+        front: Kind,
         /// Whether to show the demonstration: 1 or 0.
         #[arg(long, env = "DEMO", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
         demo: u8,
@@ -50,8 +54,8 @@ impl Command {
     /// The sentence to show.
     pub(crate) async fn execute(self) -> Result<ExitCode, Failure> {
         match self {
-            Self::Run { port, demo, ibm_mq_library, targets } => {
-                run::run(port, demo == 1, Given::read(ibm_mq_library, targets.as_deref())?).await
+            Self::Run { port, front, demo, ibm_mq_library, targets } => {
+                run::run(port, front, demo == 1, Given::read(ibm_mq_library, targets.as_deref())?).await
             }
             Self::Test { command } => test::test(command).await,
             Self::Stop => stop::stop().await,

@@ -9,7 +9,7 @@ use super::Signals;
 use crate::console::say;
 use crate::demo;
 use crate::failure::{Explain as _, Failure};
-use crate::front;
+use crate::front::{self, Kind};
 use crate::layout::Layout;
 use crate::seed::KEYS;
 use crate::stack::{self, Claim, Stack};
@@ -18,7 +18,7 @@ use crate::targets::Given;
 /// Products of the catalogue to send.
 const PRODUCTS: u32 = 1_000;
 
-pub(super) async fn run(port: u16, demonstrate: bool, given: Given) -> Result<ExitCode, Failure> {
+pub(super) async fn run(port: u16, kind: Kind, demonstrate: bool, given: Given) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
     let layout = Layout::of_run()?;
     let _lock = match stack::claim(&layout, &format!("http://127.0.0.1:{port}"))? {
@@ -30,7 +30,7 @@ pub(super) async fn run(port: u16, demonstrate: bool, given: Given) -> Result<Ex
             )));
         }
     };
-    let door = front::bind(port).await?;
+    let door = front::bind(port, kind).await?;
     stack::during(&layout, door, &mut signals, given, async |stack, signals| {
         if demonstrate {
             let shown = tokio::select! {

@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::{Signals, Stopped};
 use crate::console;
 use crate::failure::{Explain as _, Failure};
-use crate::front;
+use crate::front::{self, Kind};
 use crate::layout::Layout;
 use crate::lock::Lock;
 use crate::stack::{self, Claim, Stack};
@@ -28,7 +28,7 @@ pub(super) async fn test(command: Vec<String>) -> Result<ExitCode, Failure> {
         stopped = signals.wait() => return Ok(stopped.into()),
         lock = wait_for_turn(&layout) => lock?,
     };
-    let door = front::bind(PORT).await?;
+    let door = front::bind(PORT, Kind::Http).await?;
     stack::during(&layout, door, &mut signals, Given::default(), async |stack, signals| {
         execute(&command, &layout, stack, signals).await
     })

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
+use super::Kind;
+
 /// An HTTP answer with its whole body.
 pub(super) type Answer = Response<Bytes>;
 
@@ -18,37 +20,78 @@ pub(super) enum Gateway {
     BadRequest,
     InternalServerError,
     ServiceUnavailable,
+    /// The body is not what `Content-Encoding` says.
+    UnsupportedMediaType,
+    /// The body has more than the gateway takes.
+    TooLong,
 }
 
 impl Gateway {
-    pub(super) fn answer(self) -> Answer {
-        let (status, message) = match self {
-            Self::NotFound => (StatusCode::NOT_FOUND, "Not Found"),
-            Self::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
-            Self::BadRequest => (StatusCode::BAD_REQUEST, "Bad Request"),
-            Self::RequestEntityTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"),
-            Self::InternalServerError => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"),
-            Self::ServiceUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable"),
+    pub(super) fn answer(self, kind: Kind) -> Answer {
+        let (status, message) = match kind {
+            Kind::Http => self.of_http_api(),
+            Kind::Rest => self.of_rest_api(),
         };
         let mut answer = Response::new(Bytes::from(json!({ "message": message }).to_string()));
         *answer.status_mut() = status;
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         answer
     }
+
+    fn of_http_api(self) -> (StatusCode, &'static str) {
+        match self {
+            Self::NotFound => (StatusCode::NOT_FOUND, "Not Found"),
+            Self::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
+            Self::BadRequest => (StatusCode::BAD_REQUEST, "Bad Request"),
+            Self::RequestEntityTooLarge | Self::TooLong => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large")
+            }
+            Self::InternalServerError => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"),
+            Self::ServiceUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable"),
+            Self::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "Unsupported Media Type"),
+        }
+    }
+
+    /// Answers of a REST API, with the statuses that the template's gateway responses give them.
+    fn of_rest_api(self) -> (StatusCode, &'static str) {
+        match self {
+            Self::NotFound | Self::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
+            Self::BadRequest => (StatusCode::BAD_REQUEST, "Bad Request"),
+            Self::RequestEntityTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Request Too Long"),
+            Self::TooLong => (StatusCode::PAYLOAD_TOO_LARGE, "HTTP content length exceeded 10485760 bytes."),
+            Self::InternalServerError => (StatusCode::INTERNAL_SERVER_ERROR, "Internal server error"),
+            Self::ServiceUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "Endpoint request timed out"),
+            Self::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "Unsupported Media Type"),
+        }
+    }
 }
 
-/// The function's answer: with `statusCode` it is an HTTP answer, anything else is the body of a
-/// 200.
-pub(super) fn from_function(payload: &[u8]) -> Answer {
+/// The template's answer of a REST API to what no route takes.
+pub(super) fn unrouted(template: &str, id: &str) -> Answer {
+    let mut answer = Response::new(Bytes::from(template.replace("$context.requestId", id)));
+    *answer.status_mut() = StatusCode::NOT_FOUND;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    if let Ok(id) = HeaderValue::try_from(id) {
+        headers.insert("x-trace-id", id);
+    }
+    answer
+}
+
+/// The function's answer: with `statusCode` it is an HTTP answer. Anything else is the body of a 200
+/// for an HTTP API, and no answer for a REST API.
+pub(super) fn from_function(kind: Kind, payload: &[u8]) -> Answer {
+    let refusal = || Gateway::InternalServerError.answer(kind);
     let Ok(value) = serde_json::from_slice::<Value>(payload) else {
-        return Gateway::InternalServerError.answer();
+        return refusal();
     };
-    match value {
-        Value::Object(members) if members.contains_key("statusCode") => {
-            full(&members).unwrap_or_else(|| Gateway::InternalServerError.answer())
+    match (kind, value) {
+        (_, Value::Object(members)) if members.contains_key("statusCode") => {
+            full(&members).unwrap_or_else(refusal)
         }
-        Value::String(text) => bare(text),
-        other => bare(other.to_string()),
+        (Kind::Rest, _) => refusal(),
+        (Kind::Http, Value::String(text)) => bare(text),
+        (Kind::Http, other) => bare(other.to_string()),
     }
 }
 
@@ -69,6 +112,13 @@ fn full(members: &Map<String, Value>) -> Option<Answer> {
             continue;
         }
         headers.insert(name, HeaderValue::try_from(scalar(value)?).ok()?);
+    }
+    // The format of a REST API's answers has them all here.
+    for (name, values) in members.get("multiValueHeaders").and_then(Value::as_object).into_iter().flatten() {
+        let name = HeaderName::try_from(name).ok()?;
+        for value in values.as_array()?.iter().filter(|_| !is_of_the_connection(&name)) {
+            headers.append(&name, HeaderValue::try_from(scalar(value)?).ok()?);
+        }
     }
     for cookie in members.get("cookies").and_then(Value::as_array).into_iter().flatten() {
         headers.append(header::SET_COOKIE, HeaderValue::try_from(cookie.as_str()?).ok()?);
@@ -119,7 +169,7 @@ mod tests {
     use super::*;
 
     fn answer(value: &Value) -> Answer {
-        from_function(value.to_string().as_bytes())
+        from_function(Kind::Http, value.to_string().as_bytes())
     }
 
     #[test]
@@ -164,6 +214,33 @@ mod tests {
         ] {
             assert_eq!(answer(&value).status(), 500, "{value}");
         }
-        assert_eq!(from_function(b"not json").body(), "{\"message\":\"Internal Server Error\"}");
+        let not_json = from_function(Kind::Http, b"not json");
+        assert_eq!(not_json.body(), "{\"message\":\"Internal Server Error\"}");
+        assert_eq!(from_function(Kind::Rest, b"{\"a\":1}").status(), 500, "a REST API needs a status");
+    }
+
+    #[test]
+    fn a_rest_api_s_answer_has_several_values_of_a_header() {
+        let answer = json!({
+            "statusCode": 200,
+            "headers": {},
+            "multiValueHeaders": {"x-one": ["a", "b"], "content-length": ["99"]},
+            "body": "{}",
+        });
+        let answer = from_function(Kind::Rest, answer.to_string().as_bytes());
+        let values: Vec<_> = answer.headers().get_all("x-one").iter().collect();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(values, ["a", "b"]);
+        assert!(!answer.headers().contains_key("content-length"));
+    }
+
+    #[test]
+    fn what_no_route_takes_is_a_problem_with_the_request_s_id() {
+        let answer = unrouted("{\"traceId\":\"$context.requestId\"}", "id-1");
+        assert_eq!(
+            (answer.status().as_u16(), answer.body().as_ref()),
+            (404, b"{\"traceId\":\"id-1\"}".as_slice())
+        );
+        assert_eq!(answer.headers()["x-trace-id"], "id-1");
     }
 }

@@ -1,10 +1,11 @@
-//! The part of API Gateway in a deployment: routes of the template, payload format 2.0, its limits
-//! and its answers.
+//! The part of API Gateway in a deployment, as an HTTP API and as a REST API: routes of the
+//! template, the events of each, its limits and its answers.
 
 mod answer;
 mod event;
 mod log;
 mod proxy;
+mod rest;
 mod routes;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,15 +15,54 @@ use tokio::net::TcpListener;
 use crate::failure::{Explain as _, Failure};
 
 pub(crate) use log::Log;
-pub(crate) use proxy::serve;
-pub(crate) use routes::Routes;
+pub(crate) use proxy::Front;
+
+/// The kinds of APIs that the template makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    Http,
+    Rest,
+}
+
+impl Kind {
+    /// The other of the two.
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Http => Self::Rest,
+            Self::Rest => Self::Http,
+        }
+    }
+
+    /// Path in front of the API's own. A REST API has its stage there.
+    fn base_path(self) -> &'static str {
+        match self {
+            Self::Http => "",
+            Self::Rest => "/live",
+        }
+    }
+}
+
+/// A port that is taken for an API.
+#[derive(Debug)]
+pub(crate) struct Door {
+    pub(crate) kind: Kind,
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Door {
+    /// Address of the API, to which paths are added.
+    pub(crate) fn base_url(&self) -> String {
+        format!("http://{}{}", self.address, self.kind.base_path())
+    }
+}
 
 /// Takes the port before anything else is started, so that a port in use fails at once and not
 /// after ten seconds.
 ///
 /// # Errors
 /// The port is in use or not allowed.
-pub(crate) async fn bind(port: u16) -> Result<(TcpListener, SocketAddr), Failure> {
+pub(crate) async fn bind(port: u16, kind: Kind) -> Result<Door, Failure> {
     let listener = match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
         Ok(listener) => listener,
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
@@ -39,5 +79,5 @@ pub(crate) async fn bind(port: u16) -> Result<(TcpListener, SocketAddr), Failure
         Err(error) => return Err(error).or_explain(|| format!("listen on port {port}")),
     };
     let address = listener.local_addr().or_explain(|| format!("listen on port {port}"))?;
-    Ok((listener, address))
+    Ok(Door { kind, listener, address })
 }

@@ -15,19 +15,21 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Response, header};
 use http_body_util::BodyExt as _;
 use runtime::Sdk;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-use super::answer::{Answer, Gateway, from_function};
+use super::answer::{Answer, Gateway, from_function, unrouted};
 use super::event::{Origin, event};
 use super::log::Log;
+use super::rest::{inflated, rest_event};
 use super::routes::Routes;
+use super::{Door, Kind};
+use crate::deploy::Deployment;
 use crate::failure::{Explain as _, Failure, chain};
 
 /// API Gateway's limit for a request's body.
-const MAX_BODY: usize = 10 * 1024 * 1024;
+pub(super) const MAX_BODY: usize = 10 * 1024 * 1024;
 /// Lambda's limit for an event and for an answer.
 const MAX_EVENT: usize = 6 * 1024 * 1024;
 /// Most bytes of a too large body that are still read, so that its sender gets to read the answer.
@@ -40,34 +42,56 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const STARTS_PER_CORE: usize = 4;
 const STARTING: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
-struct Front {
+/// One API.
+#[derive(Clone, Debug)]
+pub(crate) struct Front {
     lambda: Client,
-    routes: Routes,
-    port: u16,
-    log: Log,
     starts: Arc<Semaphore>,
+    log: Arc<Log>,
+    kind: Kind,
+    routes: Arc<Routes>,
+    port: u16,
+    /// Body for what no route takes, if the API has one of its own.
+    unrouted: Arc<str>,
 }
 
-/// Serves until dropped.
-///
-/// # Errors
-/// What the listener says.
-pub(crate) async fn serve(
-    listener: TcpListener,
-    port: u16,
-    sdk: &Sdk,
-    routes: Routes,
-    log: Log,
-) -> Result<(), Failure> {
-    let lambda = Client::new(&sdk.single_attempt(TIMEOUT));
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let starts = Arc::new(Semaphore::new(cores * STARTS_PER_CORE));
-    let front = Arc::new(Front { lambda, routes, port, log, starts });
-    let app = Router::new().fallback(handle).with_state(front);
-    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>())
-        .await
-        .or_explain(|| format!("serve at port {port}"))
+impl Front {
+    /// The HTTP API and the REST API, behind which are the same functions.
+    ///
+    /// # Errors
+    /// A route that the local stack does not know.
+    pub(crate) fn both(sdk: &Sdk, deployment: &Deployment, log: Log) -> Result<[Self; 2], Failure> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let http = Self {
+            lambda: Client::new(&sdk.single_attempt(TIMEOUT)),
+            starts: Arc::new(Semaphore::new(cores * STARTS_PER_CORE)),
+            log: Arc::new(log),
+            kind: Kind::Http,
+            routes: Arc::new(Routes::of(deployment, &deployment.routes)?),
+            port: 0,
+            unrouted: "".into(),
+        };
+        let rest = Self {
+            kind: Kind::Rest,
+            routes: Arc::new(Routes::of(deployment, &deployment.rest_routes)?),
+            unrouted: deployment.rest_unrouted.as_str().into(),
+            ..http.clone()
+        };
+        Ok([http, rest])
+    }
+
+    /// Serves at a door until dropped.
+    ///
+    /// # Errors
+    /// What the listener says.
+    pub(crate) async fn serve(&self, door: Door) -> Result<(), Failure> {
+        let port = door.address.port();
+        let front = Arc::new(Self { port, ..self.clone() });
+        let app = Router::new().fallback(handle).with_state(front);
+        axum::serve(door.listener, app.into_make_service_with_connect_info::<SocketAddr>())
+            .await
+            .or_explain(|| format!("serve at port {port}"))
+    }
 }
 
 async fn handle(
@@ -80,8 +104,12 @@ async fn handle(
     let line = format!("{id} {} {}", request.method(), request.uri().path());
     let mut answer = front.answer(client, &id, request).await;
     front.log.line(format_args!("{line} {} {} ms", answer.status().as_u16(), begin.elapsed().as_millis()));
+    let name = match front.kind {
+        Kind::Http => "apigw-requestid",
+        Kind::Rest => "x-amzn-requestid",
+    };
     if let Ok(id) = HeaderValue::try_from(id) {
-        answer.headers_mut().insert("apigw-requestid", id);
+        answer.headers_mut().insert(name, id);
     }
     answer.map(Body::from)
 }
@@ -90,19 +118,33 @@ impl Front {
     async fn answer(&self, client: SocketAddr, id: &str, request: Request) -> Answer {
         let (parts, body) = request.into_parts();
         if !is_of_this_machine(&parts.headers) {
-            return Gateway::Forbidden.answer();
+            return Gateway::Forbidden.answer(self.kind);
         }
-        let Some(found) = self.routes.find(parts.method.as_str(), parts.uri.path()) else {
-            return Gateway::NotFound.answer();
+        // Another stage is not there.
+        let Some(path) = parts.uri.path().strip_prefix(self.kind.base_path()) else {
+            return Gateway::Forbidden.answer(self.kind);
+        };
+        let Some(found) = self.routes.find(parts.method.as_str(), path) else {
+            return match self.kind {
+                Kind::Http => Gateway::NotFound.answer(self.kind),
+                Kind::Rest => unrouted(&self.unrouted, id),
+            };
         };
         let body = match read(body, declared_length(&parts.headers)).await {
             Ok(body) => body,
-            Err(refusal) => return refusal.answer(),
+            Err(refusal) => return refusal.answer(self.kind),
         };
-        let event = event(&parts, &body, &found, id, Origin { client: client.ip(), port: self.port });
+        let origin = Origin { client: client.ip(), port: self.port };
+        let event = match self.kind {
+            Kind::Http => event(&parts, &body, &found, id, origin),
+            Kind::Rest => match inflated(&parts.headers, body) {
+                Ok(body) => rest_event(&parts, path, &body, &found, id, origin),
+                Err(refusal) => return refusal.answer(self.kind),
+            },
+        };
         let event = event.to_string();
         if event.len() > MAX_EVENT {
-            return Gateway::RequestEntityTooLarge.answer();
+            return Gateway::RequestEntityTooLarge.answer(self.kind);
         }
         self.invoke(found.function, id, event).await
     }
@@ -122,20 +164,20 @@ impl Front {
                 if let Some(error) = output.function_error {
                     let detail = String::from_utf8_lossy(&payload);
                     self.log.line(format_args!("{id} {function} failed, {error}: {detail}"));
-                    return Gateway::InternalServerError.answer();
+                    return Gateway::InternalServerError.answer(self.kind);
                 }
                 if payload.len() > MAX_EVENT {
                     self.log.line(format_args!(
                         "{id} {function} answered {} bytes, over Lambda's limit",
                         payload.len()
                     ));
-                    return Gateway::InternalServerError.answer();
+                    return Gateway::InternalServerError.answer(self.kind);
                 }
-                from_function(&payload)
+                from_function(self.kind, &payload)
             }
             Err(error) => {
                 self.log.line(format_args!("{id} {function} could not be invoked: {}", chain(&error)));
-                refusal(&error).answer()
+                refusal(&error).answer(self.kind)
             }
         }
     }
@@ -168,7 +210,7 @@ fn declared_length(headers: &http::HeaderMap) -> usize {
 /// thrown away.
 async fn read(mut body: Body, declared: usize) -> Result<Bytes, Gateway> {
     if declared > MAX_DRAINED {
-        return Err(Gateway::RequestEntityTooLarge);
+        return Err(Gateway::TooLong);
     }
     let mut collected = BytesMut::new();
     let mut total = 0_usize;
@@ -182,7 +224,7 @@ async fn read(mut body: Body, declared: usize) -> Result<Bytes, Gateway> {
             collected.extend_from_slice(&data);
         }
     }
-    if total > MAX_BODY { Err(Gateway::RequestEntityTooLarge) } else { Ok(collected.freeze()) }
+    if total > MAX_BODY { Err(Gateway::TooLong) } else { Ok(collected.freeze()) }
 }
 
 #[cfg(test)]
@@ -211,7 +253,7 @@ mod tests {
     async fn a_body_of_ten_megabytes_passes_and_one_byte_more_does_not() {
         let body = |length: usize| Body::from(vec![b'x'; length]);
         assert_eq!(read(body(MAX_BODY), MAX_BODY).await.unwrap().len(), MAX_BODY);
-        assert_eq!(read(body(MAX_BODY + 1), 0).await.unwrap_err(), Gateway::RequestEntityTooLarge);
-        assert_eq!(read(body(0), usize::MAX).await.unwrap_err(), Gateway::RequestEntityTooLarge);
+        assert_eq!(read(body(MAX_BODY + 1), 0).await.unwrap_err(), Gateway::TooLong);
+        assert_eq!(read(body(0), usize::MAX).await.unwrap_err(), Gateway::TooLong);
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use percent_encoding::percent_decode_str;
 
-use crate::deploy::Deployment;
+use crate::deploy::{Deployment, RouteEntry};
 use crate::failure::Failure;
 
-/// The routes of the HTTP API, the most specific first.
+/// The routes of an API, the most specific first.
 #[derive(Debug)]
 pub(crate) struct Routes(Vec<Route>);
 
@@ -30,8 +30,8 @@ pub(crate) struct Match<'a> {
 impl Routes {
     /// # Errors
     /// A route that the local stack does not know, since the template has none of its kind.
-    pub(crate) fn of(deployment: &Deployment) -> Result<Self, Failure> {
-        let routes = deployment.routes.iter().map(|entry| {
+    pub(crate) fn of(deployment: &Deployment, entries: &[RouteEntry]) -> Result<Self, Failure> {
+        let routes = entries.iter().map(|entry| {
             let (method, path) = entry.key.split_once(' ').unwrap_or_default();
             let is_known = method != "ANY" && path.starts_with('/') && !path.contains('+');
             if !is_known && entry.key != DEFAULT {
@@ -52,7 +52,7 @@ impl Routes {
     }
 
     /// The most specific route for a method and a path as it was sent; none leaves it to the
-    /// gateway's own 404.
+    /// gateway's own answer.
     pub(crate) fn find(&self, method: &str, path: &str) -> Option<Match<'_>> {
         self.0.iter().find_map(|route| {
             let parameters = route.matches(method, path)?;
