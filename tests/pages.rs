@@ -44,6 +44,11 @@ const LOAD_TESTS: Page =
     Page { name: "load-tests.md", text: include_str!("../docs/load-tests.md"), headings: &["Run a test"] };
 const CLI: Page =
     Page { name: "cli.md", text: include_str!("../docs/cli.md"), headings: &["Try it on the local stack"] };
+const DOCTOR: Page = Page {
+    name: "doctor.md",
+    text: include_str!("../docs/doctor.md"),
+    headings: &["Try it on the local stack"],
+};
 const SEND: Page =
     Page { name: "send.md", text: include_str!("../docs/send.md"), headings: &["Try it on the local stack"] };
 const STORED_RESPONSES: Page = Page {
@@ -208,6 +213,11 @@ async fn a_stored_response_can_be_read_as_printed() {
 #[tokio::test]
 async fn the_commands_of_the_command_line_work_as_printed() {
     run(&CLI).await;
+}
+
+#[tokio::test]
+async fn the_commands_of_the_doctor_work_as_printed() {
+    run(&DOCTOR).await;
 }
 
 #[tokio::test]
