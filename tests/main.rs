@@ -7,6 +7,7 @@
     reason = "a test fails where it finds itself wrong"
 )]
 
+mod audit;
 mod bad_input;
 mod batches;
 mod body_refs;
@@ -14,6 +15,7 @@ mod budget;
 mod callers;
 mod chunking;
 mod cli_access;
+mod cli_doctor;
 mod cli_messages;
 mod cli_send;
 mod consume;
@@ -27,6 +29,7 @@ mod events;
 mod examples;
 mod first_calls;
 mod front;
+mod hostile;
 mod ibm_mq;
 mod idempotency;
 mod large;

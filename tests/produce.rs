@@ -102,8 +102,8 @@ async fn a_resend_after_a_failure_is_the_same_message(on: On) {
     let (gateway, site, key) = (Gateway::new(), Site::start(on).await, Uuid::new_v4());
     let queue = site.queue().await;
     // Slow enough for a checkpoint, which notes the place: a retry continues nowhere else.
-    let members = json!({"batch": {"count": 5, "messageSizeBytes": 64, "rateLimitPerSec": 3}});
-    let body = site.request(&queue, members);
+    let batch = json!({"count": 5, "messageSizeBytes": 64, "rateLimitPerSec": 3});
+    let body = site.request(&queue, json!({"batch": batch, "tags": ["nightly"]}));
     gateway.produce(key, &body).await.expect(201);
     let first = site.drain(&queue).await;
 
@@ -115,10 +115,13 @@ async fn a_resend_after_a_failure_is_the_same_message(on: On) {
     let answer = gateway.produce(key, &body).await.expect(201).json();
     assert_eq!((&answer["enqueued"], &answer["resumedFrom"]), (&json!(5), &json!(2)));
     assert_eq!(answer["possibleDuplicates"], 1);
-    let ids_and_bodies = |messages: &[Message]| -> Vec<_> {
-        messages.iter().map(|message| (message.id.clone(), message.body.clone())).collect()
+    // Also the trace id, which is that of the first request and not of the one that resumed it.
+    let whole = |messages: &[Message]| -> Vec<_> {
+        let parts = |message: &Message| (message.id.clone(), message.body.clone(), message.headers.clone());
+        messages.iter().map(parts).collect()
     };
-    assert_eq!(ids_and_bodies(&site.drain(&queue).await), ids_and_bodies(&first[2..]));
+    assert_eq!(whole(&site.drain(&queue).await), whole(&first[2..]));
+    assert!(first[0].headers["traceId"].is_string() && first[0].headers["tags"] == "nightly", "{first:?}");
     site.delete(&queue).await;
 }
 
