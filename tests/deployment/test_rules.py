@@ -64,6 +64,8 @@ REFUSED = [
 
 # Values that no function, broker or database takes.
 IMPOSSIBLE = [
+    ("TenantLimit", "requests=0.5/1"),
+    ("TargetLimit", "requests=5/1 messages=2.5 bytes=10485760/20971520"),
     ("PublicReservedConcurrency", "00"),
     ("ApiFront", "websocket"),
     ("ApiWebAclArn", "arn:aws:wafv2:us-east-1:111122223333:global/webacl/integrahub/1"),
@@ -98,6 +100,10 @@ IMPOSSIBLE = [
     ("KafkaBootstrapServers", "b-1.example.com:0"),
     ("KafkaBootstrapServers", "b-1.example.com:9092, b-2.example.com:9092"),
     ("KafkaClusterArn", "arn:aws:kafka:us-east-1:111122223333:cluster/catalogue"),
+    ("TenantLimit", "messages=5"),
+    ("TenantLimit", "100"),
+    ("TargetLimit", "requests=many"),
+    ("TargetLimit", "requests=5, bytes=5"),
     ("KafkaTopicPrefix", "dev "),
     ("KafkaTopicPrefix", "."),
     ("KafkaTopicPrefix", "t" * 234),
