@@ -45,7 +45,7 @@ fn found(options: [&str; 2], logs: &[PathBuf]) -> Vec<(String, String)> {
 /// `secrets` has the name of each.
 fn leaked(secrets: &BTreeMap<String, String>, logs: &[PathBuf]) -> Vec<String> {
     let patterns = tempfile::NamedTempFile::new().unwrap();
-    let lines: String = secrets.keys().map(|secret| format!("{secret}\n")).collect();
+    let lines: String = secrets.keys().map(|secret| secret.clone() + "\n").collect();
     std::fs::write(patterns.path(), lines).unwrap();
     let file = format!("--file={}", patterns.path().display());
     let known = found(["--fixed-strings", &file], logs).into_iter().map(|(place, text)| {

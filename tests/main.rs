@@ -16,7 +16,6 @@ mod callers;
 mod chunking;
 mod cli_access;
 mod cli_doctor;
-mod cli_doctor;
 mod cli_messages;
 mod cli_send;
 mod consume;
