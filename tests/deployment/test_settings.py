@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import pytest
 import yaml
 from cloudformation import ROOT, behind_the_api, deploy, source
-from scenarios import DATABASE_VPC, EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, LOAD_TESTS, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS
+from scenarios import DATABASE_VPC, EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, LOAD_TESTS, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS, TOKENS
 
 INTERFACES = {"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"}
 
@@ -211,6 +211,16 @@ def test_public_functions_can_be_kept_from_taking_the_account_s_concurrency():
     reserved = {name for name, function in stack.of("AWS::Lambda::Function").items() if function["Properties"].get("ReservedConcurrentExecutions") == "20"}
     assert reserved == behind_the_api()
     assert not [name for name, f in deploy().of("AWS::Lambda::Function").items() if "ReservedConcurrentExecutions" in f["Properties"]]
+
+
+def test_every_function_behind_the_api_knows_the_issuer_of_tokens_and_no_other_does():
+    functions = deploy({**EVERYTHING, **TOKENS}).of("AWS::Lambda::Function")
+    variables = {name: function["Properties"].get("Environment", {}).get("Variables", {}) for name, function in functions.items()}
+    knowing = {name: given for name, given in variables.items() if "JWT_ISSUER" in given}
+    assert set(knowing) == behind_the_api()
+    for given in knowing.values():
+        assert (given["JWT_ISSUER"], given["JWT_AUDIENCE"], given["JWT_JWKS_URL"]) == tuple(TOKENS.values())
+        assert (given["JWT_TENANT_CLAIM"], given["JWT_SCOPES_CLAIM"], given["JWT_ALGORITHMS"]) == ("tenant", "scope", "RS256,ES256")
 
 
 def test_a_new_account_s_ten_executions_suffice_for_the_defaults_of_the_queues():
