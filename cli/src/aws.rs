@@ -1,13 +1,11 @@
 //! AWS clients of a deployment, and the names of its resources.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::Duration;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
-use aws_sdk_cloudformation::types;
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
@@ -17,7 +15,7 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use crate::api::http::connector;
-use crate::aws_query::AwsQuery;
+use crate::aws_query::{AwsQuery, Stack};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure, chain};
 
@@ -59,14 +57,7 @@ pub(crate) struct Aws {
     stack: Option<String>,
     names: Names,
     /// Outputs and parameters of the stack, read at most once.
-    described: OnceCell<Described>,
-}
-
-/// Outputs and parameters of a stack, by their names.
-#[derive(Debug)]
-struct Described {
-    outputs: BTreeMap<String, String>,
-    parameters: BTreeMap<String, String>,
+    described: OnceCell<Stack>,
 }
 
 impl Aws {
@@ -208,29 +199,23 @@ impl Aws {
         Ok(self.described().await?.parameters.get(name).cloned())
     }
 
-    async fn described(&self) -> Result<&Described, Failure> {
+    async fn described(&self) -> Result<&Stack, Failure> {
         self.described.get_or_try_init(|| self.describe()).await
     }
 
-    async fn describe(&self) -> Result<Described, Failure> {
-        let Some(stack) = &self.stack else {
+    async fn describe(&self) -> Result<Stack, Failure> {
+        let Some(name) = &self.stack else {
             return Err(Failure::usage("it is not known which deployment this is about")
                 .why("no stack, no table and no context is given, and no local stack runs here")
                 .next("integrahub context create prod --stack integrahub --region sa-east-1 --use"));
         };
-        let client = aws_sdk_cloudformation::Client::new(&self.config);
-        let described = client.describe_stacks().stack_name(stack).send().await;
-        let described =
-            described.map_err(|error| failed(&format!("read the outputs of the stack `{stack}`"), &error))?;
-        let outputs = described.stacks().iter().flat_map(types::Stack::outputs);
-        let outputs = outputs.filter_map(|output: &types::Output| {
-            Some((output.output_key()?.to_owned(), output.output_value()?.to_owned()))
-        });
-        let parameters = described.stacks().iter().flat_map(types::Stack::parameters);
-        let parameters = parameters.filter_map(|parameter: &types::Parameter| {
-            Some((parameter.parameter_key()?.to_owned(), parameter.parameter_value()?.to_owned()))
-        });
-        Ok(Described { outputs: outputs.collect(), parameters: parameters.collect() })
+        let attempt = format!("read the outputs of the stack `{name}`");
+        let found = Stack::describe(&self.query()?, name).await;
+        found.map_err(|error| error.into_failure(&attempt))?.ok_or_else(|| {
+            Failure::new(Exit::Error, format!("could not {attempt}"))
+                .why("there is no stack of this name in this region")
+                .next("name the right one: --stack NAME --region REGION")
+        })
     }
 }
 

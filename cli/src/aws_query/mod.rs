@@ -5,6 +5,7 @@
 //! longer to compile than the whole program.
 
 mod error;
+mod stack;
 mod xml;
 
 use std::time::{Duration, SystemTime};
@@ -24,6 +25,7 @@ use url::form_urlencoded;
 use crate::api::http::{Http, HttpError, collect};
 
 pub(crate) use error::{AwsError, AwsErrorKind};
+pub(crate) use stack::Stack;
 pub(crate) use xml::Node;
 
 /// Time of one attempt: a person waits for it.

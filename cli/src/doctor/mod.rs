@@ -23,11 +23,11 @@ use self::functions::Profile;
 use self::parameters::{Parameters, Settings};
 use self::report::{Check, Known, Unknown};
 use self::secrets::Named;
-use self::stack::{Resource, Stack};
+use self::stack::Resource;
 use crate::access::{Table, profile};
 use crate::args::Doctor;
 use crate::aws::Aws;
-use crate::aws_query::AwsQuery;
+use crate::aws_query::{AwsQuery, Stack};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::input;
@@ -131,7 +131,7 @@ impl<'a> Subject<'a> {
         let name = context.stack.as_deref().or(local);
         let absent = || Unknown::Absent("no stack is named: --stack NAME".to_owned());
         let stack = match name {
-            Some(name) => stack::describe(&client, name).await,
+            Some(name) => Stack::describe(&client, name).await.map_err(Unknown::from),
             None => Err(absent()),
         };
         let resources = match &stack {
@@ -141,7 +141,7 @@ impl<'a> Subject<'a> {
         };
         let parameters = match (given, &stack) {
             (Some(given), _) => Ok(given),
-            (None, Ok(Some(stack))) => Ok(stack.parameters.clone()),
+            (None, Ok(Some(stack))) => Ok(Parameters(stack.parameters.clone())),
             (None, Ok(None)) => {
                 Err(Unknown::Absent("there is no stack that could have parameters".to_owned()))
             }

@@ -1,31 +1,13 @@
-//! The stack: its state, its outputs, its parameters, and its resources.
-
-use std::collections::BTreeMap;
+//! The stack: its state, its outputs, and its resources.
 
 use super::kinds::{OUTPUTS, STATE};
-use super::parameters::Parameters;
 use super::report::{Check, Known, Unknown};
-use crate::aws_query::{AwsError, AwsQuery, Node};
+use crate::aws_query::{AwsQuery, Stack};
 
 /// Most pages of a stack's resources: a stack has at most 500, and a page 100.
 const MOST_PAGES: usize = 10;
 /// Outputs without which neither this program nor anybody else can use the deployment.
 const NEEDED: [&str; 4] = ["ApiUrl", "AccessTableName", "IdempotencyTableName", "MqAccessFunctionName"];
-
-/// A stack as CloudFormation describes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stack {
-    /// Name.
-    pub(crate) name: String,
-    /// State, such as `UPDATE_COMPLETE`.
-    pub(crate) state: String,
-    /// Reason of the state; empty if there is none.
-    pub(crate) reason: String,
-    /// Parameters that it was deployed with.
-    pub(crate) parameters: Parameters,
-    /// Outputs.
-    pub(crate) outputs: BTreeMap<String, String>,
-}
 
 /// A resource of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,32 +16,6 @@ pub(crate) struct Resource {
     pub(crate) kind: String,
     /// Name or id in its service.
     pub(crate) id: String,
-}
-
-/// Reads a stack; `None` if there is none of this name.
-pub(crate) async fn describe(client: &AwsQuery, name: &str) -> Known<Option<Stack>> {
-    match client.query("cloudformation", "DescribeStacks", &[("StackName", name)]).await {
-        Ok(answer) => Ok(answer.list("Stacks").next().map(|node| read(name, node))),
-        Err(AwsError { code, message, .. })
-            if code == "ValidationError" && message.contains("does not exist") =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn read(name: &str, node: &Node) -> Stack {
-    let pairs = |list: &str, key: &str, value: &str| {
-        node.list(list).map(|item| (item.text_of(key).to_owned(), item.text_of(value).to_owned())).collect()
-    };
-    Stack {
-        name: name.to_owned(),
-        state: node.text_of("StackStatus").to_owned(),
-        reason: node.text_of("StackStatusReason").to_owned(),
-        parameters: Parameters(pairs("Parameters", "ParameterKey", "ParameterValue")),
-        outputs: pairs("Outputs", "OutputKey", "OutputValue"),
-    }
 }
 
 /// Reads the resources of a stack.
@@ -184,21 +140,5 @@ pub(crate) mod tests {
         let check = outputs(&Ok(Some(other)));
         assert_eq!((check.status, check.detail.as_str()), (Status::Fail, "dev has no output ApiUrl"));
         assert_eq!(outputs(&Ok(None)).status, Status::Skip);
-    }
-
-    #[test]
-    fn an_answer_of_cloudformation_is_read() {
-        let xml = "<R><DescribeStacksResult><Stacks><member><StackName>dev</StackName>\
-<Parameters><member><ParameterKey>LogLevel</ParameterKey><ParameterValue>info</ParameterValue></member></Parameters>\
-<StackStatus>CREATE_COMPLETE</StackStatus>\
-<Outputs><member><OutputKey>ApiUrl</OutputKey><OutputValue>https://a</OutputValue></member></Outputs>\
-</member></Stacks></DescribeStacksResult></R>";
-        let root = Node::parse(xml).unwrap();
-        let stack = read("dev", root.list("Stacks").next().unwrap());
-        assert_eq!((stack.state.as_str(), stack.reason.as_str()), ("CREATE_COMPLETE", ""));
-        assert_eq!(
-            (stack.parameters.get("LogLevel"), stack.outputs["ApiUrl"].as_str()),
-            ("info", "https://a")
-        );
     }
 }
