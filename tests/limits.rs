@@ -133,12 +133,10 @@ async fn a_target_s_limit_is_that_of_its_profile_or_of_its_queue_manager() {
     }
 
     // Without a profile the queue manager decides, whatever the address.
-    let inline =
-        |port: u16| json!({"target": {"broker": "rabbitmq", "connName": format!("127.0.0.1:{port}")}});
+    let inline = |port: u16| json!({"target": {"broker": "rabbitmq", "connName": format!("127.0.0.1:{port}"), "queue": "Q"}});
     test(inline(1)).await.expect(200);
     refused(test(inline(2)).await, "TARGET_RATE_LIMIT");
-    let elsewhere =
-        json!({"target": {"broker": "rabbitmq", "connName": "127.0.0.1:1", "queueManager": "eu"}});
+    let elsewhere = json!({"target": {"broker": "rabbitmq", "connName": "127.0.0.1:1", "queueManager": "eu", "queue": "Q"}});
     test(elsewhere).await.expect(200);
 }
 
