@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import re
+import subprocess
 
 import pytest
 import rights
@@ -41,6 +43,14 @@ def test_a_right_names_its_resource_where_its_service_has_names():
 def test_the_page_has_the_rights_of_the_template():
     how = "run .local/deployment/bin/python tests/deployment/rights.py write"
     assert rights.PAGE.read_text() == rights.page(rights.table()), how
+
+
+def test_the_tests_that_the_page_names_are_there():
+    rules = rights.PAGE.read_text().partition(rights.HEADING)[0]
+    named = set(re.findall("`([a-z0-9]+(?:_[a-z0-9]+){3,})`", rules))
+    found = subprocess.run(["git", "grep", "-ohE", "fn [a-z0-9_]+", "--", "*.rs"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert len(named) > 20
+    assert named <= {line.removeprefix("fn ") for line in found.stdout.splitlines()}
 
 
 FUNCTION = "ChunkerFunction"
