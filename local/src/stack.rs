@@ -146,12 +146,7 @@ pub(crate) async fn during(
     Ok(outcome.unwrap_or(ExitCode::FAILURE))
 }
 
-async fn start(
-    layout: &Layout,
-    supervisor: &Supervisor,
-    door: Door,
-    given: Given,
-) -> Result<Stack, Failure> {
+async fn start(layout: &Layout, supervisor: &Supervisor, door: Door, given: Given) -> Result<Stack, Failure> {
     let begin = Instant::now();
     say(format_args!("Starting the local stack in {}", layout.state().display()));
     EnvFile::forget(&layout.env_file());
@@ -224,9 +219,10 @@ async fn start(
     }
     let [http, rest] = Front::both(&sdk, &deployment, front::Log::open(layout)?)?;
     let (one, another) = if door.kind == Kind::Http { (http, rest) } else { (rest, http) };
-    let front = tokio::spawn(async move {
-        tokio::try_join!(one.serve(door), another.serve(other)).map(|((), ())| ())
-    });
+    let front =
+        tokio::spawn(
+            async move { tokio::try_join!(one.serve(door), another.serve(other)).map(|((), ())| ()) },
+        );
     let mut logs = FunctionLogs::open(
         layout,
         ministack.endpoint(),
