@@ -242,6 +242,88 @@ async fn a_file_says_what_a_tenant_has() {
 }
 
 #[tokio::test]
+async fn limits_are_set_shown_and_kept_in_a_file() {
+    let tenant = Tenant::create();
+    let set = |options: &[&str]| tenant.run(&[&["limit", "set"][..], options].concat());
+    let planned = set(&["--requests", "100/200", "--dry-run"]).done();
+    assert_eq!(planned, format!("+ limits of {}\n    + requests: 100/200\n", tenant.id));
+    assert_eq!(tenant.run(&["limit", "list"]).done(), "");
+    set(&["--requests", "100/200"]).done();
+    let warned = set(&["--target", "orders", "--messages", "500"]).expect(0);
+    assert!(warned.stderr.contains("has no profile `orders`"), "{}", warned.stderr);
+    let shown = tenant.run(&["limit", "show", "-o", "json"]).json();
+    let expected = json!({"requests": {"perSecond": 100.0, "burst": 200},
+        "targets": {"orders": {"messages": {"perSecond": 500.0, "burst": 500}}}});
+    assert_eq!((&shown["schema"], &shown["limits"]), (&json!("integrahub.limit.v1"), &expected));
+    assert!(set(&["--requests", "5/0"]).expect(2).stderr.contains("`5/0` is no limit"));
+    // The API says it too, to any key of the tenant.
+    let key = tenant.key("reader", "mq:read");
+    let mine = CommandLine::new().key(&key).run(&["limit", "show", "--mine", "-o", "json"]).json();
+    assert!(mine["limits"].as_array().unwrap().iter().any(|limit| limit["burst"] == 200), "{mine}");
+    // A file has them, brings them back, and takes them away.
+    let path = tenant.program.directory().join("access.yaml");
+    let kept = tenant.run(&["export"]).done();
+    std::fs::write(&path, &kept).unwrap();
+    let apply = |options: &[&str]| {
+        tenant.program.run(&[&["apply", "-f", "access.yaml", "--yes"][..], options].concat()).expect(0)
+    };
+    assert!(apply(&["--prune"]).stderr.contains("nothing to change"), "{kept}");
+    let id = tenant.id.as_str();
+    tenant.run(&["limit", "remove", "--all", "--yes"]).done();
+    let refused = tenant.program.run(&["limit", "remove", "--tenant", id]).expect(6);
+    assert!(refused.stderr.contains("has no limit of its own"), "{}", refused.stderr);
+    apply(&[]);
+    assert_eq!(tenant.run(&["limit", "show", "-o", "json"]).json()["limits"], expected);
+    std::fs::write(&path, format!("version: 1\ntenants: {{{id}: {{limits: {{}}}}}}\n")).unwrap();
+    assert!(apply(&[]).stderr.contains("nothing to change"), "limits that only the table has stay");
+    apply(&["--prune"]);
+    assert_eq!(tenant.run(&["limit", "list"]).done(), "");
+}
+
+#[tokio::test]
+async fn a_refusal_is_explained_rule_by_rule() {
+    let program = CommandLine::new();
+    let show = ["profile", "show", "local-rabbit", "--tenant", TENANT_A];
+    let tenant = Tenant::create();
+    let profile = CommandLine::new().input(&program.run(&show).done());
+    profile.run(&["profile", "create", "orders", "--tenant", &tenant.id, "--file", "-"]).done();
+    let key = tenant.key("reader", "mq:read");
+    let explain = |options: &[&str]| {
+        CommandLine::new().key(&key).run(&[&["explain", "-o", "json"][..], options].concat())
+    };
+    let broken = |ran: &Ran| {
+        let explained: Value = serde_json::from_str(&ran.stdout).unwrap();
+        let rules = explained["rules"].as_array().unwrap().clone();
+        let broken = rules.into_iter().filter(|rule| rule["holds"] == json!(false));
+        broken.map(|rule| rule["rule"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    // What is explained is what the API does.
+    let gateway = Gateway::new().with_key(&key);
+    let asked = json!({"targetRef": "orders"});
+    let allowed = explain(&["depth", "--target", "orders"]).expect(0);
+    assert!(broken(&allowed).is_empty(), "{}", allowed.stdout);
+    gateway.post("/queue/depth", &asked).await.expect(200);
+    let by_scope = explain(&["consume", "--target", "orders"]).expect(4);
+    assert_eq!(broken(&by_scope), ["scope"]);
+    assert!(by_scope.stderr.contains("needs the scope mq:write"), "{}", by_scope.stderr);
+    let elsewhere = "rabbitmq://mq.example.com:5671/DEV.QUEUE.1";
+    let by_target = explain(&["depth", "--target", elsewhere]).expect(4);
+    assert_eq!(broken(&by_target), ["allow-list"]);
+    let explained: Value = serde_json::from_str(&by_target.stdout).unwrap();
+    let rules = explained["rules"].as_array().unwrap();
+    let list = rules.iter().find(|rule| rule["rule"] == "allow-list").unwrap();
+    let differs = |entry: &Value| !entry["differences"].as_array().unwrap().is_empty();
+    let entries = list["entries"].as_array().unwrap();
+    assert!(!entries.is_empty() && entries.iter().all(differs), "{list}");
+    let target = json!({"broker": "rabbitmq", "connName": "mq.example.com:5671", "queue": "DEV.QUEUE.1"});
+    let refused = gateway.post("/queue/depth", &json!({"target": target})).await.expect(403).json();
+    assert_eq!(refused["reason"], "TARGET_NOT_ALLOWED");
+    // A name of a key will do.
+    let named = tenant.run(&["explain", "depth", "--target", "none", "--key", "reader"]).expect(4);
+    assert!(named.stdout.contains("✘ profile: the tenant has no target profile `none`"), "{}", named.stdout);
+}
+
+#[tokio::test]
 async fn establishments_are_assigned_moved_and_released() {
     let (one, two) = (Tenant::create(), Tenant::create());
     let [first, second] = cnpjs();

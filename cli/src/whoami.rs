@@ -13,7 +13,6 @@ use crate::api::{Api, Call};
 use crate::args::Whoami;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
-use crate::member::shown;
 use crate::output::Output;
 
 const SCHEMA: &str = "integrahub.whoami.v1";
@@ -76,8 +75,7 @@ async fn ask(context: &Context) -> Result<String, Failure> {
 
 /// Returns a limit as the API says it, in words.
 fn described_limit(limit: &Value) -> String {
-    let [name, unit, rate, burst, left] =
-        ["name", "unit", "perSecond", "burst", "remaining"].map(|member| shown(limit, member));
+    let [name, unit, rate, burst, left] = limit::cells(limit);
     let left = if left.is_empty() { left } else { format!(" ({left} left)") };
     format!("{name} {unit} {rate}/{burst}{left}")
 }
@@ -135,7 +133,7 @@ mod tests {
     #[tokio::test]
     async fn the_limits_are_shown_if_the_api_has_them() {
         let limit =
-            json!({"name": "tenant", "unit": "requests", "perSecond": 100, "burst": 200, "remaining": 150});
+            json!({"name": "tenant", "unit": "requests", "perSecond": 100.0, "burst": 200, "remaining": 150});
         let text = whoami(Some(json!([limit]))).await;
         assert!(text.contains("tenant requests 100/200 (150 left)"), "{text}");
         let text = whoami(None).await;

@@ -329,10 +329,16 @@ async fn mine(context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     if limits.is_empty() && out.format() == Format::Text {
         out.note("no limit holds for the API key");
     }
-    let columns = ["name", "unit", "perSecond", "burst", "remaining"];
-    let rows = limits.iter().map(|one| columns.map(|name| shown(one, name)).into()).collect();
+    let rows = limits.iter().map(|one| cells(one).into()).collect();
     out.list(MINE, "limits", limits, &["limit", "unit", "per second", "burst", "left"], rows);
     Ok(Exit::Done)
+}
+
+/// Returns a limit as the API says it: name, unit, rate, burst, and what is left.
+pub(crate) fn cells(limit: &Value) -> [String; 5] {
+    let rate = limit.get("perSecond").and_then(Value::as_f64).unwrap_or_default();
+    let [name, unit, burst, left] = ["name", "unit", "burst", "remaining"].map(|member| shown(limit, member));
+    [name, unit, rate.to_string(), burst, left]
 }
 
 /// Asks the API for the limits that hold for the key of the context.
