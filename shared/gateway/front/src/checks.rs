@@ -74,7 +74,8 @@ impl Front {
         let queues = Queues { own: O::QUEUE, further: &plan.further, reports: &plan.reports };
         let target = target::resolve(&self.access, &self.inline_targets, tenant, &plan.named, queues);
         let limits = limits_of(&self.limiter, &self.access, tenant);
-        let (target, limits) = tokio::join!(target, limits);
+        // Boxed: the compiler cannot lay out a deeper nest of futures.
+        let (target, limits) = tokio::join!(Box::pin(target), limits);
         let target = target?;
         audited::note_reached(&target);
         let limited = LimitedTarget {
