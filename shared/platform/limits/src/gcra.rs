@@ -14,9 +14,8 @@ use access::Rate;
 pub(crate) const SECOND: i64 = 1_000_000_000;
 /// Length of the windows in which environments are counted, and time for which a chunk is valid.
 pub(crate) const WINDOW: i64 = 10 * SECOND;
-/// Longest time that one debt adds to a bucket. No debt is added to a bucket that is blocked for
-/// longer.
-pub(crate) const LONGEST_DEBT: i64 = 3_600 * SECOND;
+/// Time that a debt may add to a bucket beyond the time in which it fills.
+const LONGEST_DEBT: i64 = 3_600 * SECOND;
 /// Time by which clocks may differ.
 const SKEW: i64 = 60 * SECOND;
 /// Seconds for which an item stays after its bucket is full.
@@ -46,13 +45,13 @@ pub(crate) struct Write {
     pub(crate) environment: u8,
 }
 
-/// Two forms of a draw.
+/// Form of a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Something is drawn from the bucket: `tat` is between `now` and `ceiling`, and `change` is
+    /// A bucket from which something is drawn: `tat` is between `now` and `ceiling`, and `change` is
     /// added to it.
     Running { change: i64, ceiling: i64 },
-    /// The bucket is full: `tat` is before `now`, or absent, or damage. It becomes this time.
+    /// A full bucket: `tat` is before `now`, or absent, or damage. It becomes this time.
     Full { tat: i64 },
 }
 
@@ -100,7 +99,13 @@ impl Pace {
 
     /// Returns the latest `tat` that the bucket can have at `now`.
     pub(crate) fn latest(self, now: i64) -> i64 {
-        now + self.capacity() + 2 * LONGEST_DEBT + SKEW
+        now + self.capacity() + 2 * self.longest_debt() + SKEW
+    }
+
+    /// Returns the longest time that one debt adds to a bucket. No debt is added to a bucket that is
+    /// blocked for longer.
+    pub(crate) fn longest_debt(self) -> i64 {
+        self.capacity() + LONGEST_DEBT
     }
 
     /// Returns the units of a chunk if so many environments draw from the bucket: all of them hold

@@ -1,4 +1,5 @@
-//! Header fields of the IETF's draft "RateLimit header fields for HTTP" (draft-ietf-httpapi-ratelimit-headers).
+//! Header fields of the draft "RateLimit header fields for HTTP" of the IETF
+//! (draft-ietf-httpapi-ratelimit-headers).
 //!
 //! The draft has units for requests and bytes, and none for messages, so limits of messages are in
 //! no field.

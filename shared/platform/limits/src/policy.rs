@@ -42,7 +42,7 @@ pub struct LimitedTarget<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Policies(pub(crate) Vec<Arc<Policy>>);
 
-/// One limit, and the environment's share of it.
+/// Limit, and the environment's share of it.
 #[derive(Debug)]
 pub(crate) struct Policy {
     pub(crate) scope: Scope,

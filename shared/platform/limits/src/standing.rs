@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::bucket::Bucket;
 use crate::policy::{Policy, Unit};
 
-/// One limit of a tenant, and how much of it is left.
+/// Limit of a tenant, and how much of it is left.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Standing {

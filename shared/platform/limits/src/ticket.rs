@@ -10,7 +10,6 @@ use crate::share::signed;
 /// Permission for a request to be executed: its cost is charged. A ticket that is dropped keeps the
 /// charge.
 #[derive(Debug)]
-#[must_use]
 pub struct Ticket<'a> {
     /// `None` if nothing is limited.
     inner: Option<&'a Inner>,

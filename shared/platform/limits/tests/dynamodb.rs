@@ -97,7 +97,7 @@ fn number(item: &HashMap<String, AttributeValue>, name: &str) -> u128 {
 
 #[tokio::test]
 async fn environments_share_a_limit() {
-    let stand = Stand::make(slow(5, 100)).await;
+    let stand = Stand::make(slow(5, 10)).await;
     let environments = [stand.environment(), stand.environment(), stand.environment()];
     let mut admitted = 0;
     for _ in 0..5 {
@@ -109,7 +109,10 @@ async fn environments_share_a_limit() {
         }
     }
     assert_eq!(admitted, 5);
-    assert_eq!(stand.remaining().await, [Some(0), Some(95)]);
+    // Of the messages, an environment may hold one that it gave back when its request was refused.
+    let [requests, messages] = stand.remaining().await[..] else { panic!("two limits") };
+    assert_eq!(requests, Some(0));
+    assert!((2..=5).contains(&messages.unwrap()), "{messages:?}");
     let item = stand.get("acme#requests").await;
     assert!((1..=3).contains(&item["envs"].as_ns().unwrap().len()), "{item:?}");
     assert!(number(&item, "expiresAt") * SECOND > number(&item, "tat"), "it stays until it is full");

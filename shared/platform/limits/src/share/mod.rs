@@ -2,7 +2,7 @@
 //! It does no I/O, and reads no clock.
 
 use crate::bucket::Bucket;
-use crate::gcra::{Form, LONGEST_DEBT, Pace, SECOND, WINDOW, Write};
+use crate::gcra::{Form, Pace, SECOND, WINDOW, Write};
 
 /// Time after which units that an environment did not use are lost: the environments that draw by
 /// then do not count it any more.
@@ -24,7 +24,7 @@ pub(crate) struct Share {
     known: Option<Known>,
     drawn_at: i64,
     spent: Spent,
-    /// No draw of so many units or more before this time.
+    /// Draws that the share does not make for a while.
     quiet: Option<Quiet>,
     away: Option<Away>,
     granted_at: i64,
@@ -46,6 +46,7 @@ struct Spent {
     before: i64,
 }
 
+/// Draws of `need` units or more are not made before `until`.
 #[derive(Clone, Copy, Debug)]
 struct Quiet {
     need: i64,
@@ -143,7 +144,7 @@ impl Share {
         let room = pace.units(now + pace.capacity() - start);
         let gain = need.max(self.target(pace, cost, now).min(room));
         let form = match self.is_full(pace, now) {
-            true => Form::Full { tat: now + pace.cost(gain).min(pace.capacity() + LONGEST_DEBT) },
+            true => Form::Full { tat: now + pace.cost(gain).min(pace.capacity() + pace.longest_debt()) },
             false => running(pace, pace.cost(gain), now),
         };
         Step::Draw(Draw { write: self.write(pace, form, now), gain, returned: 0 })
@@ -238,11 +239,11 @@ impl Share {
     /// Returns the draw that charges a debt, whatever is left in the bucket; `None` if debts block
     /// the bucket for the longest time already.
     fn charge(&self, pace: Pace, debt: i64, now: i64) -> Option<Draw> {
-        let ceiling = now + pace.capacity() + LONGEST_DEBT;
+        let ceiling = now + pace.capacity() + pace.longest_debt();
         if self.start(pace, now) > ceiling {
             return None;
         }
-        let form = Form::Running { change: pace.cost(debt).min(LONGEST_DEBT), ceiling };
+        let form = Form::Running { change: pace.cost(debt).min(pace.longest_debt()), ceiling };
         Some(Draw { write: self.write(pace, form, now), gain: debt, returned: 0 })
     }
 

@@ -116,7 +116,7 @@ fn a_time_far_ahead_is_damage_and_a_full_bucket() {
 }
 
 #[test]
-fn a_debt_blocks_for_two_hours_at_most() {
+fn debts_block_a_bucket_for_a_bounded_time() {
     let mut stand = Stand::new(0.001, 1);
     assert!(stand.take(1));
     for _ in 0..10 {
@@ -124,7 +124,7 @@ fn a_debt_blocks_for_two_hours_at_most() {
         assert!(!stand.take(1));
     }
     let until = stand.bucket.clone().unwrap().tat;
-    let longest = stand.now + stand.pace.capacity() + 2 * LONGEST_DEBT;
+    let longest = stand.now + stand.pace.capacity() + 2 * stand.pace.longest_debt();
     assert!(until <= longest, "{} s", (until - stand.now) / SECOND);
 }
 
