@@ -12,7 +12,6 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
 
 use crate::admission::Admission;
-
 use crate::serve::REPLAY;
 
 /// Result of work.
