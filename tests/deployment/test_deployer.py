@@ -102,6 +102,10 @@ def test_who_administers_access_reaches_its_table_and_records_and_one_function_a
         assert not may(f"dynamodb:{action}", table.format("integrahub-dev-BatchesTable")), action
         assert not may(f"dynamodb:{action}", table.format("payroll-AccessTable")), action
     assert may("dynamodb:GetItem", "arn:aws:dynamodb:sa-east-1:111122223333:table/mq-probe-idempotency")
+    assert may("dynamodb:Query", "arn:aws:dynamodb:sa-east-1:111122223333:table/mq-probe-idempotency/index/target-index")
+    group = "arn:aws:logs:sa-east-1:111122223333:log-group:{}-1:*"
+    assert may("logs:FilterLogEvents", group.format("/audit/integrahub-dev"))
+    assert not may("logs:FilterLogEvents", group.format("/aws/lambda/integrahub-dev-produce"))
     assert may("lambda:InvokeFunction", function.format("integrahub-dev-EstablishmentsFunction"))
     assert not may("lambda:InvokeFunction", function.format("integrahub-dev-MigrateFunction"))
     assert may("cloudformation:DescribeStacks", "arn:aws:cloudformation:sa-east-1:111122223333:stack/integrahub-dev/1")

@@ -110,6 +110,22 @@ async fn a_call_that_fails_for_a_while_is_repeated_and_another_failure_fails_the
 }
 
 #[tokio::test]
+async fn the_sample_events_are_those_of_a_subscription() {
+    let sample = |text: &str| -> Value { serde_json::from_str(text).unwrap() };
+    let (audit, seen, _server) = audit(&[(200, json!({})), (200, json!({}))]).await;
+    let control = sample(include_str!("../../../events/audit/control-message.json"));
+    audit.handle(control).await.unwrap();
+    assert!(bodies(&seen).is_empty());
+    audit.handle(sample(include_str!("../../../events/audit/requests.json"))).await.unwrap();
+    let (_, put) = bodies(&seen).remove(1);
+    let line: Value = sample(put["logEvents"][1]["message"].as_str().unwrap());
+    assert_eq!(
+        (&line["context"]["outcome"], &line["context"]["queue"]),
+        (&json!("refused"), &json!("PAYROLL"))
+    );
+}
+
+#[tokio::test]
 async fn a_test_of_the_subscription_writes_nothing_and_nonsense_is_refused() {
     let (audit, seen, _server) = audit(&[]).await;
     audit.handle(event(&delivery("CONTROL_MESSAGE"))).await.unwrap();
