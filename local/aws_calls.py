@@ -23,6 +23,7 @@ NAMED_BY = {
     "ssm": "Name",
     "logs": "logGroupName",
     "kms": "KeyId",
+    "logs": "logGroupName",
 }
 NAMED_BY = {service: re.compile(rb'"(?:%s)"\s*:\s*"([^"]+)"' % members.encode()) for service, members in NAMED_BY.items()}
 INDEX = re.compile(rb'"IndexName"\s*:\s*"([^"]+)"')

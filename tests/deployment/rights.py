@@ -113,7 +113,9 @@ def table():
     lines = ["| function | its own policy | further policies |", "|---|---|---|"]
     for function in sorted(stack.of(FUNCTION)):
         role = role_of(stack, function)
-        rights = [(action, resource) for action, resource in own(stack, role) if action.split(":")[0] not in ("logs", "xray")]
+        # Every function has these.
+        common = {("xray", "*"), ("logs", f"«{function.removesuffix('Function')}Logs.Arn»")}
+        rights = [(action, resource) for action, resource in own(stack, role) if (action.split(":")[0], resource) not in common]
         lines.append(f"| {function.removesuffix('Function')} | {cell(rights)} | {', '.join(sorted(attached(stack, role)))} |")
     lines += ["", "| further policy | rights |", "|---|---|"]
     for name, policy in sorted(stack.of(POLICY).items()):
@@ -136,6 +138,8 @@ def place(names, right, resource):
     """The resource of a recorded call, as policies name it."""
     service = right.split(":")[0]
     logical = {re.split("[/:]", physical)[-1]: name for name, physical in names.items() if source()["Resources"].get(name, {}).get("Type") in NAMED}
+    if service == "logs":
+        return next((name for name, physical in names.items() if physical == resource), resource)
     if service == "sqs":
         resource = resource.rsplit("/", 1)[-1]
     if service == "lambda" and resource.startswith("arn:"):

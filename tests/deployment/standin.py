@@ -16,6 +16,7 @@ from botocore.config import Config
 from cloudformation import ROOT, source
 
 PYTHON = ROOT / ".local/python/bin/python"
+PROGRAM = ROOT / "local/aws_stand_in.py"
 SAM = Path(sys.executable).parent / "sam"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
 
@@ -36,7 +37,7 @@ while True:
 
 
 class StandIn:
-    """ministack on a port of its own, in a directory of its own."""
+    """The local stack's, on a port of its own, in a directory of its own."""
 
     def __init__(self, directory, **variables):
         with socket.socket() as free:
@@ -59,7 +60,7 @@ class StandIn:
             **variables,
         }
         self.log = (directory / "log").open("w")
-        self.process = subprocess.Popen([PYTHON, "-m", "ministack"], cwd=directory, env=environment, stdout=self.log, stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen([PYTHON, PROGRAM], cwd=directory, env=environment, stdout=self.log, stderr=subprocess.STDOUT)
         end = time.monotonic() + 600
         while True:
             try:

@@ -109,6 +109,7 @@ NAMES = {
     "ChunksReadyQueue": "http://127.0.0.1:4566/000000000000/integrahub-ChunksReadyQueue-1",
     "PayloadBucket": "integrahub-payloads-1",
     "MqAccessFunction": "integrahub-MqAccessFunction-1",
+    "AuditEventLogs": "/integrahub/audit-1",
     "LoadTestMachine": "arn:aws:states:us-east-1:000000000000:stateMachine:LoadTestMachine-1",
 }
 
@@ -141,6 +142,7 @@ NAMES = {
         ),
         ("events", "AWSEvents.PutEvents", '{"Entries":[{"EventBusName":"news"}]}', ["events:PutEvents event-bus/news"]),
         ("sns", "", "Action=PublishBatch&TopicArn=arn%3Aaws%3Asns%3Aus-east-1%3A000000000000%3Anews", ["sns:Publish news"]),
+        ("logs", "Logs_20140328.PutLogEvents", '{"logGroupName":"/integrahub/audit-1"}', ["logs:PutLogEvents AuditEventLogs"]),
         ("ssm", "AmazonSSM.GetParameter", '{"Name":"/mq/one"}', ["ssm:GetParameter parameter/mq/one"]),
         ("tagging", "ResourceGroupsTaggingAPI.GetResources", "{}", ["tagging:GetResources *"]),
     ],
