@@ -83,7 +83,7 @@ DOCTOR = {
     *(f"cloudformation:{action}" for action in ("DescribeStacks", "ListStackResources")),
     *(f"ec2:Describe{what}" for what in ("RouteTables", "SecurityGroups", "Subnets", "VpcAttribute", "VpcEndpoints")),
     *(f"lambda:{action}" for action in ("GetAccountSettings", "GetFunctionConcurrency", "InvokeFunction")),
-    *("cloudwatch:DescribeAlarms", "secretsmanager:DescribeSecret", "ssm:DescribeParameters"),
+    *("cloudwatch:DescribeAlarms", "logs:FilterLogEvents", "secretsmanager:DescribeSecret", "ssm:DescribeParameters"),
     *("sns:GetTopicAttributes", "sns:ListSubscriptionsByTopic"),
 }
 

@@ -26,6 +26,9 @@ pub(crate) struct Doctor {
     /// Look only at the target profiles of this name
     #[arg(long, value_name = "PROFILE")]
     pub(crate) target: Option<String>,
+    /// File (zip) to write the report to, with the stack and the last errors of its logs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bundle: Option<PathBuf>,
     /// End with the exit code 11 if there are warnings
     #[arg(long)]
     pub(crate) strict: bool,

@@ -7,6 +7,7 @@
 mod account;
 mod alarms;
 mod api;
+mod bundle;
 mod functions;
 mod kinds;
 mod network;
@@ -17,7 +18,7 @@ mod stack;
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use self::functions::Profile;
 use self::parameters::{Parameters, Settings};
@@ -72,17 +73,29 @@ pub(crate) async fn run(args: &Doctor, context: &Context, out: &mut Output) -> R
     }
     let aws = Aws::of(&context).await?;
     let client = aws.query()?;
-    let mut report = Report { out, checks: Vec::new() };
-    let identity = account::identity(&client).await;
+    let mut report = Report { out: &mut *out, checks: Vec::new() };
+    let (identity, mut subject) = (account::identity(&client).await, None);
     report.add([account::credentials(&identity)]);
     if account::is_shut_out(&identity) {
         let unknown = Unknown::Absent("AWS answers no question without credentials that work".to_owned());
         report.add(kinds::ALL.iter().skip(1).map(|kind| kind.skip(&unknown)));
     } else {
-        let subject = Subject::look(args, context, aws, client, given).await;
+        let subject = subject.insert(Subject::look(args, context, aws, client, given).await);
         subject.check(&mut report).await;
     }
-    Ok(report.end(args))
+    let document = report::document(args.before, &report.checks);
+    let exit = report.end(args);
+    if let Some(path) = &args.bundle {
+        let mut documents = vec![("report", document)];
+        if let Some(subject) = &subject {
+            documents.push(("stack", bundle::stack(&subject.stack)));
+            let errors = bundle::errors(&subject.client, &subject.resources).await;
+            documents.push(("errors", Value::Array(errors)));
+        }
+        bundle::write(path, &documents).await?;
+        out.note(&format!("{} has the report for whoever helps you", path.display()));
+    }
+    Ok(exit)
 }
 
 async fn settings(path: &Path, environment: &str) -> Result<Settings, Failure> {
@@ -301,7 +314,7 @@ mod tests {
              1 ok, 1 warn, 0 fail, 0 skip\n"
         );
         let (exit, text) = ended(Format::Json, true);
-        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let document: Value = serde_json::from_str(&text).unwrap();
         assert_eq!((exit, &document["schema"]), (Exit::Doubtful, &json!(SCHEMA)));
         assert_eq!(document["checks"].as_array().unwrap().len(), 2);
         assert_eq!(ended(Format::Ndjson, false).1.lines().count(), 2);

@@ -1,0 +1,108 @@
+//! A file for whoever helps: the report, the stack with its parameters, and the last errors in the
+//! logs of its functions. It has no secret and no item of a table.
+
+use std::io::{Cursor, Write as _};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use zip::ZipWriter;
+use zip::result::ZipError;
+use zip::write::SimpleFileOptions;
+
+use super::report::Known;
+use super::stack::Resource;
+use crate::aws_query::{AwsQuery, Stack};
+use crate::exit::{Explain as _, Failure};
+use crate::member::number;
+
+/// Most events of the file.
+const MOST: usize = 100;
+/// Age of the oldest event.
+const OLDEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Looks for the last errors in the logs of a stack. A log that may not be read is left out.
+pub(crate) async fn errors(client: &AwsQuery, resources: &Known<Vec<Resource>>) -> Vec<Value> {
+    let since = SystemTime::now().checked_sub(OLDEST).and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let since = since.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or_default();
+    let mut found = Vec::new();
+    let resources = resources.as_deref().unwrap_or_default();
+    for group in resources.iter().filter(|resource| resource.kind == "AWS::Logs::LogGroup") {
+        let asked = json!({
+            "logGroupName": group.id, "filterPattern": "{ $.level = \"error\" }", "startTime": since, "limit": MOST,
+        });
+        let answer = client.json("logs", "Logs_20140328.FilterLogEvents", &asked).await.unwrap_or_default();
+        let events = answer.get("events").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        found.extend(events.iter().map(|event| {
+            json!({"logGroup": group.id, "timestamp": event.get("timestamp"), "message": event.get("message")})
+        }));
+    }
+    last(found)
+}
+
+/// Returns the latest events, in the order of their times.
+fn last(mut events: Vec<Value>) -> Vec<Value> {
+    events.sort_by_key(|event| number(event, "timestamp"));
+    let rest = events.len().saturating_sub(MOST);
+    events.split_off(rest)
+}
+
+/// Returns a stack as it is written.
+pub(crate) fn stack(stack: &Known<Option<Stack>>) -> Value {
+    match stack {
+        Ok(Some(Stack { name, state, reason, parameters, outputs })) => json!({
+            "name": name, "state": state, "reason": reason, "parameters": parameters, "outputs": outputs,
+        }),
+        _ => Value::Null,
+    }
+}
+
+/// Writes the file.
+///
+/// # Errors
+/// The file cannot be written.
+pub(crate) async fn write(path: &Path, documents: &[(&str, Value)]) -> Result<(), Failure> {
+    let attempt = || format!("write {}", path.display());
+    let bytes = packed(documents).or_explain(attempt)?;
+    tokio::fs::write(path, bytes).await.or_explain(attempt)
+}
+
+fn packed(documents: &[(&str, Value)]) -> Result<Vec<u8>, ZipError> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, document) in documents {
+        zip.start_file(format!("{name}.json"), SimpleFileOptions::default())?;
+        zip.write_all(format!("{document:#}\n").as_bytes())?;
+    }
+    Ok(zip.finish()?.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn the_latest_errors_are_kept_in_their_order() {
+        let events = (0..150).rev().map(|time| json!({"timestamp": time})).collect();
+        let kept = last(events);
+        assert_eq!((kept.len(), &kept[0]["timestamp"]), (MOST, &json!(50)));
+        assert_eq!(kept[MOST - 1]["timestamp"], 149);
+    }
+
+    #[tokio::test]
+    async fn the_file_has_each_document() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("doctor.zip");
+        let parameters = BTreeMap::from([("LogLevel".to_owned(), "info".to_owned())]);
+        let described = Stack { name: "dev".to_owned(), parameters, ..Stack::default() };
+        let documents = [("report", json!({"checks": []})), ("stack", stack(&Ok(Some(described))))];
+        write(&path, &documents).await.unwrap();
+        let mut archive = zip::ZipArchive::new(std::fs::File::open(&path).unwrap()).unwrap();
+        assert_eq!(archive.len(), 2);
+        let read: Value = serde_json::from_reader(archive.by_name("stack.json").unwrap()).unwrap();
+        assert_eq!((&read["name"], &read["parameters"]["LogLevel"]), (&json!("dev"), &json!("info")));
+        assert_eq!(stack(&Ok(None)), Value::Null);
+        assert!(write(&directory.path().join("no/such"), &documents).await.is_err());
+    }
+}
