@@ -31,6 +31,7 @@ impl LoadTests {
         let admission = Admission::new(&self.front.limiter, policies);
         self.front
             .once(&identity, START, &target_name, trace_id, &admission, async |execution| {
+                let test = tagged(test, &tags, execution);
                 let record = Box::pin(self.find_or_create(test, (target, &limits), execution)).await?;
                 let start = Start::of(&record.tenant, record.test_id);
                 self.engine.start(&start).await.map_err(|error| from_engine(&error))?;
