@@ -36,8 +36,14 @@ pub(crate) struct Place {
 
 /// Returns the networks of a deployment.
 pub(crate) fn places(parameters: &Parameters) -> Vec<Place> {
-    let get = |name| parameters.get(name);
+    let get = |name: &str| parameters.get(name);
     let given = |name: &str, service: &'static str| (!get(name).is_empty()).then_some(service);
+    // In one VPC, the endpoints of each list of route tables serve both places.
+    let is_one_vpc = !get("VpcId").is_empty() && get("VpcId") == get("DatabaseVpcId");
+    let tables_of = |own: &str, other: &str| {
+        let other = if is_one_vpc { parameters.list(other) } else { Vec::new() };
+        [parameters.list(own), other].concat()
+    };
     let database = parameters.has_ingest().then(|| {
         let kafka =
             ["lambda", "sts"].into_iter().filter_map(|service| given("KafkaBootstrapServers", service));
@@ -51,14 +57,13 @@ pub(crate) fn places(parameters: &Parameters) -> Vec<Place> {
             vpc: get("DatabaseVpcId").to_owned(),
             made: if tables.is_empty() { Vec::new() } else { ours.clone() },
             services: ours.into_iter().chain(kafka).collect(),
-            tables,
+            tables: tables_of("DatabaseRouteTableIds", "RouteTableIds"),
             tables_parameter: "DatabaseRouteTableIds",
             zones: if ["", "false"].contains(&get("CreateDatabase")) { 1 } else { 2 },
         }
     });
     let tables = parameters.list("RouteTableIds");
-    let is_shared =
-        database.as_ref().is_some_and(|database| !database.made.is_empty() && database.vpc == get("VpcId"));
+    let is_shared = is_one_vpc && database.as_ref().is_some_and(|database| !database.made.is_empty());
     let brokers = Place {
         name: "brokers",
         subnets: parameters.list("MqAccessSubnetIds"),
@@ -66,7 +71,7 @@ pub(crate) fn places(parameters: &Parameters) -> Vec<Place> {
         vpc: get("VpcId").to_owned(),
         services: vec!["secretsmanager"],
         made: if tables.is_empty() && !is_shared { Vec::new() } else { vec!["secretsmanager"] },
-        tables,
+        tables: tables_of("RouteTableIds", "DatabaseRouteTableIds"),
         tables_parameter: "RouteTableIds",
         zones: 1,
     };
@@ -115,6 +120,7 @@ mod tests {
         ];
         let found = places(&parameters(&given));
         assert_eq!(found[0].made, ["secretsmanager"], "the database's endpoint serves both");
+        assert_eq!((found[0].tables.as_slice(), found[1].tables.len()), (&["rtb-1".to_owned()][..], 1));
         assert_eq!(found[1].services, ["secretsmanager", "sqs", "sns", "lambda", "sts"]);
         assert_eq!((found[1].made.as_slice(), found[1].zones), (&["secretsmanager", "sqs", "sns"][..], 2));
     }
