@@ -15,7 +15,7 @@ const QUIET: &str = "aws_=warn,hyper=warn,hyper_util=warn,lambda_runtime=warn,la
                      lambda_runtime::layers::panic=off,lapin=off,rustls=warn,h2=warn";
 
 /// Target of events that no level leaves out.
-pub const AUDIT: &str = "audit";
+pub const AUDIT: &str = "audit_event";
 
 /// Sends every event to standard output, one JSON object a line. `level` is what `LOG_LEVEL` says;
 /// an unknown level is `info`.
