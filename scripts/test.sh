@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # scripts/test.sh [NEXTEST OPTION…]: runs the tests inside `local test` and prints the ten slowest.
 # Without options, or with `--profile NAME` alone, it then compares what responses had with what
-# openapi.yaml describes, what functions called with what their policies permit, searches the logs
-# for the secrets of the tests, and runs the examples of the documentation. With CONTRACT_SECONDS it also
-# sends generated requests to the same stack for so long, and runs programs on generated clients.
+# openapi.yaml describes, and what functions called with what their policies permit, searches the
+# logs for the secrets of the tests, and runs the examples of the documentation. With
+# CONTRACT_SECONDS it also sends generated requests to the same stack for so long, and runs programs
+# on generated clients.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
@@ -32,8 +33,6 @@ step "tests" "${trusting[@]}" nice -n 5 cargo nextest run --workspace --tests --
 slowest "$report"
 # Not after some of the tests alone.
 if (($# == 0)) || [[ $# == 2 && $1 == --profile ]]; then
-  step "described responses" cargo nextest run --workspace --tests --run-ignored only \
-    -E 'test(=responses::what_is_described_was_seen)' || status=$?
   step "rights used" env PYTHONDONTWRITEBYTECODE=1 \
     .local/python/bin/python tests/deployment/rights.py used .local/test/data || status=$?
   if [[ -n ${CONTRACT_SECONDS:-} ]]; then
@@ -46,9 +45,10 @@ if (($# == 0)) || [[ $# == 2 && $1 == --profile ]]; then
   else
     step "doc tests" cargo test --quiet --workspace --doc || status=$?
   fi
-  # Last, so that it reads the logs of all of them.
-  step "secrets in logs" cargo nextest run --workspace --tests --run-ignored only \
-    -E 'test(=leaks::no_log_has_a_secret)' || status=$?
+  # Last, because they read what all of these left: described responses that nobody saw, secrets in
+  # logs.
+  step "notes and logs" cargo nextest run --workspace --tests --run-ignored only --no-fail-fast \
+    -E 'test(=responses::what_is_described_was_seen) + test(=leaks::no_log_has_a_secret)' || status=$?
 fi
 # What ran beside others is in `failed` alone.
 exit "$((status ? status : failed))"
