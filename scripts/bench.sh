@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # scripts/bench.sh [PART[,PART…]…]: builds the programs to measure and prints a table for each
-# part. Without an argument it runs all parts: startup, clients, mq, warm, idempotency, ingest,
-# load, accept, transport, peak and tests.
+# part. Without an argument it runs all parts: startup, clients, mq, warm, idempotency, limits,
+# ingest, load, accept, transport, peak and tests.
 # SMOKE=1 runs the parts at their smallest size with development binaries: it shows that they work,
 # and its figures mean nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(startup clients mq warm idempotency ingest load accept transport peak tests)
+all=(startup clients mq warm idempotency limits ingest load accept transport peak tests)
 IFS=', ' read -ra parts <<<"$*"
 ((${#parts[@]})) || parts=("${all[@]}")
 for part in "${parts[@]}"; do
@@ -21,7 +21,7 @@ scripts/bench-setup.sh
 if [ "${SMOKE:-0}" = 1 ]; then
   export STARTS=${STARTS:-1} MESSAGES=${MESSAGES:-100} REQUESTS=${REQUESTS:-5} CATALOGUES=${CATALOGUES:-2} ITEMS=${ITEMS:-2000} ROUNDS=${ROUNDS:-1}
   export PEAK_TENANTS=${PEAK_TENANTS:-2} WINDOW=${WINDOW:-2} PEAK_FLOOD=${PEAK_FLOOD:-2} PEAK_CHUNKS=${PEAK_CHUNKS:-3} PEAK_SLOW_MS=${PEAK_SLOW_MS:-100}
-  export BENCH_TEST_SECONDS=${BENCH_TEST_SECONDS:-3}
+  export BENCH_TEST_SECONDS=${BENCH_TEST_SECONDS:-3} LIMIT_SECONDS=${LIMIT_SECONDS:-3}
   binaries=${CARGO_TARGET_DIR:-target}/debug
   # The same build as for the tests, so that nothing is compiled twice.
   cargo build --workspace --bins --tests

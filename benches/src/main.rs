@@ -18,6 +18,7 @@ mod http_client;
 mod idempotency;
 mod ingest;
 mod keys;
+mod limits;
 mod load;
 mod load_tests;
 mod mq;
@@ -70,6 +71,8 @@ enum Command {
     Peak(peak::Options),
     /// Compare load tests of a stack with a bare client of RabbitMQ
     Tests(load_tests::Options),
+    /// Measure limits by the second that many environments hold
+    Limits(limits::Options),
     /// Send what well-behaved and hostile callers send, for minutes
     Soak(soak::Options),
     /// Be a contender
@@ -153,6 +156,7 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Transport(options) => transport::run(&options).await,
         Command::Peak(options) => peak::run(&options).await,
         Command::Tests(options) => load_tests::run(&options).await,
+        Command::Limits(options) => limits::run(&options).await,
         Command::Soak(options) => soak::run(&options).await,
         Command::Contend(contender) => contend(contender).await,
     }

@@ -116,9 +116,9 @@ impl Pace {
         whole((HELD * admitted / (CHUNKS_HELD * environments.max(1.0))).floor()).max(1)
     }
 
-    /// Returns the time in which one of so many environments may use a unit of the rate.
-    pub(crate) fn turn(self, environments: f64) -> i64 {
-        whole(approximate(self.cost(1)) * environments.max(1.0))
+    /// Returns the time in which the rate brings so many units to each environment.
+    pub(crate) fn turn(self, units: i64, environments: f64) -> i64 {
+        whole(approximate(self.cost(units)) * environments.max(1.0))
     }
 }
 

@@ -136,7 +136,7 @@ impl Share {
                 // The bucket is blocked for as long as a debt can block it.
                 self.credit = 0;
             }
-            return Step::Refused(self.quieten(pace, need, allowed_at));
+            return Step::Refused(self.quieten(pace, need, allowed_at, now));
         }
         if let Some(until) = self.quiet_until(need, now) {
             return Step::Refused(until);
@@ -198,7 +198,7 @@ impl Share {
     /// Returns the time until which a request is refused whose draws others overtook.
     pub(crate) fn overtaken(&mut self, pace: Pace, cost: u64, now: i64) -> i64 {
         let need = (signed(cost) - self.credit).max(1);
-        self.quieten(pace, need, now)
+        self.quieten(pace, need, now, now)
     }
 
     /// Returns how many units are left, as far as the environment knows, and the time at which the
@@ -260,16 +260,17 @@ impl Share {
         Known { tat: bucket.tat, window: bucket.window, environments }
     }
 
-    /// Asks the table no more before `allowed_at`, and a random time after it: on average one of
-    /// the environments asks when a unit is there.
-    fn quieten(&mut self, pace: Pace, need: i64, allowed_at: i64) -> i64 {
+    /// Asks the table no more before `allowed_at`, and a random time after it: in the time in which
+    /// the bucket gets a chunk, about two of all environments ask.
+    fn quieten(&mut self, pace: Pace, need: i64, allowed_at: i64, now: i64) -> i64 {
         match self.quiet {
             Some(quiet) if quiet.need <= need && quiet.until >= allowed_at => quiet.until,
             _ => {
                 let environments = self.known.map_or(1.0, |known| known.environments);
-                let spread = pace.turn(environments - 1.0).min(LONGEST_SPREAD);
-                let spread = if environments < 1.5 { 0 } else { self.random.i64(0..=spread.max(0)) };
-                let until = allowed_at + spread;
+                let chunk = need.max(self.target(pace, 0, now));
+                let longest = pace.turn(chunk, environments).min(LONGEST_SPREAD);
+                let is_alone = environments < 1.5;
+                let until = allowed_at + if is_alone { 0 } else { self.random.i64(0..=longest) };
                 self.quiet = Some(Quiet { need, until });
                 until
             }
@@ -297,7 +298,7 @@ impl Share {
         let most = self.local_chunk(pace);
         let environments = self.known.map_or(1.0, |known| known.environments);
         let Some(away) = &mut self.away else { return };
-        let unit = pace.turn(environments).max(1);
+        let unit = pace.turn(1, environments).max(1);
         let units = (now - away.refilled_at).max(0) / unit;
         away.refilled_at += units * unit;
         self.credit = self.credit.max(most.min(self.credit.saturating_add(units)));

@@ -1,0 +1,236 @@
+//! Limits by the second, held by many environments at once: what is admitted beyond a limit, how
+//! many calls that takes, whether one tenant delays another, and the CPU time of a request that
+//! needs no call.
+//!
+//! Each environment is a limiter of its own, as in a function. Tenants send to all environments
+//! evenly, and do not wait for answers.
+
+use std::time::Duration;
+
+use ::limits::{Cost, Defaults, LimitedTarget, Limiter};
+use access::{LimitsItem, Rate, TargetLimits};
+use aws_sdk_dynamodb::Client;
+use clap::Args;
+use futures_util::future::try_join_all;
+use runtime::Sdk;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::cpu::Stopwatch;
+use crate::error::Error;
+use crate::recorder::{Call, Recorder};
+use crate::report::Goal::AtMost;
+use crate::report::{Column, Report, count};
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The DynamoDB of the table
+    #[arg(long, env = "AWS_ENDPOINT_URL")]
+    endpoint: String,
+    /// The table of buckets, with the key `pk`
+    #[arg(long, env = "LIMITS_TABLE")]
+    table: String,
+    /// Environments
+    #[arg(long, default_value_t = 50)]
+    environments: u32,
+    /// Requests a second, and at once, that each tenant may send
+    #[arg(long, default_value_t = 500)]
+    per_second: u32,
+    /// Seconds for which tenants send
+    #[arg(long, env = "LIMIT_SECONDS", default_value_t = 40)]
+    seconds: u32,
+    /// Blocks of requests that need no call
+    #[arg(long, env = "ROUNDS", default_value_t = 10)]
+    rounds: u32,
+    /// Requests of a block
+    #[arg(long, env = "REQUESTS", default_value_t = 10_000)]
+    requests: usize,
+}
+
+/// Tenants, and how much each sends, as a part of its limit.
+const TENANTS: [(&str, f64); 3] = [("over", 3.0), ("near", 0.9), ("below", 0.2)];
+/// Window in which what was admitted is counted.
+const WINDOW: Duration = Duration::from_secs(10);
+
+const ASKED: &str = "asked, 1/s";
+const ADMITTED: &str = "admitted, 1/s";
+const REFUSED: &str = "refused, %";
+const WORST: &str = "most in 10 s";
+const BEYOND: &str = "beyond the limit, %";
+const CALLS: &str = "calls per request";
+const COLUMNS: [Column; 6] = [
+    Column::median(ASKED, 0),
+    Column::median(ADMITTED, 0),
+    Column::median(REFUSED, 1).goals(&[("near", AtMost(2.0)), ("below", AtMost(0.1))]),
+    Column::median(WORST, 0),
+    Column::median(BEYOND, 1).goals(&[("", AtMost(10.0))]),
+    Column::median(CALLS, 3),
+];
+
+const CPU: &str = "CPU µs";
+const CPU_COLUMNS: [Column; 2] =
+    [Column::median(CPU, 1).goals(&[("no call", AtMost(20.0))]), Column::spread(CPU)];
+
+/// Requests of a tenant.
+#[derive(Debug, Default)]
+struct Sent {
+    asked: usize,
+    /// Times of those that were admitted.
+    admitted: Vec<Duration>,
+}
+
+pub(crate) async fn run(options: &Options) -> Result<(), Error> {
+    let recorder = Recorder::start(&options.endpoint).await;
+    let sdk = Sdk::from_environment().await;
+    let config = aws_sdk_dynamodb::config::Builder::from(sdk.standard()).endpoint_url(recorder.url());
+    let dynamodb = Client::from_conf(config.build());
+    flood(options, &dynamodb, &recorder).await?.print();
+    without_calls(options, &dynamodb).await?.print();
+    Ok(())
+}
+
+/// Lets all tenants send at once.
+async fn flood(options: &Options, dynamodb: &Client, recorder: &Recorder) -> Result<Report, Error> {
+    let Options { environments, per_second, seconds, .. } = *options;
+    let item = LimitsItem {
+        requests: Some(Rate::new(f64::from(per_second), Some(u64::from(per_second)))?),
+        ..LimitsItem::default()
+    };
+    let limiters: Vec<_> = (0..environments).map(|_| limiter(options, dynamodb)).collect();
+    let run = Uuid::new_v4();
+    let duration = Duration::from_secs(u64::from(seconds));
+    let start = Instant::now();
+    let mut tasks = Vec::new();
+    for (name, part) in TENANTS {
+        let each = f64::from(environments) / (f64::from(per_second) * part);
+        let interval = Duration::from_secs_f64(each);
+        for (limiter, environment) in limiters.iter().zip(0_u32..) {
+            let first = start + interval.mul_f64(f64::from(environment) / f64::from(environments));
+            let ticks = tokio::time::interval_at(first, interval);
+            let tenant = format!("{run}-{name}");
+            tasks.push(tokio::spawn(send(limiter.clone(), tenant, item.clone(), ticks, start, duration)));
+        }
+    }
+    let mut sent = try_join_all(tasks).await?.into_iter();
+    let calls = recorder.calls()?;
+    let mut report = Report::new(
+        format!(
+            "{environments} environments, three tenants for {seconds} s, each with a limit of {per_second} requests a second and {per_second} at once."
+        ),
+        &COLUMNS,
+    );
+    let admits = f64::from(per_second) * 11.0;
+    for (name, _) in TENANTS {
+        let mut all = Sent::default();
+        for sent in sent.by_ref().take(limiters.len()) {
+            all.asked += sent.asked;
+            all.admitted.extend(sent.admitted);
+        }
+        let worst = count(most_in_a_window(&mut all.admitted));
+        let (asked, admitted) = (count(all.asked), count(all.admitted.len()));
+        let values = [
+            (ASKED, asked / f64::from(seconds)),
+            (ADMITTED, admitted / f64::from(seconds)),
+            (REFUSED, (1.0 - admitted / asked) * 100.0),
+            (WORST, worst),
+            (BEYOND, (worst / admits - 1.0).max(0.0) * 100.0),
+            (CALLS, count(of_tenant(&calls, &format!("{run}-{name}"))) / asked),
+        ];
+        report.add("", name, &values);
+    }
+    Ok(report)
+}
+
+/// Sends a tenant's requests to one environment.
+async fn send(
+    limiter: Limiter,
+    tenant: String,
+    item: LimitsItem,
+    mut ticks: tokio::time::Interval,
+    start: Instant,
+    duration: Duration,
+) -> Sent {
+    let mut sent = Sent::default();
+    loop {
+        ticks.tick().await;
+        if start.elapsed() >= duration {
+            return sent;
+        }
+        sent.asked += 1;
+        let policies = limiter.policies(&item, &tenant, None);
+        if let Ok(ticket) = limiter.admit(&policies, Cost::default()).await {
+            sent.admitted.push(start.elapsed());
+            ticket.renew().await;
+        }
+    }
+}
+
+/// Measures requests that find their units in the environment's share, with every limit that there
+/// is.
+async fn without_calls(options: &Options, dynamodb: &Client) -> Result<Report, Error> {
+    let rate = |per_second| Rate::new(per_second, None).map(Some);
+    let limits = TargetLimits { requests: rate(1e6)?, messages: rate(1e7)?, bytes: rate(1e9)? };
+    let item = LimitsItem {
+        requests: rate(1e6)?,
+        targets: [("orders".to_owned(), limits)].into(),
+        ..LimitsItem::default()
+    };
+    let limiter = limiter(options, dynamodb);
+    let tenant = Uuid::new_v4().to_string();
+    let target = LimitedTarget { target_ref: Some("orders"), queue_manager: "QM1" };
+    let cost = Cost { messages: 1, bytes: 1_024 };
+    let mut report = Report::new(
+        format!("A request with four limits; medians of {} blocks of {}.", options.rounds, options.requests),
+        &CPU_COLUMNS,
+    );
+    // The first round only warms up, and draws chunks of their full size.
+    for round in 0..=options.rounds {
+        let stopwatch = Stopwatch::start()?;
+        for _ in 0..options.requests {
+            let policies = limiter.policies(&item, &tenant, Some(&target));
+            let ticket =
+                limiter.admit(&policies, cost).await.map_err(|refusal| refusal.problem().to_string())?;
+            ticket.renew().await;
+            if !ticket.headers().is_empty() {
+                return Err("most of a limit is gone".into());
+            }
+            ticket.settle(cost);
+        }
+        let took = stopwatch.stop()?;
+        if round > 0 {
+            report.tell("no call", "", &[(CPU, took.cpu_seconds * 1e6 / count(options.requests))]);
+        }
+    }
+    Ok(report)
+}
+
+fn limiter(options: &Options, dynamodb: &Client) -> Limiter {
+    Limiter::new(dynamodb.clone(), options.table.clone(), Defaults::default())
+}
+
+/// Counts the calls about a tenant's buckets.
+fn of_tenant(calls: &[Call], tenant: &str) -> usize {
+    let pk = |call: &Call| call.body.pointer("/Key/pk/S").and_then(|pk| pk.as_str().map(str::to_owned));
+    calls.iter().filter(|call| pk(call).is_some_and(|pk| pk.starts_with(tenant))).count()
+}
+
+/// Returns the most times within a window.
+fn most_in_a_window(times: &mut [Duration]) -> usize {
+    times.sort();
+    let windows = times.iter().enumerate().map(|(first, begin)| {
+        times.iter().skip(first).take_while(|time| time.saturating_sub(*begin) < WINDOW).count()
+    });
+    windows.max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_its_beginning_and_not_its_end() {
+        let mut times = [25, 1, 3, 11, 12, 10].map(Duration::from_secs);
+        assert_eq!(most_in_a_window(&mut times), 4, "3, 10, 11 and 12, but neither 1 and 11 nor 3 and 25");
+        assert_eq!(most_in_a_window(&mut []), 0);
+    }
+}
