@@ -51,10 +51,9 @@ impl Delivery {
         let event: Event = failure::malformed::from_value(event).map_err(AuditError::Event)?;
         let packed = STANDARD.decode(event.awslogs.data);
         let packed = packed.map_err(|error| AuditError::Data(Error::new(ErrorKind::InvalidData, error)))?;
-        let mut text = Vec::new();
-        let unpacked = GzDecoder::new(packed.as_slice()).take(LARGEST).read_to_end(&mut text);
-        unpacked.map_err(AuditError::Data)?;
-        let delivery: Self = failure::malformed::from_slice(&text).map_err(AuditError::Lines)?;
+        let text = std::io::read_to_string(GzDecoder::new(packed.as_slice()).take(LARGEST));
+        let text = text.map_err(AuditError::Data)?;
+        let delivery: Self = failure::malformed::from_slice(text.as_bytes()).map_err(AuditError::Lines)?;
         Ok((delivery.message_type == DATA).then_some(delivery))
     }
 
