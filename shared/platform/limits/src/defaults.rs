@@ -44,7 +44,7 @@ impl FromStr for TenantLimit {
     type Err = DefaultsError;
 
     fn from_str(text: &str) -> Result<Self, DefaultsError> {
-        let TargetLimits { requests, messages, bytes } = text.parse()?;
+        let TargetLimits { requests, messages, bytes } = text.parse::<TargetLimits>()?;
         match (messages, bytes) {
             (None, None) => Ok(Self(requests)),
             _ => Err(DefaultsError::Unit),
@@ -58,7 +58,7 @@ impl Defaults {
     /// # Errors
     /// A text is malformed, or the tenant's has another unit than requests.
     pub fn parse(tenant: &str, target: &str) -> Result<Self, DefaultsError> {
-        let TenantLimit(requests) = tenant.parse()?;
+        let TenantLimit(requests) = tenant.parse::<TenantLimit>()?;
         Ok(Self { requests, targets: target.parse()? })
     }
 }

@@ -157,8 +157,8 @@ impl FromStr for Rate {
             Some((per_second, burst)) => (per_second, Some(burst)),
             None => (text, None),
         };
-        let per_second = per_second.parse().map_err(|_| RateError::PerSecond)?;
-        let burst = burst.map(str::parse).transpose().map_err(|_| RateError::Burst)?;
+        let per_second = per_second.parse::<f64>().map_err(|_| RateError::PerSecond)?;
+        let burst = burst.map(str::parse::<u64>).transpose().map_err(|_| RateError::Burst)?;
         Self::new(per_second, burst)
     }
 }
@@ -271,8 +271,8 @@ mod tests {
         let limits: TargetLimits = "bytes=1000000 requests=100/200".parse().unwrap();
         assert_eq!((limits.requests, limits.messages), (Some(rate(100.0, 200)), None));
         assert_eq!(limits.to_string(), "requests=100/200 bytes=1000000/1000000");
-        assert_eq!(limits.to_string().parse(), Ok(limits));
-        assert_eq!("".parse(), Ok(TargetLimits::default()));
+        assert_eq!(limits.to_string().parse::<TargetLimits>(), Ok(limits));
+        assert_eq!("".parse::<TargetLimits>(), Ok(TargetLimits::default()));
         assert!("".parse::<TargetLimits>().unwrap().is_empty());
         for (text, error) in [
             ("requests", RateError::Form),
