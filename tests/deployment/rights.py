@@ -16,7 +16,7 @@ from cloudformation import ROOT, Evaluator, Stack, references, source
 PAGE = ROOT / "docs/security.md"
 HEADING = "## Rights of each function"
 LISTS = Path(__file__).parent / "rights.toml"
-# The function of a role is one of them; SAM leaves the other two as they are.
+# SAM leaves roles and policies as they are, and the role of a function.
 FUNCTION, ROLE, POLICY = "AWS::Serverless::Function", "AWS::IAM::Role", "AWS::IAM::ManagedPolicy"
 # What the calls of functions name.
 NAMED = {FUNCTION, "AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::StepFunctions::StateMachine"}
@@ -108,8 +108,7 @@ def cell(rights):
 def table():
     from scenarios import EVERYTHING
 
-    # Each of the two places of the database's secret excludes the other.
-    stack = with_placeholders({name: value for name, value in EVERYTHING.items() if name in source()["Parameters"]})
+    stack = with_placeholders(EVERYTHING)
     lines = ["| function | its own policy | further policies |", "|---|---|---|"]
     for function in sorted(stack.of(FUNCTION)):
         role = role_of(stack, function)

@@ -41,7 +41,7 @@ def test_a_right_names_its_resource_where_its_service_has_names():
 
 
 def test_the_page_has_the_rights_of_the_template():
-    how = "run .local/deployment/bin/python tests/deployment/rights.py write"
+    how = "run .local/python/bin/python tests/deployment/rights.py write"
     assert rights.PAGE.read_text() == rights.page(rights.table()), how
 
 
