@@ -160,10 +160,24 @@ async fn serves_what_needs_no_target(gateway: &Gateway) {
     let icon = gateway.send("GET", "/docs/favicon-32x32.png", &[], "").await.expect(200);
     assert_eq!(icon.header("content-type"), Some("image/png"));
     gateway.send("GET", "/docs/nothing.css", &[], "").await.expect_problem(404, "ROUTE_NOT_FOUND");
+    serves_the_console(gateway).await;
     let mut inflated = Vec::new();
     #[expect(clippy::disallowed_methods, reason = "the stack's own file")]
     GzDecoder::new(script.bytes.as_slice()).read_to_end(&mut inflated).unwrap();
     assert!(inflated.len() > 1_000_000, "{}", inflated.len());
+}
+
+async fn serves_the_console(gateway: &Gateway) {
+    let page = gateway.send("GET", "/console", &[], "").await.expect(200);
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.contains("connect-src 'self' http"), "the place of uploads: {policy}");
+    let page = page.header("etag").unwrap();
+    gateway.send("GET", "/console", &[("if-none-match", page)], "").await.expect(304);
+    let script = gateway.send("GET", "/console/app.js", &[], "").await.expect(200);
+    assert!(script.header("content-type").unwrap().contains("javascript"));
+    let script = script.header("etag").unwrap();
+    gateway.send("GET", "/console/app.js", &[("if-none-match", script)], "").await.expect(304);
+    gateway.send("GET", "/console/nothing.js", &[], "").await.expect_problem(404, "ROUTE_NOT_FOUND");
 }
 
 #[test]

@@ -25,8 +25,17 @@ use crate::routes;
 const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
 
 /// Routes that draw from no limit.
-const FREE: [&str; 7] =
-    ["/health/live", "/health/ready", "/openapi.json", "/docs", "/docs/{file}", "/status", "/limits"];
+const FREE: [&str; 9] = [
+    "/health/live",
+    "/health/ready",
+    "/openapi.json",
+    "/docs",
+    "/docs/{file}",
+    "/console",
+    "/console/{file}",
+    "/status",
+    "/limits",
+];
 
 /// A limit of so many units, which do not come again.
 fn few(units: u64) -> Value {

@@ -191,6 +191,8 @@ pub(crate) fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
         Row::get("/openapi.json", open()),
         Row::get("/docs", open()),
         Row::get("/docs/{file}", open()).at("/docs/swagger-ui.css".to_owned()),
+        Row::get("/console", open()),
+        Row::get("/console/{file}", open()).at("/console/console.css".to_owned()),
     ];
     rows.extend(Row::of_tests(target));
     rows

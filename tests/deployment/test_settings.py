@@ -198,12 +198,28 @@ def test_network_interfaces_can_be_removed_after_the_vpc_was_left_and_not_by_cod
 def test_the_api_is_bounded_and_what_needs_no_key_more_so():
     stage = deploy({"ApiRateLimit": "70"}).properties("ApiApiGatewayDefaultStage")
     assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": "70", "ThrottlingBurstLimit": 1000}
-    assert {"$default", "GET /health/ready", "GET /health/live", "GET /docs", "GET /docs/{file}", "GET /openapi.json"} == set(stage["RouteSettings"])
+    pages = {f"GET /{page}{file}" for page in ("docs", "console") for file in ("", "/{file}")}
+    assert {"$default", "GET /health/ready", "GET /health/live", "GET /openapi.json", *pages} == set(stage["RouteSettings"])
     # API Gateway refuses settings of a route that it does not have.
     paths = deploy().properties("Api")["Body"]["paths"]
     routes = {path if path == "$default" else f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
     assert set(stage["RouteSettings"]) <= routes
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] <= 1250, "the burst that some regions give an account"
+
+
+def test_the_console_can_be_switched_off_and_its_bucket_takes_uploads_of_pages_then_only_from_listed_ones():
+    def rules(parameters):
+        stack = deploy({**EXISTING_DATABASE, **parameters})
+        return stack.properties("StatusFunction")["Environment"]["Variables"]["CONSOLE"], [
+            (rule["AllowedMethods"], rule["AllowedOrigins"]) for rule in stack.properties("PayloadBucket").get("CorsConfiguration", {}).get("CorsRules", [])
+        ]
+
+    listed = (["GET", "PUT"], ["https://app.example.com"])
+    assert rules({}) == ("true", [(["PUT"], ["*"])])
+    assert rules({"CorsOrigins": "https://app.example.com"}) == ("true", [listed, (["PUT"], ["*"])])
+    assert rules({"Console": "false", "CorsOrigins": "https://app.example.com"}) == ("false", [listed])
+    assert rules({"Console": "false"}) == ("false", [])
+    assert "CONSOLE_UPLOADS" not in deploy().properties("StatusFunction")["Environment"]["Variables"]
 
 
 def test_public_functions_can_be_kept_from_taking_the_account_s_concurrency():

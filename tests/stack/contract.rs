@@ -33,7 +33,7 @@ static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
 
 /// Headers that belong to HTTP itself, or to API Gateway, so that the contract does not list them.
-const OF_HTTP: [&str; 11] = [
+const OF_HTTP: [&str; 13] = [
     "allow",
     "apigw-requestid",
     "cache-control",
@@ -43,8 +43,10 @@ const OF_HTTP: [&str; 11] = [
     "content-security-policy",
     "content-type",
     "date",
+    "referrer-policy",
     "transfer-encoding",
     "x-amzn-requestid",
+    "x-content-type-options",
 ];
 
 /// Members of a response that list its media types: `content` has those of every client,

@@ -11,11 +11,22 @@ pub enum Endpoint {
     Contract,
     Docs,
     DocsFile,
+    Console,
+    ConsoleFile,
 }
 
 impl Endpoint {
-    pub const ALL: [Self; 7] =
-        [Self::Live, Self::Ready, Self::Status, Self::Limits, Self::Contract, Self::Docs, Self::DocsFile];
+    pub const ALL: [Self; 9] = [
+        Self::Live,
+        Self::Ready,
+        Self::Status,
+        Self::Limits,
+        Self::Contract,
+        Self::Docs,
+        Self::DocsFile,
+        Self::Console,
+        Self::ConsoleFile,
+    ];
 
     #[must_use]
     pub const fn route(self) -> Route {
@@ -27,6 +38,8 @@ impl Endpoint {
             Self::Contract => "/openapi.json",
             Self::Docs => "/docs",
             Self::DocsFile => "/docs/{file}",
+            Self::Console => "/console",
+            Self::ConsoleFile => "/console/{file}",
         })
     }
 

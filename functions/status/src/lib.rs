@@ -1,9 +1,10 @@
-//! Health, status, limits, the contract and a page to read it; and the responses to requests that no
-//! route takes.
+//! Health, status, limits, the contract and a page to read it, and the console; and the responses to
+//! requests that no route takes.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
 mod caller_limits;
+mod console;
 mod contract;
 mod docs;
 mod endpoint;
@@ -31,6 +32,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tracing::{Instrument as _, Span};
 
+use crate::console::Console;
 use crate::ingest::Ingest;
 
 /// Most characters of an unknown path that are logged.
@@ -46,6 +48,8 @@ pub struct Status {
     limiter: Limiter,
     /// Client of the function `batches`, absent if the deployment has no ingest.
     ingest: Option<Ingest>,
+    /// The console, absent if the deployment serves none.
+    console: Option<Console>,
     ready: Remembered<(), Reply>,
     started: Instant,
 }
@@ -106,6 +110,11 @@ impl Status {
             }
             Endpoint::Docs => docs::page(),
             Endpoint::DocsFile => return docs::file(parameter).ok_or_else(unrouted),
+            Endpoint::Console => self.console.as_ref().ok_or_else(unrouted)?.page(request.headers()),
+            Endpoint::ConsoleFile => {
+                let served = self.console.as_ref().and_then(|_| console::file(parameter, request.headers()));
+                served.ok_or_else(unrouted)?
+            }
         };
         Ok(respond(reply, trace_id).map(Body::Text))
     }

@@ -10,6 +10,7 @@ use limits::Limiter;
 use runtime::{Environment, EnvironmentError, Sdk};
 
 use crate::Status;
+use crate::console::Console;
 use crate::ingest::Ingest;
 
 /// Longest wait for a store. An operator of a system in trouble should not have to wait longer.
@@ -28,6 +29,8 @@ impl Status {
         let idempotency_table: String = environment.required("IDEMPOTENCY_TABLE");
         let mq_access: String = environment.required("MQ_ACCESS_FUNCTION");
         let batches = environment.optional("BATCHES_FUNCTION", String::new());
+        let console = environment.optional("CONSOLE", false);
+        let uploads = environment.optional("CONSOLE_UPLOADS", String::new());
         let limit = Budget::limit(&mut environment);
         let tokens = ::endpoint::token_settings(&mut environment);
         let budget = limit.map(|limit| (environment.required::<String>("BUDGET_TABLE"), limit));
@@ -36,6 +39,11 @@ impl Status {
         let sdk = Sdk::from_environment().await;
         let mut status = Self::new(&sdk, access_table, idempotency_table, mq_access);
         status.access = status.access.with_tokens(tokens);
+        if console {
+            // S3 is where the SDK has it, if it was told a place: on the local stack.
+            let uploads = sdk.standard().endpoint_url().or((!uploads.is_empty()).then_some(uploads.as_str()));
+            status.console = Some(Console::new(uploads));
+        }
         // An order that lists the connections counts like any other order.
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
         status.limiter = limiter.build(&dynamodb);
@@ -57,6 +65,7 @@ impl Status {
             budget: None,
             limiter: Limiter::off(),
             ingest: None,
+            console: None,
             ready: Remembered::new(READY_REMEMBERED, 1),
             started: Instant::now(),
         }

@@ -81,6 +81,22 @@ async fn the_page_and_its_files_are_served() {
 }
 
 #[tokio::test]
+async fn the_console_is_served_unless_the_deployment_has_none() {
+    let with = Status { console: Some(Console::new(None)), ..cut_off().await };
+    let without = cut_off().await;
+    for path in ["/console", "/console/app.js"] {
+        let request = || http::Request::get(path).body(Body::Empty).unwrap();
+        let response = with.handle(request()).await;
+        assert_eq!(response.status(), 200, "{path}");
+        assert_eq!(response.headers()[CACHE_CONTROL], "no-cache", "{path}");
+        let response = without.handle(request()).await;
+        assert_eq!(response.status(), 404, "{path}");
+    }
+    let request = http::Request::get("/console/nothing.js").body(Body::Empty).unwrap();
+    assert_eq!(with.handle(request).await.status(), 404);
+}
+
+#[tokio::test]
 async fn the_status_and_the_limits_need_a_key() {
     for path in ["/status", "/limits"] {
         let (response, body) = send("GET", path).await;
@@ -119,7 +135,7 @@ async fn what_no_route_takes_is_a_problem() {
 
 #[tokio::test]
 async fn sample_events_get_the_answers_that_their_names_promise() {
-    let status = cut_off().await;
+    let status = Status { console: Some(Console::new(None)), ..cut_off().await };
     for (name, expected) in [
         ("live", 200),
         ("ready", 503),
@@ -129,6 +145,8 @@ async fn sample_events_get_the_answers_that_their_names_promise() {
         ("contract", 200),
         ("docs", 200),
         ("docs-file", 200),
+        ("console", 200),
+        ("console-file", 200),
         ("unknown-path", 404),
         ("wrong-method", 405),
     ] {

@@ -50,7 +50,8 @@ pub(super) async fn run(port: u16, kind: Kind, demonstrate: bool, given: Given) 
 fn introduce(stack: &Stack, layout: &Layout) -> Result<(), Failure> {
     let base_url = stack.base_url();
     say(format_args!(
-        "\nServing at {base_url}, Ctrl-C stops.\n  Contract to read and try: {base_url}/docs\n  X-Api-Key:"
+        "\nServing at {base_url}, Ctrl-C stops.\n  Console: {base_url}/console (enter one of these keys)\n  \
+         Contract to read and try: {base_url}/docs\n  X-Api-Key:"
     ));
     for key in &KEYS {
         say(format_args!("    {:<20} {}", stack.given().api_key(key.name), key.purpose));
