@@ -9,7 +9,7 @@ use ingestion::payload::{MediaType, chunk_key, chunk_prefix, errors_key, errors_
 use ingestion::product::{BatchStamp, ItemRules};
 use ingestion::split::Format;
 use objects::{Head, ObjectError};
-use runtime::metrics::{self, Measure};
+use runtime::metrics;
 use transport::Origin;
 
 use crate::cutter::{Cut, CutSpec};
@@ -300,7 +300,7 @@ fn origin(batch: &NewBatch) -> Origin {
 }
 
 fn report(batch: &NewBatch, cut: &Cut, began: Instant) {
-    let took = Measure::duration(began.elapsed());
+    let took = metrics::milliseconds(began.elapsed());
     tracing::info!(
         event_type = "batch.cut",
         bytes = cut.bytes,
@@ -308,7 +308,7 @@ fn report(batch: &NewBatch, cut: &Cut, began: Instant) {
         items_in_error = cut.items_in_error,
         items_partial = cut.items_partial,
         chunks = cut.chunks.len(),
-        duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        duration_ms = took,
         "the payload of batch {} was cut: {} items in {} chunks, {} items in error",
         batch.metadata.batch_id,
         cut.items_parsed,
@@ -316,10 +316,10 @@ fn report(batch: &NewBatch, cut: &Cut, began: Instant) {
         cut.items_in_error
     );
     let measures = [
-        (metrics::PAYLOADS_CUT, Measure::Count(1)),
-        (metrics::ITEMS_PARSED, Measure::Count(cut.items_parsed)),
-        (metrics::ITEMS_IN_ERROR, Measure::Count(cut.items_in_error)),
-        (metrics::ITEMS_PARTIAL, Measure::Count(cut.items_partial)),
+        (metrics::PAYLOADS_CUT, 1),
+        (metrics::ITEMS_PARSED, cut.items_parsed),
+        (metrics::ITEMS_IN_ERROR, cut.items_in_error),
+        (metrics::ITEMS_PARTIAL, cut.items_partial),
         (metrics::CHUNKING_TIME, took),
     ];
     metrics::measure(crate::SERVICE, &measures, serde_json::Map::new());

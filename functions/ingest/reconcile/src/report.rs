@@ -1,4 +1,4 @@
-use runtime::metrics::{self, Measure};
+use runtime::metrics;
 use serde::Serialize;
 use serde_json::Map;
 
@@ -105,13 +105,7 @@ impl Report {
         let stuck = self.batches.stuck.map(|stuck| (metrics::BATCHES_STUCK, stuck));
         let behind = self.history.behind_minutes.map(|minutes| (metrics::PRUNING_BEHIND, minutes));
         let events = self.events.behind_minutes.map(|minutes| (metrics::EVENTS_BEHIND, minutes));
-        let measures: Vec<_> = counted
-            .into_iter()
-            .chain(stuck)
-            .chain(behind)
-            .chain(events)
-            .map(|(name, value)| (name, Measure::Count(value)))
-            .collect();
+        let measures: Vec<_> = counted.into_iter().chain(stuck).chain(behind).chain(events).collect();
         metrics::measure(crate::SERVICE, &measures, Map::new());
     }
 }

@@ -25,7 +25,7 @@ use failure::{Retry, Retryable as _};
 use ingestion::batch::ChunkResult;
 use ingestion::chunk::{Chunk, ChunkId, ChunkReady, decode};
 use objects::Objects;
-use runtime::metrics::{self, Measure};
+use runtime::metrics;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 use transport::{ChunkEvent, ChunkQueue};
@@ -211,13 +211,13 @@ fn report(ready: &ChunkReady, written: WriteOutcome, took: Duration) {
 fn measure(result: ChunkResult, took: Duration) {
     let changes = result.changes();
     let measures = [
-        (metrics::CHUNKS_WRITTEN, Measure::Count(1)),
-        (metrics::ITEMS_INSERTED, Measure::Count(changes.inserted)),
-        (metrics::ITEMS_UPDATED, Measure::Count(changes.updated)),
-        (metrics::ITEMS_UNCHANGED, Measure::Count(changes.unchanged)),
-        (metrics::ITEMS_STALE, Measure::Count(changes.stale)),
-        (metrics::ITEMS_REJECTED, Measure::Count(result.rejected())),
-        (metrics::WRITING_TIME, Measure::duration(took)),
+        (metrics::CHUNKS_WRITTEN, 1),
+        (metrics::ITEMS_INSERTED, changes.inserted),
+        (metrics::ITEMS_UPDATED, changes.updated),
+        (metrics::ITEMS_UNCHANGED, changes.unchanged),
+        (metrics::ITEMS_STALE, changes.stale),
+        (metrics::ITEMS_REJECTED, result.rejected()),
+        (metrics::WRITING_TIME, metrics::milliseconds(took)),
     ];
     metrics::measure(SERVICE, &measures, Map::new());
 }

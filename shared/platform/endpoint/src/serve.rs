@@ -81,11 +81,18 @@ fn account(service: &str, answer: &Result<Reply, Problem>, took: Duration) {
     };
     let replay = answer.as_ref().is_ok_and(|reply| reply.headers.contains_key(REPLAY));
     log_completed(status, replay, (reason.as_deref(), action), took);
+    let mut counted = vec![metrics::REQUESTS];
+    if status >= 500 {
+        counted.push(metrics::REQUESTS_FAILED);
+    }
+    if reason.as_deref() == Some(Reason::StoreUnavailable.as_str()) {
+        counted.push(metrics::STORE_UNAVAILABLE);
+    }
     let properties = Map::from_iter([
         ("status".to_owned(), Value::from(status)),
         ("reason".to_owned(), Value::from(reason)),
     ]);
-    metrics::count(service, &[metrics::REQUESTS], properties);
+    metrics::count(service, &counted, properties);
 }
 
 /// Logs a request's end, which is its audit event: no `LOG_LEVEL` leaves it out.

@@ -1,7 +1,7 @@
 //! Events of records, in the log and as metrics.
 
 use crate::{Audit, AuditEntry, AuditEvent};
-use runtime::metrics;
+use runtime::metrics::{self, Metric};
 use serde_json::{Map, Value};
 
 /// Audit that logs and counts for a function.
@@ -27,7 +27,7 @@ impl Audit for AuditTrail {
     }
 }
 
-const fn metric(event: AuditEvent) -> &'static str {
+const fn metric(event: AuditEvent) -> Metric {
     match event {
         AuditEvent::Claimed => metrics::IDEMPOTENCY_CLAIMS,
         AuditEvent::TakenOver => metrics::IDEMPOTENCY_TAKEOVERS,

@@ -1,0 +1,121 @@
+//! Description of a metric.
+
+/// Metric of the catalogue.
+///
+/// Its name follows the conventions of Prometheus: base units, `_total` for counters. CloudWatch
+/// knows it by another name and in another unit, which alarms have used from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Name, unique in the catalogue.
+    pub name: &'static str,
+    /// How its values add up.
+    pub kind: Kind,
+    /// Meaning, in one sentence.
+    pub help: &'static str,
+    /// True if `GET /metrics` has it.
+    pub is_scraped: bool,
+    /// Labels in `GET /metrics`, in the order of their names.
+    pub labels: &'static [&'static str],
+    /// The metric in CloudWatch; `None` if no log line has it.
+    pub emf: Option<Emf>,
+}
+
+/// Kind of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Number that only grows. CloudWatch gets each addition.
+    Counter,
+    /// Number as of now.
+    Gauge,
+    /// Distribution of values. CloudWatch gets each value.
+    Histogram,
+}
+
+/// Metric in CloudWatch, with the dimensions `stack` and `service`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Emf {
+    /// Name in CloudWatch.
+    pub name: &'static str,
+    /// Unit in CloudWatch.
+    pub unit: EmfUnit,
+    /// Functions that emit it: the values of the dimension `service`.
+    pub services: &'static [&'static str],
+}
+
+/// Unit in CloudWatch, which has no minutes: those count as a number, and the name says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EmfUnit {
+    /// Number without a unit.
+    Count,
+    /// Milliseconds.
+    Milliseconds,
+}
+
+impl Kind {
+    /// Returns the kind's name in the text format of Prometheus.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+impl EmfUnit {
+    /// Returns the unit's name in CloudWatch.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Count => "Count",
+            Self::Milliseconds => "Milliseconds",
+        }
+    }
+}
+
+impl Metric {
+    const fn new(name: &'static str, kind: Kind) -> Self {
+        Self { name, kind, help: "", is_scraped: false, labels: &[], emf: None }
+    }
+
+    /// Gives the metric its meaning.
+    pub(super) const fn help(self, help: &'static str) -> Self {
+        Self { help, ..self }
+    }
+
+    /// Publishes the metric in log lines of these functions.
+    pub(super) const fn emitted(
+        self,
+        name: &'static str,
+        unit: EmfUnit,
+        services: &'static [&'static str],
+    ) -> Self {
+        Self { emf: Some(Emf { name, unit, services }), ..self }
+    }
+
+    /// Publishes the metric in `GET /metrics`.
+    pub(super) const fn scraped(self, labels: &'static [&'static str]) -> Self {
+        Self { is_scraped: true, labels, ..self }
+    }
+
+    /// Returns the metric's unit, which its name ends with: `seconds` or `bytes`, or else `1`.
+    #[must_use]
+    pub fn unit(&self) -> &'static str {
+        let name = self.name.strip_suffix("_total").unwrap_or(self.name);
+        let is = |unit: &str| name.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_'));
+        ["seconds", "bytes"].into_iter().find(|unit| is(unit)).unwrap_or("1")
+    }
+}
+
+pub(super) const fn counter(name: &'static str) -> Metric {
+    Metric::new(name, Kind::Counter)
+}
+
+pub(super) const fn gauge(name: &'static str) -> Metric {
+    Metric::new(name, Kind::Gauge)
+}
+
+pub(super) const fn histogram(name: &'static str) -> Metric {
+    Metric::new(name, Kind::Histogram)
+}
