@@ -27,7 +27,7 @@ use stand::{Stand, batch, run, stand_test};
 /// Nothing was found; no batch is stuck.
 fn nothing() -> Report {
     Report {
-        batches: BatchesReport { stuck: Some(0), ..BatchesReport::default() },
+        batches: BatchesReport { stuck: Some(0), chunks_behind_minutes: Some(0), ..BatchesReport::default() },
         history: HistoryReport { behind_minutes: Some(0), ..HistoryReport::default() },
         ..Report::default()
     }

@@ -13,7 +13,7 @@ const ROWS: u64 = 500_000;
 
 impl Reconcile {
     /// Ends batches in progress that are too old, deletes final ones that are too old, and moves
-    /// the history's beginning once all of them are deleted.
+    /// the history's beginning once all of them are deleted. Adds up the counters of final batches.
     pub(crate) async fn prune(
         &self,
         deadline: Deadline,
@@ -39,6 +39,7 @@ impl Reconcile {
             };
             end.instrument(claimed::span_of(&batch)).await;
         }
+        while !deadline.has_passed() && self.database.fold_counters().await? {}
         let mut is_more = true;
         while is_more && report.rows_pruned < ROWS && !deadline.has_passed() {
             let pruned = self.database.prune().await?;

@@ -35,6 +35,9 @@ pub struct BatchesReport {
     pub released: u64,
     /// Batches that were restarted in vain for too long; `None` if the database did not answer.
     pub stuck: Option<u64>,
+    /// Minutes that the oldest chunk has been waiting to be written; `None` if the database did not
+    /// answer.
+    pub chunks_behind_minutes: Option<u64>,
 }
 
 /// Counts of uploads whose time has ended.
@@ -103,9 +106,11 @@ impl Report {
         ];
         // An unknown number must not end an alarm.
         let stuck = self.batches.stuck.map(|stuck| (metrics::BATCHES_STUCK, stuck));
+        let chunks = self.batches.chunks_behind_minutes.map(|minutes| (metrics::OLDEST_CHUNK_AGE, minutes));
         let behind = self.history.behind_minutes.map(|minutes| (metrics::PRUNING_BEHIND, minutes));
         let events = self.events.behind_minutes.map(|minutes| (metrics::EVENTS_BEHIND, minutes));
-        let measures: Vec<_> = counted.into_iter().chain(stuck).chain(behind).chain(events).collect();
+        let measures: Vec<_> =
+            counted.into_iter().chain(stuck).chain(chunks).chain(behind).chain(events).collect();
         metrics::measure(crate::SERVICE, &measures, Map::new());
     }
 }

@@ -18,7 +18,8 @@ const AT_ONCE: u32 = 25;
 const NAMED: u32 = 10;
 
 impl Reconcile {
-    /// Restarts stalled batches, and reports those that were restarted in vain for long enough.
+    /// Restarts stalled batches, and reports those that were restarted in vain for long enough, and
+    /// how long the oldest chunk has been waiting.
     pub(crate) async fn restart_batches(
         &self,
         deadline: Deadline,
@@ -94,6 +95,7 @@ impl Reconcile {
     ) -> Result<(), CheckError> {
         let stuck = self.database.stuck(thresholds, NAMED).await?;
         report.stuck = Some(stuck.count);
+        report.chunks_behind_minutes = Some(self.database.oldest_chunk().await?.as_secs() / 60);
         for batch in stuck.oldest {
             claimed::span_of(&batch).in_scope(|| {
                 tracing::error!(

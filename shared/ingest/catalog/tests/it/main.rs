@@ -14,6 +14,7 @@ mod chunks;
 mod connection;
 mod deactivation;
 mod end_of_load;
+mod figures;
 mod lookups;
 mod migrations;
 mod model;

@@ -1,0 +1,127 @@
+//! Figures about the ingest, for `GET /metrics`: what is under way, and counters that only grow.
+//!
+//! A trigger adds to the counters when a batch becomes final, so a version that does not know them
+//! keeps them, too. They outlive the batches, which are deleted.
+
+use std::time::Duration;
+
+use tokio_postgres::Row;
+
+use crate::connection::Connection;
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::rows::count;
+
+/// Largest number of additions that are added up at once.
+const FOLDED: i64 = 50_000;
+
+const UNDER_WAY: &str = "SELECT status, count(*) AS batches, sum(chunks_pending)::bigint AS chunks, \
+         extract(epoch FROM clock_timestamp() - min(received_at))::double precision AS seconds \
+     FROM batches WHERE status IN ('RECEIVED', 'CHUNKING', 'PROCESSING') GROUP BY status ORDER BY status";
+/// Selects how long the oldest pending chunk has been waiting. The batches that were received first
+/// have it, so it looks at a hundred of them.
+const OLDEST_CHUNK: &str = "SELECT extract(epoch FROM clock_timestamp() - min(GREATEST(c.created_at, b.generation_began_at))) \
+         ::double precision AS seconds \
+     FROM (SELECT batch_id, generation_began_at FROM batches WHERE status = 'PROCESSING' AND chunks_pending > 0 \
+         ORDER BY received_at LIMIT 100) AS b \
+     JOIN batch_chunks c ON c.batch_id = b.batch_id AND c.status = 'PENDING'";
+const OLDEST_EVENT: &str = "SELECT extract(epoch FROM clock_timestamp() - occurred_at)::double precision AS seconds \
+     FROM outbox ORDER BY sequence LIMIT 1";
+const COUNTED: &str = "SELECT metric, label, sum(value)::bigint AS value FROM \
+         (SELECT metric, label, total AS value FROM metric_totals \
+          UNION ALL SELECT metric, label, added FROM metric_additions) AS counted \
+     GROUP BY metric, label ORDER BY metric, label";
+const FOLD: &str = "WITH taken AS (DELETE FROM metric_additions WHERE ctid = ANY(ARRAY( \
+             SELECT ctid FROM metric_additions LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING metric, label, added), \
+         summed AS (INSERT INTO metric_totals (metric, label, total) \
+             SELECT metric, label, sum(added)::bigint FROM taken GROUP BY metric, label ORDER BY metric, label \
+             ON CONFLICT (metric, label) DO UPDATE SET total = metric_totals.total + EXCLUDED.total) \
+     SELECT count(*) AS folded FROM taken";
+
+/// What is under way, and what was counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Number of batches that are not final, by status. A status without batches is missing.
+    pub under_way: Vec<(String, u64)>,
+    /// Time since the receipt of the oldest of them; zero without one.
+    pub oldest_batch: Duration,
+    /// Number of chunks that are not written.
+    pub chunks_pending: u64,
+    /// Time that the oldest of them has been waiting; zero without one.
+    pub oldest_chunk: Duration,
+    /// Time that the oldest event has been in the outbox; zero without one.
+    pub oldest_event: Duration,
+    /// Counters of final batches.
+    pub counted: Vec<Counted>,
+}
+
+/// Counter of final batches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// `batches` by status, `items` by outcome, `item_errors` by code, `batch_duration` by the
+    /// largest number of seconds (`inf` for more than the others), or `batch_milliseconds`, the sum
+    /// of all these times.
+    pub metric: String,
+    /// Status, outcome, code or number of seconds.
+    pub label: String,
+    /// Number since the installation.
+    pub value: u64,
+}
+
+impl Database {
+    /// Reads the figures.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn figures(&self) -> Result<Figures, DatabaseError> {
+        self.with_connection(async |connection| {
+            let mut figures = Figures::default();
+            for row in connection.query(UNDER_WAY, &[]).await? {
+                figures.under_way.push((row.try_get("status")?, count(&row, "batches")?));
+                figures.chunks_pending = figures.chunks_pending.saturating_add(count(&row, "chunks")?);
+                figures.oldest_batch = figures.oldest_batch.max(seconds(&row)?);
+            }
+            figures.oldest_chunk = oldest(connection, OLDEST_CHUNK).await?;
+            figures.oldest_event = oldest(connection, OLDEST_EVENT).await?;
+            for row in connection.query(COUNTED, &[]).await? {
+                figures.counted.push(Counted {
+                    metric: row.try_get("metric")?,
+                    label: row.try_get("label")?,
+                    value: count(&row, "value")?,
+                });
+            }
+            Ok(figures)
+        })
+        .await
+    }
+
+    /// Returns the time that the oldest pending chunk has been waiting; zero without one.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn oldest_chunk(&self) -> Result<Duration, DatabaseError> {
+        self.with_connection(async |connection| oldest(connection, OLDEST_CHUNK).await).await
+    }
+
+    /// Adds up a slice of what final batches added to the counters. Returns whether there may be
+    /// more. It changes no counter, and may be repeated.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn fold_counters(&self) -> Result<bool, DatabaseError> {
+        let rows = self.change(FOLD, &[&FOLDED]).await?;
+        let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get("folded"))?;
+        Ok(folded >= FOLDED)
+    }
+}
+
+async fn oldest(connection: &mut Connection, sql: &'static str) -> Result<Duration, DatabaseError> {
+    let rows = connection.query(sql, &[]).await?;
+    rows.first().map_or(Ok(Duration::ZERO), seconds)
+}
+
+/// Reads an age. The clock of a function that received a batch may be ahead of the database's.
+fn seconds(row: &Row) -> Result<Duration, DatabaseError> {
+    let seconds: Option<f64> = row.try_get("seconds")?;
+    Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default())
+}
