@@ -8,6 +8,7 @@ pub enum Endpoint {
     Ready,
     Status,
     Limits,
+    Metrics,
     Contract,
     Docs,
     DocsFile,
@@ -16,11 +17,12 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Live,
         Self::Ready,
         Self::Status,
         Self::Limits,
+        Self::Metrics,
         Self::Contract,
         Self::Docs,
         Self::DocsFile,
@@ -35,6 +37,7 @@ impl Endpoint {
             Self::Ready => "/health/ready",
             Self::Status => "/status",
             Self::Limits => "/limits",
+            Self::Metrics => "/metrics",
             Self::Contract => "/openapi.json",
             Self::Docs => "/docs",
             Self::DocsFile => "/docs/{file}",

@@ -1,5 +1,5 @@
-//! Health, status, limits, the contract and a page to read it, and the console; and the responses to
-//! requests that no route takes.
+//! Health, status, limits, metrics, the contract and a page to read it, and the console; and the
+//! responses to requests that no route takes.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -9,6 +9,7 @@ mod contract;
 mod docs;
 mod endpoint;
 mod ingest;
+mod metrics;
 mod readiness;
 mod settings;
 
@@ -34,6 +35,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::console::Console;
 use crate::ingest::Ingest;
+use crate::metrics::Metrics;
 
 /// Most characters of an unknown path that are logged.
 const LONGEST_PATH: usize = 200;
@@ -50,6 +52,7 @@ pub struct Status {
     ingest: Option<Ingest>,
     /// The console, absent if the deployment serves none.
     console: Option<Console>,
+    metrics: Metrics,
     ready: Remembered<(), Reply>,
     started: Instant,
 }
@@ -103,6 +106,7 @@ impl Status {
             Endpoint::Ready => fresh(self.readiness().await),
             Endpoint::Status => fresh(self.status(request, trace_id).await?),
             Endpoint::Limits => fresh(self.limits(request).await?),
+            Endpoint::Metrics => fresh(self.metrics(request).await?),
             Endpoint::Contract => {
                 let mut reply = Reply::new(200, "application/json", contract::DOCUMENT.to_owned());
                 reply.set_header("cache-control", "no-cache");

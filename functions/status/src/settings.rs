@@ -12,6 +12,7 @@ use runtime::{Environment, EnvironmentError, Sdk};
 use crate::Status;
 use crate::console::Console;
 use crate::ingest::Ingest;
+use crate::metrics::{Metrics, QueueUrls, Queues, Snapshots};
 
 /// Longest wait for a store. An operator of a system in trouble should not have to wait longer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -31,6 +32,7 @@ impl Status {
         let batches = environment.optional("BATCHES_FUNCTION", String::new());
         let console = environment.optional("CONSOLE", false);
         let uploads = environment.optional("CONSOLE_UPLOADS", String::new());
+        let queues = environment.optional("METRICS_QUEUES", QueueUrls::default());
         let limit = Budget::limit(&mut environment);
         let tokens = ::endpoint::token_settings(&mut environment);
         let budget = limit.map(|limit| (environment.required::<String>("BUDGET_TABLE"), limit));
@@ -44,6 +46,8 @@ impl Status {
             let uploads = sdk.standard().endpoint_url().or((!uploads.is_empty()).then_some(uploads.as_str()));
             status.console = Some(Console::new(uploads));
         }
+        status.metrics.queues =
+            Queues::new(|| aws_sdk_sqs::Client::new(&sdk.single_attempt(PATIENCE)), queues);
         // An order that lists the connections counts like any other order.
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
         status.limiter = limiter.build(&dynamodb);
@@ -66,6 +70,7 @@ impl Status {
             limiter: Limiter::off(),
             ingest: None,
             console: None,
+            metrics: Metrics { queues: None, snapshots: Snapshots::default() },
             ready: Remembered::new(READY_REMEMBERED, 1),
             started: Instant::now(),
         }

@@ -10,6 +10,7 @@
 
 mod errors;
 mod errors_file;
+mod figures;
 mod format;
 mod list;
 mod query;
@@ -58,6 +59,9 @@ impl Batches {
     pub async fn handle(&self, request: Request) -> Response<Body> {
         if readiness::is_asked(&request) {
             return respond(self.readiness().await, &TraceId::of(request.headers())).map(Body::Text);
+        }
+        if figures::is_asked(&request) {
+            return respond(self.metrics().await, &TraceId::of(request.headers())).map(Body::Text);
         }
         let asked = route::asked(request.method().as_str(), request.uri().path());
         let endpoint = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint);

@@ -1,0 +1,156 @@
+//! Metrics of the ingest's database. The API's `GET /metrics` invokes this function for them, since
+//! the database may be reachable from this one only.
+
+use std::time::Duration;
+
+use api::Reply;
+use catalog::{DatabaseError, Figures};
+use ingestion::batch::BatchStatus;
+use lambda_http::Request;
+use runtime::metrics::{
+    BATCH_DURATION, BATCHES, BATCHES_UNDER_WAY, CHUNKS_PENDING, ITEM_ERRORS, ITEMS, OLDEST_BATCH_AGE,
+    OLDEST_CHUNK_AGE, OLDEST_EVENT_AGE, Scrape,
+};
+use serde_json::json;
+
+use crate::Batches;
+
+/// Path by which another function asks for them. No route of the API leads here.
+const PATH: &str = "/metrics";
+/// Time that the database may take. The other function waits for little longer.
+const PATIENCE: Duration = Duration::from_millis(1200);
+
+/// Statuses whose number is shown although it is zero.
+const UNDER_WAY: [BatchStatus; 3] = [BatchStatus::Received, BatchStatus::Chunking, BatchStatus::Processing];
+const FINAL: [BatchStatus; 4] =
+    [BatchStatus::Completed, BatchStatus::PartialFail, BatchStatus::Failed, BatchStatus::Expired];
+const OUTCOMES: [&str; 5] = ["inserted", "updated", "unchanged", "stale", "failed"];
+/// Bounds of the times from receipt to end, in seconds. The database counts by the same.
+const BOUNDS: [f64; 12] =
+    [1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0, 14_400.0, 86_400.0];
+
+pub(crate) fn is_asked(request: &Request) -> bool {
+    request.uri().path() == PATH
+}
+
+impl Batches {
+    /// Returns the samples as JSON, or 503 if the database does not respond in time.
+    pub(crate) async fn metrics(&self) -> Reply {
+        let asked = tokio::time::timeout(PATIENCE, self.database.figures()).await;
+        match asked.unwrap_or(Err(DatabaseError::TimedOut)) {
+            Ok(figures) => Reply::json(200, &json!(scrape(&figures))),
+            Err(error) => {
+                let error: &(dyn std::error::Error + 'static) = &error;
+                tracing::error!(event_type = "metrics.failed", error, "cannot read the metrics: {error}");
+                Reply::json(503, &json!({"status": "unavailable"}))
+            }
+        }
+    }
+}
+
+fn scrape(figures: &Figures) -> Scrape {
+    let mut scrape = Scrape::default();
+    for status in UNDER_WAY.map(BatchStatus::as_str) {
+        let batches =
+            figures.under_way.iter().find(|(of, _)| of == status).map_or(0, |(_, batches)| *batches);
+        scrape.put(BATCHES_UNDER_WAY, &[status], batches);
+    }
+    scrape.put(OLDEST_BATCH_AGE, &[], figures.oldest_batch.as_secs_f64());
+    scrape.put(CHUNKS_PENDING, &[], figures.chunks_pending);
+    scrape.put(OLDEST_CHUNK_AGE, &[], figures.oldest_chunk.as_secs_f64());
+    scrape.put(OLDEST_EVENT_AGE, &[], figures.oldest_event.as_secs_f64());
+    let known = |metric: &str, label: &str| {
+        let found = counted(figures, metric).find(|(of, _)| *of == label);
+        found.map_or(0, |(_, value)| value)
+    };
+    for status in FINAL.map(BatchStatus::as_str) {
+        scrape.put(BATCHES, &[status], known("batches", status));
+    }
+    for outcome in OUTCOMES {
+        scrape.put(ITEMS, &[outcome], known("items", outcome));
+    }
+    for (code, items) in counted(figures, "item_errors") {
+        scrape.put(ITEM_ERRORS, &[code], items);
+    }
+    let mut times = [0_u64; BOUNDS.len() + 1];
+    for (bound, batches) in counted(figures, "batch_duration") {
+        // A version with further bounds counts these times up to the next one of this version.
+        let bound: f64 = bound.parse().unwrap_or(f64::INFINITY);
+        if let Some(times) = times.get_mut(BOUNDS.partition_point(|own| *own < bound)) {
+            *times = times.saturating_add(batches);
+        }
+    }
+    let sum = Duration::from_millis(known("batch_milliseconds", "")).as_secs_f64();
+    scrape.put_histogram(BATCH_DURATION, &BOUNDS, &times, sum);
+    scrape
+}
+
+/// Returns the counters of a metric by label.
+fn counted<'a>(figures: &'a Figures, metric: &str) -> impl Iterator<Item = (&'a str, u64)> {
+    let of_metric = figures.counted.iter().filter(move |counted| counted.metric == metric);
+    of_metric.map(|counted| (counted.label.as_str(), counted.value))
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::Counted;
+
+    use super::*;
+
+    #[test]
+    fn counters_become_metrics_and_those_without_a_value_are_zero() {
+        let counted = |metric: &str, label: &str, value| Counted {
+            metric: metric.to_owned(),
+            label: label.to_owned(),
+            value,
+        };
+        let figures = Figures {
+            under_way: vec![("PROCESSING".to_owned(), 2)],
+            oldest_chunk: Duration::from_millis(1500),
+            chunks_pending: 7,
+            counted: vec![
+                counted("batches", "COMPLETED", 5),
+                counted("items", "inserted", 40),
+                counted("item_errors", "CNPJ_INVALID", 3),
+                counted("batch_duration", "5", 4),
+                counted("batch_duration", "100", 1),
+                counted("batch_duration", "inf", 1),
+                counted("batch_milliseconds", "", 90_500),
+            ],
+            ..Figures::default()
+        };
+        let text = scrape(&figures).text();
+        for line in [
+            "integrahub_batches_under_way{status=\"PROCESSING\"} 2",
+            "integrahub_batches_under_way{status=\"RECEIVED\"} 0",
+            "integrahub_oldest_chunk_age_seconds 1.5",
+            "integrahub_oldest_event_age_seconds 0",
+            "integrahub_chunks_pending 7",
+            "integrahub_batches_total{status=\"COMPLETED\"} 5",
+            "integrahub_batches_total{status=\"FAILED\"} 0",
+            "integrahub_items_total{outcome=\"inserted\"} 40",
+            "integrahub_items_total{outcome=\"stale\"} 0",
+            "integrahub_item_errors_total{code=\"CNPJ_INVALID\"} 3",
+            "integrahub_batch_duration_seconds_bucket{le=\"1\"} 0",
+            "integrahub_batch_duration_seconds_bucket{le=\"5\"} 4",
+            "integrahub_batch_duration_seconds_bucket{le=\"120\"} 5",
+            "integrahub_batch_duration_seconds_bucket{le=\"+Inf\"} 6",
+            "integrahub_batch_duration_seconds_sum 90.5",
+            "integrahub_batch_duration_seconds_count 6",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_database_counts_by_the_same_bounds_and_the_same_final_statuses() {
+        let sql = include_str!("../../../../shared/ingest/catalog/migrations/V15__metrics.sql");
+        let bounds: Vec<_> = BOUNDS.iter().map(f64::to_string).collect();
+        assert!(sql.contains(&format!("ARRAY[{}]::double precision[]", bounds.join(", "))));
+        assert!(sql.contains(&format!("ARRAY['{}', 'inf']", bounds.join("', '"))));
+        for status in FINAL {
+            assert!(status.is_final() && sql.contains(status.as_str()), "{status}");
+        }
+        assert!(UNDER_WAY.iter().all(|status| !status.is_final()));
+    }
+}
