@@ -14,10 +14,10 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 # In the order in which the console shows their parameters.
-PARTS = "stack patterns gateway brokers api idempotency load-tests ingest drops events kafka database organisation".split()
+PARTS = "stack patterns gateway brokers api idempotency load-tests ingest drops events kafka database organisation dashboard".split()
 SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
 # Members of entries that are read here, besides those that the pattern has.
-MEMBERS = {"Functions": "Product Uses Lists Reads Routes Also", "Alarms": "Sum Functions", "Dashboards": "Names Widgets"}
+MEMBERS = {"Functions": "Product Uses Lists Reads Routes Also", "Alarms": "Sum Emitted Functions Waiting Cause", "Dashboards": "Rows"}
 HEADER = "# deploy/template.py makes this file of the parts in deploy/template. Change those.\n"
 
 
@@ -199,9 +199,24 @@ def methods(routes):
             yield {"HttpMethod": method, "ResourcePath": "/" + path.replace("/", "~1"), **limits}
 
 
+def condition_of(service, functions):
+    """The condition of the function that emits metrics under this name."""
+    (found,) = [values.get("Condition") for name, values in functions.items() if named(name, {})["binary"] == service]
+    return found
+
+
+def emitted(metric, service):
+    """A metric of a function's log lines."""
+    dimensions = [{"Name": "stack", "Value": Tagged("!Ref", "AWS::StackName")}, {"Name": "service", "Value": service}]
+    return {"Namespace": "IntegraHub", "MetricName": metric, "Dimensions": dimensions}
+
+
 def summed(alarm, functions):
-    """The properties of an alarm on the sum of some metrics, or of one metric of a product's functions."""
+    """The properties of an alarm on the sum of some metrics, of one metric of a product's functions, or of one that functions emit."""
     metrics = {f"metric{place}": (None, metric) for place, metric in enumerate(alarm.get("Sum", []))}
+    for metric, services in alarm.get("Emitted", {}).items():
+        for service in services:
+            metrics[re.sub("-(.)", lambda match: match[1].upper(), service)] = condition_of(service, functions), emitted(metric, service)
     for product, metric in alarm.get("Functions", {}).items():
         for name, values in functions.items():
             if values["Product"] == product:
@@ -211,9 +226,10 @@ def summed(alarm, functions):
     # Not by `+`, which has no value where one of the metrics has none.
     queries = [{"Id": "sum", "Expression": "SUM(METRICS())"}]
     for id, (condition, metric) in metrics.items():
-        query = {"Id": id, "ReturnData": False, "MetricStat": {"Metric": metric, "Period": 60, "Stat": "Sum"}}
+        query = {"Id": id, "ReturnData": False, "MetricStat": {"Metric": metric, "Period": alarm["Properties"].get("Period", 60), "Stat": "Sum"}}
         is_always_there = condition in (None, alarm.get("Condition"))
         queries.append(query if is_always_there else {"When": condition, **query})
+    alarm["Properties"].pop("Period", None)
     return {"Statistic": None, "Period": None, "Metrics": queries}
 
 
@@ -244,18 +260,84 @@ def settings(trigger, functions, parameters):
     return [setting(name, value, parameters) for name, value in sorted(found.items())]
 
 
-def dashboard(widgets, functions, names):
-    """The text of a dashboard, three widgets a row, in which some names stand for values. Only the last one may have a condition."""
-    texts, last = [], {}
-    for place, widget in enumerate(widgets):
-        metrics = widget.get("Metrics") or [["AWS/Lambda", widget["Functions"], "FunctionName", f"${{{name}Function}}"] for name in functions]
-        properties = {"title": widget["Title"], "region": "${AWS::Region}", "stat": widget["Stat"], "period": 60, "metrics": metrics}
-        place = {"x": place % 3 * 8, "y": place // 3 * 6, "width": 8, "height": 6}
-        texts.append(json.dumps({"type": "metric", **place, "properties": properties}))
-        if "Condition" in widget:
-            last = {"Last": Tagged("!If", [widget["Condition"], Tagged("!Sub", ",\n" + texts.pop()), ""])}
-    body = '{"widgets": [\n' + ",\n".join(texts) + ("${Last}" if last else "") + "\n]}\n"
-    return Tagged("!Sub", [body, names | last] if names or last else body)
+def waiting(queue, seconds, at_most):
+    """The properties of an alarm on messages that wait so long while none is processed, or very long although some are."""
+    of_queue = {"Namespace": "AWS/SQS", "Dimensions": [{"Name": "QueueName", "Value": Tagged("!GetAtt", f"{queue}.QueueName")}]}
+
+    def metric(id, name, stat):
+        return {"Id": id, "ReturnData": False, "MetricStat": {"Metric": {**of_queue, "MetricName": name}, "Period": 300, "Stat": stat}}
+
+    queries = [
+        {"Id": "waiting", "Expression": f"IF(processed == 0 OR age >= {at_most}, age, 0)"},
+        # Without a point of `deleted` there is still one of the age.
+        {"Id": "zero", "Expression": "age * 0", "ReturnData": False},
+        {"Id": "processed", "Expression": "SUM([zero, deleted])", "ReturnData": False},
+        metric("age", "ApproximateAgeOfOldestMessage", "Maximum"),
+        metric("deleted", "NumberOfMessagesDeleted", "Sum"),
+    ]
+    return {"Statistic": None, "Period": None, "Metrics": queries, "Threshold": seconds}
+
+
+def conditional(condition, value):
+    """A member of a list that is there under a condition."""
+    return Tagged("!If", [condition, value, NOTHING]) if condition else value
+
+
+def causes(alarms):
+    """The rule of the alarm that notifies: any of the others is raised. `Cause` of an entry says it otherwise, or is false."""
+    raised = []
+    for name, alarm in alarms.items():
+        cause = alarm.get("Cause", f'ALARM("${{{name}Alarm}}")')
+        if cause:
+            raised.append(conditional(alarm.get("Condition"), Tagged("!Sub", cause)))
+    return Tagged("!Join", [" OR ", raised])
+
+
+def listed(shown, given=None):
+    """The members of a list in JSON, with their conditions, where one condition is given."""
+    by_condition = {}
+    for condition, text in shown:
+        by_condition.setdefault(None if condition == given else condition, []).append(text)
+    if by_condition.keys() == {None}:
+        return ", ".join(by_condition[None])
+    return Tagged("!Join", [", ", [conditional(condition, Tagged("!Sub", ", ".join(texts))) for condition, texts in by_condition.items()]])
+
+
+def panel(widget, width, functions, given):
+    """A widget, and the list of its metrics in JSON."""
+    properties = {"title": widget["Title"], "region": "${AWS::Region}"}
+    if "Query" in widget:
+        return {"type": "log", "width": width, "height": 6, "properties": {**properties, "view": "table", "query": widget["Query"].strip()}}, ""
+    shown = [(None, metric) if isinstance(metric, list) else (metric["When"], metric["Metric"]) for metric in widget.get("Metrics", [])]
+    for metric, services in widget.get("Emitted", {}).items():
+        for service in services if isinstance(services, list) else [services]:
+            of_service = ["IntegraHub", metric, "stack", "${AWS::StackName}", "service", service]
+            shown.append((condition_of(service, functions), of_service))
+    if "Functions" in widget:
+        shown += [(values.get("Condition"), ["AWS/Lambda", widget["Functions"], "FunctionName", f"${{{name}Function}}"]) for name, values in functions.items()]
+    properties |= {"stat": widget["Stat"], "period": widget.get("Period", 300), "metrics": ["<list>"]}
+    return {"type": "metric", "width": width, "height": 6, "properties": properties}, listed([(condition, json.dumps(metric)) for condition, metric in shown], given)
+
+
+def dashboard(rows, functions, alarms):
+    """The text of a dashboard: a row for each question, under a heading. CloudWatch places the widgets in their order."""
+    arns = [(alarm.get("Condition"), f'"${{{name}Alarm.Arn}}"') for name, alarm in alarms.items()]
+    texts = []
+    for row in rows:
+        heading = {"type": "text", "width": 24, "height": 1, "properties": {"markdown": f"## {row['Question']}"}}
+        widgets = [(heading, "")]
+        if row.get("Alarms"):
+            widgets.append(({"type": "alarm", "width": 24, "height": 5, "properties": {"title": "Alarms", "alarms": ["<list>"]}}, listed(arns)))
+        panels = row.get("Widgets", [])
+        widgets += [panel(widget, 24 // len(panels), functions, row.get("Condition")) for widget in panels]
+        parts, lists = [], {}
+        for number, (widget, members) in enumerate(widgets):
+            if isinstance(members, Tagged):
+                lists[f"List{number}"], members = members, f"${{List{number}}}"
+            parts.append(json.dumps(widget).replace('"<list>"', members))
+        text = ",\n".join(parts)
+        texts.append(conditional(row.get("Condition"), Tagged("!Sub", [text, lists] if lists else text)))
+    return Tagged("!Sub", ['{"widgets": [\n${Rows}\n]}\n', {"Rows": Tagged("!Join", [",\n", texts])}])
 
 
 def collected():
@@ -291,15 +373,17 @@ def generated():
         api["DefinitionBody"]["paths"] = paths(functions, parts["Patterns"]["Function"]["Routes"], is_http=api is http)
     rest["MethodSettings"] += methods(http["RouteSettings"])
     for alarm in parts["Alarms"].values():
-        if {"Sum", "Functions"} & alarm.keys():
-            alarm["Properties"] |= summed(alarm, functions)
+        if {"Sum", "Emitted", "Functions"} & alarm.keys():
+            alarm["Properties"] = summed(alarm, functions) | alarm["Properties"]
+        if "Waiting" in alarm:
+            given = alarm["Waiting"]
+            alarm["Properties"] = waiting(given["Queue"], given["Seconds"], given["AtMost"]) | alarm.get("Properties", {})
+    parts["Resources"]["AttentionAlarm"]["Properties"]["AlarmRule"] = causes(parts["Alarms"])
     for product, trigger in parts["VersionTriggers"].items():
         public = {name: values for name, values in functions.items() if values["Product"] == product and "public" in values["Uses"]}
         trigger["Settings"] = settings(trigger, public, parameters)
-    for product, entry in parts["Dashboards"].items():
-        # One text cannot have the functions of an option.
-        there = [name for name, values in functions.items() if values["Product"] == product and values.get("Condition") in (None, "HasIngest")]
-        entry["Body"] = dashboard(entry["Widgets"], there, entry.get("Names", {}))
+    for entry in parts["Dashboards"].values():
+        entry["Body"] = dashboard(entry["Rows"], functions, parts["Alarms"])
     for kind, pattern in parts["Patterns"].items():
         members = {*re.findall("<([A-Z]\\w*)>", str(pattern)), *MEMBERS.get(kind, "").split()}
         for name, entry in parts.get(kind, {}).items():

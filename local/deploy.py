@@ -80,9 +80,12 @@ def without_kafka(template):
 
 
 def without_metric_math(template):
-    """The stand-in refuses an alarm on a sum of metrics. It raises no alarms, so nothing misses one."""
+    """The stand-in refuses an alarm on a sum of metrics. It raises no alarms, so nothing misses one, nor what names them all."""
     for name, alarm in resources(template, "AWS::CloudWatch::Alarm").items():
         if "Metrics" in alarm["Properties"]:
+            del template["Resources"][name]
+    for kind in ("AWS::CloudWatch::CompositeAlarm", "AWS::CloudWatch::Dashboard"):
+        for name in resources(template, kind):
             del template["Resources"][name]
 
 

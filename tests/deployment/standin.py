@@ -105,8 +105,13 @@ class Project:
         built = self.directory / ".aws-sam/build"
         template = copy.deepcopy(source())
         del template["Globals"]["Function"]["CodeUri"]
-        # The stand-in refuses an alarm on a sum of metrics.
-        template["Resources"] = {name: resource for name, resource in template["Resources"].items() if "Metrics" not in resource["Properties"]}
+        # The stand-in refuses an alarm on a sum of metrics. The others of these name all alarms.
+        without = {"AWS::CloudWatch::CompositeAlarm", "AWS::CloudWatch::Dashboard"}
+        template["Resources"] = {
+            name: resource
+            for name, resource in template["Resources"].items()
+            if "Metrics" not in resource["Properties"] and resource["Type"] not in without
+        }
         for name, resource in template["Resources"].items():
             if resource["Type"] == "AWS::Serverless::Function":
                 resource["Properties"]["CodeUri"] = name

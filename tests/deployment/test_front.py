@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from cloudformation import deploy, source, translated
-from scenarios import DOMAIN, EVERYTHING, EXISTING_DATABASE, GATEWAY, LOAD_TESTS, REST, SCENARIOS, WEB_ACL
+from cloudformation import deploy, source, translated, watched
+from scenarios import DOMAIN, EXISTING_DATABASE, GATEWAY, LOAD_TESTS, REST, SCENARIOS, WEB_ACL
 
 HTTP_KINDS = {"AWS::ApiGatewayV2::Api", "AWS::ApiGatewayV2::Stage"}
 REST_KINDS = {"AWS::ApiGateway::RestApi", "AWS::ApiGateway::Deployment", "AWS::ApiGateway::Stage"}
@@ -134,16 +134,20 @@ def test_the_output_is_where_the_api_answers():
 
 
 def test_alarms_and_the_dashboard_look_at_the_api_that_is_there():
+    def widgets(stack):
+        return json.loads(stack.properties("OperationsDashboard")["DashboardBody"])["widgets"]
+
     for parameters, errors, dimension in (
         (GATEWAY, "5xx", {"Name": "ApiId", "Value": "«Api»"}),
         (REST, "5XXError", {"Name": "ApiName", "Value": "integrahub"}),
     ):
-        stack = deploy({**parameters, "AlarmTopicArn": EVERYTHING["AlarmTopicArn"]})
-        alarm = stack.properties("ApiErrorsAlarm")
-        assert (alarm["MetricName"], alarm["Dimensions"]) == (errors, [dimension])
-        assert stack.properties("ApiLatencyAlarm")["Dimensions"] == [dimension]
-        widgets = json.loads(stack.properties("GatewayDashboard")["DashboardBody"])["widgets"]
-        assert ["AWS/ApiGateway", errors, dimension["Name"], dimension["Value"]] in widgets[0]["properties"]["metrics"]
+        stack = deploy(parameters)
+        for name in ("ApiErrorsAlarm", "ApiErrorsSlowAlarm"):
+            metrics = {metric["MetricName"]: metric["Dimensions"] for metric in watched(stack.properties(name))}
+            assert metrics == {errors: [dimension], "Count": [dimension]}
+        shown = [metric for widget in widgets(stack) for metric in widget["properties"].get("metrics", []) if metric[0] == "AWS/ApiGateway"]
+        assert ["AWS/ApiGateway", errors, dimension["Name"], dimension["Value"]] in shown
+        assert {tuple(metric[2:]) for metric in shown} == {(dimension["Name"], dimension["Value"])}
 
 
 def test_sam_reads_no_parameter_of_the_front():

@@ -319,7 +319,7 @@ def test_a_broken_execution_is_noticed():
     metrics = [each["MetricStat"]["Metric"] for each in stack.properties("LoadTestsBrokenAlarm")["Metrics"] if "MetricStat" in each]
     assert {metric["MetricName"] for metric in metrics} == {"ExecutionsFailed", "ExecutionsTimedOut"}
     assert all(metric["Dimensions"] == [{"Name": "StateMachineArn", "Value": "«LoadTestMachine»"}] for metric in metrics)
-    assert "«LoadTestMachine»" in stack.properties("GatewayDashboard")["DashboardBody"]
+    assert "«LoadTestMachine»" in stack.properties("OperationsDashboard")["DashboardBody"]
 
 
 # Plays load-step, and tells the log of each call when it began and ended. The test's id says what

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 import yaml
-from cloudformation import ROOT, behind_the_api, deploy, source
+from cloudformation import ROOT, behind_the_api, deploy, references, source
 from scenarios import DATABASE_VPC, EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, LOAD_TESTS, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS, TOKENS
 
 INTERFACES = {"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"}
@@ -308,21 +308,41 @@ def test_every_exception_of_the_security_linter_says_its_reason():
         assert lines[number - 1].startswith("  # "), lines[number]
 
 
-@pytest.mark.parametrize("name", ["GatewayDashboard", "IngestDashboard"])
-def test_a_dashboard_shows_metrics_of_what_is_there(name):
-    stack = deploy(EVERYTHING)
-    body = json.loads(stack.properties(name)["DashboardBody"])
-    shown = [metric for widget in body["widgets"] for metric in widget["properties"]["metrics"]]
-    assert shown and all(metric[3].startswith("«") for metric in shown)
-    for widget in body["widgets"]:
-        assert widget["x"] + widget["width"] <= 24
-    assert not deploy().of("AWS::CloudWatch::Dashboard")
+def widgets(stack):
+    (dashboard,) = stack.of("AWS::CloudWatch::Dashboard").values()
+    return json.loads(dashboard["Properties"]["DashboardBody"])["widgets"]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_dashboard_has_a_row_for_each_question_and_metrics_of_what_is_there(name):
+    stack, width = deploy(SCENARIOS[name]), 24
+    for widget in widgets(stack):
+        if widget["type"] == "text":
+            assert width == 24, "a row is as wide as the dashboard"
+            assert "?" in widget["properties"]["markdown"]
+            width = 0
+            continue
+        width += widget["width"]
+        properties = widget["properties"]
+        assert properties["title"] and (properties.get("alarms") or properties.get("query") or properties["metrics"])
+        for metric in properties.get("metrics", []):
+            of_function = metric[0] == "IntegraHub" and f"{metric[5].title().replace('-', '')}Function" in stack.resources
+            of_resource = references(metric[3]) and references(metric[3]) <= set(stack.resources)
+            assert of_function or of_resource or metric[2] == "ApiName", metric
+    assert width == 24
+
+
+def test_the_dashboard_shows_all_alarms_and_can_be_left_out():
+    for parameters in (GATEWAY, EVERYTHING):
+        (alarms,) = [widget["properties"]["alarms"] for widget in widgets(deploy(parameters)) if widget["type"] == "alarm"]
+        assert sorted(alarms) == sorted(f"«{name}.Arn»" for name in deploy(parameters).of("AWS::CloudWatch::Alarm"))
+        assert len(alarms) <= 100
+    assert not deploy({"Dashboard": "false"}).of("AWS::CloudWatch::Dashboard")
 
 
 def test_the_dashboard_tells_noisy_tenants_from_the_others_on_each_fair_queue():
     stack = deploy(EVERYTHING)
-    body = json.loads(stack.properties("IngestDashboard")["DashboardBody"])
-    shown = {(metric[1], metric[3]) for widget in body["widgets"] for metric in widget["properties"]["metrics"]}
+    shown = {(metric[1], metric[3]) for widget in widgets(stack) for metric in widget["properties"].get("metrics", [])}
     # The queues into which functions send messages in the group of their tenant.
     for queue in ["DropsReceivedQueue", "BatchesReceivedQueue", "ChunksReadyQueue"]:
         for metric in ["NumberOfNoisyGroups", "NumberOfMessagesVisibleInQuietGroups", "AgeOfOldestMessageInQuietGroups"]:
