@@ -25,7 +25,7 @@ use crate::routes;
 const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
 
 /// Routes that draw from no limit.
-const FREE: [&str; 9] = [
+const FREE: [&str; 10] = [
     "/health/live",
     "/health/ready",
     "/openapi.json",
@@ -35,6 +35,7 @@ const FREE: [&str; 9] = [
     "/console/{file}",
     "/status",
     "/limits",
+    "/metrics",
 ];
 
 /// A limit of so many units, which do not come again.

@@ -37,6 +37,7 @@ mod leaks;
 mod limits;
 mod load_tests;
 mod loads;
+mod metrics;
 mod mistakes;
 mod moving;
 mod pages;

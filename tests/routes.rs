@@ -181,7 +181,8 @@ pub(crate) fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
         Row::get("/v1/inovafarma/batches/{batch_id}/errors.ndjson", downloads).at(of_batch("/errors.ndjson")),
         Row::post("/v1/inovafarma/batches/{batch_id}/replay", &json!({"scope": "failed"}), replays)
             .at(of_batch("/replay")),
-        Row::get("/status", operates),
+        Row::get("/status", operates.clone()),
+        Row::get("/metrics", operates),
         Row::get(
             "/limits",
             closed([Gives(200), Gives(200), Gives(200), Gives(200), Gives(200), Gives(200)], Gives(200)),

@@ -1,0 +1,172 @@
+//! `GET /metrics`: the metrics of the deployment, and Prometheus itself, which scrapes them.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use end_to_end::{Answer, Gateway, Ingest, KEY_A, Load, READONLY_KEY, variable};
+use runtime::metrics::{self, ALL};
+use serde_json::Value;
+use test_support::http_server::{Server, response};
+use test_support::ports;
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::{Child, Command};
+
+const METRICS: &str = "/metrics";
+/// Time that a snapshot, a first scrape or a start may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+async fn scrape() -> Answer {
+    Gateway::new().get(METRICS).await.expect(200)
+}
+
+/// The value of a series; `None` if there is none.
+fn value(text: &str, series: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+    Some(line.parse().unwrap())
+}
+
+#[tokio::test]
+async fn the_metrics_need_the_scope_of_operators_and_take_no_parameter() {
+    let gateway = Gateway::new();
+    gateway.send("GET", METRICS, &[], "").await.expect_problem(401, "API_KEY_REQUIRED");
+    gateway.with_key(READONLY_KEY).get(METRICS).await.expect_problem(403, "SCOPE_REQUIRED");
+    gateway.get("/metrics?family=batches").await.expect_problem(400, "INVALID_PARAMETER");
+    for gateway in [Gateway::new(), Gateway::rest()] {
+        let answer = gateway.get(METRICS).await.expect(200);
+        assert_eq!(answer.header("content-type"), Some(metrics::CONTENT_TYPE));
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+    }
+}
+
+#[tokio::test]
+async fn after_a_batch_every_metric_that_is_scraped_has_its_family() {
+    let batch = Ingest::new().load(Load::delta(br#"[{"CNPJ": "no"}]"#)).await;
+    assert_eq!(batch["items_failed"], 1, "{batch}");
+    let begin = Instant::now();
+    let text = loop {
+        let text = String::from_utf8(scrape().await.bytes).unwrap();
+        // The snapshot may be of before, and a busy machine may leave a part out.
+        if text.contains("integrahub_item_errors_total{")
+            && !text.contains("integrahub_up{part=\"queues\"} 0")
+        {
+            break text;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{text}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    };
+    for metric in ALL {
+        let has_family = text.contains(&format!("# TYPE {} {}\n", metric.name, metric.kind.as_str()));
+        assert_eq!(has_family, metric.is_scraped, "{} in\n{text}", metric.name);
+    }
+    let of = |series: &str| value(&text, series).unwrap_or_else(|| panic!("{series} is missing in\n{text}"));
+    assert!(of(&format!("integrahub_batches_total{{status={}}}", batch["status"])) >= 1.0);
+    assert!(of("integrahub_items_total{outcome=\"failed\"}") >= 1.0);
+    let count = of("integrahub_batch_duration_seconds_count");
+    assert!(count >= 1.0);
+    assert!((of("integrahub_batch_duration_seconds_bucket{le=\"+Inf\"}") - count).abs() < 0.5);
+    for part in ["database", "queues"] {
+        assert!(of(&format!("integrahub_up{{part=\"{part}\"}}")) > 0.5, "{part}");
+    }
+    for queue in ["notifications", "batches-received", "chunks-ready", "unhandled"] {
+        for state in ["visible", "in_flight", "delayed"] {
+            of(&format!("integrahub_queue_messages{{queue=\"{queue}\",state=\"{state}\"}}"));
+        }
+    }
+    assert!(of("integrahub_snapshot_age_seconds") < 60.0);
+}
+
+/// Finds Prometheus, or unpacks Debian's package; `None` if there is none to be had.
+async fn programs() -> Option<PathBuf> {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let script = repository.join("scripts/prometheus.sh");
+    let unpacked = Command::new(script).arg(repository.join(".local/prometheus")).output().await.unwrap();
+    if unpacked.status.success() {
+        return Some(PathBuf::from(String::from_utf8(unpacked.stdout).unwrap().trim()));
+    }
+    let reason = String::from_utf8_lossy(&unpacked.stderr).into_owned();
+    eprintln!(
+        "SKIPPED, NOTHING WAS CHECKED: there is no Prometheus, and Debian's is not to be had: {reason}"
+    );
+    None
+}
+
+/// Passes scrapes on with the API key: Prometheus sends no header of its own before 2.55.
+async fn with_key() -> Server {
+    let (http, url) = (reqwest::Client::new(), format!("{}{METRICS}", variable("API")));
+    Server::start(move |_| {
+        let request = http.get(&url).header("x-api-key", KEY_A);
+        async move {
+            let answer = request.send().await.ok()?;
+            let (status, content_type) =
+                (answer.status().as_u16(), answer.headers().get("content-type").cloned());
+            let mut passed = response(status, answer.bytes().await.ok()?);
+            passed.headers_mut().extend(content_type.map(|value| (http::header::CONTENT_TYPE, value)));
+            Some(passed)
+        }
+    })
+    .await
+}
+
+/// A Prometheus that scrapes every second.
+struct Prometheus {
+    _process: Child,
+    url: String,
+}
+
+impl Prometheus {
+    fn start(programs: &Path, folder: &Path, port: u16) -> Self {
+        let config = folder.join("prometheus.yml");
+        let text = format!(
+            "global: {{scrape_interval: 1s}}\nscrape_configs:\n  - job_name: integrahub\n    static_configs: [{{targets: ['127.0.0.1:{port}']}}]\n"
+        );
+        std::fs::write(&config, text).unwrap();
+        let [own] = ports::free::<1>().unwrap();
+        let process = Command::new(programs.join("prometheus"))
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{own}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        Self { _process: process, url: format!("http://127.0.0.1:{own}/api/v1/query") }
+    }
+
+    /// Waits until a query has a result, and returns the first value.
+    async fn first(&self, query: &str) -> String {
+        let (http, begin) = (reqwest::Client::new(), Instant::now());
+        loop {
+            let url = url::Url::parse_with_params(&self.url, [("query", query)]).unwrap();
+            if let Ok(answer) = http.get(url).send().await
+                && let Ok(answer) = answer.json::<Value>().await
+                && let Some(value) = answer["data"]["result"][0]["value"][1].as_str()
+            {
+                return value.to_owned();
+            }
+            assert!(begin.elapsed() < PATIENCE, "{query} has no result");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn prometheus_finds_no_fault_in_the_metrics_and_scrapes_them() {
+    let Some(programs) = programs().await else { return };
+    let mut promtool = Command::new(programs.join("promtool"));
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut check = promtool.spawn().unwrap();
+    let text = scrape().await.bytes;
+    check.stdin.take().unwrap().write_all(&text).await.unwrap();
+    let checked = check.wait_with_output().await.unwrap();
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(checked.status.success() && said.is_empty(), "{said}");
+
+    let (server, folder) = (with_key().await, tempfile::tempdir().unwrap());
+    let prometheus = Prometheus::start(&programs, folder.path(), server.port);
+    prometheus.first("up{job=\"integrahub\"} == 1").await;
+    prometheus.first("integrahub_build_info").await;
+    let visible = prometheus.first("integrahub_queue_messages{queue=\"unhandled\",state=\"visible\"}").await;
+    assert!(visible.parse::<u64>().is_ok(), "{visible}");
+}
