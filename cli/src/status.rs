@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &Status, context: &Context, out: &mut Output) -> R
         return Ok(Exit::Done);
     }
     Err(Failure::new(Exit::Temporary, format!("{} does not answer", away.join(", ")))
-        .next("look at the alarms of the deployment: docs/operate.md"))
+        .next("look at the alarms of the deployment: docs/runbook.md"))
 }
 
 /// Asks for version and connections. A key without the scope for it is told, and no failure.

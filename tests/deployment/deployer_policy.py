@@ -50,15 +50,18 @@ ALWAYS = {
     *("logs:DescribeResourcePolicies", "logs:PutResourcePolicy", "lambda:InvokeFunction", "s3:PutObject", "s3:PutBucketVersioning"),
 }
 # An interface endpoint has a private name; RDS makes the secret of its password, and its own
-# service-linked role.
-OPTIONS = {"route53:AssociateVPCWithHostedZone", "secretsmanager:CreateSecret", "secretsmanager:TagResource", "iam:CreateServiceLinkedRole"}
+# service-linked role; Lambda looks at the network of a function that has one.
+OPTIONS = {
+    *("route53:AssociateVPCWithHostedZone", "secretsmanager:CreateSecret", "secretsmanager:TagResource", "iam:CreateServiceLinkedRole"),
+    *(f"ec2:Describe{what}" for what in ("NetworkInterfaces", "SecurityGroups", "Subnets", "Vpcs")),
+}
 
 # The stack of layers/ibm-mq-client.
 LAYER = {"AWS::Lambda::LayerVersion"}
 
 # The pages whose commands are for who deploys and operates.
 OF_DEPLOYING = ("docs/deploy.md", "docs/access.md", "docs/network.md", "docs/database.md", "docs/production.md", "docs/upgrade.md")
-PAGES = (*OF_DEPLOYING, "docs/start.md", "docs/operate.md", "docs/gateway.md", "docs/ibm-mq-layer.md", "docs/ingest.md", "deploy/INSTALL.md")
+PAGES = (*OF_DEPLOYING, "docs/start.md", "docs/operate.md", "docs/runbook.md", "docs/gateway.md", "docs/ibm-mq-layer.md", "docs/ingest.md", "deploy/INSTALL.md")
 # Commands that call other actions than the one of their own name.
 COMMANDS = {
     "aws cloudformation deploy": set(),  # is in ALWAYS

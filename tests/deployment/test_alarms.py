@@ -189,8 +189,15 @@ def test_the_runbook_has_a_section_for_each_alarm_that_says_what_to_do():
         assert "`" in text.split("**Look.**")[1].split("**Do.**")[0], f"{title} has nothing to paste"
 
 
-def test_the_runbook_says_of_each_alarm_whether_its_cause_was_tried():
+def test_the_runbook_searches_for_events_that_the_code_logs():
+    searched = {event for query in re.findall("`logs '(.*?)'`", RUNBOOK.read_text(), re.DOTALL) for event in re.findall(r'"([a-z_]+\.[a-z_]+)"', query)}
+    code = "".join(path.read_text() for folder in ("functions", "shared") for path in (ROOT / folder).rglob("src/**/*.rs"))
+    assert searched
+    assert {event for event in searched if f'"{event}"' not in code} == set()
+
+
+def test_the_runbook_says_which_causes_were_tried():
     tried = RUNBOOK.read_text().split("## Tried and untried")[1]
-    sections = re.findall(r"^### (.+?)$", RUNBOOK.read_text(), re.MULTILINE)
-    for name in (name for title in sections for name in re.findall(r"\w+", title)):
-        assert f"`{name}`" in tried, name
+    named = set(re.findall(r"`(\w+)`", tried))
+    assert named <= {name.removesuffix("Alarm") for name in alarms({**EVERYTHING, **ORGANISATION})}
+    assert "Untried are the causes of all others" in tried

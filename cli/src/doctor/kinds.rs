@@ -77,7 +77,7 @@ pub(crate) const PROFILE: Kind = Kind {
     docs: "docs/access.md",
 };
 pub(crate) const IN_ALARM: Kind =
-    Kind { id: "alarms.state", group: Group::Alarms, title: "Alarms", docs: "docs/operate.md" };
+    Kind { id: "alarms.state", group: Group::Alarms, title: "Alarms", docs: "docs/runbook.md" };
 pub(crate) const ALARM_TOPIC: Kind =
     Kind { id: "topics.alarms", group: Group::Topics, title: "Topic of the alarms", docs: "docs/operate.md" };
 pub(crate) const EVENT_TOPIC: Kind =
