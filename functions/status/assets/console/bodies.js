@@ -84,7 +84,7 @@ function body(message) {
   const octets = decoded(message.bodyBase64);
   if (!octets.length) return h("p", {}, t("body.empty"));
   const known = forms(message, octets.subarray(0, SHOWN));
-  const place = h("pre", { tabindex: "0", role: "region", "aria-label": t("body") });
+  const place = h("pre", { tabindex: "0", role: "group", "aria-label": t("body") });
   const show = (name) => {
     const text = known.find(([own]) => own === name)[1]();
     place.textContent = text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
