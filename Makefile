@@ -9,7 +9,7 @@ LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 # user may decide that, and their stack before them (scripts/test.sh).
 AHEAD := $(shell nice -n -15 true 2>&1 | grep -q . || echo nice -n -15)
 
-.PHONY: help run test versions newest bench contract clients soak fuzz mqi deployment stop lint advisories preflight release smoke cargo nextest
+.PHONY: help run test versions newest bench contract clients console soak fuzz mqi deployment stop lint advisories preflight release smoke cargo nextest
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -20,7 +20,7 @@ run: cargo ## Start everything locally, show a demonstration, serve until Ctrl-C
 	@exec $(LOCAL) run
 
 # One build of everything unifies features, so the test run compiles nothing.
-test: cargo nextest newest ## Run all tests against a stack of their own, and name the slowest (NEXTEST='-E "package(mq)"' selects some; CONTRACT_SECONDS=45 then runs `make contract` on the same stack)
+test: cargo nextest newest ## Run all tests against a stack of their own, and name the slowest (NEXTEST='-E "package(mq)"' selects some; CONTRACT_SECONDS=45 then runs `make contract`, `make clients` and `make console` on the same stack)
 	@cargo build --workspace --bins --tests
 	@exec $(AHEAD) $(LOCAL) test -- scripts/test.sh $(NEXTEST)
 
@@ -41,6 +41,9 @@ contract: cargo ## Check responses against openapi.yaml with generated requests 
 
 clients: cargo ## Generate clients from openapi.yaml with other people's generators, and run programs on them (GENERATORS=1 generates with all of them and runs nothing)
 	@scripts/clients.sh $(if $(GENERATORS),generators)
+
+console: cargo ## Drive the console in a browser, and check each screen with axe (UPDATE_PICTURES=1 writes the pictures in docs/images anew)
+	@UPDATE_PICTURES=$(UPDATE_PICTURES) scripts/console.sh
 
 soak: cargo ## Mix well-behaved and hostile callers; check responses, times and memory (SOAK_SECONDS=1200 SOAK_CALLERS=2 SOAK_HOSTILE=1)
 	@cargo build --workspace --bins --tests
