@@ -71,7 +71,7 @@ fn dependency(dependency: &Value) -> Check {
         return READY.ok(format!("answers in {} ms", shown(dependency, "latencyMs"))).about(name);
     }
     let function = match name {
-        "accessStore" | "idempotencyStore" => "status",
+        "accessStore" | "idempotencyStore" | "resultsBucket" => "status",
         "mqAccess" => "mq-access",
         _ => "batches",
     };

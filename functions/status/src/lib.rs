@@ -28,6 +28,7 @@ use idempotency::Store;
 use lambda_http::{Body, Request, Response};
 use limits::Limiter;
 use mq::PoolReport;
+use objects::Objects;
 use orders::{Work, WorkOrder};
 use serde::Deserialize;
 use serde_json::json;
@@ -53,6 +54,8 @@ pub struct Status {
     /// The console, absent if the deployment serves none.
     console: Option<Console>,
     metrics: Metrics,
+    /// Bucket of results that no record can hold.
+    results: Option<Objects>,
     ready: Remembered<(), Reply>,
     started: Instant,
 }

@@ -7,16 +7,58 @@ use serde_json::json;
 
 use crate::Status;
 
+/// Dependency that no request needs: without it, something is late.
+const NEEDED_LATER: &str = "eventTargets";
+
+/// Something that callers do, with the dependencies without which it does not work.
+struct Use {
+    /// Name as `Readiness` of the contract lists it.
+    name: &'static str,
+    /// Dependencies of which the deployment has at least one if it has the use.
+    own: &'static [&'static str],
+    /// Further dependencies.
+    also: &'static [&'static str],
+}
+
+static USES: [Use; 7] = [
+    Use { name: "messages", own: &["mqAccess"], also: &["accessStore", "idempotencyStore"] },
+    Use { name: "queues", own: &["mqAccess"], also: &["accessStore"] },
+    Use {
+        name: "largeBodies",
+        own: &["resultsBucket"],
+        also: &["accessStore", "idempotencyStore", "mqAccess"],
+    },
+    Use {
+        name: "loads",
+        own: &["payloadBucket", "batchesTable"],
+        also: &["accessStore", "idempotencyStore"],
+    },
+    Use { name: "batches", own: &["database", "ingest"], also: &["accessStore"] },
+    Use {
+        name: "processing",
+        own: &["database", "payloadBucket", "batchesTable", "batchesQueue", "chunksQueue", "ingest"],
+        also: &[],
+    },
+    Use { name: "events", own: &["eventTargets"], also: &[] },
+];
+
 impl Status {
-    /// Returns 200 if every dependency responds, and 503 with the same lines if one does not.
+    /// Returns 200 if every dependency responds that requests need, and 503 with the same lines if
+    /// one does not.
     pub(crate) async fn readiness(&self) -> Reply {
         if let Some(reply) = self.ready.get(&()) {
             return reply;
         }
-        let (access, records, mq_access, ingest) = tokio::join!(
+        let (access, records, mq_access, results, ingest) = tokio::join!(
             Dependency::check("accessStore", self.access.probe()),
             Dependency::check("idempotencyStore", self.records.probe()),
             Dependency::check("mqAccess", self.mq_access.probe()),
+            async {
+                match &self.results {
+                    Some(results) => Some(Dependency::check("resultsBucket", results.probe()).await),
+                    None => None,
+                }
+            },
             async {
                 match &self.ingest {
                     Some(ingest) => ingest.dependencies().await,
@@ -24,17 +66,37 @@ impl Status {
                 }
             },
         );
-        let reply = reply(&[vec![access, records, mq_access], ingest].concat());
+        let mut dependencies = vec![access, records, mq_access];
+        dependencies.extend(results);
+        dependencies.extend(ingest);
+        let reply = reply(&dependencies);
         self.ready.put((), reply.clone());
         reply
     }
 }
 
 fn reply(dependencies: &[Dependency]) -> Reply {
-    let ready = dependencies.iter().all(|dependency| dependency.ok);
-    let (status, word) = if ready { (200, "ok") } else { (503, "unavailable") };
-    let mut reply = Reply::json(status, &json!({"status": word, "dependencies": dependencies}));
-    if !ready {
+    let answers = |name: &str| dependencies.iter().find(|one| one.name == name).map(|one| one.ok);
+    let there = USES.iter().filter(|used| used.own.iter().any(|&name| answers(name).is_some()));
+    let (works, degraded): (Vec<&Use>, Vec<&Use>) =
+        there.partition(|used| used.own.iter().chain(used.also).all(|&name| answers(name) != Some(false)));
+    let names = |uses: &[&Use]| uses.iter().map(|used| used.name).collect::<Vec<_>>();
+    let is_refusing = dependencies.iter().any(|one| !one.ok && one.name != NEEDED_LATER);
+    let word = match (dependencies.iter().all(|one| one.ok), works.is_empty()) {
+        (true, _) => "ok",
+        (false, false) => "degraded",
+        (false, true) => "unavailable",
+    };
+    let mut reply = Reply::json(
+        if is_refusing { 503 } else { 200 },
+        &json!({
+            "status": word,
+            "works": names(&works),
+            "degraded": names(&degraded),
+            "dependencies": dependencies,
+        }),
+    );
+    if is_refusing {
         reply.set_header("retry-after", "5");
     }
     reply
@@ -62,5 +124,43 @@ mod tests {
             (&json!("mqAccess"), &json!(false))
         );
         assert!(!reply.body.contains("integrahub"), "the error is for the log only");
+    }
+
+    fn dependencies(away: &str) -> Vec<Dependency> {
+        let names = ["accessStore", "idempotencyStore", "mqAccess", "resultsBucket", "database"];
+        let names = names.into_iter().chain(["payloadBucket", "batchesTable", "batchesQueue", "chunksQueue"]);
+        let names = names.chain(["eventTargets"]);
+        names.map(|name| Dependency { name: name.into(), ok: name != away, latency_ms: 1.0 }).collect()
+    }
+
+    fn answer(dependencies: &[Dependency]) -> (u16, String, String) {
+        let reply = reply(dependencies);
+        let body: Value = serde_json::from_str(&reply.body).unwrap();
+        let degraded = body["degraded"].as_array().unwrap();
+        let degraded: Vec<_> = degraded.iter().map(|name| name.as_str().unwrap()).collect();
+        (reply.status, body["status"].as_str().unwrap().to_owned(), degraded.join(" "))
+    }
+
+    #[test]
+    fn what_a_dependency_that_is_away_degrades_is_listed() {
+        for (away, status, word, degraded) in [
+            ("nothing", 200, "ok", ""),
+            ("resultsBucket", 503, "degraded", "largeBodies"),
+            ("mqAccess", 503, "degraded", "messages queues largeBodies"),
+            ("database", 503, "degraded", "batches processing"),
+            ("chunksQueue", 503, "degraded", "processing"),
+            // No request needs it.
+            ("eventTargets", 200, "degraded", "events"),
+        ] {
+            let found = answer(&dependencies(away));
+            assert_eq!((found.0, found.1.as_str(), found.2.as_str()), (status, word, degraded), "{away}");
+        }
+    }
+
+    #[test]
+    fn without_the_ingest_nothing_is_said_of_it() {
+        let (status, word, degraded) = answer(&dependencies("accessStore")[..4]);
+        assert_eq!((status, word.as_str()), (503, "unavailable"));
+        assert_eq!(degraded, "messages queues largeBodies");
     }
 }

@@ -7,6 +7,7 @@ use clock::Remembered;
 use front::{Budget, MqAccess};
 use idempotency::Store;
 use limits::Limiter;
+use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
 
 use crate::Status;
@@ -33,6 +34,7 @@ impl Status {
         let console = environment.optional("CONSOLE", false);
         let uploads = environment.optional("CONSOLE_UPLOADS", String::new());
         let queues = environment.optional("METRICS_QUEUES", QueueUrls::default());
+        let results = environment.optional("RESULTS_BUCKET", String::new());
         let limit = Budget::limit(&mut environment);
         let tokens = ::endpoint::token_settings(&mut environment);
         let budget = limit.map(|limit| (environment.required::<String>("BUDGET_TABLE"), limit));
@@ -48,6 +50,8 @@ impl Status {
         }
         status.metrics.queues =
             Queues::new(|| aws_sdk_sqs::Client::new(&sdk.single_attempt(PATIENCE)), queues);
+        status.results = (!results.is_empty())
+            .then(|| Objects::new(aws_sdk_s3::Client::new(&sdk.single_attempt(PATIENCE)), results));
         // An order that lists the connections counts like any other order.
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
         status.limiter = limiter.build(&dynamodb);
@@ -71,6 +75,7 @@ impl Status {
             ingest: None,
             console: None,
             metrics: Metrics { queues: None, snapshots: Snapshots::default() },
+            results: None,
             ready: Remembered::new(READY_REMEMBERED, 1),
             started: Instant::now(),
         }

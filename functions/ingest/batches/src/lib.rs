@@ -52,6 +52,8 @@ pub struct Batches {
     objects: Objects,
     payloads: PayloadQueue,
     queues: Queues,
+    /// True if events of batches have a destination.
+    publishes_events: bool,
 }
 
 impl Batches {

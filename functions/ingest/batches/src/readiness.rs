@@ -1,6 +1,9 @@
 //! Readiness of the ingest's stores. The API's `GET /health/ready` invokes this function for it,
 //! since the database may be reachable from this one only.
 
+use std::error::Error;
+use std::time::Duration;
+
 use api::Reply;
 use api::readiness::{Dependencies, Dependency};
 use aws_sdk_sqs::Client;
@@ -19,6 +22,9 @@ pub(crate) struct Queues {
     pub(crate) chunks: String,
 }
 
+/// Time for which an event may wait before its destinations count as unreachable, as in the alarm
+/// `EventsBehind`.
+const EVENTS_MAY_WAIT: Duration = Duration::from_secs(15 * 60);
 /// Path by which another function asks for readiness. No route of the API leads here.
 const PATH: &str = "/health/ready";
 
@@ -30,14 +36,32 @@ impl Batches {
     pub(crate) async fn readiness(&self) -> Reply {
         let nobody = Viewer::whole(Uuid::nil());
         let item = async { self.accepted.get(&nobody, Uuid::nil()).await.map(drop) };
-        let (database, bucket, table, batches, chunks) = tokio::join!(
+        let events = async {
+            if !self.publishes_events {
+                return None;
+            }
+            Some(Dependency::check("eventTargets", self.events_leave()).await)
+        };
+        let (database, bucket, table, batches, chunks, events) = tokio::join!(
             Dependency::check("database", self.database.ping()),
             Dependency::check("payloadBucket", self.objects.probe()),
             Dependency::check("batchesTable", item),
             Dependency::check("batchesQueue", transport::probe(&self.queues.client, &self.queues.batches)),
             Dependency::check("chunksQueue", transport::probe(&self.queues.client, &self.queues.chunks)),
+            events,
         );
-        let stores = Dependencies { dependencies: vec![database, bucket, table, batches, chunks] };
-        Reply::json(200, &json!(stores))
+        let mut dependencies = vec![database, bucket, table, batches, chunks];
+        dependencies.extend(events);
+        Reply::json(200, &json!(Dependencies { dependencies }))
+    }
+
+    /// Checks that events do not wait in the outbox for too long. Nothing is published to find out: what
+    /// waits says it of a bus, a topic and a cluster of Kafka alike.
+    async fn events_leave(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let backlog = self.database.backlog().await?;
+        if backlog.oldest < EVENTS_MAY_WAIT {
+            return Ok(());
+        }
+        Err(format!("an event has been waiting for {} s to be published", backlog.oldest.as_secs()).into())
     }
 }

@@ -31,6 +31,7 @@ impl Batches {
         let bucket: String = environment.required("PAYLOAD_BUCKET");
         let queue_url: String = environment.required("BATCHES_QUEUE_URL");
         let chunks_queue: String = environment.required("CHUNKS_QUEUE_URL");
+        let publishes_events = environment.optional("PUBLISHES_EVENTS", false);
         let reuse = idempotency::reuse_limits(&mut environment);
         let tokens = endpoint::token_settings(&mut environment);
         let expiry = idempotency::expiry_bounds(&mut environment);
@@ -52,6 +53,7 @@ impl Batches {
             objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
             payloads: PayloadQueue::new(sqs.clone(), queue_url.clone()),
             queues: Queues { client: sqs, batches: queue_url, chunks: chunks_queue },
+            publishes_events,
         })
     }
 }

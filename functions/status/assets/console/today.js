@@ -69,12 +69,14 @@ function figures(all) {
   ];
 }
 
-function dependencies({ dependencies: all }) {
-  return table(t("today.dependencies.caption"), [
+function dependencies({ dependencies: all, works = [], degraded = [] }) {
+  const uses = [...degraded.map((name) => ["bad", name]), ...works.map((name) => ["good", name])];
+  const said = uses.length > 0 && h("p", {}, uses.map(([kind, name]) => [chip(kind, `${word("use", name)}: ${kind === "good" ? t("use.works") : t("use.fails")}`), " "]));
+  return [said, table(t("today.dependencies.caption"), [
     { title: t("today.dependency"), cell: (each) => word("dependency", each.name) },
     { title: t("batch.status"), cell: (each) => (each.ok ? chip("good", t("today.answers")) : chip("bad", t("today.silent"))) },
     { title: t("today.latency"), number: true, cell: (each) => `${number(each.latencyMs, 1)} ms` },
-  ], all);
+  ], all)];
 }
 
 function limits({ limits: all }) {
