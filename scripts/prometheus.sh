@@ -3,6 +3,10 @@
 # where its programs are. It installs nothing, and needs no rights.
 set -euo pipefail
 folder=$1
+mkdir --parents "$(dirname "$folder")"
+# Tests run at once, and one of them unpacks.
+exec 9>"$folder.lock"
+flock 9
 if [[ ! -x $folder/usr/bin/promtool ]]; then
   fresh=$(mktemp --directory "$folder.XXXXXX")
   trap 'rm --recursive --force "$fresh"' EXIT

@@ -1,5 +1,6 @@
 //! `GET /metrics`: the metrics of the deployment, and Prometheus itself, which scrapes them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -13,6 +14,8 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 
 const METRICS: &str = "/metrics";
+/// Rules for Prometheus and their tests.
+const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/prometheus");
 /// Time that a snapshot, a first scrape or a start may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -148,6 +151,33 @@ impl Prometheus {
             assert!(begin.elapsed() < PATIENCE, "{query} has no result");
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
+    }
+}
+
+/// Names of metrics in a text, those of a histogram's series without their endings.
+fn names(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && !"_:".contains(letter));
+    let names = words.filter(|word| word.starts_with("integrahub_"));
+    names.map(|name| name.strip_suffix("_bucket").unwrap_or(name)).collect()
+}
+
+#[test]
+fn the_rules_name_metrics_that_are_scraped() {
+    let rules = std::fs::read_to_string(format!("{RULES}/rules.yml")).unwrap();
+    let scraped: BTreeSet<_> =
+        ALL.iter().filter(|metric| metric.is_scraped).map(|metric| metric.name).collect();
+    let named = names(&rules);
+    assert!(named.len() > 3 && named.is_subset(&scraped), "{named:?}");
+}
+
+#[tokio::test]
+async fn the_rules_alarm_when_they_shall() {
+    let Some(programs) = programs().await else { return };
+    for arguments in [["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]] {
+        let run = Command::new(programs.join("promtool")).args(arguments).current_dir(RULES).output();
+        let run = run.await.unwrap();
+        let said = [run.stdout, run.stderr].concat();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&said));
     }
 }
 
