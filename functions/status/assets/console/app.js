@@ -76,7 +76,13 @@ function frame() {
     apply();
   });
   const leave = isSignedIn() && h("button.quiet", { type: "button", onclick: end }, t("entry.leave"));
-  swap(document.querySelector("header"), h("a.skip", { href: "#main", onclick: skip }, t("nav.skip")), h("p.brand", {}, "IntegraHub"), nav, h("div.settings", {}, languages, themes, leave));
+  swap(
+    document.querySelector("header"),
+    h("a.skip", { href: "#main", onclick: skip }, t("nav.skip")),
+    h("p.brand", {}, "IntegraHub"),
+    nav,
+    h("div.settings", {}, languages, themes, leave),
+  );
   swap(document.querySelector("footer"), h("p", {}, h("a", { href: "docs" }, t("footer.docs")), " · ", t("footer.key")));
 }
 

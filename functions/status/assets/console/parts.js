@@ -20,7 +20,7 @@ export function bytes(value) {
 
 export function duration(ms) {
   if (ms === null || ms === undefined || Number.isNaN(ms)) return "–";
-  if (ms < 1000) return `${number(ms)} ms`;
+  if (ms < 1000) return `${number(ms, ms < 10 ? 2 : 0)} ms`;
   if (ms < 60_000) return `${number(ms / 1000, 1)} s`;
   if (ms < 3_600_000) return `${number(ms / 60_000, 1)} min`;
   return `${number(ms / 3_600_000, 1)} h`;

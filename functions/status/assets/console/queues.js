@@ -6,7 +6,7 @@ import { h, swap } from "./dom.js";
 import {
   ask, attempt, chart, chip, duration, empty, facts, failure, field, live, loading, number, section, select, table,
 } from "./parts.js";
-import { t, word } from "./texts.js";
+import { locale, t, word } from "./texts.js";
 
 // What is kept of the depth while one looks.
 const SAMPLES = 300;
@@ -59,7 +59,7 @@ function depth(place, target, queue) {
         [t("queue.writers"), number(found.openOutputCount)],
       ),
       chart(t("queue.depthOver"), [t("queue.depth")], [samples.map((each) => each.currentDepth)],
-        (at) => new Date(samples[at].measuredAt).toLocaleTimeString()),
+        (at) => new Date(samples[at].measuredAt).toLocaleTimeString(locale())),
     );
   }, 2000);
 }

@@ -5,7 +5,7 @@ import { append, h, swap } from "./dom.js";
 import {
   announce, ask, attempt, chart, chip, duration, empty, facts, failure, field, live, loading, number, save, section, select, status, table, time,
 } from "./parts.js";
-import { t, word } from "./texts.js";
+import { locale, t, word } from "./texts.js";
 
 const FINAL = ["STOPPED", "COMPLETED", "FAILED"];
 const LATENCIES = ["p50", "p90", "p95", "p99", "p99_9", "max"];
@@ -125,13 +125,17 @@ function shownReport(report) {
   ];
 }
 
+function changed({ change: kind, changePercent: percent }) {
+  return percent === null ? word("changed", kind) : `${word("changed", kind)} ${number(percent, 1)} %`;
+}
+
 function compared({ comparison }) {
   const kinds = { better: "good", worse: "bad", same: "none" };
   return table(t("compare.caption"), [
     { title: t("test.measure"), cell: (each) => h("code", {}, each.metric) },
     { title: t("compare.before"), number: true, cell: (each) => number(each.baseline, 2) },
     { title: t("compare.now"), number: true, cell: (each) => number(each.value, 2) },
-    { title: t("compare.change"), cell: (each) => chip(kinds[each.change] ?? "none", each.changePercent === null ? word("changed", each.change) : `${word("changed", each.change)} ${number(each.changePercent, 1)} %`) },
+    { title: t("compare.change"), cell: (each) => chip(kinds[each.change] ?? "none", changed(each)) },
   ], comparison.deltas);
 }
 
@@ -143,7 +147,8 @@ function comparer(id) {
       const { tests } = await get("tests", { query: { limit: 100 } });
       const others = tests.filter((test) => test.testId !== id && FINAL.includes(test.status));
       if (!others.length) return swap(place, empty(t("compare.none")));
-      const chooser = select(others.map((test) => [test.testId, `${test.testId.slice(-12)} · ${test.target} · ${new Date(test.createdAt).toLocaleString()}`]), others[0].testId);
+      const named = (test) => [test.testId, `${test.testId.slice(-12)} · ${test.target} · ${new Date(test.createdAt).toLocaleString(locale())}`];
+      const chooser = select(others.map(named), others[0].testId);
       const button = h("button", { type: "submit" }, t("compare.do"));
       const result = h("div");
       const element = h("form", {}, field(t("compare.baseline"), chooser), h("div.actions", {}, button), result);

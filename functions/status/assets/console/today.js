@@ -38,8 +38,8 @@ function needs(all) {
 }
 
 export function progress(batch) {
-  const { total, done, failed } = batch.chunks;
-  if (!total) return status(batch.status);
+  const { total, done, failed, pending } = batch.chunks;
+  if (!pending) return status(batch.status);
   return [status(batch.status), " ", bar(t("batch.progress"), done + failed, total), ` ${number(done + failed)}/${number(total)}`];
 }
 
