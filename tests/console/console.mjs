@@ -74,7 +74,7 @@ driven = page;
 await that("bodies are indented as they were written", async () => {
   await page.goto(`${api}/console`);
   const [json, xml, bytes] = await page.evaluate(async () => {
-    const { dump, prettyJson, prettyXml } = await import("./console/bodies.js");
+    const { dump, prettyJson, prettyXml } = await import(new URL("console/bodies.js", location.href).href);
     return [prettyJson('{"n":12345678901234567890,"e":{},"l":[1]}'), prettyXml("<a><b>1</b></a>"), dump(new Uint8Array([0, 65]))];
   });
   assert.equal(json, '{\n  "n": 12345678901234567890,\n  "e": {},\n  "l": [\n    1\n  ]\n}');
