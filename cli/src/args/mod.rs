@@ -91,14 +91,15 @@ pub(crate) struct Global {
 
 impl Global {
     /// Returns the program with the options that name the deployment and the caller, as the
-    /// beginning of a command that goes on with the work of this one.
+    /// beginning of a command that goes on with the work of this one. A command that prints the key
+    /// may hold the key itself, so `COMMAND` stands in its place.
     pub(crate) fn program(&self) -> String {
         let path = |path: &PathBuf| path.display().to_string();
         let options = [
             ("-c", self.context.clone()),
             ("--url", self.url.as_ref().map(ToString::to_string)),
             ("--api-key-file", self.api_key_file.as_ref().map(path)),
-            ("--api-key-command", self.api_key_command.clone()),
+            ("--api-key-command", self.api_key_command.as_ref().map(|_| "COMMAND".to_owned())),
             ("--stack", self.stack.clone()),
             ("--region", self.region.clone()),
             ("--aws-profile", self.aws_profile.clone()),
@@ -236,12 +237,13 @@ mod tests {
         assert_eq!(Global::default().program(), "integrahub");
         let global = Global {
             context: Some("till".to_owned()),
-            url: Some("https://api.example.com/?a=1&b=2".parse().unwrap()),
-            api_key_command: Some("pass show it's".to_owned()),
+            url: Some("https://a.test/?a=1&b=2".parse().unwrap()),
+            api_key_command: Some("echo ihub_secret".to_owned()),
+            aws_profile: Some("it's".to_owned()),
             ..Global::default()
         };
         let options =
-            r"-c till --url 'https://api.example.com/?a=1&b=2' --api-key-command 'pass show it'\''s'";
+            r"-c till --url 'https://a.test/?a=1&b=2' --api-key-command COMMAND --aws-profile 'it'\''s'";
         assert_eq!(global.program(), format!("integrahub {options}"));
     }
 

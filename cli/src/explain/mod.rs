@@ -17,7 +17,7 @@ use self::operation::{Needed, Subject};
 use self::rule::{Rule, Verdict};
 use self::target::{Named, Settings};
 use crate::access::{Entry, Establishments, Snapshot, Table, limit};
-use crate::args::{Explain, KeyName};
+use crate::args::{Explain, KeyName, Operation};
 use crate::aws::Aws;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -32,6 +32,7 @@ const SCHEMA: &str = "integrahub.explained.v1";
 /// table.
 pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let needed = args.operation.needed();
+    check(args, needed.subject)?;
     let named = Named::of(args).await?;
     let cnpj = args.cnpj.as_deref().map(establishment).transpose()?;
     let known = Table::of(context).await?.read().await?;
@@ -46,7 +47,8 @@ pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> 
             Subject::Nothing => {}
             Subject::Products => {
                 rules.extend(products(item, cnpj.as_ref()));
-                if let Some(cnpj) = &cnpj {
+                // The owner decides about what is loaded, and not about batches that are looked at.
+                if let Some(cnpj) = cnpj.as_ref().filter(|_| args.operation != Operation::Batches) {
                     rules.push(owner(context, &deployment, tenant, cnpj).await);
                 }
             }
@@ -60,7 +62,9 @@ pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> 
         if let Some(target) = target.as_ref().filter(|_| args.resolve) {
             rules.extend(target::resolve(target).await);
         }
-        rules.extend(limits(&known, tenant, &named, target.as_ref(), &deployment).await);
+        if args.operation != Operation::Status {
+            rules.extend(limits(&known, tenant, &named, target.as_ref(), &deployment).await);
+        }
     }
     show(args, needed, caller, &rules, out);
     let refused = rules.iter().find(|rule| rule.verdict == Verdict::Broken);
@@ -69,6 +73,23 @@ pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> 
         Err(Failure::new(Exit::Denied, format!("{method} {path} would be refused"))
             .why(format!("{}: {}", rule.name, rule.reason)))
     })
+}
+
+/// Refuses options that say nothing about the operation.
+fn check(args: &Explain, subject: Subject) -> Result<(), Failure> {
+    let names_a_target = args.target.is_some()
+        || args.target_ref.is_some()
+        || args.target_file.is_some()
+        || args.queue.is_some()
+        || args.resolve;
+    if names_a_target && matches!(subject, Subject::Products | Subject::Nothing) {
+        return Err(Failure::usage("the operation has no target")
+            .next("leave out --target, --target-ref, --target-file, --queue and --resolve"));
+    }
+    if args.cnpj.is_some() && subject != Subject::Products {
+        return Err(Failure::usage("the operation is about no establishment").next("leave out --cnpj"));
+    }
+    Ok(())
 }
 
 /// Settings of a deployment, from the parameters of its stack or from the local stack.
@@ -236,7 +257,8 @@ fn owned(tenant: &str, cnpj: &Cnpj, owner: Option<&str>, rule: Option<&str>) -> 
     }
 }
 
-/// Says which limits hold for the request. They refuse only those beyond their rate.
+/// Says which limits hold for the request. They refuse only those beyond their rate. An item that
+/// the functions cannot read refuses every request.
 async fn limits(
     known: &Snapshot,
     tenant: &str,
@@ -244,6 +266,9 @@ async fn limits(
     target: Option<&Target>,
     deployment: &Deployment<'_>,
 ) -> Option<Rule> {
+    if let Some(fault) = known.fault(&pk::limits(tenant)) {
+        return Some(Rule::broken("limits", format!("their item cannot be used: {fault}")));
+    }
     let own = match known.get(&pk::limits(tenant)).map(|held| &held.entry) {
         Some(Entry::Limits(_, limits)) => limits.clone(),
         _ => LimitsItem::default(),
@@ -280,6 +305,16 @@ fn in_force(
     limit::each(&one).iter().map(|one| format!("{} {}", one.title(), one.text())).collect()
 }
 
+/// Returns whether the API would take the request; `None` if a rule is not known here.
+fn allowed(rules: &[Rule]) -> Option<bool> {
+    let has = |verdict: Verdict| rules.iter().any(|rule| rule.verdict == verdict);
+    match (has(Verdict::Broken), has(Verdict::Unknown)) {
+        (true, _) => Some(false),
+        (false, true) => None,
+        (false, false) => Some(true),
+    }
+}
+
 fn show(
     args: &Explain,
     needed: Needed,
@@ -295,7 +330,6 @@ fn show(
     }
     let (method, path) = needed.route;
     let key = caller.map(|(hash, item)| json!({"id": hash.id(), "name": item.name}));
-    let is_allowed = rules.iter().all(|rule| rule.verdict != Verdict::Broken);
     let documents: Vec<Value> = rules.iter().map(Rule::document).collect();
     let operation = clap::ValueEnum::to_possible_value(&args.operation);
     out.json(
@@ -305,7 +339,7 @@ fn show(
             "route": format!("{method} {path}"),
             "tenant": caller.map(|(_, item)| &item.tenant_id),
             "key": key,
-            "allowed": is_allowed,
+            "allowed": allowed(rules),
             "rules": documents,
         }),
     );
@@ -314,9 +348,11 @@ fn show(
 #[cfg(test)]
 mod tests {
     use access::Establishments as Which;
+    use clap::Parser as _;
 
     use super::*;
     use crate::access::examples::{ACME, key, snapshot};
+    use crate::args::{Cli, Command};
 
     const CNPJ: &str = "11222333000181";
 
@@ -357,6 +393,32 @@ mod tests {
         assert_eq!(products(&all, None)[1].verdict, Verdict::Unknown);
         let legacy = KeyItem { tenant_id: "legacy".to_owned(), ..all.clone() };
         assert_eq!(broken(&products(&legacy, Some(&cnpj))), ["tenant id"]);
+    }
+
+    #[test]
+    fn options_that_say_nothing_about_the_operation_are_refused() {
+        let checked = |options: &str| {
+            let words = ["integrahub", "explain"].into_iter().chain(options.split(' '));
+            match Cli::try_parse_from(words).unwrap().command {
+                Command::Explain(args) => check(&args, args.operation.needed().subject),
+                other => panic!("{other:?}"),
+            }
+        };
+        for fits in ["depth --target orders --resolve", "send --cnpj 11222333000181", "status"] {
+            assert_eq!(checked(fits), Ok(()), "{fits}");
+        }
+        for wrong in ["send --target orders", "targets --queue Q", "depth --target orders --cnpj 1"] {
+            assert_eq!(checked(wrong).unwrap_err().exit, Exit::Usage, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_allowed_for_certain() {
+        let (holds, unknown) = (Rule::holds("a", ""), Rule::unknown("b", ""));
+        let broken = Rule::broken("c", "");
+        assert_eq!(allowed(std::slice::from_ref(&holds)), Some(true));
+        assert_eq!(allowed(&[holds.clone(), unknown.clone()]), None);
+        assert_eq!(allowed(&[holds, unknown, broken]), Some(false));
     }
 
     #[test]
