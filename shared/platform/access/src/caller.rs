@@ -244,13 +244,15 @@ fn challenged(problem: Problem) -> Problem {
     }
 }
 
-/// Finds the caller of a token, whose tenant must not be disabled.
+/// Finds the caller of a token. Its tenant must have an item and must not be disabled: without the
+/// item, the tokens of a tenant that was removed would still work.
 async fn by_token(store: &AccessStore, tokens: &Tokens, token: &str) -> Result<Principal, Problem> {
     let bearer = tokens.read(token).await?;
     Span::current().record("tenant", &bearer.tenant).record("key_name", &bearer.name);
-    match store.tenant(&bearer.tenant).await {
-        Ok(tenant) if tenant.enabled => Ok(Principal::of_token(bearer)),
-        Ok(_) => Err(TokenError::TenantDisabled.into()),
+    match store.known_tenant(&bearer.tenant).await {
+        Ok(Some(tenant)) if tenant.enabled => Ok(Principal::of_token(bearer)),
+        Ok(Some(_)) => Err(TokenError::TenantDisabled.into()),
+        Ok(None) => Err(TokenError::TenantUnknown.into()),
         Err(ReadError::Malformed) => Err(TokenError::TenantMalformed.into()),
         Err(error @ ReadError::Unavailable) => Err(error.into()),
     }

@@ -16,8 +16,10 @@ use crate::store::AccessStore;
 
 const DISABLED: &str = "disabled";
 const MALFORMED: &str = "malformed";
+const UNKNOWN: &str = "unknown";
 
-/// An access table without keys, in which one tenant is disabled, and another one's item malformed.
+/// An access table without keys, in which one tenant is disabled, another one's item malformed, and
+/// a third one not there.
 struct Table {
     server: Server,
     sdk: Sdk,
@@ -31,8 +33,10 @@ impl Table {
                 json!({"Item": {"pk": {"S": "-"}, "enabled": {"BOOL": false}}})
             } else if asked.contains(&format!("TENANT#{MALFORMED}")) {
                 json!({"Item": {"pk": {"S": "-"}, "enabeld": {"BOOL": false}}})
-            } else {
+            } else if asked.contains(&format!("TENANT#{UNKNOWN}")) || !asked.contains("TENANT#") {
                 json!({})
+            } else {
+                json!({"Item": {"pk": {"S": "-"}}})
             };
             Some(response(200, answer.to_string()))
         });
@@ -133,11 +137,11 @@ async fn a_deployment_without_an_issuer_reads_no_token() {
 }
 
 #[tokio::test]
-async fn the_token_of_a_disabled_tenant_opens_nothing() {
+async fn the_token_of_a_disabled_or_removed_tenant_opens_nothing() {
     let (key, table) = (Key::rsa("a"), Table::open().await);
     let issuer = Issuer::of(&[&key]).await;
     let store = table.store(Some(issuer.settings("RS256")));
-    for tenant in [DISABLED, MALFORMED] {
+    for tenant in [DISABLED, MALFORMED, UNKNOWN] {
         let token = bearer_of(&key.token(&claims(json!({ "tenant": tenant }))));
         let (reason, detail, _) = refused(authenticate(&store, &headers(&[("authorization", &token)])).await);
         assert_eq!(reason, Reason::TokenInvalid);
