@@ -33,8 +33,8 @@ use tracing::{Instrument as _, Span};
 
 use crate::ingest::Ingest;
 
-/// Most characters of an unknown path that are logged.
-const LONGEST_PATH: usize = 200;
+/// Most characters of an unknown method and path that are logged.
+const LONGEST_ASKED: usize = 200;
 
 /// The function's state: its clients and settings, all injected.
 #[derive(Debug)]
@@ -89,7 +89,8 @@ impl Status {
     async fn answer(&self, request: &Request, trace_id: &TraceId) -> Result<Response<Body>, Problem> {
         let (method, path) = (request.method().as_str(), request.uri().path());
         let unrouted = || {
-            Span::current().record("operation", format!("{method} {}", cut(path, LONGEST_PATH)));
+            let asked = format!("{method} {path}");
+            Span::current().record("operation", &*cut(&asked, LONGEST_ASKED));
             contract::unrouted(method, path)
         };
         let (endpoint, parameter) = Endpoint::of(method, path).ok_or_else(unrouted)?;
