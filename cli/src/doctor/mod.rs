@@ -177,7 +177,7 @@ impl<'a> Subject<'a> {
         }
         match parameters {
             Ok(parameters) => {
-                report.add(network::checks(&self.client, parameters, before).await);
+                report.add(network::checks(&self.client, parameters, &self.resources, before).await);
                 report.add(secrets::of_deployment(&self.client, parameters).await);
             }
             Err(unknown) => report.add([kinds::SUBNETS, kinds::OF_DEPLOYMENT].map(|kind| kind.skip(unknown))),
@@ -192,19 +192,30 @@ impl<'a> Subject<'a> {
                 report.add(alarms::topics(&self.client, alarms, events).await);
             }
             Err(unknown) => {
-                report.add([kinds::ALARM_TOPIC, kinds::EVENT_TOPIC].map(|kind| kind.skip(unknown)))
+                report.add([kinds::ALARM_TOPIC, kinds::EVENT_TOPIC].map(|kind| kind.skip(unknown)));
             }
         }
     }
 
     async fn check_api(&self, report: &mut Report<'_>) {
         let mut context = self.context.clone();
-        context.url = context.url.or_else(|| self.output("ApiUrl")?.parse().ok());
+        context.url = context.url.or_else(|| self.address()?.parse().ok());
+        let parameter = |name: &str| self.parameters.as_ref().map_or("", |parameters| parameters.get(name));
+        let skip = |why: &str| {
+            let unknown = Unknown::Absent(why.to_owned());
+            [kinds::VERSION, kinds::READY].map(|kind| kind.skip(&unknown))
+        };
         if context.url.is_none() {
-            let unknown = Unknown::Absent("the address of the API is not known".to_owned());
-            return report.add([kinds::VERSION, kinds::READY].map(|kind| kind.skip(&unknown)));
+            return report.add(skip("the address of the API is not known"));
         }
-        report.add([api::version(&Ok(api::ask(&context, "/openapi.json").await))]);
+        let contract = api::ask(&context, "/openapi.json").await;
+        // A private API answers in its network alone, and is not broken for those outside.
+        if !parameter("ApiPrivateEndpoints").is_empty() && !contract.is_ours() {
+            return report.add(skip(
+                "the API is private (ApiPrivateEndpoints), and cannot be asked from here: run this in its network",
+            ));
+        }
+        report.add([api::version(&Ok(contract))]);
         report.add(api::ready(&Ok(api::ask(&context, "/health/ready").await)));
     }
 
@@ -270,6 +281,17 @@ impl<'a> Subject<'a> {
     fn function(&self, output: &str, variable: &str) -> Option<String> {
         let local = self.context.local.as_ref().and_then(|local| local.variable(variable));
         local.map(str::to_owned).or_else(|| self.output(output).map(str::to_owned))
+    }
+
+    /// Returns the address of the API: that of its own domain if the other one is closed.
+    fn address(&self) -> Option<String> {
+        let parameters = self.parameters.as_ref().ok();
+        let closed = parameters.filter(|found| found.get("DisableExecuteApiEndpoint") == "true");
+        match closed.map(|found| found.get("DomainName")) {
+            Some(domain) if domain.starts_with('*') => None,
+            Some(domain) => Some(format!("https://{domain}")),
+            None => self.output("ApiUrl").map(str::to_owned),
+        }
     }
 
     fn output(&self, name: &str) -> Option<&str> {

@@ -73,7 +73,11 @@ pub(crate) fn state(stack: &Known<Option<Stack>>, before: bool) -> Check {
             STATE.fail(said, format!("nothing is deployed, and no update is possible: {delete}, then deploy again"))
         }
         "ROLLBACK_FAILED" | "DELETE_FAILED" => {
-            STATE.fail(said, format!("{delete} --deletion-mode FORCE_DELETE_STACK, then deploy again"))
+            let fix = format!(
+                "{delete} --deletion-mode FORCE_DELETE_STACK, remove what stays (tables, buckets, a new database), \
+                 then deploy again"
+            );
+            STATE.fail(said, fix)
         }
         other if other.ends_with("_IN_PROGRESS") => STATE.warn(said, "wait for its end, and look again"),
         _ => STATE.fail(said, "the first failed event of the stack says why"),
