@@ -38,8 +38,7 @@ impl Gateway {
     pub async fn handle<O: Operation<Work = Action>>(&self, request: Request) -> Response<Body> {
         let keyed = if O::KEY == KeyRule::Ignored { Keyed::No } else { Keyed::Yes(KeyForm::Uuid) };
         endpoint::serve(self.front.service, O::ROUTE, keyed, request.headers(), async |trace_id| {
-            // Boxed: the compiler cannot lay out a deeper nest of futures.
-            Box::pin(self.answer::<O>(&request, trace_id)).await
+            self.answer::<O>(&request, trace_id).await
         })
         .await
     }

@@ -225,7 +225,7 @@ pub async fn authenticate_by(
         Ok(Some(_)) if PRODUCTS_API_KEYS.iter().any(|name| headers.contains_key(*name)) => {
             Err(TokenError::WithKey.into())
         }
-        Ok(Some(token)) => by_token(store, tokens, token).await,
+        Ok(Some(token)) => Box::pin(by_token(store, tokens, token)).await,
         Err(error) => Err(error.into()),
     };
     found.map_err(challenged)
