@@ -201,11 +201,10 @@ impl Planner<'_> {
         if self.checked(id, named.and_then(|()| limit::check(&item))).is_none() {
             return;
         }
-        let has_profile = |name: &str| {
-            match section.profiles.as_ref().map(|profiles| profiles.contains_key(name)) {
-                Some(is_kept) if is_kept || self.prune => is_kept,
-                _ => self.known.get(&access::pk::profile(id, name)).is_some(),
-            }
+        let in_file = |name: &str| section.profiles.as_ref().map(|profiles| profiles.contains_key(name));
+        let has_profile = |name: &str| match in_file(name) {
+            Some(is_kept) if is_kept || self.prune => is_kept,
+            _ => self.known.get(&access::pk::profile(id, name)).is_some(),
         };
         let warnings = limit::doubts(id, &item, has_profile);
         self.plan.warnings.extend(warnings);
