@@ -182,8 +182,12 @@ impl Principal {
             return Ok(());
         }
         let names: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
-        let what = if self.credential == Credential::Token { "token" } else { "API key" };
-        Err(Problem::new(Reason::ScopeRequired, format!("the {what} needs the scope {}", names.join(" or "))))
+        let is_token = self.credential == Credential::Token;
+        let what = if is_token { "token" } else { "API key" };
+        let detail = format!("the {what} needs the scope {}", names.join(" or "));
+        let problem = Problem::new(Reason::ScopeRequired, detail);
+        // RFC 6750, 3.1.
+        Err(if is_token { problem.header(WWW_AUTHENTICATE, SCOPE_CHALLENGE) } else { problem })
     }
 }
 
@@ -193,6 +197,7 @@ pub const API_KEY: &str = "x-api-key";
 pub const PRODUCTS_API_KEYS: &[&str] = &[PRODUCTS_API_KEY, API_KEY];
 const PRODUCTS_API_KEY: &str = "x-inova-api-key";
 const WWW_AUTHENTICATE: &str = "www-authenticate";
+const SCOPE_CHALLENGE: &str = r#"Bearer realm="integrahub", error="insufficient_scope""#;
 
 /// Finds the caller by the header `X-Api-Key`, or by a token in the header `Authorization` if the
 /// deployment takes tokens. Puts it into the fields `tenant`, `key_name` and `key_id` of the current
@@ -373,6 +378,12 @@ mod tests {
         assert_eq!(reason(&[("x-inova-api-key", "a")]), Ok("a".to_owned()));
         assert_eq!(reason(&[("x-inova-api-key", "a"), (API_KEY, "a")]), Ok("a".to_owned()));
         assert_eq!(reason(&[("x-other", "a")]), Err(Reason::ApiKeyRequired));
+    }
+
+    #[test]
+    fn a_key_without_the_scope_is_sent_no_challenge() {
+        let problem = Principal::new("a", [Scope::MqRead]).require_any(&[Scope::MqWrite]).unwrap_err();
+        assert_eq!((problem.reason, problem.headers.len()), (Reason::ScopeRequired, 0));
     }
 
     #[test]

@@ -80,9 +80,10 @@ async fn a_token_opens_the_routes_of_its_scopes_for_its_tenant() {
         assert_eq!((caller.tenant.as_str(), caller.cnpjs()), (TENANT, None));
         assert_eq!((caller.key_name(), caller.key_id()), ("token:service-7", ""));
         assert_eq!(caller.require_any(&[Scope::MqAdmin, Scope::MqWrite]), Ok(()));
-        let problem = caller.require_any(&[Scope::MqAdmin]).unwrap_err();
-        let detail = "the token needs the scope mq:admin";
-        assert_eq!((problem.reason, problem.detail.as_str()), (Reason::ScopeRequired, detail));
+        let (reason, detail, challenge) =
+            refused(caller.require_any(&[Scope::MqAdmin]).map(|()| caller.clone()));
+        assert_eq!((reason, detail.as_str()), (Reason::ScopeRequired, "the token needs the scope mq:admin"));
+        assert_eq!(challenge.as_deref(), Some(r#"Bearer realm="integrahub", error="insufficient_scope""#));
         // The ingest knows tenants by a UUID.
         let (reason, _, challenge) = refused(caller.tenant_id().map(|_| caller));
         assert_eq!((reason, challenge.is_some()), (Reason::TokenInvalid, true));
