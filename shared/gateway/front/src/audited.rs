@@ -39,8 +39,8 @@ pub(crate) fn note_asked<W>(plan: &Plan<W>) {
     }
 }
 
-/// Notes the target that the request may use.
-pub(crate) fn note_reached(target: &Target) {
+/// Notes the target that the request may use, for the request's audit event.
+pub fn note_reached(target: &Target) {
     let span = Span::current();
     span.record("queue_manager", target.endpoint.queue_manager.as_str());
     if let Some(queue) = &target.queue {
