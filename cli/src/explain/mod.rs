@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> 
         match needed.subject {
             Subject::Nothing => {}
             Subject::Products => {
-                rules.extend(products(item, cnpj.as_ref()));
+                rules.extend(products(item, cnpj.as_ref(), args.operation));
                 // The owner decides about what is loaded, and not about batches that are looked at.
                 if let Some(cnpj) = cnpj.as_ref().filter(|_| args.operation != Operation::Batches) {
                     rules.push(owner(context, &deployment, tenant, cnpj).await);
@@ -192,7 +192,7 @@ fn rights(known: &Snapshot, hash: &KeyHash, item: &KeyItem, scopes: &[Scope], no
 }
 
 /// Asks the rules about products that need no look elsewhere.
-fn products(item: &KeyItem, cnpj: Option<&Cnpj>) -> Vec<Rule> {
+fn products(item: &KeyItem, cnpj: Option<&Cnpj>, operation: Operation) -> Vec<Rule> {
     let tenant = &item.tenant_id;
     let id = match tenant.parse::<Uuid>() {
         Ok(_) => Rule::holds("tenant id", "it is a UUID, as the ingest needs it"),
@@ -208,11 +208,16 @@ fn products(item: &KeyItem, cnpj: Option<&Cnpj>) -> Vec<Rule> {
     let is_covered = establishments
         .only()
         .is_none_or(|own| own.iter().any(|own| own.parse::<Cnpj>().is_ok_and(|own| own == *cnpj)));
-    let rule = match is_covered {
-        true => Rule::holds("establishment", format!("the key covers it: it is about {establishments}")),
-        false => Rule::broken(
+    let cnpj = cnpj.as_str();
+    let rule = match (is_covered, operation) {
+        (true, _) => Rule::holds("establishment", format!("the key covers it: it is about {establishments}")),
+        (false, Operation::Send) => Rule::broken(
             "establishment",
-            format!("the key is about {establishments}, so items of {} are CNPJ_NOT_ALLOWED", cnpj.as_str()),
+            format!("the key is about {establishments}, so items of {cnpj} are CNPJ_NOT_ALLOWED"),
+        ),
+        (false, _) => Rule::broken(
+            "establishment",
+            format!("the key is about {establishments}, so batches of {cnpj} are absent or 404"),
         ),
     };
     vec![id, rule]
@@ -385,14 +390,19 @@ mod tests {
     fn a_key_about_products_covers_its_own_establishments() {
         let cnpj: Cnpj = CNPJ.parse().unwrap();
         let all = key("till", &["products:write"]);
-        assert!(broken(&products(&all, Some(&cnpj))).is_empty());
+        assert!(broken(&products(&all, Some(&cnpj), Operation::Send)).is_empty());
         let only =
             |text: &str| KeyItem { establishments: Which::Only([text.to_owned()].into()), ..all.clone() };
-        assert!(broken(&products(&only("11.222.333/0001-81"), Some(&cnpj))).is_empty());
-        assert_eq!(broken(&products(&only("05927228000145"), Some(&cnpj))), ["establishment"]);
-        assert_eq!(products(&all, None)[1].verdict, Verdict::Unknown);
+        let own = products(&only("11.222.333/0001-81"), Some(&cnpj), Operation::Send);
+        assert!(broken(&own).is_empty());
+        for (operation, says) in [(Operation::Send, "CNPJ_NOT_ALLOWED"), (Operation::Batches, "404")] {
+            let foreign = products(&only("05927228000145"), Some(&cnpj), operation);
+            assert_eq!(broken(&foreign), ["establishment"]);
+            assert!(foreign[1].reason.contains(says), "{}", foreign[1].reason);
+        }
+        assert_eq!(products(&all, None, Operation::Send)[1].verdict, Verdict::Unknown);
         let legacy = KeyItem { tenant_id: "legacy".to_owned(), ..all.clone() };
-        assert_eq!(broken(&products(&legacy, Some(&cnpj))), ["tenant id"]);
+        assert_eq!(broken(&products(&legacy, Some(&cnpj), Operation::Send)), ["tenant id"]);
     }
 
     #[test]
