@@ -47,6 +47,8 @@ pub struct Status {
     /// Client of the function `batches`, absent if the deployment has no ingest.
     ingest: Option<Ingest>,
     ready: Remembered<(), Reply>,
+    /// Responses about limits, by tenant.
+    standings: Remembered<String, Reply>,
     started: Instant,
 }
 

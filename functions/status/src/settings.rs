@@ -16,6 +16,10 @@ use crate::ingest::Ingest;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Time for which a response about readiness is repeated. The route needs no key.
 const READY_REMEMBERED: Duration = Duration::from_secs(5);
+/// Time for which a tenant's response about its limits is repeated, and the most tenants whose
+/// responses are. One with all targets has some 100 KB.
+const STANDINGS_REMEMBERED: Duration = Duration::from_secs(2);
+const MOST_STANDINGS: usize = 100;
 
 impl Status {
     /// Reads the function's variables and builds its clients.
@@ -58,6 +62,7 @@ impl Status {
             limiter: Limiter::off(),
             ingest: None,
             ready: Remembered::new(READY_REMEMBERED, 1),
+            standings: Remembered::new(STANDINGS_REMEMBERED, MOST_STANDINGS),
             started: Instant::now(),
         }
     }
