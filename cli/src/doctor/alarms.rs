@@ -129,7 +129,15 @@ fn is_elsewhere(arn: &str, region: &str) -> bool {
 
 fn topic(kind: &Kind, found: &Known<Option<Topic>>, arn: &str) -> Check {
     let Topic { confirmed, pending, key } = match found {
-        Err(unknown) => return kind.skip(unknown),
+        Err(unknown) => {
+            let check = kind.skip(unknown);
+            // The topic may be of another account, whose policy has to admit this one.
+            let or_policy = match unknown {
+                Unknown::Denied(_) => format!(", or the policy of the topic {arn} refuses it"),
+                Unknown::Failed(_) | Unknown::Absent(_) => String::new(),
+            };
+            return Check { detail: format!("{}{or_policy}", check.detail), ..check };
+        }
         Ok(None) => {
             return kind.fail(
                 format!("there is no topic {arn}"),
@@ -198,6 +206,9 @@ mod tests {
         let heard = Ok(Some(Topic { confirmed: 1, ..Topic::default() }));
         assert_eq!(topic(&ALARM_TOPIC, &heard, "arn").status, Status::Ok);
         assert_eq!(topic(&EVENT_TOPIC, &Ok(None), "arn").status, Status::Fail);
+        let denied = topic(&EVENT_TOPIC, &Err(Unknown::Denied("sns:GetTopicAttributes".into())), "arn");
+        assert_eq!(denied.status, Status::Skip);
+        assert!(denied.detail.ends_with("the policy of the topic arn refuses it"), "{}", denied.detail);
     }
 
     #[test]

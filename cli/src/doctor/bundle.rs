@@ -20,6 +20,10 @@ use crate::member::number;
 const MOST: usize = 100;
 /// Most pages of one log. A log with more errors than they hold lacks its latest ones.
 const MOST_PAGES: usize = 20;
+/// Events that are errors: those of a function itself, and its executions that AWS ended, such as
+/// those that took too long.
+const ERRORS: &str =
+    r#"{ ($.level = "error") || (($.type = "platform.report") && ($.record.status != "success")) }"#;
 /// Age of the oldest event.
 const OLDEST: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -43,7 +47,7 @@ pub(crate) async fn errors(client: &AwsQuery, resources: &Known<Vec<Resource>>) 
 async fn of_group(client: &AwsQuery, group: &str, since: u64) -> Result<Vec<Value>, AwsError> {
     let mut asked = Map::from_iter([
         ("logGroupName".to_owned(), json!(group)),
-        ("filterPattern".to_owned(), json!("{ $.level = \"error\" }")),
+        ("filterPattern".to_owned(), json!(ERRORS)),
         ("startTime".to_owned(), json!(since)),
     ]);
     let mut found = Vec::new();
