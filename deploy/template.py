@@ -33,6 +33,14 @@ NOTHING = Tagged("!Ref", "AWS::NoValue")
 
 
 class Loader(yaml.SafeLoader):
+    def compose_mapping_node(self, anchor):
+        """Refuses a name that a mapping has twice: YAML's loader would keep the last one and say nothing."""
+        node = super().compose_mapping_node(anchor)
+        names = [key.value for key, _ in node.value]
+        twice = {name for name in names if names.count(name) > 1}
+        assert not twice, f"{twice} are there twice{node.start_mark}"
+        return node
+
     def tagged(self, suffix, node):
         if isinstance(node, yaml.ScalarNode):
             return Tagged(f"!{suffix}", self.construct_scalar(node))

@@ -139,13 +139,13 @@ uuid() { cat /proc/sys/kernel/random/uuid 2>/dev/null || uuidgen | tr '[:upper:]
 products=/v1/inovafarma/products
 
 # Sends a full load of the one product. The answer goes to $body.
-load() { # PRODUCTID CONTENT-TYPE
+load() { # PRODUCTID CONTENT-TYPE CONTENT-ENCODING
   printf '[{"CNPJ":"INTEGRAHUB0115","SHOPID":1,"PRODUCTID":"%s","TITLE":"smoke test","PRICE":"1.00"}]' "$1" >"$scratch/load"
-  if [ "$2" = application/gzip ]; then
+  if [ "$2" = application/gzip ] || [ "$3" = gzip ]; then
     gzip -c "$scratch/load" >"$scratch/load.gz" && mv "$scratch/load.gz" "$scratch/load"
   fi
-  request POST "$products" --config "$scratch/key" --header "Content-Type: $2" --header 'X-Inova-Load-Type: full' \
-    --header "Idempotency-Key: $(uuid)" --data-binary "@$scratch/load"
+  request POST "$products" --config "$scratch/key" --header "Content-Type: $2" --header "Content-Encoding: $3" \
+    --header 'X-Inova-Load-Type: full' --header "Idempotency-Key: $(uuid)" --data-binary "@$scratch/load"
 }
 
 batch_id() { sed -n 's/.*"batch_id": *"\([^"]*\)".*/\1/p' "$body" | head -n 1; }
@@ -164,7 +164,7 @@ final() {
 }
 
 through_the_ingest() {
-  status=$(load 1 application/gzip)
+  status=$(load 1 application/gzip identity)
   case "$status $(cat "$body")" in
     202*) ok "load: a catalogue of one product is accepted" ;;
     404*ROUTE* | 404*'"message"'*) skip "ingest: it is not deployed here"; return ;;
@@ -189,7 +189,11 @@ through_the_ingest() {
     failed "batch" "$status" "The batch says what is wrong; see also the log groups …-chunker and …-upsert."
     return
   fi
-  status=$(load 2 application/json)
+  status=$(load 2 application/json gzip)
+  if has CONTENT_CORRUPT; then
+    note "second load under application/json, Content-Encoding: gzip: the front destroys the body, and nothing is stored. Sent again without gzip."
+    status=$(load 2 application/json identity)
+  fi
   [ "$status" = 202 ] || { failed "second load" "$status" "The first load was accepted, the second was refused."; return; }
   final || return
   if has '"status": ?"COMPLETED"' && has '"deactivated": ?1[^0-9]'; then

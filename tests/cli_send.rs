@@ -134,7 +134,7 @@ async fn items_in_error_are_exit_code_3_and_a_file() {
     let ran = program.run(&["send", "--type", "delta", "a.ndjson"]).expect(3);
     assert!(ran.stderr.contains("a.ndjson: 2 of 4 items are in error"), "{}", ran.stderr);
     assert!(ran.stderr.contains("item 2: FIELD_INVALID PRICE"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("integrahub batches errors "), "{}", ran.stderr);
+    assert!(ran.stderr.contains(" batches errors "), "{}", ran.stderr);
 
     write(&program, "b.ndjson", &lines(&items(&cnpj, 1, 3)));
     program.run(&["send", "--type", "delta", "b.ndjson", "--errors", "errors.ndjson"]).expect(3);

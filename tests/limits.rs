@@ -296,3 +296,18 @@ async fn a_consume_is_charged_the_messages_that_it_returned() {
     assert_eq!(consume(Uuid::new_v4()).await, (429, false, "TARGET_RATE_LIMIT".to_owned()));
     assert_eq!(consume(key).await, (200, true, String::new()));
 }
+
+#[tokio::test]
+async fn tags_count_as_bytes() {
+    let tenant = Tenant::new().await;
+    let (profile, environment) = (tenant.profile().await, Environment::of(&tenant).await);
+    tenant.access.limits(&tenant.id, json!({"targets": { &profile: {"bytes": few(10)} }})).await;
+    let produce = async |tags: &[&str]| {
+        let messages = json!([{"bodyText": "a"}]);
+        let body =
+            json!({"targetRef": profile, "target": {"queue": "Q"}, "messages": messages, "tags": tags});
+        environment.send::<produce::ProduceRequest>(Uuid::new_v4(), &body).await
+    };
+    assert_eq!(produce(&["longer-than-the-burst"]).await, (201, false, String::new()), "the bucket is full");
+    assert_eq!(produce(&[]).await, (429, false, "TARGET_RATE_LIMIT".to_owned()));
+}

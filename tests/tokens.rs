@@ -127,7 +127,8 @@ async fn a_token_opens_the_routes_of_both_products_within_its_scopes_and_its_ten
     let (issuer, access) = (Issuer::start().await, Access::open().await);
     let gateway = Function::start("depth", &issuer).await;
     let ingest = Function::start("product-ingest", &issuer).await;
-    let [tenant, disabled] = [(); 2].map(|()| Uuid::new_v4().to_string());
+    let [tenant, disabled, unknown] = [(); 3].map(|()| Uuid::new_v4().to_string());
+    access.tenant(&tenant, json!({})).await;
     access.tenant(&disabled, json!({"enabled": false})).await;
     let api_key = access.key(&tenant, &["mq:read"], json!({})).await;
 
@@ -146,6 +147,7 @@ async fn a_token_opens_the_routes_of_both_products_within_its_scopes_and_its_ten
         both.expect_problem(401, "TOKEN_INVALID");
         for refused in [
             issuer.authorization(&disabled, "mq:read products:write", 300),
+            issuer.authorization(&unknown, "mq:read products:write", 300),
             issuer.authorization(&tenant, "mq:read products:write", -120),
             format!("{}x", token.1),
         ] {

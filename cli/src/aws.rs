@@ -56,8 +56,8 @@ pub(crate) struct Aws {
     config: SdkConfig,
     stack: Option<String>,
     names: Names,
-    /// Outputs and parameters of the stack, read at most once.
-    described: OnceCell<Stack>,
+    /// Outputs and parameters of the stack, or why they cannot be read: asked for at most once.
+    described: OnceCell<Result<Stack, Failure>>,
 }
 
 impl Aws {
@@ -200,7 +200,7 @@ impl Aws {
     }
 
     async fn described(&self) -> Result<&Stack, Failure> {
-        self.described.get_or_try_init(|| self.describe()).await
+        self.described.get_or_init(|| self.describe()).await.as_ref().map_err(Clone::clone)
     }
 
     async fn describe(&self) -> Result<Stack, Failure> {
@@ -332,5 +332,14 @@ mod tests {
         let aws = Aws::of(&context).await.unwrap();
         assert_eq!(aws.access_table().await.unwrap(), "table");
         assert_eq!(aws.idempotency_table().await.unwrap_err().exit, Exit::Usage);
+    }
+
+    #[tokio::test]
+    async fn a_stack_that_cannot_be_read_is_asked_once() {
+        let context = Context { region: Some("sa-east-1".to_owned()), ..Context::default() };
+        let mut aws = Aws::of(&context).await.unwrap();
+        let refused = aws.parameter("TenantLimit").await.unwrap_err();
+        aws.stack = Some("dev".to_owned());
+        assert_eq!(aws.parameter("TargetLimit").await.unwrap_err(), refused);
     }
 }

@@ -81,7 +81,7 @@ async fn start(api: &Api, args: &TestRun, out: &mut Output) -> Result<Exit, Fail
     };
     print(&ended, out);
     save_page(api, &test, args.html.as_deref(), args.baseline).await?;
-    verdict(&ended)
+    verdict(&ended, program)
 }
 
 async fn get(api: &Api, test: &str, baseline: Option<Uuid>) -> Result<Value, Failure> {
@@ -135,8 +135,8 @@ fn progress(test: &Value) -> String {
     line
 }
 
-/// Judges a final test.
-fn verdict(test: &Value) -> Result<Exit, Failure> {
+/// Judges a final test. `program` begins the command of the next step.
+fn verdict(test: &Value, program: &str) -> Result<Exit, Failure> {
     let id = shown(test, "testId");
     let summary = shown(test, "summary");
     match (shown(test, "status").as_str(), test.get("passed").and_then(Value::as_bool)) {
@@ -146,7 +146,7 @@ fn verdict(test: &Value) -> Result<Exit, Failure> {
         ("STOPPED", _) => Err(Failure::new(Exit::Error, "the test was stopped").why(summary)),
         (_, Some(false)) => Err(Failure::new(Exit::ExpectFailed, "the test did not pass")
             .why(unmet(test).unwrap_or(summary))
-            .next(format!("read its report: integrahub test show {id} --html report.html"))),
+            .next(format!("read its report: {program} test show {id} --html report.html"))),
         _ => Ok(Exit::Done),
     }
 }
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_exit_code_says_whether_the_test_passed() {
-        let judged = |members: Value| verdict(&members).unwrap_or_else(|failure| failure.exit);
+        let judged = |members: Value| verdict(&members, "integrahub").unwrap_or_else(|failure| failure.exit);
         assert_eq!(judged(json!({"status": "COMPLETED", "passed": true})), Exit::Done);
         assert_eq!(judged(json!({"status": "COMPLETED", "passed": null})), Exit::Done);
         assert_eq!(judged(json!({"status": "COMPLETED", "passed": false})), Exit::ExpectFailed);
@@ -283,7 +283,7 @@ mod tests {
         ]);
         let report = json!({"expect": {"criteria": criteria}});
         let test = json!({"status": "COMPLETED", "passed": false, "testId": "t", "report": report});
-        let failure = verdict(&test).unwrap_err();
+        let failure = verdict(&test, "integrahub -c till").unwrap_err();
         assert_eq!(
             failure.why.as_deref(),
             Some(
@@ -291,7 +291,7 @@ mod tests {
                  putLatencyUs.p99 not measured, expected at most 9"
             )
         );
-        assert!(failure.next.unwrap().contains("integrahub test show t --html"));
+        assert!(failure.next.unwrap().contains("integrahub -c till test show t --html"));
     }
 
     #[test]

@@ -262,7 +262,8 @@ fn has_colour(choice: Colour, terminal: bool, variable: impl Fn(&str) -> Option<
     }
 }
 
-fn with_schema(schema: &str, value: &Value) -> Value {
+/// Returns a document with its schema first.
+pub(crate) fn with_schema(schema: &str, value: &Value) -> Value {
     let mut document = Map::from_iter([("schema".to_owned(), Value::String(schema.to_owned()))]);
     match value {
         Value::Object(members) => document.extend(members.clone()),

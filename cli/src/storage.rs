@@ -155,6 +155,9 @@ impl Storage {
         length: u64,
         sent: &(dyn Fn(u64) + Send + Sync),
     ) -> Result<(), PutError> {
+        if let Some(pace) = self.pace.as_ref().filter(|pace| length / pace.per_second > UPLOAD.as_secs()) {
+            return Err(PutError::Refused(too_slow(pace)));
+        }
         let (feeder, body) = Channel::<_, io::Error>::new(4);
         let mut request = Request::builder().method(Method::PUT).uri(&signed.url);
         for (name, value) in &signed.headers {
@@ -258,6 +261,14 @@ async fn stalled(gone: &AtomicU64) {
         since = if now == last { since.saturating_add(LOOK) } else { Duration::ZERO };
         last = now;
     }
+}
+
+/// Makes the failure of an upload that its pace does not let end in time.
+fn too_slow(pace: &Pace) -> Failure {
+    let hours = UPLOAD.as_secs() / 3600;
+    Failure::refused(format!("the upload would take more than {hours} hours, which is the longest time"))
+        .why(format!("--bwlimit allows {} bytes a second", pace.per_second))
+        .next("raise --bwlimit, and run the same command again")
 }
 
 /// Tells apart why S3 did not take an object.
@@ -367,6 +378,16 @@ mod tests {
         assert_eq!(pace.block(), 1000);
         let fast = Pace { per_second: NonZeroU64::MAX, free_at: Mutex::new(now) };
         assert_eq!((fast.block(), fast.turn(u64::MAX, now)), (BLOCK, now));
+    }
+
+    #[tokio::test]
+    async fn an_upload_that_cannot_end_in_time_is_refused() {
+        let signed =
+            Signed { url: "http://127.0.0.1:1/".to_owned(), headers: std::collections::BTreeMap::new() };
+        let storage = Storage::new().at_most(NonZeroU64::new(1024));
+        let put = storage.put(&signed, Path::new("/nowhere"), 50 << 20, &|_| ()).await;
+        let Err(PutError::Refused(failure)) = put else { panic!("it is refused") };
+        assert!(failure.next.unwrap().contains("--bwlimit"));
     }
 
     #[tokio::test]

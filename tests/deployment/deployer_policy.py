@@ -38,6 +38,7 @@ NOT_USED = """
     s3:PutInventoryConfiguration s3:PutMetricsConfiguration s3:PutObjectAcl s3:PutReplicationConfiguration s3:REST* s3:getObject
     codedeploy:RegisterOnPremisesInstance
     cloudtrail:*Insight* cloudtrail:PutEventConfiguration cloudtrail:GetEventConfiguration
+    amplify:* apprunner:* appsync:* bedrock-agentcore:* cognito-idp:* ec2:*VerifiedAccess* elasticloadbalancing:* wafv2:*PermissionPolicy
 """.split()
 
 # What SAM CLI and CloudFormation do besides: the stack and its bucket for code, the API's access
@@ -181,8 +182,8 @@ def document(actions):
 
 
 def documents():
-    """The policy that each deployment needs, the one that a new database, networks, a domain, rollouts, load tests and the audit trail
-    need besides, the one for the commands of the documents, for Terraform, and for the removal of a stack, and the one for who
+    """The policy that each deployment needs, the one that a new database, networks, a domain, a REST API, rollouts, load tests and the
+    audit trail need besides, the one for the commands of the documents, for Terraform, and for the removal of a stack, and the one for who
     administers access."""
     base = kinds([GATEWAY, EXISTING_DATABASE])
     needed = actions(base) | ALWAYS

@@ -85,6 +85,7 @@ fn create(known: &Snapshot, args: &GrantCreate) -> Result<Option<Change>, Failur
     let establishments = key::establishments(&args.establishments)?;
     let grant = checked(&tenant, establishments, args.buckets.iter().map(|bucket| bucket.trim().to_owned()))?;
     let entry = Entry::Grant(tenant, grant);
+    known.check_readable(&entry.pk())?;
     match known.get(&entry.pk()) {
         None => Ok(Some(Change::Create(entry))),
         Some(held) if args.replace => Ok(Change::of(held, entry)),

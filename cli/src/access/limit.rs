@@ -1,6 +1,6 @@
 //! `integrahub limit`: how much a tenant may ask for a second.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use access::{LimitsItem, Rate, RateError, TargetLimits};
 use serde_json::{Value, json};
@@ -64,9 +64,11 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
     match args {
         Limit::Set(args) => {
             let tenant = known.tenant(&args.of.tenant)?;
+            known.check_readable(&access::pk::limits(&tenant))?;
             let item = set(limits(&known, &tenant), &args.of, wish);
             check(&item)?;
-            for doubt in doubts(&known, &tenant, &item, &BTreeSet::new()) {
+            let has_profile = |name: &str| known.get(&access::pk::profile(&tenant, name)).is_some();
+            for doubt in doubts(&tenant, &item, has_profile) {
                 out.note(&doubt);
             }
             make(&table, &Vec::from_iter(change(&known, &tenant, item)), args.dry, out).await
@@ -81,6 +83,7 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
         }
         Limit::Remove(args) => {
             let tenant = known.tenant(&args.of.tenant)?;
+            known.check_readable(&access::pk::limits(&tenant))?;
             let item = rest(limits(&known, &tenant), &tenant, args)?;
             if args.all && !args.dry.dry_run {
                 out.confirm(&format!("this removes every limit of {tenant}"), &args.of.tenant)?;
@@ -221,16 +224,9 @@ pub(crate) fn merged(before: LimitsItem, new: LimitsItem) -> LimitsItem {
     }
 }
 
-/// Returns warnings about limits that are allowed and hold for nothing. `further` are profiles that
-/// the table does not have yet.
-pub(crate) fn doubts(
-    known: &Snapshot,
-    tenant: &str,
-    item: &LimitsItem,
-    further: &BTreeSet<&str>,
-) -> Vec<String> {
-    let has_profile =
-        |name: &str| further.contains(name) || known.get(&access::pk::profile(tenant, name)).is_some();
+/// Returns warnings about limits that are allowed and hold for nothing. `has_profile` says whether
+/// the tenant has a profile of a name once the limits hold.
+pub(crate) fn doubts(tenant: &str, item: &LimitsItem, has_profile: impl Fn(&str) -> bool) -> Vec<String> {
     let without = item.targets.keys().filter(|name| !has_profile(name)).map(|name| {
         format!("warning: the tenant {tenant} has no profile `{name}`, so the limits of that target hold for nothing")
     });
@@ -428,11 +424,11 @@ mod tests {
     #[test]
     fn a_limit_that_holds_for_nothing_is_a_warning() {
         let item = after("set --tenant acme --target stock --requests 500").unwrap();
-        let warned = doubts(&known(), ACME, &item, &BTreeSet::new());
+        let warned = doubts(ACME, &item, |name| name == "orders");
         assert_eq!(warned.len(), 2, "{warned:?}");
         assert!(warned[0].contains("no profile `stock`") && warned[1].contains("above the tenant's own"));
-        assert_eq!(doubts(&known(), ACME, &item, &BTreeSet::from(["stock"])).len(), 1);
-        assert!(doubts(&known(), ACME, &stored(), &BTreeSet::new()).is_empty());
+        assert_eq!(doubts(ACME, &item, |_| true).len(), 1);
+        assert!(doubts(ACME, &stored(), |name| name == "orders").is_empty());
     }
 
     #[test]

@@ -69,6 +69,7 @@ fn change(known: &Snapshot, args: &ProfileCreate, value: Value) -> Result<Option
     let name = &args.profile.name;
     check_name(name)?;
     let entry = Entry::Profile(known.tenant(&args.profile.tenant)?, name.clone(), value);
+    known.check_readable(&entry.pk())?;
     match known.get(&entry.pk()) {
         None => Ok(Some(Change::Create(entry))),
         Some(held) if args.replace => Ok(Change::of(held, entry)),

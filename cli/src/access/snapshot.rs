@@ -178,6 +178,18 @@ impl Snapshot {
         self.faults.get(pk).map(String::as_str)
     }
 
+    /// Refuses to write over an item of this key that is no entry.
+    ///
+    /// # Errors
+    /// There is such an item.
+    pub(crate) fn check_readable(&self, pk: &str) -> Result<(), Failure> {
+        self.fault(pk).map_or(Ok(()), |fault| {
+            Err(Failure::refused(format!("the item `{pk}` cannot be read, so it stays as it is"))
+                .why(fault)
+                .next("correct or remove the item in DynamoDB, and run the command again"))
+        })
+    }
+
     /// Tells the person which items the functions refuse.
     pub(crate) fn warn(&self, out: &mut Output) {
         for (pk, fault) in &self.faults {
@@ -266,6 +278,9 @@ pub(crate) mod tests {
         let (mut out, data, words) = output(Format::Text, None);
         known.warn(&mut out);
         assert!(words.text().contains("/cnpj: the member is not known"), "{}", words.text());
+        let refused = known.check_readable(&pk::key(&ApiKey::from("a").hash())).unwrap_err();
+        assert!(refused.why.unwrap().contains("/cnpj"));
+        assert_eq!(known.check_readable(&pk::profile(ACME, "orders")), Ok(()));
         assert_eq!(data.text(), "");
     }
 }

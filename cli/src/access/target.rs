@@ -27,7 +27,9 @@ pub(crate) async fn run(args: &Target, context: &Context, out: &mut Output) -> R
     let known = table.read().await?;
     match args {
         Target::Allow { tenant, entries, dry } => {
-            let change = allow(&known, &known.tenant(tenant)?, entries);
+            let id = known.tenant(tenant)?;
+            known.check_readable(&access::pk::targets(&id))?;
+            let change = allow(&known, &id, entries);
             make(&table, &Vec::from_iter(change), *dry, out).await
         }
         Target::List { tenant } => {
@@ -36,6 +38,7 @@ pub(crate) async fn run(args: &Target, context: &Context, out: &mut Output) -> R
         }
         Target::Remove { tenant, entries, all, dry } => {
             let id = known.tenant(tenant)?;
+            known.check_readable(&access::pk::targets(&id))?;
             let change = remove(&known, &id, if *all { None } else { Some(entries) })?;
             if *all && !dry.dry_run {
                 out.confirm(&format!("this removes every entry of the allow-list of {id}"), tenant)?;

@@ -105,6 +105,7 @@ async fn update(
     change: impl FnOnce(TenantItem) -> TenantItem,
 ) -> Result<Exit, Failure> {
     let id = known.tenant(reference)?;
+    known.check_readable(&access::pk::tenant(&id))?;
     let change = changed(known, &id, change(known.tenant_item(&id)));
     make(table, &Vec::from_iter(change), dry, out).await
 }

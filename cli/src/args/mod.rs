@@ -55,7 +55,7 @@ pub(crate) struct Global {
     #[arg(long, short = 'c', global = true, env = "INTEGRAHUB_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
     /// Address of the API
-    #[arg(long, global = true, env = "INTEGRAHUB_URL")]
+    #[arg(long, global = true, env = "INTEGRAHUB_URL", value_parser = address)]
     pub(crate) url: Option<Url>,
     /// File that holds the API key
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "api_key_command")]
@@ -91,14 +91,15 @@ pub(crate) struct Global {
 
 impl Global {
     /// Returns the program with the options that name the deployment and the caller, as the
-    /// beginning of a command that goes on with the work of this one.
+    /// beginning of a command that goes on with the work of this one. A command that prints the key
+    /// may hold the key itself, so `COMMAND` stands in its place.
     pub(crate) fn program(&self) -> String {
         let path = |path: &PathBuf| path.display().to_string();
         let options = [
             ("-c", self.context.clone()),
             ("--url", self.url.as_ref().map(ToString::to_string)),
             ("--api-key-file", self.api_key_file.as_ref().map(path)),
-            ("--api-key-command", self.api_key_command.clone()),
+            ("--api-key-command", self.api_key_command.as_ref().map(|_| "COMMAND".to_owned())),
             ("--stack", self.stack.clone()),
             ("--region", self.region.clone()),
             ("--aws-profile", self.aws_profile.clone()),
@@ -106,6 +107,15 @@ impl Global {
         let given = options.into_iter().filter_map(|(name, value)| Some((name, value?)));
         given.fold("integrahub".to_owned(), |line, (name, value)| format!("{line} {name} {}", quoted(&value)))
     }
+}
+
+/// Reads the address of an API. A user and a password in it would be repeated in advice.
+fn address(text: &str) -> Result<Url, String> {
+    let url: Url = text.parse().map_err(|error: url::ParseError| error.to_string())?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("an address has no user and no password; --api-key-file names the API key".to_owned());
+    }
+    Ok(url)
 }
 
 /// Writes a value as a word of a shell.
@@ -236,13 +246,23 @@ mod tests {
         assert_eq!(Global::default().program(), "integrahub");
         let global = Global {
             context: Some("till".to_owned()),
-            url: Some("https://api.example.com/?a=1&b=2".parse().unwrap()),
-            api_key_command: Some("pass show it's".to_owned()),
+            url: Some("https://a.test/?a=1&b=2".parse().unwrap()),
+            api_key_command: Some("echo ihub_secret".to_owned()),
+            aws_profile: Some("it's".to_owned()),
             ..Global::default()
         };
         let options =
-            r"-c till --url 'https://api.example.com/?a=1&b=2' --api-key-command 'pass show it'\''s'";
+            r"-c till --url 'https://a.test/?a=1&b=2' --api-key-command COMMAND --aws-profile 'it'\''s'";
         assert_eq!(global.program(), format!("integrahub {options}"));
+    }
+
+    #[test]
+    fn an_address_has_no_secret() {
+        assert_eq!(address("https://a.test/x").map(String::from).as_deref(), Ok("https://a.test/x"));
+        for wrong in ["https://till@a.test", "https://till:secret@a.test", "https://:secret@a.test", "a.test"]
+        {
+            assert!(address(wrong).is_err_and(|why| !why.contains("secret")), "{wrong}");
+        }
     }
 
     #[test]

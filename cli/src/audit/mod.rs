@@ -55,8 +55,10 @@ pub(crate) async fn run(args: &Audit, context: &Context, out: &mut Output) -> Re
     let since = now.checked_sub(args.since).map(|time: Zoned| time.timestamp().as_millisecond());
     let since = since.map_err(|error| Failure::usage("--since goes back too far").why(error.to_string()))?;
     let most = usize::try_from(args.max).unwrap_or(usize::MAX);
-    let events = read(context, &wanted, since, most).await?;
-    if events.is_empty() {
+    let (events, is_all) = read(context, &wanted, since, most).await?;
+    if !is_all {
+        out.note("the log has more than was read, and the newest is missing: ask for a shorter --since");
+    } else if events.is_empty() {
         out.note("no request is in the audit log; events may come a minute late");
     }
     let rows = events.iter().map(row).collect();
@@ -64,8 +66,14 @@ pub(crate) async fn run(args: &Audit, context: &Context, out: &mut Output) -> Re
     Ok(Exit::Done)
 }
 
-/// Reads the newest events that are wanted, each once, in the order of their times.
-async fn read(context: &Context, wanted: &Wanted, since: i64, most: usize) -> Result<Vec<Value>, Failure> {
+/// Reads the newest events that are wanted, each once, in the order of their times. False beside them
+/// if the log has more than is read.
+async fn read(
+    context: &Context,
+    wanted: &Wanted,
+    since: i64,
+    most: usize,
+) -> Result<(Vec<Value>, bool), Failure> {
     let aws = Aws::of(context).await?;
     let (group, query) = (aws.audit_log_group().await?, aws.query()?);
     let (mut events, mut seen) = (VecDeque::new(), HashSet::new());
@@ -91,10 +99,10 @@ async fn read(context: &Context, wanted: &Wanted, since: i64, most: usize) -> Re
         }
         match page.get("nextToken").and_then(Value::as_str) {
             Some(token) => request.insert("nextToken".to_owned(), json!(token)),
-            None => break,
+            None => return Ok((events.into(), true)),
         };
     }
-    Ok(events.into())
+    Ok((events.into(), false))
 }
 
 /// Returns an event with its fields beside each other: those of the request are below `context` in

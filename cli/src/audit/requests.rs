@@ -33,6 +33,9 @@ pub(crate) async fn run(args: &Requests, context: &Context, out: &mut Output) ->
     let aws = Aws::of(context).await?;
     let (client, table) = (aws.dynamodb(), aws.idempotency_table().await?);
     let keys = keys(&client, &table, &args.target).await?;
+    if keys.len() >= MOST_RECORDS {
+        out.note("the target has more records than were read: some are missing");
+    }
     let of_tenant = |key: &&Key| tenant.as_ref().is_none_or(|tenant| key.tenant == *tenant);
     let mut requests = Vec::new();
     for key in keys.iter().filter(of_tenant) {

@@ -106,7 +106,7 @@ fn end(api: &Api, followed: Followed, out: &mut Output) -> Result<Exit, Failure>
     match followed {
         Followed::Final(batch) => {
             show(&batch, out);
-            let outcome = batch.outcome();
+            let outcome = batch.outcome(api.program());
             match (outcome.trouble, outcome.next) {
                 (Some(trouble), Some(next)) => Err(Failure::new(outcome.exit, trouble).next(next)),
                 _ => Ok(outcome.exit),

@@ -103,13 +103,13 @@ impl Batch {
         matches!(self.status.as_str(), "FAILED" | "EXPIRED")
     }
 
-    /// Returns what the end of the batch means.
-    pub(crate) fn outcome(&self) -> Outcome {
+    /// Returns what the end of the batch means. `program` begins the command of the next step.
+    pub(crate) fn outcome(&self, program: &str) -> Outcome {
         let id = &self.batch_id;
         let end =
             |exit, trouble: String, next: String| Outcome { exit, trouble: Some(trouble), next: Some(next) };
-        let replay = || format!("integrahub batches replay {id}");
-        let errors = || format!("integrahub batches errors {id}");
+        let replay = || format!("{program} batches replay {id}");
+        let errors = || format!("{program} batches errors {id}");
         match (self.status.as_str(), &self.error) {
             ("EXPIRED", _) => end(
                 Exit::Temporary,
@@ -136,7 +136,7 @@ impl Batch {
                     "the products are loaded, but {} deactivations are held: so many would be unusual",
                     self.deactivation.would_deactivate
                 ),
-                format!("check that the file is complete, then: integrahub batches confirm {id}"),
+                format!("check that the file is complete, then: {program} batches confirm {id}"),
             ),
             ("PARTIAL_FAIL", _) => end(
                 Exit::Partial,
@@ -148,12 +148,12 @@ impl Batch {
             }
             _ if self.items_failed > 0 => {
                 let all = self.items_parsed;
-                let kept = self.undecided().map(|(why, _)| format!("; {KEPT}: {why}"));
+                let kept = self.undecided(program).map(|(why, _)| format!("; {KEPT}: {why}"));
                 let kept = kept.unwrap_or_default();
                 let trouble = format!("{} of {all} items are in error{kept}", self.items_failed);
                 end(Exit::Partial, trouble, errors())
             }
-            _ => match self.undecided() {
+            _ => match self.undecided(program) {
                 Some((why, next)) => end(Exit::Partial, format!("{KEPT}: {why}"), next),
                 None => Outcome { exit: Exit::Done, trouble: None, next: None },
             },
@@ -161,7 +161,7 @@ impl Batch {
     }
 
     /// Returns why products that a full load lacks were not made inactive, and the next step.
-    fn undecided(&self) -> Option<(&'static str, String)> {
+    fn undecided(&self, program: &str) -> Option<(&'static str, String)> {
         let id = &self.batch_id;
         let reason = self.deactivation.reason.as_deref().filter(|_| self.load_type == "full")?;
         match reason {
@@ -170,17 +170,17 @@ impl Batch {
                 "send the whole catalogue in a new full load".to_owned(),
             )),
             "failed_load" => {
-                Some(("some parts of the load had failed", format!("integrahub batches replay {id}")))
+                Some(("some parts of the load had failed", format!("{program} batches replay {id}")))
             }
             "unreadable_key" => Some((
                 "an item has a key that cannot be read, so it may be any product",
-                format!("correct the items, and send the file again: integrahub batches errors {id}"),
+                format!("correct the items, and send the file again: {program} batches errors {id}"),
             )),
             "not_owned" => Some((
                 "their establishments do not belong to this tenant",
                 format!(
                     "ask the operator to register the establishments, then: \
-                     integrahub batches replay {id} --scope all"
+                     {program} batches replay {id} --scope all"
                 ),
             )),
             _ => None,
@@ -235,7 +235,7 @@ mod tests {
             "items_processed": 3, "new_member": [1]});
         let Value::Object(members) = members else { panic!("members are an object") };
         batch.as_object_mut().unwrap().extend(members);
-        Batch::read(batch).unwrap().outcome()
+        Batch::read(batch).unwrap().outcome("integrahub -c till")
     }
 
     #[test]
@@ -275,6 +275,8 @@ mod tests {
             assert_eq!(outcome.exit, exit, "{outcome:?}");
             assert!(outcome.trouble.clone().unwrap_or_default().contains(word), "{outcome:?}");
             assert_eq!(outcome.next.is_some(), exit != Exit::Done, "trouble has a next step");
+            let next = outcome.next.unwrap_or_default();
+            assert!(!next.contains("batches") || next.contains("integrahub -c till batches"), "{next}");
         }
     }
 

@@ -44,7 +44,9 @@ pub(super) async fn find(
                 tokio::fs::read(path).await.or_explain(|| format!("read the API key {}", path.display()))?;
             Some(checked(&String::from_utf8_lossy(&text), &context.source_of_key)?)
         }
-        Place::Command(command) if read => Some(checked(&output(command).await?, &context.source_of_key)?),
+        Place::Command(command) if read => {
+            Some(checked(&output(command, &context.source_of_key).await?, &context.source_of_key)?)
+        }
         Place::File(_) | Place::Command(_) => None,
     };
     Ok(())
@@ -98,8 +100,9 @@ pub(super) fn checked(text: &str, source: &str) -> Result<SecretString, Failure>
     Ok(key.to_owned().into())
 }
 
-/// Runs a command by the shell, with the terminal for its questions.
-async fn output(command: &str) -> Result<String, Failure> {
+/// Runs a command by the shell, with the terminal for its questions. A failure names its `source`
+/// only, because the command may hold the key.
+async fn output(command: &str, source: &str) -> Result<String, Failure> {
     let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
     let explain = || "run the command that prints the API key".to_owned();
     let child =
@@ -108,7 +111,7 @@ async fn output(command: &str) -> Result<String, Failure> {
     if !ran.status.success() {
         return Err(Failure::usage("the command that prints the API key failed")
             .why(ran.status.to_string())
-            .next(format!("try it: {command}")));
+            .next(format!("run the command in a shell, and correct it: {source}")));
     }
     Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
 }
@@ -161,6 +164,12 @@ mod tests {
         assert_eq!(found(&global, context, None).await.0, "");
         let own = Context { url: local.url().unwrap(), local: Some(local), ..Context::default() };
         assert_eq!(found(&Global::default(), own, None).await, ("k".into(), "the local stack".into()));
+    }
+
+    #[tokio::test]
+    async fn a_command_that_fails_is_not_shown() {
+        let failure = output("exit 3 # ihub_secret", "--api-key-command").await.unwrap_err().to_string();
+        assert!(failure.contains("--api-key-command") && !failure.contains("ihub_secret"), "{failure}");
     }
 
     #[test]

@@ -3,18 +3,19 @@
 use super::kinds::{ALARM_TOPIC, EVENT_TOPIC, IN_ALARM};
 use super::report::{Check, Kind, Known, Unknown};
 use super::stack::Resource;
-use crate::aws_query::{AwsError, AwsQuery};
+use crate::aws_query::{AwsError, AwsQuery, Node};
 
 /// Alarms of one call.
 const A_CALL: usize = 100;
 /// Longest reason that is shown.
 const SHOWN: usize = 160;
 
-/// An alarm that is raised.
+/// An alarm that is raised, or that has no data although it always should.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Raised {
     name: String,
     reason: String,
+    is_silent: bool,
 }
 
 /// A topic of SNS.
@@ -38,15 +39,23 @@ pub(crate) async fn raised(
     for part in names.chunks(A_CALL) {
         let members: Vec<String> =
             (1..=part.len()).map(|number| format!("AlarmNames.member.{number}")).collect();
-        let mut params = vec![("StateValue", "ALARM"), ("MaxRecords", "100")];
+        let mut params = vec![("MaxRecords", "100")];
         params.extend(members.iter().map(String::as_str).zip(part.iter().copied()));
         let answer = client.query("monitoring", "DescribeAlarms", &params).await?;
-        found.extend(answer.list("MetricAlarms").map(|alarm| Raised {
-            name: alarm.text_of("AlarmName").to_owned(),
-            reason: alarm.text_of("StateReason").chars().take(SHOWN).collect(),
-        }));
+        found.extend(answer.list("MetricAlarms").filter_map(raised_of));
     }
     Ok((names.len(), found))
+}
+
+/// Reads an alarm. One that takes missing data for a fault speaks by having none.
+fn raised_of(alarm: &Node) -> Option<Raised> {
+    let state = alarm.text_of("StateValue");
+    let is_silent = state == "INSUFFICIENT_DATA" && alarm.text_of("TreatMissingData") == "missing";
+    (state == "ALARM" || is_silent).then(|| Raised {
+        name: alarm.text_of("AlarmName").to_owned(),
+        reason: alarm.text_of("StateReason").chars().take(SHOWN).collect(),
+        is_silent,
+    })
 }
 
 /// Judges the alarms.
@@ -60,8 +69,16 @@ pub(crate) fn state(found: &Known<(usize, Vec<Raised>)>) -> Vec<Check> {
         Ok((_, raised)) => raised
             .iter()
             .map(|alarm| {
-                let fix = "the page lists what each alarm means and what to do";
-                IN_ALARM.fail(format!("it is raised: {}", alarm.reason), fix).about(alarm.name.clone())
+                let check = if alarm.is_silent {
+                    IN_ALARM.warn(
+                        "it has no data, which means in an hour's time that what it watches does not run",
+                        "look again an hour after the deployment; the page says what the alarm means",
+                    )
+                } else {
+                    let fix = "the page lists what each alarm means and what to do";
+                    IN_ALARM.fail(format!("it is raised: {}", alarm.reason), fix)
+                };
+                check.about(alarm.name.clone())
             })
             .collect(),
     }
@@ -76,14 +93,15 @@ async fn look(client: &AwsQuery, arn: &str) -> Known<Option<Topic>> {
         Err(error) => return Err(error.into()),
     };
     let attributes = client.query("sns", "GetTopicAttributes", &[("TopicArn", arn)]).await?;
-    let is_confirmed = |arn: &str| arn.starts_with("arn:");
     let arns: Vec<&str> =
         subscriptions.list("Subscriptions").map(|found| found.text_of("SubscriptionArn")).collect();
-    let confirmed = arns.iter().filter(|arn| is_confirmed(arn)).count();
+    let confirmed = arns.iter().filter(|arn| arn.starts_with("arn:")).count();
+    // A subscription that was deleted is listed for some days.
+    let pending = arns.iter().filter(|arn| **arn == "PendingConfirmation").count();
     let mut entries = attributes.list("Attributes");
     let key = entries.find(|entry| entry.text_of("key") == "KmsMasterKeyId");
     let key = key.map(|entry| entry.text_of("value").to_owned()).unwrap_or_default();
-    Ok(Some(Topic { confirmed, pending: arns.len() - confirmed, key }))
+    Ok(Some(Topic { confirmed, pending, key }))
 }
 
 /// Looks at the topics of a deployment: that of its alarms, and that of events.
@@ -92,6 +110,10 @@ pub(crate) async fn topics(client: &AwsQuery, alarms: &str, events: &str) -> Vec
         "" => {
             ALARM_TOPIC.warn("AlarmTopicArn is empty: alarms notify nobody", "give the ARN of a topic of SNS")
         }
+        arn if is_elsewhere(arn, client.region()) => ALARM_TOPIC.fail(
+            format!("{arn} is not in {}: alarms notify topics of their own region alone", client.region()),
+            "give the ARN of a topic in the stack's region",
+        ),
         arn => topic(&ALARM_TOPIC, &look(client, arn).await, arn),
     };
     let of_events = match events {
@@ -101,9 +123,21 @@ pub(crate) async fn topics(client: &AwsQuery, alarms: &str, events: &str) -> Vec
     vec![of_alarms, of_events]
 }
 
+fn is_elsewhere(arn: &str, region: &str) -> bool {
+    arn.split(':').nth(3).is_some_and(|of_topic| of_topic != region)
+}
+
 fn topic(kind: &Kind, found: &Known<Option<Topic>>, arn: &str) -> Check {
     let Topic { confirmed, pending, key } = match found {
-        Err(unknown) => return kind.skip(unknown),
+        Err(unknown) => {
+            let check = kind.skip(unknown);
+            // The topic may be of another account, whose policy has to admit this one.
+            let or_policy = match unknown {
+                Unknown::Denied(_) => format!(", or the policy of the topic {arn} refuses it"),
+                Unknown::Failed(_) | Unknown::Absent(_) => String::new(),
+            };
+            return Check { detail: format!("{}{or_policy}", check.detail), ..check };
+        }
         Ok(None) => {
             return kind.fail(
                 format!("there is no topic {arn}"),
@@ -137,13 +171,30 @@ mod tests {
 
     #[test]
     fn each_alarm_that_is_raised_fails() {
-        let alarm = Raised { name: "dev-BatchesStuck".into(), reason: "1 datapoint".into() };
+        let alarm =
+            Raised { name: "dev-BatchesStuck".into(), reason: "1 datapoint".into(), is_silent: false };
         let checks = state(&Ok((30, vec![alarm])));
         assert_eq!((checks.len(), checks[0].status), (1, Status::Fail));
         assert_eq!(checks[0].about.as_deref(), Some("dev-BatchesStuck"));
         assert_eq!(state(&Ok((30, Vec::new())))[0].status, Status::Ok);
         assert_eq!(state(&Ok((0, Vec::new())))[0].status, Status::Skip);
         assert_eq!(state(&Err(Unknown::Denied("a:B".into())))[0].status, Status::Skip);
+    }
+
+    #[test]
+    fn an_alarm_that_always_should_have_data_is_a_warning_without_it() {
+        let read = |state: &str, missing: &str| {
+            let text = format!(
+                "<member><AlarmName>a</AlarmName><StateValue>{state}</StateValue>\
+<TreatMissingData>{missing}</TreatMissingData></member>"
+            );
+            raised_of(&Node::parse(&text).unwrap())
+        };
+        assert_eq!(read("OK", "missing"), None);
+        assert_eq!(read("INSUFFICIENT_DATA", "notBreaching"), None);
+        assert!(!read("ALARM", "missing").unwrap().is_silent);
+        let silent = read("INSUFFICIENT_DATA", "missing").unwrap();
+        assert_eq!(state(&Ok((30, vec![silent])))[0].status, Status::Warn);
     }
 
     #[test]
@@ -155,6 +206,15 @@ mod tests {
         let heard = Ok(Some(Topic { confirmed: 1, ..Topic::default() }));
         assert_eq!(topic(&ALARM_TOPIC, &heard, "arn").status, Status::Ok);
         assert_eq!(topic(&EVENT_TOPIC, &Ok(None), "arn").status, Status::Fail);
+        let denied = topic(&EVENT_TOPIC, &Err(Unknown::Denied("sns:GetTopicAttributes".into())), "arn");
+        assert_eq!(denied.status, Status::Skip);
+        assert!(denied.detail.ends_with("the policy of the topic arn refuses it"), "{}", denied.detail);
+    }
+
+    #[test]
+    fn a_topic_of_alarms_is_in_the_region_of_the_stack() {
+        let arn = "arn:aws:sns:sa-east-1:111122223333:alarms";
+        assert!(!is_elsewhere(arn, "sa-east-1") && is_elsewhere(arn, "us-east-1"));
     }
 
     #[test]

@@ -26,6 +26,13 @@ pub(crate) enum Answer {
     None(String),
 }
 
+impl Answer {
+    /// Returns whether this is the contract of our API.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self, Self::Document(document) if document.pointer("/info/version").is_some())
+    }
+}
+
 /// Asks a path of the API of a context.
 pub(crate) async fn ask(context: &Context, path: &str) -> Answer {
     let api = match Api::of(context) {
@@ -126,9 +133,13 @@ mod tests {
 
     #[test]
     fn another_version_is_a_warning() {
-        let contract = |version: &str| Ok(Answer::Document(json!({"info": {"version": version}})));
+        let contract =
+            |version: &str| -> Known<Answer> { Ok(Answer::Document(json!({"info": {"version": version}}))) };
         assert_eq!(version(&contract(OURS)).status, Status::Ok);
         assert_eq!(version(&contract("99.0.0")).status, Status::Warn);
         assert_eq!(version(&Ok(Answer::Strange(500))).status, Status::Warn);
+        assert!(contract(OURS).unwrap().is_ours());
+        let of_the_gateway = Answer::Document(json!({"message": "Forbidden"}));
+        assert!(!of_the_gateway.is_ours() && !Answer::Strange(403).is_ours());
     }
 }

@@ -5,39 +5,66 @@ use std::io::{Cursor, Write as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use zip::ZipWriter;
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
 
 use super::report::Known;
 use super::stack::Resource;
-use crate::aws_query::{AwsQuery, Stack};
+use crate::aws_query::{AwsError, AwsQuery, Stack};
 use crate::exit::{Explain as _, Failure};
 use crate::member::number;
 
 /// Most events of the file.
 const MOST: usize = 100;
+/// Most pages of one log. A log with more errors than they hold lacks its latest ones.
+const MOST_PAGES: usize = 20;
+/// Events that are errors: those of a function itself, and its executions that AWS ended, such as
+/// those that took too long.
+const ERRORS: &str =
+    r#"{ ($.level = "error") || (($.type = "platform.report") && ($.record.status != "success")) }"#;
 /// Age of the oldest event.
 const OLDEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Looks for the last errors in the logs of a stack. A log that may not be read is left out.
+/// Looks for the last errors in the logs of a stack. Of a log that cannot be read the reason is
+/// there.
 pub(crate) async fn errors(client: &AwsQuery, resources: &Known<Vec<Resource>>) -> Vec<Value> {
     let since = SystemTime::now().checked_sub(OLDEST).and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let since = since.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or_default();
-    let mut found = Vec::new();
+    let (mut found, mut unread) = (Vec::new(), Vec::new());
     let resources = resources.as_deref().unwrap_or_default();
     for group in resources.iter().filter(|resource| resource.kind == "AWS::Logs::LogGroup") {
-        let asked = json!({
-            "logGroupName": group.id, "filterPattern": "{ $.level = \"error\" }", "startTime": since, "limit": MOST,
-        });
-        let answer = client.json("logs", "Logs_20140328.FilterLogEvents", &asked).await.unwrap_or_default();
-        let events = answer.get("events").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        found.extend(events.iter().map(|event| {
-            json!({"logGroup": group.id, "timestamp": event.get("timestamp"), "message": event.get("message")})
-        }));
+        match of_group(client, &group.id, since).await {
+            Ok(events) => found.extend(events),
+            Err(error) => unread.push(json!({"logGroup": group.id, "unread": error.to_string()})),
+        }
     }
-    last(found)
+    [last(found), unread].concat()
+}
+
+/// Looks for the last errors in one log. CloudWatch answers with the oldest first.
+async fn of_group(client: &AwsQuery, group: &str, since: u64) -> Result<Vec<Value>, AwsError> {
+    let mut asked = Map::from_iter([
+        ("logGroupName".to_owned(), json!(group)),
+        ("filterPattern".to_owned(), json!(ERRORS)),
+        ("startTime".to_owned(), json!(since)),
+    ]);
+    let mut found = Vec::new();
+    for _ in 0..MOST_PAGES {
+        let page =
+            client.json("logs", "Logs_20140328.FilterLogEvents", &Value::Object(asked.clone())).await?;
+        let events = page.get("events").and_then(Value::as_array).into_iter().flatten();
+        found.extend(events.map(|event| {
+            json!({"logGroup": group, "timestamp": event.get("timestamp"), "message": event.get("message")})
+        }));
+        found = last(found);
+        match page.get("nextToken").and_then(Value::as_str) {
+            Some(token) => asked.insert("nextToken".to_owned(), json!(token)),
+            None => break,
+        };
+    }
+    Ok(found)
 }
 
 /// Returns the latest events, in the order of their times.

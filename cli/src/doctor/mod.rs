@@ -25,14 +25,14 @@ use self::parameters::{Parameters, Settings};
 use self::report::{Check, Known, Unknown};
 use self::secrets::Named;
 use self::stack::Resource;
-use crate::access::{Table, profile};
+use crate::access::{Snapshot, Table, profile};
 use crate::args::Doctor;
 use crate::aws::Aws;
 use crate::aws_query::{AwsQuery, Stack};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Format, Output};
+use crate::output::{Format, Output, with_schema};
 
 const SCHEMA: &str = "integrahub.doctor.v1";
 /// File of the parameters, if no other one is named.
@@ -61,7 +61,8 @@ struct Subject<'a> {
 /// Runs the command.
 ///
 /// # Errors
-/// The parameters of the next deployment cannot be read, or the region is not known.
+/// The parameters of the next deployment cannot be read, the region is not known, or the tenant is
+/// not there.
 pub(crate) async fn run(args: &Doctor, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let (mut context, mut given) = (context.clone(), None);
     if args.before {
@@ -81,12 +82,12 @@ pub(crate) async fn run(args: &Doctor, context: &Context, out: &mut Output) -> R
         report.add(kinds::ALL.iter().skip(1).map(|kind| kind.skip(&unknown)));
     } else {
         let subject = subject.insert(Subject::look(args, context, aws, client, given).await);
-        subject.check(&mut report).await;
+        subject.check(&mut report).await?;
     }
     let document = report::document(args.before, &report.checks);
     let exit = report.end(args);
     if let Some(path) = &args.bundle {
-        let mut documents = vec![("report", document)];
+        let mut documents = vec![("report", with_schema(SCHEMA, &document))];
         if let Some(subject) = &subject {
             documents.push(("stack", bundle::stack(&subject.stack)));
             let errors = bundle::errors(&subject.client, &subject.resources).await;
@@ -164,7 +165,10 @@ impl<'a> Subject<'a> {
     }
 
     /// Makes all checks.
-    async fn check(&self, report: &mut Report<'_>) {
+    ///
+    /// # Errors
+    /// The tenant of the command line is not there.
+    async fn check(&self, report: &mut Report<'_>) -> Result<(), Failure> {
         let before = self.args.before;
         let executions = account::concurrency(&self.aws.lambda(), &self.resources).await;
         let none = Parameters::default();
@@ -177,13 +181,13 @@ impl<'a> Subject<'a> {
         }
         match parameters {
             Ok(parameters) => {
-                report.add(network::checks(&self.client, parameters, before).await);
+                report.add(network::checks(&self.client, parameters, &self.resources, before).await);
                 report.add(secrets::of_deployment(&self.client, parameters).await);
             }
             Err(unknown) => report.add([kinds::SUBNETS, kinds::OF_DEPLOYMENT].map(|kind| kind.skip(unknown))),
         }
         if !before {
-            self.check_functions(report).await;
+            self.check_functions(report).await?;
             report.add(alarms::state(&alarms::raised(&self.client, &self.resources).await));
         }
         match parameters {
@@ -192,26 +196,44 @@ impl<'a> Subject<'a> {
                 report.add(alarms::topics(&self.client, alarms, events).await);
             }
             Err(unknown) => {
-                report.add([kinds::ALARM_TOPIC, kinds::EVENT_TOPIC].map(|kind| kind.skip(unknown)))
+                report.add([kinds::ALARM_TOPIC, kinds::EVENT_TOPIC].map(|kind| kind.skip(unknown)));
             }
         }
+        Ok(())
     }
 
     async fn check_api(&self, report: &mut Report<'_>) {
         let mut context = self.context.clone();
-        context.url = context.url.or_else(|| self.output("ApiUrl")?.parse().ok());
+        context.url = context.url.or_else(|| self.address()?.parse().ok());
+        let parameter = |name: &str| self.parameters.as_ref().map_or("", |parameters| parameters.get(name));
+        let skip = |why: &str| {
+            let unknown = Unknown::Absent(why.to_owned());
+            [kinds::VERSION, kinds::READY].map(|kind| kind.skip(&unknown))
+        };
         if context.url.is_none() {
-            let unknown = Unknown::Absent("the address of the API is not known".to_owned());
-            return report.add([kinds::VERSION, kinds::READY].map(|kind| kind.skip(&unknown)));
+            return report.add(skip("the address of the API is not known"));
         }
-        report.add([api::version(&Ok(api::ask(&context, "/openapi.json").await))]);
+        let contract = api::ask(&context, "/openapi.json").await;
+        // A private API answers in its network alone, and is not broken for those outside.
+        if !parameter("ApiPrivateEndpoints").is_empty() && !contract.is_ours() {
+            return report.add(skip(
+                "the API is private (ApiPrivateEndpoints), and cannot be asked from here: run this in its network",
+            ));
+        }
+        report.add([api::version(&Ok(contract))]);
         report.add(api::ready(&Ok(api::ask(&context, "/health/ready").await)));
     }
 
     /// Checks the database and the brokers by functions in their networks, and the secrets that
     /// the brokers' profiles name.
-    async fn check_functions(&self, report: &mut Report<'_>) {
-        let profiles = self.profiles().await;
+    ///
+    /// # Errors
+    /// The tenant of the command line is not there.
+    async fn check_functions(&self, report: &mut Report<'_>) -> Result<(), Failure> {
+        let profiles = match self.table().await {
+            Ok(known) => Ok(self.profiles(&known)?),
+            Err(unknown) => Err(unknown),
+        };
         let prefix = self.parameters.as_ref().ok().map(Parameters::secret_prefix);
         // The local stack has no IAM.
         let prefix = prefix.filter(|_| self.context.local.is_none());
@@ -243,15 +265,22 @@ impl<'a> Subject<'a> {
                 }
             }
         }
+        Ok(())
     }
 
-    /// Reads the target profiles that are to be looked at.
-    async fn profiles(&self) -> Known<Vec<Profile>> {
-        let unknown = |failure: Failure| Unknown::of_failure(&failure, "dynamodb:Scan");
-        let table = Table::of(&self.context).await.map_err(unknown)?;
-        let known = table.read().await.map_err(unknown)?;
-        let tenant = self.args.tenant.as_deref().map(|tenant| known.tenant(tenant)).transpose();
-        let tenant = tenant.map_err(|failure| Unknown::Absent(failure.what))?;
+    /// Reads the access table, whose name the stack may have to tell.
+    async fn table(&self) -> Known<Snapshot> {
+        let unknown = |right: &'static str| move |failure: Failure| Unknown::of_failure(&failure, right);
+        let table = Table::of(&self.context).await.map_err(unknown("cloudformation:DescribeStacks"))?;
+        table.read().await.map_err(unknown("dynamodb:Scan"))
+    }
+
+    /// Returns the target profiles that are to be looked at.
+    ///
+    /// # Errors
+    /// The tenant of the command line is not there.
+    fn profiles(&self, known: &Snapshot) -> Result<Vec<Profile>, Failure> {
+        let tenant = tenant(known, self.args.tenant.as_deref())?;
         let all = known
             .profiles()
             .filter(|(of, name, _)| {
@@ -272,10 +301,27 @@ impl<'a> Subject<'a> {
         local.map(str::to_owned).or_else(|| self.output(output).map(str::to_owned))
     }
 
+    /// Returns the address of the API: that of its own domain if the other one is closed.
+    fn address(&self) -> Option<String> {
+        let parameters = self.parameters.as_ref().ok();
+        let closed = parameters.filter(|found| found.get("DisableExecuteApiEndpoint") == "true");
+        match closed.map(|found| found.get("DomainName")) {
+            Some(domain) if domain.starts_with('*') => None,
+            Some(domain) => Some(format!("https://{domain}")),
+            None => self.output("ApiUrl").map(str::to_owned),
+        }
+    }
+
     fn output(&self, name: &str) -> Option<&str> {
         let stack = self.stack.as_ref().ok()?.as_ref()?;
         stack.outputs.get(name).map(String::as_str)
     }
+}
+
+/// Finds the tenant of the command line, which cannot be used without it.
+fn tenant(known: &Snapshot, reference: Option<&str>) -> Result<Option<String>, Failure> {
+    let found = reference.map(|reference| known.tenant(reference)).transpose();
+    found.map_err(|failure| Failure { exit: Exit::Usage, ..failure })
 }
 
 /// Returns the secrets that profiles name. A profile that cannot be read has a check of its own.
@@ -318,6 +364,13 @@ mod tests {
         assert_eq!((exit, &document["schema"]), (Exit::Doubtful, &json!(SCHEMA)));
         assert_eq!(document["checks"].as_array().unwrap().len(), 2);
         assert_eq!(ended(Format::Ndjson, false).1.lines().count(), 2);
+    }
+
+    #[test]
+    fn a_tenant_that_is_not_there_is_a_fault_of_the_command_line() {
+        let none = Snapshot::default();
+        assert_eq!(tenant(&none, None), Ok(None));
+        assert_eq!(tenant(&none, Some("acme")).unwrap_err().exit, Exit::Usage);
     }
 
     #[test]

@@ -58,7 +58,8 @@ impl Parameters {
 }
 
 impl Settings {
-    /// Reads `samconfig.toml`. What `deploy` says wins over `global`, as SAM CLI has it.
+    /// Reads `samconfig.toml`. What `deploy` says wins over `global`, as SAM CLI has it: all
+    /// parameters together, and not each of them.
     ///
     /// # Errors
     /// The text is no TOML, or has no such environment.
@@ -77,21 +78,29 @@ impl Settings {
             let text = |name: &str| section.get(name).and_then(Value::as_str).map(str::to_owned);
             settings.stack = text("stack_name").or(settings.stack);
             settings.region = text("region").or(settings.region);
-            settings.parameters.0.extend(overrides(section.get("parameter_overrides")));
+            if let Some(value) = section.get("parameter_overrides") {
+                settings.parameters = Parameters(overrides(value));
+            }
         }
         Ok(settings)
     }
 }
 
 /// Reads `parameter_overrides`: a list of `Name=value`, or one text with several of them.
-fn overrides(value: Option<&Value>) -> Vec<(String, String)> {
+fn overrides(value: &Value) -> BTreeMap<String, String> {
     let texts = match value {
-        Some(Value::Array(entries)) => entries.iter().filter_map(Value::as_str).flat_map(words).collect(),
-        Some(Value::String(text)) => words(text),
+        Value::Array(entries) => entries.iter().filter_map(Value::as_str).flat_map(words).collect(),
+        Value::String(text) => words(text),
         _ => Vec::new(),
     };
-    let pair = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    texts.iter().filter_map(pair).collect()
+    texts.iter().filter_map(|text| pair(text)).collect()
+}
+
+/// Reads `Name=value`, or the form of AWS CLI, `ParameterKey=Name,ParameterValue=value`.
+fn pair(text: &str) -> Option<(String, String)> {
+    let long = text.strip_prefix("ParameterKey=").and_then(|rest| rest.split_once(",ParameterValue="));
+    let (name, value) = long.or_else(|| text.split_once('='))?;
+    Some((name.to_owned(), value.to_owned()))
 }
 
 /// Splits a text at its spaces, except between quotes, which are left out.
@@ -134,21 +143,24 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn deploy_wins_and_quotes_hold_values_together() {
+    fn parameters_of_deploy_replace_all_others_and_quotes_hold_values_together() {
         let text = r#"
             [default.global.parameters]
             stack_name = "one"
-            parameter_overrides = ["A=1", 'B="x y"', "CreateDatabase=true"]
+            parameter_overrides = ["A=1", 'B="x y"', "D=3"]
             [default.deploy.parameters]
             region = "sa-east-1"
-            parameter_overrides = 'A=2 C="p,q , r"'
+            parameter_overrides = 'A=2 C="p,q , r" ParameterKey=CreateDatabase,ParameterValue=true'
+            [other.global.parameters]
+            parameter_overrides = ["A=1", 'B="x y"']
         "#;
         let settings = Settings::parse(text, "default").unwrap();
         let Settings { stack, region, parameters } = settings;
         assert_eq!((stack.as_deref(), region.as_deref()), (Some("one"), Some("sa-east-1")));
-        assert_eq!(["A", "B", "D"].map(|name| parameters.get(name)), ["2", "x y", ""]);
+        assert_eq!(["A", "B", "D"].map(|name| parameters.get(name)), ["2", "", ""]);
         assert_eq!(parameters.list("C"), ["p", "q", "r"]);
         assert!(parameters.has_ingest());
         assert_eq!(parameters.secret_prefix(), "mq/");
+        assert_eq!(Settings::parse(text, "other").unwrap().parameters.get("B"), "x y");
     }
 }

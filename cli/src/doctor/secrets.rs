@@ -9,12 +9,15 @@ use super::kinds::{OF_DEPLOYMENT, OF_PROFILES};
 use super::parameters::Parameters;
 use super::report::{Check, Known, Unknown};
 use crate::aws_query::{AwsError, AwsQuery};
+use crate::member::text;
 
 /// Parameters that are ARNs of secrets.
 const PARAMETERS: [&str; 4] =
     ["DatabaseSecretArn", "DatabaseCaSecretArn", "KafkaSecretArn", "KafkaCaSecretArn"];
 /// Most secrets of profiles that are looked at.
 const MOST: usize = 100;
+/// Most pages of an answer of Parameter Store, which may be empty before the last one.
+const MOST_PAGES: usize = 10;
 /// Most names in a sentence.
 const MOST_NAMES: usize = 5;
 
@@ -63,10 +66,18 @@ async fn look(client: &AwsQuery, id: &str) -> Known<Secret> {
 }
 
 async fn look_at_parameter(client: &AwsQuery, name: &str) -> Known<Secret> {
-    let filter = json!({"ParameterFilters": [{"Key": "Name", "Values": [name]}]});
-    let answer = client.json("ssm", "AmazonSSM.DescribeParameters", &filter).await?;
-    let found = answer.get("Parameters").and_then(Value::as_array).is_some_and(|found| !found.is_empty());
-    Ok(if found { Secret::Stored } else { Secret::Missing })
+    let mut asked = json!({"ParameterFilters": [{"Key": "Name", "Values": [name]}]});
+    for _ in 0..MOST_PAGES {
+        let answer = client.json("ssm", "AmazonSSM.DescribeParameters", &asked).await?;
+        if answer.get("Parameters").and_then(Value::as_array).is_some_and(|found| !found.is_empty()) {
+            return Ok(Secret::Stored);
+        }
+        match text(&answer, "NextToken") {
+            "" => return Ok(Secret::Missing),
+            token => asked["NextToken"] = json!(token),
+        }
+    }
+    Err(Unknown::Failed(format!("ssm:DescribeParameters answers more than {MOST_PAGES} pages")))
 }
 
 /// Looks at the secrets of a deployment's parameters.
@@ -125,7 +136,7 @@ fn profiles(named: &Named, found: &BTreeMap<String, Known<Secret>>, prefix: Opti
         let name = reference.split_once("://").map_or("", |(_, name)| name).trim_start_matches('/');
         if let Some(prefix) = prefix.filter(|prefix| !name.starts_with(prefix)) {
             faults.push(format!(
-                "the functions may not read {reference} (of {of}): its name begins not with {prefix}"
+                "the functions may not read {reference} (of {of}): its name does not begin with {prefix}"
             ));
             continue;
         }

@@ -73,7 +73,17 @@ pub(crate) fn state(stack: &Known<Option<Stack>>, before: bool) -> Check {
             STATE.fail(said, format!("nothing is deployed, and no update is possible: {delete}, then deploy again"))
         }
         "ROLLBACK_FAILED" | "DELETE_FAILED" => {
-            STATE.fail(said, format!("{delete} --deletion-mode FORCE_DELETE_STACK, then deploy again"))
+            // AWS forces the deletion of a stack only after one that failed.
+            let first = if state == "DELETE_FAILED" {
+                String::new()
+            } else {
+                format!("{delete}; if that ends as DELETE_FAILED: ")
+            };
+            let fix = format!(
+                "{first}{delete} --deletion-mode FORCE_DELETE_STACK, remove what stays (tables, buckets, a new \
+                 database), then deploy again"
+            );
+            STATE.fail(said, fix)
         }
         other if other.ends_with("_IN_PROGRESS") => STATE.warn(said, "wait for its end, and look again"),
         _ => STATE.fail(said, "the first failed event of the stack says why"),
@@ -130,6 +140,17 @@ pub(crate) mod tests {
         assert_eq!(state(&Ok(None), true).status, Status::Ok);
         assert_eq!(state(&Ok(None), false).status, Status::Fail);
         assert_eq!(state(&Err(Unknown::Denied("a:B".to_owned())), false).status, Status::Skip);
+    }
+
+    #[test]
+    fn a_deletion_is_forced_only_after_one_that_failed() {
+        let fix = |of_stack| state(&Ok(Some(stack(of_stack))), false).fix.unwrap();
+        let plain = "aws cloudformation delete-stack --stack-name dev;";
+        assert!(fix("ROLLBACK_FAILED").starts_with(plain), "{}", fix("ROLLBACK_FAILED"));
+        for of_stack in ["ROLLBACK_FAILED", "DELETE_FAILED"] {
+            assert_eq!(fix(of_stack).matches("FORCE_DELETE_STACK").count(), 1);
+        }
+        assert!(!fix("DELETE_FAILED").contains(plain));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use self::operation::{Needed, Subject};
 use self::rule::{Rule, Verdict};
 use self::target::{Named, Settings};
 use crate::access::{Entry, Establishments, Snapshot, Table, limit};
-use crate::args::{Explain, KeyName};
+use crate::args::{Explain, KeyName, Operation};
 use crate::aws::Aws;
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
@@ -32,6 +32,7 @@ const SCHEMA: &str = "integrahub.explained.v1";
 /// table.
 pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let needed = args.operation.needed();
+    check(args, needed.subject)?;
     let named = Named::of(args).await?;
     let cnpj = args.cnpj.as_deref().map(establishment).transpose()?;
     let known = Table::of(context).await?.read().await?;
@@ -45,8 +46,9 @@ pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> 
         match needed.subject {
             Subject::Nothing => {}
             Subject::Products => {
-                rules.extend(products(item, cnpj.as_ref()));
-                if let Some(cnpj) = &cnpj {
+                rules.extend(products(item, cnpj.as_ref(), args.operation));
+                // The owner decides about what is loaded, and not about batches that are looked at.
+                if let Some(cnpj) = cnpj.as_ref().filter(|_| args.operation != Operation::Batches) {
                     rules.push(owner(context, &deployment, tenant, cnpj).await);
                 }
             }
@@ -60,7 +62,9 @@ pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> 
         if let Some(target) = target.as_ref().filter(|_| args.resolve) {
             rules.extend(target::resolve(target).await);
         }
-        rules.extend(limits(&known, tenant, &named, target.as_ref(), &deployment).await);
+        if args.operation != Operation::Status {
+            rules.extend(limits(&known, tenant, &named, target.as_ref(), &deployment).await);
+        }
     }
     show(args, needed, caller, &rules, out);
     let refused = rules.iter().find(|rule| rule.verdict == Verdict::Broken);
@@ -69,6 +73,23 @@ pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> 
         Err(Failure::new(Exit::Denied, format!("{method} {path} would be refused"))
             .why(format!("{}: {}", rule.name, rule.reason)))
     })
+}
+
+/// Refuses options that say nothing about the operation.
+fn check(args: &Explain, subject: Subject) -> Result<(), Failure> {
+    let names_a_target = args.target.is_some()
+        || args.target_ref.is_some()
+        || args.target_file.is_some()
+        || args.queue.is_some()
+        || args.resolve;
+    if names_a_target && matches!(subject, Subject::Products | Subject::Nothing) {
+        return Err(Failure::usage("the operation has no target")
+            .next("leave out --target, --target-ref, --target-file, --queue and --resolve"));
+    }
+    if args.cnpj.is_some() && subject != Subject::Products {
+        return Err(Failure::usage("the operation is about no establishment").next("leave out --cnpj"));
+    }
+    Ok(())
 }
 
 /// Settings of a deployment, from the parameters of its stack or from the local stack.
@@ -171,7 +192,7 @@ fn rights(known: &Snapshot, hash: &KeyHash, item: &KeyItem, scopes: &[Scope], no
 }
 
 /// Asks the rules about products that need no look elsewhere.
-fn products(item: &KeyItem, cnpj: Option<&Cnpj>) -> Vec<Rule> {
+fn products(item: &KeyItem, cnpj: Option<&Cnpj>, operation: Operation) -> Vec<Rule> {
     let tenant = &item.tenant_id;
     let id = match tenant.parse::<Uuid>() {
         Ok(_) => Rule::holds("tenant id", "it is a UUID, as the ingest needs it"),
@@ -187,11 +208,16 @@ fn products(item: &KeyItem, cnpj: Option<&Cnpj>) -> Vec<Rule> {
     let is_covered = establishments
         .only()
         .is_none_or(|own| own.iter().any(|own| own.parse::<Cnpj>().is_ok_and(|own| own == *cnpj)));
-    let rule = match is_covered {
-        true => Rule::holds("establishment", format!("the key covers it: it is about {establishments}")),
-        false => Rule::broken(
+    let cnpj = cnpj.as_str();
+    let rule = match (is_covered, operation) {
+        (true, _) => Rule::holds("establishment", format!("the key covers it: it is about {establishments}")),
+        (false, Operation::Send) => Rule::broken(
             "establishment",
-            format!("the key is about {establishments}, so items of {} are CNPJ_NOT_ALLOWED", cnpj.as_str()),
+            format!("the key is about {establishments}, so items of {cnpj} are CNPJ_NOT_ALLOWED"),
+        ),
+        (false, _) => Rule::broken(
+            "establishment",
+            format!("the key is about {establishments}, so batches of {cnpj} are absent or 404"),
         ),
     };
     vec![id, rule]
@@ -236,7 +262,8 @@ fn owned(tenant: &str, cnpj: &Cnpj, owner: Option<&str>, rule: Option<&str>) -> 
     }
 }
 
-/// Says which limits hold for the request. They refuse only those beyond their rate.
+/// Says which limits hold for the request. They refuse only those beyond their rate. An item that
+/// the functions cannot read refuses every request.
 async fn limits(
     known: &Snapshot,
     tenant: &str,
@@ -244,6 +271,9 @@ async fn limits(
     target: Option<&Target>,
     deployment: &Deployment<'_>,
 ) -> Option<Rule> {
+    if let Some(fault) = known.fault(&pk::limits(tenant)) {
+        return Some(Rule::broken("limits", format!("their item cannot be used: {fault}")));
+    }
     let own = match known.get(&pk::limits(tenant)).map(|held| &held.entry) {
         Some(Entry::Limits(_, limits)) => limits.clone(),
         _ => LimitsItem::default(),
@@ -280,6 +310,16 @@ fn in_force(
     limit::each(&one).iter().map(|one| format!("{} {}", one.title(), one.text())).collect()
 }
 
+/// Returns whether the API would take the request; `None` if a rule is not known here.
+fn allowed(rules: &[Rule]) -> Option<bool> {
+    let has = |verdict: Verdict| rules.iter().any(|rule| rule.verdict == verdict);
+    match (has(Verdict::Broken), has(Verdict::Unknown)) {
+        (true, _) => Some(false),
+        (false, true) => None,
+        (false, false) => Some(true),
+    }
+}
+
 fn show(
     args: &Explain,
     needed: Needed,
@@ -295,7 +335,6 @@ fn show(
     }
     let (method, path) = needed.route;
     let key = caller.map(|(hash, item)| json!({"id": hash.id(), "name": item.name}));
-    let is_allowed = rules.iter().all(|rule| rule.verdict != Verdict::Broken);
     let documents: Vec<Value> = rules.iter().map(Rule::document).collect();
     let operation = clap::ValueEnum::to_possible_value(&args.operation);
     out.json(
@@ -305,7 +344,7 @@ fn show(
             "route": format!("{method} {path}"),
             "tenant": caller.map(|(_, item)| &item.tenant_id),
             "key": key,
-            "allowed": is_allowed,
+            "allowed": allowed(rules),
             "rules": documents,
         }),
     );
@@ -314,9 +353,11 @@ fn show(
 #[cfg(test)]
 mod tests {
     use access::Establishments as Which;
+    use clap::Parser as _;
 
     use super::*;
     use crate::access::examples::{ACME, key, snapshot};
+    use crate::args::{Cli, Command};
 
     const CNPJ: &str = "11222333000181";
 
@@ -349,14 +390,45 @@ mod tests {
     fn a_key_about_products_covers_its_own_establishments() {
         let cnpj: Cnpj = CNPJ.parse().unwrap();
         let all = key("till", &["products:write"]);
-        assert!(broken(&products(&all, Some(&cnpj))).is_empty());
+        assert!(broken(&products(&all, Some(&cnpj), Operation::Send)).is_empty());
         let only =
             |text: &str| KeyItem { establishments: Which::Only([text.to_owned()].into()), ..all.clone() };
-        assert!(broken(&products(&only("11.222.333/0001-81"), Some(&cnpj))).is_empty());
-        assert_eq!(broken(&products(&only("05927228000145"), Some(&cnpj))), ["establishment"]);
-        assert_eq!(products(&all, None)[1].verdict, Verdict::Unknown);
+        let own = products(&only("11.222.333/0001-81"), Some(&cnpj), Operation::Send);
+        assert!(broken(&own).is_empty());
+        for (operation, says) in [(Operation::Send, "CNPJ_NOT_ALLOWED"), (Operation::Batches, "404")] {
+            let foreign = products(&only("05927228000145"), Some(&cnpj), operation);
+            assert_eq!(broken(&foreign), ["establishment"]);
+            assert!(foreign[1].reason.contains(says), "{}", foreign[1].reason);
+        }
+        assert_eq!(products(&all, None, Operation::Send)[1].verdict, Verdict::Unknown);
         let legacy = KeyItem { tenant_id: "legacy".to_owned(), ..all.clone() };
-        assert_eq!(broken(&products(&legacy, Some(&cnpj))), ["tenant id"]);
+        assert_eq!(broken(&products(&legacy, Some(&cnpj), Operation::Send)), ["tenant id"]);
+    }
+
+    #[test]
+    fn options_that_say_nothing_about_the_operation_are_refused() {
+        let checked = |options: &str| {
+            let words = ["integrahub", "explain"].into_iter().chain(options.split(' '));
+            match Cli::try_parse_from(words).unwrap().command {
+                Command::Explain(args) => check(&args, args.operation.needed().subject),
+                other => panic!("{other:?}"),
+            }
+        };
+        for fits in ["depth --target orders --resolve", "send --cnpj 11222333000181", "status"] {
+            assert_eq!(checked(fits), Ok(()), "{fits}");
+        }
+        for wrong in ["send --target orders", "targets --queue Q", "depth --target orders --cnpj 1"] {
+            assert_eq!(checked(wrong).unwrap_err().exit, Exit::Usage, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_allowed_for_certain() {
+        let (holds, unknown) = (Rule::holds("a", ""), Rule::unknown("b", ""));
+        let broken = Rule::broken("c", "");
+        assert_eq!(allowed(std::slice::from_ref(&holds)), Some(true));
+        assert_eq!(allowed(&[holds.clone(), unknown.clone()]), None);
+        assert_eq!(allowed(&[holds, unknown, broken]), Some(false));
     }
 
     #[test]

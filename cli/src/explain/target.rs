@@ -141,6 +141,10 @@ impl Lists {
             Some(Item::Targets(_, targets)) => targets.entries.as_slice(),
             _ => &[],
         };
+        if let Some(fault) = known.fault(&pk::targets(tenant)) {
+            let reason = format!("the tenant's own list counts as empty: {fault}");
+            rules.push(Rule::unknown("own list", reason));
+        }
         let own = InlineTargets::of_one_tenant(entries);
         if let Err(error) = &own {
             let reason = format!("the tenant's own list counts as empty: {error}");
@@ -218,13 +222,11 @@ pub(super) fn decide(
         }
     };
     rules.extend(place(&target, subject));
-    // A list does not matter to a profile that covers everything, or that takes nothing from it.
-    let mut entries = match &profile {
-        Some(profile) if !profile.overrides => Vec::new(),
-        _ => lists.entries(tenant, &target),
-    };
+    // A profile without overrides takes nothing from a list, so that it need not be known.
+    let is_fixed = profile.as_ref().is_some_and(|profile| !profile.overrides);
+    let mut entries = if is_fixed { Vec::new() } else { lists.entries(tenant, &target) };
     for (rule, says) in judged {
-        let mut explained = explained(rule, &says, lists.is_known);
+        let mut explained = explained(rule, &says, lists.is_known || is_fixed);
         let shows = rule == TargetRule::AllowList || depends(rule) && explained.verdict != Verdict::Holds;
         if shows {
             explained.entries = std::mem::take(&mut entries);
@@ -320,9 +322,9 @@ fn secret_names(target: &Target, prefix: Option<&str>) -> Option<Rule> {
     const NAME: &str = "secret names";
     let (secrets, prefix) = (secrets(target), prefix?);
     let other = secrets.iter().find(|secret| match secret {
-        SecretRef::SecretsManager(name) | SecretRef::ParameterStore(name) => {
-            !name.trim_start_matches('/').starts_with(prefix)
-        }
+        SecretRef::SecretsManager(name) => !name.starts_with(prefix),
+        // The resource of a parameter has one slash before its name, however the name begins.
+        SecretRef::ParameterStore(name) => !name.strip_prefix('/').unwrap_or(name).starts_with(prefix),
     });
     match other {
         _ if secrets.is_empty() => None,
@@ -437,6 +439,8 @@ mod tests {
         let rules = decided(None, "rabbitmq://mq.example.com:5671/Q", None);
         assert!(broken(&rules).is_empty(), "{rules:?}");
         assert!(rules.iter().any(|rule| rule.verdict == Verdict::Unknown), "{rules:?}");
+        let fixed = decided(Some("fixed"), "rabbitmq://mq.example.com:5671/PAYMENTS", None);
+        assert_eq!(broken(&fixed), ["overrides", "queue"], "no list could allow it");
     }
 
     #[test]
@@ -447,6 +451,16 @@ mod tests {
             Some("rabbitmq://mq.example.com:5671/*?tenant=*&secrets=*&tls=optional"),
         );
         assert_eq!(broken(&rules), ["secret names"]);
+        let named = |password: &str| {
+            let inline = format!("rabbitmq://mq.example.com:5671/ORDERS.IN?password={password}");
+            decided(
+                Some("orders"),
+                &inline,
+                Some("rabbitmq://mq.example.com:5671/*?tenant=*&secrets=*&tls=optional"),
+            )
+        };
+        assert!(broken(&named("ssm:///mq/orders")).is_empty(), "a parameter may begin with a slash");
+        assert_eq!(broken(&named("secret:///mq/orders")), ["secret names"]);
     }
 
     #[test]

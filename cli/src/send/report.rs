@@ -75,7 +75,7 @@ impl Sent {
     /// Returns the exit code of the file.
     pub(crate) fn exit(&self) -> Exit {
         match &self.end {
-            End::Final(batch) => batch.outcome().exit,
+            End::Final(batch) => batch.outcome(&self.program).exit,
             End::Accepted(_) | End::Stopped => Exit::Done,
             End::TimedOut(_) => Exit::TimedOut,
             End::Failed(failure) => failure.exit,
@@ -87,7 +87,7 @@ impl Sent {
         let name = &self.name;
         match &self.end {
             End::Final(batch) => {
-                let outcome = batch.outcome();
+                let outcome = batch.outcome(&self.program);
                 let failure = Failure::new(outcome.exit, format!("{name}: {}", outcome.trouble?));
                 Some(Failure { next: outcome.next, ..failure })
             }
@@ -225,7 +225,7 @@ mod tests {
         let partial = sent(End::Final(batch(json!({"items_processed": 1, "items_failed": 1}))));
         let trouble = partial.trouble().unwrap();
         assert_eq!(trouble.what, "a.json: 1 of 2 items are in error");
-        assert_eq!(trouble.next.as_deref(), Some("integrahub batches errors b"));
+        assert_eq!(trouble.next.as_deref(), Some("integrahub -c till batches errors b"));
         let late = sent(End::TimedOut(batch(json!({"status": "PROCESSING"}))));
         assert_eq!(late.exit(), Exit::TimedOut);
         assert!(late.trouble().unwrap().next.unwrap().contains("integrahub -c till batches watch b"));

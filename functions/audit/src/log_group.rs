@@ -36,6 +36,8 @@ const PAUSE: Duration = Duration::from_millis(300);
 const LARGEST: usize = 64 * 1024;
 /// Code of the error for a stream that exists already.
 const EXISTS: &str = "ResourceAlreadyExistsException";
+/// Code of the error for a stream or a group that does not exist.
+const MISSING: &str = "ResourceNotFoundException";
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -107,7 +109,15 @@ impl LogGroup {
         self.is_made.get_or_try_init(|| self.make_stream()).await?;
         let put = Put { log_group_name: &self.group, log_stream_name: &self.stream, log_events: lines };
         let body = serde_json::to_vec(&put).map_err(|error| LogGroupError::Request(error.into()))?;
-        let answer = self.call("PutLogEvents", body.into()).await?;
+        let body = Bytes::from(body);
+        let answer = match self.call("PutLogEvents", body.clone()).await {
+            // Somebody removed the stream. Without a new one the environment could write no more.
+            Err(LogGroupError::Refused { code, .. }) if code == MISSING => {
+                self.make_stream().await?;
+                self.call("PutLogEvents", body).await?
+            }
+            answer => answer?,
+        };
         let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
         if let Some(rejected) = answer.get("rejectedLogEventsInfo").filter(|rejected| !rejected.is_null()) {
             let lines = lines.len();

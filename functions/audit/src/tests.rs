@@ -97,6 +97,18 @@ async fn a_stream_that_exists_is_used() {
 }
 
 #[tokio::test]
+async fn a_stream_that_was_removed_is_made_again() {
+    let missing = json!({"__type": "ResourceNotFoundException", "message": "no such stream"});
+    let made = json!({});
+    let (audit, seen, _server) =
+        audit(&[(200, made.clone()), (400, missing), (200, made.clone()), (200, made)]).await;
+    audit.handle(event(&delivery("DATA_MESSAGE"))).await.unwrap();
+    let targets: Vec<_> = bodies(&seen).into_iter().map(|(target, _)| target).collect();
+    let [create, put] = ["Logs_20140328.CreateLogStream", "Logs_20140328.PutLogEvents"];
+    assert_eq!(targets, [create, put, create, put]);
+}
+
+#[tokio::test]
 async fn a_call_that_fails_for_a_while_is_repeated_and_another_failure_fails_the_invocation() {
     let throttled = json!({"__type": "ThrottlingException"});
     let denied = json!({"__type": "AccessDeniedException", "message": "not you"});

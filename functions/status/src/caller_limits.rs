@@ -1,5 +1,6 @@
 //! `GET /limits`: the limits that hold for the caller's tenant, and what is left of them. The
-//! request itself is free of charge.
+//! request is free of charge, and reads up to three buckets of each target. So its response is
+//! remembered for two seconds.
 
 use ::endpoint::limits_of;
 use access::PRODUCTS_API_KEYS;
@@ -14,8 +15,17 @@ impl Status {
     pub(crate) async fn limits(&self, request: &Request) -> Result<Reply, Problem> {
         let principal = access::authenticate_by(&self.access, request.headers(), PRODUCTS_API_KEYS).await?;
         Query::parse(request.uri().query().unwrap_or_default(), &[])?;
-        let item = limits_of(&self.limiter, &self.access, &principal.tenant).await?;
-        let limits = self.limiter.standing(&principal.tenant, &item).await;
-        Ok(Reply::json(200, &json!({"limits": limits})))
+        self.standings(principal.tenant).await
+    }
+
+    pub(crate) async fn standings(&self, tenant: String) -> Result<Reply, Problem> {
+        if let Some(reply) = self.standings.get(&tenant) {
+            return Ok(reply);
+        }
+        let item = limits_of(&self.limiter, &self.access, &tenant).await?;
+        let limits = self.limiter.standing(&tenant, &item).await;
+        let reply = Reply::json(200, &json!({"limits": limits}));
+        self.standings.put(tenant, reply.clone());
+        Ok(reply)
     }
 }

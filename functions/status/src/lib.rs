@@ -38,8 +38,8 @@ use crate::console::Console;
 use crate::ingest::Ingest;
 use crate::metrics::Metrics;
 
-/// Most characters of an unknown path that are logged.
-const LONGEST_PATH: usize = 200;
+/// Most characters of an unknown method and path that are logged.
+const LONGEST_ASKED: usize = 200;
 
 /// The function's state: its clients and settings, all injected.
 #[derive(Debug)]
@@ -57,6 +57,8 @@ pub struct Status {
     /// Bucket of results that no record can hold.
     results: Option<Objects>,
     ready: Remembered<(), Reply>,
+    /// Responses about limits, by tenant.
+    standings: Remembered<String, Reply>,
     started: Instant,
 }
 
@@ -99,7 +101,8 @@ impl Status {
     async fn answer(&self, request: &Request, trace_id: &TraceId) -> Result<Response<Body>, Problem> {
         let (method, path) = (request.method().as_str(), request.uri().path());
         let unrouted = || {
-            Span::current().record("operation", format!("{method} {}", cut(path, LONGEST_PATH)));
+            let asked = format!("{method} {path}");
+            Span::current().record("operation", &*cut(&asked, LONGEST_ASKED));
             contract::unrouted(method, path)
         };
         let (endpoint, parameter) = Endpoint::of(method, path).ok_or_else(unrouted)?;

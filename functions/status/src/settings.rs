@@ -19,6 +19,10 @@ use crate::metrics::{Metrics, QueueUrls, Queues, Snapshots};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Time for which a response about readiness is repeated. The route needs no key.
 const READY_REMEMBERED: Duration = Duration::from_secs(5);
+/// Time for which a tenant's response about its limits is repeated, and the most tenants whose
+/// responses are. One with all targets has some 100 KB.
+const STANDINGS_REMEMBERED: Duration = Duration::from_secs(2);
+const MOST_STANDINGS: usize = 100;
 
 impl Status {
     /// Reads the function's variables and builds its clients.
@@ -77,6 +81,7 @@ impl Status {
             metrics: Metrics { queues: None, snapshots: Snapshots::default() },
             results: None,
             ready: Remembered::new(READY_REMEMBERED, 1),
+            standings: Remembered::new(STANDINGS_REMEMBERED, MOST_STANDINGS),
             started: Instant::now(),
         }
     }

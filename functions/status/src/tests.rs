@@ -109,6 +109,16 @@ async fn the_status_the_limits_and_the_metrics_need_a_key() {
 }
 
 #[tokio::test]
+async fn who_asks_again_for_its_limits_gets_the_same_response() {
+    let (status, known) = (cut_off().await, Reply::json(200, &json!({"limits": ["known"]})));
+    status.standings.put("tenant".to_owned(), known.clone());
+    assert_eq!(status.standings("tenant".to_owned()).await, Ok(known));
+    let other = Ok(Reply::json(200, &json!({"limits": []})));
+    assert_eq!(status.standings("other".to_owned()).await, other);
+    assert_eq!(status.standings.get("other").map(Ok), Some(other));
+}
+
+#[tokio::test]
 async fn without_a_table_of_limits_nothing_is_read() {
     let status = cut_off().await;
     let limits = ::endpoint::limits_of(&status.limiter, &status.access, "tenant").await;

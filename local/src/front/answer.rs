@@ -8,6 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::Kind;
 
+/// Name that a REST API gives to a function's header `WWW-Authenticate`.
+const REMAPPED: &str = "x-amzn-remapped-www-authenticate";
+
 /// An HTTP answer with its whole body.
 pub(super) type Answer = Response<Bytes>;
 
@@ -87,12 +90,22 @@ pub(super) fn from_function(kind: Kind, payload: &[u8]) -> Answer {
     };
     match (kind, value) {
         (_, Value::Object(members)) if members.contains_key("statusCode") => {
-            full(&members).unwrap_or_else(refusal)
+            full(&members).map_or_else(refusal, |answer| remapped(kind, answer))
         }
         (Kind::Rest, _) => refusal(),
         (Kind::Http, Value::String(text)) => bare(text),
         (Kind::Http, other) => bare(other.to_string()),
     }
+}
+
+fn remapped(kind: Kind, mut answer: Answer) -> Answer {
+    let headers = answer.headers_mut();
+    if kind == Kind::Rest
+        && let Some(challenge) = headers.remove(header::WWW_AUTHENTICATE)
+    {
+        headers.insert(REMAPPED, challenge);
+    }
+    answer
 }
 
 fn bare(body: String) -> Answer {
@@ -232,6 +245,18 @@ mod tests {
         assert_eq!(answer.status(), 200);
         assert_eq!(values, ["a", "b"]);
         assert!(!answer.headers().contains_key("content-length"));
+    }
+
+    #[test]
+    fn a_rest_api_renames_the_challenge() {
+        let answer = json!({"statusCode": 401, "headers": {"WWW-Authenticate": "Bearer"}}).to_string();
+        for (kind, name) in [(Kind::Http, "www-authenticate"), (Kind::Rest, REMAPPED)] {
+            let answer = from_function(kind, answer.as_bytes());
+            assert_eq!(
+                (answer.headers().len(), &answer.headers()[name]),
+                (2, &HeaderValue::from_static("Bearer"))
+            );
+        }
     }
 
     #[test]

@@ -281,12 +281,13 @@ pub(crate) fn deployed(logical_id: &str, given: &[(&str, String)]) -> Deployed {
 
 /// Returns the values of the template's `!Ref`s in the local stack: its tables and buckets, and
 /// parameters that it sets.
-fn references() -> [(&'static str, String); 8] {
+fn references() -> [(&'static str, String); 9] {
     let inline = "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/* \
                   ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://mq/app&channel=*";
     [
         ("AccessTable", variable("ACCESS_TABLE")),
         ("IdempotencyTable", variable("IDEMPOTENCY_TABLE")),
+        ("LimitsTable", variable("LIMITS_TABLE")),
         ("ResultsBucket", variable("RESULTS_BUCKET")),
         ("BatchesTable", variable("BATCHES_TABLE")),
         ("PayloadBucket", variable("PAYLOAD_BUCKET")),

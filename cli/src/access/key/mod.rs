@@ -24,6 +24,8 @@ const ONE: &str = "integrahub.key.v1";
 /// Schema of a new key, which is the only document that has an API key.
 pub(crate) const NEW: &str = "integrahub.new-key.v1";
 
+/// Beginning of the names that logs have for callers with a token.
+const TOKEN: &str = "token:";
 /// Beginning of the scopes that are about products.
 const PRODUCTS: &str = "products:";
 
@@ -271,6 +273,10 @@ fn is_about_products(scopes: &BTreeSet<String>) -> bool {
 
 pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
     let is_line = !name.trim().is_empty() && !name.chars().any(char::is_control);
+    if name.starts_with(TOKEN) {
+        return Err(Failure::usage(format!("a key's name does not begin with `{TOKEN}`"))
+            .why("logs and audit events have such names for callers with a token"));
+    }
     if is_line && name.chars().count() <= 128 {
         return Ok(());
     }

@@ -60,6 +60,14 @@ fn a_key_that_contradicts_itself_is_refused() {
 }
 
 #[test]
+fn a_name_is_one_line_and_looks_like_no_token() {
+    for name in ["", " ", "a\nb", "token:till"] {
+        assert_eq!(check_name(name).unwrap_err().exit, Exit::Usage, "{name}");
+    }
+    assert_eq!(check_name("till token: 1"), Ok(()));
+}
+
+#[test]
 fn two_keys_of_one_name_come_from_a_rotation_only() {
     let key = made("Acme", &["mq:read"], &[], false).unwrap();
     let known = snapshot(&[Entry::Key(ApiKey::from("k").hash(), key)]);

@@ -159,6 +159,9 @@ impl Planner<'_> {
 
     /// Makes the entry what the file says.
     fn put(&mut self, entry: Entry) {
+        if self.checked(entry.tenant(), self.known.check_readable(&entry.pk())).is_none() {
+            return;
+        }
         let change = match self.known.get(&entry.pk()) {
             Some(held) => Change::of(held, entry),
             None => Some(Change::Create(entry)),
@@ -194,11 +197,16 @@ impl Planner<'_> {
         if item == LimitsItem::default() {
             return self.prune(id, Kind::Limits, &BTreeSet::new());
         }
-        if self.checked(id, limit::check(&item)).is_none() {
+        let named = new.targets.keys().try_for_each(|name| profile::check_name(name));
+        if self.checked(id, named.and_then(|()| limit::check(&item))).is_none() {
             return;
         }
-        let profiles = section.profiles.iter().flat_map(BTreeMap::keys).map(String::as_str);
-        let warnings = limit::doubts(self.known, id, &item, &profiles.collect());
+        let in_file = |name: &str| section.profiles.as_ref().map(|profiles| profiles.contains_key(name));
+        let has_profile = |name: &str| match in_file(name) {
+            Some(is_kept) if is_kept || self.prune => is_kept,
+            _ => self.known.get(&access::pk::profile(id, name)).is_some(),
+        };
+        let warnings = limit::doubts(id, &item, has_profile);
         self.plan.warnings.extend(warnings);
         self.put(Entry::Limits(id.to_owned(), item));
     }

@@ -139,6 +139,27 @@ fn limits_are_merged_unless_the_rest_is_pruned() {
 }
 
 #[test]
+fn a_limit_of_a_profile_that_the_run_removes_is_a_warning() {
+    let text = format!(
+        "  {ACME}: {{profiles: {{}}, limits: {{targets: {{orders: {{bytes: {{perSecond: 10}}}}}}}}}}"
+    );
+    assert_eq!(planned(&text, false).unwrap().warnings, Vec::<String>::new());
+    let warnings = planned(&text, true).unwrap().warnings;
+    assert!(warnings.len() == 1 && warnings[0].contains("no profile `orders`"), "{warnings:?}");
+}
+
+#[test]
+fn an_item_that_cannot_be_read_is_not_written() {
+    let mut known = known();
+    let mut wrong = Entry::Limits(OTHER.to_owned(), limits()).attributes().unwrap();
+    wrong.insert("odd".to_owned(), wrong["pk"].clone());
+    known.add(wrong);
+    let file = file(&format!("  {OTHER}: {{limits: {{requests: {{perSecond: 10}}}}}}"));
+    let refused = plan(&file, &known, &Owners::new(), false, now()).unwrap_err().why.unwrap();
+    assert!(refused.contains("cannot be read"), "{refused}");
+}
+
+#[test]
 fn establishments_move_between_tenants_of_the_file() {
     let owners =
         Owners::from([(ACME.to_owned(), BTreeSet::from([CNPJ.to_owned(), "05927228000145".to_owned()]))]);
@@ -156,7 +177,8 @@ fn establishments_move_between_tenants_of_the_file() {
 fn everything_that_is_wrong_is_said_at_once() {
     let text = format!(
         "  {ACME}: {{name: Other, keys: [{{name: a, scopes: ['mq:raed']}}, {{name: b, scopes: ['products:read']}}], \
-         targets: [here], profiles: {{x: {{target: {{}}}}}}, establishments: ['{CNPJ}']}}\n  \
+         targets: [here], profiles: {{x: {{target: {{}}}}}}, \
+         limits: {{targets: {{'x#y': {{requests: {{perSecond: 1}}}}}}}}, establishments: ['{CNPJ}']}}\n  \
          {OTHER}: {{name: Other, establishments: ['{CNPJ}', '1'], grants: [{{cnpjs: all, buckets: [B]}}]}}\n  \
          'a#b': {{name: x}}\n  legacy: {{name: y, establishments: ['{CNPJ}']}}"
     );
@@ -167,6 +189,7 @@ fn everything_that_is_wrong_is_said_at_once() {
         "key `b`: a key with a scope products:*",
         "`here` is not",
         "profile `x`",
+        "`x#y` cannot be the name of a profile",
         "is of 1111",
         "`1` is no CNPJ",
         "`B` is no name",

@@ -4,6 +4,9 @@ use super::Place;
 use crate::aws_query::{AwsQuery, Node};
 use crate::doctor::report::{Known, Unknown};
 
+/// Most pages of an answer.
+const MOST_PAGES: usize = 20;
+
 /// A network with all that decides what its functions reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Network {
@@ -37,6 +40,8 @@ pub(crate) struct RouteTable {
     pub(crate) subnets: Vec<String>,
     /// Target of the route to everywhere; `None` if there is none, or its target is gone.
     pub(crate) way_out: Option<String>,
+    /// True if it has a route to another network, such as one by a transit gateway.
+    pub(crate) leads_elsewhere: bool,
 }
 
 /// An endpoint of the VPC.
@@ -48,6 +53,8 @@ pub(crate) struct Endpoint {
     pub(crate) is_gateway: bool,
     pub(crate) is_available: bool,
     pub(crate) has_private_name: bool,
+    /// True if it is known to be none of the stack's own.
+    pub(crate) is_foreign: bool,
     pub(crate) tables: Vec<String>,
     pub(crate) groups: Vec<String>,
 }
@@ -89,33 +96,54 @@ impl Rule {
 
 /// Reads the facts of a place.
 pub(crate) async fn read(client: &AwsQuery, place: &Place) -> Known<Network> {
-    let answer = described(client, "DescribeSubnets", "subnet-id", &place.subnets).await?;
-    let subnets: Vec<Subnet> = answer.list("subnetSet").map(subnet).collect();
+    let found = described(client, "DescribeSubnets", "subnetSet", ("subnet-id", &place.subnets)).await?;
+    let subnets: Vec<Subnet> = found.iter().map(subnet).collect();
     let Some(vpc) = subnets.first().map(|subnet| subnet.vpc.clone()) else {
         return Ok(Network::default());
     };
     let of_vpc = std::slice::from_ref(&vpc);
-    let answer = described(client, "DescribeRouteTables", "vpc-id", of_vpc).await?;
-    let tables = answer.list("routeTableSet").map(route_table).collect();
-    let answer = described(client, "DescribeVpcEndpoints", "vpc-id", of_vpc).await?;
-    let endpoints: Vec<Endpoint> = answer.list("vpcEndpointSet").map(endpoint).collect();
-    let of_endpoints = endpoints.iter().flat_map(|endpoint| &endpoint.groups);
+    let found = described(client, "DescribeRouteTables", "routeTableSet", ("vpc-id", of_vpc)).await?;
+    let tables = found.iter().map(route_table).collect();
+    let found = described(client, "DescribeVpcEndpoints", "vpcEndpointSet", ("vpc-id", of_vpc)).await?;
+    let endpoints: Vec<Endpoint> = found.iter().map(endpoint).collect();
+    // A filter takes 200 values, and a VPC may have more groups.
+    let needed = endpoints.iter().filter(|endpoint| place.services.contains(&endpoint.service.as_str()));
+    let of_endpoints = needed.flat_map(|endpoint| &endpoint.groups);
     let mut ids: Vec<String> = place.groups.iter().chain(of_endpoints).cloned().collect();
     ids.sort_unstable();
     ids.dedup();
-    let answer = described(client, "DescribeSecurityGroups", "group-id", &ids).await?;
-    let groups = answer.list("securityGroupInfo").map(security_group).collect();
+    let found = described(client, "DescribeSecurityGroups", "securityGroupInfo", ("group-id", &ids)).await?;
+    let groups = found.iter().map(security_group).collect();
     let dns_support = attribute(client, &vpc, "enableDnsSupport").await?;
     let dns_hostnames = attribute(client, &vpc, "enableDnsHostnames").await?;
     Ok(Network { vpc, dns_support, dns_hostnames, subnets, tables, endpoints, groups })
 }
 
-/// Calls an action with a filter. What does not exist is left out of the answer.
-async fn described(client: &AwsQuery, action: &str, filter: &str, values: &[String]) -> Known<Node> {
+/// Calls an action with a filter, and returns the items of the list in its answer. What does not
+/// exist is left out.
+async fn described(
+    client: &AwsQuery,
+    action: &str,
+    list: &str,
+    (filter, values): (&str, &[String]),
+) -> Known<Vec<Node>> {
     let names: Vec<String> = (1..=values.len()).map(|number| format!("Filter.1.Value.{number}")).collect();
     let values = names.iter().map(String::as_str).zip(values.iter().map(String::as_str));
-    let params: Vec<(&str, &str)> = std::iter::once(("Filter.1.Name", filter)).chain(values).collect();
-    client.query("ec2", action, &params).await.map_err(Unknown::from)
+    let filters: Vec<(&str, &str)> = std::iter::once(("Filter.1.Name", filter)).chain(values).collect();
+    let (mut found, mut next) = (Vec::new(), String::new());
+    for _ in 0..MOST_PAGES {
+        let mut params = filters.clone();
+        if !next.is_empty() {
+            params.push(("NextToken", next.as_str()));
+        }
+        let answer = client.query("ec2", action, &params).await?;
+        found.extend(answer.list(list).cloned());
+        next = answer.text_of("nextToken").to_owned();
+        if next.is_empty() {
+            return Ok(found);
+        }
+    }
+    Err(Unknown::Failed(format!("ec2:{action} answers more than {MOST_PAGES} pages")))
 }
 
 async fn attribute(client: &AwsQuery, vpc: &str, name: &str) -> Known<bool> {
@@ -131,9 +159,8 @@ fn subnet(node: &Node) -> Subnet {
 
 fn route_table(node: &Node) -> RouteTable {
     let associations: Vec<&Node> = node.list("associationSet").collect();
-    let is_out = |route: &&Node| {
-        route.text_of("destinationCidrBlock") == "0.0.0.0/0" && route.text_of("state") != "blackhole"
-    };
+    let routes = || node.list("routeSet").filter(|route| route.text_of("state") != "blackhole");
+    let is_out = |route: &&Node| route.text_of("destinationCidrBlock") == "0.0.0.0/0";
     let targets = [
         "natGatewayId",
         "gatewayId",
@@ -141,17 +168,23 @@ fn route_table(node: &Node) -> RouteTable {
         "networkInterfaceId",
         "instanceId",
         "vpcPeeringConnectionId",
+        "egressOnlyInternetGatewayId",
     ];
     let target = |route: &Node| {
         let mut found = targets.iter().map(|&name| route.text_of(name)).filter(|id| !id.is_empty());
         found.next().unwrap_or("another target").to_owned()
+    };
+    // Neither the VPC itself, nor an internet gateway, nor a gateway endpoint.
+    let is_elsewhere = |target: &str| {
+        target != "local" && !["igw-", "eigw-", "vpce-"].iter().any(|prefix| target.starts_with(prefix))
     };
     let subnets = associations.iter().map(|association| association.text_of("subnetId").to_owned());
     RouteTable {
         id: node.text_of("routeTableId").to_owned(),
         is_main: associations.iter().any(|association| association.text_of("main") == "true"),
         subnets: subnets.filter(|id| !id.is_empty()).collect(),
-        way_out: node.list("routeSet").find(is_out).map(target),
+        way_out: routes().find(is_out).map(target),
+        leads_elsewhere: routes().map(target).any(|target| is_elsewhere(&target)),
     }
 }
 
@@ -163,6 +196,7 @@ fn endpoint(node: &Node) -> Endpoint {
         is_gateway: node.text_of("vpcEndpointType") == "Gateway",
         is_available: node.text_of("state").eq_ignore_ascii_case("available"),
         has_private_name: node.text_of("privateDnsEnabled") == "true",
+        is_foreign: false,
         tables: node.list("routeTableIdSet").map(|item| item.text.clone()).collect(),
         groups: node.list("groupSet").map(|item| item.text_of("groupId").to_owned()).collect(),
     }
@@ -208,6 +242,11 @@ mod tests {
 <item><subnetId>subnet-1</subnetId><main>false</main></item></associationSet></item>";
         let read = route_table(&Node::parse(table).unwrap());
         assert_eq!((read.way_out.as_deref(), read.is_main), (Some("nat-1"), true));
+        let to_office = table.replace("0.0.0.0/0", "10.9.0.0/16").replace("natGatewayId", "transitGatewayId");
+        let office = route_table(&Node::parse(&to_office).unwrap());
+        assert_eq!((office.way_out, office.leads_elsewhere), (None, true));
+        let public = table.replace("natGatewayId", "gatewayId").replace("nat-1", "igw-1");
+        assert!(!route_table(&Node::parse(&public).unwrap()).leads_elsewhere);
         assert_eq!(read.subnets, ["subnet-1"]);
         let gone = table
             .replace("<state>active</state></item></routeSet>", "<state>blackhole</state></item></routeSet>");

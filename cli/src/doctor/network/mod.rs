@@ -7,6 +7,7 @@ mod judge;
 use super::kinds::SUBNETS;
 use super::parameters::Parameters;
 use super::report::{Check, Known};
+use super::stack::Resource;
 use crate::aws_query::AwsQuery;
 
 pub(crate) use facts::Network;
@@ -78,8 +79,13 @@ pub(crate) fn places(parameters: &Parameters) -> Vec<Place> {
     std::iter::once(brokers).chain(database).collect()
 }
 
-/// Looks at the networks of a deployment.
-pub(crate) async fn checks(client: &AwsQuery, parameters: &Parameters, before: bool) -> Vec<Check> {
+/// Looks at the networks of a deployment. `resources` are those that the stack has.
+pub(crate) async fn checks(
+    client: &AwsQuery,
+    parameters: &Parameters,
+    resources: &Known<Vec<Resource>>,
+    before: bool,
+) -> Vec<Check> {
     let mut checks = Vec::new();
     for place in places(parameters) {
         if place.subnets.is_empty() {
@@ -87,7 +93,13 @@ pub(crate) async fn checks(client: &AwsQuery, parameters: &Parameters, before: b
             checks.push(SUBNETS.ok(detail).about(place.name));
             continue;
         }
-        checks.extend(judge_known(&place, &facts::read(client, &place).await, before));
+        let mut network = facts::read(client, &place).await;
+        if let (Ok(network), Ok(resources)) = (&mut network, resources) {
+            for endpoint in &mut network.endpoints {
+                endpoint.is_foreign = resources.iter().all(|resource| resource.id != endpoint.id);
+            }
+        }
+        checks.extend(judge_known(&place, &network, before));
     }
     checks
 }

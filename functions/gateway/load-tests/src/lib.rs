@@ -63,7 +63,7 @@ impl LoadTests {
         let keyed = if route.is_keyed() { Keyed::Yes(KeyForm::Uuid) } else { Keyed::No };
         endpoint::serve(self.front.service, route.route(), keyed, request.headers(), async |trace_id| {
             // Boxed: the compiler cannot lay out a deeper nest of futures.
-            Box::pin(self.answer(asked?, &request, trace_id)).await
+            self.answer(asked?, &request, trace_id).await
         })
         .await
     }

@@ -3,6 +3,7 @@
 
 use api::{Problem, Reason, Reply, TraceId};
 use endpoint::WorkDone;
+use front::note_reached;
 use http::HeaderMap;
 use idempotency::OperationType;
 use jiff::Timestamp;
@@ -38,6 +39,7 @@ impl LoadTests {
                 let now = Timestamp::now();
                 let stopped = self.store.request_stop(tenant, test_id, now).await;
                 let stopped = stopped.map_err(|error| from_store(&error))?.ok_or_else(not_found)?;
+                note_reached(&stopped.target);
                 tracing::info!(
                     event_type = "load_test.stop_requested",
                     test_id = %test_id,
@@ -74,6 +76,7 @@ impl LoadTests {
     pub(crate) async fn delete(&self, tenant: &str, test_id: Uuid) -> Result<Reply, Problem> {
         let found = self.store.get(tenant, test_id).await.map_err(|error| from_store(&error))?;
         let record = found.ok_or_else(not_found)?;
+        note_reached(&record.target);
         if !record.status.is_final() {
             let status = record.status;
             self.attend(&[record], Timestamp::now()).await;

@@ -5,7 +5,7 @@ use api::cut;
 use mq::{QueueName, RoutingKey, Target, TargetSpec};
 use tracing::Span;
 
-use crate::operation::{OtherQueues, Plan};
+use crate::operation::{OtherQueues, Plan, Reports};
 
 /// Most characters of the addresses and of the further queues.
 const LONGEST: usize = 1_000;
@@ -31,7 +31,7 @@ pub(crate) fn note_asked<W>(plan: &Plan<W>) {
             span.record("mq_target", asked);
         }
     }
-    if let Some(further) = further(&plan.further) {
+    if let Some(further) = further(&plan.further, &plan.reports) {
         span.record("further_queues", &*cut(&further, LONGEST));
     }
     if !plan.tags.is_empty() {
@@ -39,8 +39,8 @@ pub(crate) fn note_asked<W>(plan: &Plan<W>) {
     }
 }
 
-/// Notes the target that the request may use.
-pub(crate) fn note_reached(target: &Target) {
+/// Notes the target that the request may use, for the request's audit event.
+pub fn note_reached(target: &Target) {
     let span = Span::current();
     span.record("queue_manager", target.endpoint.queue_manager.as_str());
     if let Some(queue) = &target.queue {
@@ -62,20 +62,27 @@ fn asked(target: &TargetSpec) -> Option<String> {
 }
 
 /// Returns the names of the queues beside the target's, separated by commas, or `*` if only the
-/// messages name them.
-fn further(queues: &OtherQueues) -> Option<String> {
-    match queues {
-        OtherQueues::None => None,
-        OtherQueues::Queue(queue) => Some(queue.to_string()),
-        OtherQueues::Any => Some("*".to_owned()),
+/// messages name them. Reply queues that reports would fill are among them.
+fn further(queues: &OtherQueues, reports: &[Reports]) -> Option<String> {
+    let own = match queues {
+        OtherQueues::None => Vec::new(),
+        OtherQueues::Queue(queue) => vec![queue.as_str()],
+        OtherQueues::Any => vec!["*"],
         OtherQueues::InPlace(names) | OtherQueues::Listed(names) => {
-            Some(names.iter().map(QueueName::as_str).collect::<Vec<_>>().join(","))
+            names.iter().map(QueueName::as_str).collect()
         }
-    }
+    };
+    // The name of a reply queue may be any text until the target is checked.
+    let is_name = |name: &&str| !name.contains(',');
+    let replies = reports.iter().map(|reports| reports.place.queue.as_str()).filter(is_name);
+    // More names than the field has characters would be cut off.
+    let names: Vec<_> = own.into_iter().chain(replies).take(LONGEST).collect();
+    (!names.is_empty()).then(|| names.join(","))
 }
 
 #[cfg(test)]
 mod tests {
+    use mq::ReportPlace;
     use serde_json::{Value, json};
 
     use super::*;
@@ -100,10 +107,15 @@ mod tests {
     #[test]
     fn further_queues_are_named() {
         let name = |text: &str| QueueName::try_from(text.to_owned()).unwrap();
-        assert_eq!(further(&OtherQueues::None), None);
-        assert_eq!(further(&OtherQueues::Queue(name("A"))).as_deref(), Some("A"));
-        assert_eq!(further(&OtherQueues::Any).as_deref(), Some("*"));
+        assert_eq!(further(&OtherQueues::None, &[]), None);
+        assert_eq!(further(&OtherQueues::Queue(name("A")), &[]).as_deref(), Some("A"));
+        assert_eq!(further(&OtherQueues::Any, &[]).as_deref(), Some("*"));
         let listed = OtherQueues::Listed(vec![name("A"), name("B")]);
-        assert_eq!(further(&listed).as_deref(), Some("A,B"));
+        assert_eq!(further(&listed, &[]).as_deref(), Some("A,B"));
+        let reports = ["R1", "no,name", "R2"].map(|queue| Reports {
+            pointer: "/mqProps".to_owned(),
+            place: ReportPlace { queue: queue.to_owned().try_into().unwrap(), queue_manager: None },
+        });
+        assert_eq!(further(&OtherQueues::None, &reports).as_deref(), Some("R1,R2"));
     }
 }

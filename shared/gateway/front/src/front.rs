@@ -38,8 +38,7 @@ impl Gateway {
     pub async fn handle<O: Operation<Work = Action>>(&self, request: Request) -> Response<Body> {
         let keyed = if O::KEY == KeyRule::Ignored { Keyed::No } else { Keyed::Yes(KeyForm::Uuid) };
         endpoint::serve(self.front.service, O::ROUTE, keyed, request.headers(), async |trace_id| {
-            // Boxed: the compiler cannot lay out a deeper nest of futures.
-            Box::pin(self.answer::<O>(&request, trace_id)).await
+            self.answer::<O>(&request, trace_id).await
         })
         .await
     }
@@ -50,9 +49,14 @@ impl Gateway {
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
         let accepted = self.front.accept::<O>(request).await;
-        let Accepted { identity, target, policies, tags, work } =
+        let Accepted { identity, target, policies, tags, mut work } =
             accepted.map_err(|problem| self.advise(problem))?;
         let target_name = target.to_string();
+        if let Action::Change(_, change) = &mut work {
+            // Before its cost is counted, so that no limit of bytes is passed by tags.
+            let tenant = identity.principal.tenant.as_str();
+            tag(change, &tags, TagOrigin { trace_id: trace_id.as_str(), tenant, target: &target_name });
+        }
         let admission = self.admission(policies, &work);
         let order =
             |work| WorkOrder { trace_id: trace_id.clone(), tenant: identity.principal.tenant.clone(), work };
@@ -65,11 +69,12 @@ impl Gateway {
         };
         self.front
             .once(&identity, operation, &target_name, trace_id, &admission, async |execution| {
+                let mut change = change;
+                tag(&mut change, &tags, origin(execution));
                 // Work that was done or begun under another limit is replayed or continued.
                 if execution.whereabouts.left_by(execution.progress).is_empty() {
                     check_volume(change.bytes(), self.max_produce_bytes)?;
                 }
-                let change = tagged(change, &tags, execution);
                 let order = order(Work::Change { target, execution: execution.clone(), change });
                 outcome(send(&self.mq_access, self.budget.as_ref(), &order).await, execution)
             })
@@ -119,18 +124,17 @@ pub async fn send(
     answer
 }
 
-/// Lets messages carry the caller's tags and where they come from. The values are those of the
-/// first execution, so that a message that is put again is the same message.
-fn tagged(mut change: Change, tags: &Tags, execution: &Execution) -> Change {
-    if let Change::Produce(command) = &mut change {
-        let origin = TagOrigin {
-            trace_id: execution.first_trace_id(),
-            tenant: &execution.tenant,
-            target: &execution.target,
-        };
+/// Lets messages carry the caller's tags and where they come from, in place of another origin.
+fn tag(change: &mut Change, tags: &Tags, origin: TagOrigin<'_>) {
+    if let Change::Produce(command) = change {
         tags.mark(&mut command.headers, origin);
     }
-    change
+}
+
+/// Returns where the messages of an execution come from: the values are those of the first one, so
+/// that a message that is put again is the same message.
+fn origin(execution: &Execution) -> TagOrigin<'_> {
+    TagOrigin { trace_id: execution.first_trace_id(), tenant: &execution.tenant, target: &execution.target }
 }
 
 /// Refuses a small request whose messages would fill the broker.

@@ -18,6 +18,7 @@ mod volume;
 
 pub use endpoint::run;
 
+pub use audited::note_reached;
 pub use budget::{Budget, BudgetError};
 pub use checks::{Accepted, Front, Identity};
 pub use front::{Gateway, send};

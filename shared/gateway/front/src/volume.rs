@@ -34,12 +34,13 @@ struct Relocated {
     resumed_from: u64,
 }
 
-/// Members of a problem that count.
+/// Members of the response to a produce, or of its problem, that count.
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct Failed {
+#[serde(default, rename_all = "camelCase")]
+struct Enqueued {
     reason: String,
     enqueued: u64,
+    resumed_from: u64,
 }
 
 impl Action {
@@ -62,17 +63,18 @@ fn to_put(command: &ProduceCommand) -> Cost {
     Cost { messages: command.source.count(), bytes: command.bytes() }
 }
 
-/// Returns the cost of a produce. One that failed is charged what it put, and one that is in doubt
-/// all that it was to put.
+/// Returns the cost of a produce: one that is resumed is charged the rest, one that failed what was
+/// put, and one that is in doubt all that it was to put.
 fn put(reply: &Reply, drawn: Cost) -> Cost {
-    if reply.status < 400 {
+    let Enqueued { reason, enqueued, resumed_from } = serde_json::from_str(&reply.body).unwrap_or_default();
+    let messages = if reply.status < 400 {
+        drawn.messages.saturating_sub(resumed_from)
+    } else {
+        enqueued.min(drawn.messages)
+    };
+    if reason == Reason::OutcomeInDoubt.as_str() || messages == drawn.messages {
         return drawn;
     }
-    let Failed { reason, enqueued } = serde_json::from_str(&reply.body).unwrap_or_default();
-    if reason == Reason::OutcomeInDoubt.as_str() {
-        return drawn;
-    }
-    let messages = enqueued.min(drawn.messages);
     let of_each = drawn.bytes.checked_div(drawn.messages).unwrap_or_default();
     Cost { messages, bytes: of_each.saturating_mul(messages) }
 }
@@ -136,9 +138,11 @@ mod tests {
     }
 
     #[test]
-    fn a_produce_that_failed_costs_what_it_put_and_one_in_doubt_all() {
+    fn a_produce_costs_what_it_put_and_one_in_doubt_all() {
         let drawn = Cost { messages: 100, bytes: 1_000 };
         assert_eq!(put(&reply(201, &json!({"enqueued": 100})), drawn), drawn);
+        let resumed = json!({"enqueued": 100, "resumedFrom": 59});
+        assert_eq!(put(&reply(201, &resumed), drawn), Cost { messages: 41, bytes: 410 });
         assert_eq!(put(&reply(404, &json!({"reason": "QUEUE_NOT_FOUND"})), drawn), Cost::default());
         let full = json!({"reason": "QUEUE_FULL", "enqueued": 30});
         assert_eq!(put(&reply(502, &full), drawn), Cost { messages: 30, bytes: 300 });

@@ -182,8 +182,12 @@ impl Principal {
             return Ok(());
         }
         let names: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
-        let what = if self.credential == Credential::Token { "token" } else { "API key" };
-        Err(Problem::new(Reason::ScopeRequired, format!("the {what} needs the scope {}", names.join(" or "))))
+        let is_token = self.credential == Credential::Token;
+        let what = if is_token { "token" } else { "API key" };
+        let detail = format!("the {what} needs the scope {}", names.join(" or "));
+        let problem = Problem::new(Reason::ScopeRequired, detail);
+        // RFC 6750, 3.1.
+        Err(if is_token { problem.header(WWW_AUTHENTICATE, SCOPE_CHALLENGE) } else { problem })
     }
 }
 
@@ -193,6 +197,7 @@ pub const API_KEY: &str = "x-api-key";
 pub const PRODUCTS_API_KEYS: &[&str] = &[PRODUCTS_API_KEY, API_KEY];
 const PRODUCTS_API_KEY: &str = "x-inova-api-key";
 const WWW_AUTHENTICATE: &str = "www-authenticate";
+const SCOPE_CHALLENGE: &str = r#"Bearer realm="integrahub", error="insufficient_scope""#;
 
 /// Finds the caller by the header `X-Api-Key`, or by a token in the header `Authorization` if the
 /// deployment takes tokens. Puts it into the fields `tenant`, `key_name` and `key_id` of the current
@@ -225,7 +230,7 @@ pub async fn authenticate_by(
         Ok(Some(_)) if PRODUCTS_API_KEYS.iter().any(|name| headers.contains_key(*name)) => {
             Err(TokenError::WithKey.into())
         }
-        Ok(Some(token)) => by_token(store, tokens, token).await,
+        Ok(Some(token)) => Box::pin(by_token(store, tokens, token)).await,
         Err(error) => Err(error.into()),
     };
     found.map_err(challenged)
@@ -244,13 +249,15 @@ fn challenged(problem: Problem) -> Problem {
     }
 }
 
-/// Finds the caller of a token, whose tenant must not be disabled.
+/// Finds the caller of a token. Its tenant must have an item and must not be disabled: without the
+/// item, the tokens of a tenant that was removed would still work.
 async fn by_token(store: &AccessStore, tokens: &Tokens, token: &str) -> Result<Principal, Problem> {
     let bearer = tokens.read(token).await?;
     Span::current().record("tenant", &bearer.tenant).record("key_name", &bearer.name);
-    match store.tenant(&bearer.tenant).await {
-        Ok(tenant) if tenant.enabled => Ok(Principal::of_token(bearer)),
-        Ok(_) => Err(TokenError::TenantDisabled.into()),
+    match store.known_tenant(&bearer.tenant).await {
+        Ok(Some(tenant)) if tenant.enabled => Ok(Principal::of_token(bearer)),
+        Ok(Some(_)) => Err(TokenError::TenantDisabled.into()),
+        Ok(None) => Err(TokenError::TenantUnknown.into()),
         Err(ReadError::Malformed) => Err(TokenError::TenantMalformed.into()),
         Err(error @ ReadError::Unavailable) => Err(error.into()),
     }
@@ -371,6 +378,12 @@ mod tests {
         assert_eq!(reason(&[("x-inova-api-key", "a")]), Ok("a".to_owned()));
         assert_eq!(reason(&[("x-inova-api-key", "a"), (API_KEY, "a")]), Ok("a".to_owned()));
         assert_eq!(reason(&[("x-other", "a")]), Err(Reason::ApiKeyRequired));
+    }
+
+    #[test]
+    fn a_key_without_the_scope_is_sent_no_challenge() {
+        let problem = Principal::new("a", [Scope::MqRead]).require_any(&[Scope::MqWrite]).unwrap_err();
+        assert_eq!((problem.reason, problem.headers.len()), (Reason::ScopeRequired, 0));
     }
 
     #[test]

@@ -117,13 +117,20 @@ impl AccessStore {
         self.read(&pk::key(hash), KeyItem::read).await
     }
 
-    /// Reads a tenant's item.
+    /// Reads a tenant's item. A tenant without one is enabled: its keys say that it is there.
     ///
     /// # Errors
     /// Failure to read the table, or a malformed item, which is logged.
     pub async fn tenant(&self, tenant: &str) -> Result<TenantItem, ReadError> {
-        let item = self.read(&pk::tenant(tenant), TenantItem::read).await?;
-        Ok(item.unwrap_or_default())
+        Ok(self.known_tenant(tenant).await?.unwrap_or_default())
+    }
+
+    /// Reads a tenant's item; `None` if there is none, as for a tenant that was removed.
+    ///
+    /// # Errors
+    /// Failure to read the table, or a malformed item, which is logged.
+    pub(crate) async fn known_tenant(&self, tenant: &str) -> Result<Option<TenantItem>, ReadError> {
+        self.read(&pk::tenant(tenant), TenantItem::read).await
     }
 
     /// Reads a tenant's permission to drop objects into S3; `None` if it has none, or is disabled.

@@ -56,7 +56,8 @@ pub async fn serve(
     );
     async {
         let started = Instant::now();
-        let answer = answer(&trace_id).await;
+        // Boxed: the compiler cannot lay out a deeper nest of futures.
+        let answer = Box::pin(answer(&trace_id)).await;
         account(service, &answer, started.elapsed());
         let mut reply = answer.unwrap_or_else(|problem| problem.to_reply(&trace_id));
         if let Keyed::Yes(form) = keyed {

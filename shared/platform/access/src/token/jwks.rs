@@ -1,7 +1,9 @@
 //! The issuer's key set, fetched and kept.
 //!
-//! A request whose key is known never waits: an old set serves it, and is fetched again meanwhile.
-//! A request waits for the first set, and, at most once a minute, for a set that may have its key.
+//! A request whose key is known does not wait: an old set serves it, and is fetched again meanwhile.
+//! A function that freezes after each request may never finish such a fetch, so a request waits for
+//! the successor of an overdue set. It also waits for the first set, and, at most once a minute, for
+//! a set that may have its key.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,6 +25,9 @@ use super::settings::JwksUrl;
 
 /// Age from which on a set is fetched again. A key that the issuer withdrew works for that long.
 const FRESH: Duration = Duration::from_secs(600);
+/// Age from which on a request waits for the next set. If the issuer does not answer, the old one
+/// serves.
+const OVERDUE: Duration = Duration::from_secs(3_600);
 /// Age from which on a set is not used any more, though the issuer does not answer.
 const USABLE: Duration = Duration::from_secs(86_400);
 /// Shortest time between two fetches if there is a set.
@@ -43,7 +48,6 @@ pub(super) struct Jwks(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     url: JwksUrl,
-    connector: Connector,
     known: Mutex<Known>,
     /// Turn to fetch. Who waits for it finds what the one before fetched.
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -80,9 +84,8 @@ enum FetchError {
 
 impl Jwks {
     pub(super) fn new(url: JwksUrl) -> Self {
-        let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring)).build();
         let (known, turn) = (Mutex::default(), Arc::default());
-        Self(Arc::new(Shared { url, connector, known, turn }))
+        Self(Arc::new(Shared { url, known, turn }))
     }
 
     /// Finds the key with that id, if it is one for that algorithm.
@@ -94,7 +97,9 @@ impl Jwks {
         let Some((since, set)) = shared.usable() else {
             return Ok(shared.first().await?.find(id, algorithm));
         };
-        if let Some(key) = set.find(id, algorithm) {
+        if let Some(key) = set.find(id, algorithm)
+            && since.age() < OVERDUE
+        {
             // The turn is taken at once, so that who needs another key waits for this fetch.
             if since.age() >= FRESH
                 && let Ok(turn) = Arc::clone(&shared.turn).try_lock_owned()
@@ -179,7 +184,9 @@ impl Shared {
         let request = http::Request::get(self.url.0.as_str()).header(ACCEPT, "application/json");
         let request = request.body(SdkBody::empty()).map_err(|error| FetchError::Request(Box::new(error)))?;
         let request = HttpRequest::try_from(request).map_err(|error| FetchError::Request(Box::new(error)))?;
-        let response = self.connector.call(request).await;
+        // One for each fetch: a connection that was kept would be dead after a freeze.
+        let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::Ring)).build();
+        let response = connector.call(request).await;
         let response = response.map_err(|error| FetchError::Connection(Box::new(error)))?;
         let response = response.try_into_http1x().map_err(|error| FetchError::Connection(Box::new(error)))?;
         // Redirects are not followed: they may lead anywhere.

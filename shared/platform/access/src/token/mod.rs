@@ -86,6 +86,10 @@ pub(crate) enum TokenError {
     Claims,
     #[error("the token has no tenant, or one that is no tenant's id")]
     Tenant,
+    #[error(
+        "the token's tenant is unknown here; a tenant that was just created may take a minute to be known"
+    )]
+    TenantUnknown,
     #[error("the token's tenant is disabled")]
     TenantDisabled,
     #[error("the item of the token's tenant is malformed; an operator has to correct it")]
@@ -107,6 +111,7 @@ impl TokenError {
             | Self::Audience
             | Self::Claims
             | Self::Tenant
+            | Self::TenantUnknown
             | Self::TenantDisabled
             | Self::TenantMalformed
             | Self::TenantForm => true,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use access::{LimitsItem, TargetLimits};
+use access::{LimitsItem, Rate, TargetLimits};
 use aws_sdk_dynamodb::Client;
 use futures_util::future::join_all;
 use runtime::Environment;
@@ -28,6 +28,8 @@ const RENEWAL_DRAWS: usize = 2;
 const MOST_SHARES: usize = 10_000;
 /// Time between two log lines about a table that cannot be reached.
 const LOG_PAUSE: i64 = 60 * SECOND;
+/// Name of a queue manager that may be any.
+const ANY_QUEUE_MANAGER: &str = "*";
 /// Buckets that are read at the same time.
 const READS: usize = 16;
 
@@ -117,10 +119,10 @@ impl Limiter {
         inner.add(&mut policies, tenant, &Scope::Tenant, requests);
         if let Some(target) = target {
             let own = match target.target_ref {
-                Some(name) => item.targets.get(name),
-                None => item.queue_managers.get(target.queue_manager),
+                Some(name) => item.targets.get(name).copied(),
+                None => of_queue_manager(item, target.queue_manager),
             };
-            let limits = inner.defaults.of_target(own);
+            let limits = inner.defaults.of_target(own.as_ref());
             if !limits.is_empty() {
                 inner.add(&mut policies, tenant, &target.scope(), limits);
             }
@@ -303,6 +305,25 @@ impl Defaults {
             bytes: own.bytes.or(self.targets.bytes),
         }
     }
+}
+
+/// Returns the tenant's limits of a queue manager. Any queue manager, `*`, has the lowest ones of all
+/// if it has none of its own: it may be any of them.
+fn of_queue_manager(item: &LimitsItem, name: &str) -> Option<TargetLimits> {
+    let own = item.queue_managers.get(name).copied();
+    if own.is_some() || name != ANY_QUEUE_MANAGER {
+        return own;
+    }
+    item.queue_managers.values().copied().reduce(|one, other| TargetLimits {
+        requests: lower(one.requests, other.requests),
+        messages: lower(one.messages, other.messages),
+        bytes: lower(one.bytes, other.bytes),
+    })
+}
+
+fn lower(one: Option<Rate>, other: Option<Rate>) -> Option<Rate> {
+    let by_pace = |a: &Rate, b: &Rate| a.per_second.total_cmp(&b.per_second).then(a.burst.cmp(&b.burst));
+    one.into_iter().chain(other).min_by(by_pace)
 }
 
 /// Returns the refusal that lasts longer.

@@ -1,7 +1,5 @@
 use proptest::prelude::*;
 
-use access::Rate;
-
 use crate::simulation::World;
 
 use super::*;
@@ -150,6 +148,20 @@ async fn a_tenant_s_limit_is_its_own_or_the_default() {
     );
     world.memory.set_away(true);
     assert_eq!(limiter.standing("acme", &own).await[0].remaining, None);
+}
+
+#[test]
+fn any_queue_manager_has_the_lowest_limits_unless_it_has_its_own() {
+    let limits = |requests, messages: Option<Rate>| TargetLimits { requests, messages, bytes: None };
+    let rate = |per_second| Rate::new(per_second, Some(5)).ok();
+    let named = [("QM1", limits(rate(3.0), None)), ("QM2", limits(rate(2.0), rate(7.0)))];
+    let queue_managers = named.map(|(name, limits)| (name.to_owned(), limits)).into();
+    let mut item = LimitsItem { queue_managers, ..LimitsItem::default() };
+    assert_eq!(of_queue_manager(&item, "*"), Some(limits(rate(2.0), rate(7.0))));
+    assert_eq!(of_queue_manager(&item, "QM3"), None);
+    item.queue_managers.insert("*".to_owned(), limits(rate(9.0), None));
+    assert_eq!(of_queue_manager(&item, "*"), Some(limits(rate(9.0), None)));
+    assert_eq!(of_queue_manager(&LimitsItem::default(), "*"), None);
 }
 
 #[tokio::test]

@@ -16,8 +16,10 @@ use crate::store::AccessStore;
 
 const DISABLED: &str = "disabled";
 const MALFORMED: &str = "malformed";
+const UNKNOWN: &str = "unknown";
 
-/// An access table without keys, in which one tenant is disabled, and another one's item malformed.
+/// An access table without keys, in which one tenant is disabled, another one's item malformed, and
+/// a third one not there.
 struct Table {
     server: Server,
     sdk: Sdk,
@@ -31,8 +33,10 @@ impl Table {
                 json!({"Item": {"pk": {"S": "-"}, "enabled": {"BOOL": false}}})
             } else if asked.contains(&format!("TENANT#{MALFORMED}")) {
                 json!({"Item": {"pk": {"S": "-"}, "enabeld": {"BOOL": false}}})
-            } else {
+            } else if asked.contains(&format!("TENANT#{UNKNOWN}")) || !asked.contains("TENANT#") {
                 json!({})
+            } else {
+                json!({"Item": {"pk": {"S": "-"}}})
             };
             Some(response(200, answer.to_string()))
         });
@@ -76,9 +80,10 @@ async fn a_token_opens_the_routes_of_its_scopes_for_its_tenant() {
         assert_eq!((caller.tenant.as_str(), caller.cnpjs()), (TENANT, None));
         assert_eq!((caller.key_name(), caller.key_id()), ("token:service-7", ""));
         assert_eq!(caller.require_any(&[Scope::MqAdmin, Scope::MqWrite]), Ok(()));
-        let problem = caller.require_any(&[Scope::MqAdmin]).unwrap_err();
-        let detail = "the token needs the scope mq:admin";
-        assert_eq!((problem.reason, problem.detail.as_str()), (Reason::ScopeRequired, detail));
+        let (reason, detail, challenge) =
+            refused(caller.require_any(&[Scope::MqAdmin]).map(|()| caller.clone()));
+        assert_eq!((reason, detail.as_str()), (Reason::ScopeRequired, "the token needs the scope mq:admin"));
+        assert_eq!(challenge.as_deref(), Some(r#"Bearer realm="integrahub", error="insufficient_scope""#));
         // The ingest knows tenants by a UUID.
         let (reason, _, challenge) = refused(caller.tenant_id().map(|_| caller));
         assert_eq!((reason, challenge.is_some()), (Reason::TokenInvalid, true));
@@ -133,11 +138,11 @@ async fn a_deployment_without_an_issuer_reads_no_token() {
 }
 
 #[tokio::test]
-async fn the_token_of_a_disabled_tenant_opens_nothing() {
+async fn the_token_of_a_disabled_or_removed_tenant_opens_nothing() {
     let (key, table) = (Key::rsa("a"), Table::open().await);
     let issuer = Issuer::of(&[&key]).await;
     let store = table.store(Some(issuer.settings("RS256")));
-    for tenant in [DISABLED, MALFORMED] {
+    for tenant in [DISABLED, MALFORMED, UNKNOWN] {
         let token = bearer_of(&key.token(&claims(json!({ "tenant": tenant }))));
         let (reason, detail, _) = refused(authenticate(&store, &headers(&[("authorization", &token)])).await);
         assert_eq!(reason, Reason::TokenInvalid);

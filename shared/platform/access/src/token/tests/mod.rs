@@ -10,8 +10,10 @@ use serde_json::json;
 use super::*;
 use issuer::{AUDIENCE, ISSUER, Issuer, Key, TENANT, base64, claims, seconds, signed};
 
-/// Age at which a set is old, but may be used.
-const OLD: Duration = Duration::from_secs(3_600);
+/// Age at which a set is old, but serves while it is fetched again.
+const OLD: Duration = Duration::from_secs(1_800);
+/// Age at which a request waits for the next set.
+const OVERDUE: Duration = Duration::from_secs(3_600);
 
 fn refusal(read: Result<Bearer, TokenError>) -> TokenError {
     read.unwrap_err()
@@ -188,6 +190,24 @@ async fn an_old_set_serves_while_it_is_fetched_again() {
     assert!(tokens.read(&of_new).await.is_ok());
     assert_eq!(refusal(tokens.read(&of_old).await), TokenError::Key, "the key was withdrawn");
     assert_eq!(issuer.fetches(), 2);
+}
+
+#[tokio::test]
+async fn an_overdue_set_is_waited_for_and_serves_if_the_issuer_does_not_answer() {
+    let (old, new) = (Key::rsa("a"), Key::ec("b"));
+    let issuer = Issuer::of(&[&old]).await;
+    let tokens = issuer.tokens();
+    let token = old.token(&claims(json!({})));
+    assert!(tokens.read(&token).await.is_ok());
+    issuer.answer(503, "");
+    tokens.jwks.age(OVERDUE);
+    for _ in 0..3 {
+        assert!(tokens.read(&token).await.is_ok());
+    }
+    assert_eq!(issuer.fetches(), 2, "one fetch a minute");
+    issuer.publish(&[&new]);
+    tokens.jwks.age(OVERDUE);
+    assert_eq!(refusal(tokens.read(&token).await), TokenError::Key, "the key was withdrawn");
 }
 
 #[tokio::test]

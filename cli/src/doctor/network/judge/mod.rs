@@ -1,5 +1,8 @@
 //! Judgement of a network: what its functions will not reach.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 
 use super::Place;
@@ -11,6 +14,10 @@ use crate::doctor::report::Check;
 const HTTPS: u16 = 443;
 /// Services that a gateway endpoint leads to, which costs nothing.
 const BY_GATEWAY: [&str; 2] = ["s3", "dynamodb"];
+/// Words about subnets with routes to another network.
+const UNSEEN: &str = "only the network that its other routes lead to may have one";
+const ELSEWHERE: &str =
+    "make sure that the other network has endpoints for them, and that their names lead there";
 
 /// Way of a subnet to the internet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +26,8 @@ enum Way {
     Open,
     /// By an internet gateway, which serves only what has a public address. Functions have none.
     PublicOnly,
+    /// None, but a way to another network, which may have endpoints for several VPCs.
+    Elsewhere,
     /// None.
     Closed,
 }
@@ -94,6 +103,12 @@ fn dns(place: &Place, network: &Network) -> Check {
         return DNS.ok(format!("{vpc} resolves the private names of endpoints"));
     }
     if place.made.is_empty() && place.tables.is_empty() && is_open(network) {
+        if !network.dns_support {
+            return DNS.warn(
+                format!("enableDnsSupport is off in {vpc}: only name servers of its DHCP options give names"),
+                "make sure that they know the names of AWS and of the brokers or the database, or switch it on",
+            );
+        }
         return DNS.ok(format!("{} is off in {vpc}, and nothing there needs it", off.join(" and ")));
     }
     DNS.fail(
@@ -103,9 +118,28 @@ fn dns(place: &Place, network: &Network) -> Check {
 }
 
 fn routes(place: &Place, network: &Network, before: bool) -> Check {
-    let mut faults = Vec::new();
+    let taken: Vec<String> = network
+        .endpoints
+        .iter()
+        .filter(|endpoint| before && endpoint.is_gateway && endpoint.is_available && endpoint.is_foreign)
+        .filter(|endpoint| BY_GATEWAY.contains(&endpoint.service.as_str()))
+        .filter(|endpoint| endpoint.tables.iter().any(|table| place.tables.contains(table)))
+        .map(|endpoint| format!("{} ({})", endpoint.service, endpoint.id))
+        .collect();
+    if !taken.is_empty() {
+        return ROUTES.fail(
+            format!("route tables in {} have an endpoint for {} already", place.tables_parameter, taken.join(", ")),
+            format!(
+                "a route table takes one for each service, so EC2 refuses the deployment's own: leave {} empty and \
+                 make the missing endpoints yourself, or remove these",
+                place.tables_parameter
+            ),
+        );
+    }
+    let (mut faults, mut is_sure) = (Vec::new(), false);
     for subnet in &network.subnets {
         let Some(table) = table_of(network, subnet) else {
+            is_sure = true;
             faults.push(format!("{} has no route table", subnet.id));
             continue;
         };
@@ -115,14 +149,17 @@ fn routes(place: &Place, network: &Network, before: bool) -> Check {
             way == Way::Open
                 || is_made
                 || network.endpoints.iter().any(|endpoint| {
-                    endpoint.is_gateway
-                        && endpoint.is_available
-                        && endpoint.service == **service
-                        && endpoint.tables.contains(&table.id)
+                    let leads = if endpoint.is_gateway {
+                        endpoint.tables.contains(&table.id)
+                    } else {
+                        endpoint.has_private_name
+                    };
+                    leads && endpoint.is_available && endpoint.service == **service
                 })
         };
         let closed: Vec<&str> = BY_GATEWAY.into_iter().filter(|service| !is_reached(service)).collect();
         if !closed.is_empty() {
+            is_sure |= way != Way::Elsewhere;
             let public = if way == Way::PublicOnly {
                 "; its internet gateway is none, because functions have no public address"
             } else {
@@ -139,6 +176,9 @@ fn routes(place: &Place, network: &Network, before: bool) -> Check {
     if faults.is_empty() {
         return ROUTES.ok("every subnet has a way to S3 and DynamoDB");
     }
+    if !is_sure {
+        return ROUTES.warn(format!("{}; {UNSEEN}", faults.join("; ")), ELSEWHERE);
+    }
     ROUTES.fail(
         faults.join("; "),
         format!(
@@ -149,10 +189,7 @@ fn routes(place: &Place, network: &Network, before: bool) -> Check {
 }
 
 fn endpoints(place: &Place, network: &Network, before: bool) -> Check {
-    if is_open(network) {
-        return ENDPOINTS.ok("the subnets have a way to the internet");
-    }
-    let (mut missing, mut shut) = (Vec::new(), Vec::new());
+    let (mut missing, mut shut, mut taken) = (Vec::new(), Vec::new(), Vec::new());
     for &service in &place.services {
         let found = network.endpoints.iter().find(|endpoint| {
             !endpoint.is_gateway
@@ -161,6 +198,10 @@ fn endpoints(place: &Place, network: &Network, before: bool) -> Check {
                 && endpoint.service == service
         });
         match found {
+            Some(endpoint) if before && place.made.contains(&service) => {
+                taken.extend(endpoint.is_foreign.then(|| format!("{service} ({})", endpoint.id)));
+            }
+            // Its name leads to it even if there is another way.
             Some(endpoint) => {
                 let groups = network.groups.iter().filter(|group| endpoint.groups.contains(&group.id));
                 let mut rules = groups.flat_map(|group| &group.inwards);
@@ -172,7 +213,19 @@ fn endpoints(place: &Place, network: &Network, before: bool) -> Check {
             None => missing.push(service),
         }
     }
-    if !missing.is_empty() {
+    if !taken.is_empty() {
+        return ENDPOINTS.fail(
+            format!("the VPC has an endpoint for {} already", taken.join(", ")),
+            format!(
+                "a VPC has one private name for each service, so EC2 refuses the deployment's own: leave {} empty and \
+                 make the missing endpoints yourself, or remove these",
+                place.tables_parameter
+            ),
+        );
+    }
+    let is_open = is_open(network);
+    let is_closed = !is_open && !missing.is_empty();
+    if is_closed && !is_elsewhere(network) {
         return ENDPOINTS.fail(
             format!("there is no way to {}: functions that call it time out", missing.join(", ")),
             format!(
@@ -186,6 +239,13 @@ fn endpoints(place: &Place, network: &Network, before: bool) -> Check {
             format!("the security groups of the endpoints {} do not admit the functions", shut.join(", ")),
             format!("admit {} there, on port {HTTPS}", place.groups.join(", ")),
         );
+    }
+    if is_closed {
+        let detail = format!("no endpoint here leads to {}; {UNSEEN}", missing.join(", "));
+        return ENDPOINTS.warn(detail, ELSEWHERE);
+    }
+    if is_open {
+        return ENDPOINTS.ok("the subnets have a way to the internet");
     }
     ENDPOINTS.ok(format!("endpoints lead to {}", place.services.join(", ")))
 }
@@ -225,8 +285,9 @@ fn table_of<'a>(network: &'a Network, subnet: &Subnet) -> Option<&'a RouteTable>
 
 fn way(table: &RouteTable) -> Way {
     match &table.way_out {
-        Some(target) if target.starts_with("igw-") => Way::PublicOnly,
-        Some(_) => Way::Open,
+        Some(target) if !target.starts_with("igw-") => Way::Open,
+        _ if table.leads_elsewhere => Way::Elsewhere,
+        Some(_) => Way::PublicOnly,
         None => Way::Closed,
     }
 }
@@ -237,169 +298,14 @@ fn is_open(network: &Network) -> bool {
     network.subnets.iter().all(is_out)
 }
 
-fn count(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+/// Returns whether every subnet has a way to the internet, or to another network.
+fn is_elsewhere(network: &Network) -> bool {
+    let leads = |subnet: &Subnet| {
+        table_of(network, subnet).is_some_and(|table| [Way::Open, Way::Elsewhere].contains(&way(table)))
+    };
+    network.subnets.iter().all(leads)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::facts::Endpoint;
-    use super::*;
-    use crate::doctor::report::Status;
-
-    fn own(texts: &[&str]) -> Vec<String> {
-        texts.iter().map(|&text| text.to_owned()).collect()
-    }
-
-    fn place() -> Place {
-        Place {
-            name: "database",
-            subnets: own(&["subnet-1", "subnet-2"]),
-            groups: own(&["sg-1"]),
-            tables_parameter: "DatabaseRouteTableIds",
-            services: vec!["secretsmanager", "sqs"],
-            zones: 2,
-            ..Place::default()
-        }
-    }
-
-    /// A network with a NAT gateway.
-    fn network() -> Network {
-        let subnet = |number: u8| Subnet {
-            id: format!("subnet-{number}"),
-            vpc: "vpc-1".to_owned(),
-            zone: format!("zone-{number}"),
-        };
-        let table = RouteTable {
-            id: "rtb-1".to_owned(),
-            is_main: true,
-            subnets: Vec::new(),
-            way_out: Some("nat-1".to_owned()),
-        };
-        let everything =
-            Rule { protocol: "-1".to_owned(), addresses: own(&["0.0.0.0/0"]), ..Rule::default() };
-        let group = SecurityGroup {
-            id: "sg-1".to_owned(),
-            vpc: "vpc-1".to_owned(),
-            outwards: vec![everything],
-            ..SecurityGroup::default()
-        };
-        Network {
-            vpc: "vpc-1".to_owned(),
-            dns_support: true,
-            dns_hostnames: true,
-            subnets: vec![subnet(1), subnet(2)],
-            tables: vec![table],
-            endpoints: Vec::new(),
-            groups: vec![group],
-        }
-    }
-
-    /// A network without a way out, and with endpoints of these services.
-    fn closed(services: &[&str]) -> Network {
-        let mut network = network();
-        network.tables[0].way_out = None;
-        for &service in services {
-            network.endpoints.push(Endpoint {
-                id: format!("vpce-{service}"),
-                service: service.to_owned(),
-                is_gateway: BY_GATEWAY.contains(&service),
-                is_available: true,
-                has_private_name: true,
-                tables: own(&["rtb-1"]),
-                groups: own(&["sg-2"]),
-            });
-        }
-        let in_443 = Rule {
-            protocol: "tcp".to_owned(),
-            ports: Some((443, 443)),
-            groups: own(&["sg-1"]),
-            ..Rule::default()
-        };
-        network.groups.push(SecurityGroup {
-            id: "sg-2".to_owned(),
-            vpc: "vpc-1".to_owned(),
-            inwards: vec![in_443],
-            ..SecurityGroup::default()
-        });
-        network
-    }
-
-    fn statuses(place: &Place, network: &Network, before: bool) -> Vec<Status> {
-        all(place, network, before).iter().map(|check| check.status).collect()
-    }
-
-    #[test]
-    fn a_network_with_a_nat_gateway_or_all_endpoints_works() {
-        assert_eq!(statuses(&place(), &network(), true), [Status::Ok; 5]);
-        let all = closed(&["s3", "dynamodb", "secretsmanager", "sqs"]);
-        assert_eq!(statuses(&place(), &all, false), [Status::Ok; 5]);
-        let mut without_names = network();
-        without_names.dns_hostnames = false;
-        assert_eq!(dns(&place(), &without_names).status, Status::Ok, "nothing needs them");
-    }
-
-    #[test]
-    fn what_a_deployment_will_make_is_no_fault_before_it_and_one_after() {
-        let made = Place { tables: own(&["rtb-1"]), made: vec!["secretsmanager", "sqs"], ..place() };
-        assert_eq!(statuses(&made, &closed(&[]), true), [Status::Ok; 5]);
-        let after = all(&made, &closed(&[]), false);
-        assert_eq!((after[2].status, after[3].status), (Status::Fail, Status::Fail));
-        assert!(after[2].fix.as_ref().unwrap().contains("DatabaseRouteTableIds"));
-        assert!(after[3].detail.contains("secretsmanager, sqs"), "{}", after[3].detail);
-        let mut nameless = closed(&[]);
-        nameless.dns_hostnames = false;
-        let check = dns(&made, &nameless);
-        assert!(check.status == Status::Fail && check.detail.starts_with("enableDnsHostnames is off"));
-    }
-
-    #[test]
-    fn an_internet_gateway_serves_no_function() {
-        let mut public = network();
-        public.tables[0].way_out = Some("igw-1".to_owned());
-        let check = routes(&place(), &public, false);
-        assert!(
-            check.status == Status::Fail && check.detail.contains("no public address"),
-            "{}",
-            check.detail
-        );
-        assert_eq!(endpoints(&place(), &public, false).status, Status::Fail);
-    }
-
-    #[test]
-    fn an_endpoint_has_to_admit_the_functions() {
-        let mut shut = closed(&["s3", "dynamodb", "secretsmanager", "sqs"]);
-        shut.groups[1].inwards[0].groups = own(&["sg-3"]);
-        let check = endpoints(&place(), &shut, false);
-        assert!(check.status == Status::Fail && check.detail.contains("sqs (vpce-sqs)"), "{}", check.detail);
-        assert_eq!(check.fix.as_deref(), Some("admit sg-1 there, on port 443"));
-    }
-
-    #[test]
-    fn subnets_and_groups_belong_together() {
-        let mut other = network();
-        other.subnets[1].vpc = "vpc-2".to_owned();
-        assert!(subnets(&place(), &other).detail.contains("subnet-2 is in another VPC"));
-        let mut gone = network();
-        gone.groups.clear();
-        assert!(subnets(&place(), &gone).detail.contains("sg-1 does not exist"));
-        let nothing = all(&place(), &Network::default(), true);
-        assert_eq!((nothing.len(), nothing[0].status), (1, Status::Fail));
-        let named = Place { vpc: "vpc-9".to_owned(), ..place() };
-        assert_eq!(subnets(&named, &network()).status, Status::Fail);
-        let mut one_zone = network();
-        one_zone.subnets[1].zone = "zone-1".to_owned();
-        assert!(subnets(&place(), &one_zone).detail.contains("needs two"));
-    }
-
-    #[test]
-    fn a_group_without_a_way_out_for_https_fails() {
-        let mut bounded = network();
-        let to_broker = Rule { protocol: "tcp".to_owned(), ports: Some((5671, 5671)), ..Rule::default() };
-        bounded.groups[0].outwards = vec![to_broker.clone()];
-        assert_eq!(egress(&place(), &bounded).status, Status::Fail);
-        let https = Rule { ports: Some((443, 443)), ..to_broker.clone() };
-        bounded.groups[0].outwards = vec![to_broker, https];
-        assert_eq!(egress(&place(), &bounded).status, Status::Warn);
-    }
+fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
