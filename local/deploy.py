@@ -216,6 +216,8 @@ def deploy(arguments):
         "rest_routes": list(routes(template, "RestApi", names)),
         "rest_unrouted": unrouted(template),
         "names": names,
+        # What was compared with the policies of another deployment would be wrong.
+        "parameters": parameters,
         "outputs": {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])},
     }
 
