@@ -73,13 +73,17 @@ driven = page;
 
 await that("bodies are indented as they were written", async () => {
   await page.goto(`${api}/console`);
-  const [json, xml, bytes] = await page.evaluate(async () => {
+  const [json, xml, bytes, deep, year] = await page.evaluate(async () => {
     const { dump, prettyJson, prettyXml } = await import(new URL("console/bodies.js", location.href).href);
-    return [prettyJson('{"n":12345678901234567890,"e":{},"l":[1]}'), prettyXml("<a><b>1</b></a>"), dump(new Uint8Array([0, 65]))];
+    const { time } = await import(new URL("console/parts.js", location.href).href);
+    const [levels, times] = [prettyJson(`${"[".repeat(20_000)}1${"]".repeat(20_000)}`).length, time("253402300801")];
+    return [prettyJson('{"n":12345678901234567890,"e":{},"l":[1]}'), prettyXml("<a><b>1</b></a>"), dump(new Uint8Array([0, 65])), levels, times];
   });
   assert.equal(json, '{\n  "n": 12345678901234567890,\n  "e": {},\n  "l": [\n    1\n  ]\n}');
   assert.equal(xml, "<a>\n  <b>1</b>\n</a>");
   assert.match(bytes, /^00000000 {2}00 41 +\.A$/);
+  assert.ok(deep < 5_000_000, `${deep} characters`);
+  assert.equal(year, "253402300801", "a time of AMQP after the year 9999");
 });
 
 await that("a wrong key is refused, and says why", async () => {

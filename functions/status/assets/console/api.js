@@ -123,8 +123,11 @@ export function send(method, url, headers, bytes, { own = false, progress, signa
     });
     xhr.addEventListener("error", () => reject(new Unreachable()));
     xhr.addEventListener("abort", () => reject(new DOMException("", "AbortError")));
+    // A request that was not sent has no event of its end.
+    if (signal?.aborted) return reject(new DOMException("", "AbortError"));
     signal?.addEventListener("abort", () => xhr.abort());
     xhr.send(bytes);
+    return undefined;
   });
 }
 

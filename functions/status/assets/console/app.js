@@ -41,6 +41,7 @@ function entry(main) {
   const form = h("form", {}, field(t("entry.key"), input, t("entry.hint")), h("div.actions", {}, button), place);
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
+    if (button.hasAttribute("aria-busy")) return undefined;
     signIn(input.value.trim());
     // Any key may, and it is free of charge.
     if (!(await attempt(button, place, () => get("limits")))) return signOut();
@@ -111,6 +112,13 @@ function show(focused) {
   const place = typeof focused === "string" ? document.getElementById(focused) : heading;
   place.focus();
   globalThis.scrollTo(0, 0);
+}
+
+// A file that is dropped beside its place would replace the page, and the key with it.
+for (const name of ["dragover", "drop"]) {
+  globalThis.addEventListener(name, (event) => {
+    if (event.dataTransfer?.types.includes("Files")) event.preventDefault();
+  });
 }
 
 globalThis.addEventListener("hashchange", show);

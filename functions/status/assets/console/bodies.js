@@ -6,11 +6,14 @@ import { t } from "./texts.js";
 
 // More of a body than this is for an editor.
 const SHOWN = 262_144;
+// Levels that are indented. A body of brackets alone would become gigabytes of spaces.
+const DEEPEST = 50;
 
 function decoded(base64) {
   return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
 }
 
+const indent = (depth) => "  ".repeat(Math.max(0, Math.min(depth, DEEPEST)));
 const hex = (value, width) => value.toString(16).padStart(width, "0");
 
 export function dump(octets) {
@@ -29,7 +32,7 @@ export function prettyJson(text) {
   let depth = 0;
   const parts = text.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s"{}[\],:]+/g) ?? [];
   return parts.map((part, index) => {
-    const line = `\n${"  ".repeat(Math.max(0, depth + ("{[".includes(part) ? 1 : "]}".includes(part) ? -1 : 0)))}`;
+    const line = `\n${indent(depth + ("{[".includes(part) ? 1 : "]}".includes(part) ? -1 : 0))}`;
     if ("{[".includes(part)) {
       if ("]}".includes(parts[index + 1] ?? " ")) return part;
       depth += 1;
@@ -53,7 +56,7 @@ export function prettyXml(text) {
     const closes = /^<\//.test(part);
     const opens = /^<[^!?/][^>]*[^/]>$/.test(part) || /^<[^!?/]>$/.test(part);
     if (closes) depth -= 1;
-    lines.push("  ".repeat(Math.max(depth, 0)) + part);
+    lines.push(indent(depth) + part);
     if (opens) depth += 1;
   }
   return lines.join("\n");

@@ -32,6 +32,8 @@ const STEPS = [[86_400, "day"], [3_600, "hour"], [60, "minute"], [1, "second"]];
 export function time(text) {
   if (!text) return "–";
   const at = new Date(text);
+  // Senders of messages may give them a time that no calendar has.
+  if (Number.isNaN(at.getTime())) return String(text);
   const seconds = Math.round((at.getTime() - Date.now()) / 1000);
   const [size, unit] = STEPS.find(([each]) => Math.abs(seconds) >= each) ?? STEPS[3];
   const said = new Intl.RelativeTimeFormat(locale(), { numeric: "auto" }).format(Math.trunc(seconds / size), unit);
