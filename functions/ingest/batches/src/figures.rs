@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_millis(1200);
 
 /// Statuses whose number is shown although it is zero.
 const UNDER_WAY: [BatchStatus; 3] = [BatchStatus::Received, BatchStatus::Chunking, BatchStatus::Processing];
-const FINAL: [BatchStatus; 4] =
-    [BatchStatus::Completed, BatchStatus::PartialFail, BatchStatus::Failed, BatchStatus::Expired];
+/// Final statuses of batches in the database. It has none that expired: their payload never came.
+const FINAL: [BatchStatus; 3] = [BatchStatus::Completed, BatchStatus::PartialFail, BatchStatus::Failed];
 const OUTCOMES: [&str; 5] = ["inserted", "updated", "unchanged", "stale", "failed"];
 /// Bounds of the times from receipt to end, in seconds. The database counts by the same.
 const BOUNDS: [f64; 12] =
