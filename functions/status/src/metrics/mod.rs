@@ -24,7 +24,7 @@ use crate::Status;
 const PATIENCE: Duration = Duration::from_millis(1500);
 const _: () = assert!(PATIENCE.as_millis() < 2000);
 
-/// Where the snapshot comes from, and the last one.
+/// Sources of the snapshot, and the last one.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     pub(crate) queues: Option<Queues>,

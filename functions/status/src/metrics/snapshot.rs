@@ -16,7 +16,7 @@ const STALE: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     last: std::sync::Mutex<Option<(Scrape, Moment)>>,
-    /// Held by the request that makes a snapshot, so that there is one at a time.
+    /// Lock of the request that makes a snapshot, so that there is one at a time.
     looking: Mutex<()>,
 }
 

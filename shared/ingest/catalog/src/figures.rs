@@ -38,7 +38,7 @@ const FOLD: &str = "WITH taken AS (DELETE FROM metric_additions WHERE ctid = ANY
              ON CONFLICT (metric, label) DO UPDATE SET total = metric_totals.total + EXCLUDED.total) \
      SELECT count(*) AS folded FROM taken";
 
-/// What is under way, and what was counted.
+/// State of the ingest, and its counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Number of batches that are not final, by status. A status without batches is missing.

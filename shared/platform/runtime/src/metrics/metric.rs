@@ -8,7 +8,7 @@
 pub struct Metric {
     /// Name, unique in the catalogue.
     pub name: &'static str,
-    /// How its values add up.
+    /// Way in which its values add up.
     pub kind: Kind,
     /// Meaning, in one sentence.
     pub help: &'static str,

@@ -27,7 +27,7 @@ pub struct Scrape {
 struct Sample {
     /// Name of the metric.
     metric: Cow<'static, str>,
-    /// What the name of the series has after that of the metric.
+    /// Ending of the series' name, after the metric's.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     suffix: Cow<'static, str>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
