@@ -80,7 +80,9 @@ impl Scrape {
     pub fn text(&self) -> String {
         let mut text = String::new();
         for metric in ALL {
-            let mut of_metric = self.samples.iter().filter(|sample| sample.metric == metric.name).peekable();
+            let is_shown =
+                |sample: &&Sample| sample.metric == metric.name && is_of(metric.kind, &sample.suffix);
+            let mut of_metric = self.samples.iter().filter(is_shown).peekable();
             if of_metric.peek().is_none() {
                 continue;
             }
@@ -88,7 +90,7 @@ impl Scrape {
             let help = escaped(metric.help, false);
             // Writing to a string does not fail.
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-            for sample in of_metric.filter(|sample| is_of(metric.kind, &sample.suffix)) {
+            for sample in of_metric {
                 sample.write(&mut text);
             }
         }
@@ -108,7 +110,10 @@ impl Sample {
 
 /// True if a metric of this kind has series with this suffix.
 fn is_of(kind: Kind, suffix: &str) -> bool {
-    (kind == Kind::Histogram) == ["_bucket", "_sum", "_count"].contains(&suffix)
+    match kind {
+        Kind::Histogram => ["_bucket", "_sum", "_count"].contains(&suffix),
+        Kind::Counter | Kind::Gauge => suffix.is_empty(),
+    }
 }
 
 /// Escapes a text as the format asks for: quotes in values of labels only.
@@ -182,5 +187,14 @@ mod tests {
         arrived.extend(serde_json::from_str(later).unwrap());
         assert_eq!(arrived.text(), scrape.text());
         assert_eq!(Scrape::default().text(), "");
+    }
+
+    #[test]
+    fn samples_with_an_ending_that_their_metric_has_not_are_left_out() {
+        let odd = format!(
+            r#"[{{"metric":"{}","suffix":"_rate","value":"1"}},{{"metric":"{}","value":"1"}}]"#,
+            CHUNKS_PENDING.name, BATCH_DURATION.name
+        );
+        assert_eq!(serde_json::from_str::<Scrape>(&odd).unwrap().text(), "");
     }
 }
