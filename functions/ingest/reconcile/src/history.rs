@@ -12,8 +12,28 @@ const ENDED: u32 = 20;
 const ROWS: u64 = 500_000;
 
 impl Reconcile {
+    /// Adds up the counters of final batches, a slice at least. A failure stops nothing else: the next run continues,
+    /// and there are no counters before the migration that adds them.
+    pub(crate) async fn fold_counters(&self, deadline: Deadline) {
+        loop {
+            match self.database.fold_counters().await {
+                Ok(true) if !deadline.has_passed() => {}
+                Ok(_) => return,
+                Err(error) => {
+                    let error: &dyn std::error::Error = &error;
+                    tracing::warn!(
+                        event_type = "counters.not_folded",
+                        error,
+                        "the counters of final batches are added up by the next run: {error}"
+                    );
+                    return;
+                }
+            }
+        }
+    }
+
     /// Ends batches in progress that are too old, deletes final ones that are too old, and moves
-    /// the history's beginning once all of them are deleted. Adds up the counters of final batches.
+    /// the history's beginning once all of them are deleted.
     pub(crate) async fn prune(
         &self,
         deadline: Deadline,
@@ -39,7 +59,6 @@ impl Reconcile {
             };
             end.instrument(claimed::span_of(&batch)).await;
         }
-        while !deadline.has_passed() && self.database.fold_counters().await? {}
         let mut is_more = true;
         while is_more && report.rows_pruned < ROWS && !deadline.has_passed() {
             let pruned = self.database.prune().await?;

@@ -129,7 +129,11 @@ impl Reconcile {
             Check::Kept => self.release_objects(deadline, &mut report.batches).await,
             Check::Uploads => self.settle_uploads(deadline, &mut report.uploads).await,
             Check::Drops => self.notify_drops(deadline, &mut report.drops).await,
-            Check::History => self.prune(deadline, &mut report.history).await,
+            Check::History => {
+                let pruned = self.prune(deadline, &mut report.history).await;
+                self.fold_counters(deadline).await;
+                pruned
+            }
             Check::Events => self.publish_events(deadline, &mut report.events).await,
         }
     }
