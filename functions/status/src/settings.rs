@@ -13,7 +13,7 @@ use runtime::{Environment, EnvironmentError, Sdk};
 use crate::Status;
 use crate::console::Console;
 use crate::ingest::Ingest;
-use crate::metrics::{Metrics, QueueUrls, Queues, Snapshots};
+use crate::metrics::{Metrics, QueueUrls, Queues};
 
 /// Longest wait for a store. An operator of a system in trouble should not have to wait longer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ impl Status {
             limiter: Limiter::off(),
             ingest: None,
             console: None,
-            metrics: Metrics { queues: None, snapshots: Snapshots::default() },
+            metrics: Metrics::default(),
             results: None,
             ready: Remembered::new(READY_REMEMBERED, 1),
             standings: Remembered::new(STANDINGS_REMEMBERED, MOST_STANDINGS),

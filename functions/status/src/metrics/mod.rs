@@ -8,32 +8,42 @@ mod queues;
 mod snapshot;
 
 pub(crate) use self::queues::{QueueUrls, Queues};
-pub(crate) use self::snapshot::Snapshots;
 
 use std::error::Error;
 use std::time::Duration;
 
 use access::Scope;
-use api::{Problem, Query, Reply};
+use api::{Problem, Query, Reason, Reply};
+use clock::Moment;
 use lambda_http::Request;
 use runtime::metrics::{BUILD_INFO, CONTENT_TYPE, SNAPSHOT_AGE, Scrape, UP};
 
+use self::snapshot::{Last, Snapshots};
 use crate::Status;
 
-/// Time that a part of the snapshot may take. The response is due within 2 s.
+/// Time that a part of the snapshot may take.
 const PATIENCE: Duration = Duration::from_millis(1500);
-const _: () = assert!(PATIENCE.as_millis() < 2000);
+/// Time that the whole response may take, authentication included. It is due within 2 s.
+const LIMIT: Duration = Duration::from_millis(1900);
+const _: () = assert!(PATIENCE.as_millis() < LIMIT.as_millis() && LIMIT.as_millis() < 2000);
 
 /// Sources of the snapshot, and the last one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) queues: Option<Queues>,
     pub(crate) snapshots: Snapshots,
+    /// Last figures of each part, which stand in for it while it cannot be read.
+    pub(crate) last_database: Last,
+    pub(crate) last_queues: Last,
 }
 
 impl Status {
     /// Responds with the last snapshot, or a new one.
     pub(crate) async fn metrics(&self, request: &Request) -> Result<Reply, Problem> {
+        within(LIMIT, self.scraped(request)).await
+    }
+
+    async fn scraped(&self, request: &Request) -> Result<Reply, Problem> {
         let principal = access::authenticate(&self.access, request.headers()).await?;
         principal.require_any(&[Scope::OpsRead])?;
         Query::parse(request.uri().query().unwrap_or_default(), &[])?;
@@ -42,17 +52,21 @@ impl Status {
         Ok(Reply::new(200, CONTENT_TYPE, scrape.text()))
     }
 
-    /// Reads all parts that the deployment has. A part that cannot be read is left out.
+    /// Reads all parts that the deployment has.
     async fn snapshot(&self) -> Scrape {
         let database = async {
             match &self.ingest {
-                Some(ingest) => Some(part(PATIENCE, "database", ingest.metrics()).await),
+                Some(ingest) => {
+                    Some(part(PATIENCE, "database", &self.metrics.last_database, ingest.metrics()).await)
+                }
                 None => None,
             }
         };
         let queues = async {
             match &self.metrics.queues {
-                Some(queues) => Some(part(PATIENCE, "queues", queues.metrics()).await),
+                Some(queues) => {
+                    Some(part(PATIENCE, "queues", &self.metrics.last_queues, queues.metrics()).await)
+                }
                 None => None,
             }
         };
@@ -66,17 +80,33 @@ impl Status {
     }
 }
 
-/// Reads a part within its time, and notes whether it could be read.
+/// Waits for a response within its time.
+async fn within(
+    limit: Duration,
+    response: impl Future<Output = Result<Reply, Problem>>,
+) -> Result<Reply, Problem> {
+    tokio::time::timeout(limit, response).await.unwrap_or_else(|_| {
+        Err(Problem::new(Reason::StoreUnavailable, "the metrics could not be read in time; try again"))
+    })
+}
+
+/// Reads a part within its time, and notes whether it could be read. If not, its last samples stay
+/// until they are too old.
 async fn part<E: Into<Box<dyn Error + Send + Sync>>>(
     patience: Duration,
     name: &'static str,
+    last: &Last,
     read: impl Future<Output = Result<Scrape, E>>,
 ) -> Scrape {
+    let began = Moment::now();
     let found: Result<Scrape, Box<dyn Error + Send + Sync>> = match tokio::time::timeout(patience, read).await
     {
         Ok(found) => found.map_err(Into::into),
         Err(_) => Err("it did not answer in time".into()),
     };
+    if let Ok(scrape) = &found {
+        last.keep(scrape, began);
+    }
     let is_up = u8::from(found.is_ok());
     let mut scrape = found.unwrap_or_else(|error| {
         let error: &(dyn Error + 'static) = &*error;
@@ -84,9 +114,9 @@ async fn part<E: Into<Box<dyn Error + Send + Sync>>>(
             event_type = "metrics.part_failed",
             part = name,
             error,
-            "the part {name} of the metrics is left out: {error}"
+            "the part {name} of the metrics cannot be read: {error}"
         );
-        Scrape::default()
+        last.get().unwrap_or_default()
     });
     scrape.put(UP, &[name], is_up);
     scrape
@@ -94,26 +124,39 @@ async fn part<E: Into<Box<dyn Error + Send + Sync>>>(
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
     use runtime::metrics::CHUNKS_PENDING;
 
     use super::*;
 
     #[tokio::test]
-    async fn a_part_that_fails_is_left_out_and_said_to_be_down() {
-        let mut read = Scrape::default();
-        read.put(CHUNKS_PENDING, &[], 3);
-        let up = part(PATIENCE, "database", async { Ok::<_, String>(read) }).await.text();
+    async fn a_part_that_fails_keeps_its_last_samples_for_a_minute_and_is_said_to_be_down() {
+        let last = Last::default();
+        let failed = || part(PATIENCE, "database", &last, ready(Err("no such function")));
+        let mut pending = Scrape::default();
+        pending.put(CHUNKS_PENDING, &[], 3);
+        let up = part(PATIENCE, "database", &last, ready(Ok::<_, String>(pending))).await.text();
         assert!(up.contains("\nintegrahub_chunks_pending 3\n"), "{up}");
         assert!(up.ends_with("\nintegrahub_up{part=\"database\"} 1\n"), "{up}");
-        let down = part(PATIENCE, "queues", async { Err("no such queue".to_owned()) }).await.text();
-        assert!(down.ends_with("\nintegrahub_up{part=\"queues\"} 0\n"), "{down}");
-        assert_eq!(down.lines().count(), 3, "{down}");
+        let down = failed().await.text();
+        assert_eq!(down, up.replace("\"} 1\n", "\"} 0\n"));
+        last.grow_old(Duration::from_secs(60));
+        let left_out = failed().await.text();
+        assert!(left_out.ends_with("\nintegrahub_up{part=\"database\"} 0\n"), "{left_out}");
+        assert_eq!(left_out.lines().count(), 3, "{left_out}");
     }
 
     #[tokio::test]
     async fn a_part_that_does_not_answer_in_time_is_down() {
         let never = std::future::pending::<Result<Scrape, String>>();
-        let down = part(Duration::from_millis(10), "database", never).await.text();
+        let down = part(Duration::from_millis(10), "database", &Last::default(), never).await.text();
         assert!(down.ends_with("\nintegrahub_up{part=\"database\"} 0\n"), "{down}");
+    }
+
+    #[tokio::test]
+    async fn a_response_that_takes_too_long_is_given_up_with_503() {
+        let late = within(Duration::from_millis(10), std::future::pending()).await.unwrap_err();
+        assert_eq!((late.reason, late.reason.status()), (Reason::StoreUnavailable, 503));
     }
 }

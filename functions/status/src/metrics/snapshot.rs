@@ -1,4 +1,4 @@
-//! The last snapshot of the metrics, which all requests share.
+//! The last snapshot of the metrics, which all requests share, and the last figures of its parts.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -12,10 +12,14 @@ const FRESH: Duration = Duration::from_secs(15);
 /// Age up to which a snapshot is served while another request makes a new one.
 const STALE: Duration = Duration::from_secs(60);
 
+/// The last samples that were read, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Last(std::sync::Mutex<Option<(Scrape, Moment)>>);
+
 /// The last snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
-    last: std::sync::Mutex<Option<(Scrape, Moment)>>,
+    last: Last,
     /// Lock of the request that makes a snapshot, so that there is one at a time.
     looking: Mutex<()>,
 }
@@ -24,39 +28,51 @@ impl Snapshots {
     /// Returns a snapshot and its age: the last one if it is fresh, or else that of `look`. While
     /// another request makes a new one, the last one is returned unless it is too old.
     pub(crate) async fn current(&self, look: impl Future<Output = Scrape>) -> (Scrape, Duration) {
-        if let Some(fresh) = self.last_within(FRESH) {
+        if let Some(fresh) = self.last.within(FRESH) {
             return fresh;
         }
         let _looking = match self.looking.try_lock() {
             Ok(looking) => looking,
             Err(_) => {
-                if let Some(stale) = self.last_within(STALE) {
+                if let Some(stale) = self.last.within(STALE) {
                     return stale;
                 }
                 self.looking.lock().await
             }
         };
-        if let Some(fresh) = self.last_within(FRESH) {
+        if let Some(fresh) = self.last.within(FRESH) {
             return fresh;
         }
         let began = Moment::now();
         let scrape = look.await;
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((scrape.clone(), began));
+        self.last.keep(&scrape, began);
         (scrape, began.age())
     }
+}
 
-    fn last_within(&self, age: Duration) -> Option<(Scrape, Duration)> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+impl Last {
+    /// Keeps samples whose reading began then.
+    pub(crate) fn keep(&self, scrape: &Scrape, began: Moment) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((scrape.clone(), began));
+    }
+
+    /// Returns the samples, if they are not too old to be served.
+    pub(crate) fn get(&self) -> Option<Scrape> {
+        self.within(STALE).map(|(scrape, _)| scrape)
+    }
+
+    fn within(&self, age: Duration) -> Option<(Scrape, Duration)> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (scrape, made) = last.as_ref()?;
         let found = made.age();
         (found < age).then(|| (scrape.clone(), found))
     }
 
-    /// Lets the last snapshot be older than it is.
+    /// Lets the samples be older than they are.
     #[cfg(test)]
-    fn grow_old(&self, by: Duration) {
+    pub(crate) fn grow_old(&self, by: Duration) {
         use std::time::SystemTime;
-        let mut last = self.last.lock().unwrap();
+        let mut last = self.0.lock().unwrap();
         let made = Moment::on(std::time::Instant::now(), SystemTime::now() - by);
         *last = last.take().map(|(scrape, _)| (scrape, made));
     }
@@ -87,9 +103,9 @@ mod tests {
         };
         let (one, other) = tokio::join!(snapshots.current(look()), snapshots.current(look()));
         assert_eq!((&one.0, &other.0), (&snapshot(1), &snapshot(1)));
-        snapshots.grow_old(FRESH - Duration::from_secs(5));
+        snapshots.last.grow_old(FRESH - Duration::from_secs(5));
         assert_eq!(snapshots.current(look()).await.0, snapshot(1));
-        snapshots.grow_old(FRESH);
+        snapshots.last.grow_old(FRESH);
         let (renewed, age) = snapshots.current(look()).await;
         assert_eq!((renewed, looks.load(Ordering::SeqCst)), (snapshot(2), 2));
         assert!(age < FRESH);
@@ -99,7 +115,7 @@ mod tests {
     async fn the_last_one_is_served_while_a_new_one_is_made_unless_it_is_too_old() {
         let snapshots = Snapshots::default();
         snapshots.current(async { snapshot(1) }).await;
-        snapshots.grow_old(FRESH);
+        snapshots.last.grow_old(FRESH);
         let (end, ended) = oneshot::channel::<()>();
         let slow = snapshots.current(async {
             ended.await.unwrap();
@@ -109,7 +125,7 @@ mod tests {
             let (stale, age) = snapshots.current(async { snapshot(3) }).await;
             assert_eq!(stale, snapshot(1));
             assert!(age >= FRESH, "{age:?}");
-            snapshots.grow_old(STALE);
+            snapshots.last.grow_old(STALE);
             end.send(()).unwrap();
             assert_eq!(snapshots.current(async { snapshot(4) }).await.0, snapshot(2));
         };

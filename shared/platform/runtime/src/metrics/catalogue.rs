@@ -218,7 +218,7 @@ catalogue! {
         "Messages in a queue of the deployment, as SQS estimates them.";
     // The snapshot itself.
     UP: gauge("integrahub_up").scraped(&["part"]),
-        "State of a part of the snapshot: 1 if it could be read, or else 0, and its metrics are left out.";
+        "State of a part of the snapshot: 1 if it could be read, or else 0, with older figures or none.";
     SNAPSHOT_AGE: gauge("integrahub_snapshot_age_seconds").scraped(&[]),
         "Age of the snapshot that this response was made of.";
     BUILD_INFO: gauge("integrahub_build_info").scraped(&["commit", "version"]),

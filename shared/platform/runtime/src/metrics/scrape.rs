@@ -142,8 +142,8 @@ mod tests {
             "# HELP integrahub_chunks_pending Chunks that are not written yet.",
             "# TYPE integrahub_chunks_pending gauge",
             "integrahub_chunks_pending 2",
-            "# HELP integrahub_up State of a part of the snapshot: 1 if it could be read, or else 0, and its \
-             metrics are left out.",
+            "# HELP integrahub_up State of a part of the snapshot: 1 if it could be read, or else 0, with older \
+             figures or none.",
             "# TYPE integrahub_up gauge",
             "integrahub_up{part=\"queues\"} 1",
             "integrahub_up{part=\"database\"} 0",
