@@ -104,6 +104,21 @@ await that("a key without a scope sees what it may not", async () => {
   await shown.heading(say("entry.title")).waitFor();
 });
 
+await that("what cannot be read leaves no section of the first screen empty", async () => {
+  const answers = (of, answer) => page.route(of, (route) => route.fulfill({ contentType: "application/json", ...answer }));
+  await answers("**/v1/inovafarma/batches?*", { status: 403, body: JSON.stringify({ title: "No", reason: "SCOPE_REQUIRED" }) });
+  await shown.enter(READS);
+  await page.getByText("SCOPE_REQUIRED").waitFor();
+  assert.equal(await page.getByText(say("state.forbidden")).count(), 3);
+  await answers("**/tests?*", { status: 200, body: "<p>Welcome</p>" });
+  await shown.visit("#/tests", say("nav.tests"));
+  await page.getByText(say("state.unshown")).waitFor();
+  await shown.sound();
+  await page.unrouteAll();
+  await shown.button(say("entry.leave")).click();
+  await shown.heading(say("entry.title")).waitFor();
+});
+
 await that("the language is chosen, and the key is forgotten with the page", async () => {
   await shown.enter(ALL);
   await page.getByLabel(say("language"), { exact: true }).selectOption("pt");

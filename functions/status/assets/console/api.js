@@ -5,6 +5,7 @@ const BASE = new URL("../", import.meta.url);
 const PRODUCTS = "v1/inovafarma/";
 
 let credential = null;
+let session = new AbortController();
 
 export function isSignedIn() {
   return credential !== null;
@@ -18,7 +19,12 @@ export function signIn(text) {
 
 export function signOut() {
   credential = null;
+  session.abort();
+  session = new AbortController();
 }
+
+// Aborts when the user signs out: for work that outlives its screen.
+export const whileSignedIn = () => session.signal;
 
 // The response to a request that failed, in the form of a problem (RFC 9457).
 export class Problem extends Error {

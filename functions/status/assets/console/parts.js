@@ -71,7 +71,11 @@ export function failure(problem, retry) {
   if (problem instanceof Unreachable) {
     return h("div.state.failed", { role: "alert" }, title(t("state.unreachable")), h("p", {}, t("state.unreachable.more")), again);
   }
-  if (!(problem instanceof Problem)) throw problem;
+  if (!(problem instanceof Problem)) {
+    // A response that is no JSON comes from something in between. Anything else is this page's fault.
+    if (!(problem instanceof SyntaxError)) reportError(problem);
+    return h("div.state.failed", { role: "alert" }, title(t("state.unshown")), h("p.small", {}, String(problem.message)), again);
+  }
   const isForbidden = problem.status === 403;
   return h(
     `div.state.${isForbidden ? "forbidden" : "failed"}`,
@@ -257,7 +261,6 @@ export function poll(work, every = 3000) {
       delay = every;
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      if (!(problem instanceof Problem || problem instanceof Unreachable)) throw problem;
       // What this key may not, it may not in a while either.
       if (problem.status === 401 || problem.status === 403 || problem.status === 404) abort.abort();
       delay = Math.max(Math.min(delay * 2, 60_000), (problem.retryAfter ?? 0) * 1000);

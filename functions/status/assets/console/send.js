@@ -104,9 +104,11 @@ export function sender() {
     button.setAttribute("aria-busy", "true");
     key ??= api.uuid();
     abort = new AbortController();
+    // An upload goes on while other screens are shown, and ends with the key.
+    const signal = AbortSignal.any([abort.signal, api.whileSignedIn()]);
     swap(place, words, meter, h("button", { type: "button", onclick: () => abort.abort() }, t("action.cancel")));
     try {
-      const { batch_id: id } = await deliver(file, form.querySelector("input[name=type]:checked").value, key, abort.signal, say);
+      const { batch_id: id } = await deliver(file, form.querySelector("input[name=type]:checked").value, key, signal, say);
       swap(place, h("p", { role: "status" }, t("send.done"), " ", h("a", { href: `#/batches/${id}` }, t("send.follow"))));
       key = null;
     } catch (problem) {

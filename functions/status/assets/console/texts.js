@@ -39,6 +39,7 @@ export const TEXTS = {
   "state.forbidden": ["This key may not do that", "Esta chave não permite isso"],
   "state.unreachable": ["The API does not answer", "A API não responde"],
   "state.unreachable.more": ["Check the connection. A retry sends the same request, so nothing is done twice.", "Verifique a conexão. Uma nova tentativa envia a mesma requisição, portanto nada é feito duas vezes."],
+  "state.unshown": ["The response cannot be shown", "Não foi possível mostrar a resposta"],
   "state.trace": ["Quote this trace id to the operator:", "Informe este id de rastreio ao operador:"],
   "state.copied": ["Copied", "Copiado"],
   "chart.figures": ["Figures", "Valores"],

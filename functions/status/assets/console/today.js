@@ -101,8 +101,17 @@ export function today(main) {
     section(t("today.dependencies"), ready),
     section(t("today.limits"), left),
   );
+  const newest = async (signal) => {
+    try {
+      return await batches({ limit: 100 }, signal);
+    } catch (problem) {
+      // The first section has the alert, which is read aloud; the others are made of the same batches.
+      if (problem.status === 403) for (const place of [coming, day]) swap(place, h("div.state.forbidden", {}, h("p", {}, t("state.forbidden"))));
+      throw problem;
+    }
+  };
   const stops = [
-    live(waiting, (signal) => batches({ limit: 100 }, signal), ({ batches: all }) => {
+    live(waiting, newest, ({ batches: all }) => {
       swap(waiting, needs(all));
       swap(coming, arriving(all));
       swap(day, figures(all));
