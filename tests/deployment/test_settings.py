@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import pytest
 import yaml
 from cloudformation import ROOT, behind_the_api, deploy, references, source
-from scenarios import DATABASE_VPC, EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, LOAD_TESTS, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS, TOKENS
+from scenarios import DATABASE_VPC, DOMAIN, EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, LOAD_TESTS, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS, TOKENS
 
 INTERFACES = {"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"}
 
@@ -219,6 +219,7 @@ def test_the_console_can_be_switched_off_and_its_bucket_takes_uploads_of_pages_t
     assert rules({"CorsOrigins": "https://app.example.com"}) == ("true", [listed, (["PUT"], ["*"])])
     assert rules({"Console": "false", "CorsOrigins": "https://app.example.com"}) == ("false", [listed])
     assert rules({"Console": "false"}) == ("false", [])
+    assert rules(DOMAIN) == ("true", [(["PUT"], ["https://api.example.com"])])
     assert "CONSOLE_UPLOADS" not in deploy().properties("StatusFunction")["Environment"]["Variables"]
 
 
