@@ -8,8 +8,9 @@ PATTERN = '{ ($.event_type = "request.completed") && (($.context.tenant = "*") |
 
 
 def behind_the_api(stack):
-    """The functions whose alias an API may invoke."""
-    return {name.removesuffix("Aliaslive") for name in stack.of("AWS::Lambda::Alias")}
+    """The functions that an API may invoke."""
+    permissions = stack.of("AWS::Lambda::Permission").items()
+    return {name.removesuffix("Permission") for name, each in permissions if each["Properties"]["Principal"] == "apigateway.amazonaws.com"}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

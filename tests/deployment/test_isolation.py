@@ -8,7 +8,7 @@ from scenarios import EVERYTHING, SCENARIOS
 from schemas import physical_name
 
 # Their names are those of a part of an API or a function, which has a name of its own.
-WITHIN_ANOTHER = {"AWS::ApiGatewayV2::Stage", "AWS::Lambda::Alias"}
+WITHIN_ANOTHER = {"AWS::ApiGateway::Stage", "AWS::ApiGatewayV2::Stage", "AWS::Lambda::Alias"}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -64,8 +64,6 @@ REFUSED = [
 
 # Values that no function, broker or database takes.
 IMPOSSIBLE = [
-    ("TenantLimit", "requests=0.5/1"),
-    ("TargetLimit", "requests=5/1 messages=2.5 bytes=10485760/20971520"),
     ("PublicReservedConcurrency", "00"),
     ("ApiFront", "websocket"),
     ("ApiWebAclArn", "arn:aws:wafv2:us-east-1:111122223333:global/webacl/integrahub/1"),
@@ -113,6 +111,8 @@ IMPOSSIBLE = [
     ("InlineTargets", "rabbitmq://a.example.com:5671/ORDERS,rabbitmq://b.example.com:5671/STOCK"),
 ]
 POSSIBLE = [
+    ("TenantLimit", "requests=0.5/1"),
+    ("TargetLimit", "requests=5/1 messages=2.5 bytes=10485760/20971520"),
     ("KafkaTopicPrefix", ""),
     ("KafkaTopicPrefix", "t" * (249 - len("batches.received") - 1)),
     ("AcceptDrops", "partner-files"),
