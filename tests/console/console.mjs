@@ -161,7 +161,7 @@ await that("a catalogue that is dropped is followed to its end, with its errors"
   await page.dispatchEvent(".drop", "drop", { dataTransfer: dropped });
   await shown.button(say("send.do")).click();
   await page.getByRole("link", { name: say("send.follow") }).click();
-  await page.locator("main .lead").getByText(say("status.PARTIAL_FAIL")).waitFor();
+  await page.locator("main .lead").getByText(say("status.COMPLETED")).waitFor();
   await page.getByText("CNPJ_INVALID").first().waitFor();
   assert.equal(await shown.figure(say("batch.items")).innerText(), "50");
   assert.equal(await shown.figure(say("batch.failed")).innerText(), "1");
