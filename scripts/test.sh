@@ -3,8 +3,8 @@
 # Without options, or with `--profile NAME` alone, it then compares what responses had with what
 # openapi.yaml describes, and what functions called with what their policies permit, searches the
 # logs for the secrets of the tests, and runs the examples of the documentation. With
-# CONTRACT_SECONDS it also sends generated requests to the same stack for so long, runs programs on
-# generated clients, and drives the console.
+# CONTRACT_SECONDS it also sends generated requests to the same stack for so long, and runs
+# programs on generated clients.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
@@ -39,11 +39,9 @@ if (($# == 0)) || [[ $# == 2 && $1 == --profile ]]; then
     # They compute, while generated requests wait for their responses.
     beside "doc tests" "${idle[@]}" cargo test --quiet --workspace --doc
     beside "clients made" "${idle[@]}" scripts/clients.sh make
-    beside "browser made" "${idle[@]}" scripts/console.sh make
     step "contract" scripts/schemathesis.sh inside || status=$?
-    await "doc tests" "clients made" "browser made"
+    await "doc tests" "clients made"
     step "clients" scripts/clients.sh made || status=$?
-    step "console" scripts/console.sh inside || status=$?
   else
     step "doc tests" cargo test --quiet --workspace --doc || status=$?
   fi

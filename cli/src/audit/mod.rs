@@ -172,7 +172,7 @@ fn row(event: &Value) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn event(context: Value) -> Value {
+    fn event(context: &Value) -> Value {
         let line = json!({
             "event_id": "7", "timestamp": "2026-11-27T10:00:00.000Z", "correlation_id": "trace", "level": "info",
             "event_type": "request.completed", "context": context,
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn an_event_has_its_fields_beside_each_other() {
-        let event = event(json!({"tenant": "t", "status": 201}));
+        let event = event(&json!({"tenant": "t", "status": 201}));
         let expected = json!({
             "time": "2026-11-27T10:00:00.000Z", "trace_id": "trace", "event_id": "7", "tenant": "t", "status": 201,
         });
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn each_condition_is_checked_and_all_have_to_hold() {
-        let event = event(json!({
+        let event = event(&json!({
             "tenant": "t", "key_name": "orders", "key_id": "0a1b2c3d", "target_ref": "stock",
             "mq_target": "QM1:A", "queue": "A", "further_queues": "B,C", "outcome": "refused", "tags": "x,y",
         }));

@@ -53,8 +53,8 @@ impl AwsError {
         Self::new(service, action, AwsErrorKind::Other, "unreadable answer", "it is not an answer of AWS")
     }
 
-    pub(super) fn unusable(service: &str, action: &str, why: String) -> Self {
-        Self::new(service, action, AwsErrorKind::Other, "unusable request", &why)
+    pub(super) fn unusable(service: &str, action: &str, why: &str) -> Self {
+        Self::new(service, action, AwsErrorKind::Other, "unusable request", why)
     }
 
     pub(super) fn unreachable(service: &str, action: &str, error: &(dyn Error + 'static)) -> Self {

@@ -154,7 +154,7 @@ impl AwsQuery {
         credentials: Credentials,
     ) -> Result<Request<SdkBody>, AwsError> {
         let Outgoing { service, action, content_type, target, .. } = *outgoing;
-        let unusable = |why: String| AwsError::unusable(service, action, why);
+        let unusable = |why: &str| AwsError::unusable(service, action, why);
         let address = self.address(service);
         let headers = [Some(("content-type", content_type)), target.map(|target| ("x-amz-target", target))];
         let headers = headers.into_iter().flatten();
@@ -164,7 +164,7 @@ impl AwsQuery {
             headers.clone(),
             SignableBody::Bytes(&outgoing.body),
         )
-        .map_err(|error| unusable(error.to_string()))?;
+        .map_err(|error| unusable(&error.to_string()))?;
         let identity = Identity::from(credentials);
         let params = v4::SigningParams::builder()
             .identity(&identity)
@@ -173,14 +173,14 @@ impl AwsQuery {
             .time(SystemTime::now())
             .settings(SigningSettings::default())
             .build()
-            .map_err(|error| unusable(error.to_string()))?;
+            .map_err(|error| unusable(&error.to_string()))?;
         let params = SigningParams::from(params);
-        let signed = sign(signable, &params).map_err(|error| unusable(error.to_string()))?;
+        let signed = sign(signable, &params).map_err(|error| unusable(&error.to_string()))?;
         let request = Request::post(address.as_str());
         let request = headers
             .chain(signed.output().headers())
             .fold(request, |request, (name, value)| request.header(name, value));
-        request.body(SdkBody::from(outgoing.body.clone())).map_err(|error| unusable(error.to_string()))
+        request.body(SdkBody::from(outgoing.body.clone())).map_err(|error| unusable(&error.to_string()))
     }
 
     fn address(&self, service: &str) -> String {

@@ -1,6 +1,7 @@
 //! The account: who asks, and how many executions it may have at once.
 
 use aws_sdk_lambda::Client;
+use aws_sdk_lambda::types::AccountLimit;
 
 use super::kinds::{CONCURRENCY, CREDENTIALS};
 use super::parameters::Parameters;
@@ -57,7 +58,7 @@ pub(crate) async fn concurrency(client: &Client, resources: &Known<Vec<Resource>
     let limit = settings.account_limit();
     let mut found = Concurrency {
         limit: limit.map_or(0, |limit| limit.concurrent_executions().into()),
-        unreserved: limit.and_then(|limit| limit.unreserved_concurrent_executions()).unwrap_or(0).into(),
+        unreserved: limit.and_then(AccountLimit::unreserved_concurrent_executions).unwrap_or(0).into(),
         reserved: 0,
     };
     let functions = resources.as_deref().unwrap_or_default();

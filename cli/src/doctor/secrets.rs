@@ -66,7 +66,8 @@ async fn look(client: &AwsQuery, id: &str) -> Known<Secret> {
 }
 
 async fn look_at_parameter(client: &AwsQuery, name: &str) -> Known<Secret> {
-    let mut asked = json!({"ParameterFilters": [{"Key": "Name", "Values": [name]}]});
+    let filters = json!([{"Key": "Name", "Values": [name]}]);
+    let mut asked = json!({"ParameterFilters": filters});
     for _ in 0..MOST_PAGES {
         let answer = client.json("ssm", "AmazonSSM.DescribeParameters", &asked).await?;
         if answer.get("Parameters").and_then(Value::as_array).is_some_and(|found| !found.is_empty()) {
@@ -74,7 +75,7 @@ async fn look_at_parameter(client: &AwsQuery, name: &str) -> Known<Secret> {
         }
         match text(&answer, "NextToken") {
             "" => return Ok(Secret::Missing),
-            token => asked["NextToken"] = json!(token),
+            token => asked = json!({"ParameterFilters": filters, "NextToken": token}),
         }
     }
     Err(Unknown::Failed(format!("ssm:DescribeParameters answers more than {MOST_PAGES} pages")))
