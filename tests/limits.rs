@@ -244,7 +244,8 @@ impl Environment {
         Self { gateway, api_key: tenant.api_key.clone(), _server: server }
     }
 
-    /// Sends a request. Returns its status, with whether it is a replay, and the reason of a problem.
+    /// Sends a request. Returns its status, with whether it is a replay, and the reason of a
+    /// problem.
     async fn send<O: Operation<Work = Action>>(&self, key: Uuid, body: &Value) -> (u16, bool, String) {
         let request = Request::builder()
             .method(O::ROUTE.method)

@@ -239,8 +239,8 @@ impl Api {
         &self.base
     }
 
-    /// Returns the program with the options of this run that name the deployment and the caller, for
-    /// the command that goes on with its work.
+    /// Returns the program with the options of this run that name the deployment and the caller,
+    /// for the command that goes on with its work.
     pub(crate) fn program(&self) -> &str {
         &self.program
     }

@@ -53,8 +53,9 @@ pub(crate) struct Explain {
     /// Target profile, if --target has a target that changes members of it
     #[arg(long, value_name = "PROFILE")]
     pub(crate) target_ref: Option<String>,
-    /// Target profile, or a target as `broker://host:port/queue?vhost=…&channel=…`, with the further
-    /// options tls=on, user=, password= (a reference), keyStore=, trustStore=, exchange= and routingKey=
+    /// Target profile, or a target as `broker://host:port/queue?vhost=…&channel=…`, with the
+    /// further options tls=on, user=, password= (a reference), keyStore=, trustStore=, exchange=
+    /// and routingKey=
     #[arg(long, short = 't')]
     pub(crate) target: Option<String>,
     /// File with a target as YAML or JSON

@@ -66,8 +66,8 @@ pub(crate) async fn run(args: &Audit, context: &Context, out: &mut Output) -> Re
     Ok(Exit::Done)
 }
 
-/// Reads the newest events that are wanted, each once, in the order of their times. False beside them
-/// if the log has more than is read.
+/// Reads the newest events that are wanted, each once, in the order of their times. False beside
+/// them if the log has more than is read.
 async fn read(
     context: &Context,
     wanted: &Wanted,

@@ -1,5 +1,6 @@
 //! Receives the audit events of requests from CloudWatch Logs, as subscription filters find them in
-//! the logs of the functions behind the API, and writes them to a log group that is kept for longer.
+//! the logs of the functions behind the API, and writes them to a log group that is kept for
+//! longer.
 //!
 //! If the group does not take them, the invocation fails, and Lambda repeats it. So a line can be
 //! there twice, with the same `event_id`.

@@ -52,7 +52,8 @@ impl Console {
     }
 }
 
-/// Returns a file of the page, or 304 if the client has it; `None` if there is no file of that name.
+/// Returns a file of the page, or 304 if the client has it; `None` if there is no file of that
+/// name.
 pub(crate) fn file(name: &str, headers: &HeaderMap) -> Option<Reply> {
     let (_, content_type, text) = FILES.iter().find(|(own, ..)| *own == name)?;
     Some(current(content_type, text, headers))

@@ -1,5 +1,5 @@
-//! Readiness and metrics of the ingest's stores, from a function that reaches them: the database may
-//! be in a network of its own.
+//! Readiness and metrics of the ingest's stores, from a function that reaches them: the database
+//! may be in a network of its own.
 
 use std::error::Error;
 

@@ -81,8 +81,8 @@ pub(super) fn unrouted(template: &str, id: &str) -> Answer {
     answer
 }
 
-/// The function's answer: with `statusCode` it is an HTTP answer. Anything else is the body of a 200
-/// for an HTTP API, and no answer for a REST API.
+/// The function's answer: with `statusCode` it is an HTTP answer. Anything else is the body of a
+/// 200 for an HTTP API, and no answer for a REST API.
 pub(super) fn from_function(kind: Kind, payload: &[u8]) -> Answer {
     let refusal = || Gateway::InternalServerError.answer(kind);
     let Ok(value) = serde_json::from_slice::<Value>(payload) else {

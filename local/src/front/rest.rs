@@ -99,8 +99,8 @@ fn or_null<T: serde::Serialize>(members: &BTreeMap<String, T>) -> Value {
     if members.is_empty() { Value::Null } else { json!(members) }
 }
 
-/// The body as the gateway passes it on: inflated, if `Content-Encoding` says that it is compressed.
-/// The header stays as it is.
+/// The body as the gateway passes it on: inflated, if `Content-Encoding` says that it is
+/// compressed. The header stays as it is.
 pub(super) fn inflated(headers: &HeaderMap, body: Bytes) -> Result<Bytes, Gateway> {
     let encoding = headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok());
     let encoding = encoding.unwrap_or_default().trim().to_ascii_lowercase();

@@ -116,8 +116,9 @@ fn tagged(mut test: LoadTest, tags: &Tags, execution: &Execution) -> LoadTest {
     test
 }
 
-/// Refuses a test that would put or take more in a second than its target's limits allow. Its workers
-/// draw from no limit while they run: the rate that the test asks for is held against it here.
+/// Refuses a test that would put or take more in a second than its target's limits allow. Its
+/// workers draw from no limit while they run: the rate that the test asks for is held against it
+/// here.
 fn within_limits(test: &LoadTest, limits: &TargetLimits) -> Result<(), Problem> {
     let messages = test.highest_rate();
     let bytes = messages.map(|messages| messages.saturating_mul(test.message_bytes()));

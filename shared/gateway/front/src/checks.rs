@@ -190,8 +190,9 @@ impl Front {
     }
 }
 
-/// Returns the name by which limits know a queue manager. At IBM MQ an empty name and each that begins
-/// with `*` lead to any queue manager: they share a limit, or each of them would be a way around it.
+/// Returns the name by which limits know a queue manager. At IBM MQ an empty name and each that
+/// begins with `*` lead to any queue manager: they share a limit, or each of them would be a way
+/// around it.
 fn limited_queue_manager(broker: BrokerKind, name: &str) -> &str {
     let is_any = broker == BrokerKind::IbmMq && (name.is_empty() || name.starts_with('*'));
     if is_any { "*" } else { name }

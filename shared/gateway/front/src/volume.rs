@@ -1,5 +1,5 @@
-//! Messages and bytes that count against the limits of a target: those that an order is to move, and
-//! those that its response shows as moved.
+//! Messages and bytes that count against the limits of a target: those that an order is to move,
+//! and those that its response shows as moved.
 
 use api::{Reason, Reply};
 use endpoint::Moved;
@@ -44,9 +44,9 @@ struct Enqueued {
 }
 
 impl Action {
-    /// Returns the messages and bytes to draw before the work, and how its response shows those that
-    /// it moved. `None` if it moves none. Of work that takes messages one is drawn, since nobody
-    /// knows how many there are; it waits while earlier work is in debt.
+    /// Returns the messages and bytes to draw before the work, and how its response shows those
+    /// that it moved. `None` if it moves none. Of work that takes messages one is drawn, since
+    /// nobody knows how many there are; it waits while earlier work is in debt.
     pub(crate) fn volume(&self) -> Option<(Cost, Moved)> {
         match self {
             Self::Change(_, Change::Produce(command)) => Some((to_put(command), put)),

@@ -198,8 +198,8 @@ impl LoadTest {
     }
 
     /// Returns the highest rate, in messages a second, at which all producers together put messages
-    /// or all consumers take them. `None` if only the broker bounds it: in a search, and for workers
-    /// without a rate. Consumers without one take what the producers put.
+    /// or all consumers take them. `None` if only the broker bounds it: in a search, and for
+    /// workers without a rate. Consumers without one take what the producers put.
     #[must_use]
     pub fn highest_rate(&self) -> Option<u64> {
         if self.mode == Mode::Search {

@@ -143,8 +143,8 @@ mod tests {
     #[test]
     fn the_longest_headers_that_tags_add_have_room() {
         let longest = tags(json!(vec!["t".repeat(64); 10])).unwrap();
-        // A trace id has at most 128 bytes, a tenant 128 characters, and a target three names and two
-        // separators.
+        // A trace id has at most 128 bytes, a tenant 128 characters, and a target three names and
+        // two separators.
         let (trace_id, tenant, target) = ("t".repeat(128), "\u{10348}".repeat(128), "t".repeat(3 * 255 + 2));
         let mut added = headers(json!({}));
         longest.mark(&mut added, TagOrigin { trace_id: &trace_id, tenant: &tenant, target: &target });

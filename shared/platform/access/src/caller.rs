@@ -140,7 +140,8 @@ impl Principal {
     /// Returns the tenant as a UUID, as the ingest needs it.
     ///
     /// # Errors
-    /// `API_KEY_INVALID` if the key's item has something else, and `TOKEN_INVALID` if the token has.
+    /// `API_KEY_INVALID` if the key's item has something else, and `TOKEN_INVALID` if the token
+    /// has.
     pub fn tenant_id(&self) -> Result<Uuid, Problem> {
         self.tenant.parse().map_err(|error: uuid::Error| match self.credential {
             Credential::Token => challenged(TokenError::TenantForm.into()),
@@ -200,8 +201,8 @@ const WWW_AUTHENTICATE: &str = "www-authenticate";
 const SCOPE_CHALLENGE: &str = r#"Bearer realm="integrahub", error="insufficient_scope""#;
 
 /// Finds the caller by the header `X-Api-Key`, or by a token in the header `Authorization` if the
-/// deployment takes tokens. Puts it into the fields `tenant`, `key_name` and `key_id` of the current
-/// span.
+/// deployment takes tokens. Puts it into the fields `tenant`, `key_name` and `key_id` of the
+/// current span.
 ///
 /// # Errors
 /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, `TOKEN_INVALID`, or `STORE_UNAVAILABLE`.

@@ -12,8 +12,8 @@ pub type Moved = fn(&Reply, Cost) -> Cost;
 
 /// Limits that a request draws from before its work.
 ///
-/// The cost that is known before decides whether the request may begin. Messages and bytes that only
-/// the response shows are charged afterwards, and later requests wait for them.
+/// The cost that is known before decides whether the request may begin. Messages and bytes that
+/// only the response shows are charged afterwards, and later requests wait for them.
 pub struct Admission<'a> {
     limiter: &'a Limiter,
     policies: Policies,
@@ -69,8 +69,8 @@ impl<'a> Admission<'a> {
 
     /// Charges what the work moved. A response says what is left of the limits, if that is little.
     ///
-    /// Work that was not done gives its messages and bytes back. Its request stays charged, so that a
-    /// client whose requests fail does not escape the limit.
+    /// Work that was not done gives its messages and bytes back. Its request stays charged, so that
+    /// a client whose requests fail does not escape the limit.
     pub(crate) fn end(&self, ticket: Ticket<'_>, answer: Result<Reply, Problem>) -> Result<Reply, Problem> {
         let mut reply = match answer {
             Ok(reply) => reply,

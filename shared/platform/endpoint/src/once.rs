@@ -44,8 +44,8 @@ impl From<Problem> for WorkFailure {
 ///
 /// The limits are asked first, because a share of them lies in this process, and the record second:
 /// a refusal never has to undo a claim. For the client the record comes first. A request that the
-/// limits refuse still gets the response of its record, by one read, and one that the record answers
-/// gets its cost back.
+/// limits refuse still gets the response of its record, by one read, and one that the record
+/// answers gets its cost back.
 ///
 /// The reply is returned even if its record cannot be written. The record's lease then expires, and
 /// a retry does the work again. So the work must have the same result when it is repeated.

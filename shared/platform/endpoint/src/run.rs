@@ -1,5 +1,5 @@
-//! Requests as the two kinds of APIs pass them on: payload format 2.0 of an HTTP API, and the format
-//! of a REST API.
+//! Requests as the two kinds of APIs pass them on: payload format 2.0 of an HTTP API, and the
+//! format of a REST API.
 
 use http::header::{CONTENT_ENCODING, LOCATION};
 use http::{HeaderMap, HeaderValue};
@@ -41,8 +41,8 @@ fn as_sent(event: &mut LambdaRequest) {
     }
 }
 
-/// Returns the path in front of the API's own, as `/live`. A REST API has one under the address that
-/// API Gateway gives it, and none under a domain.
+/// Returns the path in front of the API's own, as `/live`. A REST API has one under the address
+/// that API Gateway gives it, and none under a domain.
 fn stage(request: &Request) -> Option<String> {
     let Some(RequestContext::ApiGatewayV1(context)) = request.request_context_ref() else { return None };
     let stage = context.path.as_deref()?.strip_suffix(request.raw_http_path())?;

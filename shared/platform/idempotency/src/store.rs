@@ -122,8 +122,8 @@ impl Store {
     /// read, and no write. A conflict is not counted. `None` if a claim would lead to an execution.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the store cannot be reached, and [`StoreError::Unreadable`] if
-    /// the request was executed before and its response cannot be read.
+    /// [`StoreError::Unavailable`] if the store cannot be reached, and [`StoreError::Unreadable`]
+    /// if the request was executed before and its response cannot be read.
     pub async fn look(&self, request: &ClaimRequest<'_>) -> Result<Option<Claimed>, StoreError> {
         let found = read(&self.dynamodb, &self.table, &request.pk()).await;
         if let Err(StoreError::Unreadable(_)) = found {

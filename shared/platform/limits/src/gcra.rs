@@ -48,8 +48,8 @@ pub(crate) struct Write {
 /// Form of a draw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A bucket from which something is drawn: `tat` is between `now` and `ceiling`, and `change` is
-    /// added to it.
+    /// A bucket from which something is drawn: `tat` is between `now` and `ceiling`, and `change`
+    /// is added to it.
     Running { change: i64, ceiling: i64 },
     /// A full bucket: `tat` is before `now`, or absent, or damage. It becomes this time.
     Full { tat: i64 },
@@ -102,8 +102,8 @@ impl Pace {
         now + self.capacity() + 2 * self.longest_debt() + SKEW
     }
 
-    /// Returns the longest time that one debt adds to a bucket. No debt is added to a bucket that is
-    /// blocked for longer.
+    /// Returns the longest time that one debt adds to a bucket. No debt is added to a bucket that
+    /// is blocked for longer.
     pub(crate) fn longest_debt(self) -> i64 {
         self.capacity() + LONGEST_DEBT
     }

@@ -1,9 +1,9 @@
 //! The issuer's key set, fetched and kept.
 //!
-//! A request whose key is known does not wait: an old set serves it, and is fetched again meanwhile.
-//! A function that freezes after each request may never finish such a fetch, so a request waits for
-//! the successor of an overdue set. It also waits for the first set, and, at most once a minute, for
-//! a set that may have its key.
+//! A request whose key is known does not wait: an old set serves it, and is fetched again
+//! meanwhile. A function that freezes after each request may never finish such a fetch, so a
+//! request waits for the successor of an overdue set. It also waits for the first set, and, at most
+//! once a minute, for a set that may have its key.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

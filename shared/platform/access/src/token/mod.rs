@@ -221,8 +221,8 @@ impl Tokens {
     }
 }
 
-/// Says what is wrong with a header: an algorithm that `jsonwebtoken` does not know, such as `none`,
-/// is a fault of its JSON.
+/// Says what is wrong with a header: an algorithm that `jsonwebtoken` does not know, such as
+/// `none`, is a fault of its JSON.
 fn unreadable(kind: &ErrorKind) -> TokenError {
     match kind {
         ErrorKind::Json(error) if error.is_data() => TokenError::Algorithm,

@@ -111,7 +111,9 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
     let mut to = Expression::new();
     match transition {
         Transition::Claim { .. } => {}
-        Transition::TakeOver { seen, seen_status, owner, now, progress, whereabouts, first_trace_id, .. } => {
+        Transition::TakeOver {
+            seen, seen_status, owner, now, progress, whereabouts, first_trace_id, ..
+        } => {
             let status = if *seen_status == Status::Prepared { Status::Prepared } else { Status::InProgress };
             to.set("status", text(status.as_str()));
             to.set("owner", text(owner));

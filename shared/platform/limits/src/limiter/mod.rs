@@ -307,8 +307,8 @@ impl Defaults {
     }
 }
 
-/// Returns the tenant's limits of a queue manager. Any queue manager, `*`, has the lowest ones of all
-/// if it has none of its own: it may be any of them.
+/// Returns the tenant's limits of a queue manager. Any queue manager, `*`, has the lowest ones of
+/// all if it has none of its own: it may be any of them.
 fn of_queue_manager(item: &LimitsItem, name: &str) -> Option<TargetLimits> {
     let own = item.queue_managers.get(name).copied();
     if own.is_some() || name != ANY_QUEUE_MANAGER {

@@ -37,8 +37,8 @@ pub(crate) enum Table {
 pub(crate) struct Unavailable(String);
 
 impl Table {
-    /// Makes a draw. It is made at most once more if DynamoDB's answer is lost: units are lost then,
-    /// and no request is admitted too much.
+    /// Makes a draw. It is made at most once more if DynamoDB's answer is lost: units are lost
+    /// then, and no request is admitted too much.
     pub(crate) async fn write(&self, pk: &str, write: &Write) -> Result<Outcome, Unavailable> {
         match self {
             Self::DynamoDb { client, name } => {

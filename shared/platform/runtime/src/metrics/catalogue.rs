@@ -1,7 +1,8 @@
 //! The catalogue: every metric that the deployment publishes.
 //!
-//! Log lines in the embedded metric format and `GET /metrics` are made from it. `deploy/metrics.json`
-//! has the same table for checks of the template and for `docs/metrics.md`; a test compares them.
+//! Log lines in the embedded metric format and `GET /metrics` are made from it.
+//! `deploy/metrics.json` has the same table for checks of the template and for `docs/metrics.md`; a
+//! test compares them.
 
 use super::metric::{EmfUnit, Metric, counter, gauge, histogram};
 

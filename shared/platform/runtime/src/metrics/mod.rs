@@ -1,6 +1,6 @@
 //! The catalogue of metrics, and the two forms in which they are published: CloudWatch's embedded
-//! metric format, which is log lines that CloudWatch turns into metrics without a call, and the text
-//! that Prometheus scrapes.
+//! metric format, which is log lines that CloudWatch turns into metrics without a call, and the
+//! text that Prometheus scrapes.
 //!
 //! Every dimension is a metric of its own and paid for, so there are two: `stack`, without which
 //! the alarms of two deployments in an account would raise each other, and `service`. Tenant, key

@@ -44,8 +44,8 @@ impl Scrape {
         self.push(metric, "", labels, &value);
     }
 
-    /// Adds a histogram without labels. `counts` has the number of values up to each of `bounds` and
-    /// above the bound before, and at its end the number of those above all of them.
+    /// Adds a histogram without labels. `counts` has the number of values up to each of `bounds`
+    /// and above the bound before, and at its end the number of those above all of them.
     pub fn put_histogram(&mut self, metric: Metric, bounds: &[f64], counts: &[u64], sum: f64) {
         debug_assert_eq!(bounds.len() + 1, counts.len(), "{}", metric.name);
         let names = bounds.iter().map(f64::to_string).chain(["+Inf".to_owned()]);
@@ -74,8 +74,8 @@ impl Scrape {
         self.samples.extend(other.samples);
     }
 
-    /// Returns the text. Metrics are in the order of the catalogue, and the series of each in that in
-    /// which they were added.
+    /// Returns the text. Metrics are in the order of the catalogue, and the series of each in that
+    /// in which they were added.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
