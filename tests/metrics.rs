@@ -80,6 +80,7 @@ async fn after_a_batch_every_metric_that_is_scraped_has_its_family() {
 }
 
 /// Finds Prometheus, or unpacks Debian's package; `None` if there is none to be had.
+#[expect(clippy::print_stderr, reason = "who reads the test's output has to know that it checked nothing")]
 async fn programs() -> Option<PathBuf> {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let script = repository.join("scripts/prometheus.sh");

@@ -243,7 +243,7 @@ mod tests {
 
     use crate::samples::accepted;
 
-    fn highest_rate(members: Value) -> Option<u64> {
+    fn highest_rate(members: &Value) -> Option<u64> {
         let mut body = json!({"targetRef": "local"});
         body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
         accepted(body).highest_rate()
@@ -265,7 +265,7 @@ mod tests {
             (json!({"producers": {"ratePerSec": 30}, "mode": "search", "durationSeconds": 60}), None),
             (json!({"producers": {}, "consumers": {"ratePerSec": 40}, "messages": 100}), None),
         ] {
-            assert_eq!(highest_rate(members.clone()), expected, "{members}");
+            assert_eq!(highest_rate(&members), expected, "{members}");
         }
     }
 }
