@@ -79,9 +79,9 @@ fn final_batches_are_counted_with_their_items_and_stay_so_when_they_are_deleted(
         let times = before.counted.iter().filter(|counted| counted.metric == "batch_duration");
         assert_eq!(times.map(|counted| counted.value).sum::<u64>(), 2, "{before:?}");
 
-        assert!(additions(&test).await > 0);
+        assert!(additions(test).await > 0);
         assert!(!database.fold_counters().await.unwrap());
-        assert_eq!((additions(&test).await, figures(&database).await), (0, before.clone()));
+        assert_eq!((additions(test).await, figures(&database).await), (0, before.clone()));
         test.execute("DELETE FROM products; DELETE FROM batches").await;
         Load::delta(3).keys([7]).run(&database).await;
         assert_eq!(counted(&figures(&database).await, "batches", "COMPLETED"), 3);
