@@ -17,7 +17,8 @@ export function need(batch) {
   if (batch.deactivation.state === "held") {
     return ["warn", t("need.held", { count: number(batch.deactivation.would_deactivate) }), t("need.held.do")];
   }
-  if (batch.status === "PARTIAL_FAIL") return ["warn", t("need.partial", { count: number(batch.items_failed) }), t("need.partial.do")];
+  const hasErrors = batch.status === "COMPLETED" && batch.items_failed > 0;
+  if (hasErrors || batch.status === "PARTIAL_FAIL") return ["warn", t("need.partial", { count: number(batch.items_failed) }), t("need.partial.do")];
   if (batch.status === "AWAITING_UPLOAD" && age(batch.received_at) > STUCK_MS) return ["none", t("need.upload"), t("need.upload.do")];
   if (OPEN.includes(batch.status) && age(batch.received_at) > STUCK_MS) return ["warn", t("need.stuck"), t("need.stuck.do")];
   return null;
