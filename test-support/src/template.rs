@@ -96,12 +96,27 @@ impl Template {
             Value::Tagged(tagged) if tagged.tag == "GetAtt" && self.resources_have_names => {
                 Some(tagged.value.as_str().unwrap().to_owned())
             }
+            Value::Tagged(tagged) if tagged.tag == "Sub" => {
+                Some(self.substitute(tagged.value.as_str().unwrap()))
+            }
             Value::Tagged(tagged) if tagged.tag == "If" => {
                 let chosen = if self.condition(&tagged.value[0]) { 1 } else { 2 };
                 self.resolve(&tagged.value[chosen])
             }
             other => panic!("a variable of the template has an unknown form: {other:?}"),
         }
+    }
+
+    /// The text of a `!Sub` without variables of its own.
+    fn substitute(&self, text: &str) -> String {
+        let mut parts = text.split("${");
+        let mut found = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (name, rest) = part.split_once('}').unwrap();
+            found.push_str(&self.reference(name));
+            found.push_str(rest);
+        }
+        found
     }
 
     fn reference(&self, name: &str) -> String {
