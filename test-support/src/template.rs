@@ -189,12 +189,16 @@ mod tests {
         assert_eq!(value("!If [None, 1, !Ref A]").as_deref(), Some("x"));
         assert_eq!(value("!If [None, 1, !Ref AWS::NoValue]"), None);
         assert_eq!(value("!Ref Given").as_deref(), Some("y"));
+        assert_eq!(
+            value("!Sub 'https://${Given}.${AWS::Region}/${A}'").as_deref(),
+            Some("https://y.AWS::Region/x")
+        );
     }
 
     #[test]
     #[should_panic(expected = "unknown form")]
     fn an_unknown_form_is_no_value() {
-        value("!Sub text");
+        value("!Join [a, [b]]");
     }
 
     #[test]
