@@ -1,5 +1,5 @@
 //! Properties of errors: whether trying again helps ([`Retryable`]), and the place and kind of a
-//! fault in a document from outside ([`Malformed`]). [`chain`] writes an error with its causes.
+//! fault in a document from outside ([`Malformed`]). [`chain()`] writes an error with its causes.
 
 #![forbid(unsafe_code)]
 
