@@ -33,6 +33,9 @@ const COMPLETED: &str = "\"event_type\":\"request.completed\"";
 const TENANT: &str = "\"tenant\":\"";
 const DONE: &str = "\"outcome\":\"done\"";
 
+/// Most events of a delivery: the function's event has a limit, as all invocations have.
+const MOST_DELIVERED: usize = 1_000;
+
 /// Copies new log events into the file, as the functions wrote them.
 #[derive(Debug)]
 pub(crate) struct FunctionLogs {
@@ -50,6 +53,8 @@ struct Group {
     since: u64,
     /// The streams already copied; each holds one invocation.
     copied: HashSet<String>,
+    /// Audit events that the function `audit` has not taken yet.
+    undelivered: Vec<Event>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -84,8 +89,7 @@ impl FunctionLogs {
     ) -> Result<Self, Failure> {
         let path = layout.log("functions");
         let file = File::create(&path).or_explain(|| format!("write {}", path.display()))?;
-        let groups =
-            groups.map(|name| Group { name: name.to_owned(), since: 0, copied: HashSet::new() }).collect();
+        let groups = groups.map(Group::new).collect();
         Ok(Self { http: Client::new(), endpoint, audit: audit.to_owned(), groups, file })
     }
 
@@ -105,16 +109,24 @@ impl FunctionLogs {
             for Event { message, .. } in &events {
                 let _full_disk = writeln!(self.file, "{message}");
             }
-            let audited: Vec<_> = events.into_iter().filter(Event::is_audit).collect();
-            if !audited.is_empty() {
+            group.undelivered.extend(events.into_iter().filter(Event::is_audit));
+            if let Some(some) = group.undelivered.chunks(MOST_DELIVERED).next() {
                 let url = format!("{}/2015-03-31/functions/{}/invocations", self.endpoint, self.audit);
-                let _lost = deliver(&self.http, &url, &group.name, &audited).await;
+                let count = some.len();
+                // Like a subscription filter, it delivers again what may not have arrived.
+                if deliver(&self.http, &url, &group.name, some).await.is_ok() {
+                    group.undelivered.drain(..count);
+                }
             }
         }
     }
 }
 
 impl Group {
+    fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), since: 0, copied: HashSet::new(), undelivered: Vec::new() }
+    }
+
     fn new_events(&mut self, page: Page) -> Vec<Event> {
         let newest = page.events.iter().map(|event| event.timestamp).max();
         self.since = newest.map_or(self.since, |newest| newest.saturating_sub(OVERLAP_MS));
@@ -184,7 +196,7 @@ mod tests {
 
     #[test]
     fn every_invocation_is_copied_once() {
-        let mut group = Group { name: "g".to_owned(), since: 0, copied: HashSet::new() };
+        let mut group = Group::new("g");
         let first = || vec![event(10_000, "a", "START RequestId: 1"), event(10_000, "a", "one\n")];
         let lines = |events: Vec<Event>| events.into_iter().map(|event| event.message).collect::<Vec<_>>();
         assert_eq!(lines(group.new_events(Page { events: first() })), ["one"]);

@@ -21,7 +21,7 @@ pub(crate) struct Audit {
     /// Queue
     #[arg(long)]
     pub(crate) queue: Option<String>,
-    /// How the requests ended
+    /// End of the requests
     #[arg(long, value_enum)]
     pub(crate) outcome: Option<Outcome>,
     /// Tag that the caller gave the request
@@ -47,13 +47,13 @@ fn span(text: &str) -> Result<Span, String> {
 /// End of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Outcome {
-    /// It was executed.
+    /// Executed.
     Done,
-    /// It was answered from the record of an earlier one.
+    /// Answered from the record of an earlier one.
     Replayed,
-    /// It was refused, by a status of 400 to 499.
+    /// Refused, by a status of 400 to 499.
     Refused,
-    /// It failed, by a status of 500 or more.
+    /// Failed, by a status of 500 or more.
     Failed,
 }
 

@@ -1,8 +1,8 @@
 //! Calls to AWS services for which no SDK is compiled: a signed request, and its answer as a tree
 //! of XML (the Query protocol) or as JSON.
 //!
-//! It serves commands that ask many services for little. The SDK of one of them, EC2's, would take
-//! longer to compile than the whole program.
+//! Some commands ask many services for little. The SDK of one of them, EC2's, would take longer to
+//! compile than the whole program.
 
 mod error;
 mod stack;

@@ -24,7 +24,7 @@ pub(crate) const MOST: usize = 25;
 /// Answer of a function.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
-    /// Its result.
+    /// Result of the function.
     Done(Value),
     /// The message of its error.
     Failed(String),

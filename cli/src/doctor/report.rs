@@ -17,13 +17,13 @@ const RIGHTS: [&str; 2] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
-    /// It works.
+    /// Nothing to do.
     Ok,
-    /// It works, and will surprise somebody.
+    /// Works, and will surprise somebody.
     Warn,
-    /// It does not work.
+    /// Does not work.
     Fail,
-    /// It was not looked at.
+    /// Not looked at.
     Skip,
 }
 

@@ -24,9 +24,9 @@ const MOST_NAMES: usize = 5;
 /// State of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Secret {
-    /// It is there.
+    /// Stored under the name.
     Stored,
-    /// It waits for its deletion, and cannot be read.
+    /// Waiting for its deletion, and not readable.
     Deleted,
     /// There is none of this name.
     Missing,

@@ -95,7 +95,6 @@ impl Reconcile {
     ) -> Result<(), CheckError> {
         let stuck = self.database.stuck(thresholds, NAMED).await?;
         report.stuck = Some(stuck.count);
-        report.chunks_behind_minutes = Some(self.database.oldest_chunk().await?.as_secs() / 60);
         for batch in stuck.oldest {
             claimed::span_of(&batch).in_scope(|| {
                 tracing::error!(
@@ -106,6 +105,7 @@ impl Reconcile {
                 );
             });
         }
+        report.chunks_behind_minutes = Some(self.database.oldest_chunk().await?.as_secs() / 60);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use endpoint::{Admission, WorkDone, WorkFailure, check_route, from_key, limits_o
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, KeyError, KeyForm, OperationType};
 use lambda_http::Request;
-use limits::{LimitedTarget, Limiter, Policies};
+use limits::{ANY_QUEUE_MANAGER, LimitedTarget, Limiter, Policies};
 use mq::{BrokerKind, InlineTargets, Tags, Target};
 use serde_json::Value;
 
@@ -195,7 +195,7 @@ impl Front {
 /// around it.
 fn limited_queue_manager(broker: BrokerKind, name: &str) -> &str {
     let is_any = broker == BrokerKind::IbmMq && (name.is_empty() || name.starts_with('*'));
-    if is_any { "*" } else { name }
+    if is_any { ANY_QUEUE_MANAGER } else { name }
 }
 
 fn fingerprint(of: &Value) -> Result<Fingerprint, Problem> {

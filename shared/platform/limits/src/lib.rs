@@ -28,7 +28,7 @@ mod ticket;
 
 pub use defaults::{Defaults, DefaultsError, LimiterSettings};
 pub use limiter::Limiter;
-pub use policy::{Cost, LimitedTarget, Policies, Unit};
+pub use policy::{ANY_QUEUE_MANAGER, Cost, LimitedTarget, Policies, Unit};
 pub use refusal::Refusal;
 pub use standing::Standing;
 pub use ticket::Ticket;

@@ -8,6 +8,9 @@ use access::{Rate, TargetLimits};
 use crate::gcra::Pace;
 use crate::share::Share;
 
+/// Name of a queue manager that may be any.
+pub const ANY_QUEUE_MANAGER: &str = "*";
+
 /// Quantity that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -111,12 +114,6 @@ impl Policies {
             *limit = Some(policy.rate);
         }
         limits
-    }
-
-    /// True if nothing is limited.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 

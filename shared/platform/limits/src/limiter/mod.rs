@@ -12,7 +12,7 @@ use runtime::Environment;
 
 use crate::defaults::{Defaults, LimiterSettings};
 use crate::gcra::SECOND;
-use crate::policy::{Cost, LimitedTarget, Policies, Policy, Scope, Unit};
+use crate::policy::{ANY_QUEUE_MANAGER, Cost, LimitedTarget, Policies, Policy, Scope, Unit};
 use crate::refusal::Refusal;
 use crate::share::{Draw, Outcome, Share, Step, signed};
 use crate::standing::Standing;
@@ -28,8 +28,6 @@ const RENEWAL_DRAWS: usize = 2;
 const MOST_SHARES: usize = 10_000;
 /// Time between two log lines about a table that cannot be reached.
 const LOG_PAUSE: i64 = 60 * SECOND;
-/// Name of a queue manager that may be any.
-const ANY_QUEUE_MANAGER: &str = "*";
 /// Buckets that are read at the same time.
 const READS: usize = 16;
 
