@@ -1,0 +1,396 @@
+//! Prices of an operator's rate card, and the amounts that follow from them.
+//!
+//! An amount is a whole number of micro-units of the card's currency (`"1.234500"` is 1,234,500 of
+//! them), so no sum depends on its order. For each price the quantities are added first, then
+//! multiplied, divided by `per`, and rounded to a micro-unit once, half of one upwards. Amounts of
+//! parts (days of a month, tenants) may therefore differ from the whole's by half a micro-unit for
+//! each price and part.
+
+mod amount;
+
+use std::collections::BTreeSet;
+
+use failure::Malformed;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use amount::{Amount, AmountError};
+
+use crate::Line;
+
+/// Most prices of a card.
+const MOST_RATES: usize = 200;
+/// Most characters of an operation's name.
+const LONGEST_OPERATION: usize = 64;
+/// Stands for every operation that has no price of its own for the unit.
+const ANY: &str = "*";
+
+/// The operator's prices, all in one currency.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "StoredCard", into = "StoredCard")]
+pub struct RateCard {
+    currency: String,
+    rates: Vec<Rate>,
+}
+
+/// The price of one unit of one operation, or of all that have no price of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// Name of the operation, or `*`.
+    pub operation: String,
+    /// Unit that has the price.
+    pub unit: Unit,
+    /// Quantity that the price is for, 1 or more.
+    pub per: u64,
+    /// Price of this quantity.
+    pub price: Amount,
+}
+
+/// Quantity that a price is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unit {
+    /// Requests that ended, failed ones too. Replays and refusals are free.
+    Requests,
+    /// Messages that were put, got or moved.
+    Messages,
+    /// Bytes of these messages, and of the catalogues that the ingest took.
+    Bytes,
+    /// Catalogues that the ingest took.
+    Batches,
+    /// Items of these catalogues, whatever became of them.
+    Items,
+}
+
+/// Quantities of one operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quantities<'a> {
+    /// Name of the operation.
+    pub operation: &'a str,
+    /// Requests that ended.
+    pub requests: u64,
+    /// Messages put, got or moved.
+    pub messages: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Catalogues.
+    pub batches: u64,
+    /// Items of catalogues.
+    pub items: u64,
+}
+
+/// Fault of a rate card. Prices are counted from 1, in the order of the card.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RateCardError {
+    /// A member is missing, not known, or of the wrong type.
+    #[error("it is malformed")]
+    Form(#[from] Malformed),
+    /// The currency is no code of ISO 4217.
+    #[error("the currency is a code of three capital letters, such as USD")]
+    Currency,
+    /// The card has too many prices.
+    #[error("a rate card has at most {MOST_RATES} rates")]
+    TooMany,
+    /// The operation's name is none.
+    #[error(
+        "rate {0}: an operation is * or a name of lower-case letters, digits and hyphens, such as produce"
+    )]
+    Operation(usize),
+    /// The unit is not known.
+    #[error("rate {0}: a unit is requests, messages, bytes, batches or items")]
+    Unit(usize),
+    /// The price is for no quantity.
+    #[error("rate {0}: per is the quantity that the price is for, 1 or more")]
+    Per(usize),
+    /// The price is no amount.
+    #[error("rate {0}: the price cannot be read")]
+    Price(usize, #[source] AmountError),
+    /// An earlier price has the same operation and unit.
+    #[error("rate {0}: an earlier rate has the same operation and unit")]
+    Repeated(usize),
+}
+
+/// The members of a card.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredCard {
+    currency: String,
+    rates: Vec<StoredRate>,
+}
+
+/// The members of a price.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredRate {
+    operation: String,
+    unit: String,
+    per: u64,
+    price: String,
+}
+
+impl Unit {
+    const ALL: [Self; 5] = [Self::Requests, Self::Messages, Self::Bytes, Self::Batches, Self::Items];
+
+    /// Returns the unit's name on a card.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Messages => "messages",
+            Self::Bytes => "bytes",
+            Self::Batches => "batches",
+            Self::Items => "items",
+        }
+    }
+}
+
+impl Quantities<'_> {
+    const fn of(&self, unit: Unit) -> u64 {
+        match unit {
+            Unit::Requests => self.requests,
+            Unit::Messages => self.messages,
+            Unit::Bytes => self.bytes,
+            Unit::Batches => self.batches,
+            Unit::Items => self.items,
+        }
+    }
+}
+
+impl<'a> From<&'a Line> for Quantities<'a> {
+    fn from(line: &'a Line) -> Self {
+        let counts = line.counts;
+        Self {
+            operation: &line.operation,
+            requests: counts.requests,
+            messages: counts.messages,
+            bytes: counts.bytes,
+            ..Self::default()
+        }
+    }
+}
+
+impl Rate {
+    /// Returns the price of a quantity, rounded to a micro-unit, half of one upwards.
+    fn of(&self, quantity: u128) -> Amount {
+        let per = u128::from(self.per);
+        let product = quantity.saturating_mul(self.price.micro_units());
+        let rounds_up = product % per >= per.div_ceil(2);
+        Amount::of_micro_units((product / per).saturating_add(u128::from(rounds_up)))
+    }
+}
+
+impl RateCard {
+    /// Reads a card from JSON.
+    ///
+    /// # Errors
+    /// Malformed document, or the first price that says nothing or twice the same.
+    pub fn parse(json: &[u8]) -> Result<Self, RateCardError> {
+        failure::malformed::from_slice::<StoredCard>(json)?.try_into()
+    }
+
+    /// Reads a card from a JSON value.
+    ///
+    /// # Errors
+    /// As [`RateCard::parse()`].
+    pub fn from_value(card: Value) -> Result<Self, RateCardError> {
+        failure::malformed::from_value::<StoredCard>(card)?.try_into()
+    }
+
+    /// Returns the code of the currency, as in ISO 4217.
+    #[must_use]
+    pub fn currency(&self) -> &str {
+        &self.currency
+    }
+
+    /// Returns the prices in the order of the card.
+    #[must_use]
+    pub fn rates(&self) -> &[Rate] {
+        &self.rates
+    }
+
+    /// Returns the price of quantities. Each is priced by the operation's own rate of the unit,
+    /// otherwise by the rate of `*`; one without either is free.
+    #[must_use]
+    pub fn amount<'a>(&self, quantities: impl IntoIterator<Item = Quantities<'a>>) -> Amount {
+        let mut sums = vec![0_u128; self.rates.len()];
+        for of_operation in quantities {
+            for (rate, sum) in self.rates.iter().zip(&mut sums) {
+                if self.applies(rate, of_operation.operation) {
+                    *sum = sum.saturating_add(u128::from(of_operation.of(rate.unit)));
+                }
+            }
+        }
+        self.rates.iter().zip(sums).fold(Amount::ZERO, |all, (rate, sum)| all.plus(rate.of(sum)))
+    }
+
+    /// Returns true if the operation pays this rate, and none of its own for the same unit.
+    fn applies(&self, rate: &Rate, operation: &str) -> bool {
+        let has_own = || self.rates.iter().any(|own| own.operation == operation && own.unit == rate.unit);
+        rate.operation == operation || (rate.operation == ANY && !has_own())
+    }
+}
+
+impl TryFrom<StoredCard> for RateCard {
+    type Error = RateCardError;
+
+    fn try_from(stored: StoredCard) -> Result<Self, RateCardError> {
+        let StoredCard { currency, rates } = stored;
+        if currency.len() != 3 || !currency.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            return Err(RateCardError::Currency);
+        }
+        if rates.len() > MOST_RATES {
+            return Err(RateCardError::TooMany);
+        }
+        let mut known = BTreeSet::new();
+        let mut parsed = Vec::with_capacity(rates.len());
+        for (place, rate) in (1..).zip(rates) {
+            let rate = rate.parse(place)?;
+            if !known.insert((rate.operation.clone(), rate.unit)) {
+                return Err(RateCardError::Repeated(place));
+            }
+            parsed.push(rate);
+        }
+        Ok(Self { currency, rates: parsed })
+    }
+}
+
+impl From<RateCard> for StoredCard {
+    fn from(card: RateCard) -> Self {
+        let rates = card.rates.into_iter().map(|rate| StoredRate {
+            operation: rate.operation,
+            unit: rate.unit.name().to_owned(),
+            per: rate.per,
+            price: rate.price.to_string(),
+        });
+        Self { currency: card.currency, rates: rates.collect() }
+    }
+}
+
+impl StoredRate {
+    fn parse(self, place: usize) -> Result<Rate, RateCardError> {
+        if !is_operation(&self.operation) {
+            return Err(RateCardError::Operation(place));
+        }
+        let unit = Unit::ALL.into_iter().find(|unit| unit.name() == self.unit);
+        let unit = unit.ok_or(RateCardError::Unit(place))?;
+        if self.per == 0 {
+            return Err(RateCardError::Per(place));
+        }
+        let price = self.price.parse().map_err(|error| RateCardError::Price(place, error))?;
+        Ok(Rate { operation: self.operation, unit, per: self.per, price })
+    }
+}
+
+fn is_operation(name: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    name == ANY || ((1..=LONGEST_OPERATION).contains(&name.len()) && name.bytes().all(is_allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn card(rates: Value) -> Result<RateCard, RateCardError> {
+        RateCard::from_value(json!({"currency": "USD", "rates": rates}))
+    }
+
+    fn one(operation: &str, unit: &str, per: u64, price: &str) -> RateCard {
+        card(json!([{"operation": operation, "unit": unit, "per": per, "price": price}])).unwrap()
+    }
+
+    fn requests(operation: &str, requests: u64) -> Quantities<'_> {
+        Quantities { operation, requests, ..Quantities::default() }
+    }
+
+    #[test]
+    fn a_price_is_for_its_quantity() {
+        // 1,234,567 / 1,000,000 * 4.50 = 5.5555515, of which half a micro-unit is rounded up.
+        let amount = one("produce", "requests", 1_000_000, "4.50").amount([requests("produce", 1_234_567)]);
+        assert_eq!(amount.to_string(), "5.555552");
+        // 0.09 for each 2^30 bytes: 5 * 2^30 are 0.45.
+        let bytes = Quantities { operation: "consume", bytes: 5 << 30, ..Quantities::default() };
+        assert_eq!(one("*", "bytes", 1 << 30, "0.09").amount([bytes]).to_string(), "0.450000");
+    }
+
+    #[test]
+    fn a_price_is_rounded_once_half_a_micro_unit_upwards() {
+        // A micro-unit for 3 requests: 1 is 0.33 of one, 2 are 0.67.
+        let thirds = one("*", "requests", 3, "0.000001");
+        for (quantity, micro_units) in [(0, 0), (1, 0), (2, 1), (3, 1), (4, 1), (5, 2)] {
+            assert_eq!(thirds.amount([requests("produce", quantity)]).micro_units(), micro_units);
+        }
+        let halves = one("*", "requests", 2, "0.000001");
+        assert_eq!(halves.amount([requests("produce", 1)]).micro_units(), 1);
+        // Two lines of 1 are together 2, and not twice nothing.
+        assert_eq!(thirds.amount([requests("produce", 1), requests("move", 1)]).micro_units(), 1);
+    }
+
+    #[test]
+    fn a_whole_price_is_not_rounded() {
+        let each = one("*", "requests", 1, "0.000001");
+        assert_eq!(each.amount([requests("produce", 7)]).micro_units(), 7);
+    }
+
+    #[test]
+    fn an_operation_with_a_price_of_its_own_does_not_pay_the_general_one() {
+        let card = card(json!([
+            {"operation": "*", "unit": "requests", "per": 1, "price": "1"},
+            {"operation": "produce", "unit": "requests", "per": 1, "price": "10"},
+            {"operation": "produce", "unit": "messages", "per": 1, "price": "100"},
+            {"operation": "ingest", "unit": "batches", "per": 1, "price": "1000"},
+            {"operation": "*", "unit": "items", "per": 10, "price": "10000"},
+        ]));
+        let usage = [
+            Quantities { messages: 2, ..requests("produce", 3) },
+            requests("consume", 4),
+            Quantities { batches: 5, items: 60, ..requests("ingest", 0) },
+        ];
+        // 3 * 10 + 2 * 100 + 4 * 1 + 5 * 1000 + 60 / 10 * 10000
+        assert_eq!(card.unwrap().amount(usage).to_string(), "65234.000000");
+    }
+
+    #[test]
+    fn a_quantity_without_a_price_is_free() {
+        assert_eq!(card(json!([])).unwrap().amount([requests("produce", 5)]), Amount::ZERO);
+        let other = one("consume", "requests", 1, "1");
+        assert_eq!(other.amount([requests("produce", 5)]), Amount::ZERO);
+    }
+
+    #[test]
+    fn the_largest_quantities_do_not_overflow() {
+        let most = one("*", "requests", 1, "999999999999.999999");
+        let amount = most.amount([requests("produce", u64::MAX), requests("move", u64::MAX)]);
+        assert!(amount >= most.amount([requests("produce", u64::MAX)]));
+    }
+
+    #[test]
+    fn a_faulty_card_is_refused_with_the_place() {
+        let rate = |member: &str, value: Value| {
+            let mut rate = json!({"operation": "*", "unit": "requests", "per": 1, "price": "1"});
+            rate[member] = value;
+            card(json!([{"operation": "produce", "unit": "items", "per": 1, "price": "1"}, rate]))
+        };
+        assert_eq!(rate("operation", json!("Produce")), Err(RateCardError::Operation(2)));
+        assert_eq!(rate("operation", json!("")), Err(RateCardError::Operation(2)));
+        assert_eq!(rate("unit", json!("request")), Err(RateCardError::Unit(2)));
+        assert_eq!(rate("per", json!(0)), Err(RateCardError::Per(2)));
+        assert_eq!(rate("price", json!("-1")), Err(RateCardError::Price(2, AmountError)));
+        assert!(matches!(rate("price", json!(1.5)), Err(RateCardError::Form(_))));
+        assert!(matches!(rate("prize", json!("1")), Err(RateCardError::Form(_))));
+        let twice = json!({"operation": "*", "unit": "requests", "per": 1, "price": "1"});
+        assert_eq!(card(json!([twice, twice])), Err(RateCardError::Repeated(2)));
+        let of = |currency: &str| RateCard::from_value(json!({"currency": currency, "rates": []}));
+        assert_eq!(of("usd"), Err(RateCardError::Currency));
+        assert_eq!(of("US Dollar"), Err(RateCardError::Currency));
+        assert!(matches!(RateCard::parse(b"{"), Err(RateCardError::Form(_))));
+    }
+
+    #[test]
+    fn a_card_is_written_as_it_is_read() {
+        let card = one("produce", "messages", 1_000_000, "4.50");
+        let written = serde_json::to_value(&card).unwrap();
+        assert_eq!(written["rates"][0]["price"], "4.500000");
+        assert_eq!(RateCard::from_value(written), Ok(card));
+    }
+}
