@@ -1,0 +1,3 @@
+//! Counts each tenant's usage.
+
+fn main() {}
