@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use end_to_end::{Answer, Gateway, Ingest, KEY_A, Load, READONLY_KEY, variable};
 use runtime::metrics::{self, ALL};
-use serde_json::Value;
+use serde_json::{Value, json};
 use test_support::http_server::{Server, response};
 use test_support::ports;
 use tokio::io::AsyncWriteExt as _;
@@ -16,6 +16,8 @@ use tokio::process::{Child, Command};
 const METRICS: &str = "/metrics";
 /// Rules for Prometheus and their tests.
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/prometheus");
+/// Dashboard for Grafana.
+const DASHBOARD: &str = include_str!("../deploy/grafana/integrahub.json");
 /// Time that a snapshot, a first scrape or a start may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -180,6 +182,33 @@ async fn the_rules_alarm_when_they_shall() {
         let said = [run.stdout, run.stderr].concat();
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&said));
     }
+}
+
+/// Returns the dashboard's expressions as rules, with values in place of Grafana's variables.
+fn rules_of_the_dashboard() -> Value {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+    let targets = dashboard["panels"].as_array().unwrap().iter().filter_map(|panel| panel.get("targets"));
+    let targets = targets.flat_map(|targets| targets.as_array().unwrap());
+    let rule = |(number, target): (usize, &Value)| {
+        let expression = target["expr"].as_str().unwrap();
+        let expression = expression.replace("$job", "integrahub").replace("$__rate_interval", "4m");
+        assert!(!expression.contains('$'), "{expression} has a variable that nobody sets");
+        json!({"record": format!("panel_{number}"), "expr": expression})
+    };
+    let rules: Vec<_> = targets.enumerate().map(rule).collect();
+    json!({"groups": [{"name": "dashboard", "rules": rules}]})
+}
+
+#[tokio::test]
+async fn prometheus_understands_the_expressions_of_the_dashboard() {
+    let Some(programs) = programs().await else { return };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    // Each text of JSON is one of YAML.
+    std::fs::write(file.path(), rules_of_the_dashboard().to_string()).unwrap();
+    let mut promtool = Command::new(programs.join("promtool"));
+    let run = promtool.args(["check", "rules"]).arg(file.path()).output().await.unwrap();
+    let said = [run.stdout, run.stderr].concat();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
 #[tokio::test]
