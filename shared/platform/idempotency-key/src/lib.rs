@@ -3,6 +3,8 @@
 
 mod fingerprint;
 mod key;
+mod record;
 
 pub use fingerprint::{Fingerprint, FingerprintError};
 pub use key::{ExpiryBounds, ExpiryError, IdempotencyKey, KeyError, KeyForm, MalformedKey};
+pub use record::record_key;

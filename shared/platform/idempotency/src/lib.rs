@@ -47,6 +47,7 @@
 //! - A response that no record can hold is kept in S3, and is stored before the record names it.
 //! - A part of a response that no function can send is [attached](Store::attach) to its record: it
 //!   is an object of its own, which is available as long as the record lives.
+//! - An operator or the request's sender reads what happened to a request: [`Timeline`].
 //! - [`protocol`] is all of it without the store; a model checker goes through its states in the
 //!   tests.
 //!
@@ -71,6 +72,7 @@ mod results;
 mod reuse;
 mod settings;
 mod store;
+mod timeline;
 
 pub use api::Reply;
 pub use attachment::{AttachmentId, MalformedAttachmentId};
@@ -91,3 +93,4 @@ pub use protocol::{AbandonedProgress, LocationHistory, Place, Progress, Status, 
 pub use reuse::ReuseLimits;
 pub use settings::{expiry_bounds, records, reuse_limits};
 pub use store::{Store, WriteOutcome};
+pub use timeline::{LeftBehind, Timeline, Units};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use idempotency_key::record_key;
+
 /// Type of work. Its name is stored with each record, and begins the record's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationType {
@@ -43,16 +45,10 @@ impl OperationType {
         self.name
     }
 
-    /// Returns the key of a record. A client's key may hold `#`, which separates the parts, and is
-    /// escaped.
+    /// Returns the key of a record.
     pub(crate) fn pk(self, tenant: &str, key: &str, target: &str) -> String {
-        let Self { key_space, has_keys_per_target, .. } = self;
-        let key = key.replace('%', "%25").replace('#', "%23");
-        if has_keys_per_target {
-            format!("{key_space}#{tenant}#{key}#{target}")
-        } else {
-            format!("{key_space}#{tenant}#{key}")
-        }
+        let pk = record_key(self.key_space, tenant, key);
+        if self.has_keys_per_target { format!("{pk}#{target}") } else { pk }
     }
 }
 

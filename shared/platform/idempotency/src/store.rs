@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::Reply;
 use aws_sdk_dynamodb::Client;
-use idempotency_key::Fingerprint;
+use idempotency_key::{Fingerprint, IdempotencyKey};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -20,6 +20,7 @@ use crate::prepared::Prepared;
 use crate::protocol::{Decision, Place, Progress, Record, Status, Transition, decide};
 use crate::results::{self, Bucket};
 use crate::reuse::{ReuseCounter, ReuseLimits};
+use crate::timeline::{self, Timeline};
 
 /// Number of times that a claim reads again after a lost race before its result is "in progress".
 const RACES: usize = 3;
@@ -409,6 +410,23 @@ impl Store {
             }
             Ok(()) | Err(_) => Ok(WriteOutcome::Applied),
         }
+    }
+
+    /// Reads what happened to the request of `tenant` under `key`; `None` if there was none, or if a
+    /// claim may use the key anew. The operation must not have keys per target.
+    ///
+    /// # Errors
+    /// If the store cannot be reached, or the record cannot be read.
+    pub async fn timeline(
+        &self,
+        operation: OperationType,
+        tenant: &str,
+        key: &IdempotencyKey,
+    ) -> Result<Option<Timeline>, StoreError> {
+        let pk = operation.pk(tenant, key.as_str(), "");
+        let found = timeline::read(&self.dynamodb, &self.table, &pk).await?;
+        let now = now();
+        Ok(found.filter(|timeline| !timeline.has_expired(now)))
     }
 
     /// Reads a record that need not exist.

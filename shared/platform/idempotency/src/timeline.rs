@@ -1,0 +1,340 @@
+//! Timelines: all that a record says about its request, except the response.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::dynamodb::text;
+use crate::error::StoreError;
+use crate::protocol::{AbandonedProgress, Status};
+
+/// Attributes that are read. The response's body and headers, the fingerprints and the owner's token
+/// are not among them.
+const ATTRIBUTES: [&str; 23] = [
+    "operationType",
+    "status",
+    "attempt",
+    "createdAt",
+    "updatedAt",
+    "expiresAt",
+    "leaseExpiresAt",
+    "traceId",
+    "firstTraceId",
+    "keyName",
+    "target",
+    "checkpoint",
+    "inDoubt",
+    "possibleDuplicates",
+    "placeName",
+    "leftBehind",
+    "attemptInDoubt",
+    "doubtNotedAt",
+    "httpStatus",
+    "errorMessage",
+    "durationMs",
+    "messages",
+    "bytes",
+];
+
+/// Number from which a count stands for "any number": more than any work does, and more than a
+/// number of JSON holds exactly.
+const ANY: u64 = 1 << 53;
+
+/// Story of one request, as its record has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timeline {
+    /// Name of the operation type, as it was claimed.
+    #[serde(skip)]
+    pub operation: String,
+    /// Status of the last attempt.
+    pub status: Status,
+    /// Queue of the work, `<queueManager>:<queue>`, if it has one.
+    pub target: Option<String>,
+    /// Name of the API key that sent the request first. `None` in a record of an earlier version.
+    pub key_name: Option<String>,
+    /// Number of attempts that were begun.
+    pub attempts: u32,
+    /// Trace ids of the first and of the last attempt, or one if they are the same.
+    pub trace_ids: Vec<String>,
+    /// Time of the first claim.
+    pub claimed_at: Timestamp,
+    /// Time of the last write: an attempt's begin, a checkpoint, or the end.
+    pub updated_at: Timestamp,
+    /// Time at which the last attempt ended; `None` while it may be under way.
+    pub ended_at: Option<Timestamp>,
+    /// Time until which the last attempt keeps others out; `None` once it ended.
+    pub lease_ends_at: Option<Timestamp>,
+    /// Time at which it was noted that the effect of a prepared response is in doubt.
+    pub doubt_noted_at: Option<Timestamp>,
+    /// Time from which the key may be used anew.
+    pub expires_at: Timestamp,
+    /// Duration of the last attempt that ended.
+    pub duration_ms: Option<u64>,
+    /// Status of the stored response, if there is one.
+    pub http_status: Option<u16>,
+    /// Reason of the last failure, as its response had it.
+    pub reason: Option<String>,
+    /// Text of the last failure.
+    pub detail: Option<String>,
+    /// Units of the work that were done so far.
+    pub progress: Units,
+    /// Messages that were put, taken or moved.
+    pub messages: u64,
+    /// Bytes of these messages.
+    pub bytes: u64,
+}
+
+/// Units of resumable work, such as messages. `None` stands for any number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Units {
+    /// Units that are known to be done.
+    pub done: u64,
+    /// Most further units that may have been done.
+    pub in_doubt: Option<u64>,
+    /// Most units that may have been done twice.
+    pub possible_duplicates: Option<u64>,
+    /// Name of the place where they were done, if it was noted.
+    pub place: Option<String>,
+    /// Units that earlier attempts left at other places.
+    pub left_behind: Vec<LeftBehind>,
+}
+
+/// Units that an earlier attempt left at another place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftBehind {
+    /// Name of the place. `None` if it was not noted, or for several places.
+    pub place: Option<String>,
+    /// Units that are known to be done there.
+    pub done: u64,
+    /// Most further units that may have been done there. `None` stands for any number.
+    pub in_doubt: Option<u64>,
+}
+
+/// Attributes as they stand in the table.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    operation_type: String,
+    status: Status,
+    attempt: u32,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    expires_at: Timestamp,
+    lease_expires_at: i64,
+    trace_id: Option<String>,
+    first_trace_id: Option<String>,
+    key_name: Option<String>,
+    target: Option<String>,
+    #[serde(default)]
+    checkpoint: u64,
+    #[serde(default)]
+    in_doubt: u64,
+    #[serde(default)]
+    possible_duplicates: u64,
+    place_name: Option<String>,
+    #[serde(default)]
+    left_behind: Vec<AbandonedProgress>,
+    attempt_in_doubt: Option<u64>,
+    doubt_noted_at: Option<Timestamp>,
+    http_status: Option<u16>,
+    error_message: Option<String>,
+    duration_ms: Option<u64>,
+    #[serde(default)]
+    messages: u64,
+    #[serde(default)]
+    bytes: u64,
+}
+
+impl Timeline {
+    /// True if a new claim may replace the record: both its retention and its lease have passed.
+    pub(crate) fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at <= now && self.lease_ends_at.is_none_or(|end| end <= now)
+    }
+}
+
+impl From<Stored> for Timeline {
+    fn from(stored: Stored) -> Self {
+        let is_open = stored.status.is_open();
+        let (reason, detail) = stored.error_message.map_or((None, None), failed_for);
+        let last = stored.trace_id.into_iter().filter(|last| Some(last) != stored.first_trace_id.as_ref());
+        let trace_ids = last.collect::<Vec<_>>();
+        let left_behind = stored.left_behind.into_iter().map(|left| LeftBehind {
+            place: left.name,
+            done: left.done,
+            in_doubt: counted(left.in_doubt),
+        });
+        Self {
+            operation: stored.operation_type,
+            status: stored.status,
+            target: stored.target,
+            key_name: stored.key_name,
+            attempts: stored.attempt,
+            trace_ids: stored.first_trace_id.into_iter().chain(trace_ids).collect(),
+            claimed_at: stored.created_at,
+            updated_at: stored.updated_at,
+            ended_at: (!is_open).then_some(stored.updated_at),
+            lease_ends_at: is_open
+                .then(|| Timestamp::from_millisecond(stored.lease_expires_at).ok())
+                .flatten(),
+            doubt_noted_at: stored.doubt_noted_at,
+            expires_at: stored.expires_at,
+            duration_ms: stored.duration_ms,
+            http_status: stored.http_status,
+            reason,
+            detail,
+            progress: Units {
+                done: stored.checkpoint,
+                in_doubt: counted(stored.attempt_in_doubt.unwrap_or(stored.in_doubt)),
+                possible_duplicates: counted(stored.possible_duplicates),
+                place: stored.place_name,
+                left_behind: left_behind.collect(),
+            },
+            messages: stored.messages,
+            bytes: stored.bytes,
+        }
+    }
+}
+
+/// Reads the record of a key as the last write left it; `None` if there is none.
+pub(crate) async fn read(dynamodb: &Client, table: &str, pk: &str) -> Result<Option<Timeline>, StoreError> {
+    let marked = ATTRIBUTES.map(|name| format!("#{name}"));
+    let mut get = dynamodb
+        .get_item()
+        .table_name(table)
+        .key("pk", text(pk))
+        .consistent_read(true)
+        .projection_expression(marked.join(", "));
+    for (mark, name) in marked.into_iter().zip(ATTRIBUTES) {
+        get = get.expression_attribute_names(mark, name);
+    }
+    let item = get.send().await.map_err(StoreError::unavailable)?.item;
+    item.map(timeline).transpose()
+}
+
+fn timeline(item: HashMap<String, AttributeValue>) -> Result<Timeline, StoreError> {
+    let stored: Stored = failure::malformed::from_item(item).map_err(StoreError::unreadable)?;
+    Ok(stored.into())
+}
+
+/// Splits the text of a failure into its reason and the rest: an execution of the API fails with
+/// `QUEUE_NOT_FOUND: the queue does not exist`.
+fn failed_for(text: String) -> (Option<String>, Option<String>) {
+    let is_reason =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    match text.split_once(": ") {
+        Some((reason, detail)) if is_reason(reason) => (Some(reason.to_owned()), Some(detail.to_owned())),
+        _ => (None, Some(text)),
+    }
+}
+
+/// Returns a count; `None` if it stands for any number.
+fn counted(units: u64) -> Option<u64> {
+    (units < ANY).then_some(units)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::dynamodb::number;
+
+    fn item(more: &[(&str, AttributeValue)]) -> HashMap<String, AttributeValue> {
+        let own = [
+            ("operationType", text("PRODUCE")),
+            ("status", text("COMPLETED")),
+            ("attempt", number(1)),
+            ("createdAt", text("2026-11-27T10:00:00.000Z")),
+            ("updatedAt", text("2026-11-27T10:00:01.500Z")),
+            ("expiresAt", text("2026-11-28T10:00:01.500Z")),
+            ("leaseExpiresAt", number(0)),
+        ];
+        own.iter().chain(more).map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    }
+
+    fn shown(more: &[(&str, AttributeValue)]) -> Value {
+        serde_json::to_value(timeline(item(more)).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_completed_request_has_its_times_its_volume_and_no_body() {
+        let found = shown(&[
+            ("keyName", text("till 1")),
+            ("target", text("QM1:ORDERS")),
+            ("traceId", text("trace-1")),
+            ("httpStatus", number(201)),
+            ("durationMs", number(1500)),
+            ("messages", number(3)),
+            ("bytes", number(42)),
+            ("requestHash", text("hash")),
+            ("owner", text("owner")),
+            ("responsePayload", text("{\"secret\":1}")),
+        ]);
+        let expected = json!({
+            "status": "COMPLETED", "target": "QM1:ORDERS", "keyName": "till 1", "attempts": 1,
+            "traceIds": ["trace-1"],
+            "claimedAt": "2026-11-27T10:00:00Z", "updatedAt": "2026-11-27T10:00:01.5Z",
+            "endedAt": "2026-11-27T10:00:01.5Z", "leaseEndsAt": null, "doubtNotedAt": null,
+            "expiresAt": "2026-11-28T10:00:01.5Z", "durationMs": 1500,
+            "httpStatus": 201, "reason": null, "detail": null,
+            "progress": {"done": 0, "inDoubt": 0, "possibleDuplicates": 0, "place": null, "leftBehind": []},
+            "messages": 3, "bytes": 42,
+        });
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_failed_request_says_why_and_what_is_in_doubt() {
+        let left = AttributeValue::M(HashMap::from([
+            ("name".to_owned(), text("QM2")),
+            ("done".to_owned(), number(5)),
+            ("inDoubt".to_owned(), number(u64::MAX)),
+        ]));
+        let found = shown(&[
+            ("status", text("FAILED")),
+            ("attempt", number(2)),
+            ("traceId", text("trace-2")),
+            ("firstTraceId", text("trace-1")),
+            ("errorMessage", text("QUEUE_NOT_FOUND: there is no queue: ORDERS")),
+            ("checkpoint", number(50)),
+            ("attemptInDoubt", number(7)),
+            ("possibleDuplicates", number(u64::MAX / 2)),
+            ("placeName", text("QM1")),
+            ("leftBehind", AttributeValue::L(vec![left])),
+        ]);
+        assert_eq!(found["traceIds"], json!(["trace-1", "trace-2"]));
+        assert_eq!(
+            (&found["reason"], &found["detail"]),
+            (&json!("QUEUE_NOT_FOUND"), &json!("there is no queue: ORDERS"))
+        );
+        let progress = json!({
+            "done": 50, "inDoubt": 7, "possibleDuplicates": null, "place": "QM1",
+            "leftBehind": [{"place": "QM2", "done": 5, "inDoubt": null}],
+        });
+        assert_eq!(found["progress"], progress);
+        let other = shown(&[("errorMessage", text("the broker: closed"))]);
+        assert_eq!((&other["reason"], &other["detail"]), (&Value::Null, &json!("the broker: closed")));
+    }
+
+    #[test]
+    fn a_request_under_way_has_a_lease_and_no_end() {
+        let more = [("status", text("IN_PROGRESS")), ("leaseExpiresAt", number(1_795_255_232_000_i64))];
+        let found = timeline(item(&more)).unwrap();
+        assert_eq!((found.ended_at, found.lease_ends_at.is_some()), (None, true));
+        let lease = found.lease_ends_at.unwrap();
+        let late = found.expires_at.max(lease);
+        assert!(found.has_expired(late) && !found.has_expired(found.claimed_at));
+    }
+
+    #[test]
+    fn what_no_version_wrote_is_unreadable() {
+        let broken = timeline(item(&[("status", text("LOST"))]));
+        assert!(matches!(broken, Err(StoreError::Unreadable(_))), "{broken:?}");
+    }
+}
