@@ -12,11 +12,14 @@ const ENDED: u32 = 20;
 const ROWS: u64 = 500_000;
 
 impl Reconcile {
-    /// Adds up the counters of final batches, a slice at least. A failure stops nothing else: the
-    /// next run continues, and there are no counters before the migration that adds them.
+    /// Adds up the counters of final batches and their usage, a slice of each at least. A failure
+    /// stops nothing else: the next run continues, and there are no counters before the migration
+    /// that adds them.
     pub(crate) async fn fold_counters(&self, deadline: Deadline) {
         loop {
-            match self.database.fold_counters().await {
+            let counters = self.database.fold_counters().await;
+            let usage = self.database.fold_usage().await;
+            match counters.and_then(|more| Ok(usage? || more)) {
                 Ok(true) if !deadline.has_passed() => {}
                 Ok(_) => return,
                 Err(error) => {

@@ -29,4 +29,5 @@ mod stopped;
 mod support;
 mod tls;
 mod untouched;
+mod usage;
 mod visibility;
