@@ -65,6 +65,29 @@ quoting_errors() {
   none git grep -nE '#\[from\] serde_(json|dynamo)::Error' -- functions shared
 }
 
+# Cargo runs no unit test of a library with `test = false`, and no example of one with
+# `doctest = false`. So neither of them may have any.
+never_run() {
+  local manifest library folder status=0
+  while read -r manifest; do
+    library=$(awk '/^\[/ { inside = $0 == "[lib]" } inside' "$manifest")
+    folder=$(dirname "$manifest")/src
+    [[ -d $folder ]] || continue
+    if grep -qx 'test = false' <<<"$library"; then
+      grep -rnE '#\[([a-z_]+::)?test\b|proptest!' --include='*.rs' "$folder" && status=1
+    fi
+    if grep -qx 'doctest = false' <<<"$library"; then
+      find "$folder" -name '*.rs' -exec awk '
+        FNR == 1 { inside = 0 }
+        /^ *\/\/[\/!] *```/ {
+          inside = !inside
+          if (inside && $0 ~ /```(rust|no_run|should_panic|compile_fail|,)*$/) print FILENAME ": " $0
+        }' {} + | grep . && status=1
+    fi
+  done < <(git ls-files '*Cargo.toml')
+  return "$status"
+}
+
 failed=()
 check() {
   local name=$1
@@ -82,6 +105,7 @@ texts() {
   check "order of derives" cargo sort-derives --check
   check "width of comments" comments
   check "errors that quote their input" quoting_errors
+  check "tests that never run" never_run
   check "cargo-machete" scripts/tool.sh cargo-machete
   check "unused dependencies" cargo machete functions shared local tests test-support benches capacity fuzz
   check "workflows" workflows
@@ -101,9 +125,11 @@ texts() {
 }
 
 code() {
-  check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
+  # `--all-targets` would also compile each library and program without tests as a test.
+  local targets=(--lib --bins --tests --examples)
+  check "clippy" cargo clippy --quiet --workspace "${targets[@]}" -- -D warnings
   # Two crates have a feature, so this checks little more.
-  check "clippy of full-mqi" cargo clippy --quiet --workspace --all-targets --features mqm-standin-library/full-mqi -- -D warnings
+  check "clippy of full-mqi" cargo clippy --quiet --workspace "${targets[@]}" --features mqm-standin-library/full-mqi -- -D warnings
   check "documentation" documentation
 }
 
