@@ -229,6 +229,53 @@ async fn what_had_no_effect_runs_again() {
     broker.delete(&queue).await;
 }
 
+#[tokio::test]
+async fn the_record_of_a_request_tells_its_own_tenant_what_happened() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let path = format!("/v1/requests/produce/{key}");
+    gateway.get(&path).await.expect_problem(404, "REQUEST_NOT_FOUND");
+    let queue = end_to_end::Queue { name: format!("test.{}", Uuid::new_v4()) };
+    let body = queue.request(json!({"batch": {"count": 2}}));
+    let failed = gateway.produce(key, &body).await.expect_problem(404, "QUEUE_NOT_FOUND");
+    let told = gateway.get(&path).await.expect(200).json();
+    assert_eq!((&told["status"], &told["reason"]), (&json!("FAILED"), &json!("QUEUE_NOT_FOUND")));
+    assert_eq!((&told["attempts"], &told["httpStatus"]), (&json!(1), &json!(null)));
+    broker.declare(&queue.name, &[]).await;
+    let done = gateway.produce(key, &body).await.expect(201);
+    let told = gateway.get(&path).await.expect(200).json();
+    assert_eq!((&told["operation"], &told["idempotencyKey"]), (&json!("produce"), &json!(key.to_string())));
+    assert_eq!((&told["status"], &told["httpStatus"]), (&json!("COMPLETED"), &json!(201)));
+    assert_eq!((&told["attempts"], &told["reason"]), (&json!(2), &json!(null)));
+    let traces = json!([failed.header("x-trace-id"), done.header("x-trace-id")]);
+    assert_eq!((&told["traceIds"], told["endedAt"].is_string()), (&traces, true));
+    gateway.with_key(KEY_B).get(&path).await.expect_problem(404, "REQUEST_NOT_FOUND");
+    gateway.get(&format!("/v1/requests/consume/{key}")).await.expect_problem(404, "REQUEST_NOT_FOUND");
+    gateway.get(&format!("/v1/requests/put/{key}")).await.expect_problem(400, "INVALID_PARAMETER");
+    gateway.get(&format!("{path}?verbose=1")).await.expect_problem(400, "INVALID_PARAMETER");
+
+    let records = Records::open().await;
+    let text = |value: &str| AttributeValue::S(value.to_owned());
+    let left =
+        [("done", AttributeValue::N("5".to_owned())), ("inDoubt", AttributeValue::N(u64::MAX.to_string()))];
+    let left = left.map(|(name, value)| (name.to_owned(), value));
+    let open = [
+        ("status", text("IN_PROGRESS")),
+        ("leaseExpiresAt", AttributeValue::N("4102444800000".to_owned())),
+        ("leftBehind", AttributeValue::L(vec![AttributeValue::M(left.into())])),
+    ];
+    records.set("PRODUCE", key, &open).await;
+    let told = gateway.get(&path).await.expect(200).json();
+    assert_eq!((&told["endedAt"], &told["leaseEndsAt"]), (&json!(null), &json!("2100-01-01T00:00:00Z")));
+    let left = json!([{"place": null, "done": 5, "inDoubt": null}]);
+    assert_eq!(told["progress"]["leftBehind"], left);
+    records.set("PRODUCE", key, &[("status", text("PREPARED"))]).await;
+    assert_eq!(gateway.get(&path).await.expect(200).json()["status"], "PREPARED");
+    records.set("PRODUCE", key, &[("status", text("LOST"))]).await;
+    gateway.get(&path).await.expect_problem(503, "STORE_UNAVAILABLE");
+    broker.drain(&queue).await;
+    broker.delete(&queue).await;
+}
+
 async fn after_its_retention_a_key_is_new(on: On) {
     let (gateway, broker, key) = (Gateway::new(), Site::start(on).await, Uuid::new_v4());
     let queue = broker.queue().await;

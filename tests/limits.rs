@@ -25,7 +25,7 @@ use crate::routes;
 const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
 
 /// Routes that draw from no limit.
-const FREE: [&str; 10] = [
+const FREE: [&str; 11] = [
     "/health/live",
     "/health/ready",
     "/openapi.json",
@@ -36,6 +36,7 @@ const FREE: [&str; 10] = [
     "/status",
     "/limits",
     "/metrics",
+    "/v1/requests/{operation}/{key}",
 ];
 
 /// A limit of so many units, which do not come again.

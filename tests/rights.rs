@@ -2,7 +2,7 @@
 //! with other rights does not get its response.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use end_to_end::{Access, Answer, Ingest, KEY_A, Records, TENANT_A, gzip};
+use end_to_end::{Access, Answer, Gateway, Ingest, KEY_A, Records, TENANT_A, gzip};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -137,4 +137,25 @@ async fn a_batch_is_loaded_with_the_rights_of_its_sender() {
     // What the problem advises: another key.
     let id = batch_id(&ask(PRODUCTS, &keys.all, Uuid::new_v4(), &catalogue).await.expect(202));
     assert_eq!(Ingest::new().finished(&id).await["items_processed"], 1);
+}
+
+#[tokio::test]
+async fn a_key_for_some_establishments_is_told_of_its_own_requests_alone() {
+    let (access, keys, key) = (Access::open().await, Keys::make().await, Uuid::new_v4());
+    let scopes = ["products:write", "products:read"];
+    let stranger = access.key(TENANT_A, &scopes, json!({"cnpjs": [OTHER], "name": "another shop"})).await;
+    let sent = ask(PRODUCTS, &keys.its, key, &catalogue("told")).await.expect(202);
+    for (api_key, is_told) in [(&keys.all, true), (&keys.its, true), (&stranger, false)] {
+        for operation in ["ingest", "upload"] {
+            let path = format!("/v1/requests/{operation}/{key}");
+            let answer = Gateway::new().with_key(api_key).get(&path).await;
+            if is_told {
+                let told = answer.expect(200).json();
+                assert_eq!((&told["operation"], &told["status"]), (&json!("ingest"), &json!("COMPLETED")));
+                assert_eq!(told["traceIds"], json!([sent.header("x-trace-id")]));
+            } else {
+                answer.expect_problem(404, "REQUEST_NOT_FOUND");
+            }
+        }
+    }
 }

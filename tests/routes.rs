@@ -80,6 +80,7 @@ const NO_PROFILE: Expected = Problem(404, "TARGET_REF_NOT_FOUND");
 const NO_BODY: Expected = Problem(404, "BODY_NOT_FOUND");
 const NO_TEST: Expected = Problem(404, "TEST_NOT_FOUND");
 const NO_BATCH: Expected = Problem(404, "BATCH_NOT_FOUND");
+const NO_REQUEST: Expected = Problem(404, "REQUEST_NOT_FOUND");
 const NO_ERRORS: Expected = Problem(404, "ERRORS_FILE_NOT_FOUND");
 const NOTHING_FAILED: Expected = Problem(409, "BATCH_NOT_REPLAYABLE");
 
@@ -187,6 +188,11 @@ pub(crate) fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
             "/limits",
             closed([Gives(200), Gives(200), Gives(200), Gives(200), Gives(200), Gives(200)], Gives(200)),
         ),
+        Row::get(
+            "/v1/requests/{operation}/{key}",
+            closed([NO_REQUEST, NO_REQUEST, NO_REQUEST, NO_REQUEST, SCOPE, SCOPE], SCOPE),
+        )
+        .at(format!("/v1/requests/produce/{}", Uuid::new_v4())),
         Row::get("/health/live", open()),
         Row::get("/health/ready", open()),
         Row::get("/openapi.json", open()),

@@ -9,6 +9,7 @@ pub enum Endpoint {
     Status,
     Limits,
     Metrics,
+    Request,
     Contract,
     Docs,
     DocsFile,
@@ -17,12 +18,13 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Live,
         Self::Ready,
         Self::Status,
         Self::Limits,
         Self::Metrics,
+        Self::Request,
         Self::Contract,
         Self::Docs,
         Self::DocsFile,
@@ -38,6 +40,7 @@ impl Endpoint {
             Self::Status => "/status",
             Self::Limits => "/limits",
             Self::Metrics => "/metrics",
+            Self::Request => "/v1/requests/{operation}/{key}",
             Self::Contract => "/openapi.json",
             Self::Docs => "/docs",
             Self::DocsFile => "/docs/{file}",

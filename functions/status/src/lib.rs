@@ -1,5 +1,5 @@
-//! Health, status, limits, metrics, the contract and a page to read it, and the console; and the
-//! responses to requests that no route takes.
+//! Health, status, limits, metrics, the stories of requests, the contract and a page to read it, and
+//! the console; and the responses to requests that no route takes.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -11,6 +11,7 @@ mod endpoint;
 mod ingest;
 mod metrics;
 mod readiness;
+mod requests;
 mod settings;
 
 pub use self::endpoint::Endpoint;
@@ -113,6 +114,7 @@ impl Status {
             Endpoint::Status => fresh(self.status(request, trace_id).await?),
             Endpoint::Limits => fresh(self.limits(request).await?),
             Endpoint::Metrics => fresh(self.metrics(request).await?),
+            Endpoint::Request => fresh(self.request(request).await?),
             Endpoint::Contract => {
                 let mut reply = Reply::new(200, "application/json", contract::DOCUMENT.to_owned());
                 reply.set_header("cache-control", "no-cache");

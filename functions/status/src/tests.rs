@@ -97,8 +97,8 @@ async fn the_console_is_served_unless_the_deployment_has_none() {
 }
 
 #[tokio::test]
-async fn the_status_the_limits_and_the_metrics_need_a_key() {
-    for path in ["/status", "/limits", "/metrics"] {
+async fn the_status_the_limits_the_metrics_and_a_request_need_a_key() {
+    for path in ["/status", "/limits", "/metrics", "/v1/requests/produce/key"] {
         let (response, body) = send("GET", path).await;
         assert_eq!(
             (response.status().as_u16(), &body["reason"]),
@@ -153,6 +153,7 @@ async fn sample_events_get_the_answers_that_their_names_promise() {
         ("status-no-api-key", 401),
         ("limits", 503),
         ("metrics", 503),
+        ("request", 503),
         ("contract", 200),
         ("docs", 200),
         ("docs-file", 200),

@@ -119,6 +119,8 @@ reasons! {
             => "Read the batch's list of errors instead";
         TestNotFound = "TEST_NOT_FOUND", "The load test does not exist"
             => "Check the test's id: GET /tests lists those of the tenant that are kept";
+        RequestNotFound = "REQUEST_NOT_FOUND", "The request does not exist"
+            => "Check the operation and the idempotency key; a request that expired is forgotten";
         RouteNotFound = "ROUTE_NOT_FOUND", "There is nothing at this path"
             => "Correct the path: GET /docs shows which there are";
     }

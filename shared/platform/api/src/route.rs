@@ -39,11 +39,11 @@ impl fmt::Display for Route {
     }
 }
 
-/// Returns the segment of `path` that a template's `{name}` stands for: empty if the template has
-/// none, and `None` if the path does not match the template. An empty segment does not match a
+/// Returns the segment of `path` that a template's last `{name}` stands for: empty if the template
+/// has none, and `None` if the path does not match the template. An empty segment does not match a
 /// name.
 ///
-/// Templates have one name at most, and a function knows a dozen. A router such as `matchit` is
+/// Templates have two names at most, and a function knows a dozen. A router such as `matchit` is
 /// built at every start, can fail at it, and takes more lines than this.
 #[must_use]
 pub fn path_parameter<'a>(template: &str, path: &'a str) -> Option<&'a str> {
@@ -69,6 +69,8 @@ mod tests {
         assert_eq!(path_parameter("/docs/{file}", "/docs/index.css"), Some("index.css"));
         assert_eq!(path_parameter("/b/{id}/errors", "/b/7/errors"), Some("7"));
         assert_eq!(path_parameter("/docs", "/docs"), Some(""));
+        assert_eq!(path_parameter("/r/{operation}/{key}", "/r/move/7"), Some("7"));
+        assert_eq!(path_parameter("/r/{operation}/{key}", "/r//7"), None);
         for other in ["/docs", "/docs/", "/docs/a/b", "/docs/index.css/", "/Docs/index.css", "docs/index.css"]
         {
             assert_eq!(path_parameter("/docs/{file}", other), None, "{other}");
