@@ -103,9 +103,8 @@ impl Problem {
 fn exit(status: u16, reason: Option<&str>, has_retry_after: bool) -> Exit {
     match (status, reason) {
         (401 | 403, _) => Exit::Denied,
-        (429, Some("KEY_REUSE_ABUSE")) | (502, Some("BROKER_REJECTED" | "AUTHENTICATION_FAILED")) => {
-            Exit::Refused
-        }
+        (429, Some("BUDGET_EXCEEDED" | "KEY_REUSE_ABUSE"))
+        | (502, Some("BROKER_REJECTED" | "AUTHENTICATION_FAILED")) => Exit::Refused,
         (409, _) if has_retry_after => Exit::Temporary,
         (429 | 500.., _) => Exit::Temporary,
         // A proxy or another server answered. The API gives a reason, except for what is too large.
@@ -215,6 +214,7 @@ mod tests {
             (422, "EXCEEDS_VOLUME", 6),
             (429, "TENANT_RATE_LIMIT", 5),
             (429, "KEY_REUSE_ABUSE", 6),
+            (429, "BUDGET_EXCEEDED", 6),
             (502, "AUTHENTICATION_FAILED", 6),
             (502, "QUEUE_FULL", 5),
             (503, "BROKER_UNREACHABLE", 5),

@@ -50,7 +50,7 @@ impl Schedule {
 pub(crate) fn may_succeed_later(status: u16, reason: Option<&str>, has_retry_after: bool) -> bool {
     match status {
         409 => reason == Some("IDEMPOTENT_REQUEST_IN_PROGRESS"),
-        429 => reason != Some("KEY_REUSE_ABUSE"),
+        429 => !matches!(reason, Some("BUDGET_EXCEEDED" | "KEY_REUSE_ABUSE")),
         502 => has_retry_after || reason.is_none(),
         500 | 503 | 504 => true,
         _ => false,
@@ -94,6 +94,7 @@ mod tests {
             (429, Some("TENANT_RATE_LIMIT"), true, true),
             (429, None, false, true),
             (429, Some("KEY_REUSE_ABUSE"), true, false),
+            (429, Some("BUDGET_EXCEEDED"), true, false),
             (409, Some("IDEMPOTENT_REQUEST_IN_PROGRESS"), true, true),
             (409, Some("BATCH_NOT_REPLAYABLE"), true, false),
             (502, Some("OUTCOME_IN_DOUBT"), true, true),

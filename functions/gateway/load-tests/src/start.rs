@@ -25,10 +25,10 @@ const MOST_RETRY_AFTER: u32 = 600;
 impl LoadTests {
     pub(crate) async fn start(&self, request: &Request, trace_id: &TraceId) -> Result<Reply, Problem> {
         let accepted = self.front.accept::<StartRequest>(request).await?;
-        let Accepted { identity, target, policies, tags, work: NewTest(test) } = accepted;
+        let Accepted { identity, target, policies, spent, tags, work: NewTest(test) } = accepted;
         let target_name = target.to_string();
         let limits = policies.of_target();
-        let admission = Admission::new(&self.front.limiter, policies);
+        let admission = Admission::new(&self.front.limiter, policies).within(spent);
         self.front
             .once(&identity, START, &target_name, trace_id, &admission, async |execution| {
                 let test = tagged(test, &tags, execution);

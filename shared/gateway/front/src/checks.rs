@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use access::{AccessStore, Principal, Scope};
+use access::{AccessStore, Principal, Scope, SpentItem};
 use api::{Fault, Problem, Reason, Reply, TraceId, body, json};
-use endpoint::{Admission, WorkDone, WorkFailure, check_route, from_key, limits_of};
+use endpoint::{Admission, WorkDone, WorkFailure, check_route, from_key, limits_of, spent_of};
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, KeyError, KeyForm, OperationType};
 use lambda_http::Request;
@@ -45,6 +45,8 @@ pub struct Accepted<W> {
     pub target: Target,
     /// Limits that the request draws from.
     pub policies: Policies,
+    /// Amount that the tenant has spent of its budget, if it has one.
+    pub spent: Option<SpentItem>,
     /// Tags of the caller's own.
     pub tags: Tags,
     /// Work at the target.
@@ -75,7 +77,7 @@ impl Front {
         let target = target::resolve(&self.access, &self.inline_targets, tenant, &plan.named, queues);
         let limits = limits_of(&self.limiter, &self.access, tenant);
         // Boxed: the compiler cannot lay out a deeper nest of futures.
-        let (target, limits) = tokio::join!(Box::pin(target), limits);
+        let (target, limits, spent) = tokio::join!(Box::pin(target), limits, spent_of(&self.access, tenant));
         let target = target?;
         audited::note_reached(&target);
         let limited = LimitedTarget {
@@ -83,7 +85,7 @@ impl Front {
             queue_manager: limited_queue_manager(target.endpoint.broker, &target.endpoint.queue_manager),
         };
         let policies = self.limiter.policies(&limits?, tenant, Some(&limited));
-        Ok(Accepted { identity, target, policies, tags: plan.tags, work: plan.action })
+        Ok(Accepted { identity, target, policies, spent, tags: plan.tags, work: plan.action })
     }
 
     /// Makes the admission of a request that no target has a part in.

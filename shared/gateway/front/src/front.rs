@@ -49,7 +49,7 @@ impl Gateway {
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
         let accepted = self.front.accept::<O>(request).await;
-        let Accepted { identity, target, policies, tags, mut work } =
+        let Accepted { identity, target, policies, spent, tags, mut work } =
             accepted.map_err(|problem| self.advise(problem))?;
         let target_name = target.to_string();
         if let Action::Change(_, change) = &mut work {
@@ -57,7 +57,7 @@ impl Gateway {
             let tenant = identity.principal.tenant.as_str();
             tag(change, &tags, TagOrigin { trace_id: trace_id.as_str(), tenant, target: &target_name });
         }
-        let admission = self.admission(policies, &work);
+        let admission = self.admission(policies, &work).within(spent);
         let order =
             |work| WorkOrder { trace_id: trace_id.clone(), tenant: identity.principal.tenant.clone(), work };
         let (operation, change) = match work {

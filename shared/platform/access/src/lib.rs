@@ -1,6 +1,7 @@
 //! Callers and their permissions: tenants, API keys with their scopes and establishments, the
-//! tenants' target profiles, allow-lists and limits, and their grants to drop objects into S3. All
-//! are kept in one DynamoDB table. Beside keys, a deployment may take the tokens of an issuer.
+//! tenants' target profiles, allow-lists, limits and budgets, their grants to drop objects into S3,
+//! and the rate card. All are kept in one DynamoDB table. Beside keys, a deployment may take the
+//! tokens of an issuer.
 
 mod api_key;
 mod caller;
@@ -12,8 +13,9 @@ mod token;
 pub use api_key::{ApiKey, KeyHash, KeyHashError, PREFIX, RandomnessError};
 pub use caller::{API_KEY, PRODUCTS_API_KEYS, Principal, Scope, ScopeError, authenticate, authenticate_by};
 pub use items::{
-    DropGrant, Establishments, ItemError, KeyItem, KeyRefusal, LimitsItem, Rate, RateError, TargetLimits,
-    TargetsItem, TenantItem, check_tenant_id, without_version,
+    BudgetItem, DropGrant, Establishments, ItemError, KeyItem, KeyRefusal, LimitsItem, Month, MonthError,
+    Rate, RateError, Reached, Settled, SpentItem, TargetLimits, TargetsItem, TenantItem, check_tenant_id,
+    read_rates, without_version,
 };
 pub use store::{AccessStore, ReadError};
 pub use token::{Algorithms, Audiences, JwksUrl, TokenSettingError, TokenSettings};

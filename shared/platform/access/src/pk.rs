@@ -4,6 +4,8 @@ use crate::api_key::KeyHash;
 
 /// Beginning of the keys of target profiles.
 pub(crate) const PROFILES: &str = "PROFILE#";
+/// Key of the rate card's item, which is of no tenant.
+pub const RATES: &str = "RATES";
 
 /// Meaning of an item's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,12 @@ pub enum Pk<'a> {
     Targets(&'a str),
     /// A tenant's limits by the second.
     Limits(&'a str),
+    /// A tenant's budget.
+    Budget(&'a str),
+    /// Amount that a tenant with a budget has spent.
+    Spent(&'a str),
+    /// The rate card.
+    Rates,
 }
 
 /// Returns the key of an API key's item.
@@ -70,9 +78,24 @@ pub fn limits(tenant: &str) -> String {
     format!("LIMITS#{tenant}")
 }
 
+/// Returns the key of a tenant's budget.
+#[must_use]
+pub fn budget(tenant: &str) -> String {
+    format!("BUDGET#{tenant}")
+}
+
+/// Returns the key of the item that has the amount that a tenant has spent.
+#[must_use]
+pub fn spent(tenant: &str) -> String {
+    format!("SPENT#{tenant}")
+}
+
 /// Reads the key of an item; `None` if it is of none of these items.
 #[must_use]
 pub fn parse(pk: &str) -> Option<Pk<'_>> {
+    if pk == RATES {
+        return Some(Pk::Rates);
+    }
     let (kind, rest) = pk.split_once('#')?;
     match kind {
         "KEY" => rest.parse().ok().map(Pk::Key),
@@ -87,6 +110,8 @@ pub fn parse(pk: &str) -> Option<Pk<'_>> {
         "DROPS" => Some(Pk::Drops(rest)),
         "TARGETS" => Some(Pk::Targets(rest)),
         "LIMITS" => Some(Pk::Limits(rest)),
+        "BUDGET" => Some(Pk::Budget(rest)),
+        "SPENT" => Some(Pk::Spent(rest)),
         _ => None,
     }
 }
@@ -106,9 +131,21 @@ mod tests {
         assert_eq!(parse(&drops("acme")), Some(Pk::Drops("acme")));
         assert_eq!(parse(&targets("acme")), Some(Pk::Targets("acme")));
         assert_eq!(parse(&limits("acme")), Some(Pk::Limits("acme")));
-        for other in
-            ["", "KEY#", "KEY#12", "USED#12", "PROFILE#acme", "PROFILE#acme#", "TENANT#", "PROBE#", "acme"]
-        {
+        assert_eq!(parse(&budget("acme")), Some(Pk::Budget("acme")));
+        assert_eq!(parse(&spent("acme")), Some(Pk::Spent("acme")));
+        assert_eq!(parse(RATES), Some(Pk::Rates));
+        for other in [
+            "",
+            "KEY#",
+            "KEY#12",
+            "USED#12",
+            "PROFILE#acme",
+            "PROFILE#acme#",
+            "TENANT#",
+            "PROBE#",
+            "RATES#",
+            "acme",
+        ] {
             assert_eq!(parse(other), None, "{other}");
         }
     }

@@ -15,9 +15,13 @@ use jiff::civil::Date;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Mutex;
+use usage::rates::RateCard;
 
 use crate::api_key::KeyHash;
-use crate::items::{DropGrant, ItemError, KeyItem, LimitsItem, TargetsItem, TenantItem, without_version};
+use crate::items::{
+    BudgetItem, DropGrant, ItemError, KeyItem, LimitsItem, SpentItem, TargetsItem, TenantItem, read_rates,
+    without_version,
+};
 use crate::pk::{self, Pk};
 use crate::token::{TokenSettings, Tokens};
 
@@ -160,6 +164,56 @@ impl AccessStore {
     pub async fn limits(&self, tenant: &str) -> Result<LimitsItem, ReadError> {
         let item = self.read(&pk::limits(tenant), LimitsItem::read).await?;
         Ok(item.unwrap_or_default())
+    }
+
+    /// Reads the rate card; `None` if nothing has a price.
+    ///
+    /// # Errors
+    /// Failure to read the table, or a malformed item, which is logged.
+    pub async fn rates(&self) -> Result<Option<RateCard>, ReadError> {
+        self.read(pk::RATES, read_rates).await
+    }
+
+    /// Reads a tenant's budget; `None` if it has none.
+    ///
+    /// # Errors
+    /// Failure to read the table, or a malformed item, which is logged.
+    pub async fn budget(&self, tenant: &str) -> Result<Option<BudgetItem>, ReadError> {
+        self.read(&pk::budget(tenant), BudgetItem::read).await
+    }
+
+    /// Reads what a tenant with a budget has spent; `None` if it is not known.
+    ///
+    /// # Errors
+    /// Failure to read the table, or a malformed item, which is logged.
+    pub async fn spent(&self, tenant: &str) -> Result<Option<SpentItem>, ReadError> {
+        self.read(&pk::spent(tenant), SpentItem::read).await
+    }
+
+    /// Writes what a tenant has spent, or removes it if there is no budget any more. The item has
+    /// one writer, so the last write is right.
+    ///
+    /// # Errors
+    /// Failure to write to the table, which is logged.
+    pub async fn put_spent(&self, tenant: &str, spent: Option<&SpentItem>) -> Result<(), ReadError> {
+        let pk = pk::spent(tenant);
+        let key = AttributeValue::S(pk.clone());
+        self.remembered.forget(&pk);
+        let Some(SpentItem { month, amount, exceeded, refuse, told }) = spent else {
+            let sent = self.dynamodb.delete_item().table_name(&self.table).key("pk", key).send().await;
+            return sent.map(drop).map_err(|error| unwritten(&pk, error));
+        };
+        let item = [
+            ("pk", key),
+            ("month", AttributeValue::S(month.to_string())),
+            ("amount", AttributeValue::S(amount.to_string())),
+            ("exceeded", AttributeValue::Bool(*exceeded)),
+            ("refuse", AttributeValue::Bool(*refuse)),
+            ("told", AttributeValue::N(told.to_string())),
+        ];
+        let item = item.map(|(name, value)| (name.to_owned(), value)).into();
+        let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item));
+        put.send().await.map(drop).map_err(|error| unwritten(&pk, error))
     }
 
     /// Reads a tenant's target profile in the caller's own type.
@@ -357,6 +411,17 @@ fn unreadable(pk: &str, error: impl Error) -> ReadError {
         pk,
         error,
         "cannot read item `{pk}` of the access table"
+    );
+    ReadError::Unavailable
+}
+
+fn unwritten(pk: &str, error: impl Error) -> ReadError {
+    let error = DisplayErrorContext(error).to_string();
+    tracing::error!(
+        event_type = "access.not_written",
+        pk,
+        error,
+        "cannot write item `{pk}` of the access table"
     );
     ReadError::Unavailable
 }

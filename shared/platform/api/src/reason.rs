@@ -169,6 +169,8 @@ reasons! {
             => "Wait for Retry-After, send the same request with the same key again, and send fewer at once or a second";
         TargetRateLimit = "TARGET_RATE_LIMIT", "The tenant has reached a limit of this target"
             => "Wait for Retry-After, send the same request with the same key again, and send fewer requests, messages or bytes a second to this target";
+        BudgetExceeded = "BUDGET_EXCEEDED", "The tenant has spent its budget of the month"
+            => "Ask the operator to raise the tenant's budget, or wait for Retry-After until the month is over";
         KeyReuseAbuse = "KEY_REUSE_ABUSE", "Idempotency keys were used with other bodies too often"
             => "Correct the client: each new request needs a new idempotency key";
     }

@@ -1,11 +1,12 @@
 //! Limits of a request: what it draws from them before its work, and what its work charges
-//! afterwards.
+//! afterwards. The tenant's budget of the month is one of them.
 
 use std::fmt;
 
-use access::{AccessStore, LimitsItem};
-use api::{Problem, Reply};
-use limits::{Cost, Limiter, Policies, Refusal, Ticket};
+use access::{AccessStore, LimitsItem, SpentItem};
+use api::{Problem, Reason, Reply};
+use jiff::Timestamp;
+use limits::{Cost, Limiter, Policies, Ticket};
 
 /// Finds the messages and bytes that work moved, by its response and by what was drawn before.
 pub type Moved = fn(&Reply, Cost) -> Cost;
@@ -17,6 +18,7 @@ pub type Moved = fn(&Reply, Cost) -> Cost;
 pub struct Admission<'a> {
     limiter: &'a Limiter,
     policies: Policies,
+    spent: Option<SpentItem>,
     cost: Cost,
     moved: Option<Moved>,
 }
@@ -25,7 +27,7 @@ impl<'a> Admission<'a> {
     /// Makes the admission of a request whose work moves no messages.
     #[must_use]
     pub fn new(limiter: &'a Limiter, policies: Policies) -> Self {
-        Self { limiter, policies, cost: Cost::default(), moved: None }
+        Self { limiter, policies, spent: None, cost: Cost::default(), moved: None }
     }
 
     /// Makes the admission of a request that no target has a part in: the tenant's limit decides.
@@ -37,8 +39,14 @@ impl<'a> Admission<'a> {
         access: &AccessStore,
         tenant: &str,
     ) -> Result<Self, Problem> {
-        let item = limits_of(limiter, access, tenant).await?;
-        Ok(Self::new(limiter, limiter.policies(&item, tenant, None)))
+        let (item, spent) = tokio::join!(limits_of(limiter, access, tenant), spent_of(access, tenant));
+        Ok(Self::new(limiter, limiter.policies(&item?, tenant, None)).within(spent))
+    }
+
+    /// Sets what the tenant has spent of its budget.
+    #[must_use]
+    pub fn within(self, spent: Option<SpentItem>) -> Self {
+        Self { spent, ..self }
     }
 
     /// Sets the messages and bytes that the work is to move, and how its response shows those that
@@ -48,21 +56,26 @@ impl<'a> Admission<'a> {
         Self { cost, moved: Some(moved), ..self }
     }
 
-    /// Draws the cost that is known before the work.
-    pub(crate) async fn admit(&self) -> Result<Ticket<'a>, Refusal> {
+    /// Draws the cost that is known before the work. A budget that is spent draws nothing.
+    pub(crate) async fn admit(&self) -> Result<Ticket<'a>, Problem> {
+        let wait = self.spent.as_ref().and_then(|spent| spent.refuses_for(Timestamp::now()));
+        if let Some(wait) = wait {
+            return Err(over_budget(wait));
+        }
         // Boxed: the compiler cannot lay out a deeper nest of futures.
-        Box::pin(self.limiter.admit(&self.policies, self.cost)).await
+        let admitted = Box::pin(self.limiter.admit(&self.policies, self.cost)).await;
+        admitted.map_err(|refusal| refusal.problem())
     }
 
     /// Does work that has no record, if the limits allow it.
     ///
     /// # Errors
-    /// 429 if a limit does not allow it, or the problem of `work`.
+    /// 429 if a limit or the budget does not allow it, or the problem of `work`.
     pub async fn unrecorded(
         &self,
         work: impl Future<Output = Result<Reply, Problem>>,
     ) -> Result<Reply, Problem> {
-        let ticket = self.admit().await.map_err(|refusal| refusal.problem())?;
+        let ticket = self.admit().await?;
         let (answer, ()) = tokio::join!(Box::pin(work), Box::pin(ticket.renew()));
         self.end(ticket, answer)
     }
@@ -101,9 +114,23 @@ pub async fn limits_of(limiter: &Limiter, access: &AccessStore, tenant: &str) ->
     Ok(access.limits(tenant).await?)
 }
 
+/// Reads what a tenant has spent of its budget. One that cannot be read refuses nothing: the store
+/// has logged it, and a budget protects no data.
+pub async fn spent_of(access: &AccessStore, tenant: &str) -> Option<SpentItem> {
+    access.spent(tenant).await.ok().flatten()
+}
+
+fn over_budget(wait: u32) -> Problem {
+    let detail = format!(
+        "the tenant's budget of this month is spent; nothing was executed: ask the operator to raise it, or send the same request with the same key again when the month is over, in {wait} s"
+    );
+    Problem::new(Reason::BudgetExceeded, detail).retry_after(wait)
+}
+
 impl fmt::Debug for Admission<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { limiter: _, policies, cost, moved: _ } = self;
-        f.debug_struct("Admission").field("policies", policies).field("cost", cost).finish_non_exhaustive()
+        let Self { limiter: _, policies, spent, cost, moved: _ } = self;
+        let mut debug = f.debug_struct("Admission");
+        debug.field("policies", policies).field("spent", spent).field("cost", cost).finish_non_exhaustive()
     }
 }

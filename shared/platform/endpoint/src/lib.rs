@@ -10,7 +10,7 @@ mod serve;
 mod signed;
 mod tokens;
 
-pub use admission::{Admission, Moved, limits_of};
+pub use admission::{Admission, Moved, limits_of, spent_of};
 pub use once::{WorkDone, WorkFailure, from_key, once};
 pub use run::{may_be_inflated, run};
 pub use serve::{Keyed, check_method, check_route, log_completed, serve};

@@ -52,7 +52,8 @@ impl From<Problem> for WorkFailure {
 ///
 /// # Errors
 /// The problem of `work`, 409 and 429 for a key that is in use or was used for another request, 429
-/// for work that a limit does not allow now, and 503 if the store cannot be reached or read.
+/// for work that a limit or the budget does not allow now, and 503 if the store cannot be reached or
+/// read.
 pub async fn once(
     store: &Store,
     claim: &ClaimRequest<'_>,
@@ -61,7 +62,7 @@ pub async fn once(
 ) -> Result<Reply, Problem> {
     let ticket = match admission.admit().await {
         Ok(ticket) => ticket,
-        Err(refusal) => return recorded(store, claim).await?.ok_or_else(|| refusal.problem()),
+        Err(refusal) => return recorded(store, claim).await?.ok_or(refusal),
     };
     // Boxed: the compiler cannot lay out a deeper nest of futures.
     let (claimed, ()) = tokio::join!(Box::pin(claimed(store, claim)), Box::pin(ticket.renew()));

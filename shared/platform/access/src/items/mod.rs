@@ -4,6 +4,7 @@
 //! A misspelt member must not make an item permit more, so unknown members are refused, and no
 //! default permits much.
 
+mod budget;
 mod limits;
 
 use std::collections::BTreeSet;
@@ -14,8 +15,10 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use usage::rates::{RateCard, RateCardError};
 use uuid::Uuid;
 
+pub use budget::{BudgetItem, Month, MonthError, Reached, Settled, SpentItem};
 pub use limits::{LimitsItem, Rate, RateError, TargetLimits};
 
 /// Newest form of items that this version reads. Items without a member `version` have the first.
@@ -126,6 +129,15 @@ pub enum ItemError {
     /// The limits name too many targets.
     #[error("a tenant has limits for at most 200 targets")]
     LimitedTargets,
+    /// The budget permits nothing.
+    #[error("a budget's amount is above zero; disable a tenant to refuse all of its requests")]
+    Budget,
+    /// The budget warns at what is no percentage, or too often.
+    #[error("a budget warns at up to 10 percentages of its amount, each from 1 to 1000")]
+    Warnings,
+    /// The rate card is refused.
+    #[error("the rate card cannot be used")]
+    Rates(#[from] RateCardError),
 }
 
 /// The members of an API key's item.
@@ -350,6 +362,14 @@ pub fn without_version(mut item: Value) -> Result<Value, ItemError> {
         Some(1..=VERSION) => Ok(item),
         _ => Err(ItemError::Newer),
     }
+}
+
+/// Reads the item of the rate card without its key.
+///
+/// # Errors
+/// Malformed item, an item of a newer version, or a faulty price.
+pub fn read_rates(item: Value) -> Result<RateCard, ItemError> {
+    Ok(RateCard::from_value(without_version(item)?)?)
 }
 
 fn read<T: DeserializeOwned>(item: Value) -> Result<T, ItemError> {

@@ -1,0 +1,308 @@
+//! What a tenant may spend in a month, and what it has spent.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use usage::rates::Amount;
+
+use super::{ItemError, read};
+
+/// Percentage at which a budget is used up.
+const WHOLE: u32 = 100;
+/// Highest percentage that a budget warns at.
+const HIGHEST: u32 = 1_000;
+/// Most percentages that a budget warns at.
+const MOST_WARNINGS: usize = 10;
+
+/// A tenant's budget of a month, in the currency of the rate card.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BudgetItem {
+    /// Amount of a month.
+    pub amount: Amount,
+    /// True if requests are refused once it is spent.
+    #[serde(default)]
+    pub refuse: bool,
+    /// Percentages of the amount at which to warn, beside the whole.
+    #[serde(default = "warnings")]
+    pub warn_at: BTreeSet<u32>,
+}
+
+/// Amount that a tenant with a budget has spent in a month. Function `usage` alone writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SpentItem {
+    /// Month of the amount.
+    pub month: Month,
+    /// Amount spent.
+    pub amount: Amount,
+    /// True if the budget is spent.
+    pub exceeded: bool,
+    /// True if the budget says that requests are refused then.
+    pub refuse: bool,
+    /// Highest percentage of the budget that was reached and told.
+    #[serde(default)]
+    pub told: u32,
+}
+
+/// A month of UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Month {
+    /// First day of the month.
+    first: Date,
+}
+
+/// Text that is no month.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a month is written as 2026-11")]
+pub struct MonthError;
+
+/// What a month's amount means for a budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// Item to write.
+    pub item: SpentItem,
+    /// Percentage that was reached and not told before, if there is one.
+    pub reached: Option<Reached>,
+}
+
+/// A percentage of a budget that was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// The highest percentage that the amount has reached.
+    pub percent: u32,
+    /// Amount spent.
+    pub amount: Amount,
+    /// Amount of the budget.
+    pub budget: Amount,
+    /// Month of both.
+    pub month: Month,
+    /// True if requests are refused from now on.
+    pub refuses: bool,
+}
+
+impl BudgetItem {
+    /// Reads an item without its key.
+    ///
+    /// # Errors
+    /// Malformed item, an item of a newer version, or a budget that [`BudgetItem::check()`] refuses.
+    pub fn read(item: Value) -> Result<Self, ItemError> {
+        let budget: Self = read(item)?;
+        budget.check()?;
+        Ok(budget)
+    }
+
+    /// Checks the amount and the percentages.
+    ///
+    /// # Errors
+    /// [`ItemError::Budget`] or [`ItemError::Warnings`].
+    pub fn check(&self) -> Result<(), ItemError> {
+        if self.amount == Amount::ZERO {
+            return Err(ItemError::Budget);
+        }
+        let are_allowed = self.warn_at.iter().all(|percent| (1..=HIGHEST).contains(percent));
+        if are_allowed && self.warn_at.len() <= MOST_WARNINGS { Ok(()) } else { Err(ItemError::Warnings) }
+    }
+
+    /// Decides what a month's amount means. `before` is the item as it was; one of another month
+    /// says nothing. A percentage is told once a month, even if a recount or a new rate card lowers
+    /// the amount in between.
+    #[must_use]
+    pub fn settle(&self, month: Month, amount: Amount, before: Option<&SpentItem>) -> Settled {
+        let exceeded = amount.is_percent_of(WHOLE, self.amount);
+        let before = before.filter(|before| before.month == month);
+        let told_before = before.map_or(0, |before| before.told);
+        let percents = self.warn_at.iter().copied().chain([WHOLE]);
+        let highest = percents.filter(|percent| amount.is_percent_of(*percent, self.amount)).max();
+        let told = highest.unwrap_or_default().max(told_before);
+        let reached = (told > told_before).then_some(Reached {
+            percent: told,
+            amount,
+            budget: self.amount,
+            month,
+            refuses: exceeded && self.refuse,
+        });
+        Settled { item: SpentItem { month, amount, exceeded, refuse: self.refuse, told }, reached }
+    }
+}
+
+impl SpentItem {
+    /// Reads an item without its key.
+    ///
+    /// # Errors
+    /// Malformed item, or an item of a newer version.
+    pub fn read(item: Value) -> Result<Self, ItemError> {
+        read(item)
+    }
+
+    /// Returns the seconds for which requests are refused: until the month ends. `None` if they are
+    /// not.
+    #[must_use]
+    pub fn refuses_for(&self, now: Timestamp) -> Option<u32> {
+        if !(self.exceeded && self.refuse && self.month == Month::of(now)) {
+            return None;
+        }
+        let left = self.month.end()?.as_second().saturating_sub(now.as_second());
+        Some(u32::try_from(left).unwrap_or(1).max(1))
+    }
+}
+
+impl Month {
+    /// Returns the month of a time.
+    #[must_use]
+    pub fn of(time: Timestamp) -> Self {
+        Self { first: time.to_zoned(TimeZone::UTC).date().first_of_month() }
+    }
+
+    /// Returns the first day.
+    #[must_use]
+    pub const fn first(self) -> Date {
+        self.first
+    }
+
+    /// Returns the time at which the month is over; `None` at the end of all times.
+    fn end(self) -> Option<Timestamp> {
+        let last = self.first.last_of_month();
+        let end = last.tomorrow().ok()?.to_zoned(TimeZone::UTC).ok()?;
+        Some(end.timestamp())
+    }
+}
+
+impl fmt::Display for Month {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}", self.first.year(), self.first.month())
+    }
+}
+
+impl FromStr for Month {
+    type Err = MonthError;
+
+    fn from_str(text: &str) -> Result<Self, MonthError> {
+        let month: Self =
+            format!("{text}-01").parse().map(|first| Self { first }).map_err(|_: jiff::Error| MonthError)?;
+        if month.to_string() == text { Ok(month) } else { Err(MonthError) }
+    }
+}
+
+impl TryFrom<String> for Month {
+    type Error = MonthError;
+
+    fn try_from(text: String) -> Result<Self, MonthError> {
+        text.parse()
+    }
+}
+
+impl From<Month> for String {
+    fn from(month: Month) -> Self {
+        month.to_string()
+    }
+}
+
+fn warnings() -> BTreeSet<u32> {
+    BTreeSet::from([80, WHOLE])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn budget(refuse: bool) -> BudgetItem {
+        BudgetItem::read(json!({"amount": "100.00", "refuse": refuse})).unwrap()
+    }
+
+    fn month(text: &str) -> Month {
+        text.parse().unwrap()
+    }
+
+    fn settle(amount: &str, before: Option<&SpentItem>) -> Settled {
+        budget(true).settle(month("2026-11"), amount.parse().unwrap(), before)
+    }
+
+    fn percent(settled: &Settled) -> Option<u32> {
+        settled.reached.map(|reached| reached.percent)
+    }
+
+    #[test]
+    fn a_budget_warns_at_eighty_percent_and_at_the_whole_unless_it_says_otherwise() {
+        let known = budget(false);
+        assert_eq!((known.refuse, Vec::from_iter(known.warn_at.clone())), (false, vec![80, 100]));
+        assert_eq!(BudgetItem::read(serde_json::to_value(&known).unwrap()), Ok(known));
+        for (item, error) in [
+            (json!({"amount": "0"}), ItemError::Budget),
+            (json!({"amount": "1", "warnAt": [0]}), ItemError::Warnings),
+            (json!({"amount": "1", "warnAt": [1_001]}), ItemError::Warnings),
+            (json!({"amount": "1", "warnAt": Vec::from_iter(1..=11)}), ItemError::Warnings),
+        ] {
+            assert_eq!(BudgetItem::read(item.clone()), Err(error), "{item}");
+        }
+        for item in [json!({}), json!({"amount": 1}), json!({"amount": "1", "refuses": true})] {
+            assert!(matches!(BudgetItem::read(item.clone()), Err(ItemError::Form(_))), "{item}");
+        }
+    }
+
+    #[test]
+    fn each_percentage_is_told_once_a_month() {
+        let first = settle("79.999999", None);
+        assert_eq!((percent(&first), first.item.told, first.item.exceeded), (None, 0, false));
+        let second = settle("80", Some(&first.item));
+        assert_eq!((percent(&second), second.item.exceeded), (Some(80), false));
+        assert_eq!(percent(&settle("85", Some(&second.item))), None);
+        let lower = settle("70", Some(&second.item));
+        assert_eq!(percent(&settle("81", Some(&lower.item))), None, "told already");
+        let whole = settle("100", Some(&second.item));
+        assert_eq!((percent(&whole), whole.item.exceeded), (Some(100), true));
+        assert!(whole.reached.unwrap().refuses);
+        let next = budget(true).settle(month("2026-12"), "80".parse().unwrap(), Some(&whole.item));
+        assert_eq!((percent(&next), next.item.exceeded), (Some(80), false), "a new month");
+    }
+
+    #[test]
+    fn of_several_percentages_at_once_the_highest_is_told() {
+        assert_eq!(percent(&settle("250", None)), Some(100));
+        let item = json!({"amount": "100", "warnAt": [50, 200]});
+        let reached = BudgetItem::read(item).unwrap();
+        let of = |amount: &str| percent(&reached.settle(month("2026-11"), amount.parse().unwrap(), None));
+        assert_eq!(["49", "50", "150", "200"].map(of), [None, Some(50), Some(100), Some(200)]);
+    }
+
+    #[test]
+    fn a_higher_budget_lets_requests_in_again() {
+        let spent = settle("100", None).item;
+        let raised = BudgetItem { amount: "200".parse().unwrap(), ..budget(true) };
+        assert!(!raised.settle(month("2026-11"), spent.amount, Some(&spent)).item.exceeded);
+    }
+
+    #[test]
+    fn requests_are_refused_until_the_month_ends() {
+        let spent = settle("100", None).item;
+        let at = |time: &str| spent.refuses_for(time.parse().unwrap());
+        assert_eq!(at("2026-11-30T23:59:00Z"), Some(60));
+        assert_eq!(at("2026-11-01T00:00:00Z"), Some(30 * 86_400));
+        assert_eq!(at("2026-12-01T00:00:00Z"), None);
+        assert_eq!(at("2026-10-31T23:59:59Z"), None);
+        let now = "2026-11-30T23:59:00Z".parse().unwrap();
+        assert_eq!(SpentItem { refuse: false, ..spent.clone() }.refuses_for(now), None);
+        assert_eq!(SpentItem { exceeded: false, ..spent }.refuses_for(now), None);
+    }
+
+    #[test]
+    fn a_month_is_read_as_it_is_written() {
+        assert_eq!(month("2026-11").to_string(), "2026-11");
+        assert_eq!(Month::of("2026-11-30T23:59:59.9Z".parse().unwrap()), month("2026-11"));
+        for text in ["2026-13", "2026-1", "2026", "2026-11-01", "November"] {
+            assert_eq!(text.parse::<Month>(), Err(MonthError), "{text}");
+        }
+        let item = json!({"month": "2026-11", "amount": "1", "exceeded": false, "refuse": true});
+        let spent = SpentItem::read(item).unwrap();
+        assert_eq!(SpentItem::read(serde_json::to_value(&spent).unwrap()), Ok(spent));
+    }
+}
