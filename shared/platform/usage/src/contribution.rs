@@ -1,0 +1,159 @@
+//! Counters that one idempotency record contributes.
+//!
+//! The contribution is a function of the record's present image alone. The counters of an hour are
+//! the sum over the images of the records that were created in it, so it does not matter how often
+//! a record changed, or in how many portions its changes were read.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use jiff::Timestamp;
+
+use crate::counts::Counts;
+use crate::hour::Hour;
+
+/// Attributes of an item, by name.
+pub type Item = HashMap<String, AttributeValue>;
+
+/// Attributes of a record that this crate reads, for a projection. Some are reserved words of
+/// DynamoDB, so the projection needs placeholders.
+pub const ATTRIBUTES: [&str; 10] = [
+    "operationType",
+    "tenantId",
+    "target",
+    "status",
+    "createdAt",
+    "updatedAt",
+    "keyName",
+    "messages",
+    "bytes",
+    "durationMs",
+];
+
+/// Line to which a record contributes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Window {
+    /// Tenant.
+    pub tenant: String,
+    /// Hour in which the record was created.
+    pub hour: Hour,
+    /// Operation, as `produce`.
+    pub operation: String,
+    /// Name of the API key or of the token that made the request; empty if the record has none.
+    pub key_name: String,
+}
+
+/// Counters of one record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contribution {
+    /// Line to which they are added.
+    pub window: Window,
+    /// Target of the work, `<queueManager>:<queue>`, or empty.
+    pub target: String,
+    /// Counters.
+    pub counts: Counts,
+}
+
+/// Returns what a record contributes; `None` if the item is not a record of a request. The table
+/// has items of other kinds too.
+///
+/// A request counts once one of its attempts has ended. It goes on to count if a retry takes over
+/// the record of a failed attempt.
+#[must_use]
+pub fn contribution(image: &Item) -> Option<Contribution> {
+    let status = text(image, "status")?;
+    let is_over = matches!(status, "COMPLETED" | "FAILED");
+    let window = Window {
+        tenant: text(image, "tenantId")?.to_owned(),
+        hour: Hour::of(created_at(image)?),
+        operation: text(image, "operationType")?.to_ascii_lowercase(),
+        key_name: text(image, "keyName").unwrap_or_default().to_owned(),
+    };
+    let counts = Counts {
+        requests: u64::from(is_over || image.contains_key("durationMs")),
+        failed: u64::from(status == "FAILED"),
+        messages: number(image, "messages"),
+        bytes: number(image, "bytes"),
+        ..Counts::default()
+    };
+    Some(Contribution { window, target: text(image, "target").unwrap_or_default().to_owned(), counts })
+}
+
+/// Returns the time at which a record was created, which tells one request under a key from the
+/// next.
+pub(crate) fn created_at(image: &Item) -> Option<Timestamp> {
+    time(image, "createdAt")
+}
+
+/// Returns the time at which a record was last written.
+pub(crate) fn updated_at(image: &Item) -> Option<Timestamp> {
+    time(image, "updatedAt")
+}
+
+fn text<'a>(image: &'a Item, name: &str) -> Option<&'a str> {
+    image.get(name)?.as_s().ok().map(String::as_str)
+}
+
+fn time(image: &Item, name: &str) -> Option<Timestamp> {
+    text(image, name)?.parse().ok()
+}
+
+/// Reads a number; 0 if there is none, as in records of earlier versions.
+fn number(image: &Item, name: &str) -> u64 {
+    image.get(name).and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Makes the image of a record of `POST /v1/messages`.
+    pub(crate) fn image(status: &str, created_at: &str, numbers: &[(&str, u64)]) -> Item {
+        let texts = [
+            ("pk", "PRODUCE#acme#key"),
+            ("operationType", "PRODUCE"),
+            ("tenantId", "acme"),
+            ("target", "QM1:ORDERS"),
+            ("status", status),
+            ("createdAt", created_at),
+            ("updatedAt", created_at),
+            ("keyName", "till 1"),
+        ];
+        let texts = texts.map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned())));
+        let numbers = numbers.iter().map(|(name, n)| ((*name).to_owned(), AttributeValue::N(n.to_string())));
+        texts.into_iter().chain(numbers).collect()
+    }
+
+    const CREATED: &str = "2026-11-27T02:59:59.999Z";
+
+    #[test]
+    fn a_request_counts_once_an_attempt_has_ended_in_the_hour_of_its_creation() {
+        let counts = |status: &str, numbers: &[(&str, u64)]| {
+            contribution(&image(status, CREATED, numbers)).unwrap().counts
+        };
+        assert!(counts("IN_PROGRESS", &[]).is_zero());
+        assert!(counts("PREPARED", &[]).is_zero());
+        let volume = [("messages", 3), ("bytes", 40), ("durationMs", 5)];
+        assert_eq!(counts("COMPLETED", &volume), Counts::of([1, 0, 3, 40, 0, 0]));
+        assert_eq!(counts("FAILED", &volume), Counts::of([1, 1, 3, 40, 0, 0]));
+        assert_eq!(counts("IN_PROGRESS", &volume), Counts::of([1, 0, 3, 40, 0, 0]), "a retry runs");
+        let Contribution { window, target, .. } = contribution(&image("COMPLETED", CREATED, &[])).unwrap();
+        assert_eq!((window.hour.to_string().as_str(), target.as_str()), ("2026-11-27T02", "QM1:ORDERS"));
+        assert_eq!((window.operation.as_str(), window.key_name.as_str()), ("produce", "till 1"));
+    }
+
+    #[test]
+    fn records_of_earlier_versions_count_without_volume_and_other_items_not_at_all() {
+        let mut earlier = image("COMPLETED", CREATED, &[]);
+        earlier.remove("keyName");
+        earlier.remove("target");
+        let found = contribution(&earlier).unwrap();
+        assert_eq!((found.window.key_name.as_str(), found.target.as_str()), ("", ""));
+        assert_eq!(found.counts, Counts::of([1, 0, 0, 0, 0, 0]));
+        for missing in ["status", "tenantId", "operationType", "createdAt"] {
+            let mut other = image("COMPLETED", CREATED, &[]);
+            other.remove(missing);
+            assert_eq!(contribution(&other), None, "{missing}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Counters, and the lines that they stand in.
+
+use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
+
+/// Quantities of one line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Counts {
+    /// Requests of which an attempt ended.
+    pub requests: u64,
+    /// Requests whose last attempt failed.
+    pub failed: u64,
+    /// Messages that were put, got or moved.
+    pub messages: u64,
+    /// Bytes of these messages.
+    pub bytes: u64,
+    /// Requests that were answered with a stored response; approximate.
+    pub replays: u64,
+    /// Requests that were refused; approximate.
+    pub refused: u64,
+}
+
+impl Counts {
+    /// Names of the counters as the table has them.
+    pub(crate) const NAMES: [&str; 6] = ["requests", "failed", "messages", "bytes", "replays", "refused"];
+
+    /// Returns the counters in the order of their names.
+    pub(crate) const fn values(&self) -> [u64; 6] {
+        [self.requests, self.failed, self.messages, self.bytes, self.replays, self.refused]
+    }
+
+    /// Makes counters of values in the order of their names.
+    pub(crate) const fn of([requests, failed, messages, bytes, replays, refused]: [u64; 6]) -> Self {
+        Self { requests, failed, messages, bytes, replays, refused }
+    }
+
+    /// True if every counter is 0.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Adds other counters to these.
+    pub fn add(&mut self, other: &Self) {
+        *self = self.merge(other, u64::saturating_add);
+    }
+
+    /// Returns by how much these counters exceed others, each for itself.
+    #[must_use]
+    pub fn beyond(&self, other: &Self) -> Self {
+        self.merge(other, u64::saturating_sub)
+    }
+
+    fn merge(&self, other: &Self, with: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            requests: with(self.requests, other.requests),
+            failed: with(self.failed, other.failed),
+            messages: with(self.messages, other.messages),
+            bytes: with(self.bytes, other.bytes),
+            replays: with(self.replays, other.replays),
+            refused: with(self.refused, other.refused),
+        }
+    }
+}
+
+/// Counters of one key of a tenant for one operation, in a day or an hour of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Tenant.
+    pub tenant: String,
+    /// Day in UTC, or that of the hour.
+    pub day: Date,
+    /// Operation, as `produce`.
+    pub operation: String,
+    /// Name of the API key or of the token; empty if the record has none.
+    pub key_name: String,
+    /// Counters.
+    pub counts: Counts,
+}
+
+/// Counters of one operation on one target since the installation. They never decrease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Total {
+    /// Operation, as `produce`.
+    pub operation: String,
+    /// Queue, as `<queueManager>:<queue>`; empty if the operation has none, and `other` for the
+    /// targets beyond the first 500.
+    pub target: String,
+    /// Counters.
+    pub counts: Counts,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_added_and_compared_each_for_itself() {
+        let mut counts = Counts::of([1, 2, 3, 4, 5, 6]);
+        counts.add(&Counts::of([10, 0, 10, 0, 10, 0]));
+        assert_eq!(counts, Counts::of([11, 2, 13, 4, 15, 6]));
+        assert_eq!(counts.values(), [11, 2, 13, 4, 15, 6]);
+        let beyond = counts.beyond(&Counts::of([12, 1, 13, 0, 0, 0]));
+        assert_eq!(beyond, Counts::of([0, 1, 0, 4, 15, 6]));
+        assert!(Counts::default().is_zero() && !beyond.is_zero());
+    }
+}

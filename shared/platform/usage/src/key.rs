@@ -1,0 +1,130 @@
+//! Keys of the table's items.
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+
+use crate::contribution::Window;
+use crate::counts::Line;
+use crate::hour::Hour;
+
+pub(crate) const TOTAL: &str = "TOTAL";
+pub(crate) const MARK: &str = "MARK";
+pub(crate) const STATE: &str = "STATE";
+pub(crate) const READER: &str = "reader";
+pub(crate) const GAP: &str = "GAP";
+
+const SECONDS_OF_DAY: i64 = 86_400;
+/// Days for which the counters of a day, and of an hour, are kept.
+const DAYS_OF_DAY: i64 = 400;
+const DAYS_OF_HOUR: i64 = 4;
+
+/// Key of a counter's item, and the second after which the item may be deleted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) pk: String,
+    pub(crate) sk: String,
+    pub(crate) ttl: Option<i64>,
+}
+
+impl Key {
+    pub(crate) fn day(window: &Window) -> Self {
+        let Window { tenant, hour, operation, key_name } = window;
+        Self::of_day(hour.day(), tenant, operation, key_name)
+    }
+
+    pub(crate) fn of_day(day: Date, tenant: &str, operation: &str, key_name: &str) -> Self {
+        let ttl = Some(seconds(day).saturating_add(DAYS_OF_DAY.saturating_mul(SECONDS_OF_DAY)));
+        Self { pk: day_pk(day), sk: line(tenant, operation, key_name), ttl }
+    }
+
+    pub(crate) fn hour(window: &Window) -> Self {
+        let Window { tenant, hour, operation, key_name } = window;
+        let ttl = hour.start().as_second().saturating_add(DAYS_OF_HOUR.saturating_mul(SECONDS_OF_DAY));
+        Self { pk: hour_pk(*hour), sk: line(tenant, operation, key_name), ttl: Some(ttl) }
+    }
+
+    /// Makes the key of totals. They are kept for good.
+    pub(crate) fn total(operation: &str, target: &str) -> Self {
+        Self { pk: TOTAL.to_owned(), sk: format!("{operation}#{target}"), ttl: None }
+    }
+}
+
+pub(crate) fn day_pk(day: Date) -> String {
+    format!("DAY#{day}")
+}
+
+pub(crate) fn hour_pk(hour: Hour) -> String {
+    format!("HOUR#{hour}")
+}
+
+/// Returns the second after which a gap need not be known: the counters of its days are deleted.
+pub(crate) fn ttl_of_gap(until: Timestamp) -> i64 {
+    until.as_second().saturating_add(DAYS_OF_DAY.saturating_mul(SECONDS_OF_DAY))
+}
+
+/// Returns the second after which the mark of a shard need not be known: the stream forgets a shard
+/// a day after its last record.
+pub(crate) fn ttl_of_mark(at: Timestamp) -> i64 {
+    at.as_second().saturating_add(SECONDS_OF_DAY.saturating_mul(7))
+}
+
+fn seconds(day: Date) -> i64 {
+    day.to_zoned(jiff::tz::TimeZone::UTC).map(|start| start.timestamp().as_second()).unwrap_or_default()
+}
+
+/// Beginning of the sort keys of a tenant's lines.
+pub(crate) fn tenant_prefix(tenant: &str) -> String {
+    format!("{}#", escaped(tenant))
+}
+
+fn line(tenant: &str, operation: &str, key_name: &str) -> String {
+    format!("{}{}#{}", tenant_prefix(tenant), escaped(operation), escaped(key_name))
+}
+
+/// Reads a line's sort key; `None` if it has another form.
+pub(crate) fn read_line(sk: &str, day: Date) -> Option<Line> {
+    let mut parts = sk.splitn(3, '#').map(unescaped);
+    let (tenant, operation, key_name) = (parts.next()?, parts.next()?, parts.next()?);
+    Some(Line { tenant, day, operation, key_name, counts: crate::counts::Counts::default() })
+}
+
+/// Writes a text so that it holds no `#`, which separates the parts of a key.
+fn escaped(text: &str) -> String {
+    text.replace('%', "%25").replace('#', "%23")
+}
+
+fn unescaped(text: &str) -> String {
+    text.replace("%23", "#").replace("%25", "%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_as_it_was_written_whatever_its_names() {
+        let day = "2026-11-27".parse().unwrap();
+        for (tenant, key_name) in [("acme", "till 1"), ("a#b%23", "#%25#"), ("t", "")] {
+            let key = Key::of_day(day, tenant, "produce", key_name);
+            let line = read_line(&key.sk, day).unwrap();
+            assert_eq!((line.tenant.as_str(), line.key_name.as_str()), (tenant, key_name));
+            assert!(key.sk.starts_with(&tenant_prefix(tenant)));
+        }
+        assert_eq!(read_line("acme#produce", day), None);
+        assert_eq!(Key::of_day(day, "acme", "produce", "till 1").pk, "DAY#2026-11-27");
+    }
+
+    #[test]
+    fn days_are_kept_for_400_days_and_hours_for_4() {
+        let window = Window {
+            tenant: "acme".to_owned(),
+            hour: "2026-11-27T02".parse().unwrap(),
+            operation: "produce".to_owned(),
+            key_name: String::new(),
+        };
+        let start = window.hour.start().as_second() - 7_200;
+        assert_eq!(Key::day(&window).ttl, Some(start + 400 * 86_400));
+        assert_eq!(Key::hour(&window).ttl, Some(start + 7_200 + 4 * 86_400));
+        assert_eq!(Key::hour(&window).pk, "HOUR#2026-11-27T02");
+    }
+}

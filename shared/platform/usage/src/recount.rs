@@ -1,0 +1,90 @@
+//! Counters made anew from the records that are still there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::contribution::{Contribution, Item, Window, contribution, updated_at};
+use crate::counts::{Counts, Line};
+use crate::hour::Hour;
+
+/// Counters of some hours, from a scan of the records.
+#[derive(Debug)]
+pub struct Recount {
+    from: Hour,
+    end: Hour,
+    settled_before: Timestamp,
+    counted: BTreeMap<Hour, BTreeMap<Window, Counts>>,
+    unsettled: BTreeSet<Hour>,
+}
+
+impl Recount {
+    /// Begins to count the records that were created in the hours from `from` up to `end`. Changes
+    /// that were written at `settled_before` or later may not be counted in the table yet, so the
+    /// hour of a record that was is left out.
+    #[must_use]
+    pub fn new(from: Hour, end: Hour, settled_before: Timestamp) -> Self {
+        Self { from, end, settled_before, counted: BTreeMap::new(), unsettled: BTreeSet::new() }
+    }
+
+    /// Counts an item of the table of records.
+    pub fn add(&mut self, item: &Item) {
+        let Some(Contribution { window, counts, .. }) = contribution(item) else { return };
+        let hour = window.hour;
+        if hour < self.from || self.end <= hour {
+            return;
+        }
+        if updated_at(item).is_none_or(|updated_at| self.settled_before <= updated_at) {
+            self.unsettled.insert(hour);
+        } else if !counts.is_zero() {
+            self.counted.entry(hour).or_default().entry(window).or_default().add(&counts);
+        }
+    }
+
+    /// Returns the lines of an hour; `None` if the hour is not one of those that are counted, or
+    /// had a record that was written too late.
+    #[must_use]
+    pub fn lines(&self, hour: Hour) -> Option<Vec<Line>> {
+        if hour < self.from || self.end <= hour || self.unsettled.contains(&hour) {
+            return None;
+        }
+        let line = |(window, counts): (&Window, &Counts)| Line {
+            tenant: window.tenant.clone(),
+            day: hour.day(),
+            operation: window.operation.clone(),
+            key_name: window.key_name.clone(),
+            counts: *counts,
+        };
+        Some(self.counted.get(&hour).into_iter().flatten().map(line).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contribution::tests::image;
+
+    #[test]
+    fn an_hour_is_the_sum_of_its_records_unless_one_is_too_new() {
+        let hour = |text: &str| text.parse::<Hour>().unwrap();
+        let settled = "2026-11-27T04:30:00Z".parse().unwrap();
+        let mut recount = Recount::new(hour("2026-11-27T02"), hour("2026-11-27T04"), settled);
+        let volume = [("messages", 2), ("bytes", 10)];
+        for created_at in ["2026-11-27T02:00:00.000Z", "2026-11-27T02:59:00.000Z", "2026-11-27T04:00:00.000Z"]
+        {
+            recount.add(&image("COMPLETED", created_at, &volume));
+        }
+        let lines = recount.lines(hour("2026-11-27T02")).unwrap();
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0].counts, Counts { requests: 2, messages: 4, bytes: 20, ..Counts::default() });
+        assert_eq!(recount.lines(hour("2026-11-27T03")), Some(Vec::new()));
+        assert_eq!(recount.lines(hour("2026-11-27T04")), None, "it is not one of the hours");
+
+        let mut late = image("COMPLETED", "2026-11-27T03:10:00.000Z", &volume);
+        let written = "2026-11-27T04:30:00.000Z".to_owned();
+        late.insert("updatedAt".to_owned(), aws_sdk_dynamodb::types::AttributeValue::S(written));
+        recount.add(&late);
+        assert_eq!(recount.lines(hour("2026-11-27T03")), None, "its change may not be counted yet");
+        assert!(recount.lines(hour("2026-11-27T02")).is_some());
+    }
+}

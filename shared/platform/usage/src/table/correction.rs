@@ -1,0 +1,116 @@
+//! Corrections of an hour's counters by a recount.
+
+use std::collections::HashMap;
+
+use super::update::addition;
+use super::{UsageTable, number};
+use crate::chunk::Delta;
+use crate::contribution::Window;
+use crate::counts::{Counts, Line};
+use crate::error::UsageError;
+use crate::hour::Hour;
+use crate::key::Key;
+
+impl UsageTable {
+    /// Adds what a recount of an hour found beyond the counters, to those of the hour, of its day
+    /// and to the totals. Returns the lines that were added. Counters that another reader changes
+    /// meanwhile stay as they are, for the next recount.
+    ///
+    /// A recount that finds less changes nothing: records expire, counters stay. The totals of a
+    /// correction have no target, because an hour's counters have none.
+    ///
+    /// # Errors
+    /// The table is unavailable, or an item malformed. Some of the lines may be added; a further
+    /// recount adds the others.
+    pub async fn correct(&self, hour: Hour, recounted: &[Line]) -> Result<Vec<Line>, UsageError> {
+        let counted = self.hour(hour).await?;
+        let mut added = Vec::new();
+        for (seen, missing) in missing(&counted, recounted) {
+            let window = Window {
+                tenant: missing.tenant.clone(),
+                hour,
+                operation: missing.operation.clone(),
+                key_name: missing.key_name.clone(),
+            };
+            let delta = Delta::adding(&missing.counts);
+            let mut of_hour = addition(&Key::hour(&window), delta);
+            let condition = unchanged(&seen, &mut of_hour.names, &mut of_hour.values);
+            let writes = vec![
+                of_hour.write(&self.table, Some(condition))?,
+                addition(&Key::day(&window), delta).write(&self.table, None)?,
+                addition(&Key::total(&window.operation, ""), delta).write(&self.table, None)?,
+            ];
+            if self.transact(writes).await? {
+                added.push(missing);
+            }
+        }
+        Ok(added)
+    }
+}
+
+/// Returns the lines that a recount found beyond those that are counted, each with its counters.
+fn missing(counted: &[Line], recounted: &[Line]) -> Vec<(Counts, Line)> {
+    let id = |line: &Line| (line.tenant.clone(), line.operation.clone(), line.key_name.clone());
+    let counted: HashMap<_, _> = counted.iter().map(|line| (id(line), line.counts)).collect();
+    let missing = |line: &Line| {
+        let seen = counted.get(&id(line)).copied().unwrap_or_default();
+        let counts = line.counts.beyond(&seen);
+        (!counts.is_zero()).then(|| (seen, Line { counts, ..line.clone() }))
+    };
+    recounted.iter().filter_map(missing).collect()
+}
+
+/// Makes the condition that the counters of a record are still those that were seen.
+fn unchanged(
+    seen: &Counts,
+    names: &mut HashMap<String, String>,
+    values: &mut HashMap<String, aws_sdk_dynamodb::types::AttributeValue>,
+) -> String {
+    // A record contributes to these four.
+    let counters = Counts::NAMES.into_iter().zip(seen.values()).take(4);
+    let conditions = counters.map(|(name, seen)| {
+        names.insert(format!("#{name}"), name.to_owned());
+        values.insert(format!(":seen_{name}"), number(seen));
+        match seen {
+            0 => format!("(attribute_not_exists(#{name}) OR #{name} <= :seen_{name})"),
+            _ => format!("#{name} = :seen_{name}"),
+        }
+    });
+    conditions.collect::<Vec<_>>().join(" AND ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(key_name: &str, requests: u64, messages: u64) -> Line {
+        Line {
+            tenant: "acme".to_owned(),
+            day: "2026-11-27".parse().unwrap(),
+            operation: "produce".to_owned(),
+            key_name: key_name.to_owned(),
+            counts: Counts { requests, messages, ..Counts::default() },
+        }
+    }
+
+    #[test]
+    fn a_correction_adds_what_is_missing_and_takes_nothing_away() {
+        let counted = [line("a", 5, 10), line("b", 5, 10), line("c", 1, 1)];
+        let recounted = [line("a", 5, 10), line("b", 4, 12), line("d", 1, 2)];
+        let expected = [(counted[1].counts, line("b", 0, 2)), (Counts::default(), line("d", 1, 2))];
+        assert_eq!(missing(&counted, &recounted), expected);
+    }
+
+    #[test]
+    fn a_correction_is_for_the_counters_that_were_seen() {
+        let (mut names, mut values) = (HashMap::new(), HashMap::new());
+        let condition = unchanged(&line("a", 5, 0).counts, &mut names, &mut values);
+        let expected = "#requests = :seen_requests AND \
+                        (attribute_not_exists(#failed) OR #failed <= :seen_failed) AND \
+                        (attribute_not_exists(#messages) OR #messages <= :seen_messages) AND \
+                        (attribute_not_exists(#bytes) OR #bytes <= :seen_bytes)";
+        assert_eq!(condition, expected);
+        assert_eq!((names.len(), values.len()), (4, 4));
+        assert_eq!(values[":seen_requests"], number(5));
+    }
+}

@@ -1,0 +1,170 @@
+//! Marks of the stream's shards, and the transactions that move them.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
+use jiff::Timestamp;
+
+use super::update::addition;
+use super::{UsageTable, iso, key_of, malformed, number, sort_key, string, text};
+use crate::chunk::{Change, Chunk, Targets};
+use crate::contribution::Item;
+use crate::error::UsageError;
+use crate::key;
+
+/// Position up to which the changes of a shard are counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Id of the shard.
+    pub shard: String,
+    /// Number of the last change that is counted; `None` if there is none.
+    pub sequence: Option<String>,
+    /// Time of that change, or that at which the shard was found.
+    pub at: Timestamp,
+    /// True if the shard is closed and all of its changes are counted.
+    pub ended: bool,
+}
+
+/// Result of counting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// The changes are counted; the shard has this mark.
+    Upto(Mark),
+    /// Another reader moved the mark. Those changes that it has not counted have to be read again,
+    /// from the mark that the table has.
+    Fenced,
+}
+
+impl Mark {
+    /// Makes the mark of a shard of which nothing is counted.
+    #[must_use]
+    pub const fn new(shard: String, at: Timestamp) -> Self {
+        Self { shard, sequence: None, at, ended: false }
+    }
+
+    fn read(item: &Item) -> Result<Self, UsageError> {
+        let shard = sort_key(item);
+        let at = text(item, "at").and_then(|at| at.parse().ok());
+        let at = at.ok_or_else(|| malformed(key::MARK, shard))?;
+        let sequence = text(item, "sequence").map(str::to_owned);
+        Ok(Self { shard: shard.to_owned(), sequence, at, ended: item.contains_key("ended") })
+    }
+
+    fn item(&self) -> Item {
+        let mut item = key_of(key::MARK, &self.shard);
+        item.insert("at".to_owned(), iso(self.at));
+        item.insert("ttl".to_owned(), number(key::ttl_of_mark(self.at)));
+        item.extend(self.sequence.as_ref().map(|sequence| ("sequence".to_owned(), string(sequence))));
+        if self.ended {
+            item.insert("ended".to_owned(), AttributeValue::Bool(true));
+        }
+        item
+    }
+
+    /// Makes the write that puts the mark in place of the one that was seen.
+    fn write(&self, table: &str, seen: &Self) -> Result<TransactWriteItem, UsageError> {
+        let names = HashMap::from([("#sequence".to_owned(), "sequence".to_owned())]);
+        let put = Put::builder()
+            .table_name(table)
+            .set_item(Some(self.item()))
+            .set_expression_attribute_names(Some(names));
+        let put = match &seen.sequence {
+            Some(sequence) => put
+                .condition_expression("#sequence = :seen")
+                .expression_attribute_values(":seen", string(sequence)),
+            None => put.condition_expression("attribute_not_exists(#sequence)"),
+        };
+        let put = put.build().map_err(UsageError::unavailable)?;
+        Ok(TransactWriteItem::builder().put(put).build())
+    }
+}
+
+impl UsageTable {
+    /// Returns the marks of all shards that are known.
+    ///
+    /// # Errors
+    /// The table is unavailable, or an item malformed.
+    pub async fn marks(&self) -> Result<Vec<Mark>, UsageError> {
+        self.query(key::MARK, None, true).await?.iter().map(Mark::read).collect()
+    }
+
+    /// Returns the targets that have totals.
+    ///
+    /// # Errors
+    /// The table is unavailable, or an item malformed.
+    pub async fn targets(&self) -> Result<Targets, UsageError> {
+        let totals = self.totals().await?.into_iter();
+        let own = totals.filter(|total| !total.target.is_empty());
+        Ok(Targets::of(own.map(|total| (total.operation, total.target))))
+    }
+
+    /// Counts changes of a shard, in their order, after the mark that was seen. Each transaction
+    /// moves the mark and adds to the counters, so a change that is read again is not counted
+    /// again.
+    ///
+    /// # Errors
+    /// The table is unavailable. Those changes that are counted are before the mark that it has.
+    pub async fn count(
+        &self,
+        seen: &Mark,
+        changes: &[Change],
+        targets: &mut Targets,
+    ) -> Result<Counted, UsageError> {
+        let (mut mark, mut rest) = (seen.clone(), changes);
+        while let Some((chunk, others)) = Chunk::take(rest, targets) {
+            let Chunk { counters, sequence, at } = chunk;
+            let moved = Mark { sequence: Some(sequence), at, ..mark.clone() };
+            let mut writes = vec![moved.write(&self.table, &mark)?];
+            for (key, delta) in &counters {
+                writes.push(addition(key, *delta).write(&self.table, None)?);
+            }
+            if !self.transact(writes).await? {
+                return Ok(Counted::Fenced);
+            }
+            (mark, rest) = (moved, others);
+        }
+        Ok(Counted::Upto(mark))
+    }
+
+    /// Notes that a shard is closed, and that all of its changes were counted at `at`.
+    ///
+    /// # Errors
+    /// The table is unavailable.
+    pub async fn end_shard(&self, seen: &Mark, at: Timestamp) -> Result<Counted, UsageError> {
+        let ended = Mark { at, ended: true, ..seen.clone() };
+        let is_ended = self.transact(vec![ended.write(&self.table, seen)?]).await?;
+        Ok(if is_ended { Counted::Upto(ended) } else { Counted::Fenced })
+    }
+
+    /// Deletes the mark of a shard that the stream does not have any more.
+    ///
+    /// # Errors
+    /// The table is unavailable.
+    pub async fn forget_shard(&self, mark: &Mark) -> Result<(), UsageError> {
+        let key = key_of(key::MARK, &mark.shard);
+        let delete = self.dynamodb.delete_item().table_name(&self.table).set_key(Some(key));
+        delete.send().await.map(drop).map_err(UsageError::unavailable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_read_as_it_was_written_and_moves_only_from_what_was_seen() {
+        let at = "2026-11-27T02:30:00Z".parse().unwrap();
+        let new = Mark::new("shardId-1".to_owned(), at);
+        let moved = Mark { sequence: Some("42".to_owned()), ..new.clone() };
+        let ended = Mark { ended: true, ..moved.clone() };
+        for mark in [&new, &moved, &ended] {
+            assert_eq!(Mark::read(&mark.item()).unwrap(), *mark);
+        }
+        let condition = |seen: &Mark| {
+            let write = moved.write("usage", seen).unwrap();
+            write.put().unwrap().condition_expression().unwrap().to_owned()
+        };
+        assert_eq!(condition(&new), "attribute_not_exists(#sequence)");
+        assert_eq!(condition(&moved), "#sequence = :seen");
+    }
+}

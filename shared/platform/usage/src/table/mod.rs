@@ -1,0 +1,259 @@
+//! The table of counters. Its items have two keys, `pk` and `sk`, and its TTL attribute is `ttl`.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use futures_util::future::try_join_all;
+use jiff::Timestamp;
+use jiff::civil::Date;
+
+use crate::chunk::Delta;
+use crate::contribution::Item;
+use crate::counts::{Counts, Line, Total};
+use crate::error::UsageError;
+use crate::hour::Hour;
+use crate::key::{self, Key};
+use crate::standing::{Gap, Standing, State};
+
+mod correction;
+mod marks;
+mod notes;
+mod update;
+
+pub use marks::{Counted, Mark};
+
+use update::addition;
+
+/// Most lines of an answer.
+pub const LINES_MOST: usize = 50_000;
+/// Days that are read at the same time.
+const DAYS_AT_ONCE: usize = 16;
+
+/// Reads and writes the counters.
+#[derive(Clone, Debug)]
+pub struct UsageTable {
+    dynamodb: Client,
+    table: String,
+}
+
+impl UsageTable {
+    /// Makes the table named `table`.
+    #[must_use]
+    pub const fn new(dynamodb: Client, table: String) -> Self {
+        Self { dynamodb, table }
+    }
+
+    /// Returns the lines of the days from `from` to `to`, both included, of one tenant or of all,
+    /// by day.
+    ///
+    /// # Errors
+    /// [`UsageError::TooMany`] for more than [`LINES_MOST`] lines. The table is unavailable, or an
+    /// item malformed.
+    pub async fn days(&self, from: Date, to: Date, tenant: Option<&str>) -> Result<Vec<Line>, UsageError> {
+        let mut lines = Vec::new();
+        let mut next = Some(from);
+        while next.is_some_and(|day| day <= to) {
+            let mut days = Vec::new();
+            while let Some(day) = next.filter(|day| *day <= to && days.len() < DAYS_AT_ONCE) {
+                days.push(day);
+                next = day.tomorrow().ok();
+            }
+            for day in try_join_all(days.into_iter().map(|day| self.day(day, tenant))).await? {
+                lines.extend(day);
+            }
+            if lines.len() > LINES_MOST {
+                return Err(UsageError::TooMany { most: LINES_MOST });
+            }
+        }
+        Ok(lines)
+    }
+
+    async fn day(&self, day: Date, tenant: Option<&str>) -> Result<Vec<Line>, UsageError> {
+        let pk = key::day_pk(day);
+        let prefix = tenant.map(key::tenant_prefix);
+        self.query(&pk, prefix.as_deref(), false).await?.iter().map(|item| line(&pk, day, item)).collect()
+    }
+
+    /// Returns the lines of an hour, without the approximate counters. They are kept for 4 days.
+    ///
+    /// # Errors
+    /// As [`Self::days`].
+    pub async fn hour(&self, hour: Hour) -> Result<Vec<Line>, UsageError> {
+        let pk = key::hour_pk(hour);
+        let items = self.query(&pk, None, true).await?;
+        items.iter().map(|item| line(&pk, hour.day(), item)).collect()
+    }
+
+    /// Returns the totals since the installation.
+    ///
+    /// # Errors
+    /// The table is unavailable, or an item malformed.
+    pub async fn totals(&self) -> Result<Vec<Total>, UsageError> {
+        let items = self.query(key::TOTAL, None, false).await?;
+        let total = |item: &Item| -> Result<Total, UsageError> {
+            let sk = sort_key(item);
+            let (operation, target) = sk.split_once('#').ok_or_else(|| malformed(key::TOTAL, sk))?;
+            let (operation, target) = (operation.to_owned(), target.to_owned());
+            Ok(Total { operation, target, counts: counts(item) })
+        };
+        items.iter().map(total).collect()
+    }
+
+    /// Returns the times for which the counters hold.
+    ///
+    /// # Errors
+    /// The table is unavailable, or an item malformed.
+    pub async fn standing(&self) -> Result<Standing, UsageError> {
+        let (state, gaps) = tokio::try_join!(self.state(), self.gaps())?;
+        let State { read_until, counted_from, .. } = state;
+        Ok(Standing { counted_from, read_until, gaps })
+    }
+
+    /// Returns the gaps, the first one first.
+    ///
+    /// # Errors
+    /// The table is unavailable, or an item malformed.
+    pub async fn gaps(&self) -> Result<Vec<Gap>, UsageError> {
+        let gap = |item: &Item| -> Result<Gap, UsageError> {
+            let sk = sort_key(item);
+            let until = text(item, "until").and_then(|until| until.parse().ok());
+            sk.parse()
+                .ok()
+                .zip(until)
+                .map(|(from, until)| Gap { from, until })
+                .ok_or_else(|| malformed(key::GAP, sk))
+        };
+        self.query(key::GAP, None, true).await?.iter().map(gap).collect()
+    }
+
+    /// Adds counters to those of a day. A call that is repeated adds them again, so this is for the
+    /// approximate counters alone.
+    ///
+    /// # Errors
+    /// The table is unavailable. Some of the lines may be added.
+    pub async fn add_approximate(&self, day: Date, lines: &[Line]) -> Result<(), UsageError> {
+        for line in lines.iter().filter(|line| !line.counts.is_zero()) {
+            let key = Key::of_day(day, &line.tenant, &line.operation, &line.key_name);
+            let addition = addition(&key, Delta::adding(&line.counts));
+            self.dynamodb
+                .update_item()
+                .table_name(&self.table)
+                .set_key(Some(addition.key))
+                .update_expression(addition.expression)
+                .set_expression_attribute_names(Some(addition.names))
+                .set_expression_attribute_values(Some(addition.values))
+                .send()
+                .await
+                .map_err(UsageError::unavailable)?;
+        }
+        Ok(())
+    }
+
+    /// Reads all items of a partition, or those whose sort key begins with a prefix.
+    async fn query(
+        &self,
+        pk: &str,
+        prefix: Option<&str>,
+        is_consistent: bool,
+    ) -> Result<Vec<Item>, UsageError> {
+        let condition = match prefix {
+            Some(_) => "pk = :pk AND begins_with(sk, :prefix)",
+            None => "pk = :pk",
+        };
+        let mut query = self
+            .dynamodb
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression(condition)
+            .consistent_read(is_consistent)
+            .expression_attribute_values(":pk", string(pk));
+        if let Some(prefix) = prefix {
+            query = query.expression_attribute_values(":prefix", string(prefix));
+        }
+        let mut pages = query.into_paginator().send();
+        let mut items = Vec::new();
+        while let Some(page) = pages.next().await {
+            items.extend(page.map_err(UsageError::unavailable)?.items.unwrap_or_default());
+            if items.len() > LINES_MOST {
+                return Err(UsageError::TooMany { most: LINES_MOST });
+            }
+        }
+        Ok(items)
+    }
+}
+
+/// Reads the line of an item.
+fn line(pk: &str, day: Date, item: &Item) -> Result<Line, UsageError> {
+    let sk = sort_key(item);
+    let line = key::read_line(sk, day).ok_or_else(|| malformed(pk, sk))?;
+    Ok(Line { counts: counts(item), ..line })
+}
+
+/// Reads the counters of an item. A counter that is not there is 0. So is one below 0, as that of
+/// an hour whose item was deleted before the last change of its requests.
+fn counts(item: &Item) -> Counts {
+    let number = |name: &str| item.get(name).and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok());
+    Counts::of(Counts::NAMES.map(|name| number(name).unwrap_or_default()))
+}
+
+fn sort_key(item: &Item) -> &str {
+    text(item, "sk").unwrap_or_default()
+}
+
+fn text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
+    item.get(name)?.as_s().ok().map(String::as_str)
+}
+
+fn malformed(pk: &str, sk: &str) -> UsageError {
+    UsageError::Malformed { pk: pk.to_owned(), sk: sk.to_owned() }
+}
+
+fn string(value: impl Display) -> AttributeValue {
+    AttributeValue::S(value.to_string())
+}
+
+fn number(value: impl Display) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}
+
+/// Writes a time in ISO 8601 with milliseconds always, so that times compare as text.
+fn iso(time: Timestamp) -> AttributeValue {
+    AttributeValue::S(format!("{time:.3}"))
+}
+
+/// Makes the key of an item.
+fn key_of(pk: &str, sk: &str) -> HashMap<String, AttributeValue> {
+    HashMap::from([("pk".to_owned(), string(pk)), ("sk".to_owned(), string(sk))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_without_the_counters_that_are_missing_or_below_zero() {
+        let mut item = key_of("DAY#2026-11-27", "acme#produce#till 1");
+        item.insert("requests".to_owned(), number(7));
+        item.insert("failed".to_owned(), number(-1));
+        let day = "2026-11-27".parse().unwrap();
+        let read = line("DAY#2026-11-27", day, &item).unwrap();
+        assert_eq!(read.counts, Counts { requests: 7, ..Counts::default() });
+        assert_eq!((read.tenant.as_str(), read.operation.as_str()), ("acme", "produce"));
+        let error = line("DAY#2026-11-27", day, &key_of("DAY#2026-11-27", "acme")).unwrap_err();
+        assert!(matches!(error, UsageError::Malformed { .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn days_in_the_wrong_order_are_none() {
+        // Nothing listens there.
+        let config = aws_sdk_dynamodb::Config::builder()
+            .behavior_version_latest()
+            .endpoint_url("http://127.0.0.1:1")
+            .build();
+        let table = UsageTable::new(Client::from_conf(config), "usage".to_owned());
+        let (from, to) = ("2026-11-27".parse().unwrap(), "2026-11-26".parse().unwrap());
+        assert!(table.days(from, to, None).await.unwrap().is_empty());
+    }
+}

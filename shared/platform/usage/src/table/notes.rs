@@ -1,0 +1,129 @@
+//! Notes of the reader: its state and the gaps.
+
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::types::{AttributeValue, Delete, Put, TransactWriteItem};
+use jiff::Timestamp;
+use jiff::civil::Date;
+
+use super::{UsageTable, iso, key_of, malformed, number, string, text};
+use crate::error::UsageError;
+use crate::hour::Hour;
+use crate::key;
+use crate::standing::{Gap, State};
+
+impl UsageTable {
+    /// Returns the reader's notes.
+    ///
+    /// # Errors
+    /// The table is unavailable, or the item malformed.
+    pub async fn state(&self) -> Result<State, UsageError> {
+        let key = key_of(key::STATE, key::READER);
+        let get = self.dynamodb.get_item().table_name(&self.table).set_key(Some(key)).consistent_read(true);
+        let item = get.send().await.map_err(UsageError::unavailable)?.item.unwrap_or_default();
+        let refused = || malformed(key::STATE, key::READER);
+        let time = |name: &str| -> Result<Option<Timestamp>, UsageError> {
+            text(&item, name).map(str::parse).transpose().map_err(|_| refused())
+        };
+        let hour = text(&item, "publishedHour").map(str::parse::<Hour>).transpose();
+        let day = text(&item, "recountedDay").map(str::parse::<Date>).transpose();
+        Ok(State {
+            read_until: time("readUntil")?,
+            counted_from: time("countedFrom")?,
+            published_hour: hour.map_err(|_| refused())?,
+            recounted_day: day.map_err(|_| refused())?,
+        })
+    }
+
+    /// Notes the time at which counting began, unless it began before.
+    ///
+    /// # Errors
+    /// The table is unavailable.
+    pub async fn begin(&self, now: Timestamp) -> Result<(), UsageError> {
+        self.note("countedFrom", iso(now), "attribute_not_exists(#name) OR :value < #name").await
+    }
+
+    /// Notes that every change before `at` is counted. The time never moves backwards.
+    ///
+    /// # Errors
+    /// The table is unavailable.
+    pub async fn read_until(&self, at: Timestamp) -> Result<(), UsageError> {
+        self.note("readUntil", iso(at), FORWARDS).await
+    }
+
+    /// Notes that the totals of the hours up to this one are published.
+    ///
+    /// # Errors
+    /// The table is unavailable.
+    pub async fn published(&self, hour: Hour) -> Result<(), UsageError> {
+        self.note("publishedHour", string(hour), FORWARDS).await
+    }
+
+    /// Notes that the records were counted again on this day.
+    ///
+    /// # Errors
+    /// The table is unavailable.
+    pub async fn recounted(&self, day: Date) -> Result<(), UsageError> {
+        self.note("recountedDay", string(day), FORWARDS).await
+    }
+
+    /// Sets an attribute of the reader's notes if a condition holds.
+    async fn note(&self, name: &str, value: AttributeValue, condition: &str) -> Result<(), UsageError> {
+        let update = self
+            .dynamodb
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(key_of(key::STATE, key::READER)))
+            .update_expression("SET #name = :value")
+            .condition_expression(condition)
+            .expression_attribute_names("#name", name)
+            .expression_attribute_values(":value", value);
+        match update.send().await {
+            Ok(_) => Ok(()),
+            Err(SdkError::ServiceError(error)) if error.err().is_conditional_check_failed_exception() => {
+                Ok(())
+            }
+            Err(error) => Err(UsageError::unavailable(error)),
+        }
+    }
+
+    /// Notes a gap. A gap that begins at the same moment is replaced.
+    ///
+    /// # Errors
+    /// The table is unavailable.
+    pub async fn note_gap(&self, gap: &Gap) -> Result<(), UsageError> {
+        self.transact(vec![self.put_gap(gap)?]).await.map(drop)
+    }
+
+    /// Puts what is left of a gap in its place.
+    ///
+    /// # Errors
+    /// The table is unavailable.
+    pub async fn close_gap(&self, gap: &Gap, left: &[Gap]) -> Result<(), UsageError> {
+        let mut writes = Vec::new();
+        // One item can occur once in a transaction.
+        if !left.iter().any(|left| left.from == gap.from) {
+            let delete = Delete::builder().table_name(&self.table).set_key(Some(gap_key(gap))).build();
+            let delete = delete.map_err(UsageError::unavailable)?;
+            writes.push(TransactWriteItem::builder().delete(delete).build());
+        }
+        for left in left {
+            writes.push(self.put_gap(left)?);
+        }
+        self.transact(writes).await.map(drop)
+    }
+
+    fn put_gap(&self, gap: &Gap) -> Result<TransactWriteItem, UsageError> {
+        let mut item = gap_key(gap);
+        item.insert("until".to_owned(), iso(gap.until));
+        item.insert("ttl".to_owned(), number(key::ttl_of_gap(gap.until)));
+        let put = Put::builder().table_name(&self.table).set_item(Some(item)).build();
+        Ok(TransactWriteItem::builder().put(put.map_err(UsageError::unavailable)?).build())
+    }
+}
+
+/// Condition of a note that only grows.
+const FORWARDS: &str = "attribute_not_exists(#name) OR #name < :value";
+
+fn gap_key(gap: &Gap) -> crate::contribution::Item {
+    key_of(key::GAP, &format!("{:.3}", gap.from))
+}
