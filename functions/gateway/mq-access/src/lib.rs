@@ -89,7 +89,11 @@ impl MqAccess {
         self.brokers.end_stale();
         let deadline = Deadline::of_invocation(ends_at, TO_RECORD);
         let WorkOrder { trace_id, tenant, work } = order;
-        let span = tracing::error_span!("order", correlation_id = %trace_id, tenant);
+        let key = match &work {
+            Work::Change { execution, .. } => Some(execution.idempotency_key.as_str()),
+            Work::Read { .. } | Work::Pools => None,
+        };
+        let span = tracing::error_span!("order", correlation_id = %trace_id, tenant, idempotency_key = key);
         let answer = self.answer(&tenant, work, deadline).instrument(span.clone()).await;
         self.brokers.settle(deadline.min(TO_CLOSE)).instrument(span.clone()).await;
         answer.unwrap_or_else(|problem| {

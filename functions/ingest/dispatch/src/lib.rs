@@ -72,6 +72,7 @@ impl Dispatch {
         let span = tracing::Span::current();
         span.record("correlation_id", &metadata.trace_id);
         span.record("batch_id", tracing::field::display(metadata.batch_id));
+        span.record("idempotency_key", &metadata.idempotency_key);
         Ok(Some(metadata.tenant_id))
     }
 }

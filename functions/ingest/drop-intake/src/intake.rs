@@ -113,7 +113,7 @@ impl DropIntake {
         let key = ingestion::drops::idempotency_key(source, version.modified_at);
         let key = IdempotencyKey::parse_canonical(&key, KeyForm::Text).map_err(|_| IntakeError::Conflict)?;
         let (tenant, trace_id) = (name.tenant_id.to_string(), Uuid::new_v4().to_string());
-        tracing::Span::current().record("correlation_id", &trace_id);
+        tracing::Span::current().record("correlation_id", &trace_id).record("idempotency_key", key.as_str());
         let claim = ClaimRequest {
             operation: DROP,
             tenant: &tenant,

@@ -47,6 +47,7 @@ pub(crate) fn span_of(batch: &StalledBatch) -> Span {
         "batch",
         batch_id = %batch.batch_id,
         tenant = %batch.tenant_id,
+        idempotency_key = batch.idempotency_key,
         correlation_id = batch.trace_id,
         status = %batch.status,
         generation = batch.generation.number(),

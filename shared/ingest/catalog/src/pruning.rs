@@ -52,8 +52,8 @@ const ADVANCE: &str = "UPDATE batch_history SET kept_since = now() - $1 * interv
 const BEHIND: &str = "SELECT COALESCE(extract(epoch FROM now() - min(finished_at))::double precision - $1, 0) AS seconds \
      FROM (SELECT finished_at FROM batches WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1) AS oldest";
 
-const UNDER_WAY: &str = "SELECT batch_id, tenant_id, trace_id, payload_uri, status, generation, chunks_pending, moved_at, \
-         received_at FROM batches \
+const UNDER_WAY: &str = "SELECT batch_id, tenant_id, idempotency_key, trace_id, payload_uri, status, generation, \
+         chunks_pending, moved_at, received_at FROM batches \
      WHERE status IN ('RECEIVED', 'CHUNKING', 'PROCESSING') AND received_at < (SELECT kept_since FROM batch_history) \
          AND (status <> 'PROCESSING' OR chunks_pending > 0) \
      ORDER BY received_at, batch_id LIMIT $1";

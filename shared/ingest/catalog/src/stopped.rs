@@ -31,6 +31,8 @@ pub struct StallThresholds {
 pub struct StalledBatch {
     pub batch_id: Uuid,
     pub tenant_id: Uuid,
+    /// Idempotency key of the request that created the batch.
+    pub idempotency_key: String,
     /// Trace id of the request that created the batch.
     pub trace_id: String,
     /// `s3://bucket/key` of the payload.
@@ -75,8 +77,8 @@ macro_rules! take {
                    OR now() - moved_at >= 2 * (reconciled_at - moved_at)) \
               ORDER BY received_at, batch_id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) \
               UPDATE batches b SET reconciled_at = now() FROM stopped WHERE b.batch_id = stopped.batch_id \
-              RETURNING b.batch_id, b.tenant_id, b.trace_id, b.payload_uri, b.status, b.generation, b.chunks_pending, \
-                  b.moved_at, b.received_at"
+              RETURNING b.batch_id, b.tenant_id, b.idempotency_key, b.trace_id, b.payload_uri, b.status, b.generation, \
+                  b.chunks_pending, b.moved_at, b.received_at"
         )
     };
 }
@@ -90,8 +92,8 @@ const TAKE_KEPT: &str = "WITH kept AS MATERIALIZED (SELECT batch_id FROM batches
               OR now() - finished_at >= 2 * (reconciled_at - finished_at)) \
       ORDER BY finished_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) \
       UPDATE batches b SET reconciled_at = now() FROM kept WHERE b.batch_id = kept.batch_id \
-      RETURNING b.batch_id, b.tenant_id, b.trace_id, b.payload_uri, b.status, b.generation, b.chunks_pending, \
-          b.moved_at, b.received_at";
+      RETURNING b.batch_id, b.tenant_id, b.idempotency_key, b.trace_id, b.payload_uri, b.status, b.generation, \
+          b.chunks_pending, b.moved_at, b.received_at";
 const PUT_BACK: &str = "UPDATE batches SET reconciled_at = NULL WHERE batch_id = ANY($1)";
 
 macro_rules! stuck {
@@ -108,7 +110,8 @@ macro_rules! stuck {
 
 const COUNT_STUCK: &str = stuck!("count(*) AS stuck", "");
 const OLDEST_STUCK: &str = stuck!(
-    "batch_id, tenant_id, trace_id, payload_uri, status, generation, chunks_pending, moved_at, received_at",
+    "batch_id, tenant_id, idempotency_key, trace_id, payload_uri, status, generation, chunks_pending, moved_at, \
+     received_at",
     " ORDER BY received_at, batch_id LIMIT $3"
 );
 
@@ -210,6 +213,7 @@ pub(crate) fn batch(row: &Row) -> Result<StalledBatch, DatabaseError> {
     Ok(StalledBatch {
         batch_id: row.try_get("batch_id")?,
         tenant_id: row.try_get("tenant_id")?,
+        idempotency_key: row.try_get("idempotency_key")?,
         trace_id: row.try_get("trace_id")?,
         payload_uri: row.try_get("payload_uri")?,
         status: word(row, "status")?,

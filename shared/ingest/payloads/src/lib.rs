@@ -66,7 +66,7 @@ impl Retryable for NotifyError {
 }
 
 /// Opens the payload that a notification names, and reads its batch's item, which may be gone.
-/// Records tenant, batch and trace in the current span.
+/// Records its ids in the current span.
 ///
 /// # Errors
 /// If the object is not there, is not a payload of this bucket, or a store does not respond.
@@ -84,7 +84,7 @@ pub async fn open_accepted(
     Ok((payload, accepted))
 }
 
-/// Opens the payload at a key of the bucket. Records tenant, batch and trace in the current span.
+/// Opens the payload at a key of the bucket. Records its ids in the current span.
 ///
 /// # Errors
 /// If the object is not there, is not a payload, or storage does not respond.
@@ -95,6 +95,7 @@ pub async fn open(objects: &Objects, key: &str) -> Result<Payload, PayloadError>
     span.record("correlation_id", &metadata.trace_id);
     span.record("tenant", tracing::field::display(metadata.tenant_id));
     span.record("batch_id", tracing::field::display(metadata.batch_id));
+    span.record("idempotency_key", &metadata.idempotency_key);
     if metadata.key() == key {
         Ok(Payload { head, metadata })
     } else {

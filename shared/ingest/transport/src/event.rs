@@ -61,6 +61,7 @@ pub fn record_chunk(event: &ChunkEvent) {
     let span = tracing::Span::current();
     span.record("correlation_id", &attributes.trace_id);
     span.record("tenant", &attributes.tenant);
+    span.record("idempotency_key", attributes.source_idempotency_key.as_ref().map(IdempotencyKey::as_str));
     span.record("batch_id", tracing::field::display(chunk.batch_id));
     span.record("chunk_id", tracing::field::display(chunk.chunk_id()));
     span.record("cnpj", chunk.cnpj.as_str());

@@ -22,4 +22,4 @@ pub use reason::Reason;
 pub use reply::{Reply, content_digest};
 pub use respond::respond;
 pub use route::{Route, path_parameter};
-pub use trace::TraceId;
+pub use trace::{TraceId, Traceparent};

@@ -1,4 +1,4 @@
-//! The id that links a request, its log lines and its response.
+//! The id that links a request, its log lines, its messages, its events and its response.
 
 use std::fmt;
 
@@ -6,7 +6,11 @@ use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Value of `X-Trace-Id`: the request's, if it is 1 to 128 visible ASCII characters, or a new UUID.
+/// Value of `X-Trace-Id`: the request's, if it is 1 to 128 visible ASCII characters, or else its
+/// [`Traceparent`], or a new UUID.
+///
+/// A trace context is the id itself, not a companion of it: so it is wherever the id is, in records,
+/// metadata, rows and events, and nothing can pass on one without the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TraceId(String);
@@ -15,12 +19,13 @@ impl TraceId {
     /// Name of the header in requests and responses.
     pub const HEADER: &str = "x-trace-id";
 
-    /// Returns the request's own id if it has the form, or else a new one.
+    /// Returns the request's own id if it has the form, or else its trace context, or a new id.
     pub fn of(headers: &HeaderMap) -> Self {
         headers
             .get(Self::HEADER)
             .and_then(|value| value.to_str().ok())
             .filter(|id| (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()))
+            .or_else(|| Traceparent::of(headers).map(|context| context.text))
             .map_or_else(Self::new, |id| Self(id.to_owned()))
     }
 
@@ -46,5 +51,97 @@ impl Default for TraceId {
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+/// Trace context of a caller (W3C Trace Context, version 00, the only one there is).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traceparent<'a> {
+    /// The whole text, as it is passed on.
+    pub text: &'a str,
+    /// Id of the trace: 32 hexadecimal digits in lower case.
+    pub trace_id: &'a str,
+    /// Id of the caller's span: 16 hexadecimal digits in lower case.
+    pub span_id: &'a str,
+}
+
+impl<'a> Traceparent<'a> {
+    /// Name of the header in requests and on messages, and of the attribute of events.
+    pub const HEADER: &'static str = "traceparent";
+
+    /// Returns the trace context of a request; `None` if it has none, more than one, or a malformed
+    /// one.
+    #[must_use]
+    pub fn of(headers: &'a HeaderMap) -> Option<Self> {
+        let mut values = headers.get_all(Self::HEADER).iter();
+        match (values.next(), values.next()) {
+            (Some(one), None) => Self::parse(one.to_str().ok()?),
+            _ => None,
+        }
+    }
+
+    /// Reads a trace context; `None` for any other text.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Option<Self> {
+        let mut parts = text.split('-');
+        let (version, trace_id, span_id) = (parts.next()?, parts.next()?, parts.next()?);
+        let flags = parts.next()?;
+        let is_whole = version == "00" && is_hex(flags, 2) && parts.next().is_none();
+        (is_whole && is_id(trace_id, 32) && is_id(span_id, 16)).then_some(Self { text, trace_id, span_id })
+    }
+}
+
+fn is_hex(part: &str, digits: usize) -> bool {
+    part.len() == digits && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// True for an id, which is never zero.
+fn is_id(part: &str, digits: usize) -> bool {
+    is_hex(part, digits) && part.bytes().any(|byte| byte != b'0')
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    const CONTEXT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    fn id(headers: &[(&'static str, &'static str)]) -> String {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        TraceId::of(&map).as_str().to_owned()
+    }
+
+    #[test]
+    fn a_trace_context_is_the_id_of_a_request_that_names_no_other() {
+        assert_eq!(id(&[("traceparent", CONTEXT)]), CONTEXT);
+        assert_eq!(id(&[("traceparent", CONTEXT), ("x-trace-id", "mine")]), "mine");
+        assert_eq!(id(&[("traceparent", CONTEXT), ("x-trace-id", "not mine")]), CONTEXT);
+    }
+
+    #[test]
+    fn a_malformed_trace_context_counts_as_none() {
+        let parsed = Traceparent::parse(CONTEXT).unwrap();
+        assert_eq!(parsed.trace_id, "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(parsed.span_id, "00f067aa0ba902b7");
+        for wrong in [
+            "",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1",
+            "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e473g-00f067aa0ba902b7-01",
+        ] {
+            assert_eq!(Traceparent::parse(wrong), None, "{wrong}");
+            assert_eq!(id(&[("traceparent", wrong)]).len(), 36, "{wrong}");
+        }
+        assert_eq!(id(&[("traceparent", CONTEXT), ("traceparent", CONTEXT)]).len(), 36);
     }
 }

@@ -23,8 +23,8 @@ pub enum Keyed {
     No,
 }
 
-/// Responds to a request by `answer`, in a span with its trace id and operation, which is the
-/// method and the path of its route. The span has the fields `tenant`, `key_name` and `key_id`,
+/// Responds to a request by `answer`, in a span with its trace id, its idempotency key and its
+/// operation, which is the method and the path of its route. The span has the fields `tenant`, `key_name` and `key_id`,
 /// which the authentication fills, and those of the request's target, its `tags` and its
 /// `batch_id`, which `answer` fills when it knows them.
 ///
@@ -38,10 +38,15 @@ pub async fn serve(
     answer: impl AsyncFnOnce(&TraceId) -> Result<Reply, Problem>,
 ) -> Response<Body> {
     let trace_id = TraceId::of(headers);
+    let key = match keyed {
+        Keyed::Yes(form) => IdempotencyKey::of(headers, form).ok(),
+        Keyed::No => None,
+    };
     let span = tracing::error_span!(
         "request",
         correlation_id = %trace_id,
         operation = %route,
+        idempotency_key = key.as_ref().map(IdempotencyKey::as_str),
         tenant = tracing::field::Empty,
         key_name = tracing::field::Empty,
         key_id = tracing::field::Empty,
@@ -60,11 +65,11 @@ pub async fn serve(
         let answer = Box::pin(answer(&trace_id)).await;
         account(service, &answer, started.elapsed());
         let mut reply = answer.unwrap_or_else(|problem| problem.to_reply(&trace_id));
-        if let Keyed::Yes(form) = keyed {
+        if keyed != Keyed::No {
             reply.set_header("content-digest", reply.content_digest());
-            if let Ok(key) = IdempotencyKey::of(headers, form) {
-                reply.set_header(IdempotencyKey::HEADER, key.as_sent());
-            }
+        }
+        if let Some(key) = &key {
+            reply.set_header(IdempotencyKey::HEADER, key.as_sent());
         }
         respond(reply, &trace_id).map(Body::Text)
     }

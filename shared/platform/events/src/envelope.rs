@@ -5,6 +5,7 @@
 //! brings code for transports that are not used here; the form itself is fixed by
 //! [`Event::SCHEMA`].
 
+use api::Traceparent;
 use failure::{Malformed, Retry, Retryable};
 use idempotency_key::{Fingerprint, FingerprintError, IdempotencyKey, KeyForm};
 use jiff::Timestamp;
@@ -40,7 +41,8 @@ pub struct Attributes {
     pub tenant: String,
     /// Trace id of the request that caused the event.
     pub trace_id: String,
-    /// The publisher's span (W3C Trace Context).
+    /// Span of whoever published an event that was read (W3C Trace Context). If an event that is
+    /// made has none, it gets the one that its trace id is, if that is one.
     pub traceparent: Option<String>,
 }
 
@@ -210,8 +212,9 @@ impl<T> Serialize for Event<T> {
         members.serialize_entry("idempotencykey", attributes.idempotency_key.as_str())?;
         members.serialize_entry("tenant", &attributes.tenant)?;
         members.serialize_entry("traceid", &attributes.trace_id)?;
-        if let Some(traceparent) = &attributes.traceparent {
-            members.serialize_entry("traceparent", traceparent)?;
+        let of_trace = || Traceparent::parse(&attributes.trace_id).map(|context| context.text);
+        if let Some(traceparent) = attributes.traceparent.as_deref().or_else(of_trace) {
+            members.serialize_entry(Traceparent::HEADER, traceparent)?;
         }
         members.serialize_entry("data", &self.sent)?;
         members.end()
@@ -235,7 +238,8 @@ impl Attributes {
         demand("source", is_text(&self.source) && is_path(&self.source), SOURCE)?;
         let is_visible = self.trace_id.bytes().all(|byte| byte.is_ascii_graphic());
         demand("traceid", (1..=128).contains(&self.trace_id.len()) && is_visible, TRACE_ID)?;
-        demand("traceparent", self.traceparent.as_deref().is_none_or(is_traceparent), TRACEPARENT)
+        let is_context = |text: &str| Traceparent::parse(text).is_some();
+        demand("traceparent", self.traceparent.as_deref().is_none_or(is_context), TRACEPARENT)
     }
 }
 
@@ -259,13 +263,6 @@ fn is_text(value: &str) -> bool {
 fn is_path(value: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._~@:-".contains(&byte);
     value.starts_with('/') && !value.starts_with("//") && value.bytes().all(is_plain)
-}
-
-fn is_traceparent(value: &str) -> bool {
-    let parts: Vec<&str> = value.split('-').collect();
-    let is_hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-    value.starts_with("00-") && lengths == [2, 32, 16, 2] && parts.into_iter().all(is_hex)
 }
 
 fn text(members: &mut Map<String, Value>, attribute: &'static str) -> Result<String, EventError> {

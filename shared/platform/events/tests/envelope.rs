@@ -84,6 +84,19 @@ fn an_event_is_written_under_the_names_of_the_schema() {
     assert_eq!(serde_json::to_value(read).unwrap(), written);
 }
 
+#[test]
+fn an_event_of_a_request_with_a_trace_context_carries_it() {
+    let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let of = |trace_id: &str| {
+        let attributes = Attributes { trace_id: trace_id.to_owned(), traceparent: None, ..attributes() };
+        let written = serde_json::to_value(Event::new(attributes, chunk()).unwrap()).unwrap();
+        assert!(schema().is_valid(&written), "{written}");
+        (written["traceid"].clone(), written.get("traceparent").cloned())
+    };
+    assert_eq!(of(context), (json!(context), Some(json!(context))));
+    assert_eq!(of("mine"), (json!("mine"), None));
+}
+
 /// Faulty events, each with one fault: the attribute, its wrong value (`None` if it is missing),
 /// and a part of the expected error text.
 fn faults() -> Vec<(&'static str, Option<Value>, &'static str)> {

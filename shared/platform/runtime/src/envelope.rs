@@ -2,11 +2,15 @@
 //! `correlation_id`.
 //!
 //! The fields of an event and of the spans around it form `context`; `event_type` and
-//! `correlation_id` among them stand beside it. The innermost value of a name wins.
+//! `correlation_id` among them stand beside it. The innermost value of a name wins. The text names
+//! the [ids](IDS) too that it does not contain, so that a line reads well alone.
+//!
+//! The span of Lambda's runtime around an invocation gives every line the ids of AWS and X-Ray.
 
 use std::fmt::{self, Debug};
 use std::io::Write;
 
+use api::Traceparent;
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -18,6 +22,9 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::json_line;
+
+/// Fields whose values stand in the text of every line that has them, beside the trace id.
+const IDS: [&str; 4] = ["tenant", "batch_id", "chunk_id", "idempotency_key"];
 
 /// A layer that writes the envelope to `make_writer`'s writers.
 #[derive(Clone, Copy)]
@@ -55,11 +62,15 @@ impl Fields {
         self.0.iter_mut().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
+    fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
     fn put(&mut self, field: &Field, value: impl Into<Value>) {
-        let value = value.into();
-        match self.get_mut(field.name()) {
+        let (name, value) = (name_of(field), value.into());
+        match self.get_mut(name) {
             Some(known) => *known = value,
-            None => self.0.push((field.name(), value)),
+            None => self.0.push((name, value)),
         }
     }
 
@@ -84,6 +95,32 @@ impl Serialize for Fields {
     }
 }
 
+/// Returns the name of a field, where Lambda's runtime has another spelling than the other fields.
+fn name_of(field: &Field) -> &'static str {
+    match field.name() {
+        "requestId" => "aws_request_id",
+        "xrayTraceId" => "xray_trace_id",
+        name => name,
+    }
+}
+
+/// Adds to a line's text the ids that it does not contain.
+fn with_ids(message: Value, fields: &Fields, correlation_id: &Value) -> Value {
+    let Value::String(mut text) = message else { return message };
+    let of_work = IDS.into_iter().filter_map(|name| Some((name, fields.get(name)?.as_str()?)));
+    let mut before = " [";
+    for (name, id) in of_work.chain(correlation_id.as_str().map(|id| ("trace", id))) {
+        if !id.is_empty() && !text.contains(id) {
+            text.extend([before, name, "=", id]);
+            before = " ";
+        }
+    }
+    if before == " " {
+        text.push(']');
+    }
+    Value::String(text)
+}
+
 /// A log line.
 #[derive(Serialize)]
 struct Line<'a> {
@@ -92,7 +129,13 @@ struct Line<'a> {
     event_type: Value,
     message: Value,
     context: &'a Fields,
-    correlation_id: Value,
+    correlation_id: &'a Value,
+    /// Trace and span of the client, where tools look for them: parts of a correlation id that is a
+    /// trace context.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_id: Option<&'a str>,
 }
 
 impl<S, W, O> Layer<S> for Envelope<W>
@@ -127,13 +170,19 @@ where
             }
         }
         let metadata = event.metadata();
+        let event_type = fields.take("event_type").unwrap_or_else(|| metadata.target().into());
+        let message = fields.take("message").unwrap_or_default();
+        let correlation_id = fields.take("correlation_id").unwrap_or_default();
+        let trace = correlation_id.as_str().and_then(Traceparent::parse);
         let line = Line {
             timestamp: format!("{:.3}", Timestamp::now()),
             level: metadata.level().as_str().to_ascii_lowercase(),
-            event_type: fields.take("event_type").unwrap_or_else(|| metadata.target().into()),
-            message: fields.take("message").unwrap_or_default(),
-            correlation_id: fields.take("correlation_id").unwrap_or_default(),
+            event_type,
+            message: with_ids(message, &fields, &correlation_id),
             context: &fields,
+            correlation_id: &correlation_id,
+            trace_id: trace.map(|trace| trace.trace_id),
+            span_id: trace.map(|trace| trace.span_id),
         };
         json_line::write(&line, (self.make_writer)());
     }
@@ -215,10 +264,38 @@ mod tests {
         });
         assert_eq!(line["level"], "warn");
         assert_eq!(line["event_type"], "connection.failed");
-        assert_eq!(line["message"], "no connection to rabbit");
+        assert_eq!(line["message"], "no connection to rabbit [tenant=t trace=trace-1]");
+        assert!(line.get("trace_id").is_none());
         assert_eq!(line["correlation_id"], "trace-1");
         assert_eq!(line["context"], json!({"tenant": "t", "status": 201, "port": 5672}));
         assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
+    }
+
+    #[test]
+    fn the_text_names_the_ids_that_it_does_not_contain() {
+        let line = logged(|| {
+            let (tenant, key) = ("t-1", "key-7");
+            let span = tracing::info_span!(
+                "record",
+                tenant,
+                idempotency_key = key,
+                batch_id = tracing::field::Empty
+            );
+            let _entered = span.enter();
+            span.record("batch_id", tracing::field::display("b-2"));
+            tracing::info!(chunk_id = "c-3", "wrote chunk c-3 of {tenant}");
+        });
+        assert_eq!(line["message"], "wrote chunk c-3 of t-1 [batch_id=b-2 idempotency_key=key-7]");
+        assert_eq!(logged(|| tracing::info!("alone"))["message"], "alone");
+    }
+
+    #[test]
+    fn trace_and_span_of_a_trace_context_have_fields_of_their_own() {
+        let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let line = logged(|| tracing::info!(correlation_id = context, "done"));
+        assert_eq!(line["correlation_id"], context);
+        assert_eq!(line["trace_id"], "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(line["span_id"], "00f067aa0ba902b7");
     }
 
     #[test]

@@ -10,9 +10,11 @@ use tracing_subscriber::{EnvFilter, Registry};
 /// silent: it logs returned messages with their bodies.
 ///
 /// `aws_` are all crates of the SDK. `lambda_runtime::layers::panic` logs the debug form of an
-/// invocation's error; `runtime::answered` logs it with its causes.
+/// invocation's error; `runtime::answered` logs it with its causes. `lambda_runtime::layers::trace`
+/// has no events, but the span with the ids of AWS and X-Ray, which every line needs at every level.
 const QUIET: &str = "aws_=warn,hyper=warn,hyper_util=warn,lambda_runtime=warn,lambda_runtime_api_client=warn,\
-                     lambda_runtime::layers::panic=off,lapin=off,rustls=warn,h2=warn";
+                     lambda_runtime::layers::panic=off,\
+                     lambda_runtime::layers::trace=info,lapin=off,rustls=warn,h2=warn";
 
 /// Target of events that no level leaves out.
 pub const AUDIT: &str = "audit_event";
@@ -50,6 +52,26 @@ mod tests {
         let lines = sink.lines();
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert_eq!(lines[0]["context"]["tenant"], "t");
+    }
+
+    #[test]
+    fn every_line_of_an_invocation_has_the_ids_of_aws_and_x_ray() {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let layer = Envelope::to(move || writer.clone());
+        let subscriber = Registry::default().with(filter(tracing::Level::ERROR)).with(layer);
+        tracing::subscriber::with_default(subscriber, || {
+            let mut context = lambda_runtime::Context::default();
+            context.request_id = "7a9c".to_owned();
+            context.xray_trace_id = Some("Root=1-5759e988-bd862e3fe1be46a994272793".to_owned());
+            let _entered = lambda_runtime::layers::trace::request_span(&context).entered();
+            let _inner = tracing::error_span!("request", tenant = "t").entered();
+            tracing::error!("wrong");
+        });
+        let context = &sink.lines()[0]["context"];
+        assert_eq!(context["aws_request_id"], "7a9c");
+        assert_eq!(context["xray_trace_id"], "Root=1-5759e988-bd862e3fe1be46a994272793");
+        assert_eq!(context["tenant"], "t");
     }
 
     #[test]

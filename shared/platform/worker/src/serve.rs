@@ -76,6 +76,7 @@ fn span(record: &Record) -> Span {
         object = Empty,
         correlation_id = Empty,
         tenant = Empty,
+        idempotency_key = Empty,
         batch_id = Empty,
         chunk_id = Empty,
         cnpj = Empty
