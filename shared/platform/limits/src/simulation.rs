@@ -197,6 +197,20 @@ async fn requests_pass_within_the_local_share_while_the_table_is_away() {
     assert!((1_000..=1_250).contains(&later), "{later}");
 }
 
+/// The first call of a cold environment may take too long. Each of these needs less than the local
+/// share brings.
+#[tokio::test]
+async fn environments_whose_first_call_failed_return_to_the_table() {
+    let mut world = World::new(20, 100.0, 100);
+    world.memory.set_away(true);
+    world.run(2, &[("acme", 300.0)]).await;
+    let before = world.admitted["acme"].len();
+    world.memory.set_away(false);
+    world.run(20, &[("acme", 300.0)]).await;
+    let admitted = world.admitted["acme"].len() - before;
+    assert!((1_900..=2_300).contains(&admitted), "{admitted}: the bucket has 2,100");
+}
+
 #[tokio::test]
 async fn a_table_that_is_away_gives_no_share_twice() {
     let mut world = World::new(1, 0.001, 100);

@@ -150,13 +150,17 @@ impl Share {
         Step::Draw(Draw { write: self.write(pace, form, now), gain, returned: 0 })
     }
 
-    /// Returns the draw that renews the share, if it runs low or is old.
+    /// Returns the draw that renews the share, if it runs low or is old, or that asks whether the
+    /// table is back.
     pub(crate) fn renewal(&mut self, pace: Pace, now: i64) -> Option<Draw> {
+        if let Some(away) = self.away {
+            return (now >= away.retry_at).then(|| self.comeback(pace, now));
+        }
         let age = now - self.drawn_at;
         let target = self.target(pace, 0, now);
         let is_old = age >= WINDOW && self.credit > 0;
         let is_low = (0..target).contains(&self.credit.saturating_mul(2));
-        if self.away.is_some() || !(is_low || is_old) || self.quiet_until(target.max(1), now).is_some() {
+        if !(is_low || is_old) || self.quiet_until(target.max(1), now).is_some() {
             return None;
         }
         let returned = if is_old { self.credit } else { 0 };
@@ -173,6 +177,18 @@ impl Share {
         Some(Draw { write: self.write(pace, form, now), gain, returned })
     }
 
+    /// Returns the draw that replaces a local share. Without it an environment whose requests the
+    /// local share suffices for would never ask the table again.
+    fn comeback(&self, pace: Pace, now: i64) -> Draw {
+        let room = pace.units(now + pace.capacity() - self.start(pace, now));
+        let gain = self.target(pace, 0, now).max(1).min(room);
+        let form = match self.is_full(pace, now) {
+            true => Form::Full { tat: now + pace.cost(gain) },
+            false => running(pace, pace.cost(gain), now),
+        };
+        Draw { write: self.write(pace, form, now), gain, returned: self.credit.max(0) }
+    }
+
     /// Learns what became of a draw.
     pub(crate) fn learn(&mut self, pace: Pace, draw: &Draw, outcome: &Outcome, now: i64) {
         match outcome {
@@ -183,7 +199,10 @@ impl Share {
                 self.known = Some(self.facts(bucket, draw.write.window));
             }
             Outcome::Refused(bucket) => {
-                self.away = None;
+                if self.away.take().is_some() {
+                    // A local share is no part of the bucket.
+                    self.credit = self.credit.min(0);
+                }
                 self.known = bucket.as_ref().map(|bucket| self.facts(bucket, draw.write.window));
             }
             Outcome::Away => self.go_without(pace, now),
