@@ -57,6 +57,11 @@ impl Delivery {
         Ok((delivery.message_type == DATA).then_some(delivery))
     }
 
+    /// Returns the text of each event, with its time in epoch milliseconds.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = (i64, &str)> {
+        self.log_events.iter().map(|event| (event.timestamp, event.message.as_str()))
+    }
+
     /// Returns the lines to write, with the id of each event and the log group that it comes from.
     pub(crate) fn into_lines(self) -> Vec<Line> {
         let group = quoted(&self.log_group);

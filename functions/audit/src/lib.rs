@@ -4,15 +4,21 @@
 //!
 //! If the group does not take them, the invocation fails, and Lambda repeats it. So a line can be
 //! there twice, with the same `event_id`.
+//!
+//! Replays, refusals, and requests of operations without an idempotency record are added to the
+//! usage, once the events are written. A delivery that is repeated adds them again, and one whose
+//! additions fail is not repeated, so these counts are approximate.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
 mod calls;
 mod delivery;
 mod log_group;
+mod usage;
 
 pub use log_group::{LogGroup, LogGroupError};
 
+use ::usage::UsageTable;
 use failure::Malformed;
 use serde_json::Value;
 
@@ -36,22 +42,40 @@ pub enum AuditError {
 #[derive(Debug)]
 pub struct Audit {
     group: LogGroup,
+    /// Table of the usage, if there is one.
+    usage: Option<UsageTable>,
 }
 
 impl Audit {
     #[must_use]
-    pub fn new(group: LogGroup) -> Self {
-        Self { group }
+    pub fn new(group: LogGroup, usage: Option<UsageTable>) -> Self {
+        Self { group, usage }
     }
 
-    /// Writes the events of a delivery, in the order of their times.
+    /// Writes the events of a delivery, in the order of their times, and counts them.
     ///
     /// # Errors
     /// If the delivery cannot be read, or the group does not take all of it.
     pub async fn handle(&self, event: Value) -> Result<(), AuditError> {
         let Some(delivery) = Delivery::unpack(event)? else { return Ok(()) };
+        let counted = match &self.usage {
+            Some(table) => Some((table, crate::usage::lines(delivery.messages()))),
+            None => None,
+        };
         for call in calls(delivery.into_lines()) {
             self.group.put(&call).await.map_err(AuditError::Write)?;
+        }
+        let Some((table, days)) = counted else { return Ok(()) };
+        for (day, lines) in days {
+            // The events are written, and would be written again if this failed the invocation.
+            if let Err(error) = table.add_approximate(day, &lines).await {
+                let error = failure::chain(&error);
+                tracing::error!(
+                    event_type = "audit.usage_not_counted",
+                    error,
+                    "replays and refusals of {day} are not in the usage: {error}"
+                );
+            }
         }
         Ok(())
     }

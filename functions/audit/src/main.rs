@@ -6,6 +6,7 @@ use audit::{Audit, LogGroup};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use runtime::{Environment, Sdk};
 use serde_json::Value;
+use usage::UsageTable;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -17,9 +18,12 @@ async fn serve() -> Result<(), Error> {
     let group: String = environment.required("AUDIT_LOG_GROUP");
     // One for each execution environment.
     let stream: String = environment.optional("AWS_LAMBDA_LOG_STREAM_NAME", "audit".to_owned());
+    let table: String = environment.optional("USAGE_TABLE", String::new());
     environment.check()?;
     let sdk = Sdk::from_environment().await;
-    let audit = Audit::new(LogGroup::new(&sdk, group, stream)?);
+    let dynamodb = || aws_sdk_dynamodb::Client::new(sdk.standard());
+    let usage = (!table.is_empty()).then(|| UsageTable::new(dynamodb(), table));
+    let audit = Audit::new(LogGroup::new(&sdk, group, stream)?, usage);
     let audit = &audit;
     run(service_fn(async |event: LambdaEvent<Value>| runtime::answered(audit.handle(event.payload).await)))
         .await

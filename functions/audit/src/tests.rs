@@ -19,6 +19,11 @@ type Seen = Arc<Mutex<Vec<Request<Bytes>>>>;
 
 /// Starts a server with these answers, and the function with it.
 async fn audit(answers: &[(u16, Value)]) -> (Audit, Seen, Server) {
+    started(answers, false).await
+}
+
+/// As [`audit()`], with the usage on the same server if it is counted.
+async fn started(answers: &[(u16, Value)], counts: bool) -> (Audit, Seen, Server) {
     let seen = Seen::default();
     let (requests, answers) = (Arc::clone(&seen), Arc::new(Mutex::new(answers.to_vec())));
     let server = Server::start(move |request| {
@@ -31,7 +36,9 @@ async fn audit(answers: &[(u16, Value)]) -> (Audit, Seen, Server) {
     })
     .await;
     let sdk = Sdk::at(&server.url(), "sa-east-1", "AKIDEXAMPLE", "secret").await;
-    (Audit::new(LogGroup::new(&sdk, "audit".to_owned(), "stream".to_owned()).unwrap()), seen, server)
+    let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+    let usage = counts.then(|| UsageTable::new(dynamodb, "usage".to_owned()));
+    (Audit::new(LogGroup::new(&sdk, "audit".to_owned(), "stream".to_owned()).unwrap(), usage), seen, server)
 }
 
 fn event(delivery: &Value) -> Value {
@@ -119,6 +126,31 @@ async fn a_call_that_fails_for_a_while_is_repeated_and_another_failure_fails_the
     let error = audit.handle(event(&delivery("DATA_MESSAGE"))).await.unwrap_err();
     let AuditError::Write(LogGroupError::Refused { status: 400, code }) = &error else { panic!("{error:?}") };
     assert_eq!((code.as_str(), bodies(&seen).len()), ("AccessDeniedException", 5));
+}
+
+#[tokio::test]
+async fn replays_and_refusals_are_counted_after_the_events_are_written() {
+    let denied = json!({"__type": "AccessDeniedException", "message": "not you"});
+    let answers = [(200, json!({})), (200, json!({})), (200, json!({})), (200, json!({})), (400, denied)];
+    let (audit, seen, _server) = started(&answers, true).await;
+    let context = json!({"operation": "POST /messages/produce", "tenant": "acme", "key_name": "till",
+        "outcome": "replayed"});
+    let message = json!({"event_type": "request.completed", "context": context}).to_string();
+    let mut delivery = delivery("DATA_MESSAGE");
+    delivery["logEvents"] = json!([{"id": "1", "timestamp": 1_795_780_800_000_i64, "message": message},
+        {"id": "2", "timestamp": 1_795_780_800_001_i64, "message": message}]);
+    audit.handle(event(&delivery)).await.unwrap();
+    let targets: Vec<_> = bodies(&seen).into_iter().map(|(target, _)| target).collect();
+    assert_eq!(targets[1..], ["Logs_20140328.PutLogEvents", "DynamoDB_20120810.UpdateItem"]);
+    let (_, update) = bodies(&seen).remove(2);
+    assert_eq!(
+        (&update["TableName"], &update["Key"]["pk"]),
+        (&json!("usage"), &json!({"S": "DAY#2026-11-27"}))
+    );
+    assert_eq!(update["ExpressionAttributeValues"][":replays"], json!({"N": "2"}));
+    // A failure to count fails no delivery.
+    audit.handle(event(&delivery)).await.unwrap();
+    assert_eq!(bodies(&seen).len(), 5);
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ pub enum RateCardError {
     TooMany,
     /// The operation's name is none.
     #[error(
-        "rate {0}: an operation is * or a name of lower-case letters, digits and hyphens, such as produce"
+        "rate {0}: an operation is * or a name of lower-case letters, digits, hyphens and underscores, such as produce"
     )]
     Operation(usize),
     /// The unit is not known.
@@ -281,7 +281,8 @@ impl StoredRate {
 }
 
 fn is_operation(name: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_');
     name == ANY || ((1..=LONGEST_OPERATION).contains(&name.len()) && name.bytes().all(is_allowed))
 }
 
