@@ -7,6 +7,7 @@
     reason = "a test fails where it finds itself wrong"
 )]
 
+mod alarms;
 mod audit;
 mod bad_input;
 mod batches;

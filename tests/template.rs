@@ -12,7 +12,7 @@ const VISIBILITY_FACTOR: u64 = 6;
 const FOURTEEN_DAYS: u64 = 14 * 24 * 60 * 60;
 
 /// The resources of one type, by logical id.
-fn resources(kind: &str) -> BTreeMap<String, Value> {
+pub(crate) fn resources(kind: &str) -> BTreeMap<String, Value> {
     let resources = TEMPLATE["Resources"].as_mapping().unwrap();
     resources
         .iter()
@@ -51,7 +51,7 @@ fn summed(entry: &Value) -> &Value {
 }
 
 /// The metrics that an alarm watches.
-fn watched(alarm: &Value) -> Vec<&Value> {
+pub(crate) fn watched(alarm: &Value) -> Vec<&Value> {
     let properties = &alarm["Properties"];
     match properties["Metrics"].as_sequence() {
         Some(entries) => entries.iter().map(summed).filter(|metric| !metric.is_null()).collect(),

@@ -11,6 +11,7 @@ use ingestion::payload::{MediaType, PayloadMetadata, chunk_key};
 use ingestion::product::{Attributes, BatchStamp, CnpjAccess, MemberSet, Product, ProductKey};
 use ingestion::{Cnpj, Viewer};
 use jiff::{SignedDuration, Timestamp};
+use runtime::metrics;
 use serde_json::{Value, json};
 use transport::{ChunkQueue, Origin, chunk_event};
 use uuid::Uuid;
@@ -18,6 +19,7 @@ use uuid::Uuid;
 use super::functions::{Functions, batch, is_completed};
 use super::queues::Unhandled;
 use super::{CHUNKER, DEAD_LETTER, UPSERT, catalogue};
+use crate::alarms::Emitted;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -375,6 +377,45 @@ async fn a_message_that_no_function_can_handle_is_in_the_unhandled_queue() {
     assert!(reasons[0].starts_with("the message is not JSON") && reasons[1] == reasons[0], "{reasons:?}");
     assert!(reasons[2].starts_with("the object is not a payload"), "{reasons:?}");
     assert!(reasons[3].contains("is not known"), "{reasons:?}");
+}
+
+#[tokio::test]
+async fn what_is_stuck_and_what_is_given_up_reach_the_thresholds_of_their_alarms() {
+    let (emitted, functions, database) =
+        (Emitted::from_now(), Functions::open().await, Products::open().await);
+    let (stuck, lost) = (batch(MediaType::Json), batch(MediaType::Json));
+    let cut = chunks(&stuck, 1);
+    functions.seal_quietly(&stuck, &cut).await;
+    // Its chunk was announced a day ago, and nobody wrote it.
+    for sql in [
+        "UPDATE batches SET received_at = now() - interval '25 h', generation_began_at = now() - interval '25 h', \
+         moved_at = now() - interval '25 h' WHERE batch_id = $1",
+        "UPDATE batch_chunks SET created_at = now() - interval '25 h' WHERE batch_id = $1",
+    ] {
+        database.rows(sql, &[&stuck.batch_id]).await;
+    }
+    let began = Instant::now();
+    // Another test may take a store away for a while.
+    while let Err(error) = functions.invoke("RECONCILE_FUNCTION", &json!({})).await {
+        assert!(began.elapsed() < PATIENCE, "{error}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    functions.begin(&lost).await;
+    let ready = functions.ready(&cut[0], &stuck);
+    let announced = chunk_event(&origin(&stuck), ready, Timestamp::now()).unwrap();
+    let notification = super::notification(&functions.bucket, &lost.key());
+    for body in [serde_json::to_string(&announced).unwrap(), notification.to_string()] {
+        let answer = functions.invoke(DEAD_LETTER, &message("m-1", &body)).await.unwrap();
+        assert_eq!(answer, json!({"batchItemFailures": []}));
+    }
+    for (alarm, metric) in [
+        ("BatchesStuck", metrics::BATCHES_STUCK),
+        ("ChunksBehind", metrics::OLDEST_CHUNK_AGE),
+        ("ChunksGivenUp", metrics::CHUNKS_GIVEN_UP),
+        ("BatchesGivenUp", metrics::BATCHES_GIVEN_UP),
+    ] {
+        emitted.reach(alarm, metric, &[]).await;
+    }
 }
 
 fn message(id: &str, body: &str) -> Value {
