@@ -3,13 +3,13 @@
 use access::TargetLimits;
 use api::{Problem, Reason, Reply, TraceId};
 use endpoint::{Admission, WorkDone};
-use front::Accepted;
+use front::{Accepted, origin};
 use idempotency::{Execution, whole_seconds};
 use jiff::Timestamp;
 use lambda_http::Request;
 use load_test::{Cost, LoadTest, Mode, Plan, Search, Usage};
 use load_test_store::{Start, TestRecord};
-use mq::{TagOrigin, Tags, Target};
+use mq::{Tags, Target};
 use serde_json::{Value, json};
 
 use crate::overdue::{close_due, until};
@@ -106,12 +106,8 @@ impl LoadTests {
 /// Lets the messages of a test carry the caller's tags and where they come from.
 fn tagged(mut test: LoadTest, tags: &Tags, execution: &Execution) -> LoadTest {
     if let Some(producers) = &mut test.producers {
-        let origin = TagOrigin {
-            trace_id: execution.first_trace_id(),
-            tenant: &execution.tenant,
-            target: &execution.target,
-        };
-        tags.mark(&mut producers.headers, origin);
+        let of_first = origin(execution.first_trace_id(), &execution.tenant, &execution.target);
+        tags.mark(&mut producers.headers, of_first);
     }
     test
 }
@@ -135,7 +131,9 @@ fn within_limits(test: &LoadTest, limits: &TargetLimits) -> Result<(), Problem> 
              a lower ratePerSec under a new key, or ask the operator to raise the limit",
             limit.per_second
         );
-        return Err(Problem::new(Reason::TargetRateLimit, detail));
+        // As the limits of requests name themselves.
+        let violated = json!([format!("target-{unit}")]);
+        return Err(Problem::new(Reason::TargetRateLimit, detail).extension("violated-policies", violated));
     }
     Ok(())
 }
@@ -236,6 +234,10 @@ mod tests {
             let problem = within_limits(test, &limit(limits)).err();
             let reason = problem.as_ref().map(|problem| problem.reason);
             assert_eq!(reason, expected.map(|_| Reason::TargetRateLimit), "{limits}");
+            if let (Some(problem), Some(expected)) = (&problem, expected) {
+                let unit = expected.rsplit(' ').next().unwrap();
+                assert_eq!(problem.extensions["violated-policies"], json!([format!("target-{unit}")]));
+            }
             let detail = problem.map(|problem| problem.detail).unwrap_or_default();
             assert!(detail.contains(expected.unwrap_or_default()), "{detail}");
             assert!(detail.is_empty() || detail.contains("under a new key"), "{detail}");

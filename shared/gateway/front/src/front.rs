@@ -1,11 +1,11 @@
 //! The way of one request whose work `mq-access` does, from its headers to its response.
 
-use api::{Problem, Reason, Reply, TraceId};
+use api::{Problem, Reason, Reply, TraceId, Traceparent};
 use endpoint::{Admission, Keyed};
-use idempotency::{Execution, KeyForm};
+use idempotency::KeyForm;
 use lambda_http::{Body, Request, Response};
 use limits::Policies;
-use mq::{TagOrigin, Tags};
+use mq::{Headers, TagOrigin, Tags};
 use objects::Objects;
 use orders::{Change, Work, WorkOrder};
 
@@ -52,10 +52,14 @@ impl Gateway {
         let Accepted { identity, target, policies, spent, tags, mut work } =
             accepted.map_err(|problem| self.advise(problem))?;
         let target_name = target.to_string();
+        let mut given = Headers::default();
         if let Action::Change(_, change) = &mut work {
+            if let Change::Produce(command) = &*change {
+                given.clone_from(&command.headers);
+            }
             // Before its cost is counted, so that no limit of bytes is passed by tags.
             let tenant = identity.principal.tenant.as_str();
-            tag(change, &tags, TagOrigin { trace_id: trace_id.as_str(), tenant, target: &target_name });
+            tag(change, &given, &tags, origin(trace_id.as_str(), tenant, &target_name));
         }
         let admission = self.admission(policies, &work).within(spent);
         let order =
@@ -70,7 +74,10 @@ impl Gateway {
         self.front
             .once(&identity, operation, &target_name, trace_id, &admission, async |execution| {
                 let mut change = change;
-                tag(&mut change, &tags, origin(execution));
+                // The values are those of the first execution, so that a message that is put again
+                // is the same message.
+                let of_first = origin(execution.first_trace_id(), &execution.tenant, &execution.target);
+                tag(&mut change, &given, &tags, of_first);
                 // Work that was done or begun under another limit is replayed or continued.
                 if execution.whereabouts.left_by(execution.progress).is_empty() {
                     check_volume(change.bytes(), self.max_produce_bytes)?;
@@ -124,17 +131,20 @@ pub async fn send(
     answer
 }
 
-/// Lets messages carry the caller's tags and where they come from, in place of another origin.
-fn tag(change: &mut Change, tags: &Tags, origin: TagOrigin<'_>) {
+/// Lets messages carry, beside the headers that the caller gave them, its tags and where they come
+/// from.
+fn tag(change: &mut Change, given: &Headers, tags: &Tags, origin: TagOrigin<'_>) {
     if let Change::Produce(command) = change {
+        command.headers.clone_from(given);
         tags.mark(&mut command.headers, origin);
     }
 }
 
-/// Returns where the messages of an execution come from: the values are those of the first one, so
-/// that a message that is put again is the same message.
-fn origin(execution: &Execution) -> TagOrigin<'_> {
-    TagOrigin { trace_id: execution.first_trace_id(), tenant: &execution.tenant, target: &execution.target }
+/// Returns where the messages of a request come from.
+#[must_use]
+pub fn origin<'a>(trace_id: &'a str, tenant: &'a str, target: &'a str) -> TagOrigin<'a> {
+    let traceparent = Traceparent::parse(trace_id).map(|context| context.text);
+    TagOrigin { trace_id, traceparent, tenant, target }
 }
 
 /// Refuses a small request whose messages would fill the broker.

@@ -21,7 +21,7 @@ pub use endpoint::run;
 pub use audited::note_reached;
 pub use budget::{Budget, BudgetError};
 pub use checks::{Accepted, Front, Identity};
-pub use front::{Gateway, send};
+pub use front::{Gateway, origin, send};
 pub use idempotent::Idempotency;
 pub use mq_access::{InvokeError, MqAccess};
 pub use operation::{Action, KeyRule, Operation, OtherQueues, Plan, QueueRule, Reports, TIME_BUDGET, Work};

@@ -23,6 +23,8 @@ pub struct Tags(Vec<Tag>);
 pub struct TagOrigin<'a> {
     /// Trace id of the first request that executed.
     pub trace_id: &'a str,
+    /// Trace context that the trace id is (W3C Trace Context); `None` if it is none.
+    pub traceparent: Option<&'a str>,
     /// Tenant of the request.
     pub tenant: &'a str,
     /// Target of the request, as responses and records name it.
@@ -34,6 +36,8 @@ impl Tags {
     pub const MOST: usize = 10;
     /// Headers of messages that a request with tags puts.
     pub const HEADERS: [&'static str; 4] = ["tags", "traceId", "tenant", "target"];
+    /// Header of the messages of a request with a trace context, with tags or without.
+    pub const TRACEPARENT: &'static str = "traceparent";
     /// No tags.
     pub const NONE: Self = Self(Vec::new());
     /// Most bytes of the names and values of [`Self::HEADERS`].
@@ -69,14 +73,21 @@ impl Tags {
         Ok(())
     }
 
-    /// Adds [`Self::HEADERS`] to the headers of all messages of a request, if it has tags.
+    /// Adds [`Self::HEADERS`] to the headers of all messages of a request, if it has tags, and its
+    /// trace context, unless the caller gave the messages one or left no room for it.
     pub fn mark(&self, headers: &mut Headers, origin: TagOrigin<'_>) {
-        if self.is_empty() {
-            return;
+        let TagOrigin { trace_id, traceparent, tenant, target } = origin;
+        if !self.is_empty() {
+            let joined = self.joined();
+            for (name, text) in Self::HEADERS.into_iter().zip([joined.as_str(), trace_id, tenant, target]) {
+                headers.set(name, text);
+            }
         }
-        let (joined, TagOrigin { trace_id, tenant, target }) = (self.joined(), origin);
-        for (name, text) in Self::HEADERS.into_iter().zip([joined.as_str(), trace_id, tenant, target]) {
-            headers.set(name, text);
+        if let Some(context) = traceparent
+            && !headers.contains(Self::TRACEPARENT)
+            && headers.has_room(1, Self::TRACEPARENT.len() + context.len())
+        {
+            headers.set(Self::TRACEPARENT, context);
         }
     }
 }
@@ -119,7 +130,7 @@ mod tests {
 
     #[test]
     fn messages_of_a_request_with_tags_carry_where_they_come_from() {
-        let origin = TagOrigin { trace_id: "trace", tenant: "tenant", target: "QM1:Q" };
+        let origin = TagOrigin { trace_id: "trace", traceparent: None, tenant: "tenant", target: "QM1:Q" };
         let mut marked = headers(json!({"k": "v"}));
         tags(json!(["a", "b"])).unwrap().mark(&mut marked, origin);
         let all = json!({"k": "v", "tags": "a,b", "traceId": "trace", "tenant": "tenant", "target": "QM1:Q"});
@@ -127,6 +138,22 @@ mod tests {
         let mut same = headers(json!({"k": "v"}));
         Tags::NONE.mark(&mut same, origin);
         assert_eq!(same, headers(json!({"k": "v"})));
+    }
+
+    #[test]
+    fn messages_of_a_request_carry_its_trace_context_unless_they_have_their_own() {
+        let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let origin =
+            TagOrigin { trace_id: context, traceparent: Some(context), tenant: "tenant", target: "QM1:Q" };
+        let marked = |given: Value| {
+            let mut headers = headers(given);
+            Tags::NONE.mark(&mut headers, origin);
+            headers
+        };
+        assert_eq!(marked(json!({"k": "v"})), headers(json!({"k": "v", "traceparent": context})));
+        assert_eq!(marked(json!({"traceparent": "mine"})), headers(json!({"traceparent": "mine"})));
+        let full = json!({"k": "v".repeat(Headers::MAX_BYTES - 1)});
+        assert_eq!(marked(full.clone()), headers(full));
     }
 
     #[test]
@@ -147,7 +174,8 @@ mod tests {
         // two separators.
         let (trace_id, tenant, target) = ("t".repeat(128), "\u{10348}".repeat(128), "t".repeat(3 * 255 + 2));
         let mut added = headers(json!({}));
-        longest.mark(&mut added, TagOrigin { trace_id: &trace_id, tenant: &tenant, target: &target });
+        let origin = TagOrigin { trace_id: &trace_id, traceparent: None, tenant: &tenant, target: &target };
+        longest.mark(&mut added, origin);
         assert!(added.bytes() <= Tags::ROOM, "{}", added.bytes());
     }
 }
