@@ -84,7 +84,10 @@ fn refused(answer: Answer, reason: &str) -> String {
     let answer = answer.expect_problem(429, reason);
     let retry_after: u64 = answer.header("retry-after").unwrap().parse().unwrap();
     assert!(retry_after > 0);
-    let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+    let body = answer.json();
+    let violated = body["violated-policies"].as_array().unwrap();
+    assert_eq!(violated[0] == "tenant", reason == "TENANT_RATE_LIMIT", "{body}");
+    let detail = body["detail"].as_str().unwrap().to_owned();
     for name in ["ratelimit", "ratelimit-policy"] {
         assert_eq!(answer.header(name).is_some(), !detail.contains("messages"), "{name}: {detail}");
     }

@@ -8,6 +8,7 @@ mod target;
 use access::{ApiKey, KeyHash, KeyItem, LimitsItem, Principal, Scope, TargetLimits, TenantItem, pk};
 use ingestion::Cnpj;
 use jiff::Timestamp;
+use limits::{Defaults, InForce, LimitedTarget};
 use mq::Target;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
@@ -278,34 +279,27 @@ async fn limits(
         Some(Entry::Limits(_, limits)) => limits.clone(),
         _ => LimitsItem::default(),
     };
-    let of_tenant = deployment.limits("TenantLimit", "TENANT_LIMIT").await;
-    let of_target = deployment.limits("TargetLimit", "TARGET_LIMIT").await;
-    let texts = in_force(&own, named, target, of_tenant, of_target);
+    let requests = deployment.limits("TenantLimit", "TENANT_LIMIT").await.requests;
+    let targets = deployment.limits("TargetLimit", "TARGET_LIMIT").await;
+    let texts = in_force(&own, named, target, Defaults { requests, targets });
     (!texts.is_empty()).then(|| Rule::holds("limits", texts.join(", ")))
 }
 
-/// Returns the limits of one request: the tenant's own, or else the deployment's.
-fn in_force(
-    own: &LimitsItem,
-    named: &Named,
-    target: Option<&Target>,
-    of_tenant: TargetLimits,
-    of_target: TargetLimits,
-) -> Vec<String> {
-    let requests = own.requests.or(of_tenant.requests);
+/// Returns the limits of one request, as the functions find them: the tenant's own, or else the
+/// deployment's.
+fn in_force(own: &LimitsItem, named: &Named, target: Option<&Target>, defaults: Defaults) -> Vec<String> {
+    let limited = target.map(|target| {
+        let queue_manager = target.endpoint.broker.certain_queue_manager(&target.endpoint.queue_manager);
+        LimitedTarget::new(named.profile.as_deref(), queue_manager)
+    });
+    let InForce { requests, target: limits } = defaults.in_force(own, limited.as_ref());
     let mut one = LimitsItem { requests, ..LimitsItem::default() };
-    if let Some(target) = target {
-        let (all, name, place) = match &named.profile {
-            Some(name) => (&own.targets, name, &mut one.targets),
-            None => (&own.queue_managers, &target.endpoint.queue_manager, &mut one.queue_managers),
+    if let Some(LimitedTarget { target_ref, queue_manager }) = limited {
+        let (name, place) = match target_ref {
+            Some(name) => (name, &mut one.targets),
+            None => (queue_manager, &mut one.queue_managers),
         };
-        let set = all.get(name).copied().unwrap_or_default();
-        let limits = TargetLimits {
-            requests: set.requests.or(of_target.requests),
-            messages: set.messages.or(of_target.messages),
-            bytes: set.bytes.or(of_target.bytes),
-        };
-        place.insert(name.clone(), limits);
+        place.insert(name.to_owned(), limits);
     }
     limit::each(&one).iter().map(|one| format!("{} {}", one.title(), one.text())).collect()
 }
@@ -448,15 +442,31 @@ mod tests {
     #[test]
     fn the_limits_in_force_are_the_tenant_s_or_the_deployment_s() {
         let own = LimitsItem { requests: Some("5/10".parse().unwrap()), ..LimitsItem::default() };
-        let of_target: TargetLimits = "messages=500/1000".parse().unwrap();
-        let texts = in_force(&own, &Named::default(), None, TargetLimits::default(), of_target);
+        let defaults = Defaults::parse("", "messages=500/1000").unwrap();
+        let texts = in_force(&own, &Named::default(), None, defaults);
         assert_eq!(texts, ["requests 5/10"]);
         let spec = json!({"broker": "rabbitmq", "connName": "h:1", "queue": "Q"});
         let spec: mq::TargetSpec = serde_json::from_value(spec).unwrap();
         let list: mq::InlineTargets = "rabbitmq://h:1/*".parse().unwrap();
         let target = Target::resolve(None, Some(&spec), list.of(ACME)).unwrap();
         let named = Named { profile: None, inline: Some(spec) };
-        let texts = in_force(&own, &named, Some(&target), TargetLimits::default(), of_target);
+        let texts = in_force(&own, &named, Some(&target), defaults);
         assert_eq!(texts, ["requests 5/10", "queue manager `/` messages 500/1000"]);
+    }
+
+    #[test]
+    fn a_target_that_leads_to_any_queue_manager_has_the_lowest_limits() {
+        let limits = |text: &str| text.parse::<TargetLimits>().unwrap();
+        let set = [("QM1", limits("requests=3/3")), ("QM2", limits("requests=2/2"))];
+        let queue_managers = set.map(|(name, limits)| (name.to_owned(), limits)).into();
+        let own = LimitsItem { queue_managers, ..LimitsItem::default() };
+        let spec = json!({"broker": "rabbitmq", "connName": "h:1", "queue": "Q"});
+        let spec: mq::TargetSpec = serde_json::from_value(spec).unwrap();
+        let list: mq::InlineTargets = "rabbitmq://h:1/*".parse().unwrap();
+        let mut target = Target::resolve(None, Some(&spec), list.of(ACME)).unwrap();
+        target.endpoint.broker = mq::BrokerKind::IbmMq;
+        target.endpoint.queue_manager = "*QM1".to_owned();
+        let texts = in_force(&own, &Named::default(), Some(&target), Defaults::default());
+        assert_eq!(texts, ["queue manager `*` requests 2/2"]);
     }
 }

@@ -12,8 +12,8 @@ use endpoint::{Admission, WorkDone, WorkFailure, check_route, from_key, limits_o
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, KeyError, KeyForm, OperationType};
 use lambda_http::Request;
-use limits::{ANY_QUEUE_MANAGER, LimitedTarget, Limiter, Policies};
-use mq::{BrokerKind, InlineTargets, Tags, Target};
+use limits::{LimitedTarget, Limiter, Policies};
+use mq::{InlineTargets, Tags, Target};
 use serde_json::Value;
 
 use crate::audited;
@@ -80,10 +80,8 @@ impl Front {
         let (target, limits, spent) = tokio::join!(Box::pin(target), limits, spent_of(&self.access, tenant));
         let target = target?;
         audited::note_reached(&target);
-        let limited = LimitedTarget {
-            target_ref: plan.named.target_ref.as_deref(),
-            queue_manager: limited_queue_manager(target.endpoint.broker, &target.endpoint.queue_manager),
-        };
+        let queue_manager = target.endpoint.broker.certain_queue_manager(&target.endpoint.queue_manager);
+        let limited = LimitedTarget::new(plan.named.target_ref.as_deref(), queue_manager);
         let policies = self.limiter.policies(&limits?, tenant, Some(&limited));
         Ok(Accepted { identity, target, policies, spent, tags: plan.tags, work: plan.action })
     }
@@ -192,14 +190,6 @@ impl Front {
     }
 }
 
-/// Returns the name by which limits know a queue manager. At IBM MQ an empty name and each that
-/// begins with `*` lead to any queue manager: they share a limit, or each of them would be a way
-/// around it.
-fn limited_queue_manager(broker: BrokerKind, name: &str) -> &str {
-    let is_any = broker == BrokerKind::IbmMq && (name.is_empty() || name.starts_with('*'));
-    if is_any { ANY_QUEUE_MANAGER } else { name }
-}
-
 fn fingerprint(of: &Value) -> Result<Fingerprint, Problem> {
     Fingerprint::of(of).map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))
 }
@@ -224,19 +214,6 @@ fn with_advice(problem: Problem) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn all_names_of_any_queue_manager_share_a_limit() {
-        for (broker, name, expected) in [
-            (BrokerKind::IbmMq, "QM1", "QM1"),
-            (BrokerKind::IbmMq, "", "*"),
-            (BrokerKind::IbmMq, "*QM1", "*"),
-            (BrokerKind::RabbitMq, "*QM1", "*QM1"),
-            (BrokerKind::RabbitMq, "/", "/"),
-        ] {
-            assert_eq!(limited_queue_manager(broker, name), expected, "{broker:?} {name}");
-        }
-    }
 
     #[test]
     fn a_header_s_integer_that_is_too_large_is_written_as_one_and_nothing_else_becomes_a_text() {

@@ -53,6 +53,14 @@ impl BrokerKind {
             Self::RabbitMq => "RabbitMQ",
         }
     }
+
+    /// Returns the name of a queue manager or a virtual host, or `None` if it leads to any: at IBM
+    /// MQ an empty name and each that begins with `*` do.
+    #[must_use]
+    pub fn certain_queue_manager(self, name: &str) -> Option<&str> {
+        let is_any = self == Self::IbmMq && (name.is_empty() || name.starts_with('*'));
+        (!is_any).then_some(name)
+    }
 }
 
 /// A target as a request or a profile writes it; every member is optional until the two are merged.

@@ -5,7 +5,7 @@
 //! no field.
 
 use crate::gcra::SECOND;
-use crate::policy::{Policy, Scope, Unit};
+use crate::policy::{Policy, Unit};
 
 const POLICY: &str = "ratelimit-policy";
 const LEFT: &str = "ratelimit";
@@ -37,10 +37,10 @@ pub(crate) fn seconds(time: i64) -> i64 {
 
 /// Returns the name of a limit in the fields, and the parameter of its unit.
 fn published(policy: &Policy) -> Option<(&'static str, &'static str)> {
-    match (&policy.scope, policy.unit) {
-        (Scope::Tenant, Unit::Requests) => Some(("tenant", "")),
-        (Scope::Profile(_) | Scope::QueueManager(_), Unit::Requests) => Some(("target", "")),
-        (_, Unit::Bytes) => Some(("target-bytes", ";qu=\"content-bytes\"")),
-        (_, Unit::Messages) => None,
-    }
+    let unit = match policy.unit {
+        Unit::Requests => "",
+        Unit::Bytes => ";qu=\"content-bytes\"",
+        Unit::Messages => return None,
+    };
+    Some((policy.name(), unit))
 }

@@ -6,6 +6,7 @@
 //! call. Every unit is drawn before it is used, and a chunk is so small that all shares together
 //! are at most a tenth of what the limit admits in ten seconds.
 //!
+//! - `in_force` says which limits a request has;
 //! - `gcra` has the arithmetic, and the conditional writes of a draw;
 //! - `bucket` has the item, and the estimate of how many environments draw from it;
 //! - `share` decides about a request, and which draw to make, without I/O;
@@ -16,6 +17,7 @@ mod bucket;
 mod defaults;
 mod gcra;
 mod headers;
+mod in_force;
 mod limiter;
 mod policy;
 mod refusal;
@@ -27,8 +29,9 @@ mod table;
 mod ticket;
 
 pub use defaults::{Defaults, DefaultsError, LimiterSettings};
+pub use in_force::InForce;
 pub use limiter::Limiter;
-pub use policy::{ANY_QUEUE_MANAGER, Cost, LimitedTarget, Policies, Unit};
+pub use policy::{Cost, LimitedTarget, Policies, Unit};
 pub use refusal::Refusal;
 pub use standing::Standing;
 pub use ticket::Ticket;

@@ -9,7 +9,7 @@ use crate::gcra::Pace;
 use crate::share::Share;
 
 /// Name of a queue manager that may be any.
-pub const ANY_QUEUE_MANAGER: &str = "*";
+pub(crate) const ANY_QUEUE_MANAGER: &str = "*";
 
 /// Quantity that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -75,6 +75,16 @@ impl Unit {
         }
     }
 
+    /// Returns the name of a target's limit of this unit, as `RateLimit-Policy` and the member
+    /// `violated-policies` of a problem have it.
+    pub(crate) const fn policy_of_target(self) -> &'static str {
+        match self {
+            Self::Requests => "target",
+            Self::Messages => "target-messages",
+            Self::Bytes => "target-bytes",
+        }
+    }
+
     /// Returns how many of these units a request costs.
     pub(crate) const fn of(self, cost: Cost) -> u64 {
         match self {
@@ -85,7 +95,15 @@ impl Unit {
     }
 }
 
-impl LimitedTarget<'_> {
+impl<'a> LimitedTarget<'a> {
+    /// Makes the target of a request from the name of its profile, `None` if it is inline, and from
+    /// that of its queue manager, `None` if it may be any. All targets that lead to any queue
+    /// manager share a limit, or each of their names would be a way around it.
+    #[must_use]
+    pub fn new(target_ref: Option<&'a str>, queue_manager: Option<&'a str>) -> Self {
+        Self { target_ref, queue_manager: queue_manager.unwrap_or(ANY_QUEUE_MANAGER) }
+    }
+
     pub(crate) fn scope(&self) -> Scope {
         match self.target_ref {
             Some(name) => Scope::Profile(name.to_owned()),
@@ -118,6 +136,14 @@ impl Policies {
 }
 
 impl Policy {
+    /// Returns the name of the limit for a client.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self.scope {
+            Scope::Tenant => "tenant",
+            Scope::Profile(_) | Scope::QueueManager(_) => self.unit.policy_of_target(),
+        }
+    }
+
     pub(crate) const fn pace(&self) -> Pace {
         Pace(self.rate)
     }

@@ -7,17 +7,27 @@ use api::{Problem, Reason};
 use crate::headers::{fields, seconds};
 use crate::policy::{Policy, Scope};
 
+/// Member of a problem that lists the limits which the request would exceed, by their names
+/// (draft-ietf-httpapi-ratelimit-headers).
+const VIOLATED_POLICIES: &str = "violated-policies";
+
 /// Limit that refused a request, and for how long.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     policy: Arc<Policy>,
     /// Time until the request may be sent again, in nanoseconds.
     wait: i64,
+    /// Names of all limits that refused the request.
+    violated: Vec<&'static str>,
 }
 
 impl Refusal {
-    pub(crate) fn new(policy: &Arc<Policy>, until: i64, now: i64) -> Self {
-        Self { policy: policy.clone(), wait: (until - now).max(0) }
+    /// Makes the refusal of these limits, each with the time until which it refuses. `None` if there
+    /// is no limit. The one that refuses for longest decides.
+    pub(crate) fn by(refused: &[(&Arc<Policy>, i64)], now: i64) -> Option<Self> {
+        let &(policy, until) = refused.iter().rev().max_by_key(|(_, until)| *until)?;
+        let violated = refused.iter().map(|(policy, _)| policy.name()).collect();
+        Some(Self { policy: Arc::clone(policy), wait: (until - now).max(0), violated })
     }
 
     /// Makes the problem: `TENANT_RATE_LIMIT` or `TARGET_RATE_LIMIT`. Its `Retry-After` has up to a
@@ -44,6 +54,6 @@ impl Refusal {
         );
         let mut problem = Problem::new(reason, detail).retry_after(wait + fastrand::u32(0..=wait / 10));
         problem.headers = fields(std::iter::once((self.policy.as_ref(), 0, self.wait)));
-        problem
+        problem.extension(VIOLATED_POLICIES, self.violated.clone().into())
     }
 }

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use access::{LimitsItem, Rate, TargetLimits};
+use access::{LimitsItem, TargetLimits};
 use aws_sdk_dynamodb::Client;
 use futures_util::future::join_all;
 use runtime::Environment;
 
 use crate::defaults::{Defaults, LimiterSettings};
 use crate::gcra::SECOND;
-use crate::policy::{ANY_QUEUE_MANAGER, Cost, LimitedTarget, Policies, Policy, Scope, Unit};
+use crate::policy::{Cost, LimitedTarget, Policies, Policy, Scope, Unit};
 use crate::refusal::Refusal;
 use crate::share::{Draw, Outcome, Share, Step, signed};
 use crate::standing::Standing;
@@ -111,19 +111,14 @@ impl Limiter {
     #[must_use]
     pub fn policies(&self, item: &LimitsItem, tenant: &str, target: Option<&LimitedTarget<'_>>) -> Policies {
         let Some(inner) = &self.0 else { return Policies::default() };
+        let limits = inner.defaults.in_force(item, target);
         let mut policies = Vec::new();
-        let requests =
-            TargetLimits { requests: item.requests.or(inner.defaults.requests), ..Default::default() };
+        let requests = TargetLimits { requests: limits.requests, ..TargetLimits::default() };
         inner.add(&mut policies, tenant, &Scope::Tenant, requests);
-        if let Some(target) = target {
-            let own = match target.target_ref {
-                Some(name) => item.targets.get(name).copied(),
-                None => of_queue_manager(item, target.queue_manager),
-            };
-            let limits = inner.defaults.of_target(own.as_ref());
-            if !limits.is_empty() {
-                inner.add(&mut policies, tenant, &target.scope(), limits);
-            }
+        if let Some(target) = target
+            && !limits.target.is_empty()
+        {
+            inner.add(&mut policies, tenant, &target.scope(), limits.target);
         }
         Policies(policies)
     }
@@ -199,36 +194,34 @@ impl Inner {
         let now = self.now();
         let mut taken = Vec::with_capacity(policies.0.len());
         let mut open = Vec::new();
-        let mut refused = None;
+        let mut refused: Vec<(&Arc<Policy>, i64)> = Vec::new();
         // Work that moves no messages does not wait for those of earlier work.
         for policy in policies.0.iter().filter(|policy| policy.unit.of(cost) > 0) {
             let step = policy.share().take(policy.pace(), policy.unit.of(cost), now);
             match step {
                 Step::Admitted => taken.push(policy),
-                Step::Refused(until) => refused = later(refused, policy, until),
+                Step::Refused(until) => refused.push((policy, until)),
                 Step::Draw(draw) => open.push((policy, draw)),
             }
         }
-        if refused.is_none() && !open.is_empty() {
+        if refused.is_empty() && !open.is_empty() {
             let results = join_all(open.into_iter().map(|(policy, draw)| async move {
                 (policy, self.draw(policy, policy.unit.of(cost), draw).await)
             }));
             for (policy, result) in results.await {
                 match result {
                     Ok(()) => taken.push(policy),
-                    Err(until) => refused = later(refused, policy, until),
+                    Err(until) => refused.push((policy, until)),
                 }
             }
         }
-        match refused {
-            None => Ok(Ticket::new(self, policies.clone(), cost)),
-            Some((policy, until)) => {
-                for policy in taken {
-                    self.give_back(policy, policy.unit.of(cost));
-                }
-                Err(Refusal::new(policy, until, self.now()))
-            }
+        let Some(refusal) = Refusal::by(&refused, self.now()) else {
+            return Ok(Ticket::new(self, policies.clone(), cost));
+        };
+        for policy in taken {
+            self.give_back(policy, policy.unit.of(cost));
         }
+        Err(refusal)
     }
 
     /// Makes the draw that a request needs, and those that follow from its outcome.
@@ -290,49 +283,6 @@ impl Inner {
             error,
             "cannot draw from the table of limits: requests pass within the local share: {error}"
         );
-    }
-}
-
-impl Defaults {
-    /// Returns the limits of a target: its own, and the default of each that it does not set.
-    fn of_target(&self, own: Option<&TargetLimits>) -> TargetLimits {
-        let own = own.copied().unwrap_or_default();
-        TargetLimits {
-            requests: own.requests.or(self.targets.requests),
-            messages: own.messages.or(self.targets.messages),
-            bytes: own.bytes.or(self.targets.bytes),
-        }
-    }
-}
-
-/// Returns the tenant's limits of a queue manager. Any queue manager, `*`, has the lowest ones of
-/// all if it has none of its own: it may be any of them.
-fn of_queue_manager(item: &LimitsItem, name: &str) -> Option<TargetLimits> {
-    let own = item.queue_managers.get(name).copied();
-    if own.is_some() || name != ANY_QUEUE_MANAGER {
-        return own;
-    }
-    item.queue_managers.values().copied().reduce(|one, other| TargetLimits {
-        requests: lower(one.requests, other.requests),
-        messages: lower(one.messages, other.messages),
-        bytes: lower(one.bytes, other.bytes),
-    })
-}
-
-fn lower(one: Option<Rate>, other: Option<Rate>) -> Option<Rate> {
-    let by_pace = |a: &Rate, b: &Rate| a.per_second.total_cmp(&b.per_second).then(a.burst.cmp(&b.burst));
-    one.into_iter().chain(other).min_by(by_pace)
-}
-
-/// Returns the refusal that lasts longer.
-fn later<'a>(
-    refused: Option<(&'a Arc<Policy>, i64)>,
-    policy: &'a Arc<Policy>,
-    until: i64,
-) -> Option<(&'a Arc<Policy>, i64)> {
-    match refused {
-        Some((_, other)) if other >= until => refused,
-        _ => Some((policy, until)),
     }
 }
 

@@ -1,3 +1,4 @@
+use access::Rate;
 use proptest::prelude::*;
 
 use crate::simulation::World;
@@ -98,6 +99,7 @@ async fn a_refusal_says_which_limit_and_how_long() {
     }
     let problem = limiter.admit(&policies, Cost::default()).await.unwrap_err().problem();
     assert_eq!(problem.reason, api::Reason::TenantRateLimit);
+    assert_eq!(problem.extensions["violated-policies"], serde_json::json!(["tenant"]));
     assert_eq!(problem.retry_after, Some(2));
     assert_eq!(problem.headers[1], ("ratelimit", "\"tenant\";r=0;t=2".to_owned()));
     assert!(
@@ -150,18 +152,22 @@ async fn a_tenant_s_limit_is_its_own_or_the_default() {
     assert_eq!(limiter.standing("acme", &own).await[0].remaining, None);
 }
 
-#[test]
-fn any_queue_manager_has_the_lowest_limits_unless_it_has_its_own() {
-    let limits = |requests, messages: Option<Rate>| TargetLimits { requests, messages, bytes: None };
-    let rate = |per_second| Rate::new(per_second, Some(5)).ok();
-    let named = [("QM1", limits(rate(3.0), None)), ("QM2", limits(rate(2.0), rate(7.0)))];
-    let queue_managers = named.map(|(name, limits)| (name.to_owned(), limits)).into();
-    let mut item = LimitsItem { queue_managers, ..LimitsItem::default() };
-    assert_eq!(of_queue_manager(&item, "*"), Some(limits(rate(2.0), rate(7.0))));
-    assert_eq!(of_queue_manager(&item, "QM3"), None);
-    item.queue_managers.insert("*".to_owned(), limits(rate(9.0), None));
-    assert_eq!(of_queue_manager(&item, "*"), Some(limits(rate(9.0), None)));
-    assert_eq!(of_queue_manager(&LimitsItem::default(), "*"), None);
+#[tokio::test]
+async fn a_refusal_names_each_limit_that_is_reached() {
+    let rate = Rate::new(0.001, Some(1)).ok();
+    let limits = TargetLimits { requests: rate, messages: rate, bytes: rate };
+    let item = LimitsItem { queue_managers: [("QM1".to_owned(), limits)].into(), ..LimitsItem::default() };
+    let world = World::limited(1, item.clone());
+    let limiter = world.limiter(0);
+    let policies = limiter.policies(&item, "acme", Some(&TARGET));
+    let one = Cost { messages: 1, bytes: 1 };
+    limiter.admit(&policies, one).await.unwrap();
+    let violated = async |cost: Cost| {
+        let problem = limiter.admit(&policies, cost).await.unwrap_err().problem();
+        problem.extensions["violated-policies"].clone()
+    };
+    assert_eq!(violated(one).await, serde_json::json!(["target", "target-messages", "target-bytes"]));
+    assert_eq!(violated(cost(0)).await, serde_json::json!(["target"]));
 }
 
 #[tokio::test]

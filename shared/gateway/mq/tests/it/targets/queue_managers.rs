@@ -1,6 +1,6 @@
 //! Channels and logins of queue managers that requests may name.
 
-use mq::{Target, TargetError, TargetSpec};
+use mq::{BrokerKind, Target, TargetError, TargetSpec};
 use serde_json::{Value, json};
 
 use super::{TENANT, allow, is_refused, profile, spec};
@@ -22,6 +22,19 @@ fn login() -> Value {
 }
 
 const GRANT: &str = "&tenant=*&secrets=secret://mq/*&tls=optional";
+
+#[test]
+fn an_empty_name_and_one_with_an_asterisk_lead_to_any_queue_manager_of_ibm_mq() {
+    for (broker, name, expected) in [
+        (BrokerKind::IbmMq, "QM1", Some("QM1")),
+        (BrokerKind::IbmMq, "", None),
+        (BrokerKind::IbmMq, "*QM1", None),
+        (BrokerKind::RabbitMq, "*QM1", Some("*QM1")),
+        (BrokerKind::RabbitMq, "/", Some("/")),
+    ] {
+        assert_eq!(broker.certain_queue_manager(name), expected, "{broker:?} {name}");
+    }
+}
 
 #[test]
 fn an_entry_names_the_channels_that_it_covers() {
