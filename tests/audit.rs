@@ -29,6 +29,20 @@ fn one<'a>(events: &'a [Value], field: &str, value: &str) -> &'a Value {
 }
 
 #[tokio::test]
+async fn the_trace_context_of_a_request_is_on_its_messages() {
+    let (gateway, site, key) = (Gateway::new(), Site::start(On::RabbitMq).await, Uuid::new_v4().to_string());
+    let queue = site.queue().await;
+    let body = site.request(&queue, json!({"batch": {"count": 1}}));
+    let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let headers = [("idempotency-key", key.as_str()), ("traceparent", context)];
+    let answer = gateway.post_with("/messages/produce", &headers, &body).await.expect(201);
+    assert_eq!(answer.header("x-trace-id"), Some(context));
+    let messages = site.drain(&queue).await;
+    assert_eq!(messages.len(), 1);
+    assert_eq!(messages[0].headers["traceparent"], context);
+}
+
+#[tokio::test]
 async fn a_request_and_its_replay_are_in_the_audit_log_with_caller_target_and_tags() {
     let (gateway, site, key) = (Gateway::new(), Site::start(On::RabbitMq).await, Uuid::new_v4());
     let queue = site.queue().await;

@@ -127,6 +127,9 @@ async fn a_trace_id_is_kept_or_made() {
         assert_eq!(answer.header("x-trace-id"), Some("trace-17"));
         let answer = gateway.send("GET", "/health/live", &[], "").await.expect(200);
         assert_eq!(answer.header("x-trace-id").unwrap().len(), 36);
+        let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        let answer = gateway.send("GET", "/health/live", &[("traceparent", context)], "").await.expect(200);
+        assert_eq!(answer.header("x-trace-id"), Some(context));
     }
 }
 

@@ -51,6 +51,7 @@ mod replay;
 mod responses;
 mod rights;
 mod routes;
+mod spans;
 mod targets;
 mod template;
 mod tokens;
