@@ -68,6 +68,18 @@ def test_the_numbers_of_alarms_and_resources_are_those_of_the_template():
     assert f"{resources[0]} resources for the gateway to {resources[-1]} with everything" in (ROOT / "docs/verification.md").read_text()
 
 
+def test_the_sum_of_a_month_without_traffic_is_that_of_its_rows():
+    idle = section(COSTS, "Idle, a month")
+    rows = re.findall(r"^\| (.+?) \| (\d.*?) \| ([\d.]+) \|$", idle, re.MULTILINE)
+    assert rows[0][1] == f"{alarms(EXISTING_DATABASE)} × 0.10", "the number of metrics that alarms watch"
+    for what, terms, amount in rows:
+        products = [factor.split(" × ") for factor in terms.split(" + ")]
+        assert f"{sum(float(count) * float(price) for count, price in products):.2f}" == amount, what
+    total = f"{sum(float(amount) for *_, amount in rows):.2f}"
+    assert f"| **in all** | | **{total}** |" in idle
+    assert f"**{total} USD a month**" in (ROOT / "docs/deploy.md").read_text()
+
+
 def test_the_functions_that_share_the_reserved_concurrency_are_counted_right():
     def reserving(parameters):
         functions = deploy({**parameters, "PublicReservedConcurrency": "7"}).of("AWS::Lambda::Function").values()

@@ -1,4 +1,4 @@
-use runtime::metrics;
+use runtime::metrics::{self, Metric};
 use serde::Serialize;
 use serde_json::Map;
 
@@ -86,8 +86,14 @@ pub struct EventsReport {
 }
 
 impl Report {
-    /// Writes the metrics, zeros too.
+    /// Writes the metrics.
     pub(crate) fn measure(&self, failures: usize) {
+        metrics::measure(crate::SERVICE, &self.measures(failures), Map::new());
+    }
+
+    /// Returns the metrics: numbers as of now, which end alarms with a zero, and counts of what was
+    /// done. A count of zero would only cost: CloudWatch charges for each metric that has a value.
+    fn measures(&self, failures: usize) -> Vec<(Metric, u64)> {
         let failures = u64::try_from(failures).unwrap_or(u64::MAX);
         let counted = [
             (metrics::OBJECTS_FOUND, self.objects.found),
@@ -109,8 +115,23 @@ impl Report {
         let chunks = self.batches.chunks_behind_minutes.map(|minutes| (metrics::OLDEST_CHUNK_AGE, minutes));
         let behind = self.history.behind_minutes.map(|minutes| (metrics::PRUNING_BEHIND, minutes));
         let events = self.events.behind_minutes.map(|minutes| (metrics::EVENTS_BEHIND, minutes));
-        let measures: Vec<_> =
-            counted.into_iter().chain(stuck).chain(chunks).chain(behind).chain(events).collect();
-        metrics::measure(crate::SERVICE, &measures, Map::new());
+        let counted = counted.into_iter().filter(|(_, count)| *count > 0);
+        counted.chain(stuck).chain(chunks).chain(behind).chain(events).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_does_nothing_emits_the_numbers_as_of_now_and_no_counts() {
+        let batches =
+            BatchesReport { stuck: Some(0), chunks_behind_minutes: Some(0), ..BatchesReport::default() };
+        let report = Report { batches, ..Report::default() };
+        assert_eq!(report.measures(0), [(metrics::BATCHES_STUCK, 0), (metrics::OLDEST_CHUNK_AGE, 0)]);
+        let uploads = UploadsReport { found: 2, ..UploadsReport::default() };
+        let measures = Report { uploads, ..Report::default() }.measures(1);
+        assert_eq!(measures, [(metrics::UPLOADS_FOUND, 2), (metrics::RECONCILE_FAILURES, 1)]);
     }
 }
