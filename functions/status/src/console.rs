@@ -20,8 +20,8 @@ macro_rules! files {
 
 files! {
     STYLE: "console.css";
-    SCRIPT: "app.js" "api.js" "batches.js" "bodies.js" "dom.js" "parts.js" "queues.js" "send.js"
-            "tests.js" "texts.js" "today.js";
+    SCRIPT: "app.js" "api.js" "batches.js" "bodies.js" "dom.js" "parts.js" "queues.js"
+            "requests.js" "send.js" "sha256.js" "tests.js" "texts.js" "today.js";
 }
 
 /// Content security policy without the places that the page may connect to. Nothing may be written

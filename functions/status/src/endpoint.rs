@@ -10,6 +10,7 @@ pub enum Endpoint {
     Limits,
     Metrics,
     Request,
+    Usage,
     Contract,
     Docs,
     DocsFile,
@@ -18,13 +19,14 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Live,
         Self::Ready,
         Self::Status,
         Self::Limits,
         Self::Metrics,
         Self::Request,
+        Self::Usage,
         Self::Contract,
         Self::Docs,
         Self::DocsFile,
@@ -41,6 +43,7 @@ impl Endpoint {
             Self::Limits => "/limits",
             Self::Metrics => "/metrics",
             Self::Request => "/v1/requests/{operation}/{key}",
+            Self::Usage => "/v1/usage",
             Self::Contract => "/openapi.json",
             Self::Docs => "/docs",
             Self::DocsFile => "/docs/{file}",

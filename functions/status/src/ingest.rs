@@ -1,26 +1,65 @@
-//! Readiness and metrics of the ingest's stores, from a function that reaches them: the database
-//! may be in a network of its own.
+//! Readiness, metrics and usage of the ingest's stores, from a function that reaches them: the
+//! database may be in a network of its own.
 
 use std::error::Error;
 
 use api::readiness::{Dependencies, Dependency};
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::primitives::Blob;
+use jiff::civil::Date;
 use runtime::metrics::Scrape;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// Path for readiness of the function `batches`. No route of the API leads there.
 const READINESS: &str = "/health/ready";
 /// Path for the metrics of its database. No route of the API leads there, either.
 const METRICS: &str = "/metrics";
+/// Path for the usage that its database counts.
+const USAGE: &str = "/usage";
 
 /// Client that invokes the function `batches`.
 #[derive(Debug)]
 pub(crate) struct Ingest {
     lambda: Client,
     function: String,
+}
+
+/// Usage of the ingest.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct IngestUsage {
+    pub(crate) days: Vec<IngestDay>,
+    /// False if there are more days of tenants than an answer has.
+    pub(crate) is_whole: bool,
+}
+
+/// Batches that a tenant sent on a day.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct IngestDay {
+    pub(crate) tenant: String,
+    pub(crate) day: Date,
+    #[serde(flatten)]
+    pub(crate) counts: IngestCounts,
+}
+
+/// Numbers of batches, of bytes of their payloads, and of their items.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct IngestCounts {
+    pub(crate) batches: u64,
+    pub(crate) bytes: u64,
+    pub(crate) items: ItemCounts,
+}
+
+/// Numbers of items by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ItemCounts {
+    pub(crate) inserted: u64,
+    pub(crate) updated: u64,
+    pub(crate) unchanged: u64,
+    pub(crate) stale: u64,
+    pub(crate) failed: u64,
 }
 
 /// Response of an HTTP function to API Gateway.
@@ -39,7 +78,7 @@ impl Ingest {
     pub(crate) async fn dependencies(&self) -> Vec<Dependency> {
         let mut found = Vec::new();
         let asked =
-            async { self.ask(READINESS).await.map(|stores: Dependencies| found = stores.dependencies) };
+            async { self.ask(READINESS, "").await.map(|stores: Dependencies| found = stores.dependencies) };
         let ingest = Dependency::check_with_others("ingest", asked).await;
         if ingest.ok { found } else { vec![ingest] }
     }
@@ -49,11 +88,33 @@ impl Ingest {
     /// # Errors
     /// If the function does not respond, or its database does not.
     pub(crate) async fn metrics(&self) -> Result<Scrape, Box<dyn Error + Send + Sync>> {
-        self.ask(METRICS).await
+        self.ask(METRICS, "").await
     }
 
-    async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, Box<dyn Error + Send + Sync>> {
-        let event = Blob::new(event(path).to_string());
+    /// Returns the usage of the days from `from` to `to`, both included, of a tenant or of all. A
+    /// tenant that is no UUID has no batches.
+    ///
+    /// # Errors
+    /// If the function does not respond, or its database does not.
+    pub(crate) async fn usage(
+        &self,
+        (from, to): (Date, Date),
+        tenant: Option<&str>,
+    ) -> Result<IngestUsage, Box<dyn Error + Send + Sync>> {
+        let query = match tenant {
+            None => format!("from={from}&to={to}"),
+            Some(tenant) if is_uuid(tenant) => format!("from={from}&to={to}&tenant={tenant}"),
+            Some(_) => return Ok(IngestUsage { days: Vec::new(), is_whole: true }),
+        };
+        self.ask(USAGE, &query).await
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &str,
+    ) -> Result<T, Box<dyn Error + Send + Sync>> {
+        let event = Blob::new(event(path, query).to_string());
         let invoked = self.lambda.invoke().function_name(&self.function).payload(event);
         let invoked = invoked.send().await?;
         if let Some(error) = invoked.function_error() {
@@ -65,13 +126,49 @@ impl Ingest {
     }
 }
 
+impl IngestCounts {
+    /// Adds those of another day.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let sum = u64::saturating_add;
+        let (own, added) = (self.items, other.items);
+        *self = Self {
+            batches: sum(self.batches, other.batches),
+            bytes: sum(self.bytes, other.bytes),
+            items: ItemCounts {
+                inserted: sum(own.inserted, added.inserted),
+                updated: sum(own.updated, added.updated),
+                unchanged: sum(own.unchanged, added.unchanged),
+                stale: sum(own.stale, added.stale),
+                failed: sum(own.failed, added.failed),
+            },
+        };
+    }
+}
+
+impl ItemCounts {
+    /// Returns the number of all items.
+    pub(crate) fn all(&self) -> u64 {
+        let Self { inserted, updated, unchanged, stale, failed } = *self;
+        [inserted, updated, unchanged, stale, failed].into_iter().fold(0, u64::saturating_add)
+    }
+}
+
+/// True if a text has the 36-character form of a UUID, which needs no escape in a query.
+fn is_uuid(text: &str) -> bool {
+    let is_digit = |(index, byte): (usize, u8)| match index {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    text.len() == 36 && text.bytes().enumerate().all(is_digit)
+}
+
 /// Makes a request as API Gateway hands it over, in payload format 2.0.
-fn event(path: &str) -> Value {
+fn event(path: &str, query: &str) -> Value {
     json!({
         "version": "2.0",
         "routeKey": "$default",
         "rawPath": path,
-        "rawQueryString": "",
+        "rawQueryString": query,
         "headers": {"host": "status"},
         "requestContext": {
             "accountId": "", "apiId": "", "domainName": "status", "domainPrefix": "",
@@ -84,4 +181,32 @@ fn event(path: &str) -> Value {
         },
         "isBase64Encoded": false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_told_from_other_ids_of_tenants() {
+        assert!(is_uuid("019a0b5e-7f3c-7c11-9d55-0c8f6a1b2c3d"));
+        for other in
+            ["acme", "", "019a0b5e-7f3c-7c11-9d55-0c8f6a1b2c3", "019a0b5e&7f3c-7c11-9d55-0c8f6a1b2c3d"]
+        {
+            assert!(!is_uuid(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_answer_of_the_other_function_is_read_and_added_up() {
+        let line = json!({
+            "tenant": "t", "day": "2026-11-21", "batches": 2, "bytes": 30,
+            "items": {"inserted": 1, "updated": 2, "unchanged": 3, "stale": 4, "failed": 5},
+        });
+        let usage: IngestUsage = serde_json::from_value(json!({"days": [line], "isWhole": true})).unwrap();
+        let mut counts = usage.days[0].counts;
+        counts.add(&usage.days[0].counts);
+        assert_eq!((counts.batches, counts.bytes, counts.items.failed), (4, 60, 10));
+        assert_eq!((usage.days[0].counts.items.all(), usage.is_whole), (15, true));
+    }
 }

@@ -13,6 +13,7 @@ mod metrics;
 mod readiness;
 mod requests;
 mod settings;
+mod usage;
 
 pub use self::endpoint::Endpoint;
 pub use contract::{DOCUMENT, ROUTES};
@@ -20,6 +21,7 @@ pub use contract::{DOCUMENT, ROUTES};
 use std::time::Instant;
 
 use ::endpoint::log_completed;
+use ::usage::UsageTable;
 use access::{AccessStore, Scope};
 use api::{Problem, Reason, Reply, TraceId, cut, respond};
 use clock::Remembered;
@@ -55,6 +57,7 @@ pub struct Status {
     /// The console, absent if the deployment serves none.
     console: Option<Console>,
     metrics: Metrics,
+    usage: UsageTable,
     /// Bucket of results that no record can hold.
     results: Option<Objects>,
     ready: Remembered<(), Reply>,
@@ -115,6 +118,7 @@ impl Status {
             Endpoint::Limits => fresh(self.limits(request).await?),
             Endpoint::Metrics => fresh(self.metrics(request).await?),
             Endpoint::Request => fresh(self.request(request).await?),
+            Endpoint::Usage => fresh(self.usage(request).await?),
             Endpoint::Contract => {
                 let mut reply = Reply::new(200, "application/json", contract::DOCUMENT.to_owned());
                 reply.set_header("cache-control", "no-cache");

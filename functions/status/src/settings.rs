@@ -9,6 +9,7 @@ use idempotency::Store;
 use limits::Limiter;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
+use usage::UsageTable;
 
 use crate::Status;
 use crate::console::Console;
@@ -39,13 +40,14 @@ impl Status {
         let uploads = environment.optional("CONSOLE_UPLOADS", String::new());
         let queues = environment.optional("METRICS_QUEUES", QueueUrls::default());
         let results = environment.optional("RESULTS_BUCKET", String::new());
+        let usage_table: String = environment.required("USAGE_TABLE");
         let limit = Budget::limit(&mut environment);
         let tokens = ::endpoint::token_settings(&mut environment);
         let budget = limit.map(|limit| (environment.required::<String>("BUDGET_TABLE"), limit));
         let limiter = Limiter::from_environment(&mut environment);
         environment.check()?;
         let sdk = Sdk::from_environment().await;
-        let mut status = Self::new(&sdk, access_table, idempotency_table, mq_access);
+        let mut status = Self::new(&sdk, access_table, idempotency_table, usage_table, mq_access);
         status.access = status.access.with_tokens(tokens);
         if console {
             // S3 is where the SDK has it, if it was told a place: on the local stack.
@@ -67,11 +69,18 @@ impl Status {
         Ok(Self { ingest: Some(Ingest::new(lambda, batches)), ..status })
     }
 
-    pub(crate) fn new(sdk: &Sdk, access_table: String, idempotency_table: String, mq_access: String) -> Self {
+    pub(crate) fn new(
+        sdk: &Sdk,
+        access_table: String,
+        idempotency_table: String,
+        usage_table: String,
+        mq_access: String,
+    ) -> Self {
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
         let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(PATIENCE));
         Self {
             access: AccessStore::new(dynamodb.clone(), access_table),
+            usage: UsageTable::new(dynamodb.clone(), usage_table),
             records: Store::new(dynamodb, idempotency_table),
             mq_access: MqAccess::new(lambda, mq_access),
             budget: None,

@@ -9,7 +9,7 @@ use super::*;
 
 async fn cut_off() -> Status {
     let sdk = Sdk::at("http://127.0.0.1:9", "us-east-1", "none", "none").await;
-    Status::new(&sdk, "access".to_owned(), "records".to_owned(), "mq-access".to_owned())
+    Status::new(&sdk, "access".to_owned(), "records".to_owned(), "usage".to_owned(), "mq-access".to_owned())
 }
 
 async fn send(method: &str, path: &str) -> (Response<Body>, Value) {
@@ -47,7 +47,13 @@ async fn who_asks_again_for_readiness_costs_no_call() {
     let hangs_up = Proxy::to_nobody().await;
     let endpoint = format!("http://127.0.0.1:{}", hangs_up.port);
     let sdk = Sdk::at(&endpoint, "us-east-1", "none", "none").await;
-    let status = Status::new(&sdk, "access".to_owned(), "records".to_owned(), "mq-access".to_owned());
+    let status = Status::new(
+        &sdk,
+        "access".to_owned(),
+        "records".to_owned(),
+        "usage".to_owned(),
+        "mq-access".to_owned(),
+    );
     let first = status.readiness().await;
     let made = hangs_up.accepted();
     assert!(first.status == 503 && made >= 3, "{made}");
@@ -97,8 +103,8 @@ async fn the_console_is_served_unless_the_deployment_has_none() {
 }
 
 #[tokio::test]
-async fn the_status_the_limits_the_metrics_and_a_request_need_a_key() {
-    for path in ["/status", "/limits", "/metrics", "/v1/requests/produce/key"] {
+async fn the_status_the_limits_the_metrics_the_usage_and_a_request_need_a_key() {
+    for path in ["/status", "/limits", "/metrics", "/v1/usage", "/v1/requests/produce/key"] {
         let (response, body) = send("GET", path).await;
         assert_eq!(
             (response.status().as_u16(), &body["reason"]),
@@ -154,6 +160,7 @@ async fn sample_events_get_the_answers_that_their_names_promise() {
         ("limits", 503),
         ("metrics", 503),
         ("request", 503),
+        ("usage", 503),
         ("contract", 200),
         ("docs", 200),
         ("docs-file", 200),

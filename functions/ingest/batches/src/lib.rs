@@ -19,6 +19,7 @@ mod replay;
 mod route;
 mod settings;
 mod unknown;
+mod usage;
 mod view;
 
 pub use route::Endpoint;
@@ -65,6 +66,11 @@ impl Batches {
         if figures::is_asked(&request) {
             return respond(self.metrics().await, &TraceId::of(request.headers())).map(Body::Text);
         }
+        if usage::is_asked(&request) {
+            let trace_id = TraceId::of(request.headers());
+            let reply = self.usage(&request).await.unwrap_or_else(|problem| problem.to_reply(&trace_id));
+            return respond(reply, &trace_id).map(Body::Text);
+        }
         let asked = route::asked(request.method().as_str(), request.uri().path());
         let endpoint = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint);
         let keyed = if endpoint == Endpoint::Replay { Keyed::Yes(KeyForm::Text) } else { Keyed::No };
@@ -96,7 +102,10 @@ impl Batches {
                 admission.unrecorded(self.errors(&viewer, batch_id, &query, request.headers())).await
             }
             Endpoint::ErrorsFile => admission.unrecorded(self.errors_file(&viewer, batch_id)).await,
-            Endpoint::Replay => self.replay(viewer, batch_id, request, &admission, trace_id).await,
+            Endpoint::Replay => {
+                let caller = (principal.key_name(), trace_id);
+                self.replay(viewer, batch_id, request, &admission, caller).await
+            }
         }
     }
 

@@ -1,9 +1,10 @@
 //! `GET /metrics`: figures of the whole deployment for Prometheus.
 //!
-//! They come from what is durable: PostgreSQL, through the function that reaches it, and the
-//! attributes of queues. What an environment of a function counts by itself would be the figures of
+//! They come from what is durable: PostgreSQL, through the function that reaches it, the attributes
+//! of queues, and the counters of usage. What an environment of a function counts by itself would be the figures of
 //! one environment of many.
 
+mod counters;
 mod queues;
 mod snapshot;
 
@@ -35,6 +36,7 @@ pub(crate) struct Metrics {
     /// Last figures of each part, which stand in for it while it cannot be read.
     pub(crate) last_database: Last,
     pub(crate) last_queues: Last,
+    pub(crate) last_usage: Last,
 }
 
 impl Status {
@@ -70,9 +72,11 @@ impl Status {
                 None => None,
             }
         };
-        let (database, queues) = tokio::join!(database, queues);
+        let counters = counters::counters(&self.usage);
+        let usage = part(PATIENCE, "usage", &self.metrics.last_usage, counters);
+        let (database, queues, usage) = tokio::join!(database, queues, usage);
         let mut scrape = Scrape::default();
-        for part in [database, queues].into_iter().flatten() {
+        for part in [database, queues, Some(usage)].into_iter().flatten() {
             scrape.extend(part);
         }
         scrape.put(BUILD_INFO, &[env!("COMMIT"), env!("CARGO_PKG_VERSION")], 1);

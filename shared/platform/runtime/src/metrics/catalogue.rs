@@ -214,6 +214,15 @@ catalogue! {
         "Time that the oldest chunk has been waiting to be written; 0 without one.";
     OLDEST_EVENT_AGE: gauge("integrahub_oldest_event_age_seconds").scraped(&[]),
         "Time that the oldest event has been waiting to be published; 0 without one.";
+    // Requests that have a record, from the counters of usage.
+    OPERATIONS: counter("integrahub_operations_total").scraped(&["operation", "outcome"]),
+        "Requests with a record that ended, by operation. Those that failed are `failed`, although a retry may have done them later.";
+    OPERATION_MESSAGES: counter("integrahub_operation_messages_total").scraped(&["operation", "target"]),
+        "Messages that were put, got or moved, by operation and queue. Queues beyond the first 500 count as `other`.";
+    OPERATION_BYTES: counter("integrahub_operation_bytes_total").scraped(&["operation", "target"]),
+        "Bytes of these messages.";
+    USAGE_READ_UNTIL: gauge("integrahub_usage_read_until_timestamp_seconds").scraped(&[]),
+        "Time up to which requests are counted, in seconds since 1970.";
     // Queues.
     QUEUE_MESSAGES: gauge("integrahub_queue_messages").scraped(&["queue", "state"]),
         "Messages in a queue of the deployment, as SQS estimates them.";

@@ -1,0 +1,98 @@
+//! Usage of the ingest. The API's `GET /v1/usage` invokes this function for it, since the database
+//! may be reachable from this one only.
+
+use api::{Problem, Query, Reply, invalid_parameter};
+use catalog::UsageDay;
+use jiff::civil::Date;
+use lambda_http::Request;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::{Batches, from_database};
+
+/// Path by which another function asks for it. No route of the API leads here.
+const PATH: &str = "/usage";
+/// Most days of tenants that an answer has. It stays below the size that an invocation may return.
+const MOST: usize = 20_000;
+const _: () = assert!(MOST * 310 < 6 * 1024 * 1024);
+
+pub(crate) fn is_asked(request: &Request) -> bool {
+    request.uri().path() == PATH
+}
+
+/// Days of one tenant or of all.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    from: Date,
+    to: Date,
+    tenant: Option<Uuid>,
+}
+
+impl Batches {
+    /// Returns the usage of the days that the query names, and whether that is all of it.
+    pub(crate) async fn usage(&self, request: &Request) -> Result<Reply, Problem> {
+        let Asked { from, to, tenant } = asked(request.uri().query().unwrap_or_default())?;
+        let most = u32::try_from(MOST + 1).unwrap_or(u32::MAX);
+        let days = self.database.usage((from, to), tenant, most).await;
+        Ok(answer(days.map_err(|error| from_database(&error))?))
+    }
+}
+
+fn asked(query: &str) -> Result<Asked, Problem> {
+    let query = Query::parse(query, &["from", "to", "tenant"])?;
+    let day = |name: &str| query.parsed::<Date>(name)?.ok_or_else(|| invalid_parameter(name, "is missing"));
+    Ok(Asked { from: day("from")?, to: day("to")?, tenant: query.parsed("tenant")? })
+}
+
+fn answer(mut days: Vec<UsageDay>) -> Reply {
+    let is_whole = days.len() <= MOST;
+    days.truncate(MOST);
+    Reply::json(200, &json!({"days": days, "isWhole": is_whole}))
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::UsageItems;
+    use jiff::civil::date;
+    use serde_json::Value;
+
+    use super::*;
+
+    const TENANT: Uuid = Uuid::from_u128(u128::MAX);
+
+    #[test]
+    fn another_function_asks_for_days_of_one_tenant_or_of_all() {
+        let (from, to) = (date(2026, 11, 1), date(2026, 11, 30));
+        let all = asked("from=2026-11-01&to=2026-11-30");
+        assert_eq!(all, Ok(Asked { from, to, tenant: None }));
+        let one = asked(&format!("from=2026-11-01&to=2026-11-30&tenant={TENANT}"));
+        assert_eq!(one, Ok(Asked { from, to, tenant: Some(TENANT) }));
+        assert!(
+            asked("from=2026-11-01").is_err() && asked("from=2026-11-01&to=2026-11-30&tenant=a").is_err()
+        );
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_off_says_so_and_fits_an_invocation() {
+        let most = u64::MAX / 1000;
+        let items = UsageItems { inserted: most, updated: most, unchanged: most, stale: most, failed: most };
+        let line = UsageDay { tenant: TENANT, day: date(2026, 11, 21), batches: most, bytes: most, items };
+        let of = |lines| -> Value {
+            let reply = answer(vec![line.clone(); lines]);
+            // The body is a text within the answer of the invocation.
+            assert!(json!(reply.body).to_string().len() < 6 * 1024 * 1024);
+            serde_json::from_str(&reply.body).unwrap()
+        };
+        let (whole, cut_off) = (of(MOST), of(MOST + 1));
+        assert_eq!((whole["days"].as_array().unwrap().len(), &whole["isWhole"]), (MOST, &json!(true)));
+        assert_eq!((cut_off["days"].as_array().unwrap().len(), &cut_off["isWhole"]), (MOST, &json!(false)));
+        assert_eq!(
+            whole["days"][0]["items"],
+            json!({"inserted": most, "updated": most, "unchanged": most, "stale": most, "failed": most})
+        );
+        assert_eq!(
+            (&whole["days"][0]["day"], &whole["days"][0]["tenant"]),
+            (&json!("2026-11-21"), &json!(TENANT))
+        );
+    }
+}

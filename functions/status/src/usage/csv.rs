@@ -1,0 +1,126 @@
+//! The response as CSV (RFC 4180): one row for each tenant, key, period and operation.
+
+use std::fmt::Write as _;
+
+use http::HeaderMap;
+use http::header::ACCEPT;
+use usage::rates::RateCard;
+
+use super::report::{Header, Report, quantities};
+
+/// Media type of the text.
+pub(super) const CONTENT_TYPE: &str = "text/csv; charset=utf-8";
+const CSV: &str = "text/csv";
+const JSON: &str = "application/json";
+const COLUMNS: &str = "tenant,key,period,operation,requests,failed,messages,bytes,replays,refused,batches,\
+    items_inserted,items_updated,items_unchanged,items_stale,items_failed,amount,currency,complete\r\n";
+
+/// True if the caller names CSV, and does not prefer JSON.
+pub(super) fn is_asked(headers: &HeaderMap) -> bool {
+    let texts: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let weight = |media_type: &str| {
+        let ranges = texts.iter().flat_map(|text| text.split(','));
+        let weights = ranges.filter_map(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            let is_named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(media_type));
+            let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+            is_named.then(|| weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0)))
+        });
+        weights.fold(0.0, f64::max)
+    };
+    let csv = weight(CSV);
+    csv > 0.0 && csv >= weight(JSON)
+}
+
+/// Returns the rows. Batches stand in the row `ingest` of their key, with their bytes.
+pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateCard>) -> String {
+    let mut text = COLUMNS.to_owned();
+    let currency = header.currency.unwrap_or_default();
+    for (tenant, period, key, entry) in report.entries() {
+        for (operation, counts, ingest) in entry.rows() {
+            let priced = quantities(operation, &counts, ingest);
+            let amount = card.map(|card| card.amount([priced]).to_string()).unwrap_or_default();
+            let items = ingest.unwrap_or_default().items;
+            let [tenant, key, operation] = [tenant, key, operation].map(field);
+            let numbers = [
+                counts.requests,
+                counts.failed,
+                counts.messages,
+                priced.bytes,
+                counts.replays,
+                counts.refused,
+                priced.batches,
+                items.inserted,
+                items.updated,
+                items.unchanged,
+                items.stale,
+                items.failed,
+            ];
+            let numbers = numbers.map(|number| number.to_string()).join(",");
+            // Writing to a string does not fail.
+            let _ = write!(
+                text,
+                "{tenant},{key},{period},{operation},{numbers},{amount},{currency},{}\r\n",
+                header.complete
+            );
+        }
+    }
+    text
+}
+
+/// Puts a text into quotes if it needs them. A spreadsheet takes one that begins like a formula for
+/// one, so it gets an apostrophe.
+fn field(text: &str) -> String {
+    let text = if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.to_owned() };
+    if text.contains([',', '"', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::asked::Group;
+    use super::super::report::tests::{batch, card, header, line};
+    use super::*;
+
+    fn asks(accept: &[&'static str]) -> bool {
+        let mut headers = HeaderMap::new();
+        for value in accept {
+            headers.append(ACCEPT, http::HeaderValue::from_static(value));
+        }
+        is_asked(&headers)
+    }
+
+    #[test]
+    fn who_names_csv_gets_it_and_everybody_else_json() {
+        for accept in [&["text/csv"][..], &["Text/CSV; q=0.5, */*;q=0.1"], &["text/html", "text/csv"]] {
+            assert!(asks(accept), "{accept:?}");
+        }
+        for accept in [&["*/*"][..], &["application/json, text/csv;q=0.5"], &["text/csv;q=0"], &["text/*"]] {
+            assert!(!asks(accept), "{accept:?}");
+        }
+        assert!(!asks(&[]));
+    }
+
+    #[test]
+    fn each_operation_has_a_row_and_names_are_quoted() {
+        let lines = [line(1, "produce", "till \"1\", left", 5), line(1, "ingest", "", 0)];
+        let (ingest, card) = ([batch(1)], card());
+        let report = Report::of(Group::Day, &lines, &ingest, Some(&card));
+        let rows = text(&header(Group::Day), &report, Some(&card));
+        assert_eq!(
+            rows.strip_prefix(COLUMNS).unwrap(),
+            "acme,,2026-11-01,ingest,2,1,0,500,0,0,1,3,0,0,0,1,2.000000,USD,false\r\n\
+             acme,\"till \"\"1\"\", left\",2026-11-01,produce,2,1,5,50,0,0,0,0,0,0,0,0,1.000000,USD,false\r\n"
+        );
+        assert_eq!(COLUMNS.split(',').count(), 19);
+        let unpriced = Report::of(Group::Day, &lines[..1], &[], None);
+        let rows = text(&Header { currency: None, ..header(Group::Day) }, &unpriced, None);
+        assert!(rows.ends_with(",0,0,0,0,0,0,0,0,,,false\r\n"), "{rows}");
+    }
+
+    #[test]
+    fn a_name_is_no_formula() {
+        for (name, expected) in [("till 1", "till 1"), ("=1+1", "'=1+1"), ("@a,b", "\"'@a,b\""), ("", "")] {
+            assert_eq!(field(name), expected);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Usage, added up by tenant, key and period.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use serde::Serialize;
+use usage::rates::{Amount, Quantities, RateCard};
+use usage::{Counts, Line};
+
+use super::asked::Group;
+use crate::ingest::{IngestCounts, IngestDay};
+
+/// Figures that are counted from audit events, which may be lost or repeated.
+const APPROXIMATE: [&str; 3] = ["replays", "refused", "requests of operations without a record"];
+/// Operation as which the ingest's batches are priced.
+pub(super) const INGEST: &str = "ingest";
+
+/// Facts about the response as a whole.
+#[derive(Debug)]
+pub(super) struct Header<'a> {
+    pub(super) from: Date,
+    pub(super) to: Date,
+    pub(super) group: Group,
+    pub(super) complete: bool,
+    pub(super) counted_until: Option<Timestamp>,
+    pub(super) currency: Option<&'a str>,
+}
+
+/// Entries by tenant, period and key.
+#[derive(Debug)]
+pub(super) struct Report<'a>(BTreeMap<(&'a str, String, &'a str), Entry<'a>>);
+
+/// Usage of one key in one period.
+#[derive(Debug, Default)]
+pub(super) struct Entry<'a> {
+    pub(super) operations: BTreeMap<&'a str, Counts>,
+    pub(super) ingest: Option<IngestCounts>,
+    amount: Option<Amount>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Answer<'a> {
+    from: Date,
+    to: Date,
+    group: Group,
+    complete: bool,
+    counted_until: Option<Timestamp>,
+    approximate: [&'static str; 3],
+    currency: Option<&'a str>,
+    usage: Vec<AnswerEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct AnswerEntry<'a> {
+    tenant: &'a str,
+    key: &'a str,
+    period: &'a str,
+    operations: Vec<AnswerOperation<'a>>,
+    ingest: Option<IngestCounts>,
+    amount: Option<Amount>,
+}
+
+#[derive(Serialize)]
+struct AnswerOperation<'a> {
+    operation: &'a str,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+impl<'a> AnswerOperation<'a> {
+    const fn of((operation, counts): (&&'a str, &Counts)) -> Self {
+        Self { operation, counts: *counts }
+    }
+}
+
+impl<'a> Report<'a> {
+    /// Adds up lines. Those of the ingest have no key: the database does not keep it.
+    pub(super) fn of(
+        group: Group,
+        lines: &'a [Line],
+        ingest: &'a [IngestDay],
+        card: Option<&RateCard>,
+    ) -> Self {
+        let mut entries: BTreeMap<_, Entry<'a>> = BTreeMap::new();
+        for line in lines {
+            let key = (line.tenant.as_str(), group.period(line.day), line.key_name.as_str());
+            let operations = &mut entries.entry(key).or_default().operations;
+            operations.entry(line.operation.as_str()).or_default().add(&line.counts);
+        }
+        for day in ingest {
+            let key = (day.tenant.as_str(), group.period(day.day), "");
+            entries.entry(key).or_default().ingest.get_or_insert_default().add(&day.counts);
+        }
+        if let Some(card) = card {
+            for entry in entries.values_mut() {
+                let quantities =
+                    entry.rows().map(|(operation, counts, ingest)| quantities(operation, &counts, ingest));
+                entry.amount = Some(card.amount(quantities));
+            }
+        }
+        Self(entries)
+    }
+
+    /// Returns the entries with tenant, period and key, in this order.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, &str, &'a str, &Entry<'a>)> {
+        self.0.iter().map(|((tenant, period, key), entry)| (*tenant, period.as_str(), *key, entry))
+    }
+
+    /// Returns the body as JSON has it.
+    pub(super) fn answer<'b>(&'b self, header: &Header<'b>) -> Answer<'b> {
+        let Header { from, to, group, complete, counted_until, currency } = *header;
+        let usage = self.entries().map(|(tenant, period, key, entry)| AnswerEntry {
+            tenant,
+            key,
+            period,
+            operations: entry.operations.iter().map(AnswerOperation::of).collect(),
+            ingest: entry.ingest,
+            amount: entry.amount,
+        });
+        let usage = usage.collect();
+        Answer { from, to, group, complete, counted_until, approximate: APPROXIMATE, currency, usage }
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// Returns the counters of each operation, those of the database with the ingest's own.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&'a str, Counts, Option<IngestCounts>)> {
+        let ingest = self.ingest;
+        let known = self.operations.iter().map(move |(operation, counts)| {
+            let of_ingest = ingest.filter(|_| *operation == INGEST);
+            (*operation, *counts, of_ingest)
+        });
+        let alone = self.ingest.filter(|_| !self.operations.contains_key(INGEST));
+        known.chain(alone.map(|ingest| (INGEST, Counts::default(), Some(ingest))))
+    }
+}
+
+/// Returns the quantities that are priced. The record of a batch carries no bytes, so those of the
+/// database are no others' too.
+pub(super) fn quantities<'a>(
+    operation: &'a str,
+    counts: &Counts,
+    ingest: Option<IngestCounts>,
+) -> Quantities<'a> {
+    let ingest = ingest.unwrap_or_default();
+    Quantities {
+        operation,
+        requests: counts.requests,
+        messages: counts.messages,
+        bytes: counts.bytes.saturating_add(ingest.bytes),
+        batches: ingest.batches,
+        items: ingest.items.all(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use jiff::civil::date;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::ingest::ItemCounts;
+
+    pub(in crate::usage) fn line(day: i8, operation: &str, key_name: &str, messages: u64) -> Line {
+        Line {
+            tenant: "acme".to_owned(),
+            day: date(2026, 11, day),
+            operation: operation.to_owned(),
+            key_name: key_name.to_owned(),
+            counts: Counts { requests: 2, failed: 1, messages, bytes: 10 * messages, ..Counts::default() },
+        }
+    }
+
+    pub(in crate::usage) fn batch(day: i8) -> IngestDay {
+        let items = ItemCounts { inserted: 3, failed: 1, ..ItemCounts::default() };
+        let counts = IngestCounts { batches: 1, bytes: 500, items };
+        IngestDay { tenant: "acme".to_owned(), day: date(2026, 11, day), counts }
+    }
+
+    pub(in crate::usage) fn card() -> RateCard {
+        let rates = json!([
+            {"operation": "*", "unit": "requests", "per": 1, "price": "0.5"},
+            {"operation": "ingest", "unit": "items", "per": 4, "price": "1"},
+        ]);
+        RateCard::from_value(json!({"currency": "USD", "rates": rates})).unwrap()
+    }
+
+    pub(in crate::usage) fn header(group: Group) -> Header<'static> {
+        Header {
+            from: date(2026, 11, 1),
+            to: date(2026, 11, 27),
+            group,
+            complete: false,
+            counted_until: Some("2026-11-27T02:31:00Z".parse().unwrap()),
+            currency: Some("USD"),
+        }
+    }
+
+    fn answer(group: Group, lines: &[Line], ingest: &[IngestDay], card: Option<&RateCard>) -> Value {
+        json!(Report::of(group, lines, ingest, card).answer(&header(group)))
+    }
+
+    #[test]
+    fn lines_are_added_up_by_tenant_key_and_period() {
+        let lines = [line(1, "produce", "till", 5), line(2, "produce", "till", 7), line(2, "consume", "", 1)];
+        let by_month = answer(Group::Month, &lines, &[batch(1), batch(2)], Some(&card()));
+        let counts = |operation: &str, requests: u64, messages: u64| {
+            json!({"operation": operation, "requests": requests, "failed": requests / 2, "messages": messages,
+                "bytes": 10 * messages, "replays": 0, "refused": 0})
+        };
+        let items = json!({"inserted": 6, "updated": 0, "unchanged": 0, "stale": 0, "failed": 2});
+        assert_eq!(
+            by_month,
+            json!({
+                "from": "2026-11-01", "to": "2026-11-27", "group": "month", "complete": false,
+                "countedUntil": "2026-11-27T02:31:00Z", "approximate": APPROXIMATE, "currency": "USD",
+                "usage": [
+                    {"tenant": "acme", "key": "", "period": "2026-11", "operations": [counts("consume", 2, 1)],
+                        "ingest": {"batches": 2, "bytes": 1000, "items": items}, "amount": "3.000000"},
+                    {"tenant": "acme", "key": "till", "period": "2026-11",
+                        "operations": [counts("produce", 4, 12)], "ingest": null, "amount": "2.000000"},
+                ],
+            })
+        );
+        let by_day = answer(Group::Day, &lines, &[batch(1)], None);
+        let periods: Vec<_> =
+            by_day["usage"].as_array().unwrap().iter().map(|entry| &entry["period"]).collect();
+        assert_eq!(periods, ["2026-11-01", "2026-11-01", "2026-11-02", "2026-11-02"]);
+        assert!(by_day["usage"].as_array().unwrap().iter().all(|entry| entry["amount"].is_null()));
+    }
+
+    #[test]
+    fn batches_are_priced_once_with_the_requests_that_sent_them() {
+        let lines = [line(1, "ingest", "", 0)];
+        let own = answer(Group::Day, &lines, &[batch(1)], Some(&card()));
+        assert_eq!(own["usage"][0]["amount"], "2.000000");
+        assert_eq!(own["usage"].as_array().unwrap().len(), 1);
+        let alone = answer(Group::Day, &[], &[batch(1)], Some(&card()));
+        assert_eq!(
+            (&alone["usage"][0]["operations"], &alone["usage"][0]["amount"]),
+            (&json!([]), &json!("1.000000"))
+        );
+    }
+}
