@@ -1,3 +1,142 @@
 //! Counts each tenant's usage from the stream of the idempotency table.
+//!
+//! A schedule starts a run each minute:
+//!
+//! 1. it reads each shard of the stream from its mark to its tip, and counts the changes;
+//! 2. once a night, or if changes were lost, it counts the records themselves again, and adds what
+//!    the counters lack;
+//! 3. it publishes the totals of the hours that have ended;
+//! 4. every five minutes, it computes what tenants with a budget have spent.
+//!
+//! The function reads the stream itself. Lambda's event source mapping names no shard in its
+//! events, so no mark could tell a repeated change from a new one; nor does it say when everything
+//! is read, or what it gave up.
+//!
+//! A step that fails does not stop the others, but the invocation fails in the end, for the alarm.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
+mod budgets;
+mod event;
+mod hours;
+mod ledger;
+mod reader;
+mod records;
+mod stream;
+mod trigger;
+
+pub use budgets::BudgetError;
+pub use hours::HoursError;
+pub use reader::{ReadError, Reading};
+pub use records::Records;
+pub use stream::{StreamError, TableStream};
+pub use trigger::UnknownEvent;
+
+use std::time::{Duration, SystemTime};
+
+use access::AccessStore;
+use clock::Deadline;
+use events::Publisher;
+use jiff::Timestamp;
+use runtime::metrics;
+use serde_json::{Map, Value};
+use usage::{UsageError, UsageTable};
+
+/// This function's name in metrics.
+const SERVICE: &str = "metering";
+
+/// Part of an invocation's time that is kept free for the response.
+const RESERVE: Duration = Duration::from_secs(3);
+
+/// Most time for which a run reads the stream. The rest is for a recount.
+const READING: Duration = Duration::from_secs(25);
+
+/// Minutes between two looks at the budgets.
+const BUDGET_MINUTES: i64 = 5;
+
+/// The function's state, which outlives invocations.
+#[derive(Debug)]
+pub struct Metering {
+    pub stream: TableStream,
+    pub usage: UsageTable,
+    pub records: Records,
+    pub access: AccessStore,
+    pub publisher: Publisher,
+    /// Time for which every record lives at least.
+    pub least_expiry: Duration,
+}
+
+/// Reason why a run failed. What it counted stays counted.
+#[derive(Debug, thiserror::Error)]
+pub enum MeteringError {
+    #[error("the event is not the schedule's")]
+    Event(#[source] UnknownEvent),
+    #[error("the stream was not read")]
+    Read(#[source] ReadError),
+    #[error("the state of the reader cannot be read")]
+    State(#[source] UsageError),
+    #[error("the hours that have ended were not recounted or published")]
+    Hours(#[source] HoursError),
+    #[error("the budgets were not settled")]
+    Budgets(#[source] BudgetError),
+}
+
+impl Metering {
+    /// Makes a run within the time of an invocation, which is cut off at `ends_at`.
+    ///
+    /// # Errors
+    /// If the event is not the schedule's, or a step failed: the first one's error.
+    pub async fn handle(&self, event: &Value, ends_at: SystemTime) -> Result<(), MeteringError> {
+        trigger::check(event).map_err(MeteringError::Event)?;
+        let deadline = Deadline::of_invocation(ends_at, RESERVE);
+        let began = Timestamp::now();
+        let reading = reader::read(&self.stream, &self.usage, began, deadline.min(READING)).await;
+        let gaps = reading.as_ref().map_or(0, |reading| reading.gaps);
+        let lag = self.lag().await;
+        measure(&[(metrics::USAGE_GAPS, gaps)]);
+        if let Ok(lag) = &lag {
+            measure(&[(metrics::USAGE_LAG, metrics::milliseconds(*lag))]);
+        }
+        let reading = reading.map_err(MeteringError::Read)?;
+        lag.map_err(MeteringError::State)?;
+        // Whether an hour is counted is known only if all shards were read to their tips.
+        let Some(now) = reading.read_until else { return Ok(()) };
+        let recounted = self.recount(now, deadline).await;
+        let published = hours::publish(&self.usage, &self.publisher, now, deadline).await;
+        let settled = self.settle_budgets(now).await;
+        recounted.and(published).map_err(MeteringError::Hours)?;
+        settled.map_err(MeteringError::Budgets)
+    }
+
+    /// Returns the age of the time up to which every change is counted.
+    async fn lag(&self) -> Result<Duration, UsageError> {
+        let state = self.usage.state().await?;
+        let now = Timestamp::now();
+        let until = state.read_until.or(state.counted_from).unwrap_or(now);
+        Ok(Duration::try_from(now.duration_since(until)).unwrap_or_default())
+    }
+
+    async fn recount(&self, now: Timestamp, deadline: Deadline) -> Result<(), HoursError> {
+        let Self { usage, records, publisher, least_expiry, .. } = self;
+        let recounting = hours::recount(usage, records, publisher, *least_expiry, now, deadline).await?;
+        if let Some(requests) = recounting {
+            measure(&[(metrics::USAGE_CORRECTED, requests)]);
+        }
+        Ok(())
+    }
+
+    async fn settle_budgets(&self, now: Timestamp) -> Result<(), BudgetError> {
+        if now.as_second().div_euclid(60).rem_euclid(BUDGET_MINUTES) != 0 {
+            return Ok(());
+        }
+        let reached = budgets::settle(&self.usage, &self.access, &self.publisher, now).await?;
+        if reached > 0 {
+            measure(&[(metrics::BUDGETS_REACHED, reached)]);
+        }
+        Ok(())
+    }
+}
+
+fn measure(measures: &[(metrics::Metric, u64)]) {
+    metrics::measure(SERVICE, measures, Map::new());
+}

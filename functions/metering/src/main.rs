@@ -1,3 +1,44 @@
-//! Counts each tenant's usage.
+//! Counts each tenant's usage from the stream of the idempotency table.
 
-fn main() {}
+use std::process::ExitCode;
+
+use access::AccessStore;
+use events::Publisher;
+use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use metering::{Metering, Records, TableStream};
+use runtime::{Environment, Sdk};
+use serde_json::Value;
+use usage::UsageTable;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    runtime::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
+    let mut environment = Environment::of_process();
+    let table: String = environment.required("USAGE_TABLE");
+    let records: String = environment.required("IDEMPOTENCY_TABLE");
+    let stream: String = environment.required("IDEMPOTENCY_STREAM_ARN");
+    let access: String = environment.required("ACCESS_TABLE");
+    let least_expiry = idempotency::expiry_bounds(&mut environment).min;
+    let events = events::Settings::read(&mut environment);
+    environment.check()?;
+    let sdk = Sdk::from_environment().await;
+    let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+    let streams = aws_sdk_dynamodbstreams::Client::new(sdk.standard());
+    let metering = Metering {
+        stream: TableStream::new(streams, stream),
+        usage: UsageTable::new(dynamodb.clone(), table),
+        records: Records::new(dynamodb.clone(), records),
+        access: AccessStore::new(dynamodb, access),
+        publisher: Publisher::of(&sdk, events),
+        least_expiry,
+    };
+    let metering = &metering;
+    run(service_fn(async |event: LambdaEvent<Value>| {
+        let ends_at = event.context.deadline();
+        runtime::answered(metering.handle(&event.payload, ends_at).await)
+    }))
+    .await
+}

@@ -1,0 +1,203 @@
+//! Events of usage.
+
+use access::Reached;
+use events::{Attributes, Event, EventError, Fact};
+use idempotency_key::{IdempotencyKey, KeyForm};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use usage::{Hour, Line};
+
+/// Most lines of an event, which stays far below what a destination takes.
+const MOST_LINES: usize = 500;
+
+/// Kind of an event with lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// All lines of an hour that has ended.
+    Hour,
+    /// Counters that a recount added to an hour that was published before.
+    Correction,
+}
+
+impl Kind {
+    const fn event_type(self) -> &'static str {
+        match self {
+            Self::Hour => "integrahub.usage.hour",
+            Self::Correction => "integrahub.usage.correction",
+        }
+    }
+}
+
+/// Makes the events of an hour's lines: one for each tenant, or more for a tenant with many lines.
+/// A repeated call with the same lines makes the same events.
+pub(crate) fn of_hour(kind: Kind, hour: Hour, lines: &[Line]) -> Result<Vec<Fact>, EventError> {
+    let mut sorted: Vec<&Line> = lines.iter().collect();
+    sorted.sort_by(|one, other| names(one).cmp(&names(other)));
+    let mut facts = Vec::new();
+    for of_tenant in sorted.chunk_by(|line, next| line.tenant == next.tenant) {
+        let parts = of_tenant.chunks(MOST_LINES);
+        let number = parts.len();
+        for (part, lines) in (1_usize..).zip(parts) {
+            let Some(tenant) = lines.first().map(|line| line.tenant.as_str()) else { continue };
+            let lines: Vec<Value> = lines.iter().map(|line| line_of(line)).collect();
+            let data = json!({
+                "tenant": tenant,
+                "hour": hour.start(),
+                "part": part,
+                "parts": number,
+                "lines": lines,
+            });
+            let identity = data.to_string();
+            facts.push(fact(kind.event_type(), &identity, tenant, hour.end(), data)?);
+        }
+    }
+    Ok(facts)
+}
+
+fn names(line: &Line) -> (&str, &str, &str) {
+    (&line.tenant, &line.operation, &line.key_name)
+}
+
+fn line_of(line: &Line) -> Value {
+    let Line { operation, key_name, counts, .. } = line;
+    json!({
+        "operation": operation,
+        "key": key_name,
+        "requests": counts.requests,
+        "failed": counts.failed,
+        "messages": counts.messages,
+        "bytes": counts.bytes,
+    })
+}
+
+/// Makes the event of a part of a budget that was reached. A repeated call makes an event with the
+/// same id, although the amount may have grown meanwhile.
+pub(crate) fn of_budget(
+    tenant: &str,
+    currency: &str,
+    reached: &Reached,
+    now: Timestamp,
+) -> Result<Fact, EventError> {
+    let Reached { percent, amount, budget, month, refuses } = reached;
+    let data = json!({
+        "tenant": tenant,
+        "month": month.to_string(),
+        "percent": percent,
+        "amount": amount,
+        "budget": budget,
+        "currency": currency,
+        "refuses": refuses,
+    });
+    let identity = format!("{tenant} {month} {percent} {budget}");
+    fact("integrahub.usage.budget", &identity, tenant, now, data)
+}
+
+fn fact(
+    event_type: &'static str,
+    identity: &str,
+    tenant: &str,
+    time: Timestamp,
+    data: Value,
+) -> Result<Fact, EventError> {
+    let id = id(event_type, identity);
+    let key = IdempotencyKey::parse_canonical(&id, KeyForm::Uuid)
+        .map_err(|_| EventError::Attribute { attribute: "idempotencykey", fault: "is not a key" })?;
+    let group = key.to_string();
+    let attributes = Attributes {
+        trace_id: id.clone(),
+        id,
+        source: "/usage".to_owned(),
+        event_type: event_type.to_owned(),
+        subject: Some(tenant.to_owned()),
+        time,
+        idempotency_key: key,
+        source_idempotency_key: None,
+        tenant: tenant.to_owned(),
+        traceparent: None,
+    };
+    Ok(Fact { event: Event::new(attributes, data)?, group })
+}
+
+/// Returns the id of an event, the same for the same identity.
+fn id(event_type: &str, identity: &str) -> String {
+    let mut hash = Sha256::new();
+    hash.update(event_type.as_bytes());
+    hash.update(identity.as_bytes());
+    let hash: [u8; 32] = hash.finalize().into();
+    uuid::Builder::from_custom_bytes(hash.first_chunk().copied().unwrap_or_default()).into_uuid().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use usage::Counts;
+
+    use super::*;
+
+    fn line(tenant: &str, operation: &str, key_name: &str) -> Line {
+        Line {
+            tenant: tenant.to_owned(),
+            day: "2026-11-27".parse().unwrap(),
+            operation: operation.to_owned(),
+            key_name: key_name.to_owned(),
+            counts: Counts { requests: 2, failed: 1, messages: 30, bytes: 400, ..Counts::default() },
+        }
+    }
+
+    fn hour() -> Hour {
+        "2026-11-27T02".parse().unwrap()
+    }
+
+    /// Checks the data of an event by the schema of its type.
+    fn check(fact: &Fact) {
+        let event_type = fact.event.attributes().event_type.as_str();
+        let (_, schema) = Event::DATA_SCHEMAS.into_iter().find(|(name, _)| *name == event_type).unwrap();
+        let schema = serde_json::from_str(schema).unwrap();
+        let faults = jsonschema::validator_for(&schema).unwrap();
+        assert!(faults.is_valid(fact.event.data()), "{:?}", fact.event.data());
+    }
+
+    #[test]
+    fn an_hour_has_one_event_for_each_tenant_however_often_it_is_made() {
+        let lines =
+            [line("b", "produce", "till 1"), line("a", "produce", ""), line("b", "consume", "till 1")];
+        let facts = of_hour(Kind::Hour, hour(), &lines).unwrap();
+        let tenants: Vec<&str> = facts.iter().map(|fact| fact.event.attributes().tenant.as_str()).collect();
+        assert_eq!(tenants, ["a", "b"]);
+        facts.iter().for_each(check);
+        let data = facts[1].event.data();
+        assert_eq!((&data["hour"], &data["parts"]), (&json!("2026-11-27T02:00:00Z"), &json!(1)));
+        let expected = json!({"operation": "consume", "key": "till 1", "requests": 2, "failed": 1,
+                              "messages": 30, "bytes": 400});
+        assert_eq!(data["lines"][0], expected);
+        let reversed: Vec<Line> = lines.iter().rev().cloned().collect();
+        assert_eq!(of_hour(Kind::Hour, hour(), &reversed).unwrap(), facts);
+        let correction = of_hour(Kind::Correction, hour(), &lines).unwrap();
+        correction.iter().for_each(check);
+        assert_ne!(correction[0].event.attributes().id, facts[0].event.attributes().id);
+    }
+
+    #[test]
+    fn a_tenant_with_many_lines_has_several_events() {
+        let lines: Vec<Line> =
+            (0..=MOST_LINES).map(|key| line("a", "produce", &format!("{key:04}"))).collect();
+        let facts = of_hour(Kind::Hour, hour(), &lines).unwrap();
+        let sizes = facts.iter().map(|fact| fact.event.data()["lines"].as_array().unwrap().len());
+        assert_eq!(sizes.collect::<Vec<_>>(), [MOST_LINES, 1]);
+    }
+
+    #[test]
+    fn a_budget_that_was_reached_has_an_event_by_its_schema() {
+        let now: Timestamp = "2026-11-27T02:30:00Z".parse().unwrap();
+        let reached = Reached {
+            percent: 80,
+            amount: "81.5".parse().unwrap(),
+            budget: "100".parse().unwrap(),
+            month: access::Month::of(now),
+            refuses: true,
+        };
+        let fact = of_budget("acme", "USD", &reached, now).unwrap();
+        check(&fact);
+        assert_eq!(fact.event.data()["amount"], "81.500000");
+    }
+}

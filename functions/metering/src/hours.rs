@@ -1,0 +1,213 @@
+//! Totals of the hours that have ended: their recount, and their events.
+
+use std::time::Duration;
+
+use clock::Deadline;
+use events::{EventError, Publisher};
+use jiff::Timestamp;
+use usage::{Gap, Hour, Recount, State, UsageError, UsageTable};
+
+use crate::event::{self, Kind};
+use crate::records::Records;
+
+/// Time after an hour until its records are counted again.
+const RECOUNTED_AFTER: Duration = Duration::from_mins(10);
+/// Time after an hour until its totals are published.
+const PUBLISHED_AFTER: Duration = Duration::from_mins(15);
+/// Time of which each night's recount counts the records again.
+const RECOUNTED_FOR: Duration = Duration::from_hours(48);
+/// Time for which totals wait for a destination. The table keeps the counters of an hour for four
+/// days.
+const PUBLISHED_FOR: Duration = Duration::from_hours(72);
+/// Age of a change from which it is certainly counted once the stream is read to its tip.
+const SETTLED_AFTER: Duration = Duration::from_mins(1);
+/// Minute of a day, in UTC, after which the nightly recount begins.
+const NIGHTLY_MINUTE: i64 = 20;
+
+/// Reason why the hours were not recounted or published.
+#[derive(Debug, thiserror::Error)]
+pub enum HoursError {
+    #[error("the usage table cannot be read or written")]
+    Table(#[source] UsageError),
+    #[error("the records cannot be counted again")]
+    Records(#[source] Box<aws_sdk_dynamodb::Error>),
+    #[error("the recount did not end in time; the next run begins it again")]
+    OutOfTime,
+    #[error("the event of an hour cannot be made")]
+    Event(#[source] EventError),
+    #[error("the totals of an hour were not published; the next run tries it again")]
+    Unpublished,
+}
+
+/// Hours that are recounted, and the first of those whose records certainly all still live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) first: Hour,
+    pub(crate) end: Hour,
+    pub(crate) all_live_from: Hour,
+}
+
+impl Span {
+    /// Makes the span of a recount that begins at `now`, when every change until then is counted.
+    pub(crate) fn at(now: Timestamp, least_expiry: Duration) -> Self {
+        Self {
+            first: Hour::of(earlier(now, RECOUNTED_FOR)).next(),
+            end: Hour::of(earlier(now, RECOUNTED_AFTER)),
+            all_live_from: Hour::of(earlier(now, least_expiry)).next(),
+        }
+    }
+
+    /// True if a recount can close a part of the gap.
+    fn closes(&self, gap: &Gap) -> bool {
+        self.all_live_from < self.end && gap.is_in(self.all_live_from.start(), self.end.start())
+    }
+
+    fn hours(self) -> impl Iterator<Item = Hour> {
+        std::iter::successors(Some(self.first), |hour| Some(hour.next()))
+            .take_while(move |hour| *hour < self.end)
+    }
+}
+
+/// True if the records are to be counted again: once a night, and while a gap has hours whose
+/// records all still live.
+pub(crate) fn is_due(state: &State, gaps: &[Gap], span: &Span, now: Timestamp) -> bool {
+    let today = Hour::of(now).day();
+    let minute = now.as_second().div_euclid(60).rem_euclid(24 * 60);
+    let is_nightly = state.recounted_day.is_none_or(|day| day < today) && minute >= NIGHTLY_MINUTE;
+    is_nightly || gaps.iter().any(|gap| span.closes(gap))
+}
+
+/// Counts the records again, and adds what the counters lack. Returns the number of requests that
+/// were added, or `None` if no recount is due.
+pub(crate) async fn recount(
+    usage: &UsageTable,
+    records: &Records,
+    publisher: &Publisher,
+    least_expiry: Duration,
+    now: Timestamp,
+    deadline: Deadline,
+) -> Result<Option<u64>, HoursError> {
+    let state = usage.state().await.map_err(HoursError::Table)?;
+    let gaps = usage.gaps().await.map_err(HoursError::Table)?;
+    let span = Span::at(now, least_expiry);
+    if !is_due(&state, &gaps, &span, now) {
+        return Ok(None);
+    }
+    let mut recount = Recount::new(span.first, span.end, earlier(now, SETTLED_AFTER));
+    if !records.count(&mut recount, deadline).await.map_err(HoursError::Records)? {
+        return Err(HoursError::OutOfTime);
+    }
+    let mut requests = 0_u64;
+    for hour in span.hours() {
+        let Some(lines) = recount.lines(hour).filter(|lines| !lines.is_empty()) else { continue };
+        let added = usage.correct(hour, &lines).await.map_err(HoursError::Table)?;
+        if added.is_empty() {
+            continue;
+        }
+        let number = added.iter().fold(0_u64, |sum, line| sum.saturating_add(line.counts.requests));
+        requests = requests.saturating_add(number);
+        tracing::warn!(
+            event_type = "usage.corrected",
+            %hour,
+            requests = number,
+            lines = added.len(),
+            "a recount of hour {hour} found {number} requests that were not counted"
+        );
+        if publisher.has_destinations() && state.published_hour.is_some_and(|published| hour <= published) {
+            let facts = event::of_hour(Kind::Correction, hour, &added).map_err(HoursError::Event)?;
+            publisher.publish(&facts).await.map_err(|_| HoursError::Unpublished)?;
+        }
+    }
+    close(usage, &gaps, &span, &recount).await.map_err(HoursError::Table)?;
+    usage.recounted(Hour::of(now).day()).await.map_err(HoursError::Table)?;
+    Ok(Some(requests))
+}
+
+/// Takes the hours whose records were all there from the gaps.
+async fn close(usage: &UsageTable, gaps: &[Gap], span: &Span, recount: &Recount) -> Result<(), UsageError> {
+    if !gaps.iter().any(|gap| span.closes(gap)) {
+        return Ok(());
+    }
+    for hour in span.hours().filter(|hour| span.all_live_from <= *hour) {
+        if recount.lines(hour).is_none() {
+            continue;
+        }
+        for gap in usage.gaps().await?.iter().filter(|gap| gap.is_in(hour.start(), hour.end())) {
+            usage.close_gap(gap, &gap.without(hour, hour.next())).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Publishes the totals of the hours that ended since those that were published last, in their
+/// order. The first call notes where to begin.
+pub(crate) async fn publish(
+    usage: &UsageTable,
+    publisher: &Publisher,
+    now: Timestamp,
+    deadline: Deadline,
+) -> Result<(), HoursError> {
+    if !publisher.has_destinations() {
+        return Ok(());
+    }
+    let end = Hour::of(earlier(now, PUBLISHED_AFTER));
+    let state = usage.state().await.map_err(HoursError::Table)?;
+    let Some(published) = state.published_hour else {
+        return usage.published(end.before()).await.map_err(HoursError::Table);
+    };
+    let mut hour = published.next().max(Hour::of(earlier(now, PUBLISHED_FOR)));
+    while hour < end && !deadline.has_passed() {
+        let lines = usage.hour(hour).await.map_err(HoursError::Table)?;
+        let facts = event::of_hour(Kind::Hour, hour, &lines).map_err(HoursError::Event)?;
+        publisher.publish(&facts).await.map_err(|_| HoursError::Unpublished)?;
+        usage.published(hour).await.map_err(HoursError::Table)?;
+        hour = hour.next();
+    }
+    Ok(())
+}
+
+fn earlier(time: Timestamp, by: Duration) -> Timestamp {
+    time.saturating_sub(by).unwrap_or(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO_HOURS: Duration = Duration::from_hours(2);
+
+    fn at(time: &str) -> Timestamp {
+        format!("2026-11-{time}Z").parse().unwrap()
+    }
+
+    fn hour(text: &str) -> Hour {
+        format!("2026-11-{text}").parse().unwrap()
+    }
+
+    #[test]
+    fn a_recount_takes_the_closed_hours_of_two_days() {
+        let span = Span::at(at("27T02:11:00"), TWO_HOURS);
+        let expected = Span { first: hour("25T03"), end: hour("27T02"), all_live_from: hour("27T01") };
+        assert_eq!(span, expected);
+        assert_eq!(span.hours().count(), 47);
+        assert_eq!(Span::at(at("27T02:09:00"), TWO_HOURS).end, hour("27T01"), "the hour ended just now");
+    }
+
+    #[test]
+    fn records_are_counted_again_once_a_night_and_while_a_gap_can_be_closed() {
+        let is_due_at = |now: &str, recounted: Option<&str>, gaps: &[Gap]| {
+            let recounted_day = recounted.map(|day| day.parse().unwrap());
+            let state = State { recounted_day, ..State::default() };
+            is_due(&state, gaps, &Span::at(at(now), TWO_HOURS), at(now))
+        };
+        assert!(!is_due_at("27T00:19:59", Some("2026-11-26"), &[]));
+        assert!(is_due_at("27T00:20:00", Some("2026-11-26"), &[]));
+        assert!(is_due_at("27T00:20:00", None, &[]));
+        assert!(!is_due_at("27T23:59:00", Some("2026-11-27"), &[]));
+        let gap = |from: &str, until: &str| Gap { from: at(from), until: at(until) };
+        let done = Some("2026-11-27");
+        assert!(is_due_at("27T02:11:00", done, &[gap("26T00:00:00", "27T01:30:00")]));
+        assert!(!is_due_at("27T02:11:00", done, &[gap("26T00:00:00", "27T01:00:00")]), "its records expired");
+        assert!(!is_due_at("27T02:05:00", done, &[gap("27T01:10:00", "27T01:30:00")]), "the hour is too new");
+    }
+}

@@ -1,0 +1,269 @@
+//! One run through the stream: it reads each shard from its mark to its tip, and counts the changes
+//! in portions.
+//!
+//! The mark of a shard moves in the transaction that counts the changes before it. So a run that is
+//! cut off has counted whole portions, and a run beside it cannot count one of them again: its
+//! transaction fails by the mark's condition, and it goes on from the new mark.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use clock::Deadline;
+use jiff::Timestamp;
+use usage::{Change, Counted, Gap, Mark, Targets, UsageError};
+
+use crate::ledger::Ledger;
+use crate::stream::{Page, Shard, Start, Stream, StreamError};
+
+/// Age up to which the stream certainly still has every change. DynamoDB keeps a change for 24
+/// hours.
+const KEPT: Duration = Duration::from_mins(24 * 60 - 10);
+
+/// Number of empty answers in a row that are taken for the tip of a shard. DynamoDB does not say
+/// that a reader has reached it, and one empty answer may come before the tip.
+const EMPTY_AT_TIP: u32 = 3;
+
+/// Number of times that a run gives way to another run at a shard before it leaves the shard to it.
+const MOST_FENCES: u32 = 3;
+
+/// Reason why a run did not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("the stream of the idempotency table cannot be read")]
+    Stream(#[source] StreamError),
+    #[error("the usage table cannot be read or written")]
+    Ledger(#[source] UsageError),
+}
+
+/// Result of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// Time up to which every change is counted now; `None` if a shard was not read to its tip.
+    pub read_until: Option<Timestamp>,
+    /// Changes that this run read and counted.
+    pub changes: u64,
+    /// Gaps that this run found.
+    pub gaps: u64,
+}
+
+/// State in which a run leaves a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// Every change until the run began is counted.
+    AtTip,
+    /// The shard is closed, and all of it is counted.
+    Ended,
+    /// The time is over, or another run is counting this shard.
+    Behind,
+}
+
+/// A run.
+struct Run<'a, S, L> {
+    stream: &'a S,
+    ledger: &'a L,
+    began: Timestamp,
+    deadline: Deadline,
+    targets: Targets,
+    marks: BTreeMap<String, Mark>,
+    reading: Reading,
+}
+
+/// Reads all shards, parents before their children, until each is read to its tip or the time is
+/// over.
+///
+/// # Errors
+/// If the stream or the table fails. What was counted before stays counted.
+pub(crate) async fn read<S: Stream, L: Ledger>(
+    stream: &S,
+    ledger: &L,
+    began: Timestamp,
+    deadline: Deadline,
+) -> Result<Reading, ReadError> {
+    ledger.begin(began).await.map_err(ReadError::Ledger)?;
+    let state = ledger.state().await.map_err(ReadError::Ledger)?;
+    let known_until = state.read_until.or(state.counted_from).unwrap_or(began);
+    let targets = ledger.targets().await.map_err(ReadError::Ledger)?;
+    // The marks come before the shards: a run beside this one may mark a shard that is newer.
+    let marks = ledger.marks().await.map_err(ReadError::Ledger)?;
+    let marks = marks.into_iter().map(|mark| (mark.shard.clone(), mark)).collect();
+    let shards = stream.shards().await.map_err(ReadError::Stream)?;
+    let mut run = Run { stream, ledger, began, deadline, targets, marks, reading: Reading::default() };
+    run.find_gaps(&shards, known_until).await.map_err(ReadError::Ledger)?;
+    run.read_all(&shards).await?;
+    Ok(run.reading)
+}
+
+impl<S: Stream, L: Ledger> Run<'_, S, L> {
+    /// Notes the times of which changes are lost: all since the last complete run, if the stream
+    /// may have forgotten some of them, or if a shard is gone before its end was read.
+    async fn find_gaps(&mut self, shards: &[Shard], known_until: Timestamp) -> Result<(), UsageError> {
+        let gone = |mark: &&Mark| !shards.iter().any(|shard| shard.id == mark.shard);
+        let gone: Vec<Mark> = self.marks.values().filter(gone).cloned().collect();
+        let silence = Duration::try_from(self.began.duration_since(known_until)).unwrap_or_default();
+        if silence > KEPT || gone.iter().any(|mark| !mark.ended) {
+            let gap = Gap::of_stream(known_until, self.began);
+            self.ledger.note_gap(&gap).await?;
+            self.reading.gaps = self.reading.gaps.saturating_add(1);
+            let (from, until) = (gap.from, gap.until);
+            tracing::error!(
+                event_type = "usage.gap",
+                %from,
+                %until,
+                "changes from {from} to {until} may be lost before they were counted"
+            );
+        }
+        for mark in gone {
+            self.ledger.forget_shard(&mark).await?;
+            self.marks.remove(&mark.shard);
+        }
+        Ok(())
+    }
+
+    async fn read_all(&mut self, shards: &[Shard]) -> Result<(), ReadError> {
+        let mut left = BTreeMap::new();
+        while let Some(shard) = self.next(shards, &left) {
+            let outcome = self.read_shard(&shard.id).await?;
+            left.insert(shard.id.as_str(), outcome);
+        }
+        let is_read =
+            |shard: &Shard| self.has_ended(&shard.id) || left.get(shard.id.as_str()) == Some(&Left::AtTip);
+        if shards.iter().all(is_read) {
+            self.ledger.read_until(self.began).await.map_err(ReadError::Ledger)?;
+            self.reading.read_until = Some(self.began);
+        }
+        Ok(())
+    }
+
+    /// Returns the shard to read next: of those that this run has not tried, whose parent is read
+    /// to its end or forgotten, a new one, or else the one whose mark is oldest.
+    fn next<'s>(&self, shards: &'s [Shard], left: &BTreeMap<&str, Left>) -> Option<&'s Shard> {
+        let ids: BTreeSet<&str> = shards.iter().map(|shard| shard.id.as_str()).collect();
+        let follows = |shard: &&Shard| {
+            let parent = shard.parent.as_deref().filter(|parent| ids.contains(parent));
+            parent.is_none_or(|parent| self.has_ended(parent))
+        };
+        let is_open = |shard: &&Shard| !left.contains_key(shard.id.as_str()) && !self.has_ended(&shard.id);
+        let age = |shard: &&Shard| self.marks.get(&shard.id).map(|mark| mark.at);
+        shards.iter().filter(is_open).filter(follows).min_by_key(age)
+    }
+
+    fn has_ended(&self, shard: &str) -> bool {
+        self.marks.get(shard).is_some_and(|mark| mark.ended)
+    }
+
+    async fn read_shard(&mut self, shard: &str) -> Result<Left, ReadError> {
+        for _ in 0..MOST_FENCES {
+            if let Some(left) = self.read_from_mark(shard).await? {
+                return Ok(left);
+            }
+            // Another run counted these changes. Its mark says how far.
+            let marks = self.ledger.marks().await.map_err(ReadError::Ledger)?;
+            let Some(mark) = marks.into_iter().find(|mark| mark.shard == shard) else {
+                return Ok(Left::Behind);
+            };
+            let has_ended = mark.ended;
+            self.marks.insert(shard.to_owned(), mark);
+            if has_ended {
+                return Ok(Left::Ended);
+            }
+        }
+        Ok(Left::Behind)
+    }
+
+    /// Reads a shard from its mark; `None` if the mark was moved by another run.
+    async fn read_from_mark(&mut self, shard: &str) -> Result<Option<Left>, ReadError> {
+        let mut iterator = self.iterator(shard).await?;
+        let mut empty = 0_u32;
+        loop {
+            if self.deadline.has_passed() {
+                return Ok(Some(Left::Behind));
+            }
+            let page = match self.stream.page(iterator).await {
+                // The oldest changes were dropped between the two calls.
+                Err(StreamError::Trimmed) => {
+                    let oldest = self.stream.iterator(shard, Start::Oldest).await;
+                    self.stream.page(oldest.map_err(ReadError::Stream)?).await
+                }
+                page => page,
+            };
+            let Page { changes, next } = page.map_err(ReadError::Stream)?;
+            if !self.count(shard, &changes).await? {
+                return Ok(None);
+            }
+            let Some(next) = next else { return self.end(shard).await };
+            iterator = next;
+            empty = if changes.is_empty() { empty.saturating_add(1) } else { 0 };
+            let is_newer = changes.last().is_some_and(|change| self.began <= change.at);
+            if is_newer || empty >= EMPTY_AT_TIP {
+                return Ok(Some(Left::AtTip));
+            }
+        }
+    }
+
+    /// Returns an iterator behind the shard's mark. Without a mark, or if the stream has forgotten
+    /// the change of the mark, it begins with the oldest change: those between are older than the
+    /// stream's retention, and are lost only if no run was complete since, which is a gap already.
+    async fn iterator(&self, shard: &str) -> Result<String, ReadError> {
+        let sequence = self.marks.get(shard).and_then(|mark| mark.sequence.as_deref());
+        if let Some(sequence) = sequence {
+            match self.stream.iterator(shard, Start::After(sequence)).await {
+                Err(StreamError::Trimmed) => {}
+                iterator => return iterator.map_err(ReadError::Stream),
+            }
+        }
+        self.stream.iterator(shard, Start::Oldest).await.map_err(ReadError::Stream)
+    }
+
+    /// Counts the changes of a page behind the mark; false if another run has moved the mark.
+    async fn count(&mut self, shard: &str, changes: &[Change]) -> Result<bool, ReadError> {
+        let seen = self.mark(shard);
+        let is_counted =
+            |change: &&Change| seen.sequence.as_deref().is_some_and(|at| !is_after(&change.sequence, at));
+        let counted = changes.iter().take_while(is_counted).count();
+        let changes = changes.get(counted..).unwrap_or_default();
+        if changes.is_empty() {
+            return Ok(true);
+        }
+        let counting = self.ledger.count(&seen, changes, &mut self.targets).await;
+        let is_counted = self.moved(counting.map_err(ReadError::Ledger)?);
+        if is_counted {
+            let number = u64::try_from(changes.len()).unwrap_or_default();
+            self.reading.changes = self.reading.changes.saturating_add(number);
+        }
+        Ok(is_counted)
+    }
+
+    /// Marks a closed shard as read to its end; `None` if another run has moved the mark.
+    async fn end(&mut self, shard: &str) -> Result<Option<Left>, ReadError> {
+        let ending = self.ledger.end_shard(&self.mark(shard), self.began).await;
+        Ok(self.moved(ending.map_err(ReadError::Ledger)?).then_some(Left::Ended))
+    }
+
+    /// Returns the mark of a shard, or that of one of which nothing is counted.
+    fn mark(&self, shard: &str) -> Mark {
+        self.marks.get(shard).cloned().unwrap_or_else(|| Mark::new(shard.to_owned(), self.began))
+    }
+
+    /// Remembers the new mark of a shard; false if another run has moved it.
+    fn moved(&mut self, counted: Counted) -> bool {
+        match counted {
+            Counted::Upto(mark) => {
+                self.marks.insert(mark.shard.clone(), mark);
+                true
+            }
+            Counted::Fenced => false,
+        }
+    }
+}
+
+/// Compares the numbers of two changes of a shard, which are decimal and have no bound.
+fn is_after(sequence: &str, other: &str) -> bool {
+    let number = |text: &str| {
+        let digits = text.trim_start_matches('0');
+        (digits.len(), digits.to_owned())
+    };
+    number(sequence) > number(other)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! Scan of the table of idempotency records, for a recount.
+
+use aws_sdk_dynamodb::Client;
+use clock::Deadline;
+use usage::{ATTRIBUTES, Recount};
+
+/// The table of idempotency records.
+#[derive(Clone, Debug)]
+pub struct Records {
+    client: Client,
+    table: String,
+}
+
+impl Records {
+    #[must_use]
+    pub const fn new(client: Client, table: String) -> Self {
+        Self { client, table }
+    }
+
+    /// Counts all items of the table; false if the time was over before.
+    pub(crate) async fn count(
+        &self,
+        recount: &mut Recount,
+        deadline: Deadline,
+    ) -> Result<bool, Box<aws_sdk_dynamodb::Error>> {
+        let placeholder = |at: usize| format!("#a{at}");
+        let names = ATTRIBUTES.into_iter().enumerate().map(|(at, name)| (placeholder(at), name.to_owned()));
+        let projection: Vec<String> = (0..ATTRIBUTES.len()).map(placeholder).collect();
+        let scan = self
+            .client
+            .scan()
+            .table_name(&self.table)
+            .projection_expression(projection.join(", "))
+            .set_expression_attribute_names(Some(names.collect()));
+        let mut pages = scan.into_paginator().send();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| Box::new(aws_sdk_dynamodb::Error::from(error)))?;
+            for item in page.items() {
+                recount.add(item);
+            }
+            if deadline.has_passed() && page.last_evaluated_key.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
