@@ -67,7 +67,7 @@ impl Emitted {
     }
 }
 
-/// Whether CloudWatch makes this metric of a line, for one of these functions.
+/// True if CloudWatch makes this metric of a line, for one of these functions.
 fn declares(line: &Value, emf: Emf, services: &[String]) -> bool {
     let directive = &line["_aws"]["CloudWatchMetrics"][0];
     let declared = directive["Metrics"].as_array();
