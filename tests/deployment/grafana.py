@@ -17,6 +17,12 @@ ROWS = {
         ("Parts that could be read", "integrahub_up", ""),
         ("Age of the figures", "integrahub_snapshot_age_seconds", ""),
         ("Version", "integrahub_build_info", ""),
+        ("Time since requests were counted", "integrahub_usage_read_until_timestamp_seconds", ""),
+    ],
+    "What do callers do, and does it fail?": [
+        ("Requests a minute", "integrahub_operations_total", ""),
+        ("Messages a minute, the ten busiest queues", "integrahub_operation_messages_total", ""),
+        ("Bytes a minute, the ten busiest queues", "integrahub_operation_bytes_total", ""),
     ],
     "Does anything wait?": [
         ("Oldest chunk", "integrahub_oldest_chunk_age_seconds", ""),
@@ -59,7 +65,11 @@ def expressions(metric, selected):
         buckets = f"sum by (job, le) (rate({name}_bucket{selector}[$__rate_interval]))"
         return [(f"histogram_quantile({quantile / 100}, {buckets})", f"{{{{job}}}} p{quantile}") for quantile in (50, 90, 99)]
     if metric["kind"] == "counter":
-        return [(f"60 * sum {by} (rate({name}{selector}[$__rate_interval]))", legend)]
+        a_minute = f"60 * sum {by} (rate({name}{selector}[$__rate_interval]))"
+        # There are up to 500 queues.
+        return [(f"topk(10, {a_minute})" if "target" in labels else a_minute, legend)]
+    if name.endswith("_timestamp_seconds"):
+        return [(f"time() - max {by} ({name}{selector})", legend)]
     return [(f"max {by} ({name}{selector})", legend)]
 
 

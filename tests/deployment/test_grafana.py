@@ -11,7 +11,7 @@ DASHBOARD = json.loads(grafana.DASHBOARD.read_text())
 EXPRESSIONS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
 # Prometheus adds them: the job to each series, and the upper bounds of a histogram's buckets.
 ADDED = {"job", "le"}
-FUNCTIONS = {"by", "histogram_quantile", "max", "rate", "sum"}
+FUNCTIONS = {"by", "histogram_quantile", "max", "rate", "sum", "time", "topk"}
 
 
 def members(required, **properties):
