@@ -1,7 +1,7 @@
 // Drives the console against the stack that this runs in, as its users do.
 
 import assert from "node:assert/strict";
-import { randomBytes, randomUUID } from "node:crypto";
+import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { module, open, say, source } from "./page.mjs";
 
@@ -24,11 +24,11 @@ async function that(name, work) {
 }
 
 // What the page does not do is done here.
-async function ask(path, body, method = "POST") {
+async function ask(path, body, key = randomUUID()) {
   const response = await fetch(`${api}${path}`, {
-    method,
-    body: body && JSON.stringify(body),
-    headers: { "x-api-key": ALL, "content-type": "application/json", "idempotency-key": randomUUID() },
+    method: "POST",
+    body: JSON.stringify(body),
+    headers: { "x-api-key": ALL, "content-type": "application/json", "idempotency-key": key },
   });
   assert.ok(response.ok, `${path}: ${response.status} ${await response.clone().text()}`);
   return response.json();
@@ -67,6 +67,19 @@ await that("both languages have every text, and no text is missing", async () =>
   }
 });
 
+await that("a file is hashed slice by slice", async () => {
+  const { sha256 } = await module("sha256.js");
+  for (const size of [0, 3, 55, 56, 63, 64, 1_048_575, 1_048_576, 1_048_577]) {
+    const bytes = randomBytes(size);
+    const done = [];
+    const hash = await sha256(new Blob([bytes]), { progress: (count) => done.push(count) });
+    assert.equal(hash, createHash("sha256").update(bytes).digest("hex"), `${size} bytes`);
+    assert.equal(done.at(-1), size);
+  }
+  const stopped = sha256(new Blob(["a"]), { signal: AbortSignal.abort() });
+  await assert.rejects(stopped, { name: "AbortError" });
+});
+
 const { browser, console: shown } = await open(api, storage);
 const { page } = shown;
 driven = page;
@@ -100,6 +113,8 @@ await that("a key without a scope sees what it may not", async () => {
   await page.getByText(say("state.forbidden")).waitFor();
   await page.getByText("SCOPE_REQUIRED").first().waitFor();
   await shown.look("forbidden");
+  await shown.visit(`#/requests/tests/${randomUUID()}`, say("nav.requests"));
+  await page.getByText("SCOPE_REQUIRED").first().waitFor();
   await shown.button(say("entry.leave")).click();
   await shown.heading(say("entry.title")).waitFor();
 });
@@ -200,6 +215,32 @@ await that("a large catalogue is uploaded", async () => {
   await shown.sound();
 });
 
+await that("usage is drawn as bars where there is some", async () => {
+  const period = new Date().toISOString().slice(0, 10);
+  const counts = { operation: "produce", requests: 12, failed: 1, messages: 300, bytes: 12_345, replays: 0, refused: 0 };
+  const used = { tenant: "t", key: "till 1", period, operations: [counts], ingest: null, amount: null };
+  const answers = async (status, usage) => {
+    const body = JSON.stringify({ from: period, to: period, group: "day", complete: false, countedUntil: null, approximate: [], currency: null, usage });
+    await page.unrouteAll();
+    await page.route("**/v1/usage?*", (route) => route.fulfill({ status, contentType: "application/json", body }));
+    await shown.visit("#/queues", say("nav.queues"));
+    await shown.visit("#/today", say("nav.today"));
+  };
+  const table = page.getByRole("table", { name: say("today.usage.caption") });
+  await answers(200, [used]);
+  await table.getByText("12.3 kB").waitFor();
+  assert.equal(await table.getByRole("row").count(), 1 + 7);
+  assert.equal(await table.getByRole("progressbar").last().getAttribute("value"), "12");
+  await page.getByText(say("today.usage.incomplete")).waitFor();
+  await shown.look("usage");
+  for (const [status, usage] of [[200, []], [403, []], [404, []]]) {
+    await answers(status, usage);
+    await page.getByRole("table", { name: say("today.dependencies.caption") }).waitFor();
+    assert.equal(await page.getByRole("heading", { name: say("today.usage"), exact: true }).count(), 0, `${status}`);
+  }
+  await page.unrouteAll();
+});
+
 await that("today says what needs somebody, and what to do", async () => {
   await shown.visit("#/today", say("nav.today"));
   const table = page.getByRole("table", { name: say("today.needs.caption") });
@@ -277,6 +318,29 @@ await that("what goes wrong is shown with its reason", async () => {
   await shown.visit("#/queues/local-rabbit/NO.SUCH.QUEUE", "NO.SUCH.QUEUE local-rabbit");
   await page.getByRole("alert").getByText("QUEUE_NOT_FOUND").first().waitFor();
   await shown.axe("failed");
+});
+
+await that("what happened to a request is found by its key", async () => {
+  const key = randomUUID();
+  await ask("/messages/produce", { ...at(LOAD_QUEUE), messages: [{ bodyText: "1" }] }, key);
+  await shown.visit("#/requests", say("nav.requests"));
+  await page.getByText(say("request.empty")).waitFor();
+  await page.getByLabel(say("request.key"), { exact: true }).fill(key);
+  await shown.button(say("request.do")).click();
+  await page.locator("main .lead").getByText(say("status.COMPLETED")).waitFor();
+  await page.getByText("HTTP 201").waitFor();
+  await page.locator("ol.steps").getByText(say("request.replays")).waitFor();
+  assert.equal(await shown.focused(), say("nav.requests"));
+  await shown.look("request");
+  await page.getByLabel(say("request.operation"), { exact: true }).selectOption("consume");
+  await shown.button(say("request.do")).click();
+  await page.getByText(say("request.none.why")).waitFor();
+  await shown.axe("no request");
+  const failed = { status: 503, contentType: "application/json", body: JSON.stringify({ title: "No", reason: "STORE_UNAVAILABLE" }) };
+  await page.route("**/v1/requests/**", (route) => route.fulfill(failed));
+  await shown.button(say("request.do")).click();
+  await page.getByRole("alert").getByText("STORE_UNAVAILABLE").waitFor();
+  await page.unrouteAll();
 });
 
 async function startTest(seconds) {

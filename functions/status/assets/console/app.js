@@ -5,11 +5,12 @@ import * as batches from "./batches.js";
 import { h, swap } from "./dom.js";
 import { attempt, field } from "./parts.js";
 import * as queues from "./queues.js";
+import * as requests from "./requests.js";
 import * as tests from "./tests.js";
 import { LANGUAGES, language, remember, remembered, setLanguage, t } from "./texts.js";
 import { today } from "./today.js";
 
-const SCREENS = ["today", "batches", "queues", "tests"];
+const SCREENS = ["today", "batches", "queues", "tests", "requests"];
 const THEMES = ["system", "light", "dark"];
 
 let stop = null;
@@ -31,6 +32,7 @@ function screen([name, first, second]) {
   if (name === "queues") return first && second ? (main) => queues.detail(main, first, second) : queues.list;
   if (name === "tests" && first === "new") return tests.start;
   if (name === "tests") return first ? (main) => tests.detail(main, first) : tests.list;
+  if (name === "requests") return (main) => requests.show(main, first, second);
   return today;
 }
 

@@ -45,7 +45,7 @@ export function time(text) {
 const MARKS = { good: "✓", bad: "✕", warn: "!", busy: "…", none: "–" };
 const STATES = {
   COMPLETED: "good", FAILED: "bad", PARTIAL_FAIL: "warn", EXPIRED: "none", AWAITING_UPLOAD: "busy", RECEIVED: "busy",
-  CHUNKING: "busy", PROCESSING: "busy", PENDING: "busy", RUNNING: "busy", STOPPING: "busy", STOPPED: "none",
+  CHUNKING: "busy", PROCESSING: "busy", PENDING: "busy", RUNNING: "busy", IN_PROGRESS: "busy", PREPARED: "busy", STOPPING: "busy", STOPPED: "none",
 };
 
 // A word with a sign, so that colour alone says nothing.

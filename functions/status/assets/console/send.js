@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { h, swap } from "./dom.js";
 import { announce, bytes, choice, failure, field } from "./parts.js";
+import { sha256 } from "./sha256.js";
 import { t } from "./texts.js";
 
 // What a request takes, as it is sent.
@@ -25,11 +26,6 @@ async function prepare(file) {
   return { sent, isArray };
 }
 
-async function sha256(blob) {
-  const digest = await crypto.subtle.digest("SHA-256", await blob.arrayBuffer());
-  return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
 // Sends a file under a key. Sent again with the same key, it is the same batch.
 async function deliver(file, type, key, signal, say) {
   say("prepare", 0);
@@ -45,7 +41,7 @@ async function deliver(file, type, key, signal, say) {
     content_type: isArray ? "application/json" : "application/x-ndjson",
     content_encoding: "gzip",
     content_length: sent.size,
-    sha256: await sha256(sent),
+    sha256: await sha256(sent, { progress: (count) => say("hash", count, sent.size), signal }),
   };
   const { batch_id, upload } = await api.post(api.uploads, announced, { headers, signal });
   if (upload) {

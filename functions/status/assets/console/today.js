@@ -3,7 +3,7 @@
 import { batches, get, readiness } from "./api.js";
 import { h, swap } from "./dom.js";
 import { bar, bytes, chip, empty, live, number, section, status, table, time } from "./parts.js";
-import { t, word } from "./texts.js";
+import { locale, t, word } from "./texts.js";
 
 const OPEN = ["AWAITING_UPLOAD", "RECEIVED", "CHUNKING", "PROCESSING"];
 const STUCK_MS = 15 * 60_000;
@@ -92,13 +92,64 @@ function limits({ limits: all }) {
   ], all);
 }
 
+const DAYS = 7;
+const utcDay = (ms) => new Date(ms).toISOString().slice(0, 10);
+const sumOf = (all, member) => all.reduce((total, each) => total + each[member], 0);
+
+// Requests by day; `null` if nothing was counted.
+export function usage({ usage: all, complete }) {
+  const used = all.flatMap((each) => each.operations.map((operation) => ({ period: each.period, ...operation })));
+  if (!used.length) return null;
+  const days = [...Array(DAYS).keys()].map((back) => {
+    const period = utcDay(Date.now() - (DAYS - 1 - back) * DAY_MS);
+    const of = used.filter((each) => each.period === period);
+    return { period, ...Object.fromEntries(["requests", "failed", "messages", "bytes"].map((member) => [member, sumOf(of, member)])) };
+  });
+  const most = Math.max(...days.map((each) => each.requests));
+  const named = ({ period }) => new Date(period).toLocaleDateString(locale(), { weekday: "short", day: "numeric", month: "short", timeZone: "UTC" });
+  return [
+    table(t("today.usage.caption"), [
+      { title: t("today.usage.day"), cell: named },
+      { title: t("today.usage.requests"), cell: (each) => [bar(`${named(each)} ${t("today.usage.requests")}`, each.requests, most), ` ${number(each.requests)}`] },
+      { title: t("today.usage.failed"), number: true, cell: (each) => number(each.failed) },
+      { title: t("today.usage.messages"), number: true, cell: (each) => number(each.messages) },
+      { title: t("today.usage.bytes"), number: true, cell: (each) => bytes(each.bytes) },
+    ], days),
+    !complete && h("p.small", {}, t("today.usage.incomplete")),
+  ];
+}
+
+// The usage of the last days in a section that is there only if there is something to show.
+function liveUsage(whole, place) {
+  const load = async (signal) => {
+    try {
+      const query = { from: utcDay(Date.now() - (DAYS - 1) * DAY_MS), to: utcDay(Date.now()), group: "day" };
+      return await get("v1/usage", { query, signal });
+    } catch (problem) {
+      // A key that may not see it, or a deployment without it, has no section.
+      if (problem.status === 403 || problem.status === 404) return null;
+      if (problem.name !== "AbortError") whole.hidden = false;
+      throw problem;
+    }
+  };
+  return live(place, load, (found) => {
+    const shown = found && usage(found);
+    whole.hidden = !shown;
+    if (shown) swap(place, shown);
+    return found !== null;
+  }, 60_000);
+}
+
 export function today(main) {
-  const [waiting, coming, day, ready, left] = [1, 2, 3, 4, 5].map(() => h("div"));
+  const [waiting, coming, day, ready, left, used] = [1, 2, 3, 4, 5, 6].map(() => h("div"));
+  const usageSection = section(t("today.usage"), used);
+  usageSection.hidden = true;
   main.append(
     h("h1", { tabindex: "-1" }, t("nav.today")),
     section(t("today.needs"), waiting),
     section(t("today.arriving"), coming),
     section(t("today.day"), day),
+    usageSection,
     section(t("today.dependencies"), ready),
     section(t("today.limits"), left),
   );
@@ -117,6 +168,7 @@ export function today(main) {
       swap(coming, arriving(all));
       swap(day, figures(all));
     }, 5000),
+    liveUsage(usageSection, used),
     live(ready, readiness, (found) => swap(ready, dependencies(found)), 30_000),
     live(left, (signal) => get("limits", { signal }), (found) => swap(left, limits(found)), 10_000),
   ];
