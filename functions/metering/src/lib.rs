@@ -93,7 +93,9 @@ impl Metering {
         let reading = reader::read(&self.stream, &self.usage, began, deadline.min(READING)).await;
         let gaps = reading.as_ref().map_or(0, |reading| reading.gaps);
         let lag = self.lag().await;
-        measure(&[(metrics::USAGE_GAPS, gaps)]);
+        if gaps > 0 {
+            measure(&[(metrics::USAGE_GAPS, gaps)]);
+        }
         if let Ok(lag) = &lag {
             measure(&[(metrics::USAGE_LAG, metrics::milliseconds(*lag))]);
         }
@@ -119,7 +121,7 @@ impl Metering {
     async fn recount(&self, now: Timestamp, deadline: Deadline) -> Result<(), HoursError> {
         let Self { usage, records, publisher, least_expiry, .. } = self;
         let recounting = hours::recount(usage, records, publisher, *least_expiry, now, deadline).await?;
-        if let Some(requests) = recounting {
+        if let Some(requests) = recounting.filter(|requests| *requests > 0) {
             measure(&[(metrics::USAGE_CORRECTED, requests)]);
         }
         Ok(())

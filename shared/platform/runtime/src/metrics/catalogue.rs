@@ -32,6 +32,7 @@ const BATCHES_FUNCTION: &[&str] = &["batches"];
 const CHUNKER: &[&str] = &["chunker"];
 const DEAD_LETTER: &[&str] = &["dead-letter"];
 const DROP_INTAKE: &[&str] = &["drop-intake"];
+const METERING: &[&str] = &["metering"];
 const RECONCILE: &[&str] = &["reconcile"];
 const UPSERT: &[&str] = &["upsert"];
 
@@ -193,6 +194,18 @@ catalogue! {
     RECONCILE_FAILURES: counter("integrahub_reconcile_failures_total")
             .emitted("ReconcileFailures", EmfUnit::Count, RECONCILE),
         "Checks of `reconcile` that failed.";
+    // Usage.
+    USAGE_LAG:
+        gauge("integrahub_usage_lag_seconds").emitted("UsageLag", EmfUnit::Milliseconds, METERING),
+        "Age of the time up to which every change of the idempotency table is counted.";
+    USAGE_GAPS: counter("integrahub_usage_gaps_total").emitted("UsageGaps", EmfUnit::Count, METERING),
+        "Times that were found in which changes may be lost before they were counted.";
+    USAGE_CORRECTED:
+        counter("integrahub_usage_corrected_total").emitted("UsageCorrected", EmfUnit::Count, METERING),
+        "Requests that a recount found and the counters lacked.";
+    BUDGETS_REACHED:
+        counter("integrahub_budgets_reached_total").emitted("BudgetReached", EmfUnit::Count, METERING),
+        "Percentages of budgets that tenants reached.";
     // The state of the ingest, from PostgreSQL.
     BATCHES: counter("integrahub_batches_total").scraped(&["status"]),
         "Batches that became final, by status. A batch that was replayed counts again.";
