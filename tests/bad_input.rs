@@ -154,6 +154,7 @@ async fn what_was_put_under_another_limit_is_replayed() {
         fingerprint: &Fingerprint::of(&body).unwrap(),
         rights: None,
         target: "",
+        key_name: "",
         trace_id: "",
         retention: Duration::from_secs(600),
     };

@@ -329,6 +329,9 @@ async fn the_record_has_the_documented_attributes(on: On) {
         (Some(201), Some(1), Some(0))
     );
     assert!(number("durationMs").is_some() && !text("owner").is_empty());
+    assert!(!text("keyName").is_empty(), "usage is counted by it");
+    let volume = (number("messages"), number("bytes"));
+    assert_eq!(volume, (Some(1), answer.json()["bytes"].as_i64()));
     for time in ["createdAt", "updatedAt", "expiresAt"] {
         assert!(text(time).ends_with('Z') && text(time).len() == "2026-01-01T00:00:00.000Z".len(), "{time}");
     }

@@ -60,6 +60,7 @@ async fn handle(store: &Store, request: &str, response: &Reply) -> Result<Job, E
         fingerprint: &fingerprint,
         rights: None,
         target: "QM1:ORDERS.IN",
+        key_name: "till 1",
         trace_id: "4bf92f3577b34da6a3ce929d0e0e4736",
         retention: Duration::from_secs(86_400),
     };

@@ -2,7 +2,7 @@
 
 use api::{Problem, Reason, Reply};
 use broker::{Deadline, UnitOfWork};
-use idempotency::{Execution, Outcome, Prepared, StoreError, WriteOutcome, from_store};
+use idempotency::{Execution, Outcome, Prepared, StoreError, Volume, WriteOutcome, from_store};
 use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Consumed, OversizedBodies, Target};
 use orders::from_broker;
 use tokio::time::Instant;
@@ -62,8 +62,9 @@ impl MqAccess {
                 return Err(problem.into());
             }
         };
+        let volume = got(unit.consumed());
         match settle(unit, settlement, deadline).await {
-            Ok(()) => Ok(ChangeDone::AsPrepared(prepared.into_response())),
+            Ok(()) => Ok(ChangeDone::AsPrepared(prepared.into_response(), volume)),
             // The record stays prepared: after its lease a retry returns the stored response.
             Err(error @ BrokerError::InDoubt { .. }) => {
                 self.note_doubt(execution).await;
@@ -103,7 +104,8 @@ impl MqAccess {
             answer.map(Prepared::into_response).map_err(|error| ChangeFailure::Left(unstored(&error)))
         };
         let response = answer(consumed)?;
-        let why = match self.store.end(execution, &Outcome::Completed(response.clone())).await {
+        let completed = Outcome::Completed(response.clone());
+        let why = match self.store.end_measured(execution, &completed, Some(got(consumed))).await {
             Ok(WriteOutcome::Applied) => return Ok(ChangeDone::Ended(response)),
             Ok(WriteOutcome::Fenced) => "another attempt with this key has taken over",
             Err(_) => "the idempotency store did not confirm it",
@@ -169,6 +171,13 @@ impl MqAccess {
         });
         fetched.await.map_err(|error| from_broker(&error))
     }
+}
+
+/// Returns the volume of messages that the caller gets, whether they stay on the queue or not.
+fn got(consumed: &Consumed) -> Volume {
+    let whole = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let bodies = consumed.messages.iter().map(|message| whole(message.body.0.len()));
+    Volume { messages: whole(consumed.messages.len()), bytes: bodies.fold(0, u64::saturating_add) }
 }
 
 pub(crate) fn unstored(error: &StoreError) -> Problem {

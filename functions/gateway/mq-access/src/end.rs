@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use api::{Problem, Reply};
-use idempotency::{Execution, Outcome, Progress, WriteOutcome, in_progress};
+use idempotency::{Execution, Outcome, Progress, Volume, WriteOutcome, in_progress};
 
 use crate::MqAccess;
 
 /// A change that was done.
 pub(crate) enum ChangeDone {
-    /// The reply is recorded, and retries get it again.
-    Completed(Reply),
+    /// The reply is recorded with the volume of the request, and retries get it again.
+    Completed(Reply, Volume),
     /// The reply was stored before the change became final. Retries get it again.
-    AsPrepared(Reply),
+    AsPrepared(Reply, Volume),
     /// The reply says itself what became of the record, which has ended before.
     Ended(Reply),
 }
@@ -22,8 +22,8 @@ pub(crate) enum ChangeFailure {
     /// The execution did nothing. Retries run again, from where it began.
     Failed(Problem),
     /// The execution left `in_doubt` units in doubt, at most. Retries run again, from `progress`,
-    /// which counts these too.
-    Stopped { problem: Problem, progress: Progress, in_doubt: u64 },
+    /// which counts these too. `volume` is that of all attempts.
+    Stopped { problem: Problem, progress: Progress, in_doubt: u64, volume: Volume },
     /// The record stays as it is: another execution has it, or retries wait for its lease.
     Left(Problem),
 }
@@ -54,17 +54,20 @@ impl MqAccess {
         execution: &Execution,
         ended: Result<ChangeDone, ChangeFailure>,
     ) -> Result<Reply, Problem> {
-        let (outcome, answer) = match ended {
-            Ok(ChangeDone::Completed(reply)) => (Outcome::Completed(reply.clone()), Ok(reply)),
-            Ok(ChangeDone::AsPrepared(reply)) => (Outcome::AsPrepared, Ok(reply)),
+        let (outcome, volume, answer) = match ended {
+            Ok(ChangeDone::Completed(reply, volume)) => {
+                (Outcome::Completed(reply.clone()), Some(volume), Ok(reply))
+            }
+            Ok(ChangeDone::AsPrepared(reply, volume)) => (Outcome::AsPrepared, Some(volume), Ok(reply)),
             Ok(ChangeDone::Ended(reply)) => return Ok(reply),
-            Err(ChangeFailure::Failed(problem)) => (execution.failed(&problem), Err(problem)),
-            Err(ChangeFailure::Stopped { problem, progress, in_doubt }) => {
-                (Outcome::Failed { error: problem.to_string(), progress, in_doubt }, Err(problem))
+            Err(ChangeFailure::Failed(problem)) => (execution.failed(&problem), None, Err(problem)),
+            Err(ChangeFailure::Stopped { problem, progress, in_doubt, volume }) => {
+                let outcome = Outcome::Failed { error: problem.to_string(), progress, in_doubt };
+                (outcome, Some(volume), Err(problem))
             }
             Err(ChangeFailure::Left(problem)) => return Err(problem),
         };
-        match (self.store.end(execution, &outcome).await, answer) {
+        match (self.store.end_measured(execution, &outcome, volume).await, answer) {
             (Ok(WriteOutcome::Fenced), Ok(_)) => Err(taken_over()),
             (_, answer) => answer,
         }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use api::{Problem, Reply};
 use broker::{Deadline, Relocation};
-use idempotency::{AbandonedProgress, Execution, Progress, StoreError, Tally, WriteOutcome, from_store};
+use idempotency::{
+    AbandonedProgress, Execution, Progress, StoreError, Tally, Volume, WriteOutcome, from_store,
+};
 use mq::{MoveCommand, MoveFailure, MoveOutcome, MoveReport, Target};
 use orders::{from_broker, from_move};
 use serde::Serialize;
@@ -72,14 +74,15 @@ impl MqAccess {
                     possibly_moved: possibly_moved(execution, most_in_doubt, max(command)),
                 };
                 let reply = answered(target, command, Some(&done), &report, started.elapsed());
-                Ok(ChangeDone::Completed(reply))
+                Ok(ChangeDone::Completed(reply, volume(execution, moved)))
             }
             Err(Stopped::TakenOver) => Err(ChangeFailure::taken_over()),
             Err(Stopped::Unnoted { error, moved }) => {
                 let problem =
                     from_store(&error, "cannot record what was moved").extension("moved", json!(moved));
                 let progress = progress(execution, (moved, 0), &*moving);
-                Err(ChangeFailure::Stopped { problem, progress, in_doubt: 0 })
+                let volume = volume(execution, moved);
+                Err(ChangeFailure::Stopped { problem, progress, in_doubt: 0, volume })
             }
             Err(Stopped::Failed { failure, done, settled }) => {
                 let left = &execution.whereabouts.left_behind;
@@ -96,7 +99,8 @@ impl MqAccess {
                 let progress = progress(execution, (done, failure.in_doubt), &*moving);
                 let returned = if failure.error.may_mean_a_lost_broker() { moving.may_return() } else { 0 };
                 let progress = progress.repeating(returned);
-                Err(ChangeFailure::Stopped { problem, progress, in_doubt: failure.in_doubt })
+                let volume = volume(execution, done);
+                Err(ChangeFailure::Stopped { problem, progress, in_doubt: failure.in_doubt, volume })
             }
         }
     }
@@ -177,6 +181,13 @@ fn progress(execution: &Execution, (done, in_doubt): (u64, u64), moving: &dyn Re
     // Doubts without a number are counted by attempts: see `possible_duplicates`.
     let repeated = if Tally::of(begun.in_doubt).is_whole { advanced.repeated } else { begun.repeated };
     Progress { repeated, ..advanced }.repeating(moving.left_somewhere())
+}
+
+/// Returns the volume of a move with `moved` messages at their new places, and those that earlier
+/// attempts moved from other places. A move does not count bytes.
+fn volume(execution: &Execution, moved: u64) -> Volume {
+    let elsewhere = execution.whereabouts.left_behind.iter().map(|left| left.done);
+    Volume { messages: elsewhere.fold(moved, u64::saturating_add), bytes: 0 }
 }
 
 fn max(command: &MoveCommand) -> u64 {

@@ -42,7 +42,7 @@ impl Batches {
         batch_id: Uuid,
         request: &Request,
         admission: &Admission<'_>,
-        trace_id: &TraceId,
+        (key_name, trace_id): (&str, &TraceId),
     ) -> Result<Reply, Problem> {
         let headers = request.headers();
         let key = IdempotencyKey::of(headers, KeyForm::Text).map_err(from_key)?;
@@ -59,6 +59,7 @@ impl Batches {
             fingerprint: &fingerprint,
             rights: None,
             target: "",
+            key_name,
             trace_id: trace_id.as_str(),
             retention,
         };

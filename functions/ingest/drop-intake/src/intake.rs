@@ -125,6 +125,7 @@ impl DropIntake {
             // record.
             rights: None,
             target: "",
+            key_name: "",
             trace_id: &trace_id,
             retention: RETENTION,
         };

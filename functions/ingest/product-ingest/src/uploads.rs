@@ -81,6 +81,7 @@ impl ProductIngest {
             fingerprint: &fingerprint,
             rights: Some(&caller.rights()?),
             target: "",
+            key_name: principal.key_name(),
             trace_id: trace_id.as_str(),
             retention: RETENTION,
         };

@@ -146,6 +146,7 @@ impl Front {
             fingerprint: &identity.fingerprint,
             rights: None,
             target,
+            key_name: identity.principal.key_name(),
             trace_id: trace_id.as_str(),
             retention: identity.retention,
         };

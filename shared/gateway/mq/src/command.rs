@@ -197,6 +197,19 @@ impl ProduceSource {
             Self::Explicit { messages } => u64::try_from(messages.len()).unwrap_or(u64::MAX),
         }
     }
+
+    /// Counts the bytes of the bodies of the first `count` messages. Each body of a template counts
+    /// as its longest one.
+    #[must_use]
+    pub fn bytes_of_first(&self, count: u64) -> u64 {
+        match self {
+            Self::Generated { payload, .. } => count.saturating_mul(as_u64(payload.longest())),
+            Self::Explicit { messages } => {
+                let bodies = messages.iter().zip(0..count).map(|(message, _)| message.body.0.len());
+                bodies.map(as_u64).fold(0, u64::saturating_add)
+            }
+        }
+    }
 }
 
 /// Command to put messages on a queue.

@@ -149,6 +149,13 @@ impl Outgoing {
         self.source.count()
     }
 
+    /// Counts the bytes of the bodies of the first messages, as
+    /// [`ProduceSource::bytes_of_first`] does.
+    #[must_use]
+    pub fn bytes_of_first(&self, count: u64) -> u64 {
+        self.source.bytes_of_first(count)
+    }
+
     /// Returns the properties of every message that does not set its own.
     #[must_use]
     pub fn props(&self) -> &MqProps {

@@ -82,6 +82,7 @@ async fn pay(store: &Store, key: &str, body: &Value, bank: Bank) -> Result<(), F
         fingerprint: &fingerprint,
         rights: None,
         target: "bank",
+        key_name: "till 1",
         trace_id: "trace",
         retention: DAY,
     };
@@ -140,6 +141,7 @@ async fn handle(store: &Store, message: &[u8]) -> Result<(), Failure> {
         fingerprint: event.fingerprint(),
         rights: None,
         target: "mailer",
+        key_name: "",
         trace_id: &attributes.trace_id,
         retention: DAY,
     };

@@ -163,6 +163,26 @@ pub enum Outcome {
     },
 }
 
+/// Volume of a request's work, whichever of its attempts did it. Usage is counted by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    /// Number of messages that were put, got or moved.
+    pub messages: u64,
+    /// Bytes of the bodies of these messages; 0 if the work does not see them.
+    pub bytes: u64,
+}
+
+impl Volume {
+    /// Returns the sum of two volumes.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            messages: self.messages.saturating_add(other.messages),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -185,6 +205,7 @@ mod tests {
             fingerprint: &fingerprint,
             rights: None,
             target: "",
+            key_name: "",
             trace_id: "",
             retention,
         };

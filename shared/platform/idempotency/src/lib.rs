@@ -22,6 +22,7 @@
 //!     fingerprint: &fingerprint,
 //!     rights: None,
 //!     target: "QM1:ORDERS",
+//!     key_name: "till 1",
 //!     trace_id: "4f3a…",
 //!     retention: std::time::Duration::from_secs(86_400),
 //! };
@@ -81,7 +82,7 @@ pub use audit_trail::AuditTrail;
 pub use claim::{ClaimRequest, Claimed};
 pub use doubt::{Cause, Doubt, Doubtful};
 pub use error::StoreError;
-pub use execution::{Execution, Outcome};
+pub use execution::{Execution, Outcome, Volume};
 pub use idempotency_key::{
     ExpiryBounds, ExpiryError, Fingerprint, FingerprintError, IdempotencyKey, KeyError, KeyForm, MalformedKey,
 };

@@ -14,7 +14,7 @@ use crate::audit::{Audit, AuditEntry, AuditEvent, Log};
 use crate::claim::{ClaimRequest, Claimed};
 use crate::dynamodb::{self, Detail, read, text, write};
 use crate::error::StoreError;
-use crate::execution::{Execution, Outcome};
+use crate::execution::{Execution, Outcome, Volume};
 use crate::operation::OperationType;
 use crate::prepared::Prepared;
 use crate::protocol::{Decision, Place, Progress, Record, Status, Transition, decide};
@@ -346,7 +346,21 @@ impl Store {
     /// If the record could not be written, which the log says: its lease will expire, and the work
     /// stays done.
     pub async fn end(&self, execution: &Execution, outcome: &Outcome) -> Result<WriteOutcome, StoreError> {
-        self.write_end(execution, outcome).await.inspect_err(|error| {
+        self.end_measured(execution, outcome, None).await
+    }
+
+    /// Ends the execution as [`Self::end`] does, and notes the volume of the request's work. `None`
+    /// leaves the volume that an earlier attempt noted.
+    ///
+    /// # Errors
+    /// As those of [`Self::end`].
+    pub async fn end_measured(
+        &self,
+        execution: &Execution,
+        outcome: &Outcome,
+        volume: Option<Volume>,
+    ) -> Result<WriteOutcome, StoreError> {
+        self.write_end(execution, outcome, volume).await.inspect_err(|error| {
             let error: &dyn std::error::Error = error;
             tracing::error!(
                 event_type = "idempotency.unavailable",
@@ -358,7 +372,12 @@ impl Store {
         })
     }
 
-    async fn write_end(&self, execution: &Execution, outcome: &Outcome) -> Result<WriteOutcome, StoreError> {
+    async fn write_end(
+        &self,
+        execution: &Execution,
+        outcome: &Outcome,
+        volume: Option<Volume>,
+    ) -> Result<WriteOutcome, StoreError> {
         let (token, retention) = (execution.token(), execution.retention());
         let response = match outcome {
             Outcome::Completed(response) => {
@@ -370,12 +389,12 @@ impl Store {
         let took = Duration::try_from(now.duration_since(execution.claimed_at)).unwrap_or_default();
         let (transition, detail) = match outcome {
             Outcome::Completed(_) | Outcome::AsPrepared => {
-                (Transition::Complete { token, response, now, retention }, Detail::Took(took))
+                (Transition::Complete { token, response, now, retention }, Detail::Took { took, volume })
             }
             Outcome::Failed { error, progress, in_doubt } => {
                 let whereabouts = execution.whereabouts.clone();
                 let fail = Transition::Fail { token, progress: *progress, whereabouts, now, retention };
-                (fail, Detail::Failed { took, error, in_doubt: *in_doubt })
+                (fail, Detail::Failed { took, volume, error, in_doubt: *in_doubt })
             }
         };
         self.settle(execution, &transition, detail).await

@@ -5,7 +5,8 @@ use std::time::Duration;
 use api::Problem;
 use broker::{Broker, Deadline, EarlierAttempts, ReadyToPut};
 use idempotency::{
-    AbandonedProgress, Execution, LocationHistory, Place, Progress, StoreError, WriteOutcome, from_store,
+    AbandonedProgress, Execution, LocationHistory, Place, Progress, StoreError, Volume, WriteOutcome,
+    from_store,
 };
 use mq::{BrokerError, ContentSeed, MessageId, Outgoing, ProduceCommand, ProduceFailure, Target};
 use orders::from_produce;
@@ -69,10 +70,13 @@ impl MqAccess {
         };
         match produced {
             Ok(report) => {
+                let volume = put_before(&outgoing, &execution.whereabouts, from)
+                    .plus(Volume { messages: report.enqueued, bytes: report.bytes });
                 let produced = Produced { warnings: &warnings, report: &report, execution, count };
-                Ok(ChangeDone::Completed(answer::produced(target, &produced, started.elapsed())))
+                let reply = answer::produced(target, &produced, started.elapsed());
+                Ok(ChangeDone::Completed(reply, volume))
             }
-            Err(failure) => Err(not_put(ready.broker(), execution, &failure, count)),
+            Err(failure) => Err(not_put(ready.broker(), execution, &outgoing, &failure)),
         }
     }
 
@@ -142,16 +146,26 @@ impl MqAccess {
 fn not_put(
     broker: &dyn Broker,
     execution: &Execution,
+    outgoing: &Outgoing,
     failure: &ProduceFailure,
-    count: u64,
 ) -> ChangeFailure {
+    let count = outgoing.count();
     let in_doubt = u64::try_from(failure.in_doubt.len()).unwrap_or(u64::MAX);
     let progress = execution.progress.advanced(failure.committed, in_doubt);
     // Messages in doubt of earlier attempts count too.
     let all_in_doubt = progress.in_doubt.min(count.saturating_sub(progress.done));
     let problem = from_produce(failure, all_in_doubt, |id: &MessageId| broker.wire_id(*id));
     let problem = with_elsewhere(problem, &execution.whereabouts.left_behind, count);
-    ChangeFailure::Stopped { problem, progress, in_doubt }
+    let volume = put_before(outgoing, &execution.whereabouts, progress.done);
+    ChangeFailure::Stopped { problem, progress, in_doubt, volume }
+}
+
+/// Returns the volume of the first `done` messages, and of those that earlier attempts left at
+/// other places: each of these began with the first message.
+fn put_before(outgoing: &Outgoing, whereabouts: &LocationHistory, done: u64) -> Volume {
+    let attempts = whereabouts.left_behind.iter().map(|left| left.done).chain([done]);
+    let volume = |messages| Volume { messages, bytes: outgoing.bytes_of_first(messages) };
+    attempts.map(volume).fold(Volume::default(), Volume::plus)
 }
 
 /// Returns the progress of an attempt that has found the first `done` of `count` messages.
@@ -212,11 +226,32 @@ mod model;
 
 #[cfg(test)]
 mod tests {
+    use mq::{ExplicitMessage, Headers, MqProps, ProduceSource, Transaction};
+
     use super::*;
 
     fn arrived(whereabouts: &LocationHistory, before: Progress) -> Option<EarlierAttempts> {
         let place = Place { id: "here".to_owned(), name: "here".to_owned() };
         unconfirmed(whereabouts, before, whereabouts.arrive(before, place).progress)
+    }
+
+    #[test]
+    fn the_volume_of_a_request_has_what_earlier_attempts_put_here_and_elsewhere() {
+        let messages = ["a", "bcd", "ef"].map(ExplicitMessage::of_text).to_vec();
+        let command = ProduceCommand {
+            source: ProduceSource::Explicit { messages },
+            rate_limit_per_sec: None,
+            transaction: Transaction::default(),
+            props: MqProps::default(),
+            headers: Headers::default(),
+            warnings: Vec::new(),
+        };
+        let seed = ContentSeed::new("tenant", "key", "fingerprint", jiff::Timestamp::UNIX_EPOCH);
+        let outgoing = Outgoing::of(command, seed);
+        let left = AbandonedProgress { name: None, done: 2, in_doubt: 1 };
+        let moved = LocationHistory { place: None, left_behind: vec![left] };
+        assert_eq!(put_before(&outgoing, &LocationHistory::default(), 0), Volume::default());
+        assert_eq!(put_before(&outgoing, &moved, 1), Volume { messages: 3, bytes: 4 + 1 });
     }
 
     #[test]

@@ -56,6 +56,16 @@ fn headers(entries: &[(&str, &str)]) -> Headers {
 }
 
 #[test]
+fn the_bytes_of_the_first_messages_are_those_of_their_bodies() {
+    let messages = ["a", "bcd", "ef"].map(ExplicitMessage::of_text).to_vec();
+    let written_out = ProduceSource::Explicit { messages };
+    assert_eq!([0, 1, 2, 3, 9].map(|count| written_out.bytes_of_first(count)), [0, 1, 4, 6, 6]);
+    assert_eq!(random(5, 100).bytes_of_first(3), 300);
+    let outgoing = Outgoing::new(&command(random(5, 100)), seed());
+    assert_eq!((outgoing.bytes_of_first(0), outgoing.bytes_of_first(5)), (0, 500));
+}
+
+#[test]
 fn every_part_of_the_seed_matters() {
     let others = [
         ContentSeed::new("other", KEY, "fingerprint", at(1_790_000_000)),

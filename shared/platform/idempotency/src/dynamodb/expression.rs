@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
 
 use super::{Detail, MOST_ATTRIBUTES, iso, number, text, ttl};
+use crate::execution::Volume;
 use crate::protocol::{
     AbandonedProgress, Body, LocationHistory, Progress, Status, StoredResponse, Token, Transition,
 };
@@ -178,9 +179,13 @@ pub(super) fn expression(transition: &Transition, detail: Detail<'_>) -> Express
     }
     set_times(&mut to, transition);
     match detail {
-        Detail::Took(took) => to.set("durationMs", number(took.as_millis())),
-        Detail::Failed { took, error, in_doubt } => {
+        Detail::Took { took, volume } => {
             to.set("durationMs", number(took.as_millis()));
+            set_volume(&mut to, volume);
+        }
+        Detail::Failed { took, volume, error, in_doubt } => {
+            to.set("durationMs", number(took.as_millis()));
+            set_volume(&mut to, volume);
             to.set("attemptInDoubt", number(in_doubt));
             to.set("errorMessage", text(error));
         }
@@ -213,6 +218,14 @@ fn set_progress(to: &mut Expression, progress: Progress) {
     to.set("checkpoint", number(progress.done));
     to.set("inDoubt", number(progress.in_doubt));
     to.set("possibleDuplicates", number(progress.repeated));
+}
+
+/// Sets the volume of the work. A volume that is not known stays as an earlier attempt left it.
+fn set_volume(to: &mut Expression, volume: Option<Volume>) {
+    if let Some(Volume { messages, bytes }) = volume {
+        to.set("messages", number(messages));
+        to.set("bytes", number(bytes));
+    }
 }
 
 fn set_whereabouts(to: &mut Expression, LocationHistory { place, left_behind }: &LocationHistory) {

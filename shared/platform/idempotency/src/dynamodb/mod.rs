@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use crate::claim::ClaimRequest;
 use crate::error::StoreError;
+use crate::execution::Volume;
 use crate::protocol::{Record, Token, Transition};
 
 mod expression;
@@ -31,8 +32,8 @@ const MOST_ATTRIBUTES: usize = 28;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Detail<'a> {
     Request(&'a ClaimRequest<'a>),
-    Took(Duration),
-    Failed { took: Duration, error: &'a str, in_doubt: u64 },
+    Took { took: Duration, volume: Option<Volume> },
+    Failed { took: Duration, volume: Option<Volume>, error: &'a str, in_doubt: u64 },
     None,
 }
 
@@ -134,6 +135,9 @@ async fn put(
             ("tenantId".to_owned(), text(request.tenant)),
             ("traceId".to_owned(), text(request.trace_id)),
         ]);
+        if !request.key_name.is_empty() {
+            item.insert("keyName".to_owned(), text(request.key_name));
+        }
         // An index has no empty keys.
         if !request.target.is_empty() {
             item.insert("target".to_owned(), text(request.target));

@@ -171,12 +171,29 @@ fn an_update_has_a_placeholder_for_each_name_of_one_word_and_for_no_other() {
     let to = doubt_noted(&token, now);
     assert_eq!(to.update(), "SET doubtNotedAt = :doubtNotedAt");
     let complete = Transition::Complete { token, response: None, now, retention: Duration::ZERO };
-    let to = expression(&complete, Detail::Took(Duration::ZERO));
+    let to = expression(&complete, Detail::Took { took: Duration::ZERO, volume: None });
     let mut names: Vec<_> = to.names.iter().map(|(mark, name)| (mark.as_str(), name.as_str())).collect();
     names.sort_unstable();
     let expected = [("#attempt", "attempt"), ("#owner", "owner"), ("#status", "status"), ("#ttl", "ttl")];
     assert_eq!(names, expected);
     assert!(to.update().contains("#ttl = :ttl, leaseExpiresAt = :leaseExpiresAt"), "{}", to.update());
+}
+
+#[test]
+fn an_end_notes_its_volume_and_one_without_leaves_that_of_an_earlier_attempt() {
+    let (token, now) = (Token { owner: "first".to_owned(), attempt: 1 }, Timestamp::UNIX_EPOCH);
+    let (took, retention) = (Duration::ZERO, Duration::ZERO);
+    let complete = Transition::Complete { token, response: None, now, retention };
+    let volume = Some(Volume { messages: 3, bytes: 42 });
+    for detail in
+        [Detail::Took { took, volume }, Detail::Failed { took, volume, error: "no broker", in_doubt: 0 }]
+    {
+        let to = expression(&complete, detail);
+        assert!(to.update().contains("#messages = :messages, #bytes = :bytes"), "{}", to.update());
+        assert_eq!((&to.values[":messages"], &to.values[":bytes"]), (&number(3), &number(42)));
+    }
+    let to = expression(&complete, Detail::Took { took, volume: None });
+    assert!(!to.update().contains("messages"), "{}", to.update());
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency::{
-    AuditEvent, ClaimRequest, Claimed, Fingerprint, Outcome, Progress, ReuseLimits, StoreError, WriteOutcome,
+    AuditEvent, ClaimRequest, Claimed, Fingerprint, Outcome, Progress, ReuseLimits, StoreError, Volume,
+    WriteOutcome,
 };
 use serde_json::json;
 
@@ -204,6 +205,24 @@ async fn a_failure_keeps_the_checkpoint_and_what_is_in_doubt() {
         .await
         .unwrap();
     assert_eq!(test.execution(&asked).await.progress, progress);
+    test.remove().await;
+}
+
+#[tokio::test]
+async fn a_record_names_the_first_caller_and_the_last_volume_that_is_known() {
+    let test = TestStore::make().await;
+    let asked = Asked::new(&json!({}));
+    let first = test.execution(&asked).await;
+    let failed = Outcome::Failed { error: "cut".to_owned(), progress: Progress::default(), in_doubt: 0 };
+    let volume = Some(Volume { messages: 3, bytes: 42 });
+    test.store.end_measured(&first, &failed, volume).await.unwrap();
+    let claim = ClaimRequest { key_name: "till 2", ..asked.request() };
+    let Claimed::Execute(second) = test.store.claim(&claim).await.unwrap() else { panic!() };
+    test.store.end(&second, &Outcome::Completed(response("done"))).await.unwrap();
+    let number = |n: &str| Some(AttributeValue::N(n.to_owned()));
+    assert_eq!(test.attribute(&asked, "messages").await, number("3"), "the retry knew none");
+    assert_eq!(test.attribute(&asked, "bytes").await, number("42"));
+    assert_eq!(test.attribute(&asked, "keyName").await, Some(AttributeValue::S("till 1".to_owned())));
     test.remove().await;
 }
 

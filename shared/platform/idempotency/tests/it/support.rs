@@ -61,6 +61,7 @@ impl Asked {
             fingerprint: &self.fingerprint,
             rights: None,
             target: "QM1:ORDERS",
+            key_name: "till 1",
             trace_id: "trace",
             retention: self.retention,
         }
