@@ -72,7 +72,8 @@ fn every_span_of_work_for_a_request_has_its_ids() {
     let mut seen = 0;
     for folder in ["functions", "shared"] {
         for (path, text) in sources(&Path::new(ROOT).join(folder)) {
-            let lacking = LACKING.iter().find(|(of, _)| path.starts_with(of)).map_or(&[][..], |(_, ids)| *ids);
+            let lacking =
+                LACKING.iter().find(|(of, _)| path.starts_with(of)).map_or(&[][..], |(_, ids)| *ids);
             for span in spans(&text) {
                 seen += 1;
                 for id in IDS.iter().filter(|id| !lacking.contains(id)) {

@@ -255,6 +255,8 @@ def test_browsers_are_let_in_from_the_given_origins_only():
     components = contract["components"]
     sent = {parameter["name"].lower() for parameter in components["parameters"].values() if parameter["in"] == "header"}
     sent |= {scheme.get("name", "authorization").lower() for scheme in components["securitySchemes"].values()} | {"content-type"}
+    # Instrumentation sends it, no caller: the contract has it in the description of X-Trace-Id.
+    sent.add("traceparent")
     assert set(cors["allowHeaders"]) == sent
     # Those that responses share. One header may have several descriptions, by names of their own.
     operations = [operation for path in contract["paths"].values() for operation in path.values() if "responses" in operation]
