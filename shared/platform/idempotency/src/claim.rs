@@ -32,10 +32,6 @@ pub struct ClaimRequest<'a> {
     /// usage is counted by it. Empty if there is no caller. A takeover leaves the name that the
     /// record has.
     pub key_name: &'a str,
-    /// Name of the API key or of the token by which the caller was found, for the record alone:
-    /// usage is counted by it. Empty if there is no caller. A takeover leaves the name that the
-    /// record has.
-    pub key_name: &'a str,
     /// Trace id for logs and the record.
     pub trace_id: &'a str,
     /// Time for which the result is kept, in whole seconds.
