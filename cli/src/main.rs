@@ -23,6 +23,7 @@ mod send;
 mod status;
 mod storage;
 mod tool;
+mod usage;
 mod whoami;
 
 use std::process::ExitCode;
@@ -69,12 +70,15 @@ async fn run(cli: &Cli, out: &mut Output) -> Result<Exit, Failure> {
         Command::Batches(args) => batches::run(args, context, out).await,
         Command::Tests(args) => load_tests::run(args, context, out).await,
         Command::Status(args) => status::run(args, context, out).await,
+        Command::Usage(args) => usage::run(args, context, out).await,
         Command::Api(args) => api::call(args, context, out).await,
         Command::Tenant(args) => access::tenant::run(args, context, out).await,
         Command::Key(args) => access::key::run(args, context, out).await,
         Command::Profile(args) => access::profile::run(args, context, out).await,
         Command::Target(args) => access::target::run(args, context, out).await,
         Command::Limit(args) => access::limit::run(args, context, out).await,
+        Command::Budget(args) => access::budget::run(args, context, out).await,
+        Command::Rates(args) => access::rates::run(args, context, out).await,
         Command::Grant(args) => access::grant::run(args, context, out).await,
         Command::Cnpj(args) => access::cnpj::run(args, context, out).await,
         Command::Apply(args) => access::apply::run(args, context, out).await,

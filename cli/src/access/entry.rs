@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 
 use access::pk::{self, Pk};
 use access::{
-    DropGrant, Establishments, ItemError, KeyHash, KeyItem, LimitsItem, TargetsItem, TenantItem,
+    BudgetItem, DropGrant, Establishments, ItemError, KeyHash, KeyItem, LimitsItem, TargetsItem, TenantItem,
     check_tenant_id,
 };
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
+use usage::rates::RateCard;
 
-use super::{limit, profile};
+use super::{limit, profile, rates};
 use crate::exit::{Explain as _, Failure};
 
 /// Attributes of an item, with its key.
@@ -34,6 +35,10 @@ pub(crate) enum Entry {
     Targets(String, TargetsItem),
     /// Limits by their tenant.
     Limits(String, LimitsItem),
+    /// A budget by its tenant.
+    Budget(String, BudgetItem),
+    /// The rate card, which is of no tenant.
+    Rates(RateCard),
 }
 
 /// Kind of an entry.
@@ -51,6 +56,10 @@ pub(crate) enum Kind {
     Grant,
     /// Limits of a tenant's requests.
     Limits,
+    /// A budget of a tenant.
+    Budget,
+    /// The rate card.
+    Rates,
 }
 
 /// Reason why an item of the table is no entry.
@@ -77,6 +86,8 @@ impl Kind {
             Self::Targets => "targets",
             Self::Grant => "grant",
             Self::Limits => "limits",
+            Self::Budget => "budget",
+            Self::Rates => "rates",
         }
     }
 
@@ -111,6 +122,8 @@ impl Kind {
             Self::Targets => &["version", "entries"],
             Self::Grant => &["version", "cnpjs", "allCnpjs", "buckets"],
             Self::Limits => &["version", "requests", "targets", "queueManagers"],
+            Self::Budget => &["version", "amount", "refuse", "warnAt"],
+            Self::Rates => &["version", "currency", "rates"],
         }
     }
 }
@@ -130,6 +143,7 @@ impl Entry {
         | Pk::Drops(tenant)
         | Pk::Targets(tenant)
         | Pk::Limits(tenant)
+        | Pk::Budget(tenant)
         | Pk::Profile { tenant, .. } = pk
         {
             check_tenant_id(tenant)?;
@@ -138,10 +152,12 @@ impl Entry {
             Pk::Tenant(tenant) => Ok(Self::Tenant(tenant.to_owned(), TenantItem::read(item)?)),
             Pk::Key(hash) => Ok(Self::Key(hash, KeyItem::read(item)?)),
             // The functions' own.
-            Pk::Used(_) => Err(EntryError::Key),
+            Pk::Used(_) | Pk::Spent(_) => Err(EntryError::Key),
             Pk::Drops(tenant) => Ok(Self::Grant(tenant.to_owned(), DropGrant::read(item)?)),
             Pk::Targets(tenant) => Ok(Self::Targets(tenant.to_owned(), TargetsItem::read(item)?)),
             Pk::Limits(tenant) => Ok(Self::Limits(tenant.to_owned(), LimitsItem::read(item)?)),
+            Pk::Budget(tenant) => Ok(Self::Budget(tenant.to_owned(), BudgetItem::read(item)?)),
+            Pk::Rates => Ok(Self::Rates(access::read_rates(item)?)),
             Pk::Profile { tenant, name } => {
                 let item = access::without_version(item)?;
                 profile::parse(&item).map_err(|failure| EntryError::Profile(failure.to_string()))?;
@@ -159,18 +175,22 @@ impl Entry {
             Self::Grant(..) => Kind::Grant,
             Self::Targets(..) => Kind::Targets,
             Self::Limits(..) => Kind::Limits,
+            Self::Budget(..) => Kind::Budget,
+            Self::Rates(_) => Kind::Rates,
         }
     }
 
-    /// Returns the tenant that the entry belongs to.
+    /// Returns the tenant that the entry belongs to; an empty text if it belongs to none.
     pub(crate) fn tenant(&self) -> &str {
         match self {
             Self::Tenant(tenant, _)
             | Self::Profile(tenant, ..)
             | Self::Grant(tenant, _)
             | Self::Targets(tenant, _)
-            | Self::Limits(tenant, _) => tenant,
+            | Self::Limits(tenant, _)
+            | Self::Budget(tenant, _) => tenant,
             Self::Key(_, key) => &key.tenant_id,
+            Self::Rates(_) => "",
         }
     }
 
@@ -179,7 +199,7 @@ impl Entry {
         match self {
             Self::Tenant(_, TenantItem { name, .. }) | Self::Profile(_, name, _) => name,
             Self::Key(_, key) => &key.name,
-            Self::Grant(..) | Self::Targets(..) | Self::Limits(..) => "",
+            Self::Grant(..) | Self::Targets(..) | Self::Limits(..) | Self::Budget(..) | Self::Rates(_) => "",
         }
     }
 
@@ -192,6 +212,8 @@ impl Entry {
             Self::Grant(tenant, _) => pk::drops(tenant),
             Self::Targets(tenant, _) => pk::targets(tenant),
             Self::Limits(tenant, _) => pk::limits(tenant),
+            Self::Budget(tenant, _) => pk::budget(tenant),
+            Self::Rates(_) => pk::RATES.to_owned(),
         }
     }
 
@@ -201,12 +223,17 @@ impl Entry {
     /// The tenant's id cannot be part of a key, or the item cannot be written.
     pub(crate) fn attributes(&self) -> Result<Attributes, Failure> {
         let tenant = self.tenant();
-        check_tenant_id(tenant).or_explain(|| format!("use the tenant id `{tenant}`"))?;
+        if !matches!(self, Self::Rates(_)) {
+            check_tenant_id(tenant).or_explain(|| format!("use the tenant id `{tenant}`"))?;
+        }
         if let Self::Targets(_, targets) = self {
             targets.check().or_explain(|| format!("write down the {}", self.title()))?;
         }
         if let Self::Limits(_, limits) = self {
             limits.check().or_explain(|| format!("write down the {}", self.title()))?;
+        }
+        if let Self::Budget(_, budget) = self {
+            budget.check().or_explain(|| format!("write down the {}", self.title()))?;
         }
         let item: Result<Attributes, serde_dynamo::Error> = match self {
             Self::Tenant(_, item) => serde_dynamo::to_item(item),
@@ -215,6 +242,8 @@ impl Entry {
             Self::Grant(_, item) => serde_dynamo::to_item(item),
             Self::Targets(_, item) => serde_dynamo::to_item(item),
             Self::Limits(_, item) => serde_dynamo::to_item(item),
+            Self::Budget(_, item) => serde_dynamo::to_item(item),
+            Self::Rates(card) => serde_dynamo::to_item(card),
         };
         let mut item = item.or_explain(|| format!("write down the {}", self.title()))?;
         item.insert(PK.to_owned(), AttributeValue::S(self.pk()));
@@ -231,6 +260,8 @@ impl Entry {
             Self::Grant(tenant, _) => format!("grant of {tenant}"),
             Self::Targets(tenant, _) => format!("allow-list of {tenant}"),
             Self::Limits(tenant, _) => format!("limits of {tenant}"),
+            Self::Budget(tenant, _) => format!("budget of {tenant}"),
+            Self::Rates(_) => "rate card".to_owned(),
         }
     }
 
@@ -255,6 +286,9 @@ impl Entry {
             }
             Self::Targets(_, targets) => json!({"tenant": tenant, "entries": targets.entries}),
             Self::Limits(_, limits) => json!({"tenant": tenant, "limits": limits}),
+            Self::Budget(_, budget) => json!({"tenant": tenant, "amount": budget.amount,
+                "refuse": budget.refuse, "warnAt": budget.warn_at}),
+            Self::Rates(card) => json!(card),
         }
     }
 
@@ -266,6 +300,7 @@ impl Entry {
                 return targets.entries.iter().map(|entry| (entry.clone(), String::new())).collect();
             }
             Self::Limits(_, limits) => return limit::facts(limits),
+            Self::Rates(card) => return rates::facts(card),
             _ => {}
         }
         let document = match self {
@@ -348,7 +383,16 @@ pub(crate) mod tests {
         .unwrap()
     }
 
-    fn each() -> [Entry; 6] {
+    pub(crate) fn budget() -> BudgetItem {
+        BudgetItem::read(json!({"amount": "100.00", "refuse": true})).unwrap()
+    }
+
+    pub(crate) fn card() -> RateCard {
+        let rate = json!({"operation": "produce", "unit": "messages", "per": 1_000_000, "price": "4.50"});
+        RateCard::from_value(json!({"currency": "USD", "rates": [rate]})).unwrap()
+    }
+
+    fn each() -> [Entry; 8] {
         let only = Establishments::Only(["11222333000181".to_owned()].into());
         [
             Entry::Tenant(ACME.to_owned(), TenantItem { name: "Acme".to_owned(), enabled: false }),
@@ -363,6 +407,8 @@ pub(crate) mod tests {
                 TargetsItem { entries: vec!["rabbitmq://mq.example.com:5671/ORDERS.*".to_owned()] },
             ),
             Entry::Limits(ACME.to_owned(), limits()),
+            Entry::Budget(ACME.to_owned(), budget()),
+            Entry::Rates(card()),
         ]
     }
 
@@ -389,7 +435,7 @@ pub(crate) mod tests {
     #[test]
     fn an_item_that_the_functions_refuse_is_no_entry() {
         let text = |value: &str| AttributeValue::S(value.to_owned());
-        for pk in ["PROBE#", "KEY#12", "TENANT#", "other"] {
+        for pk in ["PROBE#", "KEY#12", "TENANT#", "SPENT#acme", "other"] {
             let item = Attributes::from([(PK.to_owned(), text(pk))]);
             assert_eq!(Entry::read(&item), Err(EntryError::Key), "{pk}");
         }
@@ -402,7 +448,7 @@ pub(crate) mod tests {
 
     #[test]
     fn facts_name_each_value_by_its_place() {
-        let [tenant, key, profile, grant, targets, limits] = each().map(|entry| entry.facts());
+        let [tenant, key, profile, grant, targets, limits, budget, card] = each().map(|entry| entry.facts());
         assert_eq!(tenant["enabled"], "false");
         assert_eq!((key["scopes"].as_str(), key["cnpjs"].as_str()), ("mq:read", "all"));
         assert!(!key.contains_key("createdAt"), "nobody changes it");
@@ -410,6 +456,8 @@ pub(crate) mod tests {
         assert_eq!(grant["cnpjs"], "11222333000181");
         assert_eq!(targets["rabbitmq://mq.example.com:5671/ORDERS.*"], "");
         assert_eq!(limits["requests"], "100/200");
+        assert_eq!((budget["amount"].as_str(), budget["warnAt"].as_str()), ("100.000000", "80, 100"));
+        assert_eq!(card["produce messages"], "4.500000 for 1000000");
         assert_eq!(limits["target `orders` messages"], "500/1000");
         assert_eq!(limits["queue manager `QM1` bytes"], "0.5/1");
     }

@@ -1,12 +1,13 @@
-//! The file of `apply` and `export`: tenants with their keys, profiles, allow-lists, limits, grants
-//! and establishments. It has no API key and no password, so it may be kept with other sources.
+//! The file of `apply` and `export`: the rate card, and tenants with their keys, profiles,
+//! allow-lists, limits, budgets, grants and establishments. It has no API key and no password, so it may be kept with other sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use access::{Establishments, LimitsItem, TenantItem};
+use access::{BudgetItem, Establishments, LimitsItem, TenantItem};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use usage::rates::RateCard;
 
 use super::entry::Entry;
 use super::snapshot::Snapshot;
@@ -27,6 +28,9 @@ pub(crate) struct AccessFile {
     pub(crate) schema: Option<String>,
     /// Version of the form.
     pub(crate) version: u32,
+    /// Prices of what the tenants use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rates: Option<RateCard>,
     /// Tenants by their ids.
     #[serde(default)]
     pub(crate) tenants: BTreeMap<String, TenantSection>,
@@ -54,6 +58,9 @@ pub(crate) struct TenantSection {
     /// Limits of requests, as the access table has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limits: Option<LimitsItem>,
+    /// Budget of a month.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) budget: Option<BudgetItem>,
     /// Grants to drop files: one or none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) grants: Option<Vec<GrantSection>>,
@@ -187,7 +194,17 @@ impl AccessFile {
             let establishments = owners.map(|owners| owners.get(id).cloned().unwrap_or_default());
             TenantSection { establishments, ..section(known, id) }
         };
-        Self { schema: None, version: VERSION, tenants: ids.map(|id| (id.to_owned(), section(id))).collect() }
+        let card = known.get(access::pk::RATES).map(|held| &held.entry);
+        let rates = match card {
+            Some(Entry::Rates(card)) if tenant.is_none() => Some(card.clone()),
+            _ => None,
+        };
+        Self {
+            schema: None,
+            version: VERSION,
+            rates,
+            tenants: ids.map(|id| (id.to_owned(), section(id))).collect(),
+        }
     }
 }
 
@@ -195,9 +212,10 @@ fn section(known: &Snapshot, id: &str) -> TenantSection {
     let TenantItem { name, enabled } = known.tenant_item(id);
     let (mut keys, mut profiles) = (Vec::new(), BTreeMap::new());
     let (mut targets, mut limits, mut grants) = (Vec::new(), LimitsItem::default(), Vec::new());
+    let mut budget = None;
     for held in known.of_tenant(id) {
         match &held.entry {
-            Entry::Tenant(..) => {}
+            Entry::Tenant(..) | Entry::Rates(_) => {}
             Entry::Key(hash, key) => {
                 let says_nothing = key.establishments.only().is_some_and(BTreeSet::is_empty);
                 keys.push(KeySection {
@@ -214,6 +232,7 @@ fn section(known: &Snapshot, id: &str) -> TenantSection {
             }
             Entry::Targets(_, list) => targets.clone_from(&list.entries),
             Entry::Limits(_, item) => limits.clone_from(item),
+            Entry::Budget(_, item) => budget = Some(item.clone()),
             Entry::Grant(_, grant) => grants.push(GrantSection {
                 cnpjs: Cnpjs::from(&grant.establishments),
                 buckets: grant.buckets.clone(),
@@ -228,6 +247,7 @@ fn section(known: &Snapshot, id: &str) -> TenantSection {
         profiles: Some(profiles),
         targets: Some(targets),
         limits: Some(limits),
+        budget,
         grants: Some(grants),
         establishments: None,
     }
@@ -237,7 +257,7 @@ fn section(known: &Snapshot, id: &str) -> TenantSection {
 mod tests {
     use access::ApiKey;
 
-    use super::super::entry::tests::{ACME, key, limits, profile};
+    use super::super::entry::tests::{ACME, budget, card, key, limits, profile};
     use super::super::snapshot::tests::{OTHER, snapshot};
     use super::*;
     use crate::output::Format;
@@ -249,6 +269,8 @@ mod tests {
             Entry::Key(ApiKey::from("k").hash(), key("orders", &["products:read"])),
             Entry::Profile(ACME.to_owned(), "orders".to_owned(), profile()),
             Entry::Limits(ACME.to_owned(), limits()),
+            Entry::Budget(ACME.to_owned(), budget()),
+            Entry::Rates(card()),
         ])
     }
 
@@ -263,6 +285,8 @@ mod tests {
             "cnpjs: all",
             "products:read",
             "perSecond: 100",
+            "amount: '100.000000'",
+            "price: '4.500000'",
             &id,
             "connName: mq.example.com:5671",
             "11222333000181",

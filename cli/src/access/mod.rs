@@ -2,6 +2,7 @@
 //! establishments. All of it needs AWS credentials and no API key.
 
 pub(crate) mod apply;
+pub(crate) mod budget;
 mod change;
 pub(crate) mod cnpj;
 mod entry;
@@ -13,6 +14,7 @@ pub(crate) mod key;
 pub(crate) mod limit;
 mod plan;
 pub(crate) mod profile;
+pub(crate) mod rates;
 mod snapshot;
 mod table;
 pub(crate) mod target;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use access::pk::{self, Pk};
-use access::{DropGrant, KeyHash, KeyItem, LimitsItem, TargetsItem, TenantItem};
+use access::{DropGrant, KeyHash, KeyItem, LimitsItem, SpentItem, TargetsItem, TenantItem};
 use jiff::civil::Date;
 use serde_json::Value;
 
@@ -24,6 +24,8 @@ pub(crate) struct Snapshot {
     faults: BTreeMap<String, String>,
     /// Days on which keys were last used.
     used: BTreeMap<KeyHash, Date>,
+    /// Amounts that tenants with a budget have spent.
+    spent: BTreeMap<String, SpentItem>,
 }
 
 impl Snapshot {
@@ -33,6 +35,16 @@ impl Snapshot {
         if let Some(Pk::Used(hash)) = text(PK).and_then(|pk| pk::parse(pk)) {
             if let Some(day) = text("lastUsedOn").and_then(|day| day.parse().ok()) {
                 self.used.insert(hash, day);
+            }
+            return;
+        }
+        if let Some(Pk::Spent(tenant)) = text(PK).and_then(|pk| pk::parse(pk)) {
+            let tenant = tenant.to_owned();
+            let members = attributes.iter().filter(|(name, _)| *name != PK);
+            let members: Attributes = members.map(|(name, value)| (name.clone(), value.clone())).collect();
+            let item: Option<Value> = serde_dynamo::from_item(members).ok();
+            if let Some(spent) = item.and_then(|item| SpentItem::read(item).ok()) {
+                self.spent.insert(tenant, spent);
             }
             return;
         }
@@ -70,6 +82,11 @@ impl Snapshot {
         self.used.get(hash).copied()
     }
 
+    /// Returns what a tenant with a budget has spent, if it is known.
+    pub(crate) fn spent(&self, tenant: &str) -> Option<&SpentItem> {
+        self.spent.get(tenant)
+    }
+
     /// Returns the profiles with their tenants and names.
     pub(crate) fn profiles(&self) -> impl Iterator<Item = (&str, &str, &Value)> {
         self.entries.values().filter_map(|held| match &held.entry {
@@ -104,7 +121,7 @@ impl Snapshot {
 
     /// Returns the ids of all tenants, also of those that have entries but no item of their own.
     pub(crate) fn tenants(&self) -> BTreeSet<&str> {
-        self.entries.values().map(|held| held.entry.tenant()).collect()
+        self.entries.values().map(|held| held.entry.tenant()).filter(|id| !id.is_empty()).collect()
     }
 
     /// Returns a tenant's item. Without one it is enabled and has no name.

@@ -205,6 +205,7 @@ fn show(known: &Snapshot, id: &str, out: &mut Output) {
         "targets": documents(Kind::Targets),
         "grants": documents(Kind::Grant),
         "limits": documents(Kind::Limits),
+        "budget": documents(Kind::Budget),
     });
     if out.format() != Format::Text {
         return out.json(ONE, &value);

@@ -3,6 +3,7 @@
 mod access;
 mod audit;
 mod batches;
+mod budget;
 mod doctor;
 mod explain;
 mod limit;
@@ -10,6 +11,7 @@ mod load_tests;
 mod messages;
 mod send;
 mod tool;
+mod usage;
 
 use std::path::PathBuf;
 
@@ -19,6 +21,7 @@ use url::Url;
 pub(crate) use access::*;
 pub(crate) use audit::*;
 pub(crate) use batches::*;
+pub(crate) use budget::*;
 pub(crate) use doctor::*;
 pub(crate) use explain::*;
 pub(crate) use limit::*;
@@ -26,15 +29,16 @@ pub(crate) use load_tests::*;
 pub(crate) use messages::*;
 pub(crate) use send::*;
 pub(crate) use tool::*;
+pub(crate) use usage::*;
 
 use crate::context::Needs;
 use crate::output::Format;
 
 /// Sends catalogues and messages to IntegraHub, and says who may.
 ///
-/// The commands `tenant`, `key`, `profile`, `target`, `limit`, `grant`, `cnpj`, `apply`, `export`,
-/// `doctor`, `explain`, `record`, `audit` and `requests` need AWS credentials. All others need an
-/// API key.
+/// The commands `tenant`, `key`, `profile`, `target`, `limit`, `budget`, `rates`, `grant`, `cnpj`,
+/// `apply`, `export`, `doctor`, `explain`, `record`, `audit` and `requests` need AWS credentials. All
+/// others need an API key.
 #[derive(Debug, Parser)]
 #[command(name = "integrahub", version, propagate_version = true, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 done, 1 error, 2 usage, 3 done with items in error, 4 not permitted, \
@@ -163,6 +167,8 @@ pub(crate) enum Command {
     Tests(Tests),
     /// Show whether the API and its stores work
     Status(Status),
+    /// Show what tenants used, and what it costs
+    Usage(Usage),
     /// Show the tenants, and let them in or keep them out
     #[command(subcommand)]
     Tenant(Tenant),
@@ -178,6 +184,12 @@ pub(crate) enum Command {
     /// Limit the requests, messages and bytes of tenants by the second
     #[command(subcommand)]
     Limit(Limit),
+    /// Give tenants a budget of a month
+    #[command(subcommand)]
+    Budget(Budget),
+    /// Set the prices of what tenants use
+    #[command(subcommand)]
+    Rates(Rates),
     /// Permit tenants to drop files into S3
     #[command(subcommand)]
     Grant(Grant),
@@ -224,6 +236,7 @@ impl Command {
             | Self::Batches(_)
             | Self::Tests(_)
             | Self::Status(_)
+            | Self::Usage(_)
             | Self::Api(_) => Needs::Api,
             Self::Whoami(Whoami { offline: false }) | Self::Limit(Limit::Show { mine: true, .. }) => {
                 Needs::Api

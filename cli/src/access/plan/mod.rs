@@ -55,6 +55,9 @@ pub(crate) fn plan(
     file.check_version()?;
     let mut planner = Planner { known, prune, now, plan: Plan::default(), faults: Vec::new() };
     planner.names(file);
+    if let Some(card) = &file.rates {
+        planner.put(Entry::Rates(card.clone()));
+    }
     for (id, section) in &file.tenants {
         planner.tenant(id, section);
     }
@@ -148,6 +151,12 @@ impl Planner<'_> {
         }
         if let Some(limits) = &section.limits {
             self.limits(id, section, limits);
+        }
+        if let Some(budget) = &section.budget {
+            let checked = super::budget::check(budget);
+            if self.checked(id, checked).is_some() {
+                self.put(Entry::Budget(id.to_owned(), budget.clone()));
+            }
         }
         if let Some(grants) = &section.grants {
             self.grants(id, grants);

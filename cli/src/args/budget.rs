@@ -1,0 +1,73 @@
+//! `integrahub budget` and `integrahub rates`.
+
+use std::path::PathBuf;
+
+use ::usage::rates::Amount;
+use clap::{Args, Subcommand};
+
+use super::DryRun;
+
+/// `integrahub budget`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Budget {
+    /// Give a tenant a budget of a month
+    #[command(after_help = "Examples:\n  \
+integrahub budget set --tenant acme --amount 100.00\n  \
+integrahub budget set --tenant acme --amount 100.00 --refuse --warn-at 50 --warn-at 90\n\n\
+The amount is in the currency of the rate card. Months are those of UTC.")]
+    Set(BudgetSet),
+    /// Show a tenant's budget, and what is spent of it
+    Show {
+        /// Tenant of the budget
+        #[arg(long)]
+        tenant: String,
+    },
+    /// Remove a tenant's budget
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Tenant of the budget
+        #[arg(long)]
+        tenant: String,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+}
+
+/// `integrahub budget set`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BudgetSet {
+    /// Tenant of the budget
+    #[arg(long)]
+    pub(crate) tenant: String,
+    /// Amount of a month
+    #[arg(long)]
+    pub(crate) amount: Amount,
+    /// Refuse the tenant's requests once the amount is spent, until the month is over
+    #[arg(long)]
+    pub(crate) refuse: bool,
+    /// Percentage of the amount at which to warn, beside 100; 80 without this option
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) warn_at: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// `integrahub rates`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Rates {
+    /// Set the rate card from a file of YAML or JSON
+    Set {
+        /// File with `currency` and `rates`; `-` is standard input
+        file: PathBuf,
+        #[command(flatten)]
+        dry: DryRun,
+    },
+    /// Show the rate card
+    Show,
+    /// Remove the rate card
+    #[command(visible_alias = "rm")]
+    Remove {
+        #[command(flatten)]
+        dry: DryRun,
+    },
+}

@@ -1,0 +1,49 @@
+//! `integrahub usage`.
+
+use clap::{Args, ValueEnum};
+use jiff::civil::Date;
+
+/// `integrahub usage`.
+#[derive(Clone, Debug, Default, Args)]
+#[command(after_help = "Examples:\n  \
+integrahub usage\n  \
+integrahub usage --from 2026-10-01 --to 2026-10-31 --group month\n  \
+integrahub usage --csv > usage.csv\n\n\
+Without dates, it is this month until today. Days are those of UTC. A key with the scope ops:read \
+sees all tenants, any other its own.")]
+pub(crate) struct Usage {
+    /// First day
+    #[arg(long, value_name = "DAY")]
+    pub(crate) from: Option<Date>,
+    /// Last day
+    #[arg(long, value_name = "DAY")]
+    pub(crate) to: Option<Date>,
+    /// Sum by day or by month
+    #[arg(long, value_enum)]
+    pub(crate) group: Option<Period>,
+    /// Only usage of this tenant
+    #[arg(long, value_name = "ID")]
+    pub(crate) tenant: Option<String>,
+    /// Print CSV as the API writes it
+    #[arg(long)]
+    pub(crate) csv: bool,
+}
+
+/// Period of a sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Period {
+    /// A day.
+    Day,
+    /// A month.
+    Month,
+}
+
+impl Period {
+    /// Returns the word of the API.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Month => "month",
+        }
+    }
+}
