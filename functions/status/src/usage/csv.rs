@@ -2,35 +2,16 @@
 
 use std::fmt::Write as _;
 
-use http::HeaderMap;
-use http::header::ACCEPT;
 use usage::rates::RateCard;
 
 use super::report::{Header, Report, quantities};
 
+/// Media type that a caller has to prefer.
+pub(super) const MEDIA_TYPE: &str = "text/csv";
 /// Media type of the text.
 pub(super) const CONTENT_TYPE: &str = "text/csv; charset=utf-8";
-const CSV: &str = "text/csv";
-const JSON: &str = "application/json";
 const COLUMNS: &str = "tenant,key,period,operation,requests,failed,messages,bytes,replays,refused,batches,\
     items_inserted,items_updated,items_unchanged,items_stale,items_failed,amount,currency,complete\r\n";
-
-/// True if the caller names CSV, and does not prefer JSON.
-pub(super) fn is_asked(headers: &HeaderMap) -> bool {
-    let texts: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-    let weight = |media_type: &str| {
-        let ranges = texts.iter().flat_map(|text| text.split(','));
-        let weights = ranges.filter_map(|range| {
-            let mut parts = range.split(';').map(str::trim);
-            let is_named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(media_type));
-            let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
-            is_named.then(|| weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0)))
-        });
-        weights.fold(0.0, f64::max)
-    };
-    let csv = weight(CSV);
-    csv > 0.0 && csv >= weight(JSON)
-}
 
 /// Returns the rows. Batches stand in the row `ingest` of their key, with their bytes.
 pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateCard>) -> String {
@@ -80,25 +61,6 @@ mod tests {
     use super::super::asked::Group;
     use super::super::report::tests::{batch, card, header, line};
     use super::*;
-
-    fn asks(accept: &[&'static str]) -> bool {
-        let mut headers = HeaderMap::new();
-        for value in accept {
-            headers.append(ACCEPT, http::HeaderValue::from_static(value));
-        }
-        is_asked(&headers)
-    }
-
-    #[test]
-    fn who_names_csv_gets_it_and_everybody_else_json() {
-        for accept in [&["text/csv"][..], &["Text/CSV; q=0.5, */*;q=0.1"], &["text/html", "text/csv"]] {
-            assert!(asks(accept), "{accept:?}");
-        }
-        for accept in [&["*/*"][..], &["application/json, text/csv;q=0.5"], &["text/csv;q=0"], &["text/*"]] {
-            assert!(!asks(accept), "{accept:?}");
-        }
-        assert!(!asks(&[]));
-    }
 
     #[test]
     fn each_operation_has_a_row_and_names_are_quoted() {

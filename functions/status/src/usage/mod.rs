@@ -50,7 +50,7 @@ impl Status {
             counted_until: standing.read_until,
             currency: card.as_ref().map(RateCard::currency),
         };
-        let reply = if csv::is_asked(request.headers()) {
+        let reply = if api::prefers(request.headers(), csv::MEDIA_TYPE) {
             Reply::new(200, csv::CONTENT_TYPE, csv::text(&header, &report, card.as_ref()))
         } else {
             Reply::json(200, &json!(report.answer(&header)))

@@ -1,6 +1,7 @@
 //! Types of the HTTP contract: strict JSON, parameters and cursors of lists, problem details with
 //! their codes, routes, trace ids and finished responses.
 
+mod accept;
 pub mod body;
 mod cursor;
 pub mod json;
@@ -14,6 +15,7 @@ mod respond;
 mod route;
 mod trace;
 
+pub use accept::prefers;
 pub use cursor::ListOf;
 pub use nearest::nearest;
 pub use problem::{Fault, MAX_BODY, Problem, cut};
