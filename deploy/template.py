@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 # In the order in which the console shows their parameters.
-PARTS = "stack patterns gateway brokers api idempotency load-tests ingest drops events kafka database organisation dashboard".split()
+PARTS = "stack patterns gateway brokers api idempotency usage load-tests ingest drops events kafka database organisation dashboard".split()
 SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
 # Members of entries that are read here, besides those that the pattern has.
 MEMBERS = {"Functions": "Product Uses Lists Reads Routes Also", "Alarms": "Sum Emitted Functions Waiting Cause", "Dashboards": "Rows"}

@@ -178,7 +178,7 @@ def number_concurrency(template, parameters):
 def schedule(template):
     for function in resources(template, FUNCTION).values():
         for event in function["Properties"].get("Events", {}).values():
-            if event["Type"] == "Schedule":
+            if event["Type"] == "Schedule" and event["Properties"]["Schedule"] != "rate(1 minute)":
                 event["Properties"]["Schedule"] = SCHEDULE
 
 

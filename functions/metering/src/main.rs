@@ -1,6 +1,7 @@
 //! Counts each tenant's usage from the stream of the idempotency table.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use access::AccessStore;
 use events::Publisher;
@@ -21,7 +22,7 @@ async fn serve() -> Result<(), Error> {
     let records: String = environment.required("IDEMPOTENCY_TABLE");
     let stream: String = environment.required("IDEMPOTENCY_STREAM_ARN");
     let access: String = environment.required("ACCESS_TABLE");
-    let least_expiry = idempotency::expiry_bounds(&mut environment).min;
+    let least_expiry = Duration::from_secs(environment.required("IDEMPOTENCY_EXPIRY_MIN_SECONDS"));
     let events = events::Settings::read(&mut environment);
     environment.check()?;
     let sdk = Sdk::from_environment().await;
