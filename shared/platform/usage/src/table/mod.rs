@@ -136,17 +136,7 @@ impl UsageTable {
     pub async fn add_approximate(&self, day: Date, lines: &[Line]) -> Result<(), UsageError> {
         for line in lines.iter().filter(|line| !line.counts.is_zero()) {
             let key = Key::of_day(day, &line.tenant, &line.operation, &line.key_name);
-            let addition = addition(&key, Delta::adding(&line.counts));
-            self.dynamodb
-                .update_item()
-                .table_name(&self.table)
-                .set_key(Some(addition.key))
-                .update_expression(addition.expression)
-                .set_expression_attribute_names(Some(addition.names))
-                .set_expression_attribute_values(Some(addition.values))
-                .send()
-                .await
-                .map_err(UsageError::unavailable)?;
+            self.add(addition(&key, Delta::adding(&line.counts))).await?;
         }
         Ok(())
     }

@@ -1,15 +1,21 @@
 //! Additions to counters.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
+use aws_sdk_dynamodb::types::{AttributeValue, CancellationReason, TransactWriteItem, Update};
 
 use super::{UsageTable, key_of, number};
 use crate::chunk::Delta;
 use crate::error::UsageError;
 use crate::key::Key;
+
+/// Attempts of a write that meets other writes of the same item.
+const TRIES: u32 = 5;
+/// Half of the longest pause after the first attempt.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// An update that adds to counters.
 pub(super) struct Addition {
@@ -56,30 +62,99 @@ impl Addition {
     }
 }
 
+/// Result of a transaction that the table answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Written,
+    /// A condition fails. Nothing was written.
+    Refused,
+    /// Another write had one of the items at this moment. Nothing was written.
+    Conflict,
+}
+
 impl UsageTable {
-    /// Writes all items or none of them. False if a condition fails.
+    /// Writes all items or none of them. False if a condition fails. A conflict is tried again:
+    /// the function that counts and the one that adds the approximate counters write to the same
+    /// items of a day.
     pub(super) async fn transact(&self, writes: Vec<TransactWriteItem>) -> Result<bool, UsageError> {
+        for tried in 1..TRIES {
+            match self.attempt(writes.clone()).await? {
+                Verdict::Written => return Ok(true),
+                Verdict::Refused => return Ok(false),
+                Verdict::Conflict => pause(tried).await,
+            }
+        }
+        match self.attempt(writes).await? {
+            Verdict::Written => Ok(true),
+            Verdict::Refused => Ok(false),
+            Verdict::Conflict => Err(UsageError::unavailable("other writes had the items")),
+        }
+    }
+
+    async fn attempt(&self, writes: Vec<TransactWriteItem>) -> Result<Verdict, UsageError> {
         match self.dynamodb.transact_write_items().set_transact_items(Some(writes)).send().await {
-            Ok(_) => Ok(true),
+            Ok(_) => Ok(Verdict::Written),
             Err(SdkError::ServiceError(answer)) => match answer.into_err() {
                 TransactWriteItemsError::TransactionCanceledException(cancelled) => {
-                    let mut reasons = cancelled.cancellation_reasons().iter();
-                    if reasons.any(|reason| reason.code() == Some("ConditionalCheckFailed")) {
-                        return Ok(false);
-                    }
-                    Err(UsageError::unavailable(cancelled))
+                    let reasons = cancelled.cancellation_reasons().iter();
+                    let codes: Vec<_> = reasons.filter_map(CancellationReason::code).collect();
+                    verdict(&codes).ok_or_else(|| UsageError::unavailable(cancelled))
                 }
                 error => Err(UsageError::unavailable(error)),
             },
             Err(error) => Err(UsageError::unavailable(error)),
         }
     }
+
+    /// Adds to the counters of one item, outside any transaction.
+    pub(super) async fn add(&self, addition: Addition) -> Result<(), UsageError> {
+        let update = self
+            .dynamodb
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(addition.key))
+            .update_expression(addition.expression)
+            .set_expression_attribute_names(Some(addition.names))
+            .set_expression_attribute_values(Some(addition.values));
+        for tried in 1..TRIES {
+            match update.clone().send().await {
+                Ok(_) => return Ok(()),
+                Err(SdkError::ServiceError(error)) if error.err().is_transaction_conflict_exception() => {
+                    pause(tried).await;
+                }
+                Err(error) => return Err(UsageError::unavailable(error)),
+            }
+        }
+        update.send().await.map(drop).map_err(UsageError::unavailable)
+    }
+}
+
+/// Reads why a transaction was cancelled; `None` if the codes are others. A failed condition comes
+/// first: trying again cannot help then.
+fn verdict(codes: &[&str]) -> Option<Verdict> {
+    if codes.contains(&"ConditionalCheckFailed") {
+        return Some(Verdict::Refused);
+    }
+    codes.contains(&"TransactionConflict").then_some(Verdict::Conflict)
+}
+
+/// Waits before the next attempt, for a part of the time that chance decides.
+async fn pause(tried: u32) {
+    let most = SHORTEST_PAUSE.saturating_mul(2_u32.saturating_pow(tried));
+    tokio::time::sleep(most.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::counts::Counts;
+
+    #[test]
+    fn a_failed_condition_is_final_and_a_conflict_is_not() {
+        assert_eq!(verdict(&["None", "TransactionConflict"]), Some(Verdict::Conflict));
+        assert_eq!(verdict(&["TransactionConflict", "ConditionalCheckFailed"]), Some(Verdict::Refused));
+        assert_eq!(verdict(&["None", "ThrottlingError"]), None);
+    }
 
     #[test]
     fn only_counters_that_change_are_written() {
