@@ -60,10 +60,8 @@ impl Status {
         principal.require_any(&[operation.scope])?;
         let found = self.records.timeline(operation.records, &principal.tenant, &key).await;
         let found = found.map_err(|error| from_store(&error, "cannot read the record of a request"))?;
-        match found.filter(|timeline| operation.shows(timeline, &principal)) {
-            Some(timeline) => Ok(answer(operation, &key, &timeline)),
-            None => Err(unknown()),
-        }
+        let timeline = found.filter(|timeline| operation.shows(timeline, &principal)).ok_or_else(unknown)?;
+        Ok(answer(operation, &key, &timeline))
     }
 }
 
