@@ -91,13 +91,16 @@ impl Event {
 
     /// Types of the events that this project publishes for others, each with the JSON Schema
     /// (2020-12) of its data.
-    pub const DATA_SCHEMAS: [(&str, &str); 6] = [
+    pub const DATA_SCHEMAS: [(&str, &str); 9] = [
         ("integrahub.batch.received", include_str!("../schemas/batch.received.schema.json")),
         ("integrahub.batch.final", include_str!("../schemas/batch.final.schema.json")),
         ("integrahub.batch.held", include_str!("../schemas/batch.held.schema.json")),
         ("integrahub.chunk.given_up", include_str!("../schemas/chunk.given_up.schema.json")),
         ("integrahub.drop.refused", include_str!("../schemas/drop.refused.schema.json")),
         ("integrahub.message.in_doubt", include_str!("../schemas/message.in_doubt.schema.json")),
+        ("integrahub.usage.budget", include_str!("../schemas/usage.budget.schema.json")),
+        ("integrahub.usage.correction", include_str!("../schemas/usage.correction.schema.json")),
+        ("integrahub.usage.hour", include_str!("../schemas/usage.hour.schema.json")),
     ];
 }
 
