@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use api::{Problem, Reason, Reply, Route, TraceId, respond};
+use api::{Problem, Reason, Reply, Route, TraceId, Traceparent, respond};
 use http::HeaderMap;
 use idempotency::{IdempotencyKey, KeyForm};
 use lambda_http::{Body, Request, Response};
@@ -42,9 +42,12 @@ pub async fn serve(
         Keyed::Yes(form) => IdempotencyKey::of(headers, form).ok(),
         Keyed::No => None,
     };
+    // A context beside another trace id goes no further than these lines.
+    let context = Traceparent::of(headers).filter(|context| context.text != trace_id.as_str());
     let span = tracing::error_span!(
         "request",
         correlation_id = %trace_id,
+        traceparent = context.map(|context| context.text),
         operation = %route,
         idempotency_key = key.as_ref().map(IdempotencyKey::as_str),
         tenant = tracing::field::Empty,
