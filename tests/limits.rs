@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::AccessStore;
+use access::{AccessStore, Month};
 use aws_sdk_dynamodb::Client;
 use bytes::Bytes;
 use end_to_end::{Access, Answer, Broker, Gateway, Ingest, Load, variable};
@@ -25,7 +25,7 @@ use crate::routes;
 const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
 
 /// Routes that draw from no limit.
-const FREE: [&str; 11] = [
+const FREE: [&str; 12] = [
     "/health/live",
     "/health/ready",
     "/openapi.json",
@@ -37,6 +37,7 @@ const FREE: [&str; 11] = [
     "/limits",
     "/metrics",
     "/v1/requests/{operation}/{key}",
+    "/v1/usage",
 ];
 
 /// A limit of so many units, which do not come again.
@@ -287,6 +288,28 @@ async fn a_replay_and_a_conflict_cost_nothing_and_are_there_beyond_the_limit() {
     assert_eq!(produce(second, "b").await, conflict);
     // A refusal left no record.
     assert_eq!(produce(third, "b").await, limited);
+}
+
+#[tokio::test]
+async fn a_spent_budget_refuses_what_has_no_record() {
+    let tenant = Tenant::new().await;
+    let (profile, before) = (tenant.profile().await, Environment::of(&tenant).await);
+    let body = |text: &str| json!({"targetRef": profile, "target": {"queue": "Q"}, "messages": [{"bodyText": text}]});
+    let [first, second] = [(); 2].map(|()| Uuid::new_v4());
+    let done = |is_replay| (201, is_replay, String::new());
+    assert_eq!(before.send::<produce::ProduceRequest>(first, &body("a")).await, done(false));
+    tenant.access.spent(&tenant.id, &Month::of(jiff::Timestamp::now()).to_string()).await;
+    // The first environment remembers for a minute that there was no such item.
+    let after = Environment::of(&tenant).await;
+    let produce = async |key, text| after.send::<produce::ProduceRequest>(key, &body(text)).await;
+    let spent = (429, false, "BUDGET_EXCEEDED".to_owned());
+    assert_eq!(produce(second, "a").await, spent);
+    assert_eq!(produce(first, "a").await, done(true));
+    assert_eq!(produce(first, "b").await, (409, false, "CONFLICTING_IDEMPOTENT_REQUEST".to_owned()));
+    // The budget of another month refuses nothing.
+    tenant.access.spent(&tenant.id, "2026-01").await;
+    let later = Environment::of(&tenant).await;
+    assert_eq!(later.send::<produce::ProduceRequest>(second, &body("a")).await, done(false));
 }
 
 #[tokio::test]

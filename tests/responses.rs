@@ -287,7 +287,7 @@ fn a_report_is_as_the_contract_describes_it_with_every_word() {
 
 /// Parts of the contract that no test causes, with the reason, or the place where they are tested
 /// instead.
-const NOT_SEEN: [(&str, &str); 28] = [
+const NOT_SEEN: [(&str, &str); 29] = [
     (r#"ErrorReason: "BROKER_REJECTED""#, "refusals of a broker: `shared/gateway/rabbitmq/tests/faults`"),
     (r#"ErrorReason: "EXCEEDS_TIME_BUDGET""#, "`functions/gateway/produce/src/request.rs`"),
     (
@@ -300,6 +300,7 @@ const NOT_SEEN: [(&str, &str); 28] = [
     ("GET /health/ready 503 application/json", STATUS),
     ("GET /status 503 application/problem+json", STATUS),
     ("GET /metrics 503 application/problem+json", STATUS),
+    ("GET /v1/usage 503 application/problem+json", STATUS),
     ("POST /connections/test 503 application/problem+json", UNANSWERED),
     ("POST /connections/test 504 application/problem+json", UNANSWERED),
     ("GET /targets 503 application/problem+json", AWAY),

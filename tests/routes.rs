@@ -193,6 +193,10 @@ pub(crate) fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
             closed([NO_REQUEST, NO_REQUEST, NO_REQUEST, NO_REQUEST, SCOPE, SCOPE], SCOPE),
         )
         .at(format!("/v1/requests/produce/{}", Uuid::new_v4())),
+        Row::get(
+            "/v1/usage",
+            closed([Gives(200), Gives(200), Gives(200), Gives(200), Gives(200), Gives(200)], Gives(200)),
+        ),
         Row::get("/health/live", open()),
         Row::get("/health/ready", open()),
         Row::get("/openapi.json", open()),
