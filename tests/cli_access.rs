@@ -281,6 +281,25 @@ async fn limits_are_set_shown_and_kept_in_a_file() {
 }
 
 #[tokio::test]
+async fn a_budget_is_set_shown_kept_in_a_file_and_removed() {
+    let tenant = Tenant::create();
+    let options = ["budget", "set", "--amount", "100.00", "--refuse"];
+    let planned = tenant.run(&[&options[..], &["--dry-run"]].concat()).done();
+    let facts = "    + amount: 100.000000\n    + refuse: true\n    + warnAt: 80, 100\n";
+    assert_eq!(planned, format!("+ budget of {}\n{facts}", tenant.id));
+    tenant.run(&options).done();
+    let shown = tenant.run(&["budget", "show", "-o", "json"]).json();
+    assert_eq!((&shown["schema"], &shown["refuse"]), (&json!("integrahub.budget.v1"), &json!(true)));
+    let path = tenant.program.directory().join("access.yaml");
+    std::fs::write(&path, tenant.run(&["export"]).done()).unwrap();
+    tenant.run(&["budget", "remove"]).done();
+    let refused = tenant.program.run(&["budget", "show", "--tenant", &tenant.id]).expect(6);
+    assert!(refused.stderr.contains("has no budget"), "{}", refused.stderr);
+    tenant.program.run(&["apply", "-f", "access.yaml", "--yes"]).expect(0);
+    assert_eq!(tenant.run(&["budget", "show", "-o", "json"]).json()["amount"], "100.000000");
+}
+
+#[tokio::test]
 async fn a_refusal_is_explained_rule_by_rule() {
     let program = CommandLine::new();
     let show = ["profile", "show", "local-rabbit", "--tenant", TENANT_A];

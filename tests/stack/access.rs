@@ -70,6 +70,13 @@ impl Access {
         self.put(&item).await;
     }
 
+    /// Stores that a tenant has spent its budget of a month, and is refused.
+    pub async fn spent(&self, tenant: &str, month: &str) {
+        self.put(&json!({"pk": format!("SPENT#{tenant}"), "month": month, "amount": "1.000000",
+            "exceeded": true, "refuse": true, "told": 100}))
+        .await;
+    }
+
     /// A copy of the tenant's profile `local-rabbit` under a name of its own.
     pub async fn profile(&self, tenant: &str) -> String {
         let pk = AttributeValue::S(format!("PROFILE#{tenant}#local-rabbit"));
