@@ -13,7 +13,7 @@ use crate::protocol::{AbandonedProgress, Status};
 
 /// Attributes that are read. The response's body and headers, the fingerprints and the owner's token
 /// are not among them.
-const ATTRIBUTES: [&str; 23] = [
+const ATTRIBUTES: [&str; 22] = [
     "operationType",
     "status",
     "attempt",
@@ -30,7 +30,6 @@ const ATTRIBUTES: [&str; 23] = [
     "possibleDuplicates",
     "placeName",
     "leftBehind",
-    "attemptInDoubt",
     "doubtNotedAt",
     "httpStatus",
     "errorMessage",
@@ -140,7 +139,6 @@ struct Stored {
     place_name: Option<String>,
     #[serde(default)]
     left_behind: Vec<AbandonedProgress>,
-    attempt_in_doubt: Option<u64>,
     doubt_noted_at: Option<Timestamp>,
     http_status: Option<u16>,
     error_message: Option<String>,
@@ -190,7 +188,7 @@ impl From<Stored> for Timeline {
             detail,
             progress: Units {
                 done: stored.checkpoint,
-                in_doubt: counted(stored.attempt_in_doubt.unwrap_or(stored.in_doubt)),
+                in_doubt: counted(stored.in_doubt),
                 possible_duplicates: counted(stored.possible_duplicates),
                 place: stored.place_name,
                 left_behind: left_behind.collect(),
@@ -303,7 +301,7 @@ mod tests {
             ("firstTraceId", text("trace-1")),
             ("errorMessage", text("QUEUE_NOT_FOUND: there is no queue: ORDERS")),
             ("checkpoint", number(50)),
-            ("attemptInDoubt", number(7)),
+            ("inDoubt", number(7)),
             ("possibleDuplicates", number(u64::MAX / 2)),
             ("placeName", text("QM1")),
             ("leftBehind", AttributeValue::L(vec![left])),
