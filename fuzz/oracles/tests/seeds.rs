@@ -1,4 +1,5 @@
-//! What the fuzzer begins with passes its oracles, and so do some thousand inputs that are near it.
+//! What the fuzzer begins with passes its oracles, and so do some hundred inputs of each target that
+//! are near it.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,8 +17,6 @@ use oracles::TARGETS;
 use toml::Table;
 
 const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
-/// Inputs of each target that are made from its seeds.
-const MUTATIONS: usize = 2_000;
 /// As in `scripts/fuzz.sh`.
 const MOST_BYTES: usize = 2_048;
 
@@ -55,12 +54,17 @@ fn check(target: &str, input: &[u8]) {
     assert!(outcome.is_ok(), "{target}: b\"{}\"", input.escape_ascii());
 }
 
+/// Number of inputs of each target that are made from its seeds. `.ci/nightly` makes more.
+fn mutations() -> usize {
+    std::env::var("SEED_MUTATIONS").map_or(500, |mutations| mutations.parse().unwrap())
+}
+
 fn seeds_and_mutations_pass(target: &str) {
     let seeds = seeds(target);
     assert!(!seeds.is_empty(), "{target} has no seeds");
     seeds.iter().for_each(|seed| check(target, seed));
     let mut random = Rng::with_seed(7);
-    for _ in 0..MUTATIONS {
+    for _ in 0..mutations() {
         check(target, &mutated(&seeds, &mut random));
     }
 }
