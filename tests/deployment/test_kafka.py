@@ -190,7 +190,6 @@ def test_a_topic_of_kafka_is_watched_and_brings_no_function_of_the_gateway():
     stack = deploy(SCENARIOS["MSK"])
     assert "EventsBehindAlarm" in stack.resources
     assert not {"EventAccess", "DoubtsFunction", "DoubtsRole"} & set(stack.resources)
-    assert "StreamSpecification" not in stack.properties("IdempotencyTable")
     beside = deploy({**SCENARIOS["MSK"], **EVENTS})
     assert "Doubts" not in variables(beside) and "DoubtsFunction" in beside.resources
 
