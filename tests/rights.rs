@@ -159,3 +159,19 @@ async fn a_key_for_some_establishments_is_told_of_its_own_requests_alone() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_request_under_a_name_is_found_by_it_percent_encoded() {
+    let name = format!("carga/{}#1", Uuid::new_v4());
+    let headers = [
+        ("x-inova-api-key", KEY_A),
+        ("x-inova-load-type", "delta"),
+        ("content-type", "application/json"),
+        ("idempotency-key", name.as_str()),
+    ];
+    let gateway = Gateway::new();
+    gateway.send("POST", PRODUCTS, &headers, catalogue("named")).await.expect(202);
+    let encoded = name.replace('/', "%2F").replace('#', "%23");
+    let told = gateway.get(&format!("/v1/requests/ingest/{encoded}")).await.expect(200).json();
+    assert_eq!(told["idempotencyKey"], json!(name));
+}
