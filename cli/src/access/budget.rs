@@ -82,7 +82,7 @@ fn change(known: &Snapshot, tenant: &str, item: BudgetItem) -> Option<Change> {
     }
 }
 
-/// Shows the budget, and what function `usage` noted last.
+/// Shows the budget, and what function `metering` noted last.
 fn show(known: &Snapshot, tenant: &str, out: &mut Output) -> Result<(), Failure> {
     let Held { entry, .. } = held(known, tenant)?;
     let spent = known.spent(tenant);

@@ -34,7 +34,8 @@ pub struct BudgetItem {
     pub warn_at: BTreeSet<u32>,
 }
 
-/// Amount that a tenant with a budget has spent in a month. Function `usage` alone writes it.
+/// Amount that a tenant with a budget has spent in a month. Function `metering` alone writes
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SpentItem {
