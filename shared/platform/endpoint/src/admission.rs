@@ -134,3 +134,31 @@ impl fmt::Debug for Admission<'_> {
         debug.field("policies", policies).field("spent", spent).field("cost", cost).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use access::Month;
+    use serde_json::json;
+
+    use super::*;
+
+    async fn admitted(month: &str, refuse: bool) -> Result<Reply, Problem> {
+        let limiter = Limiter::off();
+        let item = json!({"month": month, "amount": "1", "exceeded": true, "refuse": refuse});
+        let spent = SpentItem::read(item).ok();
+        assert!(spent.is_some());
+        let admission = Admission::new(&limiter, Policies::default()).within(spent);
+        admission.unrecorded(async { Ok(Reply::json(200, &json!({}))) }).await
+    }
+
+    #[tokio::test]
+    async fn a_spent_budget_refuses_if_it_shall_and_is_of_this_month() {
+        let now = Timestamp::now();
+        let month = Month::of(now).to_string();
+        let refused = admitted(&month, true).await.unwrap_err();
+        assert_eq!(refused.reason, Reason::BudgetExceeded);
+        assert!(refused.retry_after.is_some_and(|wait| (1..=31 * 86_400).contains(&wait)));
+        assert!(admitted(&month, false).await.is_ok());
+        assert!(admitted("2026-01", true).await.is_ok());
+    }
+}
