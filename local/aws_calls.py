@@ -26,6 +26,7 @@ NAMED_BY = {
     "logs": "logGroupName",
 }
 NAMED_BY = {service: re.compile(rb'"(?:%s)"\s*:\s*"([^"]+)"' % members.encode()) for service, members in NAMED_BY.items()}
+STREAM = re.compile(rb":table/([^/\"]+)/stream/")
 INDEX = re.compile(rb'"IndexName"\s*:\s*"([^"]+)"')
 
 
@@ -41,6 +42,10 @@ def dynamodb(operation, body):
                 yield IN_TRANSACTION[kind], part["TableName"]
     elif operation in ("BatchGetItem", "BatchWriteItem"):
         yield from ((operation, table) for table in json.loads(body)["RequestItems"])
+    elif operation in ("DescribeStream", "GetShardIterator", "GetRecords"):
+        # An iterator begins with the stream's ARN.
+        found = STREAM.search(body)
+        yield operation, f"{found.group(1).decode()}/stream" if found else "*"
     else:
         index = INDEX.search(body) if operation in ("Query", "Scan") else None
         yield operation, named("dynamodb", body) + (f"/index/{index.group(1).decode()}" if index else "")

@@ -157,7 +157,7 @@ def place(names, right, resource):
     if service == "ssm":
         return "parameter/" + resource.lstrip("/")
     first, rest = re.match("([^/:]*)(.*)", resource).groups()
-    return logical.get(first, first) + rest
+    return logical.get(first, first) + (".StreamArn" if rest == "/stream" else rest)
 
 
 def matches(call, right):

@@ -125,6 +125,12 @@ NAMES = {
             '{"TransactItems":[{"Put":{"TableName":"integrahub-BatchesTable-1"}},{"ConditionCheck":{"TableName":"other"}}]}',
             ["dynamodb:PutItem BatchesTable", "dynamodb:ConditionCheckItem other"],
         ),
+        (
+            "dynamodb",
+            "DynamoDBStreams_20120810.GetRecords",
+            '{"ShardIterator":"arn:aws:dynamodb:us-east-1:000000000000:table/integrahub-BatchesTable-1/stream/2026|1|x"}',
+            ["dynamodb:GetRecords BatchesTable.StreamArn"],
+        ),
         ("sqs", "AmazonSQS.SendMessageBatch", json.dumps({"QueueUrl": NAMES["ChunksReadyQueue"]}), ["sqs:SendMessage ChunksReadyQueue"]),
         ("secretsmanager", "secretsmanager.GetSecretValue", '{"SecretId":"mq/app"}', ["secretsmanager:GetSecretValue secret:mq/app-??????"]),
         (

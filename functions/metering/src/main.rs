@@ -27,11 +27,13 @@ async fn serve() -> Result<(), Error> {
     environment.check()?;
     let sdk = Sdk::from_environment().await;
     let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
-    let streams = aws_sdk_dynamodbstreams::Client::new(sdk.standard());
+    // A page of the stream, or of a scan, has up to a megabyte.
+    let streams = aws_sdk_dynamodbstreams::Client::new(&sdk.objects());
+    let scans = aws_sdk_dynamodb::Client::new(&sdk.objects());
     let metering = Metering {
         stream: TableStream::new(streams, stream),
         usage: UsageTable::new(dynamodb.clone(), table),
-        records: Records::new(dynamodb.clone(), records),
+        records: Records::new(scans, records),
         access: AccessStore::new(dynamodb, access),
         publisher: Publisher::of(&sdk, events),
         least_expiry,
