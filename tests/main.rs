@@ -58,4 +58,5 @@ mod tokens;
 mod try_it;
 mod typed_clients;
 mod uploads;
+mod usage;
 mod webhooks;

@@ -48,6 +48,11 @@ async fn the_metrics_need_the_scope_of_operators_and_take_no_parameter() {
 async fn after_a_batch_every_metric_that_is_scraped_has_its_family() {
     let batch = Ingest::new().load(Load::delta(br#"[{"CNPJ": "no"}]"#)).await;
     assert_eq!(batch["items_failed"], 1, "{batch}");
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    let put = json!({"target": target_of(&broker, &queue), "batch": {"count": 1, "messageSizeBytes": 1}});
+    gateway.produce(Uuid::new_v4(), &put).await.expect(201);
+    broker.delete(&queue).await;
     let begin = Instant::now();
     let text = loop {
         let text = String::from_utf8(scrape().await.bytes).unwrap();
