@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use end_to_end::{Answer, Gateway, Ingest, KEY_A, Load, READONLY_KEY, variable};
+use end_to_end::{Answer, Broker, Gateway, Ingest, KEY_A, Load, READONLY_KEY, variable};
 use runtime::metrics::{self, ALL};
 use serde_json::{Value, json};
 use test_support::http_server::{Server, response};
 use test_support::ports;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
+use uuid::Uuid;
 
 const METRICS: &str = "/metrics";
 /// Rules for Prometheus and their tests.
@@ -50,14 +51,16 @@ async fn after_a_batch_every_metric_that_is_scraped_has_its_family() {
     assert_eq!(batch["items_failed"], 1, "{batch}");
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);
     let queue = broker.queue().await;
-    let put = json!({"target": target_of(&broker, &queue), "batch": {"count": 1, "messageSizeBytes": 1}});
+    let put = queue.request(json!({"batch": {"count": 1, "messageSizeBytes": 1}}));
     gateway.produce(Uuid::new_v4(), &put).await.expect(201);
     broker.delete(&queue).await;
     let begin = Instant::now();
     let text = loop {
         let text = String::from_utf8(scrape().await.bytes).unwrap();
-        // The snapshot may be of before, and a busy machine may leave a part out.
+        // The snapshot may be of before, and a busy machine may leave a part out. The messages are
+        // counted by a schedule.
         if text.contains("integrahub_item_errors_total{")
+            && text.contains("integrahub_operation_messages_total{")
             && !text.contains("integrahub_up{part=\"queues\"} 0")
         {
             break text;
@@ -75,9 +78,10 @@ async fn after_a_batch_every_metric_that_is_scraped_has_its_family() {
     let count = of("integrahub_batch_duration_seconds_count");
     assert!(count >= 1.0);
     assert!((of("integrahub_batch_duration_seconds_bucket{le=\"+Inf\"}") - count).abs() < 0.5);
-    for part in ["database", "queues"] {
+    for part in ["database", "queues", "usage"] {
         assert!(of(&format!("integrahub_up{{part=\"{part}\"}}")) > 0.5, "{part}");
     }
+    assert!(of("integrahub_operations_total{operation=\"produce\",outcome=\"done\"}") >= 1.0);
     for queue in ["notifications", "batches-received", "chunks-ready", "unhandled"] {
         for state in ["visible", "in_flight", "delayed"] {
             of(&format!("integrahub_queue_messages{{queue=\"{queue}\",state=\"{state}\"}}"));
