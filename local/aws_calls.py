@@ -4,6 +4,7 @@ A function is known by `app/<logical id>` in the user agent of its SDK, which `A
 there. A presigned request is its sender's, so it has none.
 """
 
+import base64
 import json
 import re
 from urllib.parse import parse_qs
@@ -43,8 +44,9 @@ def dynamodb(operation, body):
     elif operation in ("BatchGetItem", "BatchWriteItem"):
         yield from ((operation, table) for table in json.loads(body)["RequestItems"])
     elif operation in ("DescribeStream", "GetShardIterator", "GetRecords"):
-        # An iterator begins with the stream's ARN.
-        found = STREAM.search(body)
+        iterator = json.loads(body).get("ShardIterator")
+        # The stand-in's iterators are JSON in base64, with the stream's ARN.
+        found = STREAM.search(base64.urlsafe_b64decode(iterator) if iterator else body)
         yield operation, f"{found.group(1).decode()}/stream" if found else "*"
     else:
         index = INDEX.search(body) if operation in ("Query", "Scan") else None

@@ -1,5 +1,6 @@
 """Each function may do what it does, and no more: what the comparison of policies with calls finds, and what holds without it."""
 
+import base64
 import importlib.util
 import json
 import re
@@ -104,6 +105,7 @@ def test_a_right_that_some_runs_use_is_no_fault_either_way():
     assert rights.faults(HAS, {call for call in CALLS if call[1] != "sqs:SendMessage"}, some) == []
 
 
+STREAM = "arn:aws:dynamodb:us-east-1:000000000000:table/integrahub-BatchesTable-1/stream/2026-11-27T02:00:00.000"
 NAMES = {
     "BatchesTable": "integrahub-BatchesTable-1",
     "ChunksReadyQueue": "http://127.0.0.1:4566/000000000000/integrahub-ChunksReadyQueue-1",
@@ -128,7 +130,7 @@ NAMES = {
         (
             "dynamodb",
             "DynamoDBStreams_20120810.GetRecords",
-            '{"ShardIterator":"arn:aws:dynamodb:us-east-1:000000000000:table/integrahub-BatchesTable-1/stream/2026|1|x"}',
+            json.dumps({"ShardIterator": base64.urlsafe_b64encode(json.dumps({"arn": STREAM}).encode()).decode()}),
             ["dynamodb:GetRecords BatchesTable.StreamArn"],
         ),
         ("sqs", "AmazonSQS.SendMessageBatch", json.dumps({"QueueUrl": NAMES["ChunksReadyQueue"]}), ["sqs:SendMessage ChunksReadyQueue"]),

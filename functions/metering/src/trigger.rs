@@ -24,6 +24,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_sample_event_is_the_schedules() {
+        let event = include_str!("../../../events/metering/scheduled.json");
+        assert!(check(&serde_json::from_str(event).unwrap()).is_ok());
+    }
+
+    #[test]
     fn an_event_that_would_be_ignored_is_refused() {
         for event in [json!({"hours": 1}), json!([]), json!("now"), json!({"source": "aws.events"})] {
             assert!(check(&event).is_err(), "{event}");
