@@ -28,7 +28,7 @@ def test_no_resource_is_named_but_log_groups_which_have_the_stack_s_id_in_their_
             assert value != other.properties(logical)[key], f"{logical} is named {value}"
 
 
-def test_of_the_access_table_functions_write_the_days_of_use_alone():
+def test_of_the_access_table_functions_write_the_days_of_use_and_what_is_spent_alone():
     stack, found = deploy(EVERYTHING), 0
     for name, role in stack.of("AWS::IAM::Role").items():
         for policy in role["Properties"].get("Policies", []):
@@ -39,6 +39,9 @@ def test_of_the_access_table_functions_write_the_days_of_use_alone():
                 if action == "dynamodb:UpdateItem":
                     found += 1
                     assert statement["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["USED#*"]}, name
+                elif action == ["dynamodb:DeleteItem", "dynamodb:PutItem"]:
+                    assert name == "MeteringRole"
+                    assert statement["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["SPENT#*"]}
                 else:
                     assert action in ("dynamodb:GetItem", "dynamodb:Scan"), f"{name}: {action}"
     assert found, "no function notes the use of a key"
