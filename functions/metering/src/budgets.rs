@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use access::{AccessStore, Month, ReadError, Settled};
-use events::{EventError, Fact, Publisher};
+use events::{EventError, Fact, PublishError, Publisher};
 use jiff::Timestamp;
 use usage::rates::Quantities;
 use usage::{Line, UsageError, UsageTable};
@@ -20,7 +20,7 @@ pub enum BudgetError {
     #[error("the event of a budget cannot be made")]
     Event(#[source] EventError),
     #[error("the event of a budget was not published")]
-    Unpublished,
+    Unpublished(#[source] Option<PublishError>),
 }
 
 /// Computes what each tenant with usage has spent in this month, and notes it if the tenant has a
@@ -80,5 +80,5 @@ async fn publish(publisher: &Publisher, facts: &[Fact]) -> Result<(), BudgetErro
     if !publisher.has_destinations() {
         return Ok(());
     }
-    publisher.publish(facts).await.map_err(|_| BudgetError::Unpublished)
+    publisher.publish(facts).await.map_err(|failed| BudgetError::Unpublished(failed.why))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clock::Deadline;
-use events::{EventError, Publisher};
+use events::{EventError, PublishError, Publisher};
 use jiff::Timestamp;
 use usage::{Gap, Hour, Recount, State, UsageError, UsageTable};
 
@@ -36,7 +36,7 @@ pub enum HoursError {
     #[error("the event of an hour cannot be made")]
     Event(#[source] EventError),
     #[error("the totals of an hour were not published; the next run tries it again")]
-    Unpublished,
+    Unpublished(#[source] Option<PublishError>),
 }
 
 /// Hours that are recounted, and the first of those whose records certainly all still live.
@@ -115,7 +115,7 @@ pub(crate) async fn recount(
         );
         if publisher.has_destinations() && state.published_hour.is_some_and(|published| hour <= published) {
             let facts = event::of_hour(Kind::Correction, hour, &added).map_err(HoursError::Event)?;
-            publisher.publish(&facts).await.map_err(|_| HoursError::Unpublished)?;
+            publisher.publish(&facts).await.map_err(|failed| HoursError::Unpublished(failed.why))?;
         }
     }
     close(usage, &gaps, &span, &recount).await.map_err(HoursError::Table)?;
@@ -159,7 +159,7 @@ pub(crate) async fn publish(
     while hour < end && !deadline.has_passed() {
         let lines = usage.hour(hour).await.map_err(HoursError::Table)?;
         let facts = event::of_hour(Kind::Hour, hour, &lines).map_err(HoursError::Event)?;
-        publisher.publish(&facts).await.map_err(|_| HoursError::Unpublished)?;
+        publisher.publish(&facts).await.map_err(|failed| HoursError::Unpublished(failed.why))?;
         usage.published(hour).await.map_err(HoursError::Table)?;
         hour = hour.next();
     }

@@ -180,8 +180,11 @@ mod tests {
     #[test]
     fn a_trimmed_place_is_told_from_a_stream_that_cannot_be_read() {
         let trimmed = aws_sdk_dynamodbstreams::types::error::TrimmedDataAccessException::builder().build();
-        assert!(matches!(Error::TrimmedDataAccessException(trimmed).into(), StreamError::Trimmed));
+        assert!(matches!(
+            StreamError::from(Error::TrimmedDataAccessException(trimmed)),
+            StreamError::Trimmed
+        ));
         let away = aws_sdk_dynamodbstreams::types::error::InternalServerError::builder().build();
-        assert!(matches!(Error::InternalServerError(away).into(), StreamError::Call(_)));
+        assert!(matches!(StreamError::from(Error::InternalServerError(away)), StreamError::Call(_)));
     }
 }
