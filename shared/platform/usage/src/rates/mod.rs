@@ -8,7 +8,7 @@
 
 mod amount;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use failure::Malformed;
 use serde::{Deserialize, Serialize};
@@ -211,21 +211,26 @@ impl RateCard {
     /// otherwise by the rate of `*`; one without either is free.
     #[must_use]
     pub fn amount<'a>(&self, quantities: impl IntoIterator<Item = Quantities<'a>>) -> Amount {
-        let mut sums = vec![0_u128; self.rates.len()];
+        let mut sums: BTreeMap<(&str, Unit), u128> = BTreeMap::new();
         for of_operation in quantities {
-            for (rate, sum) in self.rates.iter().zip(&mut sums) {
-                if self.applies(rate, of_operation.operation) {
-                    *sum = sum.saturating_add(u128::from(of_operation.of(rate.unit)));
-                }
+            for unit in Unit::ALL {
+                let sum = sums.entry((of_operation.operation, unit)).or_default();
+                *sum = sum.saturating_add(u128::from(of_operation.of(unit)));
             }
         }
-        self.rates.iter().zip(sums).fold(Amount::ZERO, |all, (rate, sum)| all.plus(rate.of(sum)))
+        let mut due: BTreeMap<(&str, Unit), (&Rate, u128)> = BTreeMap::new();
+        for ((operation, unit), quantity) in sums {
+            let Some(rate) = self.rate(operation, unit) else { continue };
+            let (_, sum) = due.entry((rate.operation.as_str(), unit)).or_insert((rate, 0));
+            *sum = sum.saturating_add(quantity);
+        }
+        due.into_values().fold(Amount::ZERO, |all, (rate, sum)| all.plus(rate.of(sum)))
     }
 
-    /// Returns true if the operation pays this rate, and none of its own for the same unit.
-    fn applies(&self, rate: &Rate, operation: &str) -> bool {
-        let has_own = || self.rates.iter().any(|own| own.operation == operation && own.unit == rate.unit);
-        rate.operation == operation || (rate.operation == ANY && !has_own())
+    /// Returns the price that an operation pays for a unit.
+    fn rate(&self, operation: &str, unit: Unit) -> Option<&Rate> {
+        let of = |name: &str| self.rates.iter().find(|rate| rate.unit == unit && rate.operation == name);
+        of(operation).or_else(|| of(ANY))
     }
 }
 
