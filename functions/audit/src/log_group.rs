@@ -1,5 +1,4 @@
-//! The log group of audit events, by two actions of CloudWatch Logs. Its SDK would be larger than
-//! all the rest of the function.
+//! The log group of audit events, by two actions of CloudWatch Logs, for which no SDK is compiled.
 
 use std::time::{Duration, SystemTime};
 
