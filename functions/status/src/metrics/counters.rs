@@ -27,8 +27,9 @@ fn scrape(totals: &[Total], standing: &Standing) -> Scrape {
         scrape.put(OPERATIONS, &[operation, "failed"], failed);
     }
     for Total { operation, target, counts } in totals.iter().filter(|total| !total.target.is_empty()) {
-        scrape.put(OPERATION_MESSAGES, &[operation, target], counts.messages);
-        scrape.put(OPERATION_BYTES, &[operation, target], counts.bytes);
+        let labels = [operation.as_str(), target.as_str()];
+        scrape.put(OPERATION_MESSAGES, &labels, counts.messages);
+        scrape.put(OPERATION_BYTES, &labels, counts.bytes);
     }
     if let Some(read_until) = standing.read_until {
         scrape.put(USAGE_READ_UNTIL, &[], read_until.as_second());
