@@ -119,11 +119,18 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
         Ok(())
     }
 
+    /// Reads the shards. One that fails does not stop the others; the first error is returned.
     async fn read_all(&mut self, shards: &[Shard]) -> Result<(), ReadError> {
-        let mut left = BTreeMap::new();
+        let (mut left, mut failed) = (BTreeMap::new(), None);
         while let Some(shard) = self.next(shards, &left) {
-            let outcome = self.read_shard(&shard.id).await?;
+            let outcome = self.read_shard(&shard.id).await.unwrap_or_else(|error| {
+                failed.get_or_insert(error);
+                Left::Behind
+            });
             left.insert(shard.id.as_str(), outcome);
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         let is_read =
             |shard: &Shard| self.has_ended(&shard.id) || left.get(shard.id.as_str()) == Some(&Left::AtTip);
@@ -153,6 +160,9 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
 
     async fn read_shard(&mut self, shard: &str) -> Result<Left, ReadError> {
         for _ in 0..MOST_FENCES {
+            if self.deadline.has_passed() {
+                return Ok(Left::Behind);
+            }
             if let Some(left) = self.read_from_mark(shard).await? {
                 return Ok(left);
             }
