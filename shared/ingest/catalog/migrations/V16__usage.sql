@@ -20,13 +20,13 @@ ALTER TABLE batches ADD COLUMN counted bigint[];
 CREATE FUNCTION count_usage() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     known bigint[] := COALESCE(OLD.counted, ARRAY[0, 0, 0, 0, 0, 0, 0]::bigint[]);
-    found bigint[] := ARRAY[1, COALESCE(NEW.payload_bytes, 0), NEW.inserted, NEW.updated, NEW.unchanged, NEW.stale,
+    total bigint[] := ARRAY[1, COALESCE(NEW.payload_bytes, 0), NEW.inserted, NEW.updated, NEW.unchanged, NEW.stale,
         NEW.items_failed]::bigint[];
 BEGIN
     INSERT INTO usage_additions (tenant_id, day, batches, payload_bytes, inserted, updated, unchanged, stale, failed)
-    VALUES (NEW.tenant_id, (NEW.received_at AT TIME ZONE 'UTC')::date, found[1] - known[1], found[2] - known[2],
-        found[3] - known[3], found[4] - known[4], found[5] - known[5], found[6] - known[6], found[7] - known[7]);
-    NEW.counted := found;
+    VALUES (NEW.tenant_id, (NEW.received_at AT TIME ZONE 'UTC')::date, total[1] - known[1], total[2] - known[2],
+        total[3] - known[3], total[4] - known[4], total[5] - known[5], total[6] - known[6], total[7] - known[7]);
+    NEW.counted := total;
     RETURN NEW;
 END $$;
 
