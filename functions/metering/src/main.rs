@@ -41,7 +41,8 @@ async fn serve() -> Result<(), Error> {
     let metering = &metering;
     run(service_fn(async |event: LambdaEvent<Value>| {
         let ends_at = event.context.deadline();
-        runtime::answered(metering.handle(&event.payload, ends_at).await)
+        // Boxed: the compiler cannot lay out a deeper nest of futures.
+        runtime::answered(Box::pin(metering.handle(&event.payload, ends_at)).await)
     }))
     .await
 }
