@@ -98,7 +98,8 @@ fn of_operation(operation: &Value) -> [String; 7] {
         .map(|name| shown(operation, name))
 }
 
-/// Returns the cells of the ingest: catalogues stand with the requests, and items with the messages.
+/// Returns the cells of the ingest: catalogues stand with the requests, and items with the
+/// messages.
 fn of_ingest(ingest: &Value) -> [String; 7] {
     let items = ingest.get("items").unwrap_or(&Value::Null);
     let of_items = |names: &[&str]| names.iter().map(|name| number(items, name)).sum::<u64>().to_string();

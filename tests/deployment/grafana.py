@@ -76,7 +76,8 @@ def expressions(metric, selected):
 def panel(number, place, title, metric, selected):
     is_state = metric["name"] in STATES
     targets = [
-        # The least step is the interval of scrapes: `$__rate_interval` becomes at least four of them.
+        # The least step is the interval of scrapes: `$__rate_interval` becomes at least four of
+        # them.
         {"refId": ref, "datasource": SOURCE, "expr": expression, "legendFormat": legend, "interval": "1m", "instant": is_state, "range": not is_state}
         for ref, (expression, legend) in zip("ABC", expressions(metric, selected), strict=False)
     ]

@@ -1,5 +1,6 @@
 //! The file of `apply` and `export`: the rate card, and tenants with their keys, profiles,
-//! allow-lists, limits, budgets, grants and establishments. It has no API key and no password, so it may be kept with other sources.
+//! allow-lists, limits, budgets, grants and establishments. It has no API key and no password, so
+//! it may be kept with other sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -37,8 +37,8 @@ use crate::output::Format;
 /// Sends catalogues and messages to IntegraHub, and says who may.
 ///
 /// The commands `tenant`, `key`, `profile`, `target`, `limit`, `budget`, `rates`, `grant`, `cnpj`,
-/// `apply`, `export`, `doctor`, `explain`, `record`, `audit` and `requests` need AWS credentials. All
-/// others need an API key.
+/// `apply`, `export`, `doctor`, `explain`, `record`, `audit` and `requests` need AWS credentials.
+/// All others need an API key.
 #[derive(Debug, Parser)]
 #[command(name = "integrahub", version, propagate_version = true, max_term_width = 100)]
 #[command(after_help = "Exit codes: 0 done, 1 error, 2 usage, 3 done with items in error, 4 not permitted, \

@@ -27,7 +27,7 @@ mod trigger;
 
 pub use budgets::BudgetError;
 pub use hours::HoursError;
-pub use reader::{ReadError, Reading};
+pub use reader::{Places, ReadError, Reading};
 pub use records::Records;
 pub use stream::{StreamError, TableStream};
 pub use trigger::UnknownEvent;
@@ -58,6 +58,7 @@ const BUDGET_MINUTES: i64 = 5;
 #[derive(Debug)]
 pub struct Metering {
     pub stream: TableStream,
+    pub places: Places,
     pub usage: UsageTable,
     pub records: Records,
     pub access: AccessStore,
@@ -90,7 +91,8 @@ impl Metering {
         trigger::check(event).map_err(MeteringError::Event)?;
         let deadline = Deadline::of_invocation(ends_at, RESERVE);
         let began = Timestamp::now();
-        let reading = reader::read(&self.stream, &self.usage, began, deadline.min(READING)).await;
+        let until = deadline.min(READING);
+        let reading = reader::read(&self.stream, &self.usage, &self.places, began, until).await;
         let gaps = reading.as_ref().map_or(0, |reading| reading.gaps);
         let lag = self.lag().await;
         if gaps > 0 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use access::AccessStore;
 use events::Publisher;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use metering::{Metering, Records, TableStream};
+use metering::{Metering, Places, Records, TableStream};
 use runtime::{Environment, Sdk};
 use serde_json::Value;
 use usage::UsageTable;
@@ -32,6 +32,7 @@ async fn serve() -> Result<(), Error> {
     let scans = aws_sdk_dynamodb::Client::new(&sdk.objects());
     let metering = Metering {
         stream: TableStream::new(streams, stream),
+        places: Places::default(),
         usage: UsageTable::new(dynamodb.clone(), table),
         records: Records::new(scans, records),
         access: AccessStore::new(dynamodb, access),

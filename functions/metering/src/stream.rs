@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_dynamodbstreams::types::{AttributeValue as Streamed, Record, ShardIteratorType, StreamRecord};
+use aws_sdk_dynamodbstreams::types::{
+    AttributeValue as Streamed, Record, Shard as Listed, ShardIteratorType, StreamRecord,
+};
 use aws_sdk_dynamodbstreams::{Client, Error};
 use jiff::Timestamp;
 use usage::Change;
@@ -14,6 +16,17 @@ use usage::Change;
 pub(crate) struct Shard {
     pub(crate) id: String,
     pub(crate) parent: Option<String>,
+    /// True if no further change comes into the shard.
+    pub(crate) is_closed: bool,
+}
+
+impl Shard {
+    /// Reads a listed shard; `None` if it has no id.
+    fn of(listed: Listed) -> Option<Self> {
+        let Listed { shard_id, parent_shard_id: parent, sequence_number_range, .. } = listed;
+        let is_closed = sequence_number_range.is_some_and(|range| range.ending_sequence_number.is_some());
+        Some(Self { id: shard_id?, parent, is_closed })
+    }
 }
 
 /// Place at which a shard is read.
@@ -80,12 +93,7 @@ impl Stream for TableStream {
             let call = self.client.describe_stream().stream_arn(&self.arn);
             let answer = call.set_exclusive_start_shard_id(after).send().await.map_err(Error::from)?;
             let Some(described) = answer.stream_description else { return Ok(shards) };
-            let listed = described.shards.unwrap_or_default();
-            shards.extend(
-                listed
-                    .into_iter()
-                    .filter_map(|shard| Some(Shard { id: shard.shard_id?, parent: shard.parent_shard_id })),
-            );
+            shards.extend(described.shards.unwrap_or_default().into_iter().filter_map(Shard::of));
             after = described.last_evaluated_shard_id;
             if after.is_none() {
                 return Ok(shards);

@@ -1,5 +1,5 @@
-//! Health, status, limits, metrics, the stories of requests, the contract and a page to read it, and
-//! the console; and the responses to requests that no route takes.
+//! Health, status, limits, metrics, the stories of requests, the contract and a page to read it,
+//! and the console; and the responses to requests that no route takes.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 

@@ -1,5 +1,5 @@
-//! What the fuzzer begins with passes its oracles, and so do some hundred inputs of each target that
-//! are near it.
+//! What the fuzzer begins with passes its oracles, and so do some hundred inputs of each target
+//! that are near it.
 
 #![allow(
     clippy::unwrap_used,

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use clock::Deadline;
+use clock::{Deadline, Remembered};
 use jiff::Timestamp;
 use usage::{Change, Counted, Gap, Mark, Targets, UsageError};
 
@@ -19,9 +19,17 @@ use crate::stream::{Page, Shard, Start, Stream, StreamError};
 /// hours.
 const KEPT: Duration = Duration::from_mins(24 * 60 - 10);
 
-/// Number of empty answers in a row that are taken for the tip of a shard. DynamoDB does not say
-/// that a reader has reached it, and one empty answer may come before the tip.
+/// Number of empty answers in a row that are taken for the tip of an open shard. DynamoDB does not
+/// say that a reader has reached it, and empty answers may come before the tip.
 const EMPTY_AT_TIP: u32 = 3;
+/// Most empty answers in a row of a closed shard, whose end DynamoDB does tell.
+const EMPTY_IN_CLOSED: u32 = 200;
+
+/// Time for which a run goes on at the place where the one before it stopped. DynamoDB knows an
+/// iterator for 15 minutes.
+const PLACE_HOLDS: Duration = Duration::from_mins(10);
+/// Most shards whose places are remembered.
+const MOST_PLACES: usize = 10_000;
 
 /// Number of times that a run gives way to another run at a shard before it leaves the shard to it.
 const MOST_FENCES: u32 = 3;
@@ -57,10 +65,39 @@ enum Left {
     Behind,
 }
 
+/// Places at which runs stopped, by shard. A place may lie behind many empty answers, which a run
+/// that began at the mark would meet again each time, and perhaps never pass.
+#[derive(Debug)]
+pub struct Places(Remembered<String, Place>);
+
+/// A place in a shard: the change that was counted before it, and its iterator.
+#[derive(Clone, Debug)]
+struct Place {
+    sequence: Option<String>,
+    iterator: String,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self(Remembered::new(PLACE_HOLDS, MOST_PLACES))
+    }
+}
+
+impl Places {
+    /// Takes the iterator of a place, if no other change was counted since. An iterator that turns
+    /// out to be of no use is not met again.
+    fn take(&self, shard: &str, sequence: Option<&str>) -> Option<String> {
+        let place = self.0.get(shard);
+        self.0.forget(shard);
+        place.filter(|place| place.sequence.as_deref() == sequence).map(|place| place.iterator)
+    }
+}
+
 /// A run.
 struct Run<'a, S, L> {
     stream: &'a S,
     ledger: &'a L,
+    places: &'a Places,
     began: Timestamp,
     deadline: Deadline,
     targets: Targets,
@@ -76,6 +113,7 @@ struct Run<'a, S, L> {
 pub(crate) async fn read<S: Stream, L: Ledger>(
     stream: &S,
     ledger: &L,
+    places: &Places,
     began: Timestamp,
     deadline: Deadline,
 ) -> Result<Reading, ReadError> {
@@ -87,7 +125,8 @@ pub(crate) async fn read<S: Stream, L: Ledger>(
     let marks = ledger.marks().await.map_err(ReadError::Ledger)?;
     let marks = marks.into_iter().map(|mark| (mark.shard.clone(), mark)).collect();
     let shards = stream.shards().await.map_err(ReadError::Stream)?;
-    let mut run = Run { stream, ledger, began, deadline, targets, marks, reading: Reading::default() };
+    let reading = Reading::default();
+    let mut run = Run { stream, ledger, places, began, deadline, targets, marks, reading };
     run.find_gaps(&shards, known_until).await.map_err(ReadError::Ledger)?;
     run.read_all(&shards).await?;
     Ok(run.reading)
@@ -123,7 +162,7 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
     async fn read_all(&mut self, shards: &[Shard]) -> Result<(), ReadError> {
         let (mut left, mut failed) = (BTreeMap::new(), None);
         while let Some(shard) = self.next(shards, &left) {
-            let outcome = self.read_shard(&shard.id).await.unwrap_or_else(|error| {
+            let outcome = self.read_shard(shard).await.unwrap_or_else(|error| {
                 failed.get_or_insert(error);
                 Left::Behind
             });
@@ -158,7 +197,7 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
         self.marks.get(shard).is_some_and(|mark| mark.ended)
     }
 
-    async fn read_shard(&mut self, shard: &str) -> Result<Left, ReadError> {
+    async fn read_shard(&mut self, shard: &Shard) -> Result<Left, ReadError> {
         for _ in 0..MOST_FENCES {
             if self.deadline.has_passed() {
                 return Ok(Left::Behind);
@@ -168,11 +207,11 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
             }
             // Another run counted these changes. Its mark says how far.
             let marks = self.ledger.marks().await.map_err(ReadError::Ledger)?;
-            let Some(mark) = marks.into_iter().find(|mark| mark.shard == shard) else {
+            let Some(mark) = marks.into_iter().find(|mark| mark.shard == shard.id) else {
                 return Ok(Left::Behind);
             };
             let has_ended = mark.ended;
-            self.marks.insert(shard.to_owned(), mark);
+            self.marks.insert(shard.id.clone(), mark);
             if has_ended {
                 return Ok(Left::Ended);
             }
@@ -181,8 +220,13 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
     }
 
     /// Reads a shard from its mark; `None` if the mark was moved by another run.
-    async fn read_from_mark(&mut self, shard: &str) -> Result<Option<Left>, ReadError> {
-        let mut iterator = self.iterator(shard).await?;
+    async fn read_from_mark(&mut self, shard: &Shard) -> Result<Option<Left>, ReadError> {
+        let Shard { id: shard, is_closed, .. } = shard;
+        let most_empty = if *is_closed { EMPTY_IN_CLOSED } else { EMPTY_AT_TIP };
+        let mut iterator = match self.places.take(shard, self.mark(shard).sequence.as_deref()) {
+            Some(iterator) => iterator,
+            None => self.iterator(shard).await?,
+        };
         let mut empty = 0_u32;
         loop {
             if self.deadline.has_passed() {
@@ -204,7 +248,9 @@ impl<S: Stream, L: Ledger> Run<'_, S, L> {
             iterator = next;
             empty = if changes.is_empty() { empty.saturating_add(1) } else { 0 };
             let is_newer = changes.last().is_some_and(|change| self.began <= change.at);
-            if is_newer || empty >= EMPTY_AT_TIP {
+            if (is_newer && !is_closed) || empty >= most_empty {
+                let sequence = self.mark(shard).sequence;
+                self.places.0.put(shard.clone(), Place { sequence, iterator });
                 return Ok(Some(Left::AtTip));
             }
         }

@@ -39,6 +39,7 @@ impl Stream for MemoryStream {
         let shard = |(id, part): (&&str, &Part)| Shard {
             id: (*id).to_owned(),
             parent: part.parent.map(str::to_owned),
+            is_closed: part.is_closed,
         };
         Ok(self.parts.iter().map(shard).collect())
     }
@@ -214,7 +215,16 @@ fn child_of(parent: &'static str, part: Part) -> Part {
 }
 
 async fn run(stream: &MemoryStream, ledger: &MemoryLedger, now: Timestamp) -> Result<Reading, ReadError> {
-    read(stream, ledger, now, Deadline::after(Duration::from_mins(1))).await
+    run_from(&Places::default(), stream, ledger, now).await
+}
+
+async fn run_from(
+    places: &Places,
+    stream: &MemoryStream,
+    ledger: &MemoryLedger,
+    now: Timestamp,
+) -> Result<Reading, ReadError> {
+    read(stream, ledger, places, now, Deadline::after(Duration::from_mins(1))).await
 }
 
 fn numbers(range: impl IntoIterator<Item = u64>) -> Vec<String> {
@@ -249,6 +259,30 @@ async fn an_empty_answer_is_not_the_tip() {
     let stream = MemoryStream { hesitates: EMPTY_AT_TIP - 1, ..MemoryStream::of([("a", open(1..=2))]) };
     run(&stream, &ledger, noon()).await.unwrap();
     assert_eq!(ledger.kept().counted, numbers(1..=2));
+}
+
+#[tokio::test]
+async fn runs_get_through_empty_answers_together_and_a_closed_shard_is_read_to_its_end() {
+    let (ledger, places) = (MemoryLedger::default(), Places::default());
+    let stream = MemoryStream { hesitates: EMPTY_AT_TIP + 1, ..MemoryStream::of([("a", open(1..=2))]) };
+    for counted in [numbers([]), numbers(1..=2)] {
+        run_from(&places, &stream, &ledger, noon()).await.unwrap();
+        assert_eq!(ledger.kept().counted, counted);
+    }
+    // The place is behind these changes, and each change comes once.
+    let stream = MemoryStream::of([("a", open(1..=5))]);
+    run_from(&places, &stream, &ledger, noon()).await.unwrap();
+    assert_eq!(ledger.kept().counted, numbers(1..=5));
+    // Another run has moved the mark, so the place is of no use.
+    let mark = ledger.kept().marks["a"].clone();
+    ledger.kept().marks.insert("a".to_owned(), Mark { sequence: Some("7".to_owned()), ..mark });
+    run_from(&places, &MemoryStream::of([("a", open(1..=8))]), &ledger, noon()).await.unwrap();
+    assert_eq!(ledger.kept().counted, numbers([1, 2, 3, 4, 5, 8]));
+
+    let ledger = MemoryLedger::default();
+    let stream = MemoryStream { hesitates: EMPTY_AT_TIP + 1, ..MemoryStream::of([("a", closed(1..=2))]) };
+    run(&stream, &ledger, noon()).await.unwrap();
+    assert!(ledger.kept().marks["a"].ended);
 }
 
 #[tokio::test]
@@ -308,7 +342,8 @@ async fn a_run_beside_another_one_goes_on_behind_what_that_one_counted() {
 async fn a_run_whose_time_is_over_leaves_the_rest_to_the_next() {
     let ledger = MemoryLedger::default();
     let stream = MemoryStream::of([("a", open(1..=9))]);
-    let reading = read(&stream, &ledger, noon(), Deadline::after(Duration::ZERO)).await.unwrap();
+    let places = Places::default();
+    let reading = read(&stream, &ledger, &places, noon(), Deadline::after(Duration::ZERO)).await.unwrap();
     assert_eq!((reading, ledger.kept().read_until), (Reading::default(), None));
 }
 

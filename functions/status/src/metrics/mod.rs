@@ -1,8 +1,8 @@
 //! `GET /metrics`: figures of the whole deployment for Prometheus.
 //!
 //! They come from what is durable: PostgreSQL, through the function that reaches it, the attributes
-//! of queues, and the counters of usage. What an environment of a function counts by itself would be the figures of
-//! one environment of many.
+//! of queues, and the counters of usage. What an environment of a function counts by itself would
+//! be the figures of one environment of many.
 
 mod counters;
 mod queues;

@@ -1,7 +1,7 @@
 //! Usage of the ingest: batches, bytes and items of each tenant and day, for `GET /v1/usage`.
 //!
-//! A trigger counts a batch when it becomes final, so a version that does not know the tables counts
-//! too. They outlive the batches, which are deleted.
+//! A trigger counts a batch when it becomes final, so a version that does not know the tables
+//! counts too. They outlive the batches, which are deleted.
 
 use jiff::civil::Date;
 use serde::Serialize;

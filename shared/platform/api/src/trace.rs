@@ -9,8 +9,8 @@ use uuid::Uuid;
 /// Value of `X-Trace-Id`: the request's, if it is 1 to 128 visible ASCII characters, or else its
 /// [`Traceparent`], or a new UUID.
 ///
-/// A trace context is the id itself, not a companion of it: so it is wherever the id is, in records,
-/// metadata, rows and events, and nothing can pass on one without the other.
+/// A trace context is the id itself, not a companion of it: so it is wherever the id is, in
+/// records, metadata, rows and events, and nothing can pass on one without the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TraceId(String);

@@ -52,8 +52,8 @@ impl From<Problem> for WorkFailure {
 ///
 /// # Errors
 /// The problem of `work`, 409 and 429 for a key that is in use or was used for another request, 429
-/// for work that a limit or the budget does not allow now, and 503 if the store cannot be reached or
-/// read.
+/// for work that a limit or the budget does not allow now, and 503 if the store cannot be reached
+/// or read.
 pub async fn once(
     store: &Store,
     claim: &ClaimRequest<'_>,

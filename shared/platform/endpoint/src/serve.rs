@@ -24,9 +24,9 @@ pub enum Keyed {
 }
 
 /// Responds to a request by `answer`, in a span with its trace id, its idempotency key and its
-/// operation, which is the method and the path of its route. The span has the fields `tenant`, `key_name` and `key_id`,
-/// which the authentication fills, and those of the request's target, its `tags` and its
-/// `batch_id`, which `answer` fills when it knows them.
+/// operation, which is the method and the path of its route. The span has the fields `tenant`,
+/// `key_name` and `key_id`, which the authentication fills, and those of the request's target, its
+/// `tags` and its `batch_id`, which `answer` fills when it knows them.
 ///
 /// The line `request.completed` at the end has all of them: it is the request's audit event
 /// (docs/audit.md).

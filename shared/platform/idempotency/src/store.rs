@@ -431,8 +431,8 @@ impl Store {
         }
     }
 
-    /// Reads what happened to the request of `tenant` under `key`; `None` if there was none, or if a
-    /// claim may use the key anew. The operation must not have keys per target.
+    /// Reads what happened to the request of `tenant` under `key`; `None` if there was none, or if
+    /// a claim may use the key anew. The operation must not have keys per target.
     ///
     /// # Errors
     /// If the store cannot be reached, or the record cannot be read.

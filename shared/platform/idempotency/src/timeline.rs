@@ -11,8 +11,8 @@ use crate::dynamodb::text;
 use crate::error::StoreError;
 use crate::protocol::{AbandonedProgress, Status};
 
-/// Attributes that are read. The response's body and headers, the fingerprints and the owner's token
-/// are not among them.
+/// Attributes that are read. The response's body and headers, the fingerprints and the owner's
+/// token are not among them.
 const ATTRIBUTES: [&str; 22] = [
     "operationType",
     "status",

@@ -22,8 +22,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Makes the refusal of these limits, each with the time until which it refuses. `None` if there
-    /// is no limit. The one that refuses for longest decides.
+    /// Makes the refusal of these limits, each with the time until which it refuses. `None` if
+    /// there is no limit. The one that refuses for longest decides.
     pub(crate) fn by(refused: &[(&Arc<Policy>, i64)], now: i64) -> Option<Self> {
         let &(policy, until) = refused.iter().rev().max_by_key(|(_, until)| *until)?;
         let violated = refused.iter().map(|(policy, _)| policy.name()).collect();

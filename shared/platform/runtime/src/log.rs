@@ -11,7 +11,8 @@ use tracing_subscriber::{EnvFilter, Registry};
 ///
 /// `aws_` are all crates of the SDK. `lambda_runtime::layers::panic` logs the debug form of an
 /// invocation's error; `runtime::answered` logs it with its causes. `lambda_runtime::layers::trace`
-/// has no events, but the span with the ids of AWS and X-Ray, which every line needs at every level.
+/// has no events, but the span with the ids of AWS and X-Ray, which every line needs at every
+/// level.
 const QUIET: &str = "aws_=warn,hyper=warn,hyper_util=warn,lambda_runtime=warn,lambda_runtime_api_client=warn,\
                      lambda_runtime::layers::panic=off,\
                      lambda_runtime::layers::trace=info,lapin=off,rustls=warn,h2=warn";

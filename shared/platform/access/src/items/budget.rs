@@ -93,7 +93,8 @@ impl BudgetItem {
     /// Reads an item without its key.
     ///
     /// # Errors
-    /// Malformed item, an item of a newer version, or a budget that [`BudgetItem::check()`] refuses.
+    /// Malformed item, an item of a newer version, or a budget that [`BudgetItem::check()`]
+    /// refuses.
     pub fn read(item: Value) -> Result<Self, ItemError> {
         let budget: Self = read(item)?;
         budget.check()?;
