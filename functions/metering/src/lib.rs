@@ -107,7 +107,7 @@ impl Metering {
         let Some(now) = reading.read_until else { return Ok(()) };
         let recounted = self.recount(now, deadline).await;
         let published = hours::publish(&self.usage, &self.publisher, now, deadline).await;
-        let settled = self.settle_budgets(now).await;
+        let settled = self.settle_budgets(now, deadline).await;
         recounted.and(published).map_err(MeteringError::Hours)?;
         settled.map_err(MeteringError::Budgets)
     }
@@ -129,15 +129,17 @@ impl Metering {
         Ok(())
     }
 
-    async fn settle_budgets(&self, now: Timestamp) -> Result<(), BudgetError> {
+    async fn settle_budgets(&self, now: Timestamp, deadline: Deadline) -> Result<(), BudgetError> {
         if now.as_second().div_euclid(60).rem_euclid(BUDGET_MINUTES) != 0 {
             return Ok(());
         }
-        let reached = budgets::settle(&self.usage, &self.access, &self.publisher, now).await?;
-        if reached > 0 {
-            measure(&[(metrics::BUDGETS_REACHED, reached)]);
+        let Self { usage, access, publisher, .. } = self;
+        let mut told = 0;
+        let settled = budgets::settle(usage, access, publisher, now, deadline, &mut told).await;
+        if told > 0 {
+            measure(&[(metrics::BUDGETS_REACHED, told)]);
         }
-        Ok(())
+        settled
     }
 }
 
