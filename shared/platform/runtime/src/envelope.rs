@@ -110,7 +110,7 @@ fn with_ids(message: Value, fields: &Fields, correlation_id: &Value) -> Value {
     let of_work = IDS.into_iter().filter_map(|name| Some((name, fields.get(name)?.as_str()?)));
     let mut before = " [";
     for (name, id) in of_work.chain(correlation_id.as_str().map(|id| ("trace", id))) {
-        if !id.is_empty() && !text.contains(id) {
+        if !id.is_empty() && !names(&text, id) {
             text.extend([before, name, "=", id]);
             before = " ";
         }
@@ -119,6 +119,17 @@ fn with_ids(message: Value, fields: &Fields, correlation_id: &Value) -> Value {
         text.push(']');
     }
     Value::String(text)
+}
+
+/// True if a text has an id as a whole: the id `7` is not in `chunk 17`.
+fn names(text: &str, id: &str) -> bool {
+    let mut parts = text.split(id).peekable();
+    while let (Some(before), Some(after)) = (parts.next(), parts.peek()) {
+        if !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric) {
+            return true;
+        }
+    }
+    false
 }
 
 /// A log line.
@@ -287,6 +298,8 @@ mod tests {
         });
         assert_eq!(line["message"], "wrote chunk c-3 of t-1 [batch_id=b-2 idempotency_key=key-7]");
         assert_eq!(logged(|| tracing::info!("alone"))["message"], "alone");
+        let part = logged(|| tracing::info!(chunk_id = "7", "wrote chunk 17"));
+        assert_eq!(part["message"], "wrote chunk 17 [chunk_id=7]");
     }
 
     #[test]
