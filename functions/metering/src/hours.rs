@@ -1,5 +1,6 @@
 //! Totals of the hours that have ended: their recount, and their events.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use clock::Deadline;
@@ -21,8 +22,9 @@ const RECOUNTED_FOR: Duration = Duration::from_hours(48);
 const PUBLISHED_FOR: Duration = Duration::from_hours(72);
 /// Age of a change from which it is certainly counted once the stream is read to its tip.
 const SETTLED_AFTER: Duration = Duration::from_mins(1);
-/// Minute of a day, in UTC, after which the nightly recount begins.
-const NIGHTLY_MINUTE: i64 = 20;
+/// Minutes of an hour in which a recount may begin. One that fails begins again in each of them,
+/// and reads the whole table each time. The others are for what a recount leaves no time for.
+const MINUTES: Range<i64> = 20..30;
 
 /// Reason why the hours were not recounted or published.
 #[derive(Debug, thiserror::Error)]
@@ -68,13 +70,14 @@ impl Span {
     }
 }
 
-/// True if the records are to be counted again: once a night, and while a gap has hours whose
-/// records all still live.
+/// True if the records are to be counted again: once in the first hour of a day (UTC), and in each
+/// hour while a gap has hours whose records all still live.
 pub(crate) fn is_due(state: &State, gaps: &[Gap], span: &Span, now: Timestamp) -> bool {
     let today = Hour::of(now).day();
     let minute = now.as_second().div_euclid(60).rem_euclid(24 * 60);
-    let is_nightly = state.recounted_day.is_none_or(|day| day < today) && minute >= NIGHTLY_MINUTE;
-    is_nightly || gaps.iter().any(|gap| span.closes(gap))
+    let is_nightly = minute < 60 && state.recounted_day.is_none_or(|day| day < today);
+    let is_wanted = is_nightly || gaps.iter().any(|gap| span.closes(gap));
+    is_wanted && MINUTES.contains(&minute.rem_euclid(60))
 }
 
 /// Counts the records again, and adds what the counters lack. Returns the number of requests that
@@ -203,11 +206,14 @@ mod tests {
         assert!(!is_due_at("27T00:19:59", Some("2026-11-26"), &[]));
         assert!(is_due_at("27T00:20:00", Some("2026-11-26"), &[]));
         assert!(is_due_at("27T00:20:00", None, &[]));
-        assert!(!is_due_at("27T23:59:00", Some("2026-11-27"), &[]));
+        assert!(!is_due_at("27T00:20:00", Some("2026-11-27"), &[]));
+        assert!(!is_due_at("27T00:30:00", None, &[]), "a table that is too large is not read all day");
+        assert!(!is_due_at("27T01:20:00", None, &[]));
         let gap = |from: &str, until: &str| Gap { from: at(from), until: at(until) };
         let done = Some("2026-11-27");
-        assert!(is_due_at("27T02:11:00", done, &[gap("26T00:00:00", "27T01:30:00")]));
-        assert!(!is_due_at("27T02:11:00", done, &[gap("26T00:00:00", "27T01:00:00")]), "its records expired");
-        assert!(!is_due_at("27T02:05:00", done, &[gap("27T01:10:00", "27T01:30:00")]), "the hour is too new");
+        assert!(is_due_at("27T02:20:00", done, &[gap("26T00:00:00", "27T01:30:00")]));
+        assert!(!is_due_at("27T02:30:00", done, &[gap("26T00:00:00", "27T01:30:00")]), "in an hour again");
+        assert!(!is_due_at("27T02:20:00", done, &[gap("26T00:00:00", "27T01:00:00")]), "its records expired");
+        assert!(!is_due_at("27T02:20:00", done, &[gap("27T02:00:00", "27T02:10:00")]), "the hour is too new");
     }
 }

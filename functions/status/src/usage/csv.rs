@@ -52,7 +52,11 @@ pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateC
 /// Puts a text into quotes if it needs them. A spreadsheet takes one that begins like a formula for
 /// one, so it gets an apostrophe.
 fn field(text: &str) -> String {
-    let text = if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text.to_owned() };
+    let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) {
+        format!("'{text}")
+    } else {
+        text.to_owned()
+    };
     if text.contains([',', '"', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
@@ -81,7 +85,9 @@ mod tests {
 
     #[test]
     fn a_name_is_no_formula() {
-        for (name, expected) in [("till 1", "till 1"), ("=1+1", "'=1+1"), ("@a,b", "\"'@a,b\""), ("", "")] {
+        for (name, expected) in
+            [("till 1", "till 1"), ("=1+1", "'=1+1"), ("@a,b", "\"'@a,b\""), ("\t=1", "'\t=1"), ("", "")]
+        {
             assert_eq!(field(name), expected);
         }
     }

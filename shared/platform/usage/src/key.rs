@@ -18,6 +18,12 @@ const SECONDS_OF_DAY: i64 = 86_400;
 const DAYS_OF_DAY: i64 = 400;
 const DAYS_OF_HOUR: i64 = 4;
 
+/// True if the counters of the day that began at `start` may be deleted at `now`.
+pub(crate) fn is_forgotten(start: Timestamp, now: Timestamp) -> bool {
+    let kept_until = start.as_second().saturating_add(DAYS_OF_DAY.saturating_mul(SECONDS_OF_DAY));
+    kept_until <= now.as_second()
+}
+
 /// Key of a counter's item, and the second after which the item may be deleted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {

@@ -7,6 +7,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use crate::hour::Hour;
+use crate::key;
 
 /// Time by which a gap is widened backwards: a request that was made within it before the gap may
 /// have ended in the gap. It is longer than the lease of an execution.
@@ -73,7 +74,7 @@ pub struct Standing {
 
 impl Standing {
     /// True if the counters of the days from `from` to `to`, both included, hold every request of
-    /// the hours that have ended.
+    /// the hours that have ended. Counters that were deleted for their age do not.
     #[must_use]
     pub fn is_complete(&self, from: Date, to: Date, now: Timestamp) -> bool {
         let end = to.tomorrow().map_or(now, start_of).min(Hour::of(now).start());
@@ -84,7 +85,11 @@ impl Standing {
         let (Some(counted_from), Some(read_until)) = (self.counted_from, self.read_until) else {
             return false;
         };
-        counted_from <= start && end <= read_until && !self.gaps.iter().any(|gap| gap.is_in(start, end))
+        let are_kept = !key::is_forgotten(start, now);
+        are_kept
+            && counted_from <= start
+            && end <= read_until
+            && !self.gaps.iter().any(|gap| gap.is_in(start, end))
     }
 }
 
@@ -126,6 +131,12 @@ mod tests {
         let with_gap = Standing { gaps: vec![gap("25T03:59:00", "25T06:00:00")], ..standing };
         assert!(!with_gap.is_complete(day("21"), day("27"), now));
         assert!(with_gap.is_complete(day("26"), day("27"), now), "the gap is before");
+
+        let later: Timestamp = "2027-12-30T02:31:00Z".parse().unwrap();
+        let standing = Standing { read_until: Some(later), ..with_gap };
+        assert!(standing.is_complete(day("26"), day("27"), later));
+        let later = "2027-12-31T00:00:00Z".parse().unwrap();
+        assert!(!standing.is_complete(day("26"), day("27"), later), "400 days have passed");
     }
 
     #[test]
