@@ -28,8 +28,11 @@ use update::addition;
 
 /// Most lines of an answer.
 pub const LINES_MOST: usize = 50_000;
-/// Days that are read at the same time.
+/// Days of one tenant that are read at the same time.
 const DAYS_AT_ONCE: usize = 16;
+/// Days of all tenants that are read at the same time: each may have thousands of lines, and a
+/// function little memory.
+const DAYS_OF_ALL_AT_ONCE: usize = 4;
 
 /// Reads and writes the counters.
 #[derive(Clone, Debug)]
@@ -52,11 +55,12 @@ impl UsageTable {
     /// [`UsageError::TooMany`] for more than [`LINES_MOST`] lines. The table is unavailable, or an
     /// item malformed.
     pub async fn days(&self, from: Date, to: Date, tenant: Option<&str>) -> Result<Vec<Line>, UsageError> {
+        let at_once = if tenant.is_some() { DAYS_AT_ONCE } else { DAYS_OF_ALL_AT_ONCE };
         let mut lines = Vec::new();
         let mut next = Some(from);
         while next.is_some_and(|day| day <= to) {
             let mut days = Vec::new();
-            while let Some(day) = next.filter(|day| *day <= to && days.len() < DAYS_AT_ONCE) {
+            while let Some(day) = next.filter(|day| *day <= to && days.len() < at_once) {
                 days.push(day);
                 next = day.tomorrow().ok();
             }
