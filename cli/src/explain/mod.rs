@@ -1,6 +1,7 @@
 //! `integrahub explain`: why an API key may or may not do a thing, rule by rule, by the code that
 //! decides. It reads the access table and the parameters of the stack, and sends no request.
 
+mod budget;
 mod operation;
 mod rule;
 mod target;
@@ -65,6 +66,7 @@ pub(crate) async fn run(args: &Explain, context: &Context, out: &mut Output) -> 
         }
         if args.operation != Operation::Status {
             rules.extend(limits(&known, tenant, &named, target.as_ref(), &deployment).await);
+            rules.extend(budget::decide(known.spent(tenant), Timestamp::now()));
         }
     }
     show(args, needed, caller, &rules, out);
