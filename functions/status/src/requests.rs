@@ -83,7 +83,9 @@ fn asked(path: &str) -> Result<(&'static Operation, IdempotencyKey), Problem> {
         invalid_parameter("operation", format!("must be one of {names}"))
     })?;
     let key = percent_decode_str(key).decode_utf8_lossy();
+    // A header says a key with a comma in quotes; a path may say it without.
     let key = IdempotencyKey::parse(&key, operation.keys)
+        .or_else(|_| IdempotencyKey::parse_canonical(&key, operation.keys))
         .map_err(|error| invalid_parameter("key", error.to_string()))?;
     Ok((operation, key))
 }
@@ -116,6 +118,9 @@ mod tests {
         assert_eq!(of("tests", KEY), Ok(("tests", Scope::MqAdmin, KEY.to_owned())));
         let name = "carga%2F2026%23%2525.json";
         assert_eq!(of("ingest", name), Ok(("ingest", Scope::ProductsRead, "carga/2026#%25.json".to_owned())));
+        for key in ["loja%2C12", "%22loja%2C12%22"] {
+            assert_eq!(of("ingest", key), Ok(("ingest", Scope::ProductsRead, "loja,12".to_owned())), "{key}");
+        }
         for (operation, key, parameter) in [
             ("put", KEY, "operation"),
             ("PRODUCE", KEY, "operation"),
