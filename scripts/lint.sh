@@ -65,16 +65,20 @@ quoting_errors() {
   none git grep -nE '#\[from\] serde_(json|dynamo)::Error' -- functions shared
 }
 
-# Cargo runs no unit test of a library with `test = false`, and no example of one with
-# `doctest = false`. So neither of them may have any.
+# Cargo runs no unit test of a library or program with `test = false`, and no example of a library
+# with `doctest = false`. So none of them may have any.
 never_run() {
-  local manifest library folder status=0
+  local manifest library programs folder status=0
   while read -r manifest; do
     library=$(awk '/^\[/ { inside = $0 == "[lib]" } inside' "$manifest")
+    programs=$(awk '/^\[/ { inside = $0 == "[[bin]]" } inside' "$manifest")
     folder=$(dirname "$manifest")/src
     [[ -d $folder ]] || continue
     if grep -qx 'test = false' <<<"$library"; then
       grep -rnE '#\[([a-z_]+::)?test\b|proptest!' --include='*.rs' "$folder" && status=1
+    fi
+    if grep -qx 'test = false' <<<"$programs" && [[ -f $folder/main.rs ]]; then
+      grep -HnE '#\[([a-z_]+::)?test\b|proptest!' "$folder/main.rs" && status=1
     fi
     if grep -qx 'doctest = false' <<<"$library"; then
       find "$folder" -name '*.rs' -exec awk '

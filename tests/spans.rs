@@ -29,7 +29,7 @@ fn add_sources(folder: &Path, found: &mut Vec<(String, String)>) {
             add_sources(&path, found);
         } else if name.ends_with(".rs") && name != "tests.rs" {
             let text = std::fs::read_to_string(&path).unwrap();
-            let text = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+            let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned();
             found.push((path.strip_prefix(ROOT).unwrap().to_string_lossy().into_owned(), text));
         }
     }

@@ -19,8 +19,16 @@ async fn additions(test: &TestDatabase) -> i64 {
     test.number("SELECT count(*) FROM usage_additions").await
 }
 
+/// A day's batches, whose payloads have 100 bytes for each item.
 fn of(tenant: Uuid, batches: u64, items: UsageItems) -> UsageDay {
-    UsageDay { tenant, day: DAY, batches, bytes: 0, items }
+    let UsageItems { inserted, updated, unchanged, stale, failed } = items;
+    UsageDay {
+        tenant,
+        day: DAY,
+        batches,
+        bytes: 100 * (inserted + updated + unchanged + stale + failed),
+        items,
+    }
 }
 
 #[test]
@@ -30,16 +38,12 @@ fn batches_count_for_their_tenant_when_they_are_final_and_still_do_when_they_are
         let first = Load::delta(0).keys([1]).keys([2]);
         first.prepare(&database).await;
         assert_eq!(usage(&database, None).await, []);
-        test.execute("UPDATE batches SET payload_bytes = 70").await;
         for chunk in &first.chunks {
             database.write_chunk(chunk).await.unwrap();
         }
         Load::delta(1).keys([1, 2, 3]).error(Some(9)).run(&database).await;
         Load::delta(2).of_other_tenant().keys([8]).run(&database).await;
-        let own = UsageDay {
-            bytes: 70,
-            ..of(TENANT, 2, UsageItems { inserted: 3, unchanged: 2, failed: 1, ..UsageItems::default() })
-        };
+        let own = of(TENANT, 2, UsageItems { inserted: 3, unchanged: 2, failed: 1, ..UsageItems::default() });
         assert_eq!(usage(&database, Some(TENANT)).await, [own.clone()]);
         let all = usage(&database, None).await;
         assert_eq!(all.len(), 2, "{all:?}");
