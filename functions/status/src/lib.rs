@@ -111,14 +111,15 @@ impl Status {
         };
         let (endpoint, parameter) = Endpoint::of(method, path).ok_or_else(unrouted)?;
         Span::current().record("operation", endpoint.route().to_string());
+        // Boxed: a response takes the memory of its own route, and not of all together.
         let reply = match endpoint {
             Endpoint::Live => fresh(Reply::json(200, &json!({"status": "ok"}))),
-            Endpoint::Ready => fresh(self.readiness().await),
-            Endpoint::Status => fresh(self.status(request, trace_id).await?),
-            Endpoint::Limits => fresh(self.limits(request).await?),
-            Endpoint::Metrics => fresh(self.metrics(request).await?),
-            Endpoint::Request => fresh(self.request(request).await?),
-            Endpoint::Usage => fresh(self.usage(request).await?),
+            Endpoint::Ready => fresh(Box::pin(self.readiness()).await),
+            Endpoint::Status => fresh(Box::pin(self.status(request, trace_id)).await?),
+            Endpoint::Limits => fresh(Box::pin(self.limits(request)).await?),
+            Endpoint::Metrics => fresh(Box::pin(self.metrics(request)).await?),
+            Endpoint::Request => fresh(Box::pin(self.request(request)).await?),
+            Endpoint::Usage => fresh(Box::pin(self.usage(request)).await?),
             Endpoint::Contract => {
                 let mut reply = Reply::new(200, "application/json", contract::DOCUMENT.to_owned());
                 reply.set_header("cache-control", "no-cache");
