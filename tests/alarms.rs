@@ -1,8 +1,6 @@
 //! Causes of alarms, produced on the stack: the functions emit the metric that an alarm reads,
 //! under its dimensions and beyond its threshold. No CloudWatch is there to raise it.
 
-use std::fs::File;
-use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -22,14 +20,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Log lines of the stack's functions from now on.
 pub(crate) struct Emitted {
     log: PathBuf,
-    begin: u64,
+    begin: usize,
 }
 
 impl Emitted {
     pub(crate) fn from_now() -> Self {
         let logs = leaks::logs().unwrap_or_else(|| panic!("tests run by `make test`"));
         let log = logs.join("functions.log");
-        let begin = log.metadata().unwrap().len();
+        let begin = std::fs::read(&log).unwrap().len();
         Self { log, begin }
     }
 
@@ -55,11 +53,8 @@ impl Emitted {
 
     /// Values of a metric that these functions emitted.
     fn values(&self, emf: Emf, services: &[String], keys: &[Uuid]) -> Vec<u64> {
-        let mut file = File::open(&self.log).unwrap();
-        file.seek(SeekFrom::Start(self.begin)).unwrap();
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).unwrap();
-        let text = String::from_utf8_lossy(&bytes);
+        let bytes = std::fs::read(&self.log).unwrap();
+        let text = String::from_utf8_lossy(&bytes[self.begin..]);
         let lines = text.lines().filter(|line| line.contains(emf.name));
         let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let lines = lines.filter(|line| declares(line, emf, services) && is_about(line, keys));

@@ -87,8 +87,11 @@ fn show(known: &Snapshot, tenant: &str, out: &mut Output) -> Result<(), Failure>
     let Held { entry, .. } = held(known, tenant)?;
     let spent = known.spent(tenant);
     let mut document = entry.document();
-    document["spent"] = json!(spent.map(|spent| json!({"month": spent.month, "amount": spent.amount,
-        "exceeded": spent.exceeded})));
+    if let Some(document) = document.as_object_mut() {
+        let spent = spent
+            .map(|spent| json!({"month": spent.month, "amount": spent.amount, "exceeded": spent.exceeded}));
+        document.insert("spent".to_owned(), json!(spent));
+    }
     let currency = match known.get(access::pk::RATES).map(|held| &held.entry) {
         Some(Entry::Rates(card)) => format!(" {}", card.currency()),
         _ => String::new(),

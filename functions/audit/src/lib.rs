@@ -58,10 +58,7 @@ impl Audit {
     /// If the delivery cannot be read, or the group does not take all of it.
     pub async fn handle(&self, event: Value) -> Result<(), AuditError> {
         let Some(delivery) = Delivery::unpack(event)? else { return Ok(()) };
-        let counted = match &self.usage {
-            Some(table) => Some((table, crate::usage::lines(delivery.messages()))),
-            None => None,
-        };
+        let counted = self.usage.as_ref().map(|table| (table, crate::usage::lines(delivery.messages())));
         for call in calls(delivery.into_lines()) {
             self.group.put(&call).await.map_err(AuditError::Write)?;
         }

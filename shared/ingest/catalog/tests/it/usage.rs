@@ -44,7 +44,7 @@ fn batches_count_for_their_tenant_when_they_are_final_and_still_do_when_they_are
         Load::delta(1).keys([1, 2, 3]).error(Some(9)).run(&database).await;
         Load::delta(2).of_other_tenant().keys([8]).run(&database).await;
         let own = of(TENANT, 2, UsageItems { inserted: 3, unchanged: 2, failed: 1, ..UsageItems::default() });
-        assert_eq!(usage(&database, Some(TENANT)).await, [own.clone()]);
+        assert_eq!(usage(&database, Some(TENANT)).await, std::slice::from_ref(&own));
         let all = usage(&database, None).await;
         assert_eq!(all.len(), 2, "{all:?}");
         assert_eq!(usage(&database, Some(OTHER_TENANT)).await, [all[usize::from(all[0] == own)].clone()]);

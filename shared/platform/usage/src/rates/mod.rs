@@ -297,12 +297,12 @@ mod tests {
 
     use super::*;
 
-    fn card(rates: Value) -> Result<RateCard, RateCardError> {
+    fn card(rates: &Value) -> Result<RateCard, RateCardError> {
         RateCard::from_value(json!({"currency": "USD", "rates": rates}))
     }
 
     fn one(operation: &str, unit: &str, per: u64, price: &str) -> RateCard {
-        card(json!([{"operation": operation, "unit": unit, "per": per, "price": price}])).unwrap()
+        card(&json!([{"operation": operation, "unit": unit, "per": per, "price": price}])).unwrap()
     }
 
     fn requests(operation: &str, requests: u64) -> Quantities<'_> {
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn an_operation_with_a_price_of_its_own_does_not_pay_the_general_one() {
-        let card = card(json!([
+        let card = card(&json!([
             {"operation": "*", "unit": "requests", "per": 1, "price": "1"},
             {"operation": "produce", "unit": "requests", "per": 1, "price": "10"},
             {"operation": "produce", "unit": "messages", "per": 1, "price": "100"},
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn a_quantity_without_a_price_is_free() {
-        assert_eq!(card(json!([])).unwrap().amount([requests("produce", 5)]), Amount::ZERO);
+        assert_eq!(card(&json!([])).unwrap().amount([requests("produce", 5)]), Amount::ZERO);
         let other = one("consume", "requests", 1, "1");
         assert_eq!(other.amount([requests("produce", 5)]), Amount::ZERO);
     }
@@ -375,7 +375,7 @@ mod tests {
         let rate = |member: &str, value: Value| {
             let mut rate = json!({"operation": "*", "unit": "requests", "per": 1, "price": "1"});
             rate[member] = value;
-            card(json!([{"operation": "produce", "unit": "items", "per": 1, "price": "1"}, rate]))
+            card(&json!([{"operation": "produce", "unit": "items", "per": 1, "price": "1"}, rate]))
         };
         assert_eq!(rate("operation", json!("Produce")), Err(RateCardError::Operation(2)));
         assert_eq!(rate("operation", json!("")), Err(RateCardError::Operation(2)));
@@ -385,7 +385,7 @@ mod tests {
         assert!(matches!(rate("price", json!(1.5)), Err(RateCardError::Form(_))));
         assert!(matches!(rate("prize", json!("1")), Err(RateCardError::Form(_))));
         let twice = json!({"operation": "*", "unit": "requests", "per": 1, "price": "1"});
-        assert_eq!(card(json!([twice, twice])), Err(RateCardError::Repeated(2)));
+        assert_eq!(card(&json!([twice, twice])), Err(RateCardError::Repeated(2)));
         let of = |currency: &str| RateCard::from_value(json!({"currency": currency, "rates": []}));
         assert_eq!(of("usd"), Err(RateCardError::Currency));
         assert_eq!(of("US Dollar"), Err(RateCardError::Currency));
