@@ -74,7 +74,7 @@ impl Access {
     pub async fn spent(&self, tenant: &str, month: &str) {
         self.put(&json!({"pk": format!("SPENT#{tenant}"), "month": month, "amount": "1.000000",
             "exceeded": true, "refuse": true, "told": 100}))
-        .await;
+            .await;
     }
 
     /// A copy of the tenant's profile `local-rabbit` under a name of its own.

@@ -36,8 +36,8 @@ type Tenants = BTreeMap<String, BTreeMap<String, Counts>>;
 /// budget. Adds the number of percentages of budgets that were reached to `told`, also if it fails.
 /// A tenant whose items cannot be read does not stop the others; the first error is returned.
 ///
-/// Without a rate card, nothing has a price. Notes of what was spent before are removed then, as are
-/// those of tenants without a budget: once an hour, because each takes a read.
+/// Without a rate card, nothing has a price. Notes of what was spent before are removed then, as
+/// are those of tenants without a budget: once an hour, because each takes a read.
 ///
 /// The event of a percentage is published before the note that it was, so it is published at least
 /// once.
