@@ -105,6 +105,7 @@ check() {
 texts() {
   check "format" cargo fmt --all --check
   check "format of fuzz/" cargo fmt --manifest-path fuzz/Cargo.toml --check
+  check "lock file of fuzz/" cargo update --manifest-path fuzz/Cargo.toml --workspace --locked --quiet
   check "cargo-sort-derives" scripts/tool.sh cargo-sort-derives
   check "order of derives" cargo sort-derives --check
   check "width of comments" comments
