@@ -15,6 +15,7 @@
 
 pub mod amqp_proxy;
 pub mod built;
+pub mod dynamodb;
 pub mod environment;
 pub mod event_bus;
 pub mod freeze;

@@ -39,6 +39,8 @@ def test_of_the_access_table_functions_write_the_days_of_use_and_what_is_spent_a
                 if action == "dynamodb:UpdateItem":
                     found += 1
                     assert statement["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["USED#*"]}, name
+                elif name == "MeteringRole" and action == ["dynamodb:BatchGetItem", "dynamodb:GetItem"]:
+                    assert "Condition" not in statement
                 elif action == ["dynamodb:DeleteItem", "dynamodb:PutItem"]:
                     assert name == "MeteringRole"
                     assert statement["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["SPENT#*"]}

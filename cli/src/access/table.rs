@@ -1,6 +1,6 @@
 //! The access table in DynamoDB.
 
-use access::KeyHash;
+use access::pk;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_runtime_api::client::result::SdkError;
@@ -86,21 +86,28 @@ impl Table {
                 let request = request.condition_expression(condition).set_expression_attribute_names(names);
                 let sent = request.set_expression_attribute_values(values).send().await;
                 sent.map_err(|error| refused(change, &error))?;
-                match change.entry() {
-                    Entry::Key(hash, _) => self.forget_use(hash).await,
-                    _ => Ok(()),
+                match noted_of(change.entry()) {
+                    Some(noted) => self.remove(noted).await,
+                    None => Ok(()),
                 }
             }
         }
     }
 
-    /// Removes the day on which a removed key was last used.
-    async fn forget_use(&self, hash: &KeyHash) -> Result<(), Failure> {
-        let pk = AttributeValue::S(access::pk::used(hash));
-        let sent = self.dynamodb.delete_item().table_name(&self.name).key(PK, pk).send().await;
-        sent.map(|_| ()).map_err(|error| {
-            failed(&format!("remove the day of the last use of the removed key {}", hash.id()), &error)
-        })
+    /// Removes an item that need not be there.
+    async fn remove(&self, pk: String) -> Result<(), Failure> {
+        let key = AttributeValue::S(pk.clone());
+        let sent = self.dynamodb.delete_item().table_name(&self.name).key(PK, key).send().await;
+        sent.map(|_| ()).map_err(|error| failed(&format!("remove the item `{pk}`"), &error))
+    }
+}
+
+/// Returns the key of the item in which functions note something about an entry.
+fn noted_of(entry: &Entry) -> Option<String> {
+    match entry {
+        Entry::Key(hash, _) => Some(pk::used(hash)),
+        Entry::Tenant(tenant, _) => Some(pk::spent(tenant)),
+        _ => None,
     }
 }
 
@@ -120,4 +127,21 @@ where
     Failure::refused(format!("the {title} was left as it is"))
         .why(why)
         .next("look at it, and run the command again")
+}
+
+#[cfg(test)]
+mod tests {
+    use access::{ApiKey, TenantItem};
+
+    use super::super::entry::tests::{ACME, budget, key};
+    use super::*;
+
+    #[test]
+    fn what_functions_noted_goes_with_the_key_and_with_the_tenant() {
+        let hash = ApiKey::from("k").hash();
+        assert_eq!(noted_of(&Entry::Key(hash, key("orders", &[]))), Some(format!("USED#{hash}")));
+        let tenant = Entry::Tenant(ACME.to_owned(), TenantItem::default());
+        assert_eq!(noted_of(&tenant), Some(format!("SPENT#{ACME}")));
+        assert_eq!(noted_of(&Entry::Budget(ACME.to_owned(), budget())), None);
+    }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use access::{AccessStore, Month, ReadError, Settled};
+use access::{AccessStore, Account, Month, Reached, ReadError, Settled, SpentItem};
 use clock::Deadline;
-use events::{EventError, Fact, PublishError, Publisher};
+use events::{EventError, PublishError, Publisher};
+use futures_util::future::join_all;
 use jiff::Timestamp;
 use usage::rates::{Amount, Quantities, RateCard};
 use usage::{Counts, Line, UsageError, UsageTable};
@@ -26,21 +27,21 @@ pub enum BudgetError {
     OutOfTime,
 }
 
-/// Number of tenants up to which every look asks for notes of what is spent that need to go.
-const FEW: usize = 500;
-
 /// Operations of each tenant, with their counters.
 type Tenants = BTreeMap<String, BTreeMap<String, Counts>>;
 
+/// A percentage that a tenant has reached, with the item that lacks it yet.
+type Untold<'a> = (&'a str, Reached, SpentItem);
+
 /// Computes what each tenant with usage has spent in this month, and notes it if the tenant has a
-/// budget. Adds the number of percentages of budgets that were reached to `told`, also if it fails.
-/// A tenant whose items cannot be read does not stop the others; the first error is returned.
+/// budget. Adds the number of percentages of budgets that were told to `told`, also if it fails. A
+/// tenant whose items cannot be read does not stop the others; the first error is returned.
 ///
-/// Without a rate card, nothing has a price. Notes of what was spent before are removed then, as
-/// are those of tenants without a budget: once an hour, because each takes a read.
+/// Events come after all notes, so that no destination delays a refusal. The percentage of an event
+/// is noted once it is published, so it is published at least once.
 ///
-/// The event of a percentage is published before the note that it was, so it is published at least
-/// once.
+/// Without a rate card, nothing has a price. Notes of what was spent before are removed then, once
+/// an hour, because the look has its price.
 pub(crate) async fn settle(
     usage: &UsageTable,
     access: &AccessStore,
@@ -50,27 +51,100 @@ pub(crate) async fn settle(
     told: &mut u64,
 ) -> Result<(), BudgetError> {
     let card = access.rates().await.map_err(BudgetError::Access)?;
-    let is_hourly = now.as_second().div_euclid(60).rem_euclid(60) == 0;
-    if card.is_none() && !is_hourly {
+    if card.is_none() && now.as_second().div_euclid(60).rem_euclid(60) != 0 {
         return Ok(());
     }
     let month = Month::of(now);
     let tenants = tenants(usage, month, now, deadline).await?;
-    let removes = is_hourly || tenants.len() <= FEW;
-    let mut failed = None;
-    for (tenant, operations) in &tenants {
+    let amounts: Vec<(String, Option<Amount>)> = tenants
+        .into_iter()
+        .map(|(tenant, operations)| (tenant, card.as_ref().map(|card| amount(card, &operations))))
+        .collect();
+    let currency = card.as_ref().map_or("", RateCard::currency);
+    let (untold, mut settled) = note(access, &amounts, month, deadline).await;
+    for untold in untold {
         if deadline.has_passed() {
-            return Err(failed.unwrap_or(BudgetError::OutOfTime));
+            return settled.and(Err(BudgetError::OutOfTime));
         }
-        let spent = card.as_ref().map(|card| (card, amount(card, operations)));
-        match settle_one(access, publisher, (tenant.as_str(), spent), (month, now), removes).await {
-            Ok(reached) => *told = told.saturating_add(u64::from(reached)),
+        settled = settled.and(tell(access, publisher, currency, untold, now, told).await);
+    }
+    settled
+}
+
+/// Notes what tenants have spent in the month, and returns the percentages that are to be told.
+async fn note<'a>(
+    access: &AccessStore,
+    amounts: &'a [(String, Option<Amount>)],
+    month: Month,
+    deadline: Deadline,
+) -> (Vec<Untold<'a>>, Result<(), BudgetError>) {
+    let (mut untold, mut noted) = (Vec::new(), Ok(()));
+    for some in amounts.chunks(AccessStore::MOST_ACCOUNTS) {
+        if deadline.has_passed() {
+            return (untold, noted.and(Err(BudgetError::OutOfTime)));
+        }
+        let tenants: Vec<&str> = some.iter().map(|(tenant, _)| tenant.as_str()).collect();
+        let accounts = match access.accounts(&tenants).await {
+            Ok(accounts) => accounts,
             Err(error) => {
-                failed.get_or_insert(error);
+                noted = noted.and(Err(BudgetError::Access(error)));
+                continue;
+            }
+        };
+        let mut notes = Vec::with_capacity(some.len());
+        for ((tenant, amount), account) in some.iter().zip(accounts) {
+            // Boxed: the futures of the clients are large.
+            notes.push(Box::pin(note_one(access, tenant, *amount, month, account)));
+        }
+        for one in join_all(notes).await {
+            match one {
+                Ok(reached) => untold.extend(reached),
+                Err(error) => noted = noted.and(Err(BudgetError::Access(error))),
             }
         }
     }
-    failed.map_or(Ok(()), Err)
+    (untold, noted)
+}
+
+/// Notes what one tenant has spent, or removes the note if it has no budget.
+async fn note_one<'a>(
+    access: &AccessStore,
+    tenant: &'a str,
+    amount: Option<Amount>,
+    month: Month,
+    account: Result<Account, ReadError>,
+) -> Result<Option<Untold<'a>>, ReadError> {
+    let Account { budget, spent } = account?;
+    let settled = budget.zip(amount).map(|(budget, amount)| budget.settle(month, amount, spent.as_ref()));
+    let item = settled.as_ref().map(|settled| &settled.item);
+    if item != spent.as_ref() {
+        access.put_spent(tenant, item).await?;
+    }
+    Ok(settled.and_then(|Settled { item, reached }| Some((tenant, reached?, item))))
+}
+
+/// Publishes the event of a percentage, and then notes that it is told.
+async fn tell(
+    access: &AccessStore,
+    publisher: &Publisher,
+    currency: &str,
+    (tenant, reached, item): Untold<'_>,
+    now: Timestamp,
+    told: &mut u64,
+) -> Result<(), BudgetError> {
+    let fact = event::of_budget(tenant, currency, &reached, now).map_err(BudgetError::Event)?;
+    publisher.publish(&[fact]).await.map_err(|failed| BudgetError::Unpublished(failed.why))?;
+    let (percent, amount) = (reached.percent, reached.amount.to_string());
+    tracing::warn!(
+        event_type = "usage.budget_reached",
+        tenant,
+        percent,
+        amount,
+        "tenant {tenant} has spent {percent} percent of its budget of the month"
+    );
+    *told = told.saturating_add(1);
+    let item = SpentItem { told: percent, ..item };
+    access.put_spent(tenant, Some(&item)).await.map_err(BudgetError::Access)
 }
 
 /// Reads the lines of a month until now, and adds them up. Lines of one day at a time, because
@@ -110,56 +184,100 @@ fn amount(card: &RateCard, operations: &BTreeMap<String, Counts>) -> Amount {
     }))
 }
 
-/// Settles the budget of one tenant; true if it reached a percentage.
-async fn settle_one(
-    access: &AccessStore,
-    publisher: &Publisher,
-    (tenant, spent): (&str, Option<(&RateCard, Amount)>),
-    (month, now): (Month, Timestamp),
-    removes: bool,
-) -> Result<bool, BudgetError> {
-    let budget = match spent {
-        Some(spent) => access.budget(tenant).await.map_err(BudgetError::Access)?.zip(Some(spent)),
-        None => None,
-    };
-    let Some((budget, (card, amount))) = budget else {
-        if removes && access.spent(tenant).await.map_err(BudgetError::Access)?.is_some() {
-            access.put_spent(tenant, None).await.map_err(BudgetError::Access)?;
-        }
-        return Ok(false);
-    };
-    let before = access.spent(tenant).await.map_err(BudgetError::Access)?;
-    let Settled { item, reached } = budget.settle(month, amount, before.as_ref());
-    if let Some(reached) = &reached {
-        let (percent, amount) = (reached.percent, reached.amount.to_string());
-        tracing::warn!(
-            event_type = "usage.budget_reached",
-            tenant,
-            percent,
-            amount,
-            "tenant {tenant} has spent {percent} percent of its budget of the month"
-        );
-        let fact = event::of_budget(tenant, card.currency(), reached, now).map_err(BudgetError::Event)?;
-        publish(publisher, &[fact]).await?;
-    }
-    if before.as_ref() != Some(&item) {
-        access.put_spent(tenant, Some(&item)).await.map_err(BudgetError::Access)?;
-    }
-    Ok(reached.is_some())
-}
-
-async fn publish(publisher: &Publisher, facts: &[Fact]) -> Result<(), BudgetError> {
-    if !publisher.has_destinations() {
-        return Ok(());
-    }
-    publisher.publish(facts).await.map_err(|failed| BudgetError::Unpublished(failed.why))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use aws_sdk_dynamodb::Client;
+    use runtime::Sdk;
     use serde_json::json;
+    use test_support::dynamodb::FakeTable;
+    use test_support::event_bus::FakeEventBus;
 
     use super::*;
+
+    async fn sdk(endpoint: &str) -> Sdk {
+        Sdk::at(endpoint, "us-east-1", "none", "none").await
+    }
+
+    /// A table with budgets of 100 of these tenants.
+    async fn budgets(tenants: &[&str]) -> (FakeTable, AccessStore) {
+        let table = FakeTable::start(100).await;
+        for tenant in tenants {
+            let pk = format!("BUDGET#{tenant}");
+            table.put(json!({"pk": {"S": pk}, "amount": {"S": "100"}, "refuse": {"BOOL": true}}));
+        }
+        let client = Client::new(sdk(&table.endpoint()).await.standard());
+        (table, AccessStore::new(client, "access".to_owned()))
+    }
+
+    fn now() -> Timestamp {
+        "2026-11-27T02:30:00Z".parse().unwrap()
+    }
+
+    async fn note<'a>(
+        access: &AccessStore,
+        amounts: &'a [(String, Option<Amount>)],
+    ) -> (Vec<Untold<'a>>, Result<(), BudgetError>) {
+        super::note(access, amounts, Month::of(now()), Deadline::after(Duration::from_hours(1))).await
+    }
+
+    #[tokio::test]
+    async fn an_event_that_waits_delays_no_refusal_and_is_published_by_a_later_look() {
+        let ((table, access), bus) = (budgets(&["acme"]).await, FakeEventBus::start().await);
+        let settings = events::Settings { bus: Some("bus".to_owned()), ..events::Settings::default() };
+        let publisher = Publisher::of(&sdk(&bus.endpoint()).await, settings);
+        let amounts = [("acme".to_owned(), Some("100".parse().unwrap()))];
+        let look = async || {
+            let (untold, noted) = note(&access, &amounts).await;
+            noted.unwrap();
+            let (mut told, mut all) = (0, Ok(()));
+            for untold in untold {
+                all = all.and(tell(&access, &publisher, "USD", untold, now(), &mut told).await);
+            }
+            (told, all.is_ok())
+        };
+        bus.go_away(true);
+        assert_eq!(look().await, (0, false));
+        let spent = table.item("SPENT#acme").unwrap();
+        assert_eq!((&spent["exceeded"], &spent["told"]), (&json!({"BOOL": true}), &json!({"N": "0"})));
+        assert_eq!(table.calls(), ["BatchGetItem", "PutItem"]);
+        bus.go_away(false);
+        assert_eq!(look().await, (1, true));
+        assert_eq!(table.calls(), ["BatchGetItem", "PutItem"], "only that it is told");
+        assert_eq!(look().await, (0, true));
+        assert_eq!((table.calls(), bus.on_the_bus().len()), (vec!["BatchGetItem".to_owned()], 1));
+    }
+
+    #[tokio::test]
+    async fn many_budgets_take_few_reads_and_a_malformed_one_stops_no_other() {
+        let names: Vec<String> = (0..60).map(|number| format!("tenant-{number:02}")).collect();
+        let (table, access) = budgets(&names.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        table.put(json!({"pk": {"S": "BUDGET#tenant-07"}, "amount": {"S": "a lot"}}));
+        let one: Amount = "1".parse().unwrap();
+        let amounts: Vec<_> = names.into_iter().map(|name| (name, Some(one))).collect();
+        let (untold, noted) = note(&access, &amounts).await;
+        assert!(matches!(noted, Err(BudgetError::Access(ReadError::Malformed))), "{noted:?}");
+        assert!(untold.is_empty(), "{untold:?}");
+        let calls = table.calls();
+        let count = |name: &str| calls.iter().filter(|call| *call == name).count();
+        assert_eq!((count("BatchGetItem"), count("PutItem"), calls.len()), (2, 59, 61));
+        assert!(table.item("SPENT#tenant-59").is_some());
+    }
+
+    #[tokio::test]
+    async fn what_is_spent_goes_with_the_budget_or_the_rate_card() {
+        let (table, access) = budgets(&["b"]).await;
+        let amounts = ["a", "b", "c"].map(|name| (name.to_owned(), None));
+        for name in ["a", "b"] {
+            let pk = format!("SPENT#{name}");
+            table.put(json!({"pk": {"S": pk}, "month": {"S": "2026-11"}, "amount": {"S": "1"},
+                             "exceeded": {"BOOL": true}, "refuse": {"BOOL": true}}));
+        }
+        note(&access, &amounts).await.1.unwrap();
+        assert_eq!((table.item("SPENT#a"), table.item("SPENT#b")), (None, None));
+        assert_eq!(table.calls(), ["BatchGetItem", "DeleteItem", "DeleteItem"]);
+    }
 
     #[test]
     fn what_a_tenant_spent_is_the_price_of_all_its_lines() {

@@ -17,5 +17,5 @@ pub use items::{
     Rate, RateError, Reached, Settled, SpentItem, TargetLimits, TargetsItem, TenantItem, check_tenant_id,
     read_rates, without_version,
 };
-pub use store::{AccessStore, ReadError};
+pub use store::{AccessStore, Account, ReadError};
 pub use token::{Algorithms, Audiences, JwksUrl, TokenSettingError, TokenSettings};

@@ -47,7 +47,7 @@ pub struct SpentItem {
     pub exceeded: bool,
     /// True if the budget says that requests are refused then.
     pub refuse: bool,
-    /// Highest percentage of the budget that was reached and told.
+    /// Highest percentage of the budget whose event was published.
     #[serde(default)]
     pub told: u32,
 }
@@ -68,9 +68,9 @@ pub struct MonthError;
 /// What a month's amount means for a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// Item to write.
+    /// Item to write. Its `told` is as before, because it has to wait for the event.
     pub item: SpentItem,
-    /// Percentage that was reached and not told before, if there is one.
+    /// Percentage that was reached and is to be told, if there is one.
     pub reached: Option<Reached>,
 }
 
@@ -120,12 +120,11 @@ impl BudgetItem {
     pub fn settle(&self, month: Month, amount: Amount, before: Option<&SpentItem>) -> Settled {
         let exceeded = amount.is_percent_of(WHOLE, self.amount);
         let before = before.filter(|before| before.month == month);
-        let told_before = before.map_or(0, |before| before.told);
+        let told = before.map_or(0, |before| before.told);
         let percents = self.warn_at.iter().copied().chain([WHOLE]);
         let highest = percents.filter(|percent| amount.is_percent_of(*percent, self.amount)).max();
-        let told = highest.unwrap_or_default().max(told_before);
-        let reached = (told > told_before).then_some(Reached {
-            percent: told,
+        let reached = highest.filter(|percent| *percent > told).map(|percent| Reached {
+            percent,
             amount,
             budget: self.amount,
             month,
@@ -256,11 +255,13 @@ mod tests {
         let first = settle("79.999999", None);
         assert_eq!((percent(&first), first.item.told, first.item.exceeded), (None, 0, false));
         let second = settle("80", Some(&first.item));
-        assert_eq!((percent(&second), second.item.exceeded), (Some(80), false));
-        assert_eq!(percent(&settle("85", Some(&second.item))), None);
-        let lower = settle("70", Some(&second.item));
+        assert_eq!((percent(&second), second.item.told, second.item.exceeded), (Some(80), 0, false));
+        assert_eq!(percent(&settle("85", Some(&second.item))), Some(80), "until it is told");
+        let told = SpentItem { told: 80, ..second.item };
+        assert_eq!(percent(&settle("85", Some(&told))), None);
+        let lower = settle("70", Some(&told));
         assert_eq!(percent(&settle("81", Some(&lower.item))), None, "told already");
-        let whole = settle("100", Some(&second.item));
+        let whole = settle("100", Some(&told));
         assert_eq!((percent(&whole), whole.item.exceeded), (Some(100), true));
         assert!(whole.reached.unwrap().refuses);
         let next = budget(true).settle(month("2026-12"), "80".parse().unwrap(), Some(&whole.item));

@@ -1,5 +1,7 @@
 //! The access table, read through a cache of one minute. Its items have one key, `pk`.
 
+mod budgets;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
@@ -19,11 +21,13 @@ use usage::rates::RateCard;
 
 use crate::api_key::KeyHash;
 use crate::items::{
-    BudgetItem, DropGrant, ItemError, KeyItem, LimitsItem, SpentItem, TargetsItem, TenantItem, read_rates,
+    DropGrant, ItemError, KeyItem, LimitsItem, SpentItem, TargetsItem, TenantItem, read_rates,
     without_version,
 };
 use crate::pk::{self, Pk};
 use crate::token::{TokenSettings, Tokens};
+
+pub use budgets::Account;
 
 /// Time for which an item, or its absence, is remembered. A revoked key stops working within it.
 const REMEMBERED: Duration = Duration::from_secs(60);
@@ -174,46 +178,12 @@ impl AccessStore {
         self.read(pk::RATES, read_rates).await
     }
 
-    /// Reads a tenant's budget; `None` if it has none.
-    ///
-    /// # Errors
-    /// Failure to read the table, or a malformed item, which is logged.
-    pub async fn budget(&self, tenant: &str) -> Result<Option<BudgetItem>, ReadError> {
-        self.read(&pk::budget(tenant), BudgetItem::read).await
-    }
-
     /// Reads what a tenant with a budget has spent; `None` if it is not known.
     ///
     /// # Errors
     /// Failure to read the table, or a malformed item, which is logged.
     pub async fn spent(&self, tenant: &str) -> Result<Option<SpentItem>, ReadError> {
         self.read(&pk::spent(tenant), SpentItem::read).await
-    }
-
-    /// Writes what a tenant has spent, or removes it if there is no budget any more. The item has
-    /// one writer, so the last write is right.
-    ///
-    /// # Errors
-    /// Failure to write to the table, which is logged.
-    pub async fn put_spent(&self, tenant: &str, spent: Option<&SpentItem>) -> Result<(), ReadError> {
-        let pk = pk::spent(tenant);
-        let key = AttributeValue::S(pk.clone());
-        self.remembered.forget(&pk);
-        let Some(SpentItem { month, amount, exceeded, refuse, told }) = spent else {
-            let sent = self.dynamodb.delete_item().table_name(&self.table).key("pk", key).send().await;
-            return sent.map(drop).map_err(|error| unwritten(&pk, error));
-        };
-        let item = [
-            ("pk", key),
-            ("month", AttributeValue::S(month.to_string())),
-            ("amount", AttributeValue::S(amount.to_string())),
-            ("exceeded", AttributeValue::Bool(*exceeded)),
-            ("refuse", AttributeValue::Bool(*refuse)),
-            ("told", AttributeValue::N(told.to_string())),
-        ];
-        let item = item.map(|(name, value)| (name.to_owned(), value)).into();
-        let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item));
-        put.send().await.map(drop).map_err(|error| unwritten(&pk, error))
     }
 
     /// Reads a tenant's target profile in the caller's own type.
@@ -411,17 +381,6 @@ fn unreadable(pk: &str, error: impl Error) -> ReadError {
         pk,
         error,
         "cannot read item `{pk}` of the access table"
-    );
-    ReadError::Unavailable
-}
-
-fn unwritten(pk: &str, error: impl Error) -> ReadError {
-    let error = DisplayErrorContext(error).to_string();
-    tracing::error!(
-        event_type = "access.not_written",
-        pk,
-        error,
-        "cannot write item `{pk}` of the access table"
     );
     ReadError::Unavailable
 }

@@ -1,0 +1,104 @@
+//! A stand-in for a table of DynamoDB with the key `pk`, which may leave out keys of a call.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::Request;
+use serde_json::{Value, json};
+
+use crate::http_server::{Server, response};
+
+/// A table behind an endpoint.
+#[derive(Debug)]
+pub struct FakeTable {
+    server: Server,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Items by their keys, with their types.
+    items: BTreeMap<String, Value>,
+    /// Names of the calls.
+    calls: Vec<String>,
+}
+
+impl FakeTable {
+    /// Starts an empty table that returns at most so many items of a call.
+    pub async fn start(most: usize) -> Self {
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = Arc::clone(&state);
+        let server = Server::start(move |request: Request<Bytes>| {
+            let shared = Arc::clone(&shared);
+            async move {
+                let answer = shared.lock().unwrap_or_else(PoisonError::into_inner).answer(&request, most);
+                Some(response(200, answer.to_string()))
+            }
+        })
+        .await;
+        Self { server, state }
+    }
+
+    /// The endpoint for a client.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        self.server.url()
+    }
+
+    /// Puts an item, which has the types of its attributes.
+    pub fn put(&self, item: Value) {
+        self.with(|state| state.put(item));
+    }
+
+    /// The item of a key.
+    #[must_use]
+    pub fn item(&self, pk: &str) -> Option<Value> {
+        self.with(|state| state.items.get(pk).cloned())
+    }
+
+    /// The names of the calls since the last look at them.
+    #[must_use]
+    pub fn calls(&self) -> Vec<String> {
+        self.with(|state| std::mem::take(&mut state.calls))
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&mut State) -> T) -> T {
+        read(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl State {
+    fn put(&mut self, item: Value) {
+        self.items.insert(item["pk"]["S"].as_str().unwrap().to_owned(), item);
+    }
+
+    fn answer(&mut self, request: &Request<Bytes>, most: usize) -> Value {
+        let target = request.headers()["x-amz-target"].to_str().unwrap();
+        let call = target.split('.').next_back().unwrap();
+        self.calls.push(call.to_owned());
+        let body: Value = serde_json::from_slice(request.body()).unwrap();
+        match call {
+            "BatchGetItem" => self.batch(&body["RequestItems"], most),
+            "PutItem" => {
+                self.put(body["Item"].clone());
+                json!({})
+            }
+            "DeleteItem" => {
+                self.items.remove(body["Key"]["pk"]["S"].as_str().unwrap());
+                json!({})
+            }
+            other => panic!("the stand-in does not know {other}"),
+        }
+    }
+
+    fn batch(&self, requests: &Value, most: usize) -> Value {
+        let (table, request) = requests.as_object().unwrap().iter().next().unwrap();
+        let keys = request["Keys"].as_array().unwrap();
+        let (read, left) = keys.split_at(keys.len().min(most));
+        let items: Vec<&Value> =
+            read.iter().filter_map(|key| self.items.get(key["pk"]["S"].as_str().unwrap())).collect();
+        let left = if left.is_empty() { json!({}) } else { json!({ table: {"Keys": left} }) };
+        json!({"Responses": { table: items }, "UnprocessedKeys": left})
+    }
+}
