@@ -313,6 +313,15 @@ async fn a_spent_budget_refuses_what_has_no_record() {
 }
 
 #[tokio::test]
+async fn a_spent_budget_is_said_with_the_time_at_which_the_month_ends() {
+    let tenant = Tenant::new().await;
+    tenant.access.spent(&tenant.id, &Month::of(jiff::Timestamp::now()).to_string()).await;
+    let answer = tenant.gateway.get("/targets").await.expect_problem(429, "BUDGET_EXCEEDED");
+    let retry_after: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=31 * 86_400).contains(&retry_after), "{retry_after}");
+}
+
+#[tokio::test]
 async fn a_consume_is_charged_the_messages_that_it_returned() {
     let tenant = Tenant::new().await;
     let (profile, environment) = (tenant.profile().await, Environment::of(&tenant).await);
