@@ -20,7 +20,7 @@ run: cargo ## Start everything locally, show a demonstration, serve until Ctrl-C
 	@exec $(LOCAL) run
 
 # One build of everything unifies features, so the test run compiles nothing.
-test: cargo nextest newest ## Run all tests against a stack of their own, and name the slowest (NEXTEST='-E "package(mq)"' selects some; CONTRACT_SECONDS=45 then runs `make contract` and `make clients` on the same stack)
+test: cargo nextest newest ## Run all tests against a stack of their own, and name the slowest (NEXTEST='-E "package(mq)"' selects some; CONTRACT_SECONDS=45 then runs `make contract`, `make clients` and the short steps of `make console` on the same stack)
 	@cargo build --workspace --bins --tests
 	@exec $(AHEAD) $(LOCAL) test -- scripts/test.sh $(NEXTEST)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scripts/console.sh [make|inside]: drives the console in Debian's Chromium, as its users do, and
+# scripts/console.sh [inside|beside]: drives the console in Debian's Chromium, as its users do, and
 # checks each screen with axe (tests/console). It starts a stack of its own, or with `inside` uses
-# the one that it runs in. `make` only installs, and needs no stack. UPDATE_PICTURES=1 writes the
-# pictures in docs/images anew.
+# the one that it runs in. `beside` uses that while other tests do, and leaves out the steps that
+# need queues of their own or take long. UPDATE_PICTURES=1 writes the pictures in docs/images anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/cached.sh
@@ -28,13 +28,16 @@ install() {
 
 if [[ -z ${CHROMIUM:-} ]] && ! command -v chromium >/dev/null; then
   if ! command -v apt-get >/dev/null || ! { [[ $(id -u) == 0 ]] || sudo -n true 2>/dev/null; }; then
-    echo "SKIPPED: the console, since there is no Chromium here (on Debian: chromium; or CHROMIUM=/path/to/it)"
-    # CI has to have one.
-    [[ -z ${CI:-} ]]
+    missing="there is no Chromium here, and only root can install it (on Debian: apt-get install chromium; or set CHROMIUM=/path/to/it)"
+    if [[ -n ${CI:-} ]]; then
+      echo "The console cannot be tested: $missing" >&2
+      exit 1
+    fi
+    echo "SKIPPED: the console, since $missing"
     exit
   fi
   echo "  Installing Chromium through apt, about a minute"
   (logged "$PWD/.local/setup-chromium.log" install)
 fi
 scripts/node-env.sh .local/console tests/console
-[[ $1 == make ]] || node .local/console/console.mjs
+node .local/console/console.mjs "$1"

