@@ -67,8 +67,8 @@ impl Tenant {
     }
 }
 
-/// What entries say of an operation, added up: the entries of two months if a test runs over
-/// midnight.
+/// Sums of an operation's counters over all entries: there are those of two months if a test runs
+/// over midnight.
 fn operation(usage: &Value, key: &str, operation: &str) -> [u64; 4] {
     let entries = usage["usage"].as_array().unwrap().iter().filter(|entry| entry["key"] == key);
     let operations = entries.flat_map(|entry| entry["operations"].as_array().unwrap());

@@ -1,5 +1,5 @@
-//! What the audit events of a delivery add to the usage: that which leaves no idempotency record,
-//! and so is counted nowhere else.
+//! Counts of a delivery's audit events for the usage: requests, replays and refusals that leave no
+//! idempotency record.
 
 use std::collections::BTreeMap;
 
@@ -33,9 +33,9 @@ struct Context {
 /// Operation of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
-    /// Its work has a record, from which requests and failures are counted.
+    /// Operation whose record counts its requests and failures.
     Recorded(&'static str),
-    /// It leaves no record.
+    /// Operation without a record.
     Unrecorded(&'static str),
 }
 

@@ -23,14 +23,12 @@ mod ledger;
 mod reader;
 mod records;
 mod stream;
-mod trigger;
 
 pub use budgets::BudgetError;
 pub use hours::HoursError;
 pub use reader::{Places, ReadError, Reading};
 pub use records::Records;
 pub use stream::{StreamError, TableStream};
-pub use trigger::UnknownEvent;
 
 use std::time::{Duration, SystemTime};
 
@@ -38,7 +36,7 @@ use access::AccessStore;
 use clock::Deadline;
 use events::Publisher;
 use jiff::Timestamp;
-use runtime::metrics;
+use runtime::{metrics, schedule};
 use serde_json::{Map, Value};
 use usage::{UsageError, UsageTable};
 
@@ -71,7 +69,7 @@ pub struct Metering {
 #[derive(Debug, thiserror::Error)]
 pub enum MeteringError {
     #[error("the event is not the schedule's")]
-    Event(#[source] UnknownEvent),
+    Event(#[source] schedule::UnknownEvent),
     #[error("the stream was not read")]
     Read(#[source] ReadError),
     #[error("the state of the reader cannot be read")]
@@ -88,7 +86,7 @@ impl Metering {
     /// # Errors
     /// If the event is not the schedule's, or a step failed: the first one's error.
     pub async fn handle(&self, event: &Value, ends_at: SystemTime) -> Result<(), MeteringError> {
-        trigger::check(event).map_err(MeteringError::Event)?;
+        schedule::check(event).map_err(MeteringError::Event)?;
         let deadline = Deadline::of_invocation(ends_at, RESERVE);
         let began = Timestamp::now();
         let until = deadline.min(READING);
@@ -145,4 +143,15 @@ impl Metering {
 
 fn measure(measures: &[(metrics::Metric, u64)]) {
     metrics::measure(SERVICE, measures, Map::new());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_event_is_the_schedule_s() {
+        let event = include_str!("../../../events/metering/scheduled.json");
+        assert!(schedule::check(&serde_json::from_str(event).unwrap()).is_ok());
+    }
 }

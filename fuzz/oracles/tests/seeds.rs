@@ -1,5 +1,5 @@
-//! What the fuzzer begins with passes its oracles, and so do some hundred inputs of each target
-//! that are near it.
+//! Seeds of the fuzzer pass its oracles, and so do some hundred inputs of each target that are near
+//! them.
 
 #![allow(
     clippy::unwrap_used,

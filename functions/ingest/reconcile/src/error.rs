@@ -6,8 +6,7 @@ use failure::{Retry, Retryable};
 use objects::ObjectError;
 use payloads::retention::RetentionError;
 use payloads::{NotifyError, PayloadError};
-
-use crate::trigger::UnknownEvent;
+use runtime::schedule::UnknownEvent;
 
 /// Checks of a run, each independent of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,7 +34,6 @@ mod pass;
 mod report;
 mod settings;
 mod stopped;
-mod trigger;
 mod unfinished;
 mod unpublished;
 mod uploads;
@@ -44,7 +43,6 @@ pub use report::{
     BatchesReport, DropsReport, EventsReport, HistoryReport, ObjectsReport, Report, UploadsReport,
 };
 pub use settings::Settings;
-pub use trigger::UnknownEvent;
 
 use std::time::{Duration, SystemTime};
 
@@ -54,6 +52,7 @@ use clock::Deadline;
 use events::Publisher;
 use failure::Retryable as _;
 use objects::Objects;
+use runtime::schedule;
 use serde_json::Value;
 use tracing::Instrument as _;
 use transport::PayloadQueue;
@@ -91,7 +90,7 @@ impl Reconcile {
     /// # Errors
     /// If the event is not the schedule's, or a check failed. The others were made all the same.
     pub async fn handle(&self, event: &Value, ends_at: SystemTime) -> Result<Report, ReconcileError> {
-        trigger::check(event)?;
+        schedule::check(event)?;
         let deadline = Deadline::of_invocation(ends_at, RESERVE);
         let mut report = Report::default();
         let mut failed = Vec::new();
@@ -135,6 +134,20 @@ impl Reconcile {
                 pruned
             }
             Check::Events => self.publish_events(deadline, &mut report.events).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sample_events_are_read_as_their_names_say() {
+        for (name, is_known) in [("scheduled", true), ("by-hand", true), ("another-source", false)] {
+            let path = format!("{}/../../../events/ingest/reconcile/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            let event: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+            assert_eq!(schedule::check(&event).is_ok(), is_known, "{name}");
         }
     }
 }

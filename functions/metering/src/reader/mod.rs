@@ -1,5 +1,5 @@
-//! One run through the stream: it reads each shard from its mark to its tip, and counts the changes
-//! in portions.
+//! Run through the stream: reads each shard from its mark to its tip, and counts the changes in
+//! portions.
 //!
 //! The mark of a shard moves in the transaction that counts the changes before it. So a run that is
 //! cut off has counted whole portions, and a run beside it cannot count one of them again: its

@@ -1,8 +1,8 @@
 //! `GET /metrics`: figures of the whole deployment for Prometheus.
 //!
-//! They come from what is durable: PostgreSQL, through the function that reaches it, the attributes
-//! of queues, and the counters of usage. What an environment of a function counts by itself would
-//! be the figures of one environment of many.
+//! Each figure is read from a durable store: PostgreSQL, through the function that reaches it, the
+//! attributes of queues, or the counters of usage. An environment of a function could count no
+//! others' requests.
 
 mod counters;
 mod queues;

@@ -1,5 +1,6 @@
 //! A function's start and its surroundings: its environment, the clients of AWS, the log's
-//! envelope, metrics, and the log lines of an invocation that fails or panics.
+//! envelope, metrics, the log lines of an invocation that fails or panics, and the event of a
+//! schedule.
 
 mod envelope;
 mod environment;
@@ -7,6 +8,7 @@ mod invocation;
 mod json_line;
 mod log;
 pub mod metrics;
+pub mod schedule;
 mod sdk;
 
 pub use envelope::Envelope;

@@ -15,10 +15,10 @@ const MOST_TARGETS: usize = 500;
 /// Target of the totals of all further targets.
 const OTHER: &str = "other";
 
-/// One record of the stream: a change of an item of the table of records.
+/// Change of an item of the idempotency table, as a record of its stream has it.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Its number in the shard.
+    /// Sequence number of the change in its shard.
     pub sequence: String,
     /// Time at which the change was made, to the second.
     pub at: Timestamp,

@@ -1,4 +1,4 @@
-//! What a tenant may spend in a month, and what it has spent.
+//! Budget of a tenant for each month, and the amount that it has spent.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -65,7 +65,7 @@ pub struct Month {
 #[error("a month is written as 2026-11")]
 pub struct MonthError;
 
-/// What a month's amount means for a budget.
+/// Result of comparing a month's amount with a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// Item to write. Its `told` is as before, because it has to wait for the event.
