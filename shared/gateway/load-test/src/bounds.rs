@@ -1,43 +1,25 @@
 //! Numbers of a request, each with its bounds.
 
-mq::bounded!(
+mq::bounded! {
     /// Number of workers that produce, or that consume.
-    WorkerCount: u32, 1..=10_000, default 1
-);
-mq::bounded!(
+    WorkerCount: u32, 1..=10_000, default 1;
     /// Number of messages.
-    MessageCount: u64, 1..=1_000_000_000_000, default 1
-);
-mq::bounded!(
+    MessageCount: u64, 1..=1_000_000_000_000, default 1;
     /// Duration of a test or of a stage, in seconds: at most a week.
-    TestSeconds: u32, 1..=604_800, default 60
-);
-mq::bounded!(
+    TestSeconds: u32, 1..=604_800, default 60;
     /// Duration of the warm-up, in seconds.
-    WarmUpSeconds: u32, 0..=604_800, default 0
-);
-mq::bounded!(
+    WarmUpSeconds: u32, 0..=604_800, default 0;
     /// Rate of a stage, in messages per second; 0 is a pause.
-    StageRate: u32, 0..=1_000_000, default 0
-);
-mq::bounded!(
+    StageRate: u32, 0..=1_000_000, default 0;
     /// Number of messages that a producer sends ahead of their confirms.
-    ConfirmsInFlight: u32, 1..=65_535, default 1_000
-);
-mq::bounded!(
+    ConfirmsInFlight: u32, 1..=65_535, default 1_000;
     /// Number of messages that a broker delivers to a consumer ahead of their acknowledgements
     /// (AMQP 0-9-1, basic.qos: a short integer).
-    Prefetch: u32, 1..=65_535, default 100
-);
-mq::bounded!(
+    Prefetch: u32, 1..=65_535, default 100;
     /// Number of messages that a consumer acknowledges together.
-    AckEvery: u32, 1..=65_535, default 1
-);
-mq::bounded!(
+    AckEvery: u32, 1..=65_535, default 1;
     /// Time that a consumer works on each message, in milliseconds.
-    DelayMs: u32, 0..=60_000, default 0
-);
-mq::bounded!(
+    DelayMs: u32, 0..=60_000, default 0;
     /// Number in the name of a queue.
-    QueueNumber: u32, 0..=4_294_967_295, default 0
-);
+    QueueNumber: u32, 0..=4_294_967_295, default 0;
+}

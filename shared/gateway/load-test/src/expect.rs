@@ -5,14 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::metric::{Metric, Percentile};
 
-mq::bounded!(
+mq::bounded! {
     /// A latency, in microseconds: up to the longest that histograms tell apart.
-    LatencyUs: u64, 1..=120_000_000, default 1
-);
-mq::bounded!(
+    LatencyUs: u64, 1..=120_000_000, default 1;
     /// Most messages that may meet a fate.
-    MostMessages: u64, 0..=1_000_000_000_000, default 0
-);
+    MostMessages: u64, 0..=1_000_000_000_000, default 0;
+}
 
 /// Criteria that a report has a verdict on. A member that is not set is no criterion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,103 +5,111 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 
-/// Declares a newtype over an integer with inclusive bounds and a default, which refuses anything
-/// else when it is parsed: `bounded!(/** Docs. */ TxSize: u32, 1..=100_000, default 100);` A crate
+/// Declares newtypes over integers with inclusive bounds and a default, which refuse anything
+/// else when they are parsed: `bounded!(/** Docs. */ TxSize: u32, 1..=100_000, default 100);` A crate
 /// that uses it depends on `serde`.
 #[macro_export]
 macro_rules! bounded {
-    ($(#[$doc:meta])* $name:ident: $int:ty, $min:literal ..= $max:literal, default $default:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-        #[serde(try_from = "i64")]
-        pub struct $name($int);
+    ($(
+        $(#[$doc:meta])* $name:ident: $int:ty, $min:literal ..= $max:literal, default $default:literal
+    );+ $(;)?) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+            #[serde(try_from = "i64")]
+            pub struct $name($int);
 
-        impl $name {
-            /// The smallest value.
-            pub const MIN: $int = $min;
-            /// The largest value.
-            pub const MAX: $int = $max;
+            impl $name {
+                /// The smallest value.
+                pub const MIN: $int = $min;
+                /// The largest value.
+                pub const MAX: $int = $max;
 
-            /// Returns the value, which is within the bounds.
-            pub const fn get(self) -> $int {
-                self.0
+                /// Returns the value, which is within the bounds.
+                pub const fn get(self) -> $int {
+                    self.0
+                }
             }
-        }
 
-        impl Default for $name {
-            fn default() -> Self {
-                Self($default)
+            impl Default for $name {
+                fn default() -> Self {
+                    Self($default)
+                }
             }
-        }
 
-        impl TryFrom<i64> for $name {
-            type Error = String;
+            impl TryFrom<i64> for $name {
+                type Error = String;
 
-            fn try_from(value: i64) -> Result<Self, String> {
-                <$int>::try_from(value)
-                    .ok()
-                    .filter(|value| ($min..=$max).contains(value))
-                    .map(Self)
-                    .ok_or_else(|| format!("must be between {} and {}, not {value}", Self::MIN, Self::MAX))
+                fn try_from(value: i64) -> Result<Self, String> {
+                    <$int>::try_from(value)
+                        .ok()
+                        .filter(|value| ($min..=$max).contains(value))
+                        .map(Self)
+                        .ok_or_else(|| format!("must be between {} and {}, not {value}", Self::MIN, Self::MAX))
+                }
             }
-        }
+        )+
     };
 }
 
-/// Declares a newtype over a text with inclusive bounds of its length in bytes, all of whose
+/// Declares newtypes over texts with inclusive bounds of their length in bytes, all of whose
 /// characters pass a test: `text!(/** Docs. */ QueueName, 1..=255, not_control, "what must hold");`
 macro_rules! text {
-    ($(#[$doc:meta])* $name:ident, $min:literal ..= $max:literal, $allowed:expr, $rule:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
+    ($(
+        $(#[$doc:meta])* $name:ident, $min:literal ..= $max:literal, $allowed:expr, $rule:literal
+    );+ $(;)?) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+            #[serde(try_from = "String", into = "String")]
+            pub struct $name(String);
 
-        impl $name {
-            /// The longest text, in bytes.
-            pub const MAX_BYTES: usize = $max;
+            impl $name {
+                /// The longest text, in bytes.
+                pub const MAX_BYTES: usize = $max;
 
-            /// Returns the text, which is within the bounds.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl std::ops::Deref for $name {
-            type Target = str;
-
-            fn deref(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = String;
-
-            fn try_from(text: String) -> Result<Self, String> {
-                if !($min..=$max).contains(&text.len()) {
-                    return Err(format!(
-                        "must be {} to {} bytes long, not {}", $min, Self::MAX_BYTES, text.len()
-                    ));
+                /// Returns the text, which is within the bounds.
+                pub fn as_str(&self) -> &str {
+                    &self.0
                 }
-                if !text.chars().all($allowed) {
-                    return Err($rule.to_owned());
-                }
-                Ok(Self(text))
             }
-        }
 
-        impl From<$name> for String {
-            fn from(text: $name) -> Self {
-                text.0
+            impl std::ops::Deref for $name {
+                type Target = str;
+
+                fn deref(&self) -> &str {
+                    &self.0
+                }
             }
-        }
+
+            impl std::fmt::Display for $name {
+                fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str(&self.0)
+                }
+            }
+
+            impl TryFrom<String> for $name {
+                type Error = String;
+
+                fn try_from(text: String) -> Result<Self, String> {
+                    if !($min..=$max).contains(&text.len()) {
+                        return Err(format!(
+                            "must be {} to {} bytes long, not {}", $min, Self::MAX_BYTES, text.len()
+                        ));
+                    }
+                    if !text.chars().all($allowed) {
+                        return Err($rule.to_owned());
+                    }
+                    Ok(Self(text))
+                }
+            }
+
+            impl From<$name> for String {
+                fn from(text: $name) -> Self {
+                    text.0
+                }
+            }
+        )+
     };
 }
 

@@ -12,38 +12,24 @@ use crate::optional::or_default;
 use crate::properties::{OwnProps, Properties};
 use crate::template::Template;
 
-bounded!(
+bounded! {
     /// Number of messages that a produce puts.
-    BatchCount: u32, 1..=100_000, default 1
-);
-bounded!(
+    BatchCount: u32, 1..=100_000, default 1;
     /// Size of a random body, in bytes.
-    MessageSize: u32, 0..=4_194_304, default 1024
-);
-bounded!(
+    MessageSize: u32, 0..=4_194_304, default 1024;
     /// Number of messages in one transaction.
-    TxSize: u32, 1..=100_000, default 100
-);
-bounded!(
+    TxSize: u32, 1..=100_000, default 100;
     /// Rate of a produce, in messages per second.
-    RateLimit: u32, 1..=1_000_000, default 1
-);
-bounded!(
+    RateLimit: u32, 1..=1_000_000, default 1;
     /// Priority of a message; 9 is the highest.
-    Priority: u8, 0..=9, default 0
-);
-bounded!(
+    Priority: u8, 0..=9, default 0;
     /// Lifetime of a message, in milliseconds; 0 is for ever. AMQP carries at most 32 bits.
-    ExpiryMs: u32, 0..=4_294_967_295, default 0
-);
-bounded!(
+    ExpiryMs: u32, 0..=4_294_967_295, default 0;
     /// Most messages that a consume takes.
-    MaxMessages: u32, 1..=10_000, default 1
-);
-bounded!(
+    MaxMessages: u32, 1..=10_000, default 1;
     /// Time that a consume waits for the first message, in seconds.
-    WaitSeconds: u32, 0..=60, default 20
-);
+    WaitSeconds: u32, 0..=60, default 20;
+}
 
 /// Number and size of generated messages, with the rate and the transactions of the produce.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

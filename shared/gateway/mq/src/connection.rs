@@ -30,26 +30,17 @@ pub enum IdleRule {
     Close,
 }
 
-bounded!(
+bounded! {
     /// Seconds for one address to connect and log in.
-    ConnectSeconds: u16, 1..=300, default 30
-);
-
-bounded!(
+    ConnectSeconds: u16, 1..=300, default 30;
     /// Seconds between heartbeats. 0, which would switch them off, is refused: a cut network would
     /// then hang the function.
-    HeartbeatSeconds: u16, 1..=3_600, default 60
-);
-
-bounded!(
+    HeartbeatSeconds: u16, 1..=3_600, default 60;
     /// Seconds for which a request waits for a connection while all are in use.
-    PoolSeconds: u16, 1..=60, default 10
-);
-
-bounded!(
+    PoolSeconds: u16, 1..=60, default 10;
     /// Seconds for which a broker that cannot be reached is tried again.
-    RetrySeconds: u16, 0..=60, default 8
-);
+    RetrySeconds: u16, 0..=60, default 8;
+}
 
 /// Time limits of a target's connections, which its profile sets. Without a member, the default of
 /// the function holds.

@@ -85,6 +85,38 @@ pub enum BrokerError {
     PoolTimeout { reply: Option<BrokerReply>, source: Option<Cause> },
 }
 
+/// Declares constructors of variants that have a text for the caller.
+macro_rules! with_detail {
+    ($($name:ident => $variant:ident,)+) => {
+        $(
+            pub fn $name(detail: impl Into<String>) -> Self {
+                Self::$variant { detail: detail.into(), reply: None, source: None }
+            }
+        )+
+    };
+}
+
+/// Borrows the reply and the cause, which every variant has.
+macro_rules! below {
+    ($error:expr) => {
+        match $error {
+            BrokerError::QueueNotFound { reply, source, .. }
+            | BrokerError::AuthenticationFailed { reply, source, .. }
+            | BrokerError::Rejected { reply, source, .. }
+            | BrokerError::QueueFull { reply, source, .. }
+            | BrokerError::ExchangeNotFound { reply, source, .. }
+            | BrokerError::Unroutable { reply, source, .. }
+            | BrokerError::Unreachable { reply, source, .. }
+            | BrokerError::Timeout { reply, source, .. }
+            | BrokerError::InDoubt { reply, source, .. }
+            | BrokerError::Unsupported { reply, source, .. }
+            | BrokerError::MessageTooLarge { reply, source, .. }
+            | BrokerError::AddressRefused { reply, source, .. }
+            | BrokerError::PoolTimeout { reply, source } => (reply, source),
+        }
+    };
+}
+
 #[expect(missing_docs, reason = "a constructor makes the variant of its name, without reply and cause")]
 impl BrokerError {
     /// True if the broker may have ended, as far as the error shows.
@@ -113,28 +145,15 @@ impl BrokerError {
         Self::PoolTimeout { reply: None, source: None }
     }
 
-    pub fn authentication_failed(detail: impl Into<String>) -> Self {
-        Self::AuthenticationFailed { detail: detail.into(), reply: None, source: None }
-    }
-
-    pub fn rejected(detail: impl Into<String>) -> Self {
-        Self::Rejected { detail: detail.into(), reply: None, source: None }
-    }
-
-    pub fn queue_full(detail: impl Into<String>) -> Self {
-        Self::QueueFull { detail: detail.into(), reply: None, source: None }
-    }
-
-    pub fn unreachable(detail: impl Into<String>) -> Self {
-        Self::Unreachable { detail: detail.into(), reply: None, source: None }
-    }
-
-    pub fn timeout(detail: impl Into<String>) -> Self {
-        Self::Timeout { detail: detail.into(), reply: None, source: None }
-    }
-
-    pub fn in_doubt(detail: impl Into<String>) -> Self {
-        Self::InDoubt { detail: detail.into(), reply: None, source: None }
+    with_detail! {
+        authentication_failed => AuthenticationFailed,
+        rejected => Rejected,
+        queue_full => QueueFull,
+        unreachable => Unreachable,
+        timeout => Timeout,
+        in_doubt => InDoubt,
+        too_large => MessageTooLarge,
+        address_refused => AddressRefused,
     }
 
     pub fn unsupported(detail: impl Into<String>) -> Self {
@@ -144,14 +163,6 @@ impl BrokerError {
     pub fn unsupported_member(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         let pointer = Some(pointer.into());
         Self::Unsupported { detail: detail.into(), pointer, reply: None, source: None }
-    }
-
-    pub fn too_large(detail: impl Into<String>) -> Self {
-        Self::MessageTooLarge { detail: detail.into(), reply: None, source: None }
-    }
-
-    pub fn address_refused(detail: impl Into<String>) -> Self {
-        Self::AddressRefused { detail: detail.into(), reply: None, source: None }
     }
 
     /// Adds a JSON Pointer to the member at fault, if the error is about work that a broker cannot
@@ -217,39 +228,11 @@ impl BrokerError {
     }
 
     fn below(&self) -> (&Option<BrokerReply>, &Option<Cause>) {
-        match self {
-            Self::QueueNotFound { reply, source, .. }
-            | Self::AuthenticationFailed { reply, source, .. }
-            | Self::Rejected { reply, source, .. }
-            | Self::QueueFull { reply, source, .. }
-            | Self::ExchangeNotFound { reply, source, .. }
-            | Self::Unroutable { reply, source, .. }
-            | Self::Unreachable { reply, source, .. }
-            | Self::Timeout { reply, source, .. }
-            | Self::InDoubt { reply, source, .. }
-            | Self::Unsupported { reply, source, .. }
-            | Self::MessageTooLarge { reply, source, .. }
-            | Self::AddressRefused { reply, source, .. }
-            | Self::PoolTimeout { reply, source } => (reply, source),
-        }
+        below!(self)
     }
 
     fn below_mut(&mut self) -> (&mut Option<BrokerReply>, &mut Option<Cause>) {
-        match self {
-            Self::QueueNotFound { reply, source, .. }
-            | Self::AuthenticationFailed { reply, source, .. }
-            | Self::Rejected { reply, source, .. }
-            | Self::QueueFull { reply, source, .. }
-            | Self::ExchangeNotFound { reply, source, .. }
-            | Self::Unroutable { reply, source, .. }
-            | Self::Unreachable { reply, source, .. }
-            | Self::Timeout { reply, source, .. }
-            | Self::InDoubt { reply, source, .. }
-            | Self::Unsupported { reply, source, .. }
-            | Self::MessageTooLarge { reply, source, .. }
-            | Self::AddressRefused { reply, source, .. }
-            | Self::PoolTimeout { reply, source } => (reply, source),
-        }
+        below!(self)
     }
 
     /// True if another attempt to connect may succeed. It is safe only as long as nothing was sent.

@@ -11,23 +11,19 @@ use crate::bounded::{bounded, text};
 use crate::names::is_of_an_ibm_name;
 use crate::time::Time;
 
-text!(
+text! {
     /// Text of a property, within AMQP's limit for a short string (AMQP 0-9-1, section 4.2.5.3).
     /// Narrower limits of IBM MQ are checked where the broker is known.
-    PropertyText, 0..=255, |_| true, "any text"
-);
-text!(
+    PropertyText, 0..=255, |_| true, "any text";
     /// Name of the queue manager that a reply goes to (MQ_Q_MGR_NAME_LENGTH).
-    ReplyQueueManager, 0..=48, is_of_an_ibm_name, "must consist of letters, digits and ./_%"
-);
-bounded!(
+    ReplyQueueManager, 0..=48, is_of_an_ibm_name, "must consist of letters, digits and ./_%";
+}
+bounded! {
     /// Place of a message in its group (MQMD, MsgSeqNumber).
-    GroupSequence: u32, 1..=999_999_999, default 1
-);
-bounded!(
+    GroupSequence: u32, 1..=999_999_999, default 1;
     /// Number of IBM MQ's own, of 32 bits.
-    MqLong: i32, -2_147_483_648..=2_147_483_647, default 0
-);
+    MqLong: i32, -2_147_483_648..=2_147_483_647, default 0;
+}
 
 /// Purpose of a message for its receiver (MQMD, MsgType).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
