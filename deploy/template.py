@@ -46,6 +46,10 @@ class Loader(yaml.SafeLoader):
             return Tagged(f"!{suffix}", self.construct_scalar(node))
         return Tagged(f"!{suffix}", getattr(self, f"construct_{node.id}")(node, deep=True))
 
+    def when(self, node):
+        """`!When [X, value]` is the value under the condition X, and nothing otherwise."""
+        return Tagged("!If", [*self.construct_sequence(node, deep=True), NOTHING])
+
     def text(self, node):
         """`!Json` is the JSON text of a mapping, with the references that `!Sub` knows."""
         return Tagged("!Sub", json.dumps(self.construct_mapping(node, deep=True), indent=1) + "\n")
@@ -78,6 +82,7 @@ class Dumper(yaml.SafeDumper):
 
 
 Loader.add_constructor("!Json", Loader.text)
+Loader.add_constructor("!When", Loader.when)
 Loader.add_multi_constructor("!", Loader.tagged)
 Dumper.add_representer(Tagged, Dumper.tagged)
 Dumper.add_representer(str, Dumper.text)
@@ -101,6 +106,23 @@ def merge(one, other):
     return one + other if isinstance(one, list) and isinstance(other, list) else other
 
 
+def arn(resource):
+    """The ARN of a resource of the template, or of what is in it: `Bucket/folder/*`. Anything else is an ARN already."""
+    match resource:
+        case list():
+            return [arn(each) for each in resource]
+        case str() if re.match("[A-Z]", resource):
+            name, slash, path = resource.partition("/")
+            return Tagged("!Sub", f"${{{name}.Arn}}/{path}") if slash else Tagged("!GetAtt", f"{name}.Arn")
+    return resource
+
+
+def statement(effect, actions, resources, rest):
+    """A statement of a policy, whose members are in the order in which AWS's documentation has them."""
+    members = {**rest, "Effect": effect, "Action": actions, "Resource": arn(resources)}
+    return {member: members[member] for member in ("Sid", "Effect", "Principal", "Action", "Resource", "Condition") if member in members}
+
+
 def is_placeholder(node):
     return isinstance(node, str) and re.fullmatch("<[A-Z]\\w*>", node) is not None
 
@@ -118,6 +140,10 @@ def fill(node, values):
             return [value for value in filled if value is not None]
         case {"When": condition, **rest}:
             return Tagged("!If", [condition, fill(rest, values), NOTHING])
+        case {"Allow": actions, "For": resources, **rest}:
+            return statement("Allow", *(fill(each, values) for each in (actions, resources, rest)))
+        case {"Deny": actions, "For": resources, **rest}:
+            return statement("Deny", *(fill(each, values) for each in (actions, resources, rest)))
         case dict():
             filled = {}
             for key, value in node.items():
