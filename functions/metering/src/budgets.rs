@@ -1,16 +1,15 @@
 //! Spending of the month, for tenants that have a budget.
 
-use std::collections::BTreeMap;
-
 use access::{AccessStore, Account, Month, Reached, ReadError, Settled, SpentItem};
 use clock::Deadline;
 use events::{EventError, PublishError, Publisher};
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use usage::rates::{Amount, Quantities, RateCard};
-use usage::{Counts, Line, UsageError, UsageTable};
+use usage::rates::{Amount, RateCard};
+use usage::{UsageError, UsageTable};
 
 use crate::event;
+use crate::spending::{EarlierDays, Spending};
 
 /// Reason why not all budgets were settled.
 #[derive(Debug, thiserror::Error)]
@@ -27,9 +26,6 @@ pub enum BudgetError {
     OutOfTime,
 }
 
-/// Operations of each tenant, with their counters.
-type Tenants = BTreeMap<String, BTreeMap<String, Counts>>;
-
 /// A percentage that a tenant has reached, with the item that lacks it yet.
 type Untold<'a> = (&'a str, Reached, SpentItem);
 
@@ -43,7 +39,7 @@ type Untold<'a> = (&'a str, Reached, SpentItem);
 /// Without a rate card, nothing has a price. Notes of what was spent before are removed then, once
 /// an hour, because the look has its price.
 pub(crate) async fn settle(
-    usage: &UsageTable,
+    (usage, earlier): (&UsageTable, &EarlierDays),
     access: &AccessStore,
     publisher: &Publisher,
     now: Timestamp,
@@ -55,11 +51,7 @@ pub(crate) async fn settle(
         return Ok(());
     }
     let month = Month::of(now);
-    let tenants = tenants(usage, month, now, deadline).await?;
-    let amounts: Vec<(String, Option<Amount>)> = tenants
-        .into_iter()
-        .map(|(tenant, operations)| (tenant, card.as_ref().map(|card| amount(card, &operations))))
-        .collect();
+    let amounts = Spending::of_month(usage, earlier, now, deadline).await?.amounts(card.as_ref());
     let currency = card.as_ref().map_or("", RateCard::currency);
     let (untold, mut settled) = note(access, &amounts, month, deadline).await;
     for untold in untold {
@@ -145,43 +137,6 @@ async fn tell(
     *told = told.saturating_add(1);
     let item = SpentItem { told: percent, ..item };
     access.put_spent(tenant, Some(&item)).await.map_err(BudgetError::Access)
-}
-
-/// Reads the lines of a month until now, and adds them up. Lines of one day at a time, because
-/// those of a month may be more than an answer has.
-async fn tenants(
-    usage: &UsageTable,
-    month: Month,
-    now: Timestamp,
-    deadline: Deadline,
-) -> Result<Tenants, BudgetError> {
-    let today = usage::Hour::of(now).day();
-    let mut tenants = Tenants::new();
-    let mut next = Some(month.first());
-    while let Some(day) = next.filter(|day| *day <= today) {
-        if deadline.has_passed() {
-            return Err(BudgetError::OutOfTime);
-        }
-        add(&mut tenants, usage.days(day, day, None).await.map_err(BudgetError::Lines)?);
-        next = day.tomorrow().ok();
-    }
-    Ok(tenants)
-}
-
-fn add(tenants: &mut Tenants, lines: Vec<Line>) {
-    for Line { tenant, operation, counts, .. } in lines {
-        tenants.entry(tenant).or_default().entry(operation).or_default().add(&counts);
-    }
-}
-
-fn amount(card: &RateCard, operations: &BTreeMap<String, Counts>) -> Amount {
-    card.amount(operations.iter().map(|(operation, counts)| Quantities {
-        operation: operation.as_str(),
-        requests: counts.requests,
-        messages: counts.messages,
-        bytes: counts.bytes,
-        ..Quantities::default()
-    }))
 }
 
 #[cfg(test)]
@@ -277,27 +232,5 @@ mod tests {
         note(&access, &amounts).await.1.unwrap();
         assert_eq!((table.item("SPENT#a"), table.item("SPENT#b")), (None, None));
         assert_eq!(table.calls(), ["BatchGetItem", "DeleteItem", "DeleteItem"]);
-    }
-
-    #[test]
-    fn what_a_tenant_spent_is_the_price_of_all_its_lines() {
-        let line = |tenant: &str, operation: &str, key_name: &str| Line {
-            tenant: tenant.to_owned(),
-            day: "2026-11-27".parse().unwrap(),
-            operation: operation.to_owned(),
-            key_name: key_name.to_owned(),
-            counts: Counts { requests: 3, messages: 10, bytes: 1, ..Counts::default() },
-        };
-        let mut tenants = Tenants::new();
-        add(&mut tenants, vec![line("a", "produce", "till 1"), line("b", "produce", "")]);
-        add(&mut tenants, vec![line("a", "produce", "till 2"), line("a", "consume", "till 1")]);
-        let rates = json!([
-            {"operation": "*", "unit": "requests", "per": 1, "price": "1"},
-            {"operation": "produce", "unit": "messages", "per": 20, "price": "0.5"},
-        ]);
-        let card = RateCard::from_value(json!({"currency": "USD", "rates": rates})).unwrap();
-        let amounts: Vec<String> =
-            tenants.values().map(|operations| amount(&card, operations).to_string()).collect();
-        assert_eq!(amounts, ["9.500000", "3.250000"]);
     }
 }

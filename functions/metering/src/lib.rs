@@ -22,12 +22,14 @@ mod hours;
 mod ledger;
 mod reader;
 mod records;
+mod spending;
 mod stream;
 
 pub use budgets::BudgetError;
 pub use hours::HoursError;
 pub use reader::{Places, ReadError, Reading};
 pub use records::Records;
+pub use spending::EarlierDays;
 pub use stream::{StreamError, TableStream};
 
 use std::time::{Duration, SystemTime};
@@ -60,6 +62,7 @@ pub struct Metering {
     pub usage: UsageTable,
     pub records: Records,
     pub access: AccessStore,
+    pub earlier: EarlierDays,
     pub publisher: Publisher,
     /// Time for which every record lives at least.
     pub least_expiry: Duration,
@@ -131,9 +134,9 @@ impl Metering {
         if now.as_second().div_euclid(60).rem_euclid(BUDGET_MINUTES) != 0 {
             return Ok(());
         }
-        let Self { usage, access, publisher, .. } = self;
+        let Self { usage, access, earlier, publisher, .. } = self;
         let mut told = 0;
-        let settled = budgets::settle(usage, access, publisher, now, deadline, &mut told).await;
+        let settled = budgets::settle((usage, earlier), access, publisher, now, deadline, &mut told).await;
         if told > 0 {
             measure(&[(metrics::BUDGETS_REACHED, told)]);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use access::AccessStore;
 use events::Publisher;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use metering::{Metering, Places, Records, TableStream};
+use metering::{EarlierDays, Metering, Places, Records, TableStream};
 use runtime::{Environment, Sdk};
 use serde_json::Value;
 use usage::UsageTable;
@@ -36,6 +36,7 @@ async fn serve() -> Result<(), Error> {
         usage: UsageTable::new(dynamodb.clone(), table),
         records: Records::new(scans, records),
         access: AccessStore::new(dynamodb, access),
+        earlier: EarlierDays::default(),
         publisher: Publisher::of(&sdk, events),
         least_expiry,
     };
