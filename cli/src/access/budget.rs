@@ -9,7 +9,7 @@ use super::change::{Change, Held, make};
 use super::entry::Entry;
 use super::snapshot::Snapshot;
 use super::table::Table;
-use crate::args::{Budget, BudgetSet};
+use crate::args::{Budget, BudgetSet, Edit, OfTenant};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -28,12 +28,13 @@ pub(crate) async fn run(args: &Budget, context: &Context, out: &mut Output) -> R
     // What cannot be used is refused before anything is called.
     let item = match args {
         Budget::Set(args) => Some(item(args)?),
-        Budget::Show { .. } | Budget::Remove { .. } => None,
+        Budget::Show(_) | Budget::Remove(_) => None,
     };
     let table = Table::of(context).await?;
     let known = table.read().await?;
-    let (Budget::Set(BudgetSet { tenant, .. }) | Budget::Show { tenant } | Budget::Remove { tenant, .. }) =
-        args;
+    let (Budget::Set(BudgetSet { tenant, .. })
+    | Budget::Show(OfTenant { tenant })
+    | Budget::Remove(Edit { of: OfTenant { tenant }, .. })) = args;
     let tenant = known.tenant(tenant)?;
     known.check_readable(&access::pk::budget(&tenant))?;
     match (args, item) {
@@ -43,7 +44,7 @@ pub(crate) async fn run(args: &Budget, context: &Context, out: &mut Output) -> R
             }
             make(&table, &Vec::from_iter(change(&known, &tenant, item)), args.dry, out).await
         }
-        (Budget::Remove { dry, .. }, _) => {
+        (Budget::Remove(Edit { dry, .. }), _) => {
             let held = held(&known, &tenant)?.clone();
             make(&table, &[Change::Remove(held)], *dry, out).await
         }

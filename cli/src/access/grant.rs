@@ -8,7 +8,7 @@ use super::entry::Entry;
 use super::key;
 use super::snapshot::Snapshot;
 use super::table::Table;
-use crate::args::{Grant, GrantCreate};
+use crate::args::{Edit, Grant, GrantCreate, OfTenant};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -40,13 +40,13 @@ pub(crate) async fn run(args: &Grant, context: &Context, out: &mut Output) -> Re
             known.warn(out);
             Ok(Exit::Done)
         }
-        Grant::Show { tenant } => {
+        Grant::Show(OfTenant { tenant }) => {
             let (id, grant) = find(&known, tenant)?;
             let document = Entry::Grant(id.clone(), grant.clone()).document();
             out.thing(ONE, &document, &row(&id, grant));
             Ok(Exit::Done)
         }
-        Grant::Remove { tenant, dry } => {
+        Grant::Remove(Edit { of: OfTenant { tenant }, dry }) => {
             let (id, _) = find(&known, tenant)?;
             if !dry.dry_run {
                 out.confirm(

@@ -11,7 +11,7 @@ use super::profile;
 use super::snapshot::Snapshot;
 use super::table::Table;
 use crate::api::Api;
-use crate::args::{Limit, LimitOf, LimitRemove, LimitSet};
+use crate::args::{Limit, LimitOf, LimitRemove, LimitSet, OnlyTenant};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::member::shown;
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
             }
             make(&table, &Vec::from_iter(change(&known, &tenant, item)), args.dry, out).await
         }
-        Limit::List { tenant } => {
+        Limit::List(OnlyTenant { tenant }) => {
             list(&known, tenant.as_deref(), out)?;
             Ok(Exit::Done)
         }

@@ -3,11 +3,11 @@
 use mq::{InlineTargets, Profile as Parsed, ProfileName as Name, Target};
 use serde_json::{Map, Value, json};
 
-use super::change::{Change, make};
+use super::change::{Change, Held, make};
 use super::entry::Entry;
 use super::snapshot::Snapshot;
 use super::table::Table;
-use crate::args::{Profile, ProfileCreate};
+use crate::args::{Edit, OnlyTenant, Profile, ProfileCreate, ProfileName};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
@@ -34,24 +34,20 @@ pub(crate) async fn run(args: &Profile, context: &Context, out: &mut Output) -> 
             let change = change(&known, args, given.unwrap_or_default())?;
             make(&table, &Vec::from_iter(change), args.dry, out).await
         }
-        Profile::List { tenant } => {
+        Profile::List(OnlyTenant { tenant }) => {
             list(&known, tenant.as_deref(), out)?;
             Ok(Exit::Done)
         }
-        Profile::Show { profile } => {
-            let tenant = known.tenant(&profile.tenant)?;
-            let held = known.get(&access::pk::profile(&tenant, &profile.name));
-            let held = held.ok_or_else(|| missing(&tenant, &profile.name))?;
+        Profile::Show(profile) => {
+            let held = held(&known, profile)?;
             match (&held.entry, out.format()) {
                 (Entry::Profile(.., value), Format::Text) => out.line(yaml(value)?.trim_end()),
                 (entry, _) => out.json(ONE, &entry.document()),
             }
             Ok(Exit::Done)
         }
-        Profile::Remove { profile, dry } => {
-            let tenant = known.tenant(&profile.tenant)?;
-            let held = known.get(&access::pk::profile(&tenant, &profile.name));
-            let held = held.ok_or_else(|| missing(&tenant, &profile.name))?;
+        Profile::Remove(Edit { of: profile, dry }) => {
+            let held = held(&known, profile)?;
             if !dry.dry_run {
                 out.confirm(&format!("this removes the {}", held.entry.title()), &profile.name)?;
             }
@@ -60,9 +56,12 @@ pub(crate) async fn run(args: &Profile, context: &Context, out: &mut Output) -> 
     }
 }
 
-fn missing(tenant: &str, name: &str) -> Failure {
-    Failure::refused(format!("there is no profile `{name}` of {tenant}"))
-        .next(format!("see those that there are: integrahub profile list --tenant {tenant}"))
+fn held<'a>(known: &'a Snapshot, ProfileName { name, tenant }: &ProfileName) -> Result<&'a Held, Failure> {
+    let tenant = known.tenant(tenant)?;
+    known.get(&access::pk::profile(&tenant, name)).ok_or_else(|| {
+        Failure::refused(format!("there is no profile `{name}` of {tenant}"))
+            .next(format!("see those that there are: integrahub profile list --tenant {tenant}"))
+    })
 }
 
 fn change(known: &Snapshot, args: &ProfileCreate, value: Value) -> Result<Option<Change>, Failure> {

@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &Rates, context: &Context, out: &mut Output) -> Re
     // A file that is refused calls nothing.
     let card = match args {
         Rates::Set { file, .. } => Some(card(input::document(file).await?)?),
-        Rates::Show | Rates::Remove { .. } => None,
+        Rates::Show | Rates::Remove(_) => None,
     };
     let table = Table::of(context).await?;
     let known = table.read().await?;
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &Rates, context: &Context, out: &mut Output) -> Re
         (Rates::Set { dry, .. }, Some(card)) => {
             make(&table, &Vec::from_iter(change(&known, card)), *dry, out).await
         }
-        (Rates::Remove { dry }, _) => {
+        (Rates::Remove(dry), _) => {
             let held = held(&known)?.clone();
             if !dry.dry_run {
                 out.confirm("this removes the rate card: nothing has a price, and no budget counts", "yes")?;

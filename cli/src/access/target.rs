@@ -8,7 +8,7 @@ use super::change::{Change, make};
 use super::entry::Entry;
 use super::snapshot::Snapshot;
 use super::table::Table;
-use crate::args::Target;
+use crate::args::{OnlyTenant, Target};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::output::Output;
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &Target, context: &Context, out: &mut Output) -> R
             let change = allow(&known, &id, entries);
             make(&table, &Vec::from_iter(change), *dry, out).await
         }
-        Target::List { tenant } => {
+        Target::List(OnlyTenant { tenant }) => {
             list(&known, tenant.as_deref(), out)?;
             Ok(Exit::Done)
         }

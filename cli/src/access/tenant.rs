@@ -8,7 +8,7 @@ use super::change::{Change, Held, apply, make, show as show_changes};
 use super::entry::{Entry, Kind};
 use super::snapshot::Snapshot;
 use super::table::Table;
-use crate::args::{DryRun, Tenant};
+use crate::args::{DryRun, Edit, Tenant, TenantName};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::output::{Format, Output};
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &Tenant, context: &Context, out: &mut Output) -> R
             list(&known, out);
             Ok(Exit::Done)
         }
-        Tenant::Show { tenant } => {
+        Tenant::Show(TenantName { tenant }) => {
             show(&known, &known.tenant(tenant)?, out);
             Ok(Exit::Done)
         }
@@ -46,10 +46,10 @@ pub(crate) async fn run(args: &Tenant, context: &Context, out: &mut Output) -> R
             let name = name.clone();
             update(&table, &known, tenant, *dry, out, |item| TenantItem { name, ..item }).await
         }
-        Tenant::Enable { tenant, dry } => {
+        Tenant::Enable(Edit { of: TenantName { tenant }, dry }) => {
             update(&table, &known, tenant, *dry, out, |item| TenantItem { enabled: true, ..item }).await
         }
-        Tenant::Disable { tenant, dry } => {
+        Tenant::Disable(Edit { of: TenantName { tenant }, dry }) => {
             update(&table, &known, tenant, *dry, out, |item| TenantItem { enabled: false, ..item }).await
         }
         Tenant::Remove { tenant, cascade, dry } => {

@@ -12,6 +12,31 @@ pub(crate) struct DryRun {
     pub(crate) dry_run: bool,
 }
 
+/// Change of the one thing that is named, or a look at the change.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Edit<T: Args> {
+    #[command(flatten)]
+    pub(crate) of: T,
+    #[command(flatten)]
+    pub(crate) dry: DryRun,
+}
+
+/// Tenant whose only budget or grant a command is about.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OfTenant {
+    /// Tenant, by its name or id
+    #[arg(long)]
+    pub(crate) tenant: String,
+}
+
+/// Choice of one tenant for a list.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct OnlyTenant {
+    /// Only those of this tenant
+    #[arg(long)]
+    pub(crate) tenant: Option<String>,
+}
+
 /// Establishments that a key or a grant is about.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Establishments {
@@ -41,10 +66,7 @@ pub(crate) enum Tenant {
     #[command(visible_alias = "ls")]
     List,
     /// Show a tenant with its keys, profiles, targets, limits and grants
-    Show {
-        /// Id of the tenant, its name, or the beginning of its id
-        tenant: String,
-    },
+    Show(TenantName),
     /// Change a tenant's name
     Change {
         /// Id of the tenant, its name, or the beginning of its id
@@ -56,19 +78,9 @@ pub(crate) enum Tenant {
         dry: DryRun,
     },
     /// Let all keys of a tenant work again
-    Enable {
-        /// Id of the tenant, its name, or the beginning of its id
-        tenant: String,
-        #[command(flatten)]
-        dry: DryRun,
-    },
+    Enable(Edit<TenantName>),
     /// Refuse all keys of a tenant, within a minute
-    Disable {
-        /// Id of the tenant, its name, or the beginning of its id
-        tenant: String,
-        #[command(flatten)]
-        dry: DryRun,
-    },
+    Disable(Edit<TenantName>),
     /// Remove a tenant
     #[command(visible_alias = "rm")]
     Remove {
@@ -82,6 +94,13 @@ pub(crate) enum Tenant {
     },
 }
 
+/// Identification of a tenant.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TenantName {
+    /// Id of the tenant, its name, or the beginning of its id
+    pub(crate) tenant: String,
+}
+
 /// `integrahub key`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Key {
@@ -92,11 +111,7 @@ integrahub key create --tenant acme --name till --scope products:write,products:
     Create(KeyCreate),
     /// List API keys by their names and ids
     #[command(visible_alias = "ls")]
-    List {
-        /// Only keys of this tenant
-        #[arg(long)]
-        tenant: Option<String>,
-    },
+    List(OnlyTenant),
     /// Show an API key's rights
     Show(KeyName),
     /// Change an API key's name, scopes, establishments or expiry
@@ -114,27 +129,12 @@ integrahub key create --tenant acme --name till --scope products:write,products:
         dry: DryRun,
     },
     /// Refuse an API key, within a minute
-    Disable {
-        #[command(flatten)]
-        key: KeyName,
-        #[command(flatten)]
-        dry: DryRun,
-    },
+    Disable(Edit<KeyName>),
     /// Let a disabled API key work again
-    Enable {
-        #[command(flatten)]
-        key: KeyName,
-        #[command(flatten)]
-        dry: DryRun,
-    },
+    Enable(Edit<KeyName>),
     /// Remove an API key
     #[command(visible_alias = "rm")]
-    Remove {
-        #[command(flatten)]
-        key: KeyName,
-        #[command(flatten)]
-        dry: DryRun,
-    },
+    Remove(Edit<KeyName>),
 }
 
 /// Identification of an API key.
@@ -199,24 +199,12 @@ integrahub profile create orders --tenant acme --broker rabbitmq --conn-name mq.
     Create(Box<ProfileCreate>),
     /// List target profiles
     #[command(visible_alias = "ls")]
-    List {
-        /// Only profiles of this tenant
-        #[arg(long)]
-        tenant: Option<String>,
-    },
+    List(OnlyTenant),
     /// Show a target profile as a file for `create`
-    Show {
-        #[command(flatten)]
-        profile: ProfileName,
-    },
+    Show(ProfileName),
     /// Remove a target profile
     #[command(visible_alias = "rm")]
-    Remove {
-        #[command(flatten)]
-        profile: ProfileName,
-        #[command(flatten)]
-        dry: DryRun,
-    },
+    Remove(Edit<ProfileName>),
 }
 
 /// Identification of a target profile.
@@ -298,11 +286,7 @@ integrahub target allow --tenant acme 'rabbitmq://*.mq.example.com:5671/ORDERS.*
     },
     /// List the allow-lists
     #[command(visible_alias = "ls")]
-    List {
-        /// Only entries of this tenant
-        #[arg(long)]
-        tenant: Option<String>,
-    },
+    List(OnlyTenant),
     /// Remove entries of a tenant's allow-list
     #[command(visible_alias = "rm")]
     Remove {
@@ -332,20 +316,10 @@ integrahub grant create --tenant acme --all-cnpjs --bucket partner-files")]
     #[command(visible_alias = "ls")]
     List,
     /// Show a tenant's grant
-    Show {
-        /// Tenant of the grant
-        #[arg(long)]
-        tenant: String,
-    },
+    Show(OfTenant),
     /// Remove a tenant's grant
     #[command(visible_alias = "rm")]
-    Remove {
-        /// Tenant of the grant
-        #[arg(long)]
-        tenant: String,
-        #[command(flatten)]
-        dry: DryRun,
-    },
+    Remove(Edit<OfTenant>),
 }
 
 /// `integrahub grant create`.

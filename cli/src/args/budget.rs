@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ::usage::rates::Amount;
 use clap::{Args, Subcommand};
 
-use super::DryRun;
+use super::{DryRun, Edit, OfTenant};
 
 /// `integrahub budget`.
 #[derive(Debug, Subcommand)]
@@ -17,20 +17,10 @@ integrahub budget set --tenant acme --amount 100.00 --refuse --warn-at 50 --warn
 The amount is in the currency of the rate card. Months are those of UTC.")]
     Set(BudgetSet),
     /// Show a tenant's budget, and what is spent of it
-    Show {
-        /// Tenant of the budget
-        #[arg(long)]
-        tenant: String,
-    },
+    Show(OfTenant),
     /// Remove a tenant's budget
     #[command(visible_alias = "rm")]
-    Remove {
-        /// Tenant of the budget
-        #[arg(long)]
-        tenant: String,
-        #[command(flatten)]
-        dry: DryRun,
-    },
+    Remove(Edit<OfTenant>),
 }
 
 /// `integrahub budget set`.
@@ -66,8 +56,5 @@ pub(crate) enum Rates {
     Show,
     /// Remove the rate card
     #[command(visible_alias = "rm")]
-    Remove {
-        #[command(flatten)]
-        dry: DryRun,
-    },
+    Remove(DryRun),
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::DryRun;
+use super::{DryRun, OnlyTenant};
 
 /// `integrahub limit`.
 #[derive(Debug, Subcommand)]
@@ -16,11 +16,7 @@ A limit is a rate a second and a burst: 100/200. Without a burst, it is the rate
     Set(LimitSet),
     /// List the limits
     #[command(visible_alias = "ls")]
-    List {
-        /// Only limits of this tenant
-        #[arg(long)]
-        tenant: Option<String>,
-    },
+    List(OnlyTenant),
     /// Show a tenant's limits, or those of the API key with what is left of them
     Show {
         /// Tenant of the limits

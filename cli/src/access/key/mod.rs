@@ -14,7 +14,7 @@ use super::entry::Entry;
 use super::snapshot::Snapshot;
 use super::table::Table;
 use super::when;
-use crate::args::{self, DryRun, Key, KeyChange, KeyCreate, KeyName};
+use crate::args::{self, DryRun, Edit, Key, KeyChange, KeyCreate, KeyName, OnlyTenant};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::output::{Format, Output};
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
             let item = new_item(&known, args, now)?;
             create(&table, item, args.dry, out).await
         }
-        Key::List { tenant } => {
+        Key::List(OnlyTenant { tenant }) => {
             list(&known, tenant.as_deref(), now, out)?;
             Ok(Exit::Done)
         }
@@ -76,9 +76,9 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
             out.note(&format!("the old key {} works until {end}", hash.id()));
             Ok(Exit::Done)
         }
-        Key::Disable { key, dry } => set_disabled(&table, &known, key, true, *dry, out).await,
-        Key::Enable { key, dry } => set_disabled(&table, &known, key, false, *dry, out).await,
-        Key::Remove { key, dry } => {
+        Key::Disable(args) => set_disabled(&table, &known, args, true, out).await,
+        Key::Enable(args) => set_disabled(&table, &known, args, false, out).await,
+        Key::Remove(Edit { of: key, dry }) => {
             let (held, hash, item) = known.key(key)?;
             if !dry.dry_run {
                 let question =
@@ -193,15 +193,14 @@ fn rotated(old: &KeyItem, end: Timestamp, now: Timestamp) -> Result<(KeyItem, Ke
 async fn set_disabled(
     table: &Table,
     known: &Snapshot,
-    name: &KeyName,
+    args: &Edit<KeyName>,
     disabled: bool,
-    dry: DryRun,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
-    let (held, hash, item) = known.key(name)?;
+    let (held, hash, item) = known.key(&args.of)?;
     let entry = Entry::Key(hash, KeyItem { disabled, ..item.clone() });
-    let exit = make(table, &Vec::from_iter(Change::of(held, entry)), dry, out).await?;
-    if !dry.dry_run {
+    let exit = make(table, &Vec::from_iter(Change::of(held, entry)), args.dry, out).await?;
+    if !args.dry.dry_run {
         out.note("it takes effect within a minute");
     }
     Ok(exit)
