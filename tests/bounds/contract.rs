@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
-use crate::operations::{CONNECTION_TEST, OPERATIONS};
+use crate::bounds::operations::{CONNECTION_TEST, OPERATIONS};
 
 static CONTRACT: LazyLock<Value> =
     LazyLock::new(|| serde_norway::from_str(include_str!("../../openapi.yaml")).unwrap());

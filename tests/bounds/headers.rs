@@ -6,7 +6,7 @@ use idempotency::{IdempotencyKey, KeyForm};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::contract::schema;
+use crate::bounds::contract::schema;
 
 const KEY: &str = "5c1e0a56-4a58-4aaf-9359-83ec8f663f10";
 

@@ -6,7 +6,7 @@ use orders::{Work, WorkOrder};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::operations::plan;
+use crate::bounds::operations::plan;
 
 /// The largest body, and the most that Lambda carries in a synchronous invocation.
 const MAX_BODY: usize = api::body::MAX_JSON;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::contract::{alternatives, body_schema, resolved, schema, takes};
-use crate::operations::{Checked, OPERATIONS};
+use crate::bounds::contract::{alternatives, body_schema, resolved, schema, takes};
+use crate::bounds::operations::{Checked, OPERATIONS};
 
 /// A value's place in a body: the members and items on the way to it.
 type Place = Vec<Step>;

@@ -7,11 +7,11 @@ use serde_json::json;
 use test_support::template::Deployed;
 use uuid::Uuid;
 
-use crate::stand::faults::{Blow, Faults, Op};
-use crate::stand::function::Function;
-use crate::stand::store::StoreProxy;
-use crate::stand::store_variables;
-use crate::stand::{answer, of_invocation};
+use crate::crash::stand::faults::{Blow, Faults, Op};
+use crate::crash::stand::function::Function;
+use crate::crash::stand::store::StoreProxy;
+use crate::crash::stand::store_variables;
+use crate::crash::stand::{answer, of_invocation};
 
 const PATH: &str = "/v1/inovafarma/batches";
 const READY: &str = "/health/ready";

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use crate::journey::told;
-use crate::stand::{Operation, Stand};
+use crate::crash::journey::told;
+use crate::crash::stand::{Operation, Stand};
 
 /// Less than the 5 s that are promised by what starting a request takes.
 const NEARLY_ALL: f64 = 4.5;

@@ -7,10 +7,10 @@ use end_to_end::{Ingest, Load, Payloads, variable};
 use serde_json::{Value, json};
 use test_support::template::Deployed;
 
-use crate::stand::faults::{Blow, Faults, Op};
-use crate::stand::function::{Function, Invoked};
-use crate::stand::store::StoreProxy;
-use crate::stand::store_variables;
+use crate::crash::stand::faults::{Blow, Faults, Op};
+use crate::crash::stand::function::{Function, Invoked};
+use crate::crash::stand::store::StoreProxy;
+use crate::crash::stand::store_variables;
 
 const DATABASE_AWAY: [(&str, &str); 2] = [("DATABASE_HOST", "127.0.0.1"), ("DATABASE_PORT", "1")];
 

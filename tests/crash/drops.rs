@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use test_support::event_bus::FakeEventBus;
 use uuid::Uuid;
 
-use crate::stand::faults::{Faults, Held, Op};
-use crate::stand::function::{Function, Invoked};
-use crate::stand::store::StoreProxy;
-use crate::stand::{deployed, store_variables};
+use crate::crash::stand::faults::{Faults, Held, Op};
+use crate::crash::stand::function::{Function, Invoked};
+use crate::crash::stand::store::StoreProxy;
+use crate::crash::stand::{deployed, store_variables};
 
 /// The writes of one object, in their order, each with how many of its kind are before it: the
 /// claim, the item, the result, the tags, the copy, the record's end.

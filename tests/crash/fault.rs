@@ -6,10 +6,10 @@ use end_to_end::{Queue, Site};
 use test_support::amqp_proxy::{ACK, Cut, GET_OK, PUBLISH, QUEUE_DECLARE_OK, Reached};
 use tokio::task::JoinHandle;
 
-use crate::ibm_mq::AtManager;
-use crate::moves::MOVE_ONLY;
-use crate::stand::faults::{Blow, Held, Op};
-use crate::stand::{Asked, Operation, Reply, Stand};
+use crate::crash::ibm_mq::AtManager;
+use crate::crash::moves::MOVE_ONLY;
+use crate::crash::stand::faults::{Blow, Held, Op};
+use crate::crash::stand::{Asked, Operation, Reply, Stand};
 
 /// Process or connection that ends at any moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

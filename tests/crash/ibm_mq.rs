@@ -7,11 +7,11 @@ use end_to_end::On;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::fault::{EITHER, Fault, Struck, Victim};
-use crate::journey::{Journey, Load, told};
-use crate::stand::faults::{Blow, Op};
-use crate::stand::{Asked, Operation, Reply, Stand};
-use crate::{in_parallel_on, seeds};
+use crate::crash::fault::{EITHER, Fault, Struck, Victim};
+use crate::crash::journey::{Journey, Load, told};
+use crate::crash::stand::faults::{Blow, Op};
+use crate::crash::stand::{Asked, Operation, Reply, Stand};
+use crate::crash::{in_parallel_on, seeds};
 
 /// The template's.
 const CONNECTION_CAP: usize = 5;

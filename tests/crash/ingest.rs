@@ -9,10 +9,10 @@ use end_to_end::{Answer, KEY_A, Payloads, Records, TENANT_A, gzip, variable};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::stand::faults::{Blow, Faults, Held, Op};
-use crate::stand::function::Function;
-use crate::stand::store::StoreProxy;
-use crate::stand::{answer, deployed, http_event, store_variables};
+use crate::crash::stand::faults::{Blow, Faults, Held, Op};
+use crate::crash::stand::function::Function;
+use crate::crash::stand::store::StoreProxy;
+use crate::crash::stand::{answer, deployed, http_event, store_variables};
 
 const PATH: &str = "/v1/inovafarma/products";
 

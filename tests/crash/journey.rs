@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
-use crate::fault::{Fault, Struck};
-use crate::results;
-use crate::stand::faults::Op;
-use crate::stand::{Asked, Operation, Record, Reply, Stand};
+use crate::crash::fault::{Fault, Struck};
+use crate::crash::results;
+use crate::crash::stand::faults::Op;
+use crate::crash::stand::{Asked, Operation, Record, Reply, Stand};
 
 /// Number of times that a client asks. One would do but for the leases and for what a sequence of
 /// faults leaves.

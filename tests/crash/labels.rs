@@ -4,8 +4,8 @@ use amqprs::{BasicProperties, FieldTable, FieldValue};
 use end_to_end::Queue;
 use serde_json::json;
 
-use crate::fault::{Fault, Struck};
-use crate::stand::{Operation, Stand};
+use crate::crash::fault::{Fault, Struck};
+use crate::crash::stand::{Operation, Stand};
 
 /// Names and values to which JSON libraries give a meaning of their own, and imitations of the
 /// label.

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use end_to_end::{Answer, Site};
 use test_support::amqp_proxy::Cut;
 
-use crate::fault::{Fault, LATE};
-use crate::journey::{Journey, PUT_BACK};
-use crate::stand::Stand;
-use crate::stand::faults::{Blow, Op};
+use crate::crash::fault::{Fault, LATE};
+use crate::crash::journey::{Journey, PUT_BACK};
+use crate::crash::stand::Stand;
+use crate::crash::stand::faults::{Blow, Op};
 
 /// Most messages that a move on RabbitMQ has in hand.
 const WINDOW: usize = 32;

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use test_support::amqp_proxy::Cut;
 
-use crate::fault::{Fault, LATE};
-use crate::journey::{Journey, Load, ready_becomes, told};
-use crate::stand::faults::{Blow, Op};
-use crate::stand::{Operation, Reply, Stand};
-use crate::{in_parallel, seeds};
+use crate::crash::fault::{Fault, LATE};
+use crate::crash::journey::{Journey, Load, ready_becomes, told};
+use crate::crash::stand::faults::{Blow, Op};
+use crate::crash::stand::{Operation, Reply, Stand};
+use crate::crash::{in_parallel, seeds};
 
 /// Within this time a client is told that the store cannot be reached.
 const STORE_UNAVAILABLE_WITHIN: Duration = Duration::from_secs(10);

@@ -9,9 +9,9 @@ use end_to_end::{Answer, Queue, TENANT_A};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::journey::{settled, told};
-use crate::stand::faults::{Blow, Op};
-use crate::stand::{Asked, Operation, Stand};
+use crate::crash::journey::{settled, told};
+use crate::crash::stand::faults::{Blow, Op};
+use crate::crash::stand::{Asked, Operation, Stand};
 
 const COUNT: u64 = 60;
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -7,11 +7,11 @@ use ingestion::generate::{Catalogue, Layout};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::batches::function;
-use crate::stand::faults::{Blow, Faults, Held, Op};
-use crate::stand::function::Function;
-use crate::stand::store::StoreProxy;
-use crate::stand::{answer, http_event};
+use crate::crash::batches::function;
+use crate::crash::stand::faults::{Blow, Faults, Held, Op};
+use crate::crash::stand::function::Function;
+use crate::crash::stand::store::StoreProxy;
+use crate::crash::stand::{answer, http_event};
 
 /// The steps of one request, in their order; between the second and the third the database commits.
 const STEPS: [Op; 4] = [Op::Claim, Op::HeadObject, Op::Send, Op::Complete];

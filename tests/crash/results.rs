@@ -4,9 +4,9 @@
 use end_to_end::variable;
 use reqwest::Method;
 
-use crate::journey::{Journey, Load, other_body, told};
-use crate::stand::faults::{Blow, Op};
-use crate::stand::{Asked, Operation, Record, Reply, Stand};
+use crate::crash::journey::{Journey, Load, other_body, told};
+use crate::crash::stand::faults::{Blow, Op};
+use crate::crash::stand::{Asked, Operation, Record, Reply, Stand};
 
 /// The object of a record's result.
 async fn object(record: &Record, method: Method, body: Vec<u8>) -> Vec<u8> {
@@ -83,7 +83,7 @@ async fn a_prepared_result_that_is_missing_is_not_got_again() {
     let mut stand = Stand::start().await;
     let mut random = fastrand::Rng::with_seed(8);
     let mut journey = Journey::begin(&stand, Operation::Consume, Load::Large, &mut random).await;
-    journey.suffer(&mut stand, crate::fault::Fault::KilledBeforeCompletion, &mut random).await;
+    journey.suffer(&mut stand, crate::crash::fault::Fault::KilledBeforeCompletion, &mut random).await;
     stand.heal().await;
     let record = stand.record(&journey.asked).await.unwrap();
     let intact = read(&record).await;

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::fault::{AT_ANY_MOMENT, Fault};
-use crate::journey::{Journey, Load};
-use crate::stand::{Operation, Stand};
-use crate::{in_parallel, seeds};
+use crate::crash::fault::{AT_ANY_MOMENT, Fault};
+use crate::crash::journey::{Journey, Load};
+use crate::crash::stand::{Operation, Stand};
+use crate::crash::{in_parallel, seeds};
 
 const PER_SEED: u64 = 10;
 const LONGEST: usize = 4;

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use crate::fault::Fault;
-use crate::journey::{Journey, LEASE, Load, other_body, told};
-use crate::stand::faults::{Blow, Op};
-use crate::stand::{Asked, Operation, Stand};
+use crate::crash::fault::Fault;
+use crate::crash::journey::{Journey, LEASE, Load, other_body, told};
+use crate::crash::stand::faults::{Blow, Op};
+use crate::crash::stand::{Asked, Operation, Stand};
 
 const BOTH: [Operation; 2] = [Operation::Produce, Operation::Consume];
 

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use test_support::amqp_proxy::Cut;
 
-use crate::fault::{Fault, Struck};
-use crate::journey::{Journey, LEASE, Load, told};
-use crate::stand::faults::Op;
-use crate::stand::{Operation, Reply, Stand};
+use crate::crash::fault::{Fault, Struck};
+use crate::crash::journey::{Journey, LEASE, Load, told};
+use crate::crash::stand::faults::Op;
+use crate::crash::stand::{Operation, Reply, Stand};
 
 #[tokio::test]
 async fn what_hangs_is_ended_in_time_and_the_lease_is_kept() {

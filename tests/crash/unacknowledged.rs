@@ -4,9 +4,9 @@
 use end_to_end::{Answer, Queue};
 use serde_json::json;
 
-use crate::journey::{ready_becomes, told};
-use crate::stand::faults::{Blow, Op};
-use crate::stand::{Asked, Operation, Stand};
+use crate::crash::journey::{ready_becomes, told};
+use crate::crash::stand::faults::{Blow, Op};
+use crate::crash::stand::{Asked, Operation, Stand};
 
 async fn one_message(stand: &Stand) -> (Queue, Asked) {
     let queue = stand.broker.queue().await;

@@ -8,10 +8,10 @@ use reqwest::Method;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::journey::{settled, told};
-use crate::places::killed_after_a_checkpoint;
-use crate::stand::faults::{Blow, Op};
-use crate::stand::{Operation, Stand, answer, http_event};
+use crate::crash::journey::{settled, told};
+use crate::crash::places::killed_after_a_checkpoint;
+use crate::crash::stand::faults::{Blow, Op};
+use crate::crash::stand::{Operation, Stand, answer, http_event};
 
 /// Long enough for a checkpoint at this pace.
 const COUNT: usize = 60;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use end_to_end::On;
 
-use crate::fault::TOO_LATE;
-use crate::journey::{Journey, Load, ask_in_time, told};
-use crate::stand::faults::{Held, Op};
-use crate::stand::function::Frozen;
-use crate::stand::{Operation, Reply, Stand};
+use crate::crash::fault::TOO_LATE;
+use crate::crash::journey::{Journey, Load, ask_in_time, told};
+use crate::crash::stand::faults::{Held, Op};
+use crate::crash::stand::function::Frozen;
+use crate::crash::stand::{Operation, Reply, Stand};
 
 /// Less than a function waits for its store.
 const STORE_PATIENCE: Duration = Duration::from_secs(2);

@@ -9,7 +9,7 @@ use ingestion::payload::payload_key_of;
 use reconcile::DropsReport;
 use uuid::Uuid;
 
-use crate::stand::{Stand, run, stand_test};
+use crate::reconcile::stand::{Stand, run, stand_test};
 
 fn key(name: &str) -> String {
     format!("drop/{TENANT_A}/delta/{name}")

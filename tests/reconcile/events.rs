@@ -8,8 +8,8 @@ use reconcile::{Check, EventsReport, Reconcile, ReconcileError};
 use serde_json::Value;
 use test_support::event_bus::FakeEventBus;
 
-use crate::completed;
-use crate::stand::{Stand, run, stand_test};
+use crate::reconcile::completed;
+use crate::reconcile::stand::{Stand, run, stand_test};
 
 const FINAL: &str = "integrahub.batch.final";
 

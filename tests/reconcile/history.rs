@@ -5,7 +5,7 @@ use ingestion::payload::LoadType;
 use jiff::{SignedDuration, Timestamp};
 use reconcile::{Check, ReconcileError};
 
-use crate::stand::{Stand, batch, run, stand_test};
+use crate::reconcile::stand::{Stand, batch, run, stand_test};
 
 /// Lets days pass for all batches, and since the history was last moved.
 async fn days_pass(stand: &Stand, days: u32) {

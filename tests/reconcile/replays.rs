@@ -12,7 +12,7 @@ use payloads::retention::Finality;
 use reconcile::{Check, ReconcileError};
 use uuid::Uuid;
 
-use crate::stand::{Stand, batch, run, stand_test};
+use crate::reconcile::stand::{Stand, batch, run, stand_test};
 
 /// Gives up a batch, as after too many failures of its payload's messages, and releases its
 /// objects.

@@ -11,7 +11,7 @@ use objects::Objects;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::stand::{Stand, batch, run, stand_test, upload};
+use crate::reconcile::stand::{Stand, batch, run, stand_test, upload};
 
 const BYTES: &[u8] = br#"[{"CNPJ": "not one", "SHOPID": 1, "PRODUCTID": "1"}]"#;
 

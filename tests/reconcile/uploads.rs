@@ -9,8 +9,8 @@ use ingestion::payload::AcceptedBatch;
 use ingestion::product::CnpjAccess;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::completed;
-use crate::stand::{run, stand_test, upload};
+use crate::reconcile::completed;
+use crate::reconcile::stand::{run, stand_test, upload};
 
 #[tokio::test]
 async fn an_upload_that_was_never_used_expires_once() {

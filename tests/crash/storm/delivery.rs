@@ -10,7 +10,7 @@ use aws_sdk_sqs::types::{Message, MessageSystemAttributeName, QueueAttributeName
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::stand::function::{Function, Invoked};
+use crate::crash::stand::function::{Function, Invoked};
 
 /// Share of the notifications of payloads that is lost.
 const LOST: f64 = 0.2;

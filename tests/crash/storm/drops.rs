@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::senders::{Sent, SentItem, Tenant};
 use super::world::World;
-use crate::stand::{answer, http_event};
+use crate::crash::stand::{answer, http_event};
 
 const BATCHES: &str = "/v1/inovafarma/batches";
 /// Names of one job's files: few, so that most files are written again, also while they are read.

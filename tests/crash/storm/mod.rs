@@ -26,7 +26,7 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
-use crate::stand::function::Function;
+use crate::crash::stand::function::Function;
 
 use self::drops::{Dropped, Foreign};
 use senders::Sent;

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::stand::function::Function;
-use crate::stand::{answer, http_event};
+use crate::crash::stand::function::Function;
+use crate::crash::stand::{answer, http_event};
 
 const PATH: &str = "/v1/inovafarma/products";
 /// Products that an establishment may have.

@@ -15,7 +15,7 @@ use test_support::kafka::Broker;
 use tokio::task::JoinHandle;
 
 use super::delivery::{FORGOTTEN, Shared, TWICE};
-use crate::stand::function::{Function, Invoked};
+use crate::crash::stand::function::{Function, Invoked};
 
 pub(crate) const TOPIC: &str = "chunks.ready";
 /// Topic for the events of batches, if they are published.

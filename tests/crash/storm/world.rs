@@ -14,10 +14,10 @@ use test_support::postgres::Cluster;
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
-use crate::stand::faults::Faults;
-use crate::stand::function::{Function, Invoked};
-use crate::stand::store::StoreProxy;
-use crate::stand::{answer, deployed, http_event, store_variables};
+use crate::crash::stand::faults::Faults;
+use crate::crash::stand::function::{Function, Invoked};
+use crate::crash::stand::store::StoreProxy;
+use crate::crash::stand::{answer, deployed, http_event, store_variables};
 
 use super::clients::Clients;
 use super::delivery::{Delivery, Queue, Source};

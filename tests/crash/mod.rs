@@ -7,14 +7,7 @@
 //! the store holds while the process that sent it is killed. `CRASH_SEEDS=n` tries every fault with
 //! so many seeds, and ten times as many sequences of faults.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "these are tests"
-)]
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "these are tests")]
 
 mod batches;
 mod clocks;

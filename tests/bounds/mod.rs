@@ -2,13 +2,6 @@
 //! member, a parameter or a header without one fails here, and so does a bound that only one of the
 //! two knows.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails where it finds itself wrong"
-)]
-
 mod contract;
 mod headers;
 mod operations;

@@ -1,12 +1,5 @@
 //! What stalled on its way through the ingest continues after a run of `reconcile`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails where it finds itself wrong"
-)]
-
 mod deployed;
 mod drops;
 mod events;
