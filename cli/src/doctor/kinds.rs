@@ -2,108 +2,39 @@
 
 use super::report::{Group, Kind};
 
-pub(crate) const CREDENTIALS: Kind = Kind {
-    id: "account.credentials",
-    group: Group::Account,
-    title: "AWS credentials and region",
-    docs: "docs/cli.md",
-};
-pub(crate) const CONCURRENCY: Kind = Kind {
-    id: "account.concurrency",
-    group: Group::Account,
-    title: "Concurrent executions of the account",
-    docs: "docs/network.md",
-};
-pub(crate) const STATE: Kind =
-    Kind { id: "stack.state", group: Group::Stack, title: "State of the stack", docs: "docs/upgrade.md" };
-pub(crate) const OUTPUTS: Kind =
-    Kind { id: "stack.outputs", group: Group::Stack, title: "Outputs of the stack", docs: "docs/deploy.md" };
-pub(crate) const VERSION: Kind =
-    Kind { id: "stack.version", group: Group::Stack, title: "Version of the API", docs: "docs/upgrade.md" };
-pub(crate) const READY: Kind = Kind {
-    id: "stack.ready",
-    group: Group::Stack,
-    title: "Stores and functions behind the API",
-    docs: "docs/operate.md",
-};
-pub(crate) const SUBNETS: Kind = Kind {
-    id: "network.subnets",
-    group: Group::Network,
-    title: "Subnets and security groups of the functions",
-    docs: "docs/network.md",
-};
-pub(crate) const DNS: Kind =
-    Kind { id: "network.dns", group: Group::Network, title: "Private names", docs: "docs/database.md" };
-pub(crate) const ROUTES: Kind = Kind {
-    id: "network.routes",
-    group: Group::Network,
-    title: "Ways to S3 and DynamoDB",
-    docs: "docs/network.md",
-};
-pub(crate) const ENDPOINTS: Kind = Kind {
-    id: "network.endpoints",
-    group: Group::Network,
-    title: "Ways to the other services of AWS",
-    docs: "docs/network.md",
-};
-pub(crate) const EGRESS: Kind = Kind {
-    id: "network.egress",
-    group: Group::Network,
-    title: "Security groups of the functions",
-    docs: "docs/network.md",
-};
-pub(crate) const OF_DEPLOYMENT: Kind = Kind {
-    id: "secrets.deployment",
-    group: Group::Secrets,
-    title: "Secrets that parameters name",
-    docs: "docs/database.md",
-};
-pub(crate) const OF_PROFILES: Kind = Kind {
-    id: "secrets.profiles",
-    group: Group::Secrets,
-    title: "Secrets that target profiles name",
-    docs: "docs/access.md",
-};
-pub(crate) const DATABASE: Kind = Kind {
-    id: "database.answers",
-    group: Group::Database,
-    title: "The database, asked from its network",
-    docs: "docs/database.md",
-};
-pub(crate) const PROFILE: Kind = Kind {
-    id: "broker.profile",
-    group: Group::Broker,
-    title: "A target profile's broker, asked from its network",
-    docs: "docs/access.md",
-};
-pub(crate) const IN_ALARM: Kind =
-    Kind { id: "alarms.state", group: Group::Alarms, title: "Alarms", docs: "docs/runbook.md" };
-pub(crate) const ALARM_TOPIC: Kind =
-    Kind { id: "topics.alarms", group: Group::Topics, title: "Topic of the alarms", docs: "docs/operate.md" };
-pub(crate) const EVENT_TOPIC: Kind =
-    Kind { id: "topics.events", group: Group::Topics, title: "Topic of events", docs: "docs/events.md" };
+/// Declares the constants of kinds, and lists them in the order in which they are checked.
+macro_rules! kinds {
+    ($($name:ident: $id:literal, $group:ident, $title:literal, $docs:literal;)+) => {
+        $(
+            pub(crate) const $name: Kind =
+                Kind { id: $id, group: Group::$group, title: $title, docs: $docs };
+        )+
 
-/// All kinds, in the order in which they are checked.
-pub(crate) const ALL: [Kind; 18] = [
-    CREDENTIALS,
-    CONCURRENCY,
-    STATE,
-    OUTPUTS,
-    VERSION,
-    READY,
-    SUBNETS,
-    DNS,
-    ROUTES,
-    ENDPOINTS,
-    EGRESS,
-    OF_DEPLOYMENT,
-    OF_PROFILES,
-    DATABASE,
-    PROFILE,
-    IN_ALARM,
-    ALARM_TOPIC,
-    EVENT_TOPIC,
-];
+        /// All kinds.
+        pub(crate) const ALL: &[Kind] = &[$($name),+];
+    };
+}
+
+kinds! {
+    CREDENTIALS: "account.credentials", Account, "AWS credentials and region", "docs/cli.md";
+    CONCURRENCY: "account.concurrency", Account, "Concurrent executions of the account", "docs/network.md";
+    STATE: "stack.state", Stack, "State of the stack", "docs/upgrade.md";
+    OUTPUTS: "stack.outputs", Stack, "Outputs of the stack", "docs/deploy.md";
+    VERSION: "stack.version", Stack, "Version of the API", "docs/upgrade.md";
+    READY: "stack.ready", Stack, "Stores and functions behind the API", "docs/operate.md";
+    SUBNETS: "network.subnets", Network, "Subnets and security groups of the functions", "docs/network.md";
+    DNS: "network.dns", Network, "Private names", "docs/database.md";
+    ROUTES: "network.routes", Network, "Ways to S3 and DynamoDB", "docs/network.md";
+    ENDPOINTS: "network.endpoints", Network, "Ways to the other services of AWS", "docs/network.md";
+    EGRESS: "network.egress", Network, "Security groups of the functions", "docs/network.md";
+    OF_DEPLOYMENT: "secrets.deployment", Secrets, "Secrets that parameters name", "docs/database.md";
+    OF_PROFILES: "secrets.profiles", Secrets, "Secrets that target profiles name", "docs/access.md";
+    DATABASE: "database.answers", Database, "The database, asked from its network", "docs/database.md";
+    PROFILE: "broker.profile", Broker, "A target profile's broker, asked from its network", "docs/access.md";
+    IN_ALARM: "alarms.state", Alarms, "Alarms", "docs/runbook.md";
+    ALARM_TOPIC: "topics.alarms", Topics, "Topic of the alarms", "docs/operate.md";
+    EVENT_TOPIC: "topics.events", Topics, "Topic of events", "docs/events.md";
+}
 
 #[cfg(test)]
 mod tests {
@@ -116,7 +47,7 @@ mod tests {
         let page = include_str!("../../../docs/doctor.md");
         let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
         let ids = rows.map(|(id, _)| id).filter(|id| id.contains('.'));
-        assert_eq!(ids.collect::<Vec<_>>(), ALL.map(|kind| kind.id));
+        assert_eq!(ids.collect::<Vec<_>>(), ALL.iter().map(|kind| kind.id).collect::<Vec<_>>());
     }
 
     #[test]
