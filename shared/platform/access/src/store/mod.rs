@@ -2,6 +2,7 @@
 
 mod budgets;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
@@ -62,12 +63,16 @@ pub enum ReadError {
 /// Items of all profiles, by tenant and name.
 type Profiles = BTreeMap<String, BTreeMap<String, Value>>;
 
+/// Content of an item that was read; `None` if there is no item.
+type Known<T> = Result<Option<T>, ReadError>;
+
 /// Reads items of the access table.
 #[derive(Debug)]
 pub struct AccessStore {
     dynamodb: Client,
     table: String,
-    remembered: Remembered<String, Option<Value>>,
+    /// Items as they were read, each a [`Known`] of its type.
+    remembered: Remembered<String, Arc<dyn Any + Send + Sync>>,
     /// Result of the last look through the table. Who holds the lock looks for everybody.
     listed: Mutex<Option<Listed>>,
     /// Day on which the use of a key was last noted.
@@ -190,7 +195,10 @@ impl AccessStore {
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the table cannot be read, or the item has not the form of that type.
-    pub async fn profile<T: DeserializeOwned>(&self, tenant: &str, name: &str) -> Result<Option<T>, Problem> {
+    pub async fn profile<T>(&self, tenant: &str, name: &str) -> Result<Option<T>, Problem>
+    where
+        T: DeserializeOwned + Clone + Send + Sync + 'static,
+    {
         // `acme` with `eu#orders` would be the profile `orders` of the tenant `acme#eu`.
         if name.contains('#') {
             return Ok(None);
@@ -281,27 +289,25 @@ impl AccessStore {
         self.fetch("PROBE#").await.map(drop).map_err(Problem::from)
     }
 
-    /// Reads an item through the cache.
-    async fn read<T>(
+    /// Reads an item through the cache. A malformed one is logged once for each read of the table,
+    /// and not for each request.
+    async fn read<T: Clone + Send + Sync + 'static>(
         &self,
         pk: &str,
         read: impl FnOnce(Value) -> Result<T, ItemError>,
-    ) -> Result<Option<T>, ReadError> {
-        let (item, is_new) = match self.remembered.get(pk) {
-            Some(found) => (found, false),
-            None => {
-                let found = self.fetch(pk).await?;
-                self.remembered.put(pk.to_owned(), found.clone());
-                (found, true)
-            }
-        };
-        item.map(read).transpose().map_err(|error| {
-            // Once for each read of the table, and not for each request.
-            if is_new {
-                refused(pk, &error);
-            }
+    ) -> Known<T> {
+        let remembered = self.remembered.get(pk);
+        if let Some(known) = remembered.as_deref().and_then(<dyn Any + Send + Sync>::downcast_ref::<Known<T>>)
+        {
+            return known.clone();
+        }
+        let item = self.fetch(pk).await?;
+        let known: Known<T> = item.map(read).transpose().map_err(|error| {
+            refused(pk, &error);
             ReadError::Malformed
-        })
+        });
+        self.remembered.put(pk.to_owned(), Arc::new(known.clone()));
+        known
     }
 
     /// Reads an item of the table, and returns it without its key.
