@@ -2,9 +2,10 @@
 //! both.
 
 use crate::Envelope;
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Registry};
 
 /// Log levels of libraries whose own events repeat ours, unless something is wrong. `lapin` is
 /// silent: it logs returned messages with their bodies.
@@ -13,9 +14,18 @@ use tracing_subscriber::{EnvFilter, Registry};
 /// invocation's error; `runtime::answered` logs it with its causes. `lambda_runtime::layers::trace`
 /// has no events, but the span with the ids of AWS and X-Ray, which every line needs at every
 /// level.
-const QUIET: &str = "aws_=warn,hyper=warn,hyper_util=warn,lambda_runtime=warn,lambda_runtime_api_client=warn,\
-                     lambda_runtime::layers::panic=off,\
-                     lambda_runtime::layers::trace=info,lapin=off,rustls=warn,h2=warn";
+const QUIET: [(&str, LevelFilter); 10] = [
+    ("aws_", LevelFilter::WARN),
+    ("hyper", LevelFilter::WARN),
+    ("hyper_util", LevelFilter::WARN),
+    ("lambda_runtime", LevelFilter::WARN),
+    ("lambda_runtime_api_client", LevelFilter::WARN),
+    ("lambda_runtime::layers::panic", LevelFilter::OFF),
+    ("lambda_runtime::layers::trace", LevelFilter::INFO),
+    ("lapin", LevelFilter::OFF),
+    ("rustls", LevelFilter::WARN),
+    ("h2", LevelFilter::WARN),
+];
 
 /// Target of events that no level leaves out.
 pub const AUDIT: &str = "audit_event";
@@ -29,8 +39,10 @@ pub fn init(level: &str) {
     let _ = Registry::default().with(filter).with(Envelope::stdout()).try_init();
 }
 
-fn filter(level: tracing::Level) -> EnvFilter {
-    EnvFilter::new(format!("{level},{AUDIT}=info,{QUIET}"))
+/// Makes the filter of all events and spans. It knows them by target and level alone, so that it
+/// decides once for each place in the code, and has nothing to do when a span is entered.
+fn filter(level: tracing::Level) -> Targets {
+    Targets::new().with_default(level).with_target(AUDIT, LevelFilter::INFO).with_targets(QUIET)
 }
 
 #[cfg(test)]
