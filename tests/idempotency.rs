@@ -253,6 +253,7 @@ async fn the_record_of_a_request_tells_its_own_tenant_what_happened() {
     assert_eq!((&told["status"], &told["httpStatus"]), (&json!("COMPLETED"), &json!(201)));
     assert_eq!((&told["attempts"], &told["reason"]), (&json!(2), &json!(null)));
     assert_eq!((&told["messages"], told["bytes"].as_u64() > Some(0)), (&json!(2), true));
+    assert_eq!(told["progress"]["done"], 2, "{told}");
     let traces = json!([failed.header("x-trace-id"), done.header("x-trace-id")]);
     assert_eq!((&told["traceIds"], told["endedAt"].is_string()), (&traces, true));
     gateway.with_key(KEY_B).get(&path).await.expect_problem(404, "REQUEST_NOT_FOUND");

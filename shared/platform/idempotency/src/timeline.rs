@@ -91,7 +91,8 @@ pub struct Timeline {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Units {
-    /// Units that are known to be done.
+    /// Units that are known to be done. Once the work is completed, they are those of its messages
+    /// that are not left behind, of which a checkpoint may know only a part, or none.
     pub done: u64,
     /// Most further units that may have been done.
     pub in_doubt: Option<u64>,
@@ -167,6 +168,15 @@ impl From<Stored> for Timeline {
             done: left.done,
             in_doubt: counted(left.in_doubt),
         });
+        let left_behind = left_behind.collect::<Vec<_>>();
+        let done = match stored.status {
+            Status::Completed => {
+                let elsewhere = left_behind.iter().fold(0, |sum: u64, left| sum.saturating_add(left.done));
+                stored.checkpoint.max(stored.messages.saturating_sub(elsewhere))
+            }
+            // A retry goes on from the checkpoint.
+            Status::InProgress | Status::Prepared | Status::Failed => stored.checkpoint,
+        };
         Self {
             operation: stored.operation_type,
             status: stored.status,
@@ -187,11 +197,11 @@ impl From<Stored> for Timeline {
             reason,
             detail,
             progress: Units {
-                done: stored.checkpoint,
+                done,
                 in_doubt: counted(stored.in_doubt),
                 possible_duplicates: counted(stored.possible_duplicates),
                 place: stored.place_name,
-                left_behind: left_behind.collect(),
+                left_behind,
             },
             messages: stored.messages,
             bytes: stored.bytes,
@@ -281,7 +291,7 @@ mod tests {
             "endedAt": "2026-11-27T10:00:01.5Z", "leaseEndsAt": null, "doubtNotedAt": null,
             "expiresAt": "2026-11-28T10:00:01.5Z", "durationMs": 1500,
             "httpStatus": 201, "reason": null, "detail": null,
-            "progress": {"done": 0, "inDoubt": 0, "possibleDuplicates": 0, "place": null, "leftBehind": []},
+            "progress": {"done": 3, "inDoubt": 0, "possibleDuplicates": 0, "place": null, "leftBehind": []},
             "messages": 3, "bytes": 42,
         });
         assert_eq!(found, expected);
@@ -318,6 +328,20 @@ mod tests {
         assert_eq!(found["progress"], progress);
         let other = shown(&[("errorMessage", text("the broker: closed"))]);
         assert_eq!((&other["reason"], &other["detail"]), (&Value::Null, &json!("the broker: closed")));
+    }
+
+    #[test]
+    fn what_is_done_once_the_work_is_completed_is_all_but_what_is_left_behind() {
+        let left = |done: u64| {
+            let left = HashMap::from([("done".to_owned(), number(done)), ("inDoubt".to_owned(), number(0))]);
+            ("leftBehind", AttributeValue::L(vec![AttributeValue::M(left)]))
+        };
+        let done = |more: &[(&str, AttributeValue)]| shown(more)["progress"]["done"].clone();
+        assert_eq!(done(&[("messages", number(100)), ("checkpoint", number(50))]), 100);
+        assert_eq!(done(&[("messages", number(100)), ("checkpoint", number(50)), left(30)]), 70);
+        assert_eq!(done(&[("checkpoint", number(50))]), 50, "an earlier version noted no messages");
+        let failed = ("status", text("FAILED"));
+        assert_eq!(done(&[failed, ("messages", number(60)), ("checkpoint", number(50))]), 50);
     }
 
     #[test]
