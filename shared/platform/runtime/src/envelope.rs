@@ -19,7 +19,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::json_line;
 
@@ -62,24 +62,11 @@ impl Fields {
         self.0.iter_mut().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    fn get(&self, name: &str) -> Option<&Value> {
-        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
-    }
-
     fn put(&mut self, field: &Field, value: impl Into<Value>) {
         let (name, value) = (name_of(field), value.into());
         match self.get_mut(name) {
             Some(known) => *known = value,
             None => self.0.push((name, value)),
-        }
-    }
-
-    /// Adds the fields whose names are not there yet.
-    fn add_outer(&mut self, outer: &Self) {
-        for (name, value) in &outer.0 {
-            if self.get_mut(name).is_none() {
-                self.0.push((name, value.clone()));
-            }
         }
     }
 
@@ -89,7 +76,34 @@ impl Fields {
     }
 }
 
-impl Serialize for Fields {
+/// Fields of an event and of the spans around it, each name once. They stay where they are: a line
+/// copies none.
+struct Visible<'a>(Vec<(&'static str, &'a Value)>);
+
+impl<'a> Visible<'a> {
+    /// Returns the fields of an event with those of the spans around it, from the innermost to the
+    /// outermost.
+    fn of(event: &'a Fields, spans: impl Iterator<Item = &'a Fields>) -> Self {
+        let mut visible = Self(event.0.iter().map(|(name, value)| (*name, value)).collect());
+        for (name, value) in spans.flat_map(|span| &span.0) {
+            if visible.get(name).is_none() {
+                visible.0.push((*name, value));
+            }
+        }
+        visible
+    }
+
+    fn get(&self, name: &str) -> Option<&'a Value> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+
+    fn take(&mut self, name: &str) -> Option<&'a Value> {
+        let index = self.0.iter().position(|(known, _)| *known == name)?;
+        Some(self.0.swap_remove(index).1)
+    }
+}
+
+impl Serialize for Visible<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
@@ -105,7 +119,7 @@ fn name_of(field: &Field) -> &'static str {
 }
 
 /// Adds to a line's text the ids that it does not contain.
-fn with_ids(message: Value, fields: &Fields, correlation_id: &Value) -> Value {
+fn with_ids(message: Value, fields: &Visible<'_>, correlation_id: &Value) -> Value {
     let Value::String(mut text) = message else { return message };
     let of_work = IDS.into_iter().filter_map(|name| Some((name, fields.get(name)?.as_str()?)));
     let mut before = " [";
@@ -137,9 +151,9 @@ fn names(text: &str, id: &str) -> bool {
 struct Line<'a> {
     timestamp: String,
     level: String,
-    event_type: Value,
+    event_type: &'a Value,
     message: Value,
-    context: &'a Fields,
+    context: &'a Visible<'a>,
     correlation_id: &'a Value,
     /// Trace and span of the client, where tools look for them: parts of a correlation id that is a
     /// trace context.
@@ -172,26 +186,25 @@ where
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        // From the innermost span to the outermost.
-        for span in context.event_scope(event).into_iter().flatten() {
-            if let Some(outer) = span.extensions().get::<Fields>() {
-                fields.add_outer(outer);
-            }
-        }
+        let mut own = Fields::default();
+        event.record(&mut own);
+        let message = own.take("message").unwrap_or_default();
+        let spans: Vec<_> = context.event_scope(event).into_iter().flatten().collect();
+        let extensions: Vec<_> = spans.iter().map(SpanRef::extensions).collect();
+        let of_spans = extensions.iter().filter_map(|extensions| extensions.get::<Fields>());
+        let mut fields = Visible::of(&own, of_spans);
         let metadata = event.metadata();
-        let event_type = fields.take("event_type").unwrap_or_else(|| metadata.target().into());
-        let message = fields.take("message").unwrap_or_default();
-        let correlation_id = fields.take("correlation_id").unwrap_or_default();
+        let (target, none) = (Value::from(metadata.target()), Value::Null);
+        let event_type = fields.take("event_type").unwrap_or(&target);
+        let correlation_id = fields.take("correlation_id").unwrap_or(&none);
         let trace = correlation_id.as_str().and_then(Traceparent::parse);
         let line = Line {
             timestamp: format!("{:.3}", Timestamp::now()),
             level: metadata.level().as_str().to_ascii_lowercase(),
             event_type,
-            message: with_ids(message, &fields, &correlation_id),
+            message: with_ids(message, &fields, correlation_id),
             context: &fields,
-            correlation_id: &correlation_id,
+            correlation_id,
             trace_id: trace.map(|trace| trace.trace_id),
             span_id: trace.map(|trace| trace.span_id),
         };
