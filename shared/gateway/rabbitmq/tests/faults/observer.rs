@@ -9,7 +9,7 @@ use amqprs::channel::{BasicGetArguments, Channel, QueueDeclareArguments, QueueDe
 use amqprs::connection::{Connection, OpenConnectionArguments};
 use mq::QueueName;
 
-use crate::support;
+use super::support;
 
 /// A connection with a channel, opened after the fault under test: no connection survives a fault.
 pub(crate) struct Observer {

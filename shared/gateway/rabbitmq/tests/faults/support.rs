@@ -17,7 +17,7 @@ use rabbitmq::{RabbitMq, Settings};
 use secrecy::SecretString;
 use tokio::sync::watch;
 
-use crate::server::USER;
+use super::server::USER;
 
 pub(crate) const PLENTY: usize = 5_000_000;
 pub(crate) const COMMIT: AckMode = AckMode::Take(Ack::Commit);

@@ -9,6 +9,7 @@
     reason = "these are tests"
 )]
 
+mod cluster;
 mod connecting;
 mod exchanges;
 mod fetching;
@@ -33,3 +34,4 @@ mod shared_queues;
 mod support;
 mod taking;
 mod testing;
+mod versions;

@@ -21,6 +21,7 @@ mod model;
 mod outbox;
 mod owners;
 mod pruning;
+mod publishing;
 mod queries;
 mod refused;
 mod replay;

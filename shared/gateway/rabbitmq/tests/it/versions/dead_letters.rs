@@ -7,10 +7,10 @@ use amqprs::FieldValue;
 use broker::Broker as _;
 use mq::{Ack, AckMode, BrokerError, Destination, MaxMoves, MoveCommand, QueueName};
 
-use crate::operations::{PLENTY, fetch, new_queue, produce, put};
 use crate::reach::everywhere;
-use crate::server::{Broker, soon, text};
-use crate::table::Row;
+use crate::versions::operations::{PLENTY, fetch, new_queue, produce, put};
+use crate::versions::server::{Broker, soon, text};
+use crate::versions::table::Row;
 
 /// Maximum time for a dead letter to arrive; it is retried each half second.
 const ARRIVAL: Duration = Duration::from_secs(4);

@@ -9,11 +9,11 @@ use broker::{Broker as _, Relocation};
 use mq::{Destination, MaxMoves, MoveCommand, MoveFailure, QueueName};
 use rabbitmq::RabbitMq;
 
-use crate::nodes::Nodes;
-use crate::observer::{FieldValue, Observer};
+use crate::cluster::nodes::Nodes;
+use crate::cluster::observer::{FieldValue, Observer};
+use crate::cluster::support::{after, ids, messages, produce, queue, soon};
+use crate::cluster::{RETURN, declare, observe};
 use crate::reach::everywhere;
-use crate::support::{after, ids, messages, produce, queue, soon};
-use crate::{RETURN, declare, observe};
 
 const COUNT: u64 = 1_000;
 /// Number of messages moved before the leader is killed.

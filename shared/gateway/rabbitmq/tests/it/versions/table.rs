@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/versions/tables.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/versions/tables.md");
 /// The first cells of a table's head.
 pub(crate) type Head = [&'static str; 2];
 

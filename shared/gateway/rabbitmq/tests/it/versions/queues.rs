@@ -2,7 +2,7 @@
 
 use amqprs::FieldValue;
 
-use crate::server::text;
+use crate::versions::server::text;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {

@@ -10,10 +10,10 @@ use futures_util::future::join_all;
 use mq::{BrokerError, QueueName};
 use rabbitmq::RabbitMq;
 
-use crate::nodes::Nodes;
-use crate::observer::{FieldValue, Observer};
-use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon};
-use crate::{RETURN, observe};
+use crate::cluster::nodes::Nodes;
+use crate::cluster::observer::{FieldValue, Observer};
+use crate::cluster::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon};
+use crate::cluster::{RETURN, observe};
 
 /// Number of queues that lose their leader at once.
 const QUEUES: u64 = 27;

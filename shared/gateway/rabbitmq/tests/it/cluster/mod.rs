@@ -3,14 +3,7 @@
 //! node that is alive: no confirmed message is lost, only messages that were reported as in doubt
 //! exist twice, and each message of a commit is removed or back.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "these are tests"
-)]
+#![allow(clippy::print_stdout, reason = "it prints what it counted")]
 
 /// What the modules of the faults need.
 mod server {
@@ -20,12 +13,10 @@ mod counted;
 mod moved;
 mod nodes;
 #[allow(dead_code, reason = "the faults use all of it")]
-#[path = "../faults/observer.rs"]
+#[path = "../../faults/observer.rs"]
 mod observer;
-#[path = "../it/reach.rs"]
-mod reach;
 #[allow(dead_code, reason = "the faults use all of it")]
-#[path = "../faults/support.rs"]
+#[path = "../../faults/support.rs"]
 mod support;
 
 use std::collections::BTreeSet;
@@ -37,9 +28,9 @@ use mq::{BrokerError, ProduceFailure, ProduceReport, QueueName};
 use rabbitmq::RabbitMq;
 use test_support::root::Root;
 
-use crate::nodes::Nodes;
-use crate::observer::{FieldValue, Messages, Observer};
-use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon};
+use crate::cluster::nodes::Nodes;
+use crate::cluster::observer::{FieldValue, Messages, Observer};
+use crate::cluster::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon};
 
 const COUNT: u64 = 1_500;
 const RATE: i64 = 500;

@@ -7,7 +7,7 @@ use clock::Deadline;
 use events::{Event, Publisher};
 use serde_json::Value;
 
-use crate::stand::{FIFO, FINAL, GIVEN_UP, Stand, batch, begin, conforms, end, types};
+use crate::publishing::stand::{FIFO, FINAL, GIVEN_UP, Stand, batch, begin, conforms, end, types};
 
 #[tokio::test]
 async fn events_are_published_once_they_are_committed_and_leave_the_outbox() {

@@ -12,9 +12,9 @@ use mq::{
 use rabbitmq::RabbitMq;
 use tokio::sync::watch;
 
-use crate::queues::Kind;
-use crate::server::{Broker, soon};
-use crate::table::Row;
+use crate::versions::queues::Kind;
+use crate::versions::server::{Broker, soon};
+use crate::versions::table::Row;
 
 /// Number of attempts, greater than RabbitMQ's default delivery limit of 20 failures.
 const TIMES: u32 = 25;

@@ -1,13 +1,6 @@
 //! Publishing the events of the outbox, with a real PostgreSQL, which is the one that
 //! `DATABASE_URL` names or one of the test's own, and stand-ins for EventBridge, SNS and Kafka.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails where it finds itself wrong"
-)]
-
 mod at_once;
 mod kafka_topic;
 mod left;

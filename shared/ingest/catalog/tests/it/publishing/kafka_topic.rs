@@ -15,7 +15,7 @@ use test_support::log::Sink;
 use tracing::instrument::WithSubscriber as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use crate::stand::{
+use crate::publishing::stand::{
     EVENTS_TOPIC, FAILURES_TOPIC, FINAL, GIVEN_UP, Stand, batch, begin, conforms, end, types,
 };
 

@@ -4,27 +4,18 @@
 //! `scripts/brokers.sh` brings the versions that Debian has for other releases. `BROKERS=all` asks
 //! all of them, otherwise the machine's own and the newest are.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "these are tests"
-)]
+#![allow(clippy::print_stdout, reason = "it prints the tables")]
 
 mod dead_letters;
 mod operations;
 mod queues;
-#[path = "../it/reach.rs"]
-mod reach;
 mod server;
 mod table;
 
 use test_support::root::Root;
 
-use crate::server::Broker;
-use crate::table::{Head, Table};
+use crate::versions::server::Broker;
+use crate::versions::table::{Head, Table};
 
 /// Versions to test, of those that `scripts/brokers.sh` installs.
 fn roots() -> Vec<Root> {

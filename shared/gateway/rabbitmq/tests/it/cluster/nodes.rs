@@ -8,8 +8,8 @@ use nix::sys::signal::Signal;
 use test_support::rabbitmq::{Node, RabbitMq};
 use test_support::root::Root;
 
-use crate::server::USER;
-use crate::support;
+use crate::cluster::server::USER;
+use crate::cluster::support;
 
 pub(crate) const PASSWORD: &str = "only-for-tests";
 const NAMES: [&str; 3] = ["one@localhost", "two@localhost", "three@localhost"];

@@ -7,7 +7,7 @@ use clock::Deadline;
 use events::PublishError;
 use uuid::Uuid;
 
-use crate::stand::{FINAL, GIVEN_UP, Stand, batch, begin, end, types};
+use crate::publishing::stand::{FINAL, GIVEN_UP, Stand, batch, begin, end, types};
 
 fn soon() -> Deadline {
     Deadline::after(Duration::from_secs(20))
