@@ -76,8 +76,10 @@ impl Gateway {
                 let mut change = change;
                 // The values are those of the first execution, so that a message that is put again
                 // is the same message.
-                let of_first = origin(execution.first_trace_id(), &execution.tenant, &execution.target);
-                tag(&mut change, &given, &tags, of_first);
+                if execution.first_trace_id() != trace_id.as_str() {
+                    let of_first = origin(execution.first_trace_id(), &execution.tenant, &execution.target);
+                    tag(&mut change, &given, &tags, of_first);
+                }
                 // Work that was done or begun under another limit is replayed or continued.
                 if execution.whereabouts.left_by(execution.progress).is_empty() {
                     check_volume(change.bytes(), self.max_produce_bytes)?;
