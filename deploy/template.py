@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PARTS = "stack patterns gateway brokers api idempotency usage load-tests ingest drops events kafka database organisation dashboard".split()
 SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
 # Members of entries that are read here, besides those that the pattern has.
-MEMBERS = {"Functions": "Product Uses Lists Reads Routes Also", "Alarms": "Sum Emitted Functions Waiting Cause", "Dashboards": "Rows"}
+MEMBERS = {"Functions": "Product Uses Lists Reads Routes Also", "Alarms": "Sum Emitted Functions Math Waiting Cause", "Dashboards": "Rows"}
 HEADER = "# deploy/template.py makes this file of the parts in deploy/template. Change those.\n"
 
 
@@ -152,7 +152,7 @@ def fill(node, values):
         case str() if is_placeholder(node):
             return values.get(node[1:-1])
         case str():
-            return re.sub("<(\\w+)>", lambda match: values[match[1]], node)
+            return re.sub("<(\\w+)>", lambda match: str(values[match[1]]), node)
     return node
 
 
@@ -233,38 +233,79 @@ def methods(routes):
             yield {"HttpMethod": method, "ResourcePath": "/" + path.replace("/", "~1"), **limits}
 
 
-def condition_of(service, functions):
-    """The condition of the function that emits metrics under this name."""
-    (found,) = [values.get("Condition") for name, values in functions.items() if named(name, {})["binary"] == service]
-    return found
+def conditions_of(functions, resources):
+    """The conditions of what has metrics: resources by their names, functions also by what their log lines call them."""
+    conditions = {name: resource.get("Condition") for name, resource in resources.items()}
+    for name, values in functions.items():
+        sources = f"{name}Function", f"{name}FunctionSchedule", named(name, {})["binary"]
+        conditions |= dict.fromkeys(sources, values.get("Condition"))
+    return conditions
 
 
-def emitted(metric, service):
-    """A metric of a function's log lines."""
-    dimensions = [{"Name": "stack", "Value": Tagged("!Ref", "AWS::StackName")}, {"Name": "service", "Value": service}]
-    return {"Namespace": "IntegraHub", "MetricName": metric, "Dimensions": dimensions}
+def measured(metric, source, namespaces):
+    """A metric as a dashboard has it. One that is of no resource is of a function's log lines."""
+    for end, (namespace, *dimensions) in namespaces.items():
+        if source.endswith(end):
+            return [namespace, metric, *fill(dimensions, {"name": source})]
+    return ["IntegraHub", metric, "stack", "${AWS::StackName}", "service", source]
 
 
-def summed(alarm, functions):
-    """The properties of an alarm on the sum of some metrics, of one metric of a product's functions, or of one that functions emit."""
-    metrics = {f"metric{place}": (None, metric) for place, metric in enumerate(alarm.get("Sum", []))}
-    for metric, services in alarm.get("Emitted", {}).items():
-        for service in services:
-            metrics[re.sub("-(.)", lambda match: match[1].upper(), service)] = condition_of(service, functions), emitted(metric, service)
-    for product, metric in alarm.get("Functions", {}).items():
-        for name, values in functions.items():
-            if values["Product"] == product:
-                dimensions = [{"Name": "FunctionName", "Value": Tagged("!Ref", f"{name}Function")}]
-                watched = {"Namespace": "AWS/Lambda", "MetricName": metric, "Dimensions": dimensions}
-                metrics[name[0].lower() + name[1:]] = values.get("Condition"), watched
+def watched(metric, namespaces):
+    """A metric as an alarm has it, of `Errors of ProduceFunction`."""
+    if isinstance(metric, dict):
+        return metric
+    namespace, name, *dimensions = measured(*metric.split(" of "), namespaces)
+    pairs = zip(dimensions[::2], dimensions[1::2], strict=True)
+    return {"Namespace": namespace, "MetricName": name, "Dimensions": [{"Name": dimension, "Value": reference(value)} for dimension, value in pairs]}
+
+
+def reference(text):
+    """A reference, of a text that is nothing but one."""
+    name = text.removeprefix("${").removesuffix("}")
+    return text if name == text else Tagged("!GetAtt" if "." in name else "!Ref", name)
+
+
+def summed(entry, functions):
+    """The metrics whose sum an alarm watches, by their ids."""
+    metrics = {}
+    for text in entry.get("Sum", []):
+        names, _, source = text.partition(" of ")
+        for name in names.split(" and "):
+            metrics[f"metric{len(metrics)}"] = f"{name} of {source}"
+    for metric, services in entry.get("Emitted", {}).items():
+        metrics |= {re.sub("-(.)", lambda match: match[1].upper(), service): f"{metric} of {service}" for service in services}
+    for product, metric in entry.get("Functions", {}).items():
+        metrics |= {name[0].lower() + name[1:]: f"{metric} of {name}Function" for name, values in functions.items() if values["Product"] == product}
+    return metrics
+
+
+def alarm(entry, functions, conditions, parts):
+    """An alarm's entry with the metrics that it watches, and with the condition under which all of them are there."""
+    if "Waiting" in entry:
+        entry = merge(fill(parts["Patterns"]["Alarm"]["Waiting"], entry["Waiting"]), entry)
+    metrics = summed(entry, functions)
     # Not by `+`, which has no value where one of the metrics has none.
-    queries = [{"Id": "sum", "Expression": "SUM(METRICS())"}]
-    for id, (condition, metric) in metrics.items():
-        query = {"Id": id, "ReturnData": False, "MetricStat": {"Metric": metric, "Period": alarm["Properties"].get("Period", 60), "Stat": "Sum"}}
-        is_always_there = condition in (None, alarm.get("Condition"))
-        queries.append(query if is_always_there else {"When": condition, **query})
-    alarm["Properties"].pop("Period", None)
-    return {"Statistic": None, "Period": None, "Metrics": queries}
+    math = {"sum": "SUM(METRICS())", **{id: {"Sum": metric} for id, metric in metrics.items()}} if metrics else entry.get("Math", {})
+    terms = {id: term if isinstance(term, str) else next(iter(term.items())) for id, term in math.items()}
+    texts = [term[1] for term in terms.values() if isinstance(term, tuple)] + [entry.get("Metric")]
+    of = {id: conditions.get(text.split(" of ")[1]) for id, text in enumerate(texts) if isinstance(text, str)}
+    common = {*of.values()}
+    entry = {"Condition": common.pop() if len(common) == 1 else None, **entry}
+    if "Metric" in entry:
+        entry["Metric"] = watched(entry["Metric"], parts["Namespaces"])
+    if not terms:
+        return entry
+    period = entry.get("Properties", {}).get("Period", 60)
+    queries = []
+    for id, term in terms.items():
+        if isinstance(term, str):
+            queries.append({"Id": id, "Expression": term, "ReturnData": False if queries else None})
+            continue
+        stat, metric = term
+        query = {"Id": id, "ReturnData": False, "MetricStat": {"Metric": watched(metric, parts["Namespaces"]), "Period": period, "Stat": stat}}
+        condition = conditions.get(metric.split(" of ")[1]) if isinstance(metric, str) else None
+        queries.append(query if condition in (None, entry["Condition"]) else {"When": condition, **query})
+    return {**entry, "Properties": {"Statistic": None, "Metrics": queries, **entry.get("Properties", {}), "Period": None}}
 
 
 def setting(name, value, parameters):
@@ -294,24 +335,6 @@ def settings(trigger, functions, parameters):
     return [setting(name, value, parameters) for name, value in sorted(found.items())]
 
 
-def waiting(queue, seconds, at_most):
-    """The properties of an alarm on messages that wait so long while none is processed, or very long although some are."""
-    of_queue = {"Namespace": "AWS/SQS", "Dimensions": [{"Name": "QueueName", "Value": Tagged("!GetAtt", f"{queue}.QueueName")}]}
-
-    def metric(id, name, stat):
-        return {"Id": id, "ReturnData": False, "MetricStat": {"Metric": {**of_queue, "MetricName": name}, "Period": 300, "Stat": stat}}
-
-    queries = [
-        {"Id": "waiting", "Expression": f"IF(processed == 0 OR age >= {at_most}, age, 0)"},
-        # Without a point of `deleted` there is still one of the age.
-        {"Id": "zero", "Expression": "age * 0", "ReturnData": False},
-        {"Id": "processed", "Expression": "SUM([zero, deleted])", "ReturnData": False},
-        metric("age", "ApproximateAgeOfOldestMessage", "Maximum"),
-        metric("deleted", "NumberOfMessagesDeleted", "Sum"),
-    ]
-    return {"Statistic": None, "Period": None, "Metrics": queries, "Threshold": seconds}
-
-
 def conditional(condition, value):
     """A member of a list that is there under a condition."""
     return Tagged("!If", [condition, value, NOTHING]) if condition else value
@@ -337,23 +360,22 @@ def listed(shown, given=None):
     return Tagged("!Join", [", ", [conditional(condition, Tagged("!Sub", ", ".join(texts))) for condition, texts in by_condition.items()]])
 
 
-def panel(widget, width, functions, given):
+def panel(widget, width, given, functions, conditions, namespaces):
     """A widget, and the list of its metrics in JSON."""
     properties = {"title": widget["Title"], "region": "${AWS::Region}"}
     if "Query" in widget:
         return {"type": "log", "width": width, "height": 6, "properties": {**properties, "view": "table", "query": widget["Query"].strip()}}, ""
-    shown = [(None, metric) if isinstance(metric, list) else (metric["When"], metric["Metric"]) for metric in widget.get("Metrics", [])]
-    for metric, services in widget.get("Emitted", {}).items():
-        for service in services if isinstance(services, list) else [services]:
-            of_service = ["IntegraHub", metric, "stack", "${AWS::StackName}", "service", service]
-            shown.append((condition_of(service, functions), of_service))
-    if "Functions" in widget:
-        shown += [(values.get("Condition"), ["AWS/Lambda", widget["Functions"], "FunctionName", f"${{{name}Function}}"]) for name, values in functions.items()]
-    properties |= {"stat": widget["Stat"], "period": widget.get("Period", 300), "metrics": ["<list>"]}
-    return {"type": "metric", "width": width, "height": 6, "properties": properties}, listed([(condition, json.dumps(metric)) for condition, metric in shown], given)
+    ((stat, metrics),) = ((member, value) for member, value in widget.items() if member not in ("Title", "Period"))
+    shown = []
+    for metric, of in [pair for each in (metrics if isinstance(metrics, list) else [metrics]) for pair in each.items()]:
+        for source in [f"{name}Function" for name in functions] if of == "functions" else of if isinstance(of, list) else [of]:
+            condition, source = (source["When"], source["Of"]) if isinstance(source, dict) else (conditions.get(source), source)
+            shown.append((condition, json.dumps(measured(metric, source, namespaces))))
+    properties |= {"stat": stat, "period": widget.get("Period", 300), "metrics": ["<list>"]}
+    return {"type": "metric", "width": width, "height": 6, "properties": properties}, listed(shown, given)
 
 
-def dashboard(rows, functions, alarms):
+def dashboard(rows, alarms, *known):
     """The text of a dashboard: a row for each question, under a heading. CloudWatch places the widgets in their order."""
     arns = [(alarm.get("Condition"), f'"${{{name}Alarm.Arn}}"') for name, alarm in alarms.items()]
     texts = []
@@ -363,7 +385,7 @@ def dashboard(rows, functions, alarms):
         if row.get("Alarms"):
             widgets.append(({"type": "alarm", "width": 24, "height": 5, "properties": {"title": "Alarms", "alarms": ["<list>"]}}, listed(arns)))
         panels = row.get("Widgets", [])
-        widgets += [panel(widget, 24 // len(panels), functions, row.get("Condition")) for widget in panels]
+        widgets += [panel(widget, 24 // len(panels), row.get("Condition"), *known) for widget in panels]
         parts, lists = [], {}
         for number, (widget, members) in enumerate(widgets):
             if isinstance(members, Tagged):
@@ -406,18 +428,15 @@ def generated():
     for api in (http, rest):
         api["DefinitionBody"]["paths"] = paths(functions, parts["Patterns"]["Function"]["Routes"], is_http=api is http)
     rest["MethodSettings"] += methods(http["RouteSettings"])
-    for alarm in parts["Alarms"].values():
-        if {"Sum", "Emitted", "Functions"} & alarm.keys():
-            alarm["Properties"] = summed(alarm, functions) | alarm["Properties"]
-        if "Waiting" in alarm:
-            given = alarm["Waiting"]
-            alarm["Properties"] = waiting(given["Queue"], given["Seconds"], given["AtMost"]) | alarm.get("Properties", {})
+    conditions = conditions_of(functions, parts["Resources"])
+    readers = {read["Queue"]: values.get("Condition") for values in functions.values() for read in values.get("Reads", {}).values()}
+    parts["Alarms"] = {name: alarm(entry, functions, conditions | readers, parts) for name, entry in parts["Alarms"].items()}
     parts["Resources"]["AttentionAlarm"]["Properties"]["AlarmRule"] = causes(parts["Alarms"])
     for product, trigger in parts["VersionTriggers"].items():
         public = {name: values for name, values in functions.items() if values["Product"] == product and "public" in values["Uses"]}
         trigger["Settings"] = settings(trigger, public, parameters)
     for entry in parts["Dashboards"].values():
-        entry["Body"] = dashboard(entry["Rows"], functions, parts["Alarms"])
+        entry["Body"] = dashboard(entry["Rows"], parts["Alarms"], functions, conditions, parts["Namespaces"])
     for kind, pattern in parts["Patterns"].items():
         members = {*re.findall("<([A-Z]\\w*)>", str(pattern)), *MEMBERS.get(kind, "").split()}
         for name, entry in parts.get(kind, {}).items():
