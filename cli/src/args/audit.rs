@@ -1,7 +1,9 @@
 //! Commands that ask who did what.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::Span;
+
+use super::choice::choices;
 
 /// `integrahub audit`.
 #[derive(Clone, Debug, Args)]
@@ -44,28 +46,17 @@ fn span(text: &str) -> Result<Span, String> {
     read.ok_or_else(|| "a time is a number with a unit, such as 30m, 1h or 7d".to_owned())
 }
 
-/// End of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Outcome {
-    /// Executed.
-    Done,
-    /// Answered from the record of an earlier one.
-    Replayed,
-    /// Refused, by a status of 400 to 499.
-    Refused,
-    /// Failed, by a status of 500 or more.
-    Failed,
-}
-
-impl Outcome {
-    /// Returns the outcome's name in audit events.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Replayed => "replayed",
-            Self::Refused => "refused",
-            Self::Failed => "failed",
-        }
+choices! {
+    /// End of a request.
+    Outcome {
+        /// Executed.
+        Done = "done",
+        /// Answered from the record of an earlier one.
+        Replayed = "replayed",
+        /// Refused, by a status of 400 to 499.
+        Refused = "refused",
+        /// Failed, by a status of 500 or more.
+        Failed = "failed",
     }
 }
 

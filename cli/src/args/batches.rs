@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use uuid::Uuid;
 
 use super::LoadType;
+use super::choice::choices;
 use super::send::duration;
 
 /// `integrahub batches`.
@@ -66,23 +67,15 @@ pub(crate) struct BatchList {
     pub(crate) max: u32,
 }
 
-/// Part of a batch that is processed again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scope {
-    /// Chunks that failed, or the payload if it failed.
-    #[default]
-    Failed,
-    /// Everything.
-    All,
-}
-
-impl Scope {
-    /// Returns the name of the scope in requests.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::All => "all",
-        }
+choices! {
+    /// Part of a batch that is processed again.
+    #[derive(Default)]
+    Scope {
+        /// Chunks that failed, or the payload if it failed.
+        #[default]
+        Failed = "failed",
+        /// Everything.
+        All = "all",
     }
 }
 

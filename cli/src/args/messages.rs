@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::DryRun;
+use super::choice::choices;
 
 /// Broker and login of a command, by a profile or a file.
 #[derive(Clone, Debug, Default, Args)]
@@ -106,26 +107,17 @@ pub(crate) struct ShowArgs {
     pub(crate) format: Option<String>,
 }
 
-/// Treatment of messages that a consume got.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Ack {
-    /// Remove the messages once they are stored.
-    #[default]
-    Commit,
-    /// Return the messages to the queue.
-    Rollback,
-    /// Remove the messages at once. A crash in between loses them.
-    None,
-}
-
-impl Ack {
-    /// Returns the name of the treatment in requests.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Commit => "commit",
-            Self::Rollback => "rollback",
-            Self::None => "none",
-        }
+choices! {
+    /// Treatment of messages that a consume got.
+    #[derive(Default)]
+    Ack {
+        /// Remove the messages once they are stored.
+        #[default]
+        Commit = "commit",
+        /// Return the messages to the queue.
+        Rollback = "rollback",
+        /// Remove the messages at once. A crash in between loses them.
+        None = "none",
     }
 }
 

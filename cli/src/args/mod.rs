@@ -4,6 +4,7 @@ mod access;
 mod audit;
 mod batches;
 mod budget;
+mod choice;
 mod doctor;
 mod explain;
 mod limit;

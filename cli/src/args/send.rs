@@ -4,65 +4,36 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+
+use super::choice::choices;
 
 /// Slowest pace of uploads, in bytes a second.
 const SLOWEST: u64 = 1024;
 
-/// Kind of a catalogue, which says what becomes of products that it lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LoadType {
-    /// Only some products; the others stay.
-    Delta,
-    /// The whole catalogue; products that it lacks become inactive.
-    Full,
-}
-
-impl LoadType {
-    /// Returns the name of the type in requests.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Delta => "delta",
-            Self::Full => "full",
-        }
+choices! {
+    /// Kind of a catalogue, which says what becomes of products that it lacks.
+    LoadType {
+        /// Only some products; the others stay.
+        Delta = "delta",
+        /// The whole catalogue; products that it lacks become inactive.
+        Full = "full",
     }
-}
 
-/// Form of a catalogue, once it is inflated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
-    /// A JSON array.
-    Array,
-    /// A JSON object a line.
-    Lines,
-}
-
-impl Form {
-    /// Returns the name of the form.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Array => "array",
-            Self::Lines => "lines",
-        }
+    /// Form of a catalogue, once it is inflated.
+    Form {
+        /// A JSON array.
+        Array = "array",
+        /// A JSON object a line.
+        Lines = "lines",
     }
-}
 
-/// Treatment of items that lack members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PartialItems {
-    /// Refuse the items as errors, and clear nothing.
-    Refuse,
-    /// Load and count the items, and clear the members that they lack.
-    Warn,
-}
-
-impl PartialItems {
-    /// Returns the name of the treatment in requests.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Refuse => "refuse",
-            Self::Warn => "warn",
-        }
+    /// Treatment of items that lack members.
+    PartialItems {
+        /// Refuse the items as errors, and clear nothing.
+        Refuse = "refuse",
+        /// Load and count the items, and clear the members that they lack.
+        Warn = "warn",
     }
 }
 

@@ -1,7 +1,9 @@
 //! `integrahub usage`.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use jiff::civil::Date;
+
+use super::choice::choices;
 
 /// `integrahub usage`.
 #[derive(Clone, Debug, Default, Args)]
@@ -29,21 +31,12 @@ pub(crate) struct Usage {
     pub(crate) csv: bool,
 }
 
-/// Period of a sum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Period {
-    /// A day.
-    Day,
-    /// A month.
-    Month,
-}
-
-impl Period {
-    /// Returns the word of the API.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Month => "month",
-        }
+choices! {
+    /// Period of a sum.
+    Period {
+        /// A day.
+        Day = "day",
+        /// A month.
+        Month = "month",
     }
 }

@@ -1,0 +1,29 @@
+//! Choices of the command line by words that the API has too.
+
+/// Declares choices, each with its word.
+macro_rules! choices {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $choice:ident = $word:literal,)+ })+) => {
+        $(
+            $(#[$meta])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+            pub(crate) enum $name {
+                $(
+                    $(#[$about])*
+                    #[value(name = $word)]
+                    $choice,
+                )+
+            }
+
+            impl $name {
+                /// Returns the word.
+                pub(crate) const fn as_str(self) -> &'static str {
+                    match self {
+                        $(Self::$choice => $word,)+
+                    }
+                }
+            }
+        )+
+    };
+}
+
+pub(crate) use choices;
