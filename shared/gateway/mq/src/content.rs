@@ -317,9 +317,8 @@ impl Outgoing {
         match &*self.source {
             ProduceSource::Generated { .. } => self.generated(index),
             ProduceSource::Explicit { messages } => {
-                let message = messages.get(usize::try_from(index).ok()?)?;
-                let content_type = if message.is_text { TEXT } else { BINARY };
-                Some(OutgoingMessage { content_type, ..self.with_body(index, message.body.0.clone()) })
+                let body = messages.get(usize::try_from(index).ok()?)?.body.0.clone();
+                Some(OutgoingMessage { body, ..self.without_body(index) })
             }
         }
     }
@@ -329,16 +328,28 @@ impl Outgoing {
     #[must_use]
     pub fn generated(&self, index: u64) -> Option<OutgoingMessage> {
         let ProduceSource::Generated { payload, .. } = &*self.source else { return None };
-        let (body, content_type) = match payload {
+        let body = match payload {
             Payload::Random { size } => {
                 let mut body = vec![0; usize::try_from(size.get()).ok()?];
                 self.seed.rng("body", index).fill_bytes(&mut body);
-                (body, BINARY)
+                body
             }
-            Payload::Fixed { body } => (body.0.clone(), BINARY),
-            Payload::Template { template } => (template.render(&self.seed, index).into_bytes(), TEXT),
+            Payload::Fixed { body } => body.0.clone(),
+            Payload::Template { template } => template.render(&self.seed, index).into_bytes(),
         };
-        Some(OutgoingMessage { content_type, ..self.with_body(index, body) })
+        Some(OutgoingMessage { body, ..self.without_body(index) })
+    }
+
+    /// Makes the message at `index` with an empty body, for work that needs everything else of it.
+    /// The index may lie past the end.
+    #[must_use]
+    pub fn without_body(&self, index: u64) -> OutgoingMessage {
+        let is_text = match &*self.source {
+            ProduceSource::Generated { payload, .. } => matches!(payload, Payload::Template { .. }),
+            ProduceSource::Explicit { .. } => self.explicit(index).is_some_and(|message| message.is_text),
+        };
+        let content_type = if is_text { TEXT } else { BINARY };
+        OutgoingMessage { content_type, ..self.with_body(index, Vec::new()) }
     }
 
     /// Makes a message with a body of the caller's, as of the bytes of an unknown kind. The index

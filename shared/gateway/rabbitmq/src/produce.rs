@@ -318,8 +318,7 @@ fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), B
 }
 
 fn header_frame_size(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, UnsupportedProperty> {
-    let Some(message) = outgoing.message(index) else { return Ok(None) };
-    Ok(content_header::frame_size(&properties(outgoing, &message)?))
+    Ok(content_header::frame_size(&properties(outgoing, &outgoing.without_body(index))?))
 }
 
 #[cfg(test)]

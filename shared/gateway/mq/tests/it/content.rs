@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use jiff::Timestamp;
 use mq::{
     Base64Bytes, BatchCount, ContentSeed, CorrelId, CorrelIdMode, ExplicitMessage, HeaderName, Headers,
-    MessageSize, MqProps, Outgoing, Payload, ProduceCommand, ProduceSource, Template, TemplateError,
-    Transaction, TxSize,
+    MessageSize, MqProps, Outgoing, OutgoingMessage, Payload, ProduceCommand, ProduceSource, Template,
+    TemplateError, Transaction, TxSize,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -86,6 +86,24 @@ fn a_body_of_the_caller_s_goes_out_under_any_index() {
     assert_eq!(outgoing.with_body(2, made.body.clone()), made);
     let beyond = outgoing.with_body(1_000_000, b"x".to_vec());
     assert_eq!((beyond.id, beyond.sequence), (outgoing.message_id(1_000_000), 1_000_000));
+}
+
+#[test]
+fn without_its_body_a_message_is_the_same() {
+    let explicit = ProduceSource::Explicit {
+        messages: vec![
+            ExplicitMessage::of_text("x"),
+            ExplicitMessage { is_text: false, ..ExplicitMessage::of_text("x") },
+        ],
+    };
+    for source in [random(2, 10), template(2, "{{seq}}"), explicit] {
+        let outgoing = Outgoing::new(&command(source), seed());
+        for index in [0, 1] {
+            let message = outgoing.message(index).unwrap();
+            assert!(!message.body.is_empty());
+            assert_eq!(outgoing.without_body(index), OutgoingMessage { body: Vec::new(), ..message });
+        }
+    }
 }
 
 #[test]
