@@ -287,7 +287,7 @@ fn a_report_is_as_the_contract_describes_it_with_every_word() {
 
 /// Parts of the contract that no test causes, with the reason, or the place where they are tested
 /// instead.
-const NOT_SEEN: [(&str, &str); 29] = [
+const NOT_SEEN: [(&str, &str); 30] = [
     (r#"ErrorReason: "BROKER_REJECTED""#, "refusals of a broker: `shared/gateway/rabbitmq/tests/faults`"),
     (r#"ErrorReason: "EXCEEDS_TIME_BUDGET""#, "`functions/gateway/produce/src/request.rs`"),
     (
@@ -295,6 +295,7 @@ const NOT_SEEN: [(&str, &str); 29] = [
         "an environment serves one request: `shared/gateway/rabbitmq/tests/it`",
     ),
     (r#"DependencyName: "ingest""#, STATUS),
+    (r#"DependencyName: "kafka""#, "only with `KAFKA=1`; otherwise `tests/crash/batches.rs`"),
     (r#"Readiness/status: "unavailable""#, STATUS),
     (r#"Readiness/status: "degraded""#, STATUS),
     ("GET /health/ready 503 application/json", STATUS),

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use end_to_end::{Answer, KEY_A, variable};
-use serde_json::json;
+use krafka::Kafka;
+use serde_json::{Value, json};
+use test_support::kafka::Broker;
 use test_support::template::Deployed;
 use uuid::Uuid;
 
@@ -15,6 +17,8 @@ use crate::crash::stand::{answer, of_invocation};
 
 const PATH: &str = "/v1/inovafarma/batches";
 const READY: &str = "/health/ready";
+const METRICS: &str = "/metrics";
+const TOPIC: &str = "chunks.ready";
 
 /// The function, with its database at a port of this machine.
 pub(crate) fn function(stores: &StoreProxy, database: &[(&str, &str)]) -> Function {
@@ -67,8 +71,8 @@ async fn get(function: &Function, path: &str) -> Answer {
         "isBase64Encoded": false,
     });
     let invoked = function.invoke(event.to_string().into()).await;
-    // `status` asks for readiness at this path, and its own answer is the one that clients get.
-    if path == READY { of_invocation(&invoked) } else { answer(&event, &invoked) }
+    // `status` asks at these paths, and its own answer is the one that clients get.
+    if [READY, METRICS].contains(&path) { of_invocation(&invoked) } else { answer(&event, &invoked) }
 }
 
 fn paths() -> [String; 3] {
@@ -95,7 +99,7 @@ async fn each_store_that_is_away_is_named() {
     let away = async |function: &Function| {
         let ready = get(function, READY).await.expect(200).json();
         let stores = ready["dependencies"].as_array().unwrap().clone();
-        assert_eq!(stores.len(), 5, "{ready}");
+        assert_eq!(stores.len(), 6, "{ready}");
         let away = stores.iter().filter(|store| store["ok"] == false);
         away.map(|store| store["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
@@ -107,6 +111,69 @@ async fn each_store_that_is_away_is_named() {
     let nowhere = format!("{}-not", variable("CHUNKS_QUEUE_URL"));
     let without = [("BATCHES_QUEUE_URL", nowhere.as_str()), ("CHUNKS_QUEUE_URL", nowhere.as_str())];
     assert_eq!(away(&function(&stores, &without)).await, ["batchesQueue", "chunksQueue"]);
+    let without = [("KAFKA_CA_SECRET_ARN", "no-such-secret")];
+    assert_eq!(away(&function(&stores, &without)).await, ["secrets"]);
+}
+
+/// Returns whether readiness says that Kafka responds, and what the metrics say of it.
+async fn kafka(function: &Function) -> (bool, Vec<String>) {
+    let ready = get(function, READY).await.expect(200).json();
+    let dependencies = ready["dependencies"].as_array().unwrap();
+    let kafka = dependencies.iter().find(|dependency| dependency["name"] == "kafka").unwrap();
+    let answer = get(function, METRICS).await;
+    // The database may take too long on a busy machine.
+    let samples = if answer.status == 200 { answer.json() } else { json!([]) };
+    let labels = |sample: &Value| (sample["labels"][0][0].clone(), sample["labels"][0][1].clone());
+    let of_kafka = samples.as_array().unwrap().iter().filter(|sample| {
+        let (name, value) = labels(sample);
+        name == "partition" || value == "kafka"
+    });
+    let mut told: Vec<_> = of_kafka
+        .map(|sample| format!("{} {}", sample["metric"].as_str().unwrap(), sample["value"].as_str().unwrap()))
+        .collect();
+    told.sort();
+    (kafka["ok"] == true, told)
+}
+
+/// Asks until Kafka responds in time, and the metrics say this of it.
+async fn until_told(function: &Function, expected: &[&str]) {
+    let started = Instant::now();
+    loop {
+        let (is_ready, told) = kafka(function).await;
+        if is_ready && told == expected {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{is_ready} {told:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_lag_of_kafka_is_told_and_a_cluster_that_is_away_is_named() {
+    let stores = StoreProxy::start(Faults::default()).await;
+    let broker = Broker::start();
+    broker.create_topic(TOPIC, 2);
+    let client = Kafka::builder(broker.bootstrap_servers()).connect().await.unwrap();
+    let producer = client.producer().build().await.unwrap();
+    for value in ["one", "two", "three"] {
+        let record = krafka::Record::new(TOPIC, value.as_bytes().to_vec()).key("05927228000145".to_owned());
+        let _place = producer.send(record).await.unwrap();
+    }
+    let over_kafka = [
+        ("CHUNK_TRANSPORT", "kafka"),
+        ("KAFKA_AUTHENTICATION", "none"),
+        ("KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers()),
+        ("KAFKA_GROUP", "integrahub-upsert"),
+    ];
+    let function = function(&stores, &over_kafka);
+    // No reader has committed anything, and one key has one partition.
+    let told = ["integrahub_kafka_lag_records 0", "integrahub_kafka_lag_records 3", "integrahub_up 1"];
+    until_told(&function, &told).await;
+    broker.pause();
+    let (is_ready, told_of_one_away) = kafka(&function).await;
+    assert!(!is_ready && !told_of_one_away.iter().any(|line| line.contains("lag")), "{told_of_one_away:?}");
+    broker.resume();
+    until_told(&function, &told).await;
 }
 
 #[tokio::test]

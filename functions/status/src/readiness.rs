@@ -33,13 +33,13 @@ static USES: [Use; 7] = [
         own: &["payloadBucket", "batchesTable"],
         also: &["accessStore", "idempotencyStore"],
     },
-    Use { name: "batches", own: &["database", "ingest"], also: &["accessStore"] },
+    Use { name: "batches", own: &["database", "ingest"], also: &["accessStore", "secrets"] },
     Use {
         name: "processing",
         own: &["database", "payloadBucket", "batchesTable", "batchesQueue", "chunksQueue", "ingest"],
-        also: &[],
+        also: &["secrets", "kafka"],
     },
-    Use { name: "events", own: &["eventTargets"], also: &[] },
+    Use { name: "events", own: &["eventTargets"], also: &["kafka"] },
 ];
 
 impl Status {
@@ -129,7 +129,7 @@ mod tests {
     fn dependencies(away: &str) -> Vec<Dependency> {
         let names = ["accessStore", "idempotencyStore", "mqAccess", "resultsBucket", "database"];
         let names = names.into_iter().chain(["payloadBucket", "batchesTable", "batchesQueue", "chunksQueue"]);
-        let names = names.chain(["eventTargets"]);
+        let names = names.chain(["secrets", "kafka", "eventTargets"]);
         names.map(|name| Dependency { name: name.into(), ok: name != away, latency_ms: 1.0 }).collect()
     }
 
@@ -149,6 +149,8 @@ mod tests {
             ("mqAccess", 503, "degraded", "messages queues largeBodies"),
             ("database", 503, "degraded", "batches processing"),
             ("chunksQueue", 503, "degraded", "processing"),
+            ("secrets", 503, "degraded", "batches processing"),
+            ("kafka", 503, "degraded", "processing events"),
             // No request needs it.
             ("eventTargets", 200, "degraded", "events"),
         ] {

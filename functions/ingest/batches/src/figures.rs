@@ -1,15 +1,17 @@
-//! Metrics of the ingest's database. The API's `GET /metrics` invokes this function for them, since
-//! the database may be reachable from this one only.
+//! Metrics of the ingest's database, and of Kafka if chunks go through it. The API's `GET /metrics`
+//! invokes this function for them, since both may be reachable from this one only.
 
+use std::error::Error;
 use std::time::Duration;
 
 use api::Reply;
 use catalog::{DatabaseError, Figures};
+use events::kafka::{PartitionLag, TopicWatch};
 use ingestion::batch::BatchStatus;
 use lambda_http::Request;
 use runtime::metrics::{
-    BATCH_DURATION, BATCHES, BATCHES_UNDER_WAY, CHUNKS_PENDING, ITEM_ERRORS, ITEMS, OLDEST_BATCH_AGE,
-    OLDEST_CHUNK_AGE, OLDEST_EVENT_AGE, Scrape,
+    BATCH_DURATION, BATCHES, BATCHES_UNDER_WAY, CHUNKS_PENDING, ITEM_ERRORS, ITEMS, KAFKA_LAG,
+    OLDEST_BATCH_AGE, OLDEST_CHUNK_AGE, OLDEST_EVENT_AGE, Scrape, UP,
 };
 use serde_json::json;
 
@@ -17,7 +19,7 @@ use crate::Batches;
 
 /// Path by which another function asks for them. No route of the API leads here.
 const PATH: &str = "/metrics";
-/// Time that the database may take. The other function waits for little longer.
+/// Time that the database and Kafka may take. The other function waits for little longer.
 const PATIENCE: Duration = Duration::from_millis(1200);
 
 /// Statuses whose number is shown although it is zero.
@@ -36,9 +38,19 @@ pub(crate) fn is_asked(request: &Request) -> bool {
 impl Batches {
     /// Returns the samples as JSON, or 503 if the database does not respond in time.
     pub(crate) async fn metrics(&self) -> Reply {
-        let asked = tokio::time::timeout(PATIENCE, self.database.figures()).await;
+        let kafka = async {
+            match &self.kafka {
+                Some(kafka) => lag(kafka).await,
+                None => Scrape::default(),
+            }
+        };
+        let (asked, kafka) = tokio::join!(tokio::time::timeout(PATIENCE, self.database.figures()), kafka);
         match asked.unwrap_or(Err(DatabaseError::TimedOut)) {
-            Ok(figures) => Reply::json(200, &json!(scrape(&figures))),
+            Ok(figures) => {
+                let mut scrape = scrape(&figures);
+                scrape.extend(kafka);
+                Reply::json(200, &json!(scrape))
+            }
             Err(error) => {
                 let error: &(dyn std::error::Error + 'static) = &error;
                 tracing::error!(event_type = "metrics.failed", error, "cannot read the metrics: {error}");
@@ -46,6 +58,36 @@ impl Batches {
             }
         }
     }
+}
+
+/// Reads the lag of Kafka's topic. A cluster that does not answer takes no other figures away.
+async fn lag(kafka: &TopicWatch) -> Scrape {
+    // Boxed: the futures of the client are large.
+    let asked = tokio::time::timeout(PATIENCE, Box::pin(kafka.lag())).await;
+    let found: Result<_, Box<dyn Error + Send + Sync>> = match asked {
+        Ok(found) => found.map_err(Into::into),
+        Err(_) => Err("it did not answer in time".into()),
+    };
+    if let Err(error) = &found {
+        let error: &(dyn Error + 'static) = &**error;
+        tracing::warn!(
+            event_type = "metrics.part_failed",
+            part = "kafka",
+            error,
+            "the part kafka of the metrics cannot be read: {error}"
+        );
+    }
+    scrape_of_kafka(found.ok().as_deref())
+}
+
+/// Returns the lag as metrics; `None` if it could not be read.
+fn scrape_of_kafka(lag: Option<&[PartitionLag]>) -> Scrape {
+    let mut scrape = Scrape::default();
+    for PartitionLag { partition, records } in lag.into_iter().flatten() {
+        scrape.put(KAFKA_LAG, &[partition.to_string().as_str()], records);
+    }
+    scrape.put(UP, &["kafka"], u8::from(lag.is_some()));
+    scrape
 }
 
 fn scrape(figures: &Figures) -> Scrape {
@@ -140,6 +182,21 @@ mod tests {
         ] {
             assert!(text.lines().any(|own| own == line), "{line} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn the_lag_of_kafka_is_a_part_of_its_own() {
+        let of = |partition, records| PartitionLag { partition, records };
+        let text = scrape_of_kafka(Some(&[of(0, 3), of(1, 0)])).text();
+        for line in [
+            "integrahub_kafka_lag_records{partition=\"0\"} 3",
+            "integrahub_kafka_lag_records{partition=\"1\"} 0",
+            "integrahub_up{part=\"kafka\"} 1",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} is missing in\n{text}");
+        }
+        let away = scrape_of_kafka(None).text();
+        assert!(away.contains("integrahub_up{part=\"kafka\"} 0\n") && !away.contains("lag"), "{away}");
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod query;
 mod readiness;
 mod replay;
 mod route;
+mod secrets;
 mod settings;
 mod unknown;
 mod usage;
@@ -29,6 +30,7 @@ use api::{Problem, Query, Reason, Reply, TraceId, invalid_parameter, respond};
 use batch_items::{BatchItemError, BatchItems};
 use catalog::{BatchView, Database, DatabaseError};
 use endpoint::{Admission, Keyed};
+use events::kafka::TopicWatch;
 use idempotency::{ExpiryBounds, KeyForm, Store};
 use ingestion::Viewer;
 use lambda_http::{Body, Request, Response};
@@ -39,6 +41,7 @@ use uuid::Uuid;
 
 use crate::readiness::Queues;
 use crate::route::Asked;
+use crate::secrets::Secrets;
 
 /// The function's state: its clients and settings, all injected.
 #[derive(Debug)]
@@ -53,6 +56,9 @@ pub struct Batches {
     objects: Objects,
     payloads: PayloadQueue,
     queues: Queues,
+    secrets: Secrets,
+    /// Topic of chunks; `None` if they go through the queue alone.
+    kafka: Option<TopicWatch>,
     /// True if events of batches have a destination.
     publishes_events: bool,
 }

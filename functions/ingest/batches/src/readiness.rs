@@ -42,15 +42,25 @@ impl Batches {
             }
             Some(Dependency::check("eventTargets", self.events_leave()).await)
         };
-        let (database, bucket, table, batches, chunks, events) = tokio::join!(
+        let kafka = async {
+            match &self.kafka {
+                // Boxed: the futures of the client are large.
+                Some(kafka) => Some(Dependency::check("kafka", Box::pin(kafka.probe())).await),
+                None => None,
+            }
+        };
+        let (database, bucket, table, batches, chunks, secrets, kafka, events) = tokio::join!(
             Dependency::check("database", self.database.ping()),
             Dependency::check("payloadBucket", self.objects.probe()),
             Dependency::check("batchesTable", item),
             Dependency::check("batchesQueue", transport::probe(&self.queues.client, &self.queues.batches)),
             Dependency::check("chunksQueue", transport::probe(&self.queues.client, &self.queues.chunks)),
+            Dependency::check("secrets", self.secrets.probe()),
+            kafka,
             events,
         );
-        let mut dependencies = vec![database, bucket, table, batches, chunks];
+        let mut dependencies = vec![database, bucket, table, batches, chunks, secrets];
+        dependencies.extend(kafka);
         dependencies.extend(events);
         Reply::json(200, &json!(Dependencies { dependencies }))
     }

@@ -5,14 +5,16 @@ use std::time::Duration;
 use access::AccessStore;
 use batch_items::BatchItems;
 use catalog::Database;
+use events::kafka::{Cluster, TopicWatch};
 use lambda_http::Error;
 use limits::Limiter;
 use objects::Objects;
 use runtime::{Environment, Sdk};
-use transport::PayloadQueue;
+use transport::{ChunkTransport, PayloadQueue};
 
 use crate::Batches;
 use crate::readiness::Queues;
+use crate::secrets::{self, Secrets};
 
 /// Longest wait for the database. A client that reads a batch should learn soon that the database
 /// is down.
@@ -32,6 +34,9 @@ impl Batches {
         let queue_url: String = environment.required("BATCHES_QUEUE_URL");
         let chunks_queue: String = environment.required("CHUNKS_QUEUE_URL");
         let publishes_events = environment.optional("PUBLISHES_EVENTS", false);
+        let secrets = secrets::VARIABLES.map(|name| environment.optional(name, String::new()));
+        let kafka = ChunkTransport::read_kafka(&mut environment)
+            .map(|settings| (settings, environment.required::<String>("KAFKA_GROUP")));
         let reuse = idempotency::reuse_limits(&mut environment);
         let tokens = endpoint::token_settings(&mut environment);
         let expiry = idempotency::expiry_bounds(&mut environment);
@@ -53,6 +58,8 @@ impl Batches {
             objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
             payloads: PayloadQueue::new(sqs.clone(), queue_url.clone()),
             queues: Queues { client: sqs, batches: queue_url, chunks: chunks_queue },
+            secrets: Secrets::new(aws_sdk_secretsmanager::Client::new(sdk.standard()), secrets),
+            kafka: kafka.map(|(settings, group)| TopicWatch::new(Cluster::new(settings, &sdk), group)),
             publishes_events,
         })
     }

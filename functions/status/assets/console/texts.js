@@ -385,6 +385,8 @@ export const TEXTS = {
   "dependency.batchesTable": ["Batches", "Lotes"],
   "dependency.batchesQueue": ["Queue of batches", "Fila de lotes"],
   "dependency.chunksQueue": ["Queue of chunks", "Fila de partes"],
+  "dependency.secrets": ["Secrets", "Segredos"],
+  "dependency.kafka": ["Kafka", "Kafka"],
   "dependency.ingest": ["Product ingest", "Carga de produtos"],
   "use.works": ["works", "funciona"],
   "use.fails": ["does not work", "não funciona"],

@@ -1,4 +1,4 @@
-//! Producer of records for a Kafka topic, and the creation of the topic.
+//! Producer of records for a Kafka topic, the creation of the topic, and its state.
 //!
 //! ```no_run
 //!
@@ -31,6 +31,7 @@ mod producer;
 mod secret;
 mod settings;
 mod topic;
+mod watch;
 
 pub use cluster::Cluster;
 pub use connect::{ConnectError, SecretFault};
@@ -39,3 +40,4 @@ pub use settings::{
     Authentication, BootstrapServers, EventTopics, InvalidServers, InvalidTopic, Settings, TopicName,
 };
 pub use topic::{Topic, TopicError, TopicPlan, TopicState};
+pub use watch::{PartitionLag, TopicWatch, WatchError};

@@ -9,3 +9,4 @@ mod login;
 mod records;
 mod support;
 mod topic;
+mod watch;

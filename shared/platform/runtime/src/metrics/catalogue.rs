@@ -227,6 +227,9 @@ catalogue! {
         "Time that the oldest chunk has been waiting to be written; 0 without one.";
     OLDEST_EVENT_AGE: gauge("integrahub_oldest_event_age_seconds").scraped(&[]),
         "Time that the oldest event has been waiting to be published; 0 without one.";
+    // Kafka, where chunks go through it.
+    KAFKA_LAG: gauge("integrahub_kafka_lag_records").scraped(&["partition"]),
+        "Records of a partition of the topic of chunks that `upsert` has neither written nor parked. Only with Kafka.";
     // Requests that have a record, from the counters of usage.
     OPERATIONS: counter("integrahub_operations_total").scraped(&["operation", "outcome"]),
         "Requests with a record that ended, by operation. Those that failed are `failed`, although a retry may have done them later.";

@@ -1,0 +1,92 @@
+//! Readiness of the secrets that parameters name. Their values are not read.
+
+use std::error::Error;
+use std::time::Duration;
+
+use aws_sdk_secretsmanager::Client;
+use clock::Remembered;
+
+/// Variables with the ARNs of secrets. All but the first may be missing.
+pub(crate) const VARIABLES: [&str; 4] =
+    ["DATABASE_SECRET_ARN", "DATABASE_CA_SECRET_ARN", "KAFKA_SECRET_ARN", "KAFKA_CA_SECRET_ARN"];
+
+/// Time for which a good answer is remembered. Each question is paid for, and the route that causes
+/// them needs no key.
+const REMEMBERED: Duration = Duration::from_secs(60);
+
+/// Secrets of the database and of Kafka.
+#[derive(Debug)]
+pub(crate) struct Secrets {
+    client: Client,
+    arns: Vec<String>,
+    /// Remembered if all were found.
+    found: Remembered<(), ()>,
+}
+
+impl Secrets {
+    /// Creates the value for the ARNs that are not empty.
+    pub(crate) fn new(client: Client, arns: impl IntoIterator<Item = String>) -> Self {
+        let arns = arns.into_iter().filter(|arn| !arn.is_empty()).collect();
+        Self { client, arns, found: Remembered::new(REMEMBERED, 1) }
+    }
+
+    /// Checks that all exist, and that none waits for its deletion, since such a one cannot be read.
+    pub(crate) async fn probe(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
+        if self.found.get(&()).is_some() {
+            return Ok(());
+        }
+        for arn in &self.arns {
+            let described = self.client.describe_secret().secret_id(arn).send().await;
+            let described = described.map_err(aws_sdk_secretsmanager::Error::from)?;
+            if described.deleted_date.is_some() {
+                return Err(format!("the secret {arn} is to be deleted").into());
+            }
+        }
+        self.found.put((), ());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use runtime::Sdk;
+    use test_support::http_server::{Server, response};
+
+    use super::*;
+
+    /// Secrets of which Secrets Manager says `described`, and the number of its answers.
+    async fn secrets(described: &'static str) -> (Secrets, Arc<AtomicU32>, Server) {
+        let answers = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&answers);
+        let server = Server::start(move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async move { Some(response(200, described)) }
+        })
+        .await;
+        let sdk = Sdk::at(&server.url(), "us-east-1", "id", "key").await;
+        let arns = ["arn:database", "", "arn:kafka", ""].map(str::to_owned);
+        (Secrets::new(Client::new(sdk.standard()), arns), answers, server)
+    }
+
+    #[tokio::test]
+    async fn each_secret_is_asked_about_once_a_minute() {
+        let (secrets, answers, _server) = secrets(r#"{"Name": "database"}"#).await;
+        secrets.probe().await.unwrap();
+        assert_eq!(answers.load(Ordering::SeqCst), 2);
+        secrets.probe().await.unwrap();
+        assert_eq!(answers.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_waits_for_its_deletion_is_named_and_asked_about_again() {
+        let (secrets, answers, _server) = secrets(r#"{"DeletedDate": 1.7642e9}"#).await;
+        for asked in [1, 2] {
+            let error = secrets.probe().await.unwrap_err().to_string();
+            assert!(error.contains("arn:database"), "{error}");
+            assert_eq!(answers.load(Ordering::SeqCst), asked);
+        }
+    }
+}

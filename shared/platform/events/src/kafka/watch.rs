@@ -1,0 +1,158 @@
+//! State of a topic, and the lag of the group that reads it. No record is read or written.
+
+use std::time::Duration;
+
+use clock::Moment;
+use krafka::admin::{
+    ConsumerGroupLagOptions, DescribeTopicsOptions, ListOffsetsOptions, OffsetSpec, TopicPartition,
+};
+use krafka::{Kafka, KrafkaError};
+use tokio::sync::Mutex;
+
+use crate::kafka::cluster::REQUEST;
+use crate::kafka::{Cluster, ConnectError};
+
+/// Maximum idle time after which a client is used again. It is longer than a producer's, so that a
+/// question a minute needs no login of its own. Questions may be repeated on a new connection.
+const MAX_IDLE: Duration = Duration::from_secs(240);
+
+/// Number of records in a partition that its reader has not finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartitionLag {
+    /// Number of the partition.
+    pub partition: i32,
+    /// Records between the group's committed offset and the end. All of them if the group has
+    /// committed none, since it reads from the beginning.
+    pub records: u64,
+}
+
+/// Reason why the state of a topic is not known, or why it takes no records.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
+pub enum WatchError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("Kafka does not say how the topic `{topic}` is")]
+    Refused {
+        topic: String,
+        #[source]
+        source: KrafkaError,
+    },
+    #[error("Kafka's answer lacks a part of the topic `{0}`")]
+    Incomplete(String),
+    #[error("the topic `{topic}` has {partitions} partitions without a leader")]
+    WithoutLeader { topic: String, partitions: usize },
+}
+
+/// Watches a topic of a cluster and the group that reads it.
+#[derive(Debug)]
+pub struct TopicWatch {
+    cluster: Cluster,
+    group: String,
+    /// The client; `None` before the first question, during one, and after a failure or a dropped
+    /// call.
+    client: Mutex<Option<Client>>,
+}
+
+#[derive(Debug)]
+struct Client {
+    kafka: Kafka,
+    last_used: Moment,
+}
+
+impl TopicWatch {
+    /// Creates the value for the topic of a cluster and a group of consumers. It connects for the
+    /// first question.
+    #[must_use]
+    pub fn new(cluster: Cluster, group: String) -> Self {
+        Self { cluster, group, client: Mutex::new(None) }
+    }
+
+    /// Checks that the cluster responds, and that each partition of the topic has a leader, which
+    /// takes records.
+    ///
+    /// # Errors
+    /// If the cluster does not respond, or the topic is missing or lacks a leader.
+    pub async fn probe(&self) -> Result<(), WatchError> {
+        let mut slot = self.client.lock().await;
+        let kafka = self.connected(slot.take()).await?;
+        self.partitions(&kafka).await?;
+        *slot = Some(Client { kafka, last_used: Moment::now() });
+        Ok(())
+    }
+
+    /// Returns the lag of each partition, in the order of their numbers.
+    ///
+    /// # Errors
+    /// If the cluster does not respond, or does not know all of it.
+    pub async fn lag(&self) -> Result<Vec<PartitionLag>, WatchError> {
+        let mut slot = self.client.lock().await;
+        let kafka = self.connected(slot.take()).await?;
+        let mut lag = self.lag_in(&kafka).await?;
+        *slot = Some(Client { kafka, last_used: Moment::now() });
+        lag.sort_unstable_by_key(|of| of.partition);
+        Ok(lag)
+    }
+
+    async fn connected(&self, kept: Option<Client>) -> Result<Kafka, WatchError> {
+        match kept.filter(|client| client.last_used.age() < MAX_IDLE) {
+            Some(client) => Ok(client.kafka),
+            None => Ok(self.cluster.connect().await?),
+        }
+    }
+
+    /// Returns the partitions of the topic, each of which has a leader.
+    async fn partitions(&self, kafka: &Kafka) -> Result<Vec<TopicPartition>, WatchError> {
+        let topic = self.topic();
+        let options = DescribeTopicsOptions::default().timeout(REQUEST);
+        let asked = kafka.admin().describe_topics([topic], options).await;
+        let described = asked.map_err(|source| self.refused(source))?.remove(topic);
+        let described = described.ok_or_else(|| WatchError::Incomplete(topic.to_owned()))?;
+        let partitions = described.map_err(|source| self.refused(source))?.partitions;
+        match partitions.iter().filter(|partition| partition.leader.is_none()).count() {
+            0 => Ok(partitions.iter().map(|of| TopicPartition::new(topic, of.partition)).collect()),
+            without => Err(WatchError::WithoutLeader { topic: topic.to_owned(), partitions: without }),
+        }
+    }
+
+    async fn lag_in(&self, kafka: &Kafka) -> Result<Vec<PartitionLag>, WatchError> {
+        let partitions = self.partitions(kafka).await?;
+        let admin = kafka.admin();
+        let options = ConsumerGroupLagOptions::default().timeout(REQUEST).partitions(partitions);
+        let asked = admin.consumer_group_lag(self.group.as_str(), options).await;
+        let (mut found, mut untouched) = (Vec::new(), Vec::new());
+        for (partition, lag) in asked.map_err(|source| self.refused(source))? {
+            let lag = lag.map_err(|source| self.refused(source))?;
+            match lag.lag {
+                Some(records) => found.push(of_partition(&partition, records)),
+                None => untouched.push((partition, lag.end_offset)),
+            }
+        }
+        if untouched.is_empty() {
+            return Ok(found);
+        }
+        let begins = untouched.iter().map(|(partition, _)| (partition.clone(), OffsetSpec::Earliest));
+        let asked = admin.list_offsets(begins, ListOffsetsOptions::default().timeout(REQUEST)).await;
+        let mut begins = asked.map_err(|source| self.refused(source))?;
+        for (partition, end) in untouched {
+            let begin = begins.remove(&partition);
+            let begin = begin.ok_or_else(|| WatchError::Incomplete(self.topic().to_owned()))?;
+            let begin = begin.map_err(|source| self.refused(source))?.offset;
+            found.push(of_partition(&partition, end.saturating_sub(begin)));
+        }
+        Ok(found)
+    }
+
+    fn topic(&self) -> &str {
+        self.cluster.settings.topic.as_str()
+    }
+
+    fn refused(&self, source: KrafkaError) -> WatchError {
+        WatchError::Refused { topic: self.topic().to_owned(), source }
+    }
+}
+
+/// The end may have been read before the beginning, so that a difference below zero counts as none.
+fn of_partition(partition: &TopicPartition, records: i64) -> PartitionLag {
+    PartitionLag { partition: partition.partition, records: u64::try_from(records).unwrap_or(0) }
+}
