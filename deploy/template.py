@@ -162,25 +162,45 @@ def named(name, entry):
 
 
 def parameter(entry, kinds):
-    """A parameter with what its kind says."""
-    return {**kinds[entry.pop("Kind", "text")], **entry}
+    """A parameter with what its kind and its `Value` say. It is a number if its default is one."""
+    entry = {**entry.pop("Value", {}), **entry}
+    number = {"Type": "Number"} if isinstance(entry.get("Default"), int) else {}
+    return {**kinds[entry.pop("Kind", "text")], **number, **entry}
 
 
-def given(name, parameters):
-    """Whether a parameter is given, and what that is called."""
+def given(name, parameters, section="Rules"):
+    """Whether a parameter is given: of rules and conditions, each has functions for lists that the other has not."""
+    value = Tagged("!Ref", name)
     match parameters[name]:
+        case {"Type": "CommaDelimitedList"} if section == "Rules":
+            return Tagged("!Not", [{"Fn::EachMemberEquals": [value, ""]}])
         case {"Type": "CommaDelimitedList"}:
-            return Tagged("!Not", [{"Fn::EachMemberEquals": [Tagged("!Ref", name), ""]}]), name
+            value = Tagged("!Join", ["", value])
         case {"Default": "false"}:
-            return Tagged("!Not", [Tagged("!Equals", [Tagged("!Ref", name), "false"])]), f"{name}=true"
-    return Tagged("!Not", [Tagged("!Equals", [Tagged("!Ref", name), ""])]), name
+            return Tagged("!Not", [Tagged("!Equals", [value, "false"])])
+    return Tagged("!Not", [Tagged("!Equals", [value, ""])])
+
+
+def with_given(node, parameters, section):
+    """A rule or condition in which `!Given X` says that the parameter X is given."""
+    match node:
+        case Tagged("!Given", name):
+            return given(name, parameters, section)
+        case Tagged(tag, value):
+            return Tagged(tag, with_given(value, parameters, section))
+        case list():
+            return [with_given(each, parameters, section) for each in node]
+        case dict():
+            return {key: with_given(value, parameters, section) for key, value in node.items()}
+    return node
 
 
 def needs(name, others, parameters):
     """The rule that a parameter is given together with others."""
-    every = [given(other, parameters) for other in others]
-    says = f"{name} needs {' and '.join(', '.join(said for _, said in every).rsplit(', ', 1))}."
-    return {"RuleCondition": given(name, parameters)[0], "Assertions": [{"Assert": is_given, "AssertDescription": says} for is_given, _ in every]}
+    said = [f"{other}=true" if parameters[other].get("Default") == "false" else other for other in others]
+    says = f"{name} needs {' and '.join(', '.join(said).rsplit(', ', 1))}."
+    assertions = [{"Assert": given(other, parameters), "AssertDescription": says} for other in others]
+    return {"RuleCondition": given(name, parameters), "Assertions": assertions}
 
 
 def ordered(name, entry, parameters):
@@ -414,6 +434,8 @@ def generated():
     parameters = {name: parameter(entry, parts["Kinds"]) for group in groups.values() for name, entry in group.items()}
     shown = [{"Label": {"default": label}, "Parameters": list(group)} for label, group in groups.items()]
     parts |= {"Parameters": parameters, "Metadata": {"AWS::CloudFormation::Interface": {"ParameterGroups": shown}}}
+    for section in ("Rules", "Conditions"):
+        parts[section] = with_given(parts[section], parameters, section)
     parts["Rules"] |= {f"{name}IsNotAlone": needs(name, others, parameters) for name, others in parts["Needs"].items()}
     for name, entry in parts["Ordered"].items():
         parts["Rules"] |= ordered(name, entry, parameters)
