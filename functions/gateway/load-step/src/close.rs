@@ -86,6 +86,7 @@ impl LoadStep {
         let Some(mut record) = self.record(of, deadline).await? else { return Ok(Some(of.closed())) };
         if record.status.is_final() {
             self.agree(of, record.status, deadline).await?;
+            self.count(&record, record.status).await?;
             return Ok(Some(of.closed()));
         }
         let (sum, complete) = self.sum(of.test_id, of.run, deadline).await?;
@@ -249,6 +250,7 @@ impl LoadStep {
         if status != report.status {
             self.agree(of, status, deadline).await?;
         }
+        self.count(record, status).await?;
         Ok(true)
     }
 

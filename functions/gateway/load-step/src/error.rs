@@ -2,6 +2,7 @@
 
 use load_test::{Lane, Window};
 use load_test_store::TestStoreError;
+use usage::UsageError;
 use uuid::Uuid;
 
 /// Reason why an action was not done.
@@ -11,6 +12,9 @@ pub enum LoadStepError {
     /// read.
     #[error("the store of load tests did not do its part")]
     Store(#[from] TestStoreError),
+    /// The end of the test was not counted. A further close counts it.
+    #[error("the end of the load test was not counted")]
+    Usage(#[from] UsageError),
     /// The event is about a run that never began.
     #[error("the load test {test_id} has no run {run}")]
     NoRun { test_id: Uuid, run: u32 },

@@ -7,6 +7,7 @@
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
 mod close;
+mod counting;
 mod cpu;
 mod error;
 mod event;
@@ -31,6 +32,7 @@ use jiff::Timestamp;
 use load_test::Prices;
 use load_test_store::{TestRecord, TestStore};
 use tracing::Instrument as _;
+use usage::UsageTable;
 
 use crate::close::Occasion;
 use crate::store::insist;
@@ -54,6 +56,7 @@ pub struct Billing {
 #[derive(Debug)]
 pub struct LoadStep {
     store: TestStore,
+    usage: UsageTable,
     brokers: Brokers,
     billing: Billing,
 }
@@ -64,8 +67,8 @@ impl LoadStep {
     pub const CONNECTIONS: usize = 5;
 
     #[must_use]
-    pub const fn new(store: TestStore, brokers: Brokers, billing: Billing) -> Self {
-        Self { store, brokers, billing }
+    pub const fn new(store: TestStore, usage: UsageTable, brokers: Brokers, billing: Billing) -> Self {
+        Self { store, usage, brokers, billing }
     }
 
     /// Does what an event asks for before `ends_at`, when the invocation is cut off.

@@ -13,6 +13,7 @@ use load_test::Prices;
 use load_test_store::TestStore;
 use runtime::{Environment, Sdk};
 use tower::util::MapResultLayer;
+use usage::UsageTable;
 
 /// Seconds of a day.
 const A_DAY: u64 = 86_400;
@@ -27,6 +28,7 @@ async fn serve() -> Result<(), Error> {
     let table: String = environment.required("TESTS_TABLE");
     let bucket: String = environment.required("RESULTS_BUCKET");
     let days: u64 = environment.required("LOAD_TEST_DAYS");
+    let usage_table: String = environment.required("USAGE_TABLE");
     let memory_mb = environment.optional("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", 1_152);
     let connection_cap = environment.optional("CONNECTION_CAP", LoadStep::CONNECTIONS);
     let library = environment.optional("IBM_MQ_LIBRARY", PathBuf::from(Settings::LIBRARY));
@@ -37,11 +39,12 @@ async fn serve() -> Result<(), Error> {
     let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
     let s3 = aws_sdk_s3::Client::new(&sdk.objects());
     let retention = Duration::from_secs(days.saturating_mul(A_DAY));
+    let usage = UsageTable::new(dynamodb.clone(), usage_table);
     let store = TestStore::new(dynamodb, table, s3, bucket, retention);
     let ibm_mq = Settings { library, data_path: Some(data_path), ..Settings::default() };
     let brokers = Brokers::new(connection_cap, ibm_mq, &sdk);
     let cap = brokers.cap();
-    let load_step = &LoadStep::new(store, brokers, Billing { prices: Prices::US_EAST_1, memory_mb });
+    let load_step = &LoadStep::new(store, usage, brokers, Billing { prices: Prices::US_EAST_1, memory_mb });
     let handler = service_fn(async |event: LambdaEvent<Event>| {
         let ends_at = event.context.deadline();
         runtime::answered(load_step.handle(event.payload, ends_at).await)

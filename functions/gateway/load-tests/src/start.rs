@@ -32,7 +32,9 @@ impl LoadTests {
         self.front
             .once(&identity, START, &target_name, trace_id, &admission, async |execution| {
                 let test = tagged(test, &tags, execution);
-                let record = Box::pin(self.find_or_create(test, (target, &limits), execution)).await?;
+                let key_name = identity.principal.key_name();
+                let found = self.find_or_create(test, (target, &limits), key_name, execution);
+                let record = Box::pin(found).await?;
                 let start = Start::of(&record.tenant, record.test_id);
                 self.engine.start(&start).await.map_err(|error| from_engine(&error))?;
                 Ok(WorkDone::Record(started(&record, &self.costs)))
@@ -46,6 +48,7 @@ impl LoadTests {
         &self,
         test: LoadTest,
         (target, limits): (Target, &TargetLimits),
+        key_name: &str,
         execution: &Execution,
     ) -> Result<TestRecord, Problem> {
         let (tenant, test_id) = (execution.tenant.as_str(), id::of_claim(execution));
@@ -58,6 +61,7 @@ impl LoadTests {
         // The claim may be much older, if this is a retry of a start that found no room.
         let created_at = Timestamp::now();
         let record = TestRecord::new(tenant, test_id, &execution.trace_id, test, target, created_at);
+        let record = TestRecord { key_name: key_name.to_owned(), ..record };
         self.store.create(&record).await.map_err(|error| from_store(&error))?;
         self.keep_room(&record).await?;
         tracing::info!(

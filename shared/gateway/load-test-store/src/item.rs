@@ -31,6 +31,8 @@ pub(crate) struct TestItem {
     tenant: String,
     pub(crate) test_id: Uuid,
     trace_id: String,
+    #[serde(default)]
+    key_name: String,
     status: TestStatus,
     created_at: Timestamp,
     /// Seconds since 1970.
@@ -72,6 +74,7 @@ impl TestItem {
             tenant: self.tenant,
             test_id: self.test_id,
             trace_id: self.trace_id,
+            key_name: self.key_name,
             status: self.status,
             test: definition.test,
             target: definition.target,
@@ -99,6 +102,7 @@ pub(crate) fn of_test(record: &TestRecord, expires_at: AttributeValue) -> Item {
         ("expiresAt", expires_at),
     ];
     let sometimes = [
+        ("keyName", (!record.key_name.is_empty()).then(|| text(&record.key_name))),
         ("stopRequestedAt", record.stop_requested_at.map(time)),
         ("failure", record.failure.as_ref().map(failure_value)),
         ("endedAt", record.ended_at.map(time)),
@@ -243,6 +247,7 @@ mod tests {
             ..begun
         };
         TestRecord {
+            key_name: "till 1".to_owned(),
             status: TestStatus::Failed,
             runs: vec![done, begun],
             stop_requested_at: Some(at(60)),
@@ -287,6 +292,7 @@ mod tests {
         let new = of_test(&record(), number(1));
         assert!(new["runs"].as_m().unwrap().is_empty());
         assert!(!new.contains_key("endedAt") && !new.contains_key("failure"));
+        assert!(!new.contains_key("keyName"), "as in an item of an earlier version");
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub struct TestRecord {
     pub test_id: Uuid,
     /// Trace id of the request that made the test.
     pub trace_id: String,
+    /// Name of the API key or of the token that made the test; empty in a record of an earlier
+    /// version.
+    pub key_name: String,
     /// State of the test.
     pub status: TestStatus,
     /// Work that the test was asked to do.
@@ -87,7 +90,7 @@ pub struct Control {
 }
 
 impl TestRecord {
-    /// Makes the record of a test that was accepted and has not begun.
+    /// Makes the record of a test that was accepted and has not begun, without the name of a key.
     #[must_use]
     pub fn new(
         tenant: &str,
@@ -101,6 +104,7 @@ impl TestRecord {
             tenant: tenant.to_owned(),
             test_id,
             trace_id: trace_id.to_owned(),
+            key_name: String::new(),
             status: TestStatus::Pending,
             test,
             target,

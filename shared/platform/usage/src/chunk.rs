@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use crate::contribution::{Item, contribution, created_at};
-use crate::counts::Counts;
+use crate::counts::{COUNTERS, Counts};
 use crate::key::Key;
 
 /// Most items of a transaction. One of them is the mark.
@@ -31,7 +31,7 @@ pub struct Change {
 /// Numbers that are added to counters; a day's and an hour's may decrease, as when a request that
 /// failed is completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Delta([i64; 6]);
+pub(crate) struct Delta([i64; COUNTERS]);
 
 impl Delta {
     fn between(old: &Counts, new: &Counts) -> Self {

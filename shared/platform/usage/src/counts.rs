@@ -19,20 +19,51 @@ pub struct Counts {
     pub replays: u64,
     /// Requests that were refused; approximate.
     pub refused: u64,
+    /// Load tests that ended, by their state.
+    #[serde(skip)]
+    pub tests: EndedTests,
 }
+
+/// Load tests by the state in which they ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndedTests {
+    /// Tests that ran to their end, whether they passed or not.
+    pub completed: u64,
+    /// Tests that were stopped.
+    pub stopped: u64,
+    /// Tests that could not go on.
+    pub failed: u64,
+}
+
+/// Number of counters of a line.
+pub(crate) const COUNTERS: usize = 9;
 
 impl Counts {
     /// Names of the counters as the table has them.
-    pub(crate) const NAMES: [&str; 6] = ["requests", "failed", "messages", "bytes", "replays", "refused"];
+    pub(crate) const NAMES: [&str; COUNTERS] = [
+        "requests",
+        "failed",
+        "messages",
+        "bytes",
+        "replays",
+        "refused",
+        "testsCompleted",
+        "testsStopped",
+        "testsFailed",
+    ];
 
     /// Returns the counters in the order of their names.
-    pub(crate) const fn values(&self) -> [u64; 6] {
-        [self.requests, self.failed, self.messages, self.bytes, self.replays, self.refused]
+    pub(crate) const fn values(&self) -> [u64; COUNTERS] {
+        let Self { requests, failed, messages, bytes, replays, refused, tests } = *self;
+        let EndedTests { completed, stopped, failed: broken } = tests;
+        [requests, failed, messages, bytes, replays, refused, completed, stopped, broken]
     }
 
     /// Makes counters of values in the order of their names.
-    pub(crate) const fn of([requests, failed, messages, bytes, replays, refused]: [u64; 6]) -> Self {
-        Self { requests, failed, messages, bytes, replays, refused }
+    pub(crate) const fn of(values: [u64; COUNTERS]) -> Self {
+        let [requests, failed, messages, bytes, replays, refused, completed, stopped, broken] = values;
+        let tests = EndedTests { completed, stopped, failed: broken };
+        Self { requests, failed, messages, bytes, replays, refused, tests }
     }
 
     /// True if every counter is 0.
@@ -53,14 +84,11 @@ impl Counts {
     }
 
     fn merge(&self, other: &Self, with: impl Fn(u64, u64) -> u64) -> Self {
-        Self {
-            requests: with(self.requests, other.requests),
-            failed: with(self.failed, other.failed),
-            messages: with(self.messages, other.messages),
-            bytes: with(self.bytes, other.bytes),
-            replays: with(self.replays, other.replays),
-            refused: with(self.refused, other.refused),
+        let mut values = self.values();
+        for (own, other) in values.iter_mut().zip(other.values()) {
+            *own = with(*own, other);
         }
+        Self::of(values)
     }
 }
 
@@ -97,12 +125,12 @@ mod tests {
 
     #[test]
     fn counters_are_added_and_compared_each_for_itself() {
-        let mut counts = Counts::of([1, 2, 3, 4, 5, 6]);
-        counts.add(&Counts::of([10, 0, 10, 0, 10, 0]));
-        assert_eq!(counts, Counts::of([11, 2, 13, 4, 15, 6]));
-        assert_eq!(counts.values(), [11, 2, 13, 4, 15, 6]);
-        let beyond = counts.beyond(&Counts::of([12, 1, 13, 0, 0, 0]));
-        assert_eq!(beyond, Counts::of([0, 1, 0, 4, 15, 6]));
+        let mut counts = Counts::of([1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        counts.add(&Counts::of([10, 0, 10, 0, 10, 0, 10, 0, 10]));
+        assert_eq!(counts, Counts::of([11, 2, 13, 4, 15, 6, 17, 8, 19]));
+        assert_eq!(counts.values(), [11, 2, 13, 4, 15, 6, 17, 8, 19]);
+        let beyond = counts.beyond(&Counts::of([12, 1, 13, 0, 0, 0, 0, 0, 18]));
+        assert_eq!(beyond, Counts::of([0, 1, 0, 4, 15, 6, 17, 8, 1]));
         assert!(Counts::default().is_zero() && !beyond.is_zero());
     }
 }

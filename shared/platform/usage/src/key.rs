@@ -12,6 +12,7 @@ pub(crate) const MARK: &str = "MARK";
 pub(crate) const STATE: &str = "STATE";
 pub(crate) const READER: &str = "reader";
 pub(crate) const GAP: &str = "GAP";
+pub(crate) const ENDED: &str = "ended";
 
 const SECONDS_OF_DAY: i64 = 86_400;
 /// Days for which the counters of a day, and of an hour, are kept.
@@ -66,6 +67,11 @@ pub(crate) fn hour_pk(hour: Hour) -> String {
 /// Returns the second after which a gap need not be known: the counters of its days are deleted.
 pub(crate) fn ttl_of_gap(until: Timestamp) -> i64 {
     until.as_second().saturating_add(DAYS_OF_DAY.saturating_mul(SECONDS_OF_DAY))
+}
+
+/// Partition of the note that a load test is counted.
+pub(crate) fn test_pk(id: &str) -> String {
+    format!("TEST#{id}")
 }
 
 /// Returns the second after which the mark of a shard need not be known: the stream forgets a shard

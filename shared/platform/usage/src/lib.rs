@@ -21,9 +21,9 @@ mod table;
 
 pub use chunk::{Change, Targets};
 pub use contribution::{ATTRIBUTES, Contribution, Item, Window, contribution};
-pub use counts::{Counts, Line, Total};
+pub use counts::{Counts, EndedTests, Line, Total};
 pub use error::UsageError;
 pub use hour::{Hour, MalformedHour};
 pub use recount::Recount;
 pub use standing::{Gap, Standing, State};
-pub use table::{Counted, LINES_MOST, Mark, UsageTable};
+pub use table::{Counted, EndedTest, LINES_MOST, Mark, UsageTable};

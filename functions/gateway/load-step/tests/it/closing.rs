@@ -5,6 +5,7 @@ use std::time::Duration;
 use load_step::TestRun;
 use load_test::TestStatus;
 use serde_json::json;
+use usage::EndedTests;
 use uuid::Uuid;
 
 use crate::support::{Stand, TENANT};
@@ -25,6 +26,8 @@ async fn a_test_is_closed_once() {
     assert!(!stand.close(&of).await.more);
     assert_eq!(stand.report(&of).await, None);
     assert_eq!(stand.record(&of).await, first);
+    let counted = EndedTests { completed: 1, ..EndedTests::default() };
+    assert_eq!(stand.counted(&of).await, counted, "three times closed, and counted once");
     stand.remove().await;
 }
 
@@ -58,6 +61,8 @@ async fn a_test_whose_execution_is_gone_has_failed_unless_it_was_stopped() {
         let expected = (!is_stopped).then_some("the execution ended before the test");
         assert_eq!(report.failure.as_deref(), expected);
         assert_eq!(stand.record(&of).await.passed, expected.map(|_| false));
+        let counted = EndedTests { failed: 1, stopped: u64::from(is_stopped), ..EndedTests::default() };
+        assert_eq!(stand.counted(&of).await, counted);
     }
     stand.remove().await;
 }

@@ -18,9 +18,12 @@ use load_test::{Limits, LoadTest, LoadTestRequest, Prices, Report, TestStatus, W
 use load_test_store::{TestRecord, TestStore};
 use mq::{Address, BrokerKind, Endpoint, SecretRef, Target, Tls};
 use serde_json::{Value, from_value, json};
+use usage::{EndedTests, UsageTable};
 use uuid::Uuid;
 
 pub(crate) const TENANT: &str = "tenant-1";
+/// Name of the key that starts the tests.
+const KEY_NAME: &str = "till 1";
 
 const LIMITS: Limits =
     Limits { workers: 20, hours: 1, messages: 1_000_000, retained: 50_000, retained_bytes: 1_000_000_000 };
@@ -33,6 +36,7 @@ const EXPIRES: i32 = 600_000;
 pub(crate) struct Stand {
     pub(crate) load_step: LoadStep,
     pub(crate) store: TestStore,
+    pub(crate) usage: UsageTable,
     pub(crate) s3: aws_sdk_s3::Client,
     dynamodb: aws_sdk_dynamodb::Client,
     /// Name of the table, of the bucket and of the queue.
@@ -66,6 +70,8 @@ impl Stand {
         let s3 = aws_sdk_s3::Client::new(&patient);
         let name = format!("load-step-{}", Uuid::new_v4());
         create_table(&dynamodb, &name).await;
+        create_table(&dynamodb, &usage_of(&name)).await;
+        let usage = UsageTable::new(dynamodb.clone(), usage_of(&name));
         s3.create_bucket().bucket(&name).send().await.unwrap();
         let store = TestStore::new(dynamodb.clone(), name.clone(), s3.clone(), name.clone(), RETENTION);
         let brokers = Brokers::new(LoadStep::CONNECTIONS * 8, ibm_mq::Settings::default(), &sdk);
@@ -74,8 +80,9 @@ impl Stand {
         let channel = connection.create_channel().await.unwrap();
         channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
         let stand = Self {
-            load_step: LoadStep::new(store.clone(), brokers, billing),
+            load_step: LoadStep::new(store.clone(), usage.clone(), brokers, billing),
             store,
+            usage,
             s3,
             dynamodb,
             name,
@@ -133,6 +140,7 @@ impl Stand {
 
     pub(crate) async fn accepted_as(&self, target: Target, test: LoadTest) -> TestRun {
         let record = TestRecord::new(TENANT, Uuid::now_v7(), "trace-1", test, target, Timestamp::now());
+        let record = TestRecord { key_name: KEY_NAME.to_owned(), ..record };
         self.store.create(&record).await.unwrap();
         TestRun { tenant: TENANT.to_owned(), test_id: record.test_id, run: 0 }
     }
@@ -205,6 +213,18 @@ impl Stand {
         self.store.get(TENANT, of.test_id).await.unwrap().unwrap()
     }
 
+    /// What is counted of the tests that ended, on the day of one of them.
+    pub(crate) async fn counted(&self, of: &TestRun) -> EndedTests {
+        let day = usage::Hour::of(self.record(of).await.created_at).day();
+        let lines = self.usage.days(day, day, Some(TENANT)).await.unwrap();
+        assert!(
+            lines
+                .iter()
+                .all(|line| (line.operation.as_str(), line.key_name.as_str()) == ("load_test", KEY_NAME))
+        );
+        lines.first().map(|line| line.counts.tests).unwrap_or_default()
+    }
+
     pub(crate) async fn stop(&self, of: &TestRun) {
         self.store.request_stop(TENANT, of.test_id, Timestamp::now()).await.unwrap().unwrap();
     }
@@ -269,8 +289,15 @@ impl Stand {
             self.s3.delete_object().bucket(&self.name).key(key).send().await.unwrap();
         }
         self.s3.delete_bucket().bucket(&self.name).send().await.unwrap();
-        self.dynamodb.delete_table().table_name(&self.name).send().await.unwrap();
+        for table in [self.name.clone(), usage_of(&self.name)] {
+            self.dynamodb.delete_table().table_name(table).send().await.unwrap();
+        }
     }
+}
+
+/// Name of the table that counts the tests of a stand.
+fn usage_of(name: &str) -> String {
+    format!("{name}-usage")
 }
 
 /// A test of the body's members.

@@ -20,9 +20,11 @@ use crate::standing::{Gap, Standing, State};
 mod correction;
 mod marks;
 mod notes;
+mod tests_ended;
 mod update;
 
 pub use marks::{Counted, Mark};
+pub use tests_ended::EndedTest;
 
 use update::addition;
 

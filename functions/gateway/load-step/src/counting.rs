@@ -1,0 +1,46 @@
+//! The end of a test, as the usage of its tenant.
+
+use load_test::TestStatus;
+use load_test_store::TestRecord;
+use usage::{EndedTest, EndedTests};
+
+use crate::{LoadStep, LoadStepError};
+
+impl LoadStep {
+    /// Counts a test that is final. A test that was counted before stays counted once, so every
+    /// close of a final test may do it.
+    pub(crate) async fn count(&self, record: &TestRecord, status: TestStatus) -> Result<(), LoadStepError> {
+        let Some(state) = state(status) else { return Ok(()) };
+        let id = record.test_id.to_string();
+        let TestRecord { tenant, key_name, created_at, .. } = record;
+        let test = EndedTest { tenant, key_name, id: &id, created_at: *created_at, state };
+        Ok(self.usage.count_test(&test).await?)
+    }
+}
+
+/// Returns the count of a test that is final; `None` if it is not.
+fn state(status: TestStatus) -> Option<EndedTests> {
+    let none = EndedTests::default();
+    match status {
+        TestStatus::Completed => Some(EndedTests { completed: 1, ..none }),
+        TestStatus::Stopped => Some(EndedTests { stopped: 1, ..none }),
+        TestStatus::Failed => Some(EndedTests { failed: 1, ..none }),
+        TestStatus::Pending | TestStatus::Running | TestStatus::Stopping => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_counts_once_it_is_final() {
+        let all = TestStatus::ALL;
+        let counted = all.into_iter().filter_map(|status| Some((status, state(status)?)));
+        for (status, EndedTests { completed, stopped, failed }) in counted {
+            assert!(status.is_final());
+            assert_eq!(completed + stopped + failed, 1, "{status}");
+        }
+        assert_eq!(all.iter().filter(|status| state(**status).is_some()).count(), 3);
+    }
+}
