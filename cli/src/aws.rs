@@ -105,18 +105,8 @@ impl Aws {
     }
 
     /// Returns a client of the services that have no client of their own here.
-    ///
-    /// # Errors
-    /// There is nothing that could have credentials.
-    pub(crate) fn query(&self) -> Result<AwsQuery, Failure> {
-        let region = self.config.region().map(ToString::to_string).unwrap_or_default();
-        let endpoint = self.config.endpoint_url().map(str::to_owned);
-        let provider = self.config.credentials_provider();
-        let provider = provider.ok_or_else(|| {
-            Failure::new(Exit::Denied, "there are no AWS credentials that can be used")
-                .next("log in (aws sso login, aws configure), or name a profile: --aws-profile NAME")
-        })?;
-        Ok(AwsQuery::new(region, endpoint, provider))
+    pub(crate) fn query(&self) -> AwsQuery {
+        AwsQuery::new(&self.config)
     }
 
     /// Returns the address of the API.
@@ -210,7 +200,7 @@ impl Aws {
                 .next("integrahub context create prod --stack integrahub --region sa-east-1 --use"));
         };
         let attempt = format!("read the outputs of the stack `{name}`");
-        let found = Stack::describe(&self.query()?, name).await;
+        let found = Stack::describe(&self.query(), name).await;
         found.map_err(|error| error.into_failure(&attempt))?.ok_or_else(|| {
             Failure::new(Exit::Error, format!("could not {attempt}"))
                 .why("there is no stack of this name in this region")

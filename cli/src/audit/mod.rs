@@ -75,7 +75,7 @@ async fn read(
     most: usize,
 ) -> Result<(Vec<Value>, bool), Failure> {
     let aws = Aws::of(context).await?;
-    let (group, query) = (aws.audit_log_group().await?, aws.query()?);
+    let (group, query) = (aws.audit_log_group().await?, aws.query());
     let (mut events, mut seen) = (VecDeque::new(), HashSet::new());
     let mut request = Map::from_iter([
         ("logGroupName".to_owned(), json!(group)),

@@ -3,15 +3,11 @@
 use std::error::Error;
 use std::fmt;
 
-use http::StatusCode;
-use serde_json::Value;
+use runtime::ActionError;
+use secrecy::ExposeSecret as _;
 
-use super::xml::Node;
 use crate::aws;
 use crate::exit::{Exit, Failure, chain};
-
-/// Longest text of an answer that is shown as it is.
-const SHOWN: usize = 200;
 
 /// Kind of a failure, by what helps against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,30 +49,23 @@ impl AwsError {
         Self::new(service, action, AwsErrorKind::Other, "unreadable answer", "it is not an answer of AWS")
     }
 
-    pub(super) fn unusable(service: &str, action: &str, why: &str) -> Self {
-        Self::new(service, action, AwsErrorKind::Other, "unusable request", why)
-    }
-
-    pub(super) fn unreachable(service: &str, action: &str, error: &(dyn Error + 'static)) -> Self {
-        Self::new(service, action, AwsErrorKind::Unreachable, "no answer", &chain(error))
-    }
-
-    pub(super) fn no_credentials(service: &str, action: &str, error: &(dyn Error + 'static)) -> Self {
-        Self::new(service, action, AwsErrorKind::NoCredentials, "no credentials", &chain(error))
-    }
-
-    /// Reads the answer of a service that failed: XML or JSON.
-    pub(super) fn answered(service: &str, action: &str, status: StatusCode, body: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(body);
-        let (code, message) = from_json(body)
-            .or_else(|| from_xml(&text))
-            .unwrap_or_else(|| (format!("status {}", status.as_u16()), text.chars().take(SHOWN).collect()));
-        let kind = match code.as_str() {
-            code if aws::is_denied(code) => AwsErrorKind::Denied,
-            code if aws::is_temporary(code) || status.is_server_error() => AwsErrorKind::Temporary,
-            _ => AwsErrorKind::Other,
+    /// Names what helps against the failure of an action.
+    pub(super) fn of(service: &str, action: &str, error: &ActionError) -> Self {
+        let (kind, code) = match error {
+            ActionError::Refused { code, message, .. } => {
+                let kind = match code.as_str() {
+                    code if aws::is_denied(code) => AwsErrorKind::Denied,
+                    code if aws::is_temporary(code) || error.may_pass() => AwsErrorKind::Temporary,
+                    _ => AwsErrorKind::Other,
+                };
+                return Self::new(service, action, kind, code, message.expose_secret());
+            }
+            ActionError::Credentials(_) => (AwsErrorKind::NoCredentials, "no credentials"),
+            ActionError::Request(_) => (AwsErrorKind::Other, "unusable request"),
+            ActionError::Unanswered(_) | ActionError::TimedOut => (AwsErrorKind::Unreachable, "no answer"),
         };
-        Self::new(service, action, kind, &code, &message)
+        let why = error.source().map_or_else(|| error.to_string(), chain);
+        Self::new(service, action, kind, code, &why)
     }
 
     /// Returns the right that the call needs, as policies name it.
@@ -126,20 +115,3 @@ impl fmt::Display for AwsError {
 }
 
 impl Error for AwsError {}
-
-/// Reads `{"__type": "namespace#Code", "message": "…"}`.
-fn from_json(body: &[u8]) -> Option<(String, String)> {
-    let document: Value = serde_json::from_slice(body).ok()?;
-    let text = |name: &str| document.get(name).and_then(Value::as_str);
-    let code = text("__type").or_else(|| text("code"))?;
-    let code = code.rsplit_once('#').map_or(code, |(_, code)| code);
-    let message = text("message").or_else(|| text("Message")).unwrap_or_default();
-    Some((code.to_owned(), message.to_owned()))
-}
-
-/// Reads an element `Error` with `Code` and `Message`, at any depth.
-fn from_xml(text: &str) -> Option<(String, String)> {
-    let root = Node::parse(text)?;
-    let code = root.find("Code")?.text.clone();
-    Some((code, root.text_of("Message").to_owned()))
-}

@@ -73,7 +73,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context, out: &mut Output) -> R
         given = Some(settings.parameters);
     }
     let aws = Aws::of(&context).await?;
-    let client = aws.query()?;
+    let client = aws.query();
     let mut report = Report { out: &mut *out, checks: Vec::new() };
     let (identity, mut subject) = (account::identity(&client).await, None);
     report.add([account::credentials(&identity)]);

@@ -16,10 +16,11 @@ mod delivery;
 mod log_group;
 mod usage;
 
-pub use log_group::{LogGroup, LogGroupError};
+pub use log_group::LogGroup;
 
 use ::usage::UsageTable;
 use failure::Malformed;
+use runtime::ActionError;
 use serde_json::Value;
 
 use crate::calls::calls;
@@ -35,7 +36,7 @@ pub enum AuditError {
     #[error("the data of the event are malformed")]
     Lines(#[source] Malformed),
     #[error("the audit events were not written")]
-    Write(#[source] LogGroupError),
+    Write(#[source] ActionError),
 }
 
 /// The function's state, which outlives invocations.

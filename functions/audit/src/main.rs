@@ -23,7 +23,7 @@ async fn serve() -> Result<(), Error> {
     let sdk = Sdk::from_environment().await;
     let dynamodb = || aws_sdk_dynamodb::Client::new(sdk.standard());
     let usage = (!table.is_empty()).then(|| UsageTable::new(dynamodb(), table));
-    let audit = Audit::new(LogGroup::new(&sdk, group, stream)?, usage);
+    let audit = Audit::new(LogGroup::new(&sdk, group, stream), usage);
     let audit = &audit;
     run(service_fn(async |event: LambdaEvent<Value>| runtime::answered(audit.handle(event.payload).await)))
         .await

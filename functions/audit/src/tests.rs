@@ -38,7 +38,7 @@ async fn started(answers: &[(u16, Value)], counts: bool) -> (Audit, Seen, Server
     let sdk = Sdk::at(&server.url(), "sa-east-1", "AKIDEXAMPLE", "secret").await;
     let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
     let usage = counts.then(|| UsageTable::new(dynamodb, "usage".to_owned()));
-    (Audit::new(LogGroup::new(&sdk, "audit".to_owned(), "stream".to_owned()).unwrap(), usage), seen, server)
+    (Audit::new(LogGroup::new(&sdk, "audit".to_owned(), "stream".to_owned()), usage), seen, server)
 }
 
 fn event(delivery: &Value) -> Value {
@@ -124,7 +124,9 @@ async fn a_call_that_fails_for_a_while_is_repeated_and_another_failure_fails_the
     audit.handle(event(&delivery("DATA_MESSAGE"))).await.unwrap();
     assert_eq!(bodies(&seen).len(), 4);
     let error = audit.handle(event(&delivery("DATA_MESSAGE"))).await.unwrap_err();
-    let AuditError::Write(LogGroupError::Refused { status: 400, code }) = &error else { panic!("{error:?}") };
+    let AuditError::Write(ActionError::Refused { status: 400, code, .. }) = &error else {
+        panic!("{error:?}")
+    };
     assert_eq!((code.as_str(), bodies(&seen).len()), ("AccessDeniedException", 5));
 }
 

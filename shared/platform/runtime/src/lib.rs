@@ -2,6 +2,7 @@
 //! envelope, metrics, the log lines of an invocation that fails or panics, and the event of a
 //! schedule.
 
+mod actions;
 mod envelope;
 mod environment;
 mod invocation;
@@ -11,6 +12,7 @@ pub mod metrics;
 pub mod schedule;
 mod sdk;
 
+pub use actions::{ActionError, Actions};
 pub use envelope::Envelope;
 pub use environment::{Environment, EnvironmentError};
 pub use invocation::{answered, run};
