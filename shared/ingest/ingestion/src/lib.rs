@@ -18,6 +18,7 @@ pub mod product;
 mod source_zone;
 pub mod split;
 mod viewer;
+mod words;
 
 pub use cnpj::{Cnpj, CnpjError};
 pub use source_zone::SourceZone;

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{BatchStatus, ChunkCounts, Deactivation};
+use crate::words::words;
 
 /// A request to process a batch again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,14 +14,14 @@ pub struct Replay {
     pub confirm_deactivation: bool,
 }
 
-/// Part of a batch that is processed again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReplayScope {
-    /// The chunks that failed, or the payload that did.
-    Failed,
-    /// Every chunk.
-    All,
+words! {
+    /// Part of a batch that is processed again.
+    ReplayScope {
+        /// The chunks that failed, or the payload that did.
+        Failed = "failed",
+        /// Every chunk.
+        All = "all",
+    }
 }
 
 /// The work of a replay.
@@ -106,17 +107,6 @@ impl Replay {
             ReplayScope::Failed if is_held && self.confirm_deactivation => Ok(ReplayWork::Deactivation),
             ReplayScope::Failed if is_held => Err(ReplayRefusal::OnlyHeld),
             ReplayScope::Failed => Err(ReplayRefusal::NothingFailed),
-        }
-    }
-}
-
-impl ReplayScope {
-    /// Returns the scope's name in the API and the database.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::All => "all",
         }
     }
 }

@@ -1,27 +1,25 @@
-use std::fmt;
+use crate::words::words;
 
-use serde::{Deserialize, Serialize};
-
-/// State of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum BatchStatus {
-    /// A URL was issued, and nothing was uploaded to it yet.
-    AwaitingUpload,
-    /// The payload is stored.
-    Received,
-    /// A run reads the payload, or died while it did.
-    Chunking,
-    /// The batch's chunks are known, and some are not done.
-    Processing,
-    /// Every chunk is done; items in error are in the report and do not change that.
-    Completed,
-    /// Some chunks failed.
-    PartialFail,
-    /// The payload, or every chunk, failed.
-    Failed,
-    /// The payload was never uploaded to the URL.
-    Expired,
+words! {
+    /// State of a batch. The states are declared in the order in which a batch has them.
+    BatchStatus {
+        /// A URL was issued, and nothing was uploaded to it yet.
+        AwaitingUpload = "AWAITING_UPLOAD",
+        /// The payload is stored.
+        Received = "RECEIVED",
+        /// A run reads the payload, or died while it did.
+        Chunking = "CHUNKING",
+        /// The batch's chunks are known, and some are not done.
+        Processing = "PROCESSING",
+        /// Every chunk is done; items in error are in the report and do not change that.
+        Completed = "COMPLETED",
+        /// Some chunks failed.
+        PartialFail = "PARTIAL_FAIL",
+        /// The payload, or every chunk, failed.
+        Failed = "FAILED",
+        /// The payload was never uploaded to the URL.
+        Expired = "EXPIRED",
+    }
 }
 
 /// Event in the life of a batch.
@@ -62,18 +60,6 @@ pub struct IllegalTransition {
 }
 
 impl BatchStatus {
-    /// All states, in the order in which a batch has them.
-    pub const ALL: [Self; 8] = [
-        Self::AwaitingUpload,
-        Self::Received,
-        Self::Chunking,
-        Self::Processing,
-        Self::Completed,
-        Self::PartialFail,
-        Self::Failed,
-        Self::Expired,
-    ];
-
     /// Returns the state after an event. A repeated event leaves the state as it is.
     ///
     /// # Errors
@@ -112,27 +98,6 @@ impl BatchStatus {
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::PartialFail | Self::Failed | Self::Expired)
     }
-
-    /// Returns the state's name in the API and the database.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AwaitingUpload => "AWAITING_UPLOAD",
-            Self::Received => "RECEIVED",
-            Self::Chunking => "CHUNKING",
-            Self::Processing => "PROCESSING",
-            Self::Completed => "COMPLETED",
-            Self::PartialFail => "PARTIAL_FAIL",
-            Self::Failed => "FAILED",
-            Self::Expired => "EXPIRED",
-        }
-    }
-}
-
-impl fmt::Display for BatchStatus {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
-    }
 }
 
 impl ChunkCounts {
@@ -154,16 +119,16 @@ impl ChunkCounts {
     }
 }
 
-/// State of a chunk in its generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum ChunkStatus {
-    /// The chunk waits to be written.
-    Pending,
-    /// The chunk's transaction is committed.
-    Done,
-    /// The chunk was given up.
-    Failed,
+words! {
+    /// State of a chunk in its generation.
+    ChunkStatus {
+        /// The chunk waits to be written.
+        Pending = "PENDING",
+        /// The chunk's transaction is committed.
+        Done = "DONE",
+        /// The chunk was given up.
+        Failed = "FAILED",
+    }
 }
 
 /// Event in the life of a chunk.
@@ -188,16 +153,6 @@ impl ChunkStatus {
             (_, ChunkEvent::Written) => Self::Done,
             (Self::Pending, ChunkEvent::GivenUp) => Self::Failed,
             (Self::Done | Self::Failed, ChunkEvent::GivenUp) => self,
-        }
-    }
-
-    /// Returns the state's name in the database.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "PENDING",
-            Self::Done => "DONE",
-            Self::Failed => "FAILED",
         }
     }
 }

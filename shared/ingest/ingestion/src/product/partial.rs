@@ -3,23 +3,22 @@
 //! An item replaces its whole product, so a member that it lacks clears its column. The owner of a
 //! source that sends some members only now and then might not notice, so such items are counted.
 
-use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use super::field::Field;
+use crate::words::words;
 
-/// Policy for items that lack members with a column. It is pinned with its batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PartialPolicy {
-    /// The item is in error, so no column is cleared.
-    Refuse,
-    /// The item clears the columns of the members that it lacks. If others of its payload have
-    /// those members, it is counted.
-    #[default]
-    Warn,
+words! {
+    /// Policy for items that lack members with a column. It is pinned with its batch.
+    #[derive(Default)]
+    PartialPolicy {
+        /// The item is in error, so no column is cleared.
+        Refuse = "refuse",
+        /// The item clears the columns of the members that it lacks. If others of its payload have
+        /// those members, it is counted.
+        #[default]
+        Warn = "warn",
+    }
 }
 
 /// Error of a text that is not a policy.
@@ -27,31 +26,11 @@ pub enum PartialPolicy {
 #[error("must be refuse or warn")]
 pub struct UnknownPartialPolicy;
 
-impl PartialPolicy {
-    /// Returns the policy's name in headers, parameters and metadata.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Refuse => "refuse",
-            Self::Warn => "warn",
-        }
-    }
-}
-
 impl FromStr for PartialPolicy {
     type Err = UnknownPartialPolicy;
 
     fn from_str(text: &str) -> Result<Self, UnknownPartialPolicy> {
-        [Self::Refuse, Self::Warn]
-            .into_iter()
-            .find(|known| known.as_str() == text)
-            .ok_or(UnknownPartialPolicy)
-    }
-}
-
-impl fmt::Display for PartialPolicy {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
+        Self::ALL.into_iter().find(|known| known.as_str() == text).ok_or(UnknownPartialPolicy)
     }
 }
 

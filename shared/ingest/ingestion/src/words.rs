@@ -1,0 +1,39 @@
+//! Enums whose values have a word in requests, metadata and the database.
+
+/// Declares such enums, each value with its word.
+macro_rules! words {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $value:ident = $word:literal,)+ })+) => {
+        $(
+            $(#[$meta])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+            pub enum $name {
+                $(
+                    $(#[$about])*
+                    #[serde(rename = $word)]
+                    $value,
+                )+
+            }
+
+            impl $name {
+                /// All values, in the order of their declaration.
+                pub const ALL: [Self; [$($word),+].len()] = [$(Self::$value),+];
+
+                /// Returns the value's word in requests, metadata and the database.
+                #[must_use]
+                pub const fn as_str(self) -> &'static str {
+                    match self {
+                        $(Self::$value => $word,)+
+                    }
+                }
+            }
+
+            impl std::fmt::Display for $name {
+                fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str(self.as_str())
+                }
+            }
+        )+
+    };
+}
+
+pub(crate) use words;
