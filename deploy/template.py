@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PARTS = "stack patterns gateway brokers api idempotency usage load-tests ingest drops events kafka database organisation dashboard".split()
 SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
 # Members of entries that are read here, besides those that the pattern has.
-MEMBERS = {"Functions": "Product Uses Lists Reads Routes Also", "Alarms": "Sum Emitted Functions Math Waiting Cause", "Dashboards": "Rows"}
+MEMBERS = {"Functions": "Product Uses Knows Lists Reads Routes Also", "Alarms": "Sum Emitted Functions Math Waiting Cause", "Dashboards": "Rows"}
 HEADER = "# deploy/template.py makes this file of the parts in deploy/template. Change those.\n"
 
 
@@ -213,12 +213,17 @@ def ordered(name, entry, parameters):
             yield f"{name}{value}", {"RuleCondition": Tagged("!Equals", [Tagged("!Ref", entry["Most"]), str(value)]), "Assertions": [assertion]}
 
 
+def informed(entry):
+    """An entry with a variable for each parameter and resource that its functions know: BATCHES_TABLE is `!Ref BatchesTable`."""
+    known = {re.sub("(?<=[a-z])(?=[A-Z])", "_", name).upper(): Tagged("!Ref", name) for name in entry.get("Knows", [])}
+    return {**entry, "Variables": known | entry.get("Variables", {})}
+
+
 def function(name, entry, parts):
-    """A function's entry with all that it uses, lists and reads."""
+    """A function's entry with all that it uses, knows, lists and reads."""
     values = {}
-    for used in entry.get("Uses", []):
-        values = merge(values, parts["Uses"][used])
-    values = merge(values, entry)
+    for part in [*(parts["Uses"][used] for used in entry["Uses"]), entry]:
+        values = merge(values, informed(part))
     values = fill(values, named(name, values))
     listing, reading = (parts["Patterns"]["Function"][part] for part in ("Lists", "Reads"))
     for bucket, prefixes in values.get("Lists", {}).items():
