@@ -1,5 +1,6 @@
 //! A request's body: its media type, its compression, and its limits.
 
+use std::borrow::Cow;
 use std::io::Read as _;
 
 use flate2::read::MultiGzDecoder;
@@ -43,12 +44,12 @@ impl Compression {
     }
 }
 
-/// Checks the media type and returns the decoded body.
+/// Checks the media type and returns the decoded body, which is no copy if it was sent as it is.
 ///
 /// # Errors
 /// 415 for another media type or encoding, 413 beyond `limit`, 400 `CONTENT_CORRUPT` for a broken
 /// gzip.
-pub fn json(headers: &HeaderMap, body: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
+pub fn json<'a>(headers: &HeaderMap, body: &'a [u8], limit: usize) -> Result<Cow<'a, [u8]>, Problem> {
     let is_json = |essence: &str| essence.eq_ignore_ascii_case("application/json") || is_gzip(essence);
     media_type(headers, |essence| is_json(essence).then_some(())).ok_or_else(|| {
         let detail =
@@ -57,12 +58,12 @@ pub fn json(headers: &HeaderMap, body: &[u8], limit: usize) -> Result<Vec<u8>, P
     })?;
     content_encoding(headers)?;
     if Compression::of(body)? == Compression::Gzip {
-        return inflate(body, limit);
+        return inflate(body, limit).map(Cow::Owned);
     }
     if body.len() > limit {
         return Err(too_large(limit));
     }
-    Ok(body.to_vec())
+    Ok(Cow::Borrowed(body))
 }
 
 /// Returns the body's media type, as `known` reads it from its name without parameters. `None` if
@@ -159,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_bytes_decide_whether_a_body_is_compressed() {
-        let plain = b"{\"a\":1}";
+        let plain: &[u8] = b"{\"a\":1}";
         for encoding in [None, Some("gzip"), Some("identity")] {
             let headers = headers("application/json ; charset=\"UTF-8\"", encoding);
             assert_eq!(json(&headers, plain, MAX_JSON).unwrap(), plain);
