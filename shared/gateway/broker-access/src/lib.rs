@@ -8,6 +8,7 @@
 
 mod brokers;
 mod key_objects;
+mod parameters;
 mod ready;
 mod secrets;
 mod stores;

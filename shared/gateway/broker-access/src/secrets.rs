@@ -10,12 +10,13 @@ use clock::Remembered;
 use mq::{
     Access, Credentials, Endpoint, ObjectRef, PasswordOrigin, ProfileName, SecretRef, StoreRef, Target, Tls,
 };
-use runtime::Sdk;
+use runtime::{Actions, Sdk};
 use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::key_objects::{self, KeyObjectError, KeyObjects};
+use crate::parameters;
 use crate::stores::{Files, Stores};
 
 /// Time for which a secret is used before it is read again. A secret that the broker refuses is
@@ -32,7 +33,8 @@ pub(crate) const MEMORY: usize = MAX_REMEMBERED * 65_536 + key_objects::MEMORY;
 #[derive(Debug)]
 pub(crate) struct Secrets {
     secrets_manager: aws_sdk_secretsmanager::Client,
-    parameter_store: aws_sdk_ssm::Client,
+    /// Of Parameter Store, which is asked for one action.
+    actions: Actions,
     key_objects: KeyObjects,
     remembered: Remembered<SecretRef, Secret>,
 }
@@ -145,7 +147,7 @@ impl Secrets {
     pub(crate) fn new(sdk: &Sdk) -> Self {
         Self {
             secrets_manager: aws_sdk_secretsmanager::Client::new(sdk.standard()),
-            parameter_store: aws_sdk_ssm::Client::new(sdk.standard()),
+            actions: Actions::new(sdk.standard()),
             key_objects: KeyObjects::new(aws_sdk_s3::Client::new(&sdk.objects())),
             remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED),
         }
@@ -239,7 +241,7 @@ impl Secrets {
         }
         let read = match reference {
             SecretRef::SecretsManager(name) => deadline.run(self.read_secret(name)).await,
-            SecretRef::ParameterStore(name) => deadline.run(self.read_parameter(name)).await,
+            SecretRef::ParameterStore(name) => deadline.run(parameters::read(&self.actions, name)).await,
         };
         let secret = read.unwrap_or_else(|_| Err("the deadline passed".into())).map_err(|error| {
             let error: &(dyn Error + 'static) = &*error;
@@ -263,13 +265,6 @@ impl Secrets {
             (None, None) => return Err("the secret is empty".into()),
         };
         Ok(Secret { value, version: output.version_id.unwrap_or_default() })
-    }
-
-    async fn read_parameter(&self, name: &str) -> Result<Secret, Box<dyn Error + Send + Sync>> {
-        let output = self.parameter_store.get_parameter().name(name).with_decryption(true).send().await?;
-        let parameter = output.parameter.ok_or("the parameter is empty")?;
-        let value = parameter.value.ok_or("the parameter is empty")?;
-        Ok(Secret { value: Value::Text(value.into()), version: parameter.version.to_string() })
     }
 }
 
