@@ -29,9 +29,26 @@ pages() {
   return "$status"
 }
 
-# Links between items, also of private ones.
+# Links between items, also of private ones. With the environment that `cargo clippy -- -D warnings`
+# sets for cargo, and with the features that the tests need, which the examples need too, rustdoc
+# reads what clippy has checked. Otherwise cargo would check every library again.
 documentation() {
-  RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items
+  local programs
+  mapfile -t programs < <(documented_programs)
+  RUSTC_WORKSPACE_WRAPPER=$(realpath "$(rustc --print sysroot)")/bin/clippy-driver \
+    CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ RUSTDOCFLAGS="-D warnings" \
+    cargo doc --quiet --workspace --no-deps --document-private-items --lib --examples "${programs[@]}"
+}
+
+# The program of a function has the name of its library, and the library has that page.
+documented_programs() {
+  cargo metadata --quiet --no-deps --format-version 1 |
+    grep -oE '"kind":\["(lib|bin)"\],"crate_types":\["[a-z]+"\],"name":"[^"]+"' |
+    awk -F'"' '
+      { crate = $12; gsub(/-/, "_", crate) }
+      $4 == "lib" { libraries[crate] }
+      $4 == "bin" { programs[$12] = crate }
+      END { for (name in programs) if (!(programs[name] in libraries)) print "--bin=" name }'
 }
 
 workflows() {
@@ -133,9 +150,9 @@ code() {
   # `--all-targets` would also compile each library and program without tests as a test.
   local targets=(--lib --bins --tests --examples)
   check "clippy" cargo clippy --quiet --workspace "${targets[@]}" -- -D warnings
+  check "documentation" documentation
   # Two crates have a feature, so this checks little more.
   check "clippy of full-mqi" cargo clippy --quiet --workspace "${targets[@]}" --features mqm-standin-library/full-mqi -- -D warnings
-  check "documentation" documentation
 }
 
 case ${1:-} in
