@@ -1,4 +1,6 @@
 use clock::Deadline;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use tracing::Instrument as _;
 
 use crate::error::CheckError;
@@ -12,14 +14,16 @@ const ENDED: u32 = 20;
 const ROWS: u64 = 500_000;
 
 impl Reconcile {
-    /// Adds up the counters of final batches and their usage, a slice of each at least. A failure
-    /// stops nothing else: the next run continues, and there are no counters before the migration
-    /// that adds them.
+    /// Adds up the counters of final batches and their usage, a slice of each at least, and what
+    /// was stored at the end of a day that is over. A failure stops nothing else: the next run
+    /// continues, and there are no counters before the migration that adds them.
     pub(crate) async fn fold_counters(&self, deadline: Deadline) {
+        let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
         loop {
             let counters = self.database.fold_counters().await;
             let usage = self.database.fold_usage().await;
-            match counters.and_then(|more| Ok(usage? || more)) {
+            let stored = self.database.measure_stored(today, self.settings.payload_days).await;
+            match counters.and_then(|more| Ok(usage? || stored? || more)) {
                 Ok(true) if !deadline.has_passed() => {}
                 Ok(_) => return,
                 Err(error) => {

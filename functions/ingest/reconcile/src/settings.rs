@@ -24,6 +24,8 @@ pub struct Settings {
     pub events_after: Duration,
     /// Time for which a batch is kept after its end.
     pub history: Duration,
+    /// Days for which the payload of a final batch is kept.
+    pub payload_days: u16,
 }
 
 impl Default for Settings {
@@ -38,6 +40,7 @@ impl Default for Settings {
             upload_grace: Duration::from_hours(1),
             events_after: Duration::from_mins(1),
             history: DAY * 90,
+            payload_days: 30,
         }
     }
 }
@@ -61,6 +64,7 @@ impl Settings {
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let usual = Self::default();
         let minutes = environment.optional("RECONCILE_MINUTES", NonZeroU16::MIN.saturating_add(4));
+        let payload_days = environment.optional("PAYLOAD_RETENTION_DAYS", usual.payload_days);
         let hours = environment.optional("RECONCILE_HOURS", NonZeroU32::MIN.saturating_add(usual.hours - 1));
         let mut seconds =
             |name: &str, usual: Duration| Duration::from_secs(environment.optional(name, usual.as_secs()));
@@ -73,16 +77,20 @@ impl Settings {
             unfinished_for: seconds("RECONCILE_UNFINISHED_FOR", usual.unfinished_for),
             upload_grace: seconds("RECONCILE_UPLOAD_GRACE", usual.upload_grace),
             events_after: seconds("RECONCILE_EVENTS_AFTER", usual.events_after),
-            history: history(environment, hours.get()),
+            history: history(environment, hours.get(), payload_days.into()),
+            payload_days,
         }
     }
 }
 
 /// Reads the time for which the history is kept. A time that is too short for payloads and replays
 /// is refused.
-fn history<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, hours: u32) -> Duration {
+fn history<F: Fn(&str) -> Option<String>>(
+    environment: &mut Environment<F>,
+    hours: u32,
+    payloads: u64,
+) -> Duration {
     let days: u64 = environment.optional("HISTORY_DAYS", 90);
-    let payloads: u64 = environment.optional("PAYLOAD_RETENTION_DAYS", 30);
     let least = SHORTEST_HISTORY.max(payloads.saturating_add(LONGER_THAN_PAYLOADS));
     if days < least {
         environment.refuse(format!(

@@ -1,4 +1,5 @@
-//! Usage of the ingest: batches, bytes and items of each tenant and day, for `GET /v1/usage`.
+//! Usage of the ingest: batches, bytes and items of each tenant and day, and the bytes that it had
+//! stored at the day's end, for `GET /v1/usage`.
 //!
 //! A trigger counts a batch when it becomes final, so a version that does not know the tables
 //! counts too. They outlive the batches, which are deleted.
@@ -14,10 +15,21 @@ use crate::rows::count;
 
 const DAYS: &str = "SELECT tenant_id, day, sum(batches)::bigint AS batches, sum(payload_bytes)::bigint AS bytes, \
          sum(inserted)::bigint AS inserted, sum(updated)::bigint AS updated, sum(unchanged)::bigint AS unchanged, \
-         sum(stale)::bigint AS stale, sum(failed)::bigint AS failed FROM \
-         (SELECT * FROM usage_days UNION ALL SELECT * FROM usage_additions) AS counted \
+         sum(stale)::bigint AS stale, sum(failed)::bigint AS failed, sum(stored)::bigint AS stored FROM \
+         (SELECT *, 0::bigint AS stored FROM usage_days UNION ALL SELECT *, 0 FROM usage_additions \
+             UNION ALL SELECT tenant_id, day, 0, 0, 0, 0, 0, 0, 0, bytes FROM usage_stored) AS counted \
      WHERE day BETWEEN $1 AND $2 AND ($3::uuid IS NULL OR tenant_id = $3) \
      GROUP BY tenant_id, day ORDER BY tenant_id, day LIMIT $4";
+/// Adds the day after the last one that was added, if it is over. A payload is stored until its
+/// objects have the tag by which they expire, and until they are old enough.
+const STORE: &str = "WITH next AS (UPDATE usage_stored_until SET day = day + 1 WHERE day + 1 < $1::date RETURNING day), \
+         added AS (INSERT INTO usage_stored (day, tenant_id, bytes) \
+             SELECT next.day, tenant_id, sum(payload_bytes)::bigint FROM next, batches \
+             WHERE payload_bytes > 0 AND status NOT IN ('AWAITING_UPLOAD', 'EXPIRED') \
+                 AND received_at < (next.day + 1)::timestamp AT TIME ZONE 'UTC' \
+                 AND (NOT objects_let_go OR received_at >= (next.day + 1 - $2::int4)::timestamp AT TIME ZONE 'UTC') \
+             GROUP BY next.day, tenant_id) \
+     SELECT day FROM next";
 const FOLD: &str = "WITH taken AS (DELETE FROM usage_additions WHERE ctid = ANY(ARRAY( \
              SELECT ctid FROM usage_additions LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING *), \
          summed AS (INSERT INTO usage_days (tenant_id, day, batches, payload_bytes, inserted, updated, unchanged, stale, failed) \
@@ -35,7 +47,8 @@ const FOLD: &str = "WITH taken AS (DELETE FROM usage_additions WHERE ctid = ANY(
 /// Largest number of additions that are added up at once.
 const FOLDED: i64 = 50_000;
 
-/// Batches that a tenant sent on a day, and their items. Batches that are not final are missing.
+/// Batches that a tenant sent on a day, and their items, and what it had stored at the day's end.
+/// Batches that are not final are missing from all but the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UsageDay {
     /// The tenant.
@@ -48,6 +61,10 @@ pub struct UsageDay {
     pub bytes: u64,
     /// Items by what became of them, as of the last end of each batch.
     pub items: UsageItems,
+    /// Bytes of the decoded payloads that were stored at the end of the day, of whatever day they
+    /// are; 0 for a day that is not over.
+    #[serde(rename = "storedBytes")]
+    pub stored_bytes: u64,
 }
 
 /// Numbers of items by what became of them.
@@ -91,6 +108,17 @@ impl Database {
         let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get("folded"))?;
         Ok(folded >= FOLDED)
     }
+
+    /// Adds what each tenant had stored at the end of the next day that is over, where payloads are
+    /// kept for `retention_days` once they are released. Returns whether there may be another day.
+    /// Each day is added once.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn measure_stored(&self, today: Date, retention_days: u16) -> Result<bool, DatabaseError> {
+        let days = self.change(STORE, &[&today, &i32::from(retention_days)]).await?;
+        Ok(!days.is_empty())
+    }
 }
 
 fn day(row: &Row) -> Result<UsageDay, DatabaseError> {
@@ -106,5 +134,6 @@ fn day(row: &Row) -> Result<UsageDay, DatabaseError> {
             stale: count(row, "stale")?,
             failed: count(row, "failed")?,
         },
+        stored_bytes: count(row, "stored")?,
     })
 }

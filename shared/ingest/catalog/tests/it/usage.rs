@@ -28,6 +28,7 @@ fn of(tenant: Uuid, batches: u64, items: UsageItems) -> UsageDay {
         batches,
         bytes: 100 * (inserted + updated + unchanged + stale + failed),
         items,
+        stored_bytes: 0,
     }
 }
 
@@ -100,5 +101,34 @@ fn a_range_has_both_of_its_days_and_no_more_lines_than_asked() {
             database.usage((DAY.tomorrow().unwrap(), DAY.tomorrow().unwrap()), None, MOST).await.unwrap(),
             []
         );
+    });
+}
+
+#[test]
+fn what_is_stored_at_the_end_of_a_day_are_the_payloads_that_have_not_expired() {
+    database_test(async |test| {
+        let database = test.open();
+        let day = |day| date(2026, 11, day);
+        Load::delta(0).keys([1, 2]).run(&database).await;
+        Load::delta(1).of_other_tenant().keys([8]).prepare(&database).await;
+        test.execute("UPDATE usage_stored_until SET day = '2026-11-20'").await;
+        assert!(!database.measure_stored(DAY, 30).await.unwrap(), "the day is not over");
+        assert!(database.measure_stored(day(22), 30).await.unwrap());
+        assert!(!database.measure_stored(day(22), 30).await.unwrap(), "each day is added once");
+        let stored = async |of| {
+            let days = database.usage((of, of), None, MOST).await.unwrap();
+            days.iter()
+                .map(|line| (line.tenant == TENANT, line.stored_bytes, line.batches))
+                .collect::<Vec<_>>()
+        };
+        let mut first = stored(DAY).await;
+        first.sort_unstable();
+        assert_eq!(first, [(false, 100, 0), (true, 200, 1)], "a batch in progress is stored, too");
+        test.execute("UPDATE batches SET objects_let_go = true WHERE finished_at IS NOT NULL").await;
+        assert!(database.measure_stored(day(24), 2).await.unwrap());
+        assert_eq!(stored(day(22)).await.len(), 2, "its objects are not two days old");
+        assert!(database.measure_stored(day(24), 1).await.unwrap());
+        assert_eq!(stored(day(23)).await, [(false, 100, 0)], "the other one is not released");
+        assert!(!database.measure_stored(day(24), 1).await.unwrap());
     });
 }
