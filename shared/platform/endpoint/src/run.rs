@@ -3,11 +3,13 @@
 
 use http::header::{CONTENT_ENCODING, LOCATION};
 use http::{HeaderMap, HeaderValue};
+use lambda_http::aws_lambda_events::apigw::ApiGatewayProxyRequest;
 use lambda_http::request::{LambdaRequest, RequestContext};
 use lambda_http::{
     Adapter, Body, Error, LambdaEvent, Request, RequestExt as _, Response, Service as _, lambda_runtime,
     service_fn,
 };
+use serde_json::value::RawValue;
 
 /// Responds to each request of either kind of API by `handler`, until the function ends.
 ///
@@ -23,22 +25,34 @@ where
         let answer = handler(request);
         async move { Ok::<_, Error>(located(stage.as_deref(), answer.await)) }
     }));
-    lambda_runtime::run(service_fn(move |mut event: LambdaEvent<LambdaRequest>| {
-        as_sent(&mut event.payload);
-        adapter.call(event)
+    lambda_runtime::run(service_fn(move |event: LambdaEvent<Box<RawValue>>| {
+        let LambdaEvent { payload, context } = event;
+        let request = read(payload.get());
+        drop(payload);
+        let response = request.map(|request| adapter.call(LambdaEvent::new(request, context)));
+        async move { response?.await }
     }))
     .await
 }
 
+/// Reads an event. That of an HTTP API, which most deployments have, is tried first: `lambda_http`
+/// would first read it in vain as that of a REST API. Neither has the other's request context.
+fn read(event: &str) -> Result<LambdaRequest, Error> {
+    if let Ok(request) = serde_json::from_str(event) {
+        return Ok(LambdaRequest::ApiGatewayV2(request));
+    }
+    let request = serde_json::from_str(event).map_err(|_| "the event is that of no API")?;
+    Ok(LambdaRequest::ApiGatewayV1(as_sent(request)))
+}
+
 /// Removes from a REST API's event what `lambda_http` would make another request of: of several
 /// header fields of one name it would keep the last, and the path would begin with the stage.
-fn as_sent(event: &mut LambdaRequest) {
-    if let LambdaRequest::ApiGatewayV1(event) = event {
-        if !event.multi_value_headers.is_empty() {
-            event.headers = HeaderMap::new();
-        }
-        event.request_context.stage = None;
+fn as_sent(mut event: ApiGatewayProxyRequest) -> ApiGatewayProxyRequest {
+    if !event.multi_value_headers.is_empty() {
+        event.headers = HeaderMap::new();
     }
+    event.request_context.stage = None;
+    event
 }
 
 /// Returns the path in front of the API's own, as `/live`. A REST API has one under the address
@@ -103,9 +117,7 @@ mod tests {
     }
 
     fn request(event: &Value) -> Request {
-        let mut event: LambdaRequest = serde_json::from_str(&event.to_string()).unwrap();
-        as_sent(&mut event);
-        event.into()
+        read(&event.to_string()).unwrap().into()
     }
 
     #[test]
