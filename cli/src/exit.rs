@@ -27,7 +27,7 @@ pub(crate) enum Exit {
     Held = 7,
     /// The time limit of waiting passed; the work goes on.
     TimedOut = 8,
-    /// There was nothing to do, and the caller called that an error.
+    /// The command found nothing to do, and the caller called that an error.
     Nothing = 9,
     /// A check found what does not work.
     Faulty = 10,

@@ -7,19 +7,20 @@ use crate::failure::{Explain as _, Failure};
 
 pub(crate) type Variables = Vec<(&'static str, String)>;
 
-/// A word of a shell that is this text.
+/// Quotes a text as one word of a shell.
 fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
-/// There while the stack can be used, and removed when dropped.
+/// File with the stack's addresses and keys, as variables of a shell. It exists while the stack can
+/// be used, and is removed when dropped.
 #[derive(Debug)]
 pub(crate) struct EnvFile {
     path: PathBuf,
 }
 
 impl EnvFile {
-    /// Appears at once and complete, and is readable by its owner only, since it holds the broker's
+    /// Writes the file in one step. Only its owner can read it, because it has the broker's
     /// password.
     ///
     /// # Errors
@@ -35,7 +36,8 @@ impl EnvFile {
         Ok(Self { path })
     }
 
-    /// Removes what a killed supervisor left: it describes a stack that is gone.
+    /// Removes the file of a stack whose supervisor was killed, because it describes a stack that
+    /// is gone.
     pub(crate) fn forget(path: &Path) {
         let _missing = std::fs::remove_file(path);
     }

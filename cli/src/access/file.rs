@@ -109,7 +109,7 @@ pub(crate) struct GrantSection {
 pub(crate) enum Cnpjs {
     /// Every establishment of the tenant.
     All(All),
-    /// These establishments.
+    /// Establishments of this list.
     Only(BTreeSet<String>),
 }
 

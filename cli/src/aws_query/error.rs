@@ -12,13 +12,13 @@ use crate::exit::{Exit, Failure, chain};
 /// Kind of a failure, by what helps against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AwsErrorKind {
-    /// There are no credentials that can be used.
+    /// No credentials were found that can be used.
     NoCredentials,
     /// The credentials have not the right, or are not valid.
     Denied,
     /// The service is throttled or ill for a while.
     Temporary,
-    /// There was no answer: the network, the region or a proxy.
+    /// No answer came, because of the network, the region or a proxy.
     Unreachable,
     /// The service refused the call for another reason, such as something that does not exist.
     Other,

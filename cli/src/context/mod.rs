@@ -27,13 +27,13 @@ pub(crate) const LOCAL: &str = "local";
 pub(crate) struct Context {
     /// Name of the context; empty if options and the environment say everything.
     pub(crate) name: String,
-    /// Origin of `name`, for people.
+    /// Option, variable or file that the context's name comes from, for people.
     pub(crate) source_of_name: String,
     /// Address of the API.
     pub(crate) url: Option<Url>,
     /// API key of the caller.
     pub(crate) api_key: Option<SecretString>,
-    /// Origin of the API key, for people.
+    /// Option, variable or file that the API key comes from, for people.
     pub(crate) source_of_key: String,
     /// AWS region of the deployment.
     pub(crate) region: Option<String>,

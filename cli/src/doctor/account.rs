@@ -10,9 +10,9 @@ use super::stack::Resource;
 use crate::aws::failed;
 use crate::aws_query::{AwsError, AwsErrorKind, AwsQuery};
 
-/// Executions of an account that AWS keeps unreserved.
+/// Concurrent executions that AWS keeps unreserved in each account.
 const UNRESERVED: i64 = 100;
-/// Executions of a new account.
+/// Concurrent executions that AWS allows a new account.
 const NEW_ACCOUNT: i64 = 10;
 /// Functions behind the API that `PublicReservedConcurrency` is for: in every deployment, with load
 /// tests, and with the ingest.

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::aws_query::{AwsError, AwsErrorKind};
 use crate::exit::{Exit, Failure};
 
-/// Policies that have the rights, for people who lack one of them: of the access table, and of
-/// everything else.
+/// Ends of sentences that name the policy with a missing right: one about the access table, and one
+/// about everything else.
 const RIGHTS: [&str; 2] = [
     "deploy/access-policy.json has it",
     "deploy/deployer-policy.json and deploy/operator-policy.json have it",
@@ -17,13 +17,13 @@ const RIGHTS: [&str; 2] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
-    /// Nothing to do.
+    /// The check found no fault.
     Ok,
-    /// Works, and will surprise somebody.
+    /// The part works, and will surprise somebody.
     Warn,
-    /// Does not work.
+    /// The part does not work.
     Fail,
-    /// Not looked at.
+    /// The part was not checked.
     Skip,
 }
 
@@ -83,7 +83,7 @@ pub(crate) enum Unknown {
     Denied(String),
     /// The question was asked, and not answered.
     Failed(String),
-    /// There is nothing to ask about.
+    /// The fact is about a resource that does not exist.
     Absent(String),
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum Secret {
     Stored,
     /// Waiting for its deletion, and not readable.
     Deleted,
-    /// There is none of this name.
+    /// No secret has the name.
     Missing,
 }
 

@@ -9,7 +9,7 @@ pub(super) enum Verdict {
     Holds,
     /// The rule refuses the request.
     Broken,
-    /// What the rule depends on is not known here.
+    /// The facts that decide the rule are not known here.
     Unknown,
 }
 
@@ -48,12 +48,12 @@ impl Rule {
         Self::new(name, Verdict::Broken, reason)
     }
 
-    /// Makes a rule about which nobody here can say anything.
+    /// Makes a rule whose decision depends on facts that are not known here.
     pub(super) fn unknown(name: &'static str, reason: impl Into<String>) -> Self {
         Self::new(name, Verdict::Unknown, reason)
     }
 
-    /// Returns the rule for people: a line, and one for each entry.
+    /// Returns the rule as lines for people: one for the rule, and one for each entry.
     pub(super) fn lines(&self) -> Vec<String> {
         let sign = match self.verdict {
             Verdict::Holds => '✔',
@@ -68,7 +68,7 @@ impl Rule {
         [format!("{sign} {}: {}", self.name, self.reason)].into_iter().chain(entries).collect()
     }
 
-    /// Returns the rule for programs.
+    /// Returns the rule as JSON, for programs.
     pub(super) fn document(&self) -> Value {
         let holds = match self.verdict {
             Verdict::Holds => Some(true),

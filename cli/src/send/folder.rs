@@ -111,7 +111,7 @@ pub(crate) enum Place {
     Stays,
     /// The path that it was moved to.
     Moved(PathBuf),
-    /// None: another file has its path by now.
+    /// No place: another file has its path by now.
     Overwritten,
 }
 

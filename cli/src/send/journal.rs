@@ -48,9 +48,9 @@ pub(crate) enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Way {
-    /// In the request.
+    /// The content goes in the request.
     Request,
-    /// By an upload to S3.
+    /// The content is uploaded to S3.
     Upload,
 }
 

@@ -28,15 +28,15 @@ pub(crate) struct News {
 /// Step of a file on its way.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// The file is looked at.
+    /// The file was found, and is read next.
     Found { name: String, bytes: u64 },
-    /// So many bytes were looked at.
+    /// The first `bytes` of the file were read.
     Read { bytes: u64 },
     /// The load has a name; an earlier run may have begun it.
     Ready { way: Way, key: String, goes_on: bool },
-    /// So many bytes were uploaded.
+    /// The first `bytes` of the file were uploaded.
     Sending { bytes: u64 },
-    /// The API has it.
+    /// The API has accepted the file.
     Accepted { batch_id: String, is_replay: bool },
     /// The batch is processed.
     Processing { status: String, parsed: u64, done: u64 },

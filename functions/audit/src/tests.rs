@@ -22,7 +22,8 @@ async fn audit(answers: &[(u16, Value)]) -> (Audit, Seen, Server) {
     started(answers, false).await
 }
 
-/// As [`audit()`], with the usage on the same server if it is counted.
+/// Starts a server and the function as [`audit()`] does, with the usage on the same server if it is
+/// counted.
 async fn started(answers: &[(u16, Value)], counts: bool) -> (Audit, Seen, Server) {
     let seen = Seen::default();
     let (requests, answers) = (Arc::clone(&seen), Arc::new(Mutex::new(answers.to_vec())));

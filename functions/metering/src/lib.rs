@@ -42,7 +42,7 @@ use runtime::{metrics, schedule};
 use serde_json::{Map, Value};
 use usage::{UsageError, UsageTable};
 
-/// This function's name in metrics.
+/// Name of the function in metrics.
 const SERVICE: &str = "metering";
 
 /// Part of an invocation's time that is kept free for the response.

@@ -102,7 +102,7 @@ impl Definition {
         ENTRIES.iter().find(|entry| entry.keyword == keyword).map(|entry| entry.selector)
     }
 
-    /// Whether any kind of queue has this attribute.
+    /// True if any kind of queue has this attribute.
     pub fn is_known(selector: i32) -> bool {
         ENTRIES.iter().any(|entry| entry.selector == selector)
     }

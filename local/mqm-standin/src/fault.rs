@@ -23,7 +23,7 @@ pub(crate) struct Fault {
     application: Option<String>,
     #[serde(flatten)]
     effect: Effect,
-    /// Whether the call is carried out first.
+    /// Moment of the fault: in place of the call, or after it was carried out.
     #[serde(default)]
     when: When,
 }

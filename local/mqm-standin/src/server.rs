@@ -117,7 +117,7 @@ fn accept(path: &Path, serve: impl Fn(UnixStream) + Clone + Send + 'static) -> i
     Ok(())
 }
 
-/// Whether the peer closes its end within a time.
+/// True if the peer closes its end within a time.
 fn closes(socket: &UnixStream, within: PollTimeout) -> bool {
     let mut polled = [PollFd::new(socket.as_fd(), PollFlags::empty())];
     let ends = PollFlags::POLLHUP | PollFlags::POLLERR;

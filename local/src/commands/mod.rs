@@ -27,7 +27,7 @@ pub(crate) enum Command {
         /// Kind of the API at that port; the other kind is at a free port.
         #[arg(long, env = "FRONT", default_value = "http")]
         front: Kind,
-        /// Whether to show the demonstration: 1 or 0.
+        /// Shows the demonstration if 1, skips it if 0.
         #[arg(long, env = "DEMO", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
         demo: u8,
         /// IBM MQ's client library, libmqm_r.so, in place of the stand-in's.

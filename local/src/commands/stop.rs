@@ -35,7 +35,8 @@ pub(super) async fn stop() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether there was one. A supervisor that does not end in time is killed.
+/// Stops the supervisor, and returns whether one ran. A supervisor that does not end in time is
+/// killed.
 async fn stop_supervisor(what: &str, layout: &Layout) -> Result<bool, Failure> {
     let Claim::Taken(holder) = stack::claim(layout, "stop")? else { return Ok(false) };
     process::signal(holder.pid, Signal::SIGTERM);

@@ -17,7 +17,7 @@ use tokio::process::Command;
 pub(crate) enum Ready {
     /// Something listens on this port of 127.0.0.1.
     Listens(u16),
-    /// This URL answers with success.
+    /// A request to this URL succeeds.
     Answers(String),
     /// Something listens at this socket.
     Accepts(PathBuf),

@@ -42,7 +42,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const STARTS_PER_CORE: usize = 4;
 const STARTING: Duration = Duration::from_secs(1);
 
-/// One API.
+/// Front of the local stack: one HTTP or REST API with its routes.
 #[derive(Clone, Debug)]
 pub(crate) struct Front {
     lambda: Client,
@@ -193,7 +193,7 @@ fn refusal(error: &SdkError<InvokeError>) -> Gateway {
     }
 }
 
-/// Whether a request names this machine. The keys of the local stack are known to everybody, and a
+/// True if a request names this machine. The keys of the local stack are known to everybody, and a
 /// page of another site whose name leads here (DNS rebinding) sends that name.
 fn is_of_this_machine(headers: &http::HeaderMap) -> bool {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();

@@ -51,7 +51,8 @@ pub(super) async fn install_postgresql(layout: &Layout) -> Result<(), Failure> {
     installed
 }
 
-/// Does something to the file in which the administrator says no to that cluster.
+/// Runs a command on the file by which an administrator refuses the cluster that Debian's package
+/// makes.
 async fn without_cluster(layout: &Layout, prefix: &[&str], action: &str) -> Result<(), Failure> {
     const DIRECTORY: &str = "/etc/postgresql-common/createcluster.d";
     let script = format!("mkdir -p {DIRECTORY} && {action} {DIRECTORY}/integrahub.conf");

@@ -71,9 +71,9 @@ pub(crate) struct SecurityGroup {
 /// A rule of a security group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// Protocol; `-1` is every one.
+    /// Protocol of the rule; `-1` is every protocol.
     pub(crate) protocol: String,
-    /// First and last port; `None` if the rule is for all of them.
+    /// First and last port of the rule; `None` if it is for all ports.
     pub(crate) ports: Option<(u16, u16)>,
     /// Groups on the other side.
     pub(crate) groups: Vec<String>,

@@ -71,7 +71,7 @@ impl LoadStep {
         Self { store, usage, brokers, billing }
     }
 
-    /// Does what an event asks for before `ends_at`, when the invocation is cut off.
+    /// Executes the step of an event before `ends_at`, when the invocation is cut off.
     ///
     /// # Errors
     /// If the store does not do its part for as long as there is time, or the event is about a run

@@ -24,7 +24,7 @@ const TO_LOOK: Duration = Duration::from_secs(40);
 
 /// A run that is to begin.
 enum Wanted {
-    /// At this rate, if it is a probe of a search.
+    /// A run, with its rate if it is a probe of a search.
     Run(Option<RateLimit>),
     Nothing,
 }

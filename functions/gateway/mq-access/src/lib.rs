@@ -84,7 +84,7 @@ impl MqAccess {
         Self { uploads: Some(uploads), ..self }
     }
 
-    /// Does an order and returns its response before `ends_at`, when the invocation is cut off.
+    /// Executes an order and returns its response before `ends_at`, when the invocation is cut off.
     pub async fn handle(&self, order: WorkOrder, ends_at: SystemTime) -> Reply {
         self.brokers.end_stale();
         let deadline = Deadline::of_invocation(ends_at, TO_RECORD);
@@ -111,7 +111,7 @@ impl MqAccess {
         })
     }
 
-    /// Does the work of an order.
+    /// Executes the work of an order.
     async fn answer(&self, tenant: &str, work: Work, deadline: Deadline) -> Result<Reply, Problem> {
         let (target, answer) = match work {
             Work::Change { target, execution, change } => {
@@ -130,8 +130,9 @@ impl MqAccess {
         answer.map_err(|problem| explained::problem(problem, &target))
     }
 
-    /// Does work under its execution, unless the order comes too late to start, and ends its
-    /// record. Boxed, as in [`Self::read`]: each kind of work is a deep nest of futures of its own.
+    /// Executes a change under its idempotency record, unless the order comes too late to start,
+    /// and ends the record. Boxed, as in [`Self::read`]: each kind of work is a deep nest of
+    /// futures of its own.
     async fn change(
         &self,
         target: &Target,

@@ -38,7 +38,7 @@ use serde_json::Value;
 use transport::{ChunkAnnouncer, PayloadNotice};
 use worker::{BatchResponse, Visibility};
 
-/// This function's name in metrics.
+/// Name of the function in metrics.
 const SERVICE: &str = "chunker";
 
 /// The function's state, which outlives invocations.

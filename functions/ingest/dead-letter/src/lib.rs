@@ -28,7 +28,7 @@ use objects::Objects;
 use serde_json::Value;
 use worker::{BatchResponse, ServeError, Visibility};
 
-/// This function's name in metrics.
+/// Name of the function in metrics.
 const SERVICE: &str = "dead-letter";
 
 /// The function's state, which outlives invocations.

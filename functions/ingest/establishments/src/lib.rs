@@ -30,8 +30,8 @@ impl Establishments {
         Self { database }
     }
 
-    /// Does what an event asks for. The answer to an event that cannot be understood has the member
-    /// `error` alone: it is the administrator's mistake, and no failure of the function.
+    /// Executes the action of an event. The answer to an event that cannot be understood has the
+    /// member `error` alone: it is the administrator's mistake, and no failure of the function.
     ///
     /// # Errors
     /// Database's error.

@@ -58,7 +58,7 @@ pub(crate) struct Pending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Migrate,
-    /// Does nothing: the stack is deleted. Its data outlive it, and so does their schema.
+    /// The stack is deleted: nothing is done. Its data outlive it, and so does their schema.
     Keep,
 }
 

@@ -8,7 +8,7 @@ use crate::error::{CheckError, FirstError};
 /// tags of thousands of objects.
 const LIMIT: u32 = 50;
 
-/// Batches that are claimed at once.
+/// Maximum number of batches that one statement claims.
 const AT_ONCE: u32 = 5;
 
 /// Claims batches a few at a time, and does the work for each in its span. A batch that fails keeps

@@ -59,7 +59,7 @@ use transport::PayloadQueue;
 
 use error::CheckError;
 
-/// This function's name in metrics.
+/// Name of the function in metrics.
 const SERVICE: &str = "reconcile";
 
 /// Part of an invocation's time that is kept free for the response.

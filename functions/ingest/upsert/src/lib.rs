@@ -31,7 +31,7 @@ use tokio::time::{Instant, timeout};
 use transport::{ChunkEvent, ChunkQueue};
 use worker::{BatchResponse, ServeError, Visibility};
 
-/// This function's name in metrics.
+/// Name of the function in metrics.
 const SERVICE: &str = "upsert";
 
 /// Longest time for noting a failed attempt.

@@ -14,7 +14,7 @@ use crate::full::Callbacks;
 /// The directory of the stand-in's sockets.
 const DIRECTORY: &str = "MQM_STANDIN_DIR";
 
-/// This library's file.
+/// File name of the library.
 const LIBRARY: &str = "libmqm_r.so";
 
 /// Channels and their addresses, in the order in which they are tried.

@@ -24,7 +24,7 @@ fn handles() -> MutexGuard<'static, Handles> {
     HANDLES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a caller's structure names a handle.
+/// True if a caller's structure names a handle.
 pub(crate) fn is_set(handle: i64) -> bool {
     handle != mq::MQHM_NONE && handle != mq::MQHM_UNUSABLE_HMSG
 }

@@ -126,7 +126,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 }
 
 impl Value {
-    /// Whether a filter of numbers admits an attribute. A queue without the attribute does not
+    /// True if a filter of numbers admits an attribute. A queue without the attribute does not
     /// pass; a value that is no filter admits all.
     fn admits(&self, attribute: Option<&Attribute>) -> bool {
         let Self::NumberFilter(operator, wanted) = self else { return true };

@@ -31,7 +31,7 @@ impl State {
         Ok(name)
     }
 
-    /// Whether a close deletes the queue, and that it may.
+    /// Returns true if a close deletes the queue, and refuses a close that may not.
     pub(super) fn deletion(
         &self,
         session: u64,
@@ -67,7 +67,7 @@ impl State {
     }
 }
 
-/// Whether MQ accepts a name for an object.
+/// True if MQ accepts a name for an object.
 pub(crate) fn is_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._/%".contains(&byte);
     !name.is_empty() && name.len() <= mq::MQ_Q_NAME_LENGTH && name.bytes().all(plain)

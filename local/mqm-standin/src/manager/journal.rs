@@ -31,7 +31,7 @@ pub(crate) struct Journal {
     path: PathBuf,
     file: File,
     written: u64,
-    /// Whether a write failed: later records cannot be kept either.
+    /// True if a write failed: later records cannot be kept either.
     pub(crate) failed: bool,
 }
 
@@ -60,7 +60,7 @@ impl Journal {
         }
     }
 
-    /// Whether the journal has grown enough to be rewritten.
+    /// True if the journal has grown enough to be rewritten.
     pub(crate) fn is_due(&self) -> bool {
         self.written > REWRITE_AFTER
     }

@@ -90,7 +90,8 @@ impl State {
         done(Answer::Opened { handle, name: opened })
     }
 
-    /// Whether the user may open the queue so, for an alias by the alias itself.
+    /// Checks that the user may open the queue with these options. For an alias, the rights of the
+    /// alias itself count.
     fn check_rights(&self, session: u64, open: &Open) -> Result<(), Reason> {
         let user = &self.session(session)?.user;
         let mut needed = RIGHTS.iter().filter(|(options, _)| open.has(*options));

@@ -23,7 +23,7 @@ impl Chars {
         self.0.is_empty()
     }
 
-    /// The field again: cut or padded with blanks to `length`.
+    /// Returns the field, cut or padded with blanks to `length`.
     pub fn padded(&self, length: usize) -> Vec<u8> {
         let mut field = self.0.clone();
         field.resize(length, b' ');

@@ -7,7 +7,7 @@ use libmqm_sys as mq;
 use super::Expression;
 use crate::protocol::{Chars, Descriptor, Message, Value};
 
-/// Whether a condition is true; `None` if it cannot be known.
+/// Value of a condition; `None` if it cannot be known.
 pub(super) fn holds(condition: &Expression, message: &Message) -> Option<bool> {
     match value(condition, message)? {
         Value::Boolean(holds) => Some(holds),
@@ -94,7 +94,7 @@ fn float(value: &Value) -> Option<f64> {
     }
 }
 
-/// Whether a text fits a pattern. `%` stands for any text, `_` for one letter.
+/// True if a text fits a pattern. `%` stands for any text, `_` for one letter.
 fn like(text: &str, pattern: &str, escape: Option<char>) -> bool {
     let text: Vec<char> = text.chars().collect();
     // For each part of the pattern, the lengths of text that it can have matched so far.

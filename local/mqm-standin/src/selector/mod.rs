@@ -29,7 +29,7 @@ impl Selector {
         parse::condition(text).map(Self)
     }
 
-    /// Whether the selection string chooses a message. A condition that cannot be known, such as a
+    /// True if the selection string chooses a message. A condition that cannot be known, such as a
     /// comparison with a property that is not there, chooses nothing.
     pub(crate) fn accepts(&self, message: &Message) -> bool {
         evaluate::holds(&self.0, message) == Some(true)

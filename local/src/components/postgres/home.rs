@@ -47,8 +47,8 @@ fn give(home: &Path, account: Option<Account>) -> Result<(), Failure> {
     }
 }
 
-/// Whether a user can reach a directory. It is tried out, because modes alone do not tell: there
-/// are groups and access lists too.
+/// True if a user can reach a directory. It is tried out, because modes alone do not decide: groups
+/// and access lists count too.
 fn reaches(account: Account, directory: &Path) -> Result<bool, Failure> {
     Command::new("test")
         .arg("-x")

@@ -69,7 +69,7 @@ impl Postgres {
     }
 }
 
-/// Whether a server takes connections and answers.
+/// True if a server takes connections and answers.
 pub(crate) async fn connects(url: &str) -> bool {
     let Ok((client, connection)) = tokio_postgres::connect(url, NoTls).await else { return false };
     let connection = tokio::spawn(connection);

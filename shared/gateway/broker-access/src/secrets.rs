@@ -33,7 +33,7 @@ pub(crate) const MEMORY: usize = MAX_REMEMBERED * 65_536 + key_objects::MEMORY;
 #[derive(Debug)]
 pub(crate) struct Secrets {
     secrets_manager: aws_sdk_secretsmanager::Client,
-    /// Of Parameter Store, which is asked for one action.
+    /// Client of Parameter Store, of which one action is used.
     actions: Actions,
     key_objects: KeyObjects,
     remembered: Remembered<SecretRef, Secret>,
@@ -84,8 +84,8 @@ pub enum SecretError {
         /// Reason, as the end of a sentence about the object.
         why: KeyObjectError,
     },
-    /// There is a password without a user. Another user's name in its place would send the password
-    /// to the broker under that name, or log in as a user that the request did not name.
+    /// A password without a user. Another user's name in its place would send the password to the
+    /// broker under that name, or log in as a user that the request did not name.
     #[error("neither the target nor the secret `{secret}` names a user")]
     NoUser {
         /// Secret with the password.
@@ -93,7 +93,7 @@ pub enum SecretError {
         /// Place of the target's members in the request's body, as a JSON Pointer.
         target: String,
     },
-    /// There is a password without a user, and the profile names the password.
+    /// A password without a user, of which the profile names the password.
     #[error("neither the profile `{}` nor its secret names a user", .0.as_str())]
     NoUserInProfile(ProfileName),
     /// A secret that TLS needs cannot be used.

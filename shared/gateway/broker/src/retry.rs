@@ -15,8 +15,8 @@ pub struct RetryPolicy {
     jitter: Jitter,
 }
 
-/// Whether delays are spread at random, so that the many clients of a broker that restarts do not
-/// reconnect at the same moment.
+/// Random spreading of delays, so that the many clients of a broker that restarts do not reconnect
+/// at the same moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jitter {
     /// No spreading: every client waits for the exact delay.

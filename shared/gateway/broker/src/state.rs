@@ -18,7 +18,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionState {
-    /// There is no connection, and none is wanted.
+    /// No connection is open, and none is wanted.
     Disconnected,
     /// A first connection is being made.
     Connecting,

@@ -21,7 +21,7 @@ use crate::idempotent::Idempotency;
 use crate::operation::{KeyRule, Operation, Plan, Work};
 use crate::target::{self, Queues};
 
-/// What a function needs to check requests: its stores and settings, all injected.
+/// Stores and settings with which a function checks requests.
 #[derive(Debug)]
 pub struct Front {
     /// Name of the function in metrics.

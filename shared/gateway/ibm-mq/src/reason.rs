@@ -17,7 +17,7 @@ pub(crate) enum Kind {
     /// refusal that names the object.
     UnknownQueue,
     Full,
-    /// There is no connection, or it cannot be used any more.
+    /// No connection, or one that cannot be used any more.
     Unreachable,
     TooLarge,
     Unsupported,

@@ -41,7 +41,7 @@ pub enum TestStoreError {
     #[error("a {what} of {bytes} bytes cannot be stored")]
     #[expect(missing_docs, reason = "the message says what they are")]
     TooLarge { what: &'static str, bytes: usize },
-    /// There is no test of this id.
+    /// No test has this id.
     #[error("there is no load test {0}")]
     Unknown(Uuid),
     /// The test is in a state in which this cannot happen to it.

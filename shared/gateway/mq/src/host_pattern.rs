@@ -60,7 +60,7 @@ impl Host {
 }
 
 impl HostPattern {
-    /// Whether `host`, in lower case, is one of those that the pattern stands for.
+    /// True if the pattern stands for `host`, which is in lower case.
     pub(crate) fn matches(&self, host: &str) -> bool {
         match (self.kind, Host::of(host)) {
             (Kind::Any, _) => true,
@@ -84,7 +84,8 @@ impl HostPattern {
             }
     }
 
-    /// For each character of `text`, which parts of the pattern may come next.
+    /// True if the pattern matches all of `text`. It follows, for each character, the parts of the
+    /// pattern that may come next.
     fn covers(&self, text: &str) -> bool {
         let mut reached = vec![false; self.parts.len() + 1];
         if let Some(first) = reached.first_mut() {

@@ -31,7 +31,7 @@ pub enum BodyAsText {
     IfUtf8,
     /// The text was converted from the body's other character set.
     Is(String),
-    /// There is no text: the body is in a character set that is not known here, whatever its bytes
+    /// No text is known: the body is in a character set that is not known here, whatever its bytes
     /// look like.
     Unknown,
 }

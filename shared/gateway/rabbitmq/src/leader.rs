@@ -31,7 +31,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum time for checking again an empty queue that may have no leader.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
-/// Whether a queue has a leader that can be lost, and with it an acknowledgement.
+/// Presence of an elected leader of a queue. With a leader that is lost, an acknowledgement can be
+/// lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leadership {
     /// A quorum queue: its nodes elect a leader.

@@ -22,7 +22,7 @@ use crate::window::{Settled, Verdict, Window};
 /// Maximum time for which messages with a rate limit may wait for their confirms.
 const WINDOW_TIME: Duration = Duration::from_millis(250);
 
-/// If the rate limit leaves at least this time before the next message, the messages in flight are
+/// Least time before the next message at which the rate limit lets the messages in flight be
 /// confirmed first.
 const PAUSE: Duration = Duration::from_millis(20);
 

@@ -39,8 +39,8 @@ const FORGET_REFUSED: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1 
      AND code IN ('REJECTED_BY_DATABASE', 'CNPJ_NOT_ALLOWED')";
 const LISTED: &str =
     "SELECT count(*) AS listed FROM (SELECT FROM batch_item_errors WHERE batch_id = $1 LIMIT $2) AS listed";
-/// Whether the viewer sees the batch, and whether it sees all errors: a batch that the viewer could
-/// not have sent itself may have errors about other establishments.
+/// Query for the batch as the viewer sees it, and for whether it sees all errors: a batch that the
+/// viewer could not have sent itself may have errors about other establishments.
 const SHOWN: &str = concat!(
     "SELECT $3::text[] IS NULL OR ",
     accepted_within!("$3"),

@@ -39,7 +39,7 @@ pub struct ReplayRequest {
 /// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayOutcome {
-    /// This request began the replay.
+    /// The request began the replay.
     Begun(BegunReplay),
     /// An earlier attempt of the same request began the replay.
     Repeated(BegunReplay),

@@ -127,7 +127,7 @@ fn split(format: Format, payload: &str) -> AllocationInfo {
     })
 }
 
-/// Holds what was counted at one, two and four times the length.
+/// Asserts that allocations at one, two and four times the length grow no faster than the length.
 fn is_linear(shape: &str, counted: &[(usize, AllocationInfo)]) {
     let [(_, once), rest @ ..] = counted else { panic!() };
     for (length, cost) in counted {

@@ -89,7 +89,7 @@ enum Credential {
     Key(KeyHash),
     /// A token of the issuer.
     Token,
-    /// None: the caller is another function, or a test.
+    /// No credential: the caller is another function, or a test.
     None,
 }
 

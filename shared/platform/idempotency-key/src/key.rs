@@ -183,7 +183,7 @@ pub struct ExpiryError {
 }
 
 impl ExpiryBounds {
-    /// Name of the header.
+    /// Name of the header with the retention that a request asks for.
     pub const HEADER: &str = "idempotency-expiry-seconds";
 
     /// Returns the retention that a request asks for.

@@ -279,7 +279,7 @@ impl World {
         }
     }
 
-    /// Checks the invariants that can be checked at any moment.
+    /// Checks the invariants that hold at every moment.
     pub(crate) fn inspect(&mut self) {
         if self.workers.iter().filter(|worker| worker.step.is_work()).count() > 1 {
             self.breach(Invariant::TwoAtOnce);

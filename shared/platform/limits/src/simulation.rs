@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 use crate::table::Table;
 use crate::table::memory::Memory;
 
-/// 2026-11-25, in nanoseconds since 1970.
+/// Start of each simulation: 2026-11-25, in nanoseconds since 1970.
 const START: i64 = 1_795_564_800 * SECOND;
 const MILLISECOND: i64 = SECOND / 1_000;
 

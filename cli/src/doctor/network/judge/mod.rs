@@ -22,13 +22,14 @@ const ELSEWHERE: &str =
 /// Way of a subnet to the internet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// By a NAT gateway, a transit gateway or an appliance.
+    /// Way by a NAT gateway, a transit gateway or an appliance.
     Open,
-    /// By an internet gateway, which serves only what has a public address. Functions have none.
+    /// Way by an internet gateway. It serves only public addresses, and functions have none.
     PublicOnly,
-    /// None, but a way to another network, which may have endpoints for several VPCs.
+    /// No way to the internet, but one to another network, which may have endpoints for several
+    /// VPCs.
     Elsewhere,
-    /// None.
+    /// No way to the internet or to another network.
     Closed,
 }
 

@@ -213,7 +213,7 @@ impl Stand {
         self.store.get(TENANT, of.test_id).await.unwrap().unwrap()
     }
 
-    /// What is counted of the tests that ended, on the day of one of them.
+    /// Returns the usage's count of tests that ended on the day of `of`.
     pub(crate) async fn counted(&self, of: &TestRun) -> EndedTests {
         let day = usage::Hour::of(self.record(of).await.created_at).day();
         let lines = self.usage.days(day, day, Some(TENANT)).await.unwrap();

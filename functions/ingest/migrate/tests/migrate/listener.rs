@@ -14,7 +14,7 @@ struct ListenerState {
 }
 
 pub(crate) struct Listener {
-    /// With an encoded path and query, as presigned URLs have them.
+    /// Address of the listener, with an encoded path and query, as presigned URLs have them.
     pub(crate) url: String,
     state: ListenerState,
     _server: Server,

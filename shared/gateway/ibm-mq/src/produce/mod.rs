@@ -36,8 +36,8 @@ const UNIT_BYTES: usize = 16 * 1024 * 1024;
 /// requested.
 const PACED_UNIT: Duration = Duration::from_millis(250);
 
-/// If the rate limit leaves at least this time before the next message, the earlier ones are
-/// committed first.
+/// Least time before the next message at which the rate limit lets the earlier ones be committed
+/// first.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Time reserved before the deadline for the last commit.
@@ -79,7 +79,8 @@ impl ReadyToPut for Connected<'_> {
         self.session.cluster()
     }
 
-    /// If the user may not browse, or the queue is elsewhere, only the known messages count.
+    /// Counts the messages of earlier attempts that are on the queue. If the user may not browse,
+    /// or the queue is elsewhere, only the known messages count.
     async fn find(&mut self, unconfirmed: EarlierAttempts, deadline: Deadline) -> u64 {
         let EarlierAttempts { from, most, is_here } = unconfirmed;
         let Ok(putting) = &self.opened else { return from };
@@ -315,7 +316,7 @@ impl Producer<'_> {
         Ok(self.allowed.min(most))
     }
 
-    /// Whether the rate limit allows the next message now. If it is the first of a batch, this
+    /// True if the rate limit allows the next message now. If it is the first of a batch, this
     /// waits until it is due.
     async fn is_due(&mut self, may_wait: bool) -> Result<bool, Stop> {
         let Some(pacer) = &mut self.pacer else { return Ok(true) };

@@ -27,13 +27,14 @@ const LONGEST_CONVERSION: usize = 4;
 const LOOKS: MQLONG = mqi::MQGMO_BROWSE_FIRST | mqi::MQGMO_BROWSE_NEXT;
 
 impl Taking<'_> {
-    /// Gets a message that certainly fits.
+    /// Gets a message that fits into the rest of the response in any form.
     pub(super) fn get(&mut self, wait: Duration) -> Result<Next, Refusal> {
         let most = self.surely_fits();
         self.call(mqi::MQGMO_SYNCPOINT, wait, most, Next::MayNotFit)
     }
 
-    /// Gets a message that certainly fits, or the first one if it may fit.
+    /// Gets a message that fits into the rest of the response in any form, or the first one if it
+    /// may fit.
     pub(super) fn get_unseen(&mut self, wait: Duration) -> Result<Next, Refusal> {
         let is_first = self.taken.consumed.messages.is_empty();
         let most = if is_first { self.may_fit() } else { self.surely_fits() };

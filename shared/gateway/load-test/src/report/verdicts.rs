@@ -40,7 +40,7 @@ pub enum Outcome {
     Met,
     /// The value is beyond the bound.
     NotMet,
-    /// There is no value, so nobody can say that the criterion is met.
+    /// No value was measured, so nobody can say whether the criterion is met.
     NotMeasured,
 }
 

@@ -32,7 +32,7 @@ impl Point {
 }
 
 impl Points {
-    /// Returns the point of the second in which `at` is.
+    /// Returns the point that counts the second of `at`, and makes it if it is missing.
     pub(crate) fn at(&mut self, at: Micros) -> &mut Point {
         let second = u32::try_from(at.whole_seconds()).unwrap_or(u32::MAX);
         self.0.entry(second).or_default()

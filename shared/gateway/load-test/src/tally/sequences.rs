@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(crate) struct Sequences {
     /// Number of producers of the test; 0 in a set that was never added to.
     producers: u64,
-    /// For each producer, the numbers of its messages, counted by itself.
+    /// Numbers of the messages of each producer, which counts its own.
     of_each: BTreeMap<u64, Runs>,
 }
 

@@ -109,7 +109,7 @@ impl Producer<'_> {
         }
     }
 
-    /// Records the answers that have arrived, up to the first missing one.
+    /// Records the confirms that have arrived, up to the first message without one.
     fn note_answers(&mut self) {
         while let Some(answered) = self.in_flight.take_answered() {
             self.note(answered);

@@ -85,8 +85,8 @@ const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = n
      WHERE ctid = ANY($1) AND active";
 const DECIDED: &str =
     "UPDATE batch_cnpjs SET deactivation = $3 WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[])";
-/// Whether the payload had text that is not JSON. This version's seal skips the deactivation of
-/// such a load; an earlier version's did so only if the text began without a key.
+/// Query for whether the payload had text that is not JSON. This version's seal skips the
+/// deactivation of such a load; an earlier version's did so only if the text began without a key.
 const UNREADABLE: &str = "SELECT EXISTS (SELECT FROM batch_item_errors WHERE batch_id = $1 \
      AND code = 'MALFORMED_JSON') AS is_unreadable";
 const PROGRESS: &str = "UPDATE batches SET deactivated_so_far = $2, moved_at = now() WHERE batch_id = $1";

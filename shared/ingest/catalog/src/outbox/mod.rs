@@ -24,7 +24,7 @@ use crate::error::DatabaseError;
 use crate::rows::count;
 use crate::view::{self, BatchView};
 
-/// Whether facts are written to the outbox.
+/// Use of the outbox, which events need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outbox {
     /// Each fact with its event, because events have a destination.

@@ -24,7 +24,7 @@ const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 const EPOCH: i64 = 946_684_800_000_000;
 const JSONB_VERSION: u8 = 1;
 
-/// Whether the row is written as active.
+/// State in which a row is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Presence {
     Active,

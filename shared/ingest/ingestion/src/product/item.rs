@@ -35,7 +35,7 @@ pub struct ItemPlace {
 pub enum CnpjAccess {
     /// Every establishment of the tenant may be loaded.
     Any,
-    /// Only these establishments may be loaded, as far as they are the tenant's.
+    /// The listed establishments may be loaded, as far as they are the tenant's.
     Only(BTreeSet<Cnpj>),
 }
 

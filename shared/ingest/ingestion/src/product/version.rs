@@ -30,8 +30,8 @@ impl BatchStamp {
     }
 }
 
-/// Place of an item in the one order that decides which version of a product wins: the greatest
-/// does, whatever arrives first.
+/// Version of a product that an item carries. Of several items of a product the one with the
+/// greatest version wins, in whatever order they arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     // The order of these members is the order of versions.

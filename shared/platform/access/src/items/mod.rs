@@ -32,7 +32,7 @@ const LONGEST_TENANT: usize = 128;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TenantItem {
-    /// Name for people.
+    /// Name of the tenant, for people.
     #[serde(default)]
     pub name: String,
     /// True if the tenant's API keys work.

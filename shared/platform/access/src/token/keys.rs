@@ -32,13 +32,13 @@ struct PublicKey {
 /// Fault of a key set.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeySetError {
-    /// It is no key set.
+    /// The document is no key set.
     #[error("it is malformed")]
     Form(#[from] Malformed),
-    /// It has too many keys.
+    /// The set has too many keys.
     #[error("it has more than {MOST_KEYS} keys")]
     TooMany,
-    /// It has no key that a token could be checked with.
+    /// The set has no key that can check a token.
     #[error("none of its keys is an RSA or EC key for signatures with an id")]
     Useless,
 }

@@ -50,7 +50,7 @@ pub struct JwksUrl(pub(super) Url);
 /// Fault of a setting of tokens.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenSettingError {
-    /// There is no audience in the list.
+    /// The list has no audience.
     #[error("it names no audience")]
     Audience,
     /// An algorithm is not known, or has a shared secret.

@@ -25,7 +25,7 @@ pub struct EndedTest<'a> {
     pub id: &'a str,
     /// Time at which the test was accepted. It counts on that day.
     pub created_at: Timestamp,
-    /// Its state, as a count of 1.
+    /// State in which the test ended, as a count of 1.
     pub state: EndedTests,
 }
 

@@ -44,7 +44,7 @@ struct Kept {
     broken: Option<u32>,
 }
 
-/// Is kept once it is finished.
+/// Report in memory, which is kept once it is finished.
 struct KeptReport {
     parts: Vec<u8>,
     kept: Arc<Mutex<Option<Vec<u8>>>>,

@@ -106,7 +106,7 @@ impl<C: Clone> Consumption<C> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this thread calls the callbacks.
+    /// True if the current thread calls the callbacks.
     pub(crate) fn is_caller(&self) -> bool {
         self.state().is_caller()
     }

@@ -69,7 +69,8 @@ pub(super) struct Source {
     counts: HashMap<u64, u64>,
     /// True if the move ended because of a message that stays.
     is_ended_by_a_stay: bool,
-    /// Whether the queue has a leader that can be lost, once the broker has answered that.
+    /// Presence of a leader of the queue that can be lost; `None` until the broker has answered
+    /// that.
     leadership: Option<Leadership>,
     /// Maximum bytes of messages in a window.
     most_held: usize,
@@ -304,8 +305,8 @@ impl Source {
         self.considered.push((tag, considered));
     }
 
-    /// Whether the queue has a leader that can be lost. The broker's answer is cached for the whole
-    /// move.
+    /// Asks the broker whether the queue has a leader that can be lost. The answer is cached for
+    /// the whole move.
     pub(super) async fn leadership(&mut self, deadline: Deadline) -> Result<Leadership, BrokerError> {
         if let Some(known) = self.leadership {
             return Ok(known);

@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, reason = "it prints what it counted")]
 
-/// What the modules of the faults need.
+/// Names that the modules of the faults import.
 mod server {
     pub(crate) const USER: &str = "app";
 }

@@ -20,7 +20,7 @@ enum Strategy {
     Classic,
     AtMostOnce,
     AtLeastOnce,
-    /// At-least-once, declared without the overflow that it needs.
+    /// Strategy at-least-once, declared without the overflow that it needs.
     AtLeastOnceWithoutReject,
 }
 

@@ -23,7 +23,7 @@ pub(super) struct History {
     pub(super) drafts: Vec<Draft>,
     /// Steps in their order, repeated or left out.
     steps: Vec<Step>,
-    /// Whether every chunk is delivered in the end.
+    /// True if every chunk is delivered in the end.
     pub(super) complete: bool,
 }
 
