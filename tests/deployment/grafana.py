@@ -30,6 +30,7 @@ ROWS = {
         ("Oldest batch", "integrahub_oldest_batch_age_seconds", ""),
         ("Chunks that wait", "integrahub_chunks_pending", ""),
         ("Batches under way", "integrahub_batches_under_way", ""),
+        ("Records in Kafka", "integrahub_kafka_lag_records", ""),
     ],
     "Do batches fail?": [
         ("Final batches a minute", "integrahub_batches_total", ""),

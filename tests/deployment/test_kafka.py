@@ -91,6 +91,7 @@ def test_each_role_may_do_what_its_function_does():
     assert attached(stack, "KafkaProduceAccess") == {"Chunker"}
     assert attached(stack, "KafkaTopicsAccess") == {"Migrate"}
     assert attached(stack, "KafkaConsumeAccess") == {"Upsert"}
+    assert attached(stack, "KafkaStateAccess") == {"Batches"}
     assert statements(stack, "KafkaProduceAccess") == {
         ("kafka-cluster:Connect", CLUSTER),
         ("kafka-cluster:WriteDataIdempotently", CLUSTER),
@@ -112,12 +113,18 @@ def test_each_role_may_do_what_its_function_does():
         ("kafka-cluster:DescribeGroup", GROUP),
         ("kafka-cluster:AlterGroup", GROUP),
     }
+    assert statements(stack, "KafkaStateAccess") == {
+        ("kafka-cluster:Connect", CLUSTER),
+        ("kafka-cluster:DescribeTopic", TOPIC),
+        ("kafka-cluster:DescribeGroup", GROUP),
+    }
 
 
 def test_secrets_are_read_by_those_who_log_in_with_them():
     stack = deploy(OVER_OTHERS)
     assert statements(stack, "KafkaProduceAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET)}
     assert statements(stack, "KafkaTopicsAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET)}
+    assert statements(stack, "KafkaStateAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET)}
     assert statements(stack, "KafkaConsumeAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET), ("secretsmanager:GetSecretValue", SECRET)}
     scram = statements(deploy({**EXISTING_DATABASE, **MSK_SCRAM}), "KafkaConsumeAccess")
     assert ("kafka:ListScramSecrets", CLUSTER) in scram and ("secretsmanager:GetSecretValue", OTHER_SECRET) in scram
@@ -131,8 +138,9 @@ def test_a_prefix_is_that_of_every_topic():
     assert given["Chunker"].items() >= {**of_chunks, **of_events}.items()
     assert given["Migrate"].items() >= {**of_chunks, **of_events}.items()
     assert given["Upsert"].items() >= of_events.items()
+    assert given["Batches"].items() >= of_chunks.items()
     assert stack.properties("UpsertFromMsk")["Topics"] == ["dev.chunks.ready"]
-    named = {resource.rsplit("/", 1)[1] for policy in ("KafkaProduceAccess", "KafkaTopicsAccess", "KafkaEventsAccess", "KafkaConsumeAccess") for _, resource in statements(stack, policy) if ":topic/" in resource}
+    named = {resource.rsplit("/", 1)[1] for policy in ("KafkaProduceAccess", "KafkaTopicsAccess", "KafkaEventsAccess", "KafkaStateAccess", "KafkaConsumeAccess") for _, resource in statements(stack, policy) if ":topic/" in resource}
     assert named == {"dev.chunks.ready", "dev.batches.received", "dev.chunks.failed"}
     assert stack.properties("Migration")["Topics"] != deploy(OVER_MSK).properties("Migration")["Topics"], "new topics are created"
 
@@ -163,7 +171,7 @@ def test_those_who_publish_events_learn_the_topics_and_reach_the_cluster():
         "KAFKA_FAILURES_TOPIC": "chunks.failed",
         "KAFKA_SECRET_ARN": OTHER_SECRET,
     }
-    assert set(given) == {*PUBLISHERS, "Migrate"}
+    assert set(given) == {*PUBLISHERS, "Batches", "Migrate"}
     chunks = {"CHUNK_TRANSPORT": "kafka", "KAFKA_CHUNKS_TOPIC": "chunks.ready"}
     assert given["Chunker"] == {**connection, **chunks}
     assert all(given[name] == connection for name in PUBLISHERS - {"Chunker"})
@@ -171,6 +179,29 @@ def test_those_who_publish_events_learn_the_topics_and_reach_the_cluster():
     network = stack.properties("ChunkerFunction")["VpcConfig"]
     assert all(stack.properties(f"{name}Function")["VpcConfig"] == network for name in given)
     assert "KAFKA_SECRET_ARN" not in variables(deploy(SCENARIOS["MSK"]))["Upsert"]
+
+
+def test_the_function_that_reaches_the_database_asks_about_the_topic_and_its_reader():
+    stack = deploy(OVER_OTHERS)
+    assert variables(stack)["Batches"] == {
+        "CHUNK_TRANSPORT": "kafka",
+        "KAFKA_AUTHENTICATION": "mtls",
+        "KAFKA_BOOTSTRAP_SERVERS": OTHER_KAFKA["KafkaBootstrapServers"],
+        "KAFKA_CA_SECRET_ARN": SECRET,
+        "KAFKA_CHUNKS_TOPIC": "chunks.ready",
+        "KAFKA_GROUP": stack.properties("UpsertFromKafka")["SelfManagedKafkaEventSourceConfig"]["ConsumerGroupId"],
+        "KAFKA_SECRET_ARN": OTHER_SECRET,
+    }
+
+
+def test_the_secrets_that_parameters_name_are_described_by_the_same_function():
+    def described(stack):
+        given = [each for policy in stack.properties("BatchesRole")["Policies"] for each in policy["PolicyDocument"]["Statement"]]
+        [statement] = [each for each in given if each["Action"] == "secretsmanager:DescribeSecret"]
+        return set(statement["Resource"])
+
+    assert described(deploy(EXISTING_DATABASE)) == {SECRET}
+    assert described(deploy({**OVER_OTHERS, "DatabaseCaSecretArn": OTHER_SECRET})) == {SECRET, OTHER_SECRET}
 
 
 def test_the_function_that_refuses_dropped_files_is_in_the_network_only_for_the_topic():
