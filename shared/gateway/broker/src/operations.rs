@@ -200,49 +200,41 @@ pub trait Broker: Send + Sync {
     /// must be within `reach`.
     async fn connect_to_move(
         &self,
-        _access: &Access,
-        _queue: &QueueName,
-        _command: &MoveCommand,
-        _reach: &Reach,
-        _deadline: Deadline,
-    ) -> Result<Box<dyn Relocation>, BrokerError> {
-        Err(BrokerError::unsupported("this kind of broker cannot move messages"))
-    }
+        access: &Access,
+        queue: &QueueName,
+        command: &MoveCommand,
+        reach: &Reach,
+        deadline: Deadline,
+    ) -> Result<Box<dyn Relocation>, BrokerError>;
 
     /// Reports the effects of [`Self::connect_to_move`] and the move after it, and moves nothing.
     async fn preview_move(
         &self,
-        _access: &Access,
-        _queue: &QueueName,
-        _command: &MoveCommand,
-        _reach: &Reach,
-        _deadline: Deadline,
-    ) -> Result<MoveReport, BrokerError> {
-        Err(BrokerError::unsupported("this kind of broker cannot show what a move would do"))
-    }
+        access: &Access,
+        queue: &QueueName,
+        command: &MoveCommand,
+        reach: &Reach,
+        deadline: Deadline,
+    ) -> Result<MoveReport, BrokerError>;
 
     /// Connects to put the messages of a load test on `queue`. Refuses messages that this kind of
     /// broker cannot carry.
     async fn connect_load_producer<'a>(
         &self,
-        _access: &Access,
-        _queue: &'a QueueName,
-        _options: &'a PutOptions,
-        _deadline: Deadline,
-    ) -> Result<Box<dyn LoadProducer + 'a>, BrokerError> {
-        Err(BrokerError::unsupported("this kind of broker cannot put the messages of a load test"))
-    }
+        access: &Access,
+        queue: &'a QueueName,
+        options: &'a PutOptions,
+        deadline: Deadline,
+    ) -> Result<Box<dyn LoadProducer + 'a>, BrokerError>;
 
     /// Connects to take the messages of a load test from `queue`. None is taken yet.
     async fn connect_load_consumer<'a>(
         &self,
-        _access: &Access,
-        _queue: &'a QueueName,
-        _options: &'a GetOptions,
-        _deadline: Deadline,
-    ) -> Result<Box<dyn LoadConsumer + 'a>, BrokerError> {
-        Err(BrokerError::unsupported("this kind of broker cannot take the messages of a load test"))
-    }
+        access: &Access,
+        queue: &'a QueueName,
+        options: &'a GetOptions,
+        deadline: Deadline,
+    ) -> Result<Box<dyn LoadConsumer + 'a>, BrokerError>;
 
     /// Connects, and leaves the connection to the next operation. An error is about the login or
     /// the place, and about no queue.
