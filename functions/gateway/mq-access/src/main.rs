@@ -12,6 +12,7 @@ use mq_access::MqAccess;
 use objects::Objects;
 use orders::WorkOrder;
 use runtime::{Environment, Sdk};
+use serde_json::value::RawValue;
 use tower::util::MapResultLayer;
 
 #[tokio::main(flavor = "current_thread")]
@@ -42,8 +43,12 @@ async fn serve() -> Result<(), Error> {
         mq_access.with_uploads(Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), uploads))
     };
     let mq_access = &mq_access;
-    let handler = service_fn(async |event: LambdaEvent<WorkOrder>| {
-        Ok::<_, Error>(mq_access.handle(event.payload, event.context.deadline()).await)
+    let handler = service_fn(async |event: LambdaEvent<Box<RawValue>>| {
+        let LambdaEvent { payload, context } = event;
+        // The runtime itself would copy the name of each member, to name its place in an error.
+        let order: WorkOrder = serde_json::from_str(payload.get())?;
+        drop(payload);
+        Ok::<_, Error>(mq_access.handle(order, context.deadline()).await)
     });
     // Between a response and the next request, so that no request is cut off when the process ends.
     let after_a_response = MapResultLayer::new(move |sent: Result<(), Error>| match sent {
