@@ -25,7 +25,7 @@ pub(crate) enum Exit {
     Refused = 6,
     /// The work is held until a person confirms it.
     Held = 7,
-    /// The time limit of waiting passed; the work goes on.
+    /// The time limit for waiting passed, and the work continues.
     TimedOut = 8,
     /// The command found nothing to do, and the caller called that an error.
     Nothing = 9,
@@ -71,7 +71,7 @@ impl From<Exit> for ExitCode {
 /// Reason why a command ended early, in up to three lines: what failed, why, and what to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// The exit code.
+    /// Exit code of the failure.
     pub(crate) exit: Exit,
     /// Description of what failed.
     pub(crate) what: String,
@@ -97,14 +97,14 @@ impl Failure {
         Self::new(Exit::Refused, what)
     }
 
-    /// Adds the cause.
+    /// Adds the cause to a failure.
     #[must_use]
     pub(crate) fn why(mut self, why: impl Into<String>) -> Self {
         self.why = Some(why.into());
         self
     }
 
-    /// Adds the next step.
+    /// Adds the next step of a person to a failure.
     #[must_use]
     pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());

@@ -55,7 +55,8 @@ fn set_commit(root: &Path) {
     }
 }
 
-/// A path that is not there would make cargo run this every time.
+/// Asks cargo to run the build script again when an existing path changes. A missing path would
+/// make it run every time.
 fn rerun_if_changed(path: &Path) {
     if path.exists() {
         println!("cargo::rerun-if-changed={}", path.display());

@@ -20,7 +20,7 @@ const SCHEMA: &str = "integrahub.changes.v1";
 /// An entry with the item that the table had for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Held {
-    /// The entry.
+    /// Entry of the access table.
     pub(crate) entry: Entry,
     /// Attributes of the entry's item in the table.
     pub(crate) attributes: Attributes,
@@ -29,11 +29,11 @@ pub(crate) struct Held {
 /// Change of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
-    /// A new entry.
+    /// Creation of an entry.
     Create(Entry),
-    /// Another content of an entry.
+    /// Replacement of an entry's content.
     Update(Box<Held>, Entry),
-    /// The end of an entry.
+    /// Removal of an entry.
     Remove(Held),
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Write {
     pub(crate) pk: String,
     /// Kind of the write.
     pub(crate) action: Action,
-    /// Condition under which it is made.
+    /// Condition under which the item is written.
     pub(crate) condition: String,
     /// Names in the expressions.
     pub(crate) names: HashMap<String, String>,
@@ -55,11 +55,11 @@ pub(crate) struct Write {
 /// Kind of a write.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
-    /// The whole item.
+    /// Write of the whole item.
     Put(Attributes),
-    /// An update expression.
+    /// Write by an update expression.
     Update(String),
-    /// The removal of the item.
+    /// Removal of the item.
     Delete,
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Establishments {
 pub(crate) struct Owned {
     /// CNPJ of the establishment.
     pub(crate) cnpj: String,
-    /// Owner.
+    /// Id of the tenant that owns the establishment.
     pub(crate) tenant: String,
     /// Time of the assignment.
     pub(crate) assigned_at: String,

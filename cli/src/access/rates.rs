@@ -72,7 +72,7 @@ fn change(known: &Snapshot, card: RateCard) -> Option<Change> {
     }
 }
 
-/// Returns the prices by what they are for, for the difference of two cards.
+/// Returns the prices by operation and unit, to show the difference of two cards.
 pub(crate) fn facts(card: &RateCard) -> BTreeMap<String, String> {
     let price = |Rate { operation, unit, per, price }: &Rate| {
         (format!("{operation} {}", unit.name()), format!("{price} for {per}"))

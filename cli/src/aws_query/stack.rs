@@ -7,7 +7,7 @@ use super::{AwsError, AwsQuery, Node};
 /// A stack as CloudFormation describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stack {
-    /// Name.
+    /// Name of the stack.
     pub(crate) name: String,
     /// State, such as `UPDATE_COMPLETE`.
     pub(crate) state: String,

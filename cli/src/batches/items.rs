@@ -85,7 +85,7 @@ async fn of_list(
 /// Lines of a file that comes in parts, as gzip or as it is.
 #[derive(Debug, Default)]
 struct Inflating {
-    /// The first bytes, until they say whether the file is gzip.
+    /// First bytes of the file, kept until they show whether it is gzip.
     head: Vec<u8>,
     gzip: Option<MultiGzDecoder<Vec<u8>>>,
     plain: Vec<u8>,

@@ -71,7 +71,7 @@ pub(crate) struct Outcome {
     pub(crate) exit: Exit,
     /// A sentence, if there is more to say than that everything is loaded.
     pub(crate) trouble: Option<String>,
-    /// The next step.
+    /// Next step of the person who sent the batch.
     pub(crate) next: Option<String>,
 }
 

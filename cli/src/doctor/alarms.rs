@@ -58,7 +58,7 @@ fn raised_of(alarm: &Node) -> Option<Raised> {
     })
 }
 
-/// Judges the alarms.
+/// Makes the checks that report the raised alarms.
 pub(crate) fn state(found: &Known<(usize, Vec<Raised>)>) -> Vec<Check> {
     match found {
         Err(unknown) => vec![IN_ALARM.skip(unknown)],

@@ -20,9 +20,9 @@ const OURS: &str = env!("CARGO_PKG_VERSION");
 pub(crate) enum Answer {
     /// A document of JSON.
     Document(Value),
-    /// Something else: its status.
+    /// Status of a response that is no document of JSON.
     Strange(u16),
-    /// Nothing, and why.
+    /// No answer, with the reason.
     None(String),
 }
 

@@ -16,7 +16,7 @@ pub(super) enum Subject {
     Connection,
     /// Products of establishments.
     Products,
-    /// Nothing in particular.
+    /// No target and no products.
     Nothing,
 }
 

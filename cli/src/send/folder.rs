@@ -19,7 +19,7 @@ use crate::exit::{Exit, Explain as _, Failure};
 
 /// Names of catalogues, in lower case.
 const PATTERNS: [&str; 6] = ["*.json", "*.ndjson", "*.jsonl", "*.json.gz", "*.ndjson.gz", "*.jsonl.gz"];
-/// Ends of the names of files that something still writes, in lower case.
+/// Endings of the names of unfinished files, in lower case.
 const UNFINISHED: [&str; 9] =
     [".tmp", ".temp", ".part", ".partial", ".filepart", ".crdownload", ".inprogress", ".swp", "~"];
 /// File that keeps a second program from the directory.

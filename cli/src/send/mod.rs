@@ -156,7 +156,7 @@ async fn report(args: &Send, api: &Api, sent: &[Sent], out: &mut Output) -> Resu
     Ok(worst(exits))
 }
 
-/// Tells people what they have to know of a file.
+/// Prints the facts about a sent file that a person has to know.
 fn tell(sent: &Sent, out: &mut Output) {
     for note in sent.notes() {
         out.note(&note);

@@ -42,7 +42,7 @@ pub(crate) enum Step {
     Processing { status: String, parsed: u64, done: u64 },
     /// A request is tried again.
     Retry { what: String, pause: Duration },
-    /// Nothing more comes.
+    /// The last step of the file was reported.
     Ended,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Sent {
     pub(crate) version: Option<Version>,
     /// Place of a watched file.
     pub(crate) place: Place,
-    /// Program with the options of this run, for the command that goes on waiting.
+    /// Program with the options of this run, for the printed command that continues to wait.
     pub(crate) program: String,
 }
 

@@ -55,7 +55,7 @@ pub enum StreamError {
     Call(#[source] Box<Error>),
 }
 
-/// A table's stream.
+/// Stream of changes of a `DynamoDB` table.
 pub(crate) trait Stream: Sync {
     /// Lists the shards that the stream still has, in any order.
     fn shards(&self) -> impl Future<Output = Result<Vec<Shard>, StreamError>> + Send;

@@ -30,7 +30,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types 'none'; connect-src 'self'";
 
-/// The page and what it may connect to.
+/// Console's page, and the origins that it may connect to.
 #[derive(Debug)]
 pub(crate) struct Console {
     policy: String,

@@ -16,7 +16,7 @@ struct Use {
     name: &'static str,
     /// Dependencies of which the deployment has at least one if it has the use.
     own: &'static [&'static str],
-    /// Further dependencies.
+    /// Dependencies of the use beside its own.
     also: &'static [&'static str],
 }
 

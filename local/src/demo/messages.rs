@@ -180,7 +180,8 @@ async fn test_connection(client: &Client, profile: &str) -> Result<(), Failure> 
     Ok(())
 }
 
-/// The steps of a connection test, with what they took or why they failed.
+/// Returns the steps of a connection test as text, with their durations or the reasons of their
+/// failures.
 pub(super) fn steps(reply: &Reply) -> String {
     let steps = reply.body.get("steps").and_then(Value::as_array).into_iter().flatten().map(|step| {
         let text = |member: &str| step.get(member).and_then(Value::as_str).unwrap_or_default();

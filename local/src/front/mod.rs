@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The other of the two.
+    /// Returns the other kind.
     pub(crate) fn other(self) -> Self {
         match self {
             Self::Http => Self::Rest,

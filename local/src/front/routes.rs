@@ -18,7 +18,7 @@ struct Route {
     function: String,
 }
 
-/// A request's route.
+/// Route of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Match<'a> {
     pub(crate) key: &'a str,

@@ -29,7 +29,7 @@ pub(crate) enum PlaceError {
 /// Degree to which an error tells its reason, the least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tells {
-    /// The time ended.
+    /// The error says only that the time ended.
     Time,
     /// The target cannot be reached, or was lost: connections are refused, or TLS fails.
     Loss,

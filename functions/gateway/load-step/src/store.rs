@@ -34,7 +34,7 @@ pub(crate) async fn insist<T>(
     }
 }
 
-/// Logs that the store did not do its part, and that the work goes on.
+/// Logs that an operation of the store failed, and that the work continues.
 pub(crate) fn log(error: &TestStoreError) {
     let error: &dyn Error = error;
     tracing::warn!(

@@ -13,7 +13,7 @@ use runtime::schedule::UnknownEvent;
 pub enum Check {
     /// Payloads that never became batches.
     Objects,
-    /// Stalled batches.
+    /// Batches that are stalled, and are restarted.
     Stopped,
     /// Batches that were not finalized.
     Unfinished,

@@ -93,7 +93,7 @@ impl Places {
     }
 }
 
-/// A run.
+/// State of one run of the reader.
 struct Run<'a, S, L> {
     stream: &'a S,
     ledger: &'a L,

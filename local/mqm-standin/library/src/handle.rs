@@ -67,7 +67,7 @@ pub(crate) fn with<T>(
 }
 
 impl MessageHandle {
-    /// Sets a property, in the place of the one of its name.
+    /// Sets a property, in place of one with the same name.
     pub(crate) fn set(&mut self, property: Property) {
         match self.properties.iter_mut().find(|there| there.name == property.name) {
             Some(there) => *there = property,

@@ -96,7 +96,7 @@ pub struct Open {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Put {
     pub handle: i32,
-    /// MQPMO_*.
+    /// Options of the put, as MQPMO_*.
     pub options: i32,
     /// The queue whose context is passed on.
     pub context: i32,
@@ -106,7 +106,7 @@ pub struct Put {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Get {
     pub handle: i32,
-    /// MQGMO_*.
+    /// Options of the get, as MQGMO_*.
     pub options: i32,
     /// Milliseconds, or MQWI_UNLIMITED.
     pub wait: i32,

@@ -9,7 +9,7 @@ use super::Reason;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Property {
     pub name: String,
-    /// MQTYPE_*.
+    /// Type of the value, as MQTYPE_*.
     pub kind: i32,
     #[serde(with = "serde_bytes")]
     pub bytes: Vec<u8>,

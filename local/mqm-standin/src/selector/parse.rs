@@ -43,7 +43,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// Takes so many bytes, and blanks behind them.
+    /// Takes `length` bytes, and the blanks behind them.
     fn take(&mut self, length: usize) -> Option<&'a str> {
         let (taken, rest) = self.rest.split_at_checked(length)?;
         self.rest = rest.trim_start();

@@ -48,7 +48,7 @@ pub struct Confirmation {
     pub sent_at: Instant,
     /// Time at which the answer came, or the producer stopped waiting for it.
     pub at: Instant,
-    /// The answer.
+    /// Outcome of the put, as the broker answered it.
     pub outcome: Outcome,
 }
 

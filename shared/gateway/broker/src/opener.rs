@@ -47,7 +47,7 @@ pub trait Opener: Send {
     ) -> impl Future<Output = Result<Opened<Self::Connection, Self::Begun>, OpenError>> + Send;
 }
 
-/// A new connection, the result of the beginning, and the health that it showed.
+/// A new connection, the result of the first work on it, and the health that it showed.
 pub type Opened<C, B> = (C, B, HealthStatus);
 
 /// Failed attempt to open a connection. Nothing was sent to a queue yet.

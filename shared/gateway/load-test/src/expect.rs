@@ -45,9 +45,9 @@ struct LatencyBounds {
 /// bound if not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Criterion {
-    /// The metric.
+    /// Metric that the criterion is about.
     pub metric: Metric,
-    /// The bound, in the metric's unit.
+    /// Bound of the metric, in its unit.
     pub bound: u64,
 }
 

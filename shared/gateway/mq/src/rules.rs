@@ -31,7 +31,7 @@ pub enum TargetRule {
 pub enum EntryPart {
     /// Tenants of the entry.
     Tenant,
-    /// Broker.
+    /// Product of the broker: RabbitMQ or IBM MQ.
     Broker,
     /// Host and port, for each address of the target.
     Address,
@@ -41,7 +41,7 @@ pub enum EntryPart {
     QueueManager,
     /// Channel of IBM MQ.
     Channel,
-    /// Queue.
+    /// Name of the queue.
     Queue,
     /// Exchange with its routing key.
     Exchange,

@@ -57,7 +57,7 @@ impl<'a, T> InFlight<'a, T> {
         self.messages.push_back(Message { mark, bytes, at, publish });
     }
 
-    /// Waits for several answers at once, fewer if few messages are in flight.
+    /// Waits until several messages have their confirms, fewer if few are in flight.
     pub(crate) async fn some_answered(&mut self) {
         self.answered(BATCH.min(self.messages.len() / 8)).await;
     }

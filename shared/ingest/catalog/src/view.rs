@@ -53,7 +53,7 @@ pub struct BatchView {
     pub warnings: Vec<&'static str>,
 }
 
-/// The decoded payload.
+/// Size and checksum of a batch's decoded payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct PayloadView {

@@ -43,7 +43,7 @@ impl<'a> Admission<'a> {
         Ok(Self::new(limiter, limiter.policies(&item?, tenant, None)).within(spent))
     }
 
-    /// Sets what the tenant has spent of its budget.
+    /// Sets the amount that the tenant has spent of its budget.
     #[must_use]
     pub fn within(self, spent: Option<SpentItem>) -> Self {
         Self { spent, ..self }

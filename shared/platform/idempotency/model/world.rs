@@ -138,7 +138,7 @@ impl Step {
     }
 }
 
-/// A successful answer.
+/// Answer to a request that succeeded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Answer {
     response: StoredResponse,
@@ -264,7 +264,7 @@ impl World {
         }
     }
 
-    /// A worker is over before it could say what it did at its place.
+    /// Ends a worker before it can report its work at the broker.
     pub(crate) fn fall_silent(&mut self, w: usize) {
         let place = match &*self.workers[w].step {
             Step::Note { at, .. } | Step::Put(Putting { at, .. }) => Some(*at),

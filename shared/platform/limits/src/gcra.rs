@@ -116,7 +116,7 @@ impl Pace {
         whole((HELD * admitted / (CHUNKS_HELD * environments.max(1.0))).floor()).max(1)
     }
 
-    /// Returns the time in which the rate brings so many units to each environment.
+    /// Returns the time in which the rate brings `units` to each of the environments.
     pub(crate) fn turn(self, units: i64, environments: f64) -> i64 {
         whole(approximate(self.cost(units)) * environments.max(1.0))
     }

@@ -33,7 +33,7 @@ pub const ATTRIBUTES: [&str; 10] = [
 /// Line to which a record contributes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Window {
-    /// Tenant.
+    /// Tenant of the record.
     pub tenant: String,
     /// Hour in which the record was created.
     pub hour: Hour,

@@ -95,7 +95,7 @@ impl Counts {
 /// Counters of one key of a tenant for one operation, in a day or an hour of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// Tenant.
+    /// Tenant whose requests are counted.
     pub tenant: String,
     /// Day in UTC, or that of the hour.
     pub day: Date,

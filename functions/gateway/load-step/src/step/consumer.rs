@@ -37,7 +37,7 @@ const TO_PRODUCE: Micros = Micros::from_seconds(40);
 /// Reason why a consumer takes no more messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Done {
-    /// The window closes. The other lane goes on.
+    /// The window closes, and the other lane takes over.
     WindowCloses,
     /// Nothing is left for this worker in later windows.
     Over,

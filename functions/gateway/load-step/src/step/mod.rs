@@ -56,7 +56,7 @@ struct Shift<'a> {
     board: Board,
 }
 
-/// A turn of a lane in a run that goes on.
+/// A turn of a lane in a run that is not over.
 #[derive(Clone, Copy, Debug)]
 struct Call<'a> {
     turn: &'a Turn,

@@ -66,7 +66,7 @@ impl Quota {
         Share { first, count: self.count(self.claimed), ..share }
     }
 
-    /// Counts the messages that may be put if so many were handled before.
+    /// Counts the messages that may be put after those that were handled `before`.
     pub(super) fn count(&self, before: Handled) -> u64 {
         let numbers = Unthrottled::WINDOW_NUMBERS.saturating_sub(self.skipped());
         self.share_after(before).count.min(numbers)

@@ -22,7 +22,7 @@ use crate::{Batches, format, from_database};
 const MAX: u16 = 200;
 const DEFAULT: u16 = 50;
 
-/// A page.
+/// Page of a list of batches.
 #[derive(Serialize)]
 struct Page {
     batches: Vec<BatchView>,

@@ -18,10 +18,10 @@ const THEIR_GETS: u8 = 3;
 /// Owner of a unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Whose {
-    /// An earlier attempt.
+    /// Unit of work of an earlier attempt.
     Earlier,
     Ours,
-    /// The other consumer.
+    /// Unit of work of the other consumer.
     Theirs,
 }
 

@@ -65,7 +65,7 @@ pub struct Accounting {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hole {
-    /// The worker.
+    /// Worker that reported nothing.
     pub worker: Worker,
     /// Beginning, in seconds since the test's start.
     pub from_seconds: f64,

@@ -31,7 +31,7 @@ pub struct Worker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Lane {
-    /// The worker.
+    /// Worker that the lane belongs to.
     pub worker: Worker,
     /// Windows that the lane takes.
     pub half: Half,

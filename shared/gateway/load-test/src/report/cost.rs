@@ -10,15 +10,15 @@ use crate::tally::Sum;
 /// Prices in USD. They change, and differ by region.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prices {
-    /// A GB of memory for a second of an invocation.
+    /// Price of a GB of memory for a second of an invocation.
     pub gb_second_usd: f64,
-    /// An invocation.
+    /// Price of an invocation.
     pub invocation_usd: f64,
-    /// A transition of a state machine.
+    /// Price of a transition of a state machine.
     pub transition_usd: f64,
-    /// A write of at most 1 KB to the table.
+    /// Price of a write of at most 1 KB to the table.
     pub write_usd: f64,
-    /// A strongly consistent read of at most 4 KB from the table.
+    /// Price of a strongly consistent read of at most 4 KB from the table.
     pub read_usd: f64,
 }
 

@@ -165,9 +165,9 @@ pub struct Generator {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SearchReport {
-    /// The probes, in their order.
+    /// Probes of the search, in their order.
     pub probes: Vec<Probe>,
-    /// The result.
+    /// Result of the search.
     pub finding: Finding,
 }
 

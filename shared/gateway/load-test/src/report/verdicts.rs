@@ -12,11 +12,11 @@ use crate::expect::{Criterion, Expect};
 pub struct Verdicts {
     /// True if every criterion is met.
     pub met: bool,
-    /// Each criterion.
+    /// Verdict on each criterion.
     pub criteria: Vec<CriterionVerdict>,
 }
 
-/// A criterion, what was found, and the verdict.
+/// Criterion with the measured value and the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CriterionVerdict {
@@ -28,7 +28,7 @@ pub struct CriterionVerdict {
     pub at_least: bool,
     /// Value of the report; `None` if it was not measured, or the report is not complete.
     pub value: Option<f64>,
-    /// The verdict.
+    /// Verdict on the criterion.
     pub outcome: Outcome,
 }
 

@@ -93,7 +93,7 @@ pub struct ConnectionConfig {
 /// Login of a client.
 #[derive(Clone, Debug)]
 pub enum Login {
-    /// SASL PLAIN.
+    /// Login by user and password (SASL PLAIN).
     Password {
         /// User name. Not empty, and without NUL.
         user: String,

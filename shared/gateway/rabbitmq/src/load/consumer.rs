@@ -51,10 +51,10 @@ pub(crate) struct Consumer<'a> {
 
 type Begun = Pin<Box<dyn Future<Output = lapin::Result<lapin::Consumer>> + Send>>;
 
-/// The broker's consumer.
+/// State of the consumer at the broker.
 enum Deliveries {
     NotWanted,
-    /// Requested. The request goes on if its caller stops waiting.
+    /// The consumer is requested. The request continues if its caller stops waiting.
     Wanted(Begun),
     Open(lapin::Consumer),
 }

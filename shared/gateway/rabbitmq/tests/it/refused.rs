@@ -25,7 +25,7 @@ const ROOM: u64 = 2;
 /// Route to the limited queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Through the default exchange.
+    /// Publishing through the default exchange.
     Directly,
     /// Through an exchange that nothing else is bound to.
     Alone,

@@ -14,7 +14,7 @@ use crate::rows::cnpj;
 pub struct OwnedEstablishment {
     /// CNPJ of the establishment.
     pub cnpj: Cnpj,
-    /// Owner.
+    /// Id of the tenant that owns the establishment.
     pub tenant_id: Uuid,
     /// Time at which it became the owner's.
     pub assigned_at: Timestamp,

@@ -111,9 +111,9 @@ impl Deactivation {
 /// Limits to the products of a catalogue that a full load may deactivate without a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeactivationGuard {
-    /// Per cent of the active products.
+    /// Largest share of the active products that needs no confirmation, in per cent.
     pub percent: u8,
-    /// Catalogues of up to this many active products are not guarded.
+    /// Number of active products up to which a catalogue is not guarded.
     pub small: u64,
 }
 

@@ -13,7 +13,7 @@ const FAILURES: &str = "chunks.failed";
 /// Maximum length of a topic's name in Kafka.
 const LONGEST_TOPIC: usize = 249;
 
-/// A cluster and one of its topics.
+/// Kafka cluster and topic that records are published to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Brokers that are asked first for the list of all brokers.
@@ -45,7 +45,7 @@ pub enum Authentication {
         /// ARN of a secret `{"username", "password"}`, with `"ca"` for a private authority.
         secret_arn: String,
     },
-    /// Client certificate.
+    /// Login by a client certificate.
     Mtls {
         /// ARN of a secret `{"certificate", "privateKey"}`, with `"ca"` for a private authority.
         secret_arn: String,

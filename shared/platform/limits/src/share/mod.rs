@@ -67,11 +67,11 @@ pub(crate) enum Step {
     Admitted,
     /// The request is refused until this time.
     Refused(i64),
-    /// The share says nothing: this draw is to be made first.
+    /// The share cannot decide before this draw is made.
     Draw(Draw),
 }
 
-/// Draw, and what it does to the share.
+/// Draw from a bucket, with its effect on the share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Draw {
     pub(crate) write: Write,
@@ -108,7 +108,7 @@ impl Share {
         }
     }
 
-    /// Decides about a request that costs so many units.
+    /// Decides about a request that costs `cost` units.
     pub(crate) fn take(&mut self, pace: Pace, cost: u64, now: i64) -> Step {
         let cost = signed(cost);
         self.refill(pace, now);

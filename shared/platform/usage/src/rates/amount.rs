@@ -26,7 +26,7 @@ pub struct Amount(u128);
 pub struct AmountError;
 
 impl Amount {
-    /// Nothing.
+    /// Amount of 0.
     pub const ZERO: Self = Self(0);
 
     /// Makes an amount of micro-units.
@@ -47,7 +47,7 @@ impl Amount {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// Returns true if the amount is at least so many percent of `whole`.
+    /// Returns true if the amount is at least `percent` per cent of `whole`.
     #[must_use]
     pub fn is_percent_of(self, percent: u32, whole: Self) -> bool {
         self.0.saturating_mul(100) >= whole.0.saturating_mul(u128::from(percent))

@@ -154,8 +154,8 @@ impl TestDatabase {
         .await;
     }
 
-    /// Lets the history of loads begin so many seconds after the beginning of a test's time; that
-    /// was said long ago.
+    /// Lets the history of loads begin `second` seconds after the start of the test's time, as if
+    /// that had been set long ago.
     pub(crate) async fn keep_since(&self, second: i64) {
         self.execute(&format!(
             "UPDATE batch_history SET kept_since = '{}', announced_at = now() - interval '11 min'",
