@@ -36,7 +36,7 @@ struct KeyFile {
 }
 
 impl KeyFile {
-    /// Creates the file, where none may be.
+    /// Creates the file for new keys, and fails if there is one already.
     fn create(path: &Path) -> Result<Self, Failure> {
         let mut options = fs::OpenOptions::new();
         options.write(true).create_new(true);

@@ -7,7 +7,7 @@ use super::{data, fill, get_or, set, verbs};
 use crate::connection;
 use crate::structures::{Borrowed, chars, field, text};
 
-/// More selectors in a call are refused.
+/// Maximum number of selectors in a call.
 const MAX_SELECTORS: i32 = 256;
 
 verbs! {

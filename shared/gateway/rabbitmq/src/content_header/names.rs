@@ -8,7 +8,7 @@ use super::{Kind, after_value, split};
 
 /// Prefix of the names of headers that hold what the client library cannot read.
 pub(super) const MOVED: &str = "\0integrahub:";
-/// [`MOVED`] without the NUL.
+/// Beginning of reserved names of headers: [`MOVED`] without the NUL.
 const RESERVED: &[u8] = b"integrahub:";
 
 /// True if a publisher's header of this name is renamed on its way in.
