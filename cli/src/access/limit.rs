@@ -73,10 +73,7 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
             }
             make(&table, &Vec::from_iter(change(&known, &tenant, item)), args.dry, out).await
         }
-        Limit::List(OnlyTenant { tenant }) => {
-            list(&known, tenant.as_deref(), out)?;
-            Ok(Exit::Done)
-        }
+        Limit::List(OnlyTenant { tenant }) => list(&known, tenant.as_deref(), out).map(|()| Exit::Done),
         Limit::Show { tenant, .. } => {
             show(&known, &known.tenant(tenant.as_deref().unwrap_or_default())?, out);
             Ok(Exit::Done)

@@ -34,10 +34,7 @@ pub(crate) async fn run(args: &Profile, context: &Context, out: &mut Output) -> 
             let change = change(&known, args, given.unwrap_or_default())?;
             make(&table, &Vec::from_iter(change), args.dry, out).await
         }
-        Profile::List(OnlyTenant { tenant }) => {
-            list(&known, tenant.as_deref(), out)?;
-            Ok(Exit::Done)
-        }
+        Profile::List(OnlyTenant { tenant }) => list(&known, tenant.as_deref(), out).map(|()| Exit::Done),
         Profile::Show(profile) => {
             let held = held(&known, profile)?;
             match (&held.entry, out.format()) {

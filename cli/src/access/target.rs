@@ -32,10 +32,7 @@ pub(crate) async fn run(args: &Target, context: &Context, out: &mut Output) -> R
             let change = allow(&known, &id, entries);
             make(&table, &Vec::from_iter(change), *dry, out).await
         }
-        Target::List(OnlyTenant { tenant }) => {
-            list(&known, tenant.as_deref(), out)?;
-            Ok(Exit::Done)
-        }
+        Target::List(OnlyTenant { tenant }) => list(&known, tenant.as_deref(), out).map(|()| Exit::Done),
         Target::Remove { tenant, entries, all, dry } => {
             let id = known.tenant(tenant)?;
             known.check_readable(&access::pk::targets(&id))?;

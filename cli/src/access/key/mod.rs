@@ -42,10 +42,7 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
             let item = new_item(&known, args, now)?;
             create(&table, item, args.dry, out).await
         }
-        Key::List(OnlyTenant { tenant }) => {
-            list(&known, tenant.as_deref(), now, out)?;
-            Ok(Exit::Done)
-        }
+        Key::List(OnlyTenant { tenant }) => list(&known, tenant.as_deref(), now, out).map(|()| Exit::Done),
         Key::Show(name) => {
             let (held, hash, key) = known.key(name)?;
             show(&known, held, hash, key, now, out);
