@@ -10,31 +10,18 @@ pub struct PayloadFault {
     pub byte_offset: Option<u64>,
 }
 
-/// Code of the reason in a batch's `error`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnusableCode {
-    /// The payload is not an array of items, breaks off, or has no object in any line.
-    MalformedJson,
-    /// The payload begins as gzip but is not gzip, or its checksum is not the accepted one.
-    ContentCorrupt,
-    MaxPayloadExceeded,
-    /// The payload has products of more establishments than one batch may have.
-    TooManyCnpjs,
-    /// The payload has more items in error than any catalogue has items.
-    TooManyErrors,
-}
-
-impl UnusableCode {
-    /// Code as the API shows it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::MalformedJson => "MALFORMED_JSON",
-            Self::ContentCorrupt => "CONTENT_CORRUPT",
-            Self::MaxPayloadExceeded => "MAX_PAYLOAD_EXCEEDED",
-            Self::TooManyCnpjs => "TOO_MANY_CNPJS",
-            Self::TooManyErrors => "TOO_MANY_ERRORS",
-        }
+ingestion::words! {
+    /// Code of the reason in a batch's `error`.
+    UnusableCode {
+        /// The payload is not an array of items, breaks off, or has no object in any line.
+        MalformedJson = "MALFORMED_JSON",
+        /// The payload begins as gzip but is not gzip, or its checksum is not the accepted one.
+        ContentCorrupt = "CONTENT_CORRUPT",
+        MaxPayloadExceeded = "MAX_PAYLOAD_EXCEEDED",
+        /// The payload has products of more establishments than one batch may have.
+        TooManyCnpjs = "TOO_MANY_CNPJS",
+        /// The payload has more items in error than any catalogue has items.
+        TooManyErrors = "TOO_MANY_ERRORS",
     }
 }
 

@@ -1,5 +1,3 @@
-use std::fmt;
-
 use batch_items::BatchItemError;
 use catalog::{DatabaseError, OutboxError};
 use failure::{Retry, Retryable};
@@ -8,59 +6,25 @@ use payloads::retention::RetentionError;
 use payloads::{NotifyError, PayloadError};
 use runtime::schedule::UnknownEvent;
 
-/// Checks of a run, each independent of the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
-    /// Payloads that never became batches.
-    Objects,
-    /// Batches that are stalled, and are restarted.
-    Stopped,
-    /// Batches that were not finalized.
-    Unfinished,
-    /// Final batches whose objects do not expire.
-    Kept,
-    /// Uploads whose time has ended.
-    Uploads,
-    /// Dropped objects that were neither accepted nor refused.
-    Drops,
-    /// Batches that are older than the history of loads.
-    History,
-    /// Events that were not published.
-    Events,
-}
-
-impl Check {
-    /// Checks in the order in which they are made.
-    pub(crate) const ALL: [Self; 8] = [
-        Self::Objects,
-        Self::Stopped,
-        Self::Unfinished,
-        Self::Kept,
-        Self::Uploads,
-        Self::Drops,
-        Self::History,
-        Self::Events,
-    ];
-
-    /// Returns the check's name in logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Objects => "objects",
-            Self::Stopped => "stopped",
-            Self::Unfinished => "unfinished",
-            Self::Kept => "kept",
-            Self::Uploads => "uploads",
-            Self::Drops => "drops",
-            Self::History => "history",
-            Self::Events => "events",
-        }
-    }
-}
-
-impl fmt::Display for Check {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.as_str())
+ingestion::words! {
+    /// Checks of a run, each independent of the others, in the order in which they are made.
+    Check {
+        /// Payloads that never became batches.
+        Objects = "objects",
+        /// Batches that are stalled, and are restarted.
+        Stopped = "stopped",
+        /// Batches that were not finalized.
+        Unfinished = "unfinished",
+        /// Final batches whose objects do not expire.
+        Kept = "kept",
+        /// Uploads whose time has ended.
+        Uploads = "uploads",
+        /// Dropped objects that were neither accepted nor refused.
+        Drops = "drops",
+        /// Batches that are older than the history of loads.
+        History = "history",
+        /// Events that were not published.
+        Events = "events",
     }
 }
 

@@ -1,6 +1,7 @@
 //! Enums whose values have a word in requests, metadata and the database.
 
-/// Declares such enums, each value with its word.
+/// Declares such enums, each value with its word. A crate that uses it depends on `serde`.
+#[macro_export]
 macro_rules! words {
     ($($(#[$meta:meta])* $name:ident { $($(#[$about:meta])* $value:ident = $word:literal,)+ })+) => {
         $(
