@@ -1,21 +1,25 @@
 //! Spending of the month, for tenants that have a budget.
 
+use std::error::Error;
+
 use access::{AccessStore, Account, Month, Reached, ReadError, Settled, SpentItem};
 use clock::Deadline;
 use events::{EventError, PublishError, Publisher};
 use futures_util::future::join_all;
 use jiff::Timestamp;
+use usage::UsageError;
 use usage::rates::{Amount, RateCard};
-use usage::{UsageError, UsageTable};
 
 use crate::event;
-use crate::spending::{EarlierDays, Spending};
+use crate::spending::{Sources, Spending};
 
 /// Reason why not all budgets were settled.
 #[derive(Debug, thiserror::Error)]
 pub enum BudgetError {
     #[error("the lines of the month cannot be read")]
     Lines(#[source] UsageError),
+    #[error("the usage of the ingest cannot be read")]
+    Ingest(#[source] Box<dyn Error + Send + Sync>),
     #[error("an item of the access table cannot be read or written")]
     Access(#[source] ReadError),
     #[error("the event of a budget cannot be made")]
@@ -39,7 +43,7 @@ type Untold<'a> = (&'a str, Reached, SpentItem);
 /// Without a rate card, nothing has a price. Notes of what was spent before are removed then, once
 /// an hour, because the look has its price.
 pub(crate) async fn settle(
-    (usage, earlier): (&UsageTable, &EarlierDays),
+    sources: &Sources<'_>,
     access: &AccessStore,
     publisher: &Publisher,
     now: Timestamp,
@@ -51,7 +55,8 @@ pub(crate) async fn settle(
         return Ok(());
     }
     let month = Month::of(now);
-    let amounts = Spending::of_month(usage, earlier, now, deadline).await?.amounts(card.as_ref());
+    let spending = Box::pin(Spending::of_month(sources, card.as_ref(), now, deadline)).await?;
+    let amounts = spending.amounts(card.as_ref());
     let currency = card.as_ref().map_or("", RateCard::currency);
     let (untold, mut settled) = note(access, &amounts, month, deadline).await;
     for untold in untold {

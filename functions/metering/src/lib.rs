@@ -37,10 +37,13 @@ use std::time::{Duration, SystemTime};
 use access::AccessStore;
 use clock::Deadline;
 use events::Publisher;
+use ingest_figures::Ingest;
 use jiff::Timestamp;
 use runtime::{metrics, schedule};
 use serde_json::{Map, Value};
 use usage::{UsageError, UsageTable};
+
+use crate::spending::Sources;
 
 /// Name of the function in metrics.
 const SERVICE: &str = "metering";
@@ -62,6 +65,8 @@ pub struct Metering {
     pub usage: UsageTable,
     pub records: Records,
     pub access: AccessStore,
+    /// The ingest, if the deployment has one.
+    pub ingest: Option<Ingest>,
     pub earlier: EarlierDays,
     pub publisher: Publisher,
     /// Time for which every record lives at least.
@@ -134,9 +139,10 @@ impl Metering {
         if now.as_second().div_euclid(60).rem_euclid(BUDGET_MINUTES) != 0 {
             return Ok(());
         }
-        let Self { usage, access, earlier, publisher, .. } = self;
+        let Self { usage, ingest, access, earlier, publisher, .. } = self;
+        let sources = Sources { usage, ingest: ingest.as_ref(), earlier };
         let mut told = 0;
-        let settled = budgets::settle((usage, earlier), access, publisher, now, deadline, &mut told).await;
+        let settled = budgets::settle(&sources, access, publisher, now, deadline, &mut told).await;
         if told > 0 {
             measure(&[(metrics::BUDGETS_REACHED, told)]);
         }

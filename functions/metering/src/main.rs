@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use access::AccessStore;
 use events::Publisher;
+use ingest_figures::Ingest;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use metering::{EarlierDays, Metering, Places, Records, TableStream};
 use runtime::{Environment, Sdk};
 use serde_json::Value;
 use usage::UsageTable;
+
+/// Longest wait for the ingest, whose database may have to wake up.
+const INGEST_PATIENCE: Duration = Duration::from_secs(25);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -22,6 +26,7 @@ async fn serve() -> Result<(), Error> {
     let records: String = environment.required("IDEMPOTENCY_TABLE");
     let stream: String = environment.required("IDEMPOTENCY_STREAM_ARN");
     let access: String = environment.required("ACCESS_TABLE");
+    let batches = environment.optional("BATCHES_FUNCTION", String::new());
     let least_expiry = Duration::from_secs(environment.required("IDEMPOTENCY_EXPIRY_MIN_SECONDS"));
     let events = events::Settings::read(&mut environment);
     environment.check()?;
@@ -30,12 +35,14 @@ async fn serve() -> Result<(), Error> {
     // A page of the stream, or of a scan, has up to a megabyte.
     let streams = aws_sdk_dynamodbstreams::Client::new(&sdk.objects());
     let scans = aws_sdk_dynamodb::Client::new(&sdk.objects());
+    let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(INGEST_PATIENCE));
     let metering = Metering {
         stream: TableStream::new(streams, stream),
         places: Places::default(),
         usage: UsageTable::new(dynamodb.clone(), table),
         records: Records::new(scans, records),
         access: AccessStore::new(dynamodb, access),
+        ingest: (!batches.is_empty()).then(|| Ingest::new(lambda, batches)),
         earlier: EarlierDays::default(),
         publisher: Publisher::of(&sdk, events),
         least_expiry,

@@ -5,23 +5,45 @@ use std::time::Duration;
 
 use access::Month;
 use clock::{Deadline, Remembered};
+use ingest_figures::{Ingest, IngestDay};
 use jiff::Timestamp;
 use jiff::civil::Date;
-use usage::rates::{Amount, Quantities, RateCard};
+use usage::rates::{Amount, Quantities, RateCard, Unit};
 use usage::{Counts, Hour, Line, UsageTable};
 
 use crate::budgets::BudgetError;
 
-/// Time for which the sum of the days before today is used. What came late to one of them is in
-/// the next sum.
+/// Time for which a sum is used. What came late to one of its days is in the next sum.
 const EARLIER_HOLD: Duration = Duration::from_hours(1);
+/// Operation as which the ingest's batches are priced.
+const INGEST: &str = "ingest";
+/// Units that the database counts.
+const OF_INGEST: [Unit; 3] = [Unit::Bytes, Unit::Batches, Unit::Items];
 
 /// Usage of each tenant, by operation.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spending(BTreeMap<String, BTreeMap<String, Counts>>);
+pub(crate) struct Spending(BTreeMap<String, BTreeMap<String, Used>>);
 
-/// Sum of the days of the month before today, by the hour in which it was made. It is made once an
-/// hour, and by each new environment. The lines of today are read for each look at the budgets.
+/// Quantities of one operation.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    counts: Counts,
+    batches: u64,
+    items: u64,
+}
+
+/// What is counted of tenants, and the sum of most of it.
+#[derive(Debug)]
+pub(crate) struct Sources<'a> {
+    pub(crate) usage: &'a UsageTable,
+    /// The ingest, if the deployment has one.
+    pub(crate) ingest: Option<&'a Ingest>,
+    pub(crate) earlier: &'a EarlierDays,
+}
+
+/// Sum of the month's days before today, and of the month's batches. It is made once an hour, and
+/// by each new environment. The lines of today are read for each look at the budgets. The database
+/// is not asked more often, because that keeps it from a pause.
 #[derive(Debug)]
 pub struct EarlierDays(Remembered<Hour, Spending>);
 
@@ -40,22 +62,26 @@ impl EarlierDays {
 }
 
 impl Spending {
-    /// Reads the usage of a month until now. Lines of one day at a time, because those of a month
-    /// may be more than an answer has.
+    /// Reads the usage of a month until now, that of the ingest only if the card has a price for
+    /// it. One day at a time, because a month may have more lines than an answer.
     pub(crate) async fn of_month(
-        usage: &UsageTable,
-        earlier: &EarlierDays,
+        sources: &Sources<'_>,
+        card: Option<&RateCard>,
         now: Timestamp,
         deadline: Deadline,
     ) -> Result<Self, BudgetError> {
         let (hour, month) = (Hour::of(now), Month::of(now));
+        let Sources { usage, ingest, earlier } = *sources;
         let mut sum = match earlier.0.get(&hour) {
             Some(known) => known,
             None => {
                 let mut made = Self::default();
+                let ingest = ingest.filter(|_| card.is_some_and(prices_ingest));
                 for day in days_before(month.first(), hour.day()) {
                     made.read(usage, day, deadline).await?;
+                    made.read_ingest(ingest, day, deadline).await?;
                 }
+                made.read_ingest(ingest, hour.day(), deadline).await?;
                 earlier.put(hour, made.clone());
                 made
             }
@@ -64,7 +90,7 @@ impl Spending {
         Ok(sum)
     }
 
-    /// Adds a day.
+    /// Adds the lines of a day.
     async fn read(&mut self, usage: &UsageTable, day: Date, deadline: Deadline) -> Result<(), BudgetError> {
         if deadline.has_passed() {
             return Err(BudgetError::OutOfTime);
@@ -73,17 +99,55 @@ impl Spending {
         Ok(())
     }
 
+    /// Adds the batches of a day.
+    async fn read_ingest(
+        &mut self,
+        ingest: Option<&Ingest>,
+        day: Date,
+        deadline: Deadline,
+    ) -> Result<(), BudgetError> {
+        let Some(ingest) = ingest else { return Ok(()) };
+        if deadline.has_passed() {
+            return Err(BudgetError::OutOfTime);
+        }
+        // Boxed: the futures of the clients are large.
+        let usage = Box::pin(ingest.usage((day, day), None)).await.map_err(BudgetError::Ingest)?;
+        if !usage.is_whole {
+            return Err(BudgetError::Ingest("a day has more tenants than an answer".into()));
+        }
+        self.add_ingest(usage.days);
+        Ok(())
+    }
+
     fn add(&mut self, lines: Vec<Line>) {
         for Line { tenant, operation, counts, .. } in lines {
-            self.0.entry(tenant).or_default().entry(operation).or_default().add(&counts);
+            self.used(tenant, &operation).counts.add(&counts);
         }
+    }
+
+    /// Adds batches. The record of their request carries no bytes, so theirs are counted once.
+    fn add_ingest(&mut self, days: Vec<IngestDay>) {
+        for IngestDay { tenant, counts, .. } in days {
+            let used = self.used(tenant, INGEST);
+            used.counts.add(&Counts { bytes: counts.bytes, ..Counts::default() });
+            used.batches = used.batches.saturating_add(counts.batches);
+            used.items = used.items.saturating_add(counts.items.all());
+        }
+    }
+
+    fn used(&mut self, tenant: String, operation: &str) -> &mut Used {
+        self.0.entry(tenant).or_default().entry(operation.to_owned()).or_default()
     }
 
     /// Returns what each tenant spent; `None` without a rate card.
     pub(crate) fn amounts(self, card: Option<&RateCard>) -> Vec<(String, Option<Amount>)> {
-        let amount = |operations: &BTreeMap<String, Counts>| card.map(|card| amount(card, operations));
+        let amount = |operations: &BTreeMap<String, Used>| card.map(|card| amount(card, operations));
         self.0.into_iter().map(|(tenant, operations)| (tenant, amount(&operations))).collect()
     }
+}
+
+fn prices_ingest(card: &RateCard) -> bool {
+    OF_INGEST.into_iter().any(|unit| card.prices(INGEST, unit))
 }
 
 /// Returns the days from `first` up to `end`, without `end`.
@@ -91,18 +155,20 @@ fn days_before(first: Date, end: Date) -> impl Iterator<Item = Date> {
     std::iter::successors(Some(first), |day| day.tomorrow().ok()).take_while(move |day| *day < end)
 }
 
-fn amount(card: &RateCard, operations: &BTreeMap<String, Counts>) -> Amount {
-    card.amount(operations.iter().map(|(operation, counts)| Quantities {
+fn amount(card: &RateCard, operations: &BTreeMap<String, Used>) -> Amount {
+    card.amount(operations.iter().map(|(operation, used)| Quantities {
         operation: operation.as_str(),
-        requests: counts.requests,
-        messages: counts.messages,
-        bytes: counts.bytes,
-        ..Quantities::default()
+        requests: used.counts.requests,
+        messages: used.counts.messages,
+        bytes: used.counts.bytes,
+        batches: used.batches,
+        items: used.items,
     }))
 }
 
 #[cfg(test)]
 mod tests {
+    use ingest_figures::{IngestCounts, ItemCounts};
     use serde_json::json;
 
     use super::*;
@@ -131,6 +197,27 @@ mod tests {
         let amounts: Vec<_> = amounts.iter().map(|(_, amount)| amount.unwrap().to_string()).collect();
         assert_eq!(amounts, ["9.500000", "3.250000"]);
         assert_eq!(spending.amounts(None), [("a".to_owned(), None), ("b".to_owned(), None)]);
+    }
+
+    #[test]
+    fn batches_are_spent_too_with_the_requests_that_sent_them() {
+        let items = ItemCounts { inserted: 7, failed: 1, ..ItemCounts::default() };
+        let counts = IngestCounts { batches: 2, bytes: 100, items, ..IngestCounts::default() };
+        let day = IngestDay { tenant: "a".to_owned(), day: "2026-11-27".parse().unwrap(), counts };
+        let mut spending = Spending::default();
+        spending.add(vec![line("a", "ingest", "till 1")]);
+        spending.add_ingest(vec![day.clone(), day]);
+        let amount = |rates: serde_json::Value| {
+            let card = RateCard::from_value(json!({"currency": "USD", "rates": rates})).unwrap();
+            let amount = spending.clone().amounts(Some(&card))[0].1.unwrap().to_string();
+            (prices_ingest(&card), amount)
+        };
+        let each = |operation: &str, unit: &str| json!([{"operation": operation, "unit": unit, "per": 1, "price": "1"}]);
+        assert_eq!(amount(each("ingest", "batches")), (true, "4.000000".to_owned()));
+        assert_eq!(amount(each("ingest", "items")), (true, "16.000000".to_owned()));
+        assert_eq!(amount(each("*", "bytes")), (true, "201.000000".to_owned()));
+        assert_eq!(amount(each("*", "requests")), (false, "3.000000".to_owned()));
+        assert_eq!(amount(each("produce", "bytes")), (false, "0.000000".to_owned()));
     }
 
     #[test]

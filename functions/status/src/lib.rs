@@ -8,7 +8,6 @@ mod console;
 mod contract;
 mod docs;
 mod endpoint;
-mod ingest;
 mod metrics;
 mod readiness;
 mod requests;
@@ -38,8 +37,8 @@ use serde_json::json;
 use tracing::{Instrument as _, Span};
 
 use crate::console::Console;
-use crate::ingest::Ingest;
 use crate::metrics::Metrics;
+use ingest_figures::Ingest;
 
 /// Most characters of an unknown method and path that are logged.
 const LONGEST_ASKED: usize = 200;

@@ -13,8 +13,8 @@ use usage::UsageTable;
 
 use crate::Status;
 use crate::console::Console;
-use crate::ingest::Ingest;
 use crate::metrics::{Metrics, QueueUrls, Queues};
+use ingest_figures::Ingest;
 
 /// Longest wait for a store. An operator of a system in trouble should not have to wait longer.
 const PATIENCE: Duration = Duration::from_secs(5);

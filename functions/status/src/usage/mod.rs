@@ -18,7 +18,7 @@ use usage::rates::RateCard;
 use self::asked::{Asked, PARAMETERS};
 use self::report::{Header, Report};
 use crate::Status;
-use crate::ingest::IngestDay;
+use ingest_figures::IngestDay;
 
 /// Most bytes of a body. A function returns at most 6 MB, in which a body is an escaped text.
 const LARGEST: usize = 4_500_000;

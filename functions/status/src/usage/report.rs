@@ -9,7 +9,7 @@ use usage::rates::{Amount, Quantities, RateCard};
 use usage::{Counts, Line};
 
 use super::asked::Group;
-use crate::ingest::{IngestCounts, IngestDay};
+use ingest_figures::{IngestCounts, IngestDay};
 
 /// Figures that are counted from audit events, which may be lost or repeated.
 const APPROXIMATE: [&str; 3] = ["replays", "refused", "requests of operations without a record"];
@@ -161,7 +161,7 @@ pub(super) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::ingest::ItemCounts;
+    use ingest_figures::ItemCounts;
 
     pub(in crate::usage) fn line(day: i8, operation: &str, key_name: &str, messages: u64) -> Line {
         Line {

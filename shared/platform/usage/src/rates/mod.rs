@@ -227,6 +227,12 @@ impl RateCard {
         due.into_values().fold(Amount::ZERO, |all, (rate, sum)| all.plus(rate.of(sum)))
     }
 
+    /// Returns true if an operation has a price for a unit.
+    #[must_use]
+    pub fn prices(&self, operation: &str, unit: Unit) -> bool {
+        self.rate(operation, unit).is_some()
+    }
+
     /// Returns the price that an operation pays for a unit.
     fn rate(&self, operation: &str, unit: Unit) -> Option<&Rate> {
         let of = |name: &str| self.rates.iter().find(|rate| rate.unit == unit && rate.operation == name);

@@ -1,6 +1,8 @@
 //! Readiness, metrics and usage of the ingest's stores, from a function that reaches them: the
 //! database may be in a network of its own.
 
+#![forbid(unsafe_code)]
+
 use std::error::Error;
 
 use api::readiness::{Dependencies, Dependency};
@@ -21,7 +23,7 @@ const USAGE: &str = "/usage";
 
 /// Client that invokes the function `batches`.
 #[derive(Debug)]
-pub(crate) struct Ingest {
+pub struct Ingest {
     lambda: Client,
     function: String,
 }
@@ -29,37 +31,54 @@ pub(crate) struct Ingest {
 /// Usage of the ingest.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct IngestUsage {
-    pub(crate) days: Vec<IngestDay>,
+pub struct IngestUsage {
+    /// Days of tenants, by tenant and day.
+    pub days: Vec<IngestDay>,
     /// False if there are more days of tenants than an answer has.
-    pub(crate) is_whole: bool,
+    pub is_whole: bool,
 }
 
 /// Batches that a tenant sent on a day.
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct IngestDay {
-    pub(crate) tenant: String,
-    pub(crate) day: Date,
+pub struct IngestDay {
+    /// Tenant.
+    pub tenant: String,
+    /// Day (UTC) on which the batches were received.
+    pub day: Date,
+    /// Numbers of the day.
     #[serde(flatten)]
-    pub(crate) counts: IngestCounts,
+    pub counts: IngestCounts,
 }
 
 /// Numbers of batches, of bytes of their payloads, and of their items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct IngestCounts {
-    pub(crate) batches: u64,
-    pub(crate) bytes: u64,
-    pub(crate) items: ItemCounts,
+#[serde(rename_all = "camelCase")]
+pub struct IngestCounts {
+    /// Batches that are final.
+    pub batches: u64,
+    /// Bytes of their decoded payloads.
+    pub bytes: u64,
+    /// Their items.
+    pub items: ItemCounts,
+    /// Bytes of the decoded payloads that were stored at the end of a day, whenever they came, or
+    /// the sum over several days. 0 from a function of an earlier version.
+    #[serde(default, alias = "storedBytes")]
+    pub stored_byte_days: u64,
 }
 
 /// Numbers of items by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ItemCounts {
-    pub(crate) inserted: u64,
-    pub(crate) updated: u64,
-    pub(crate) unchanged: u64,
-    pub(crate) stale: u64,
-    pub(crate) failed: u64,
+pub struct ItemCounts {
+    /// Items that made a new row.
+    pub inserted: u64,
+    /// Items that changed a row.
+    pub updated: u64,
+    /// Items whose row had the same content.
+    pub unchanged: u64,
+    /// Items whose row had a later version.
+    pub stale: u64,
+    /// Items that were not written.
+    pub failed: u64,
 }
 
 /// Response of an HTTP function to API Gateway.
@@ -69,13 +88,15 @@ struct Answer {
 }
 
 impl Ingest {
-    pub(crate) const fn new(lambda: Client, function: String) -> Self {
+    /// Makes the client of the function named `function`.
+    #[must_use]
+    pub const fn new(lambda: Client, function: String) -> Self {
         Self { lambda, function }
     }
 
     /// Returns the readiness of each store, or one failure for all of them if the function does not
     /// respond.
-    pub(crate) async fn dependencies(&self) -> Vec<Dependency> {
+    pub async fn dependencies(&self) -> Vec<Dependency> {
         let mut found = Vec::new();
         let asked =
             async { self.ask(READINESS, "").await.map(|stores: Dependencies| found = stores.dependencies) };
@@ -87,7 +108,7 @@ impl Ingest {
     ///
     /// # Errors
     /// If the function does not respond, or its database does not.
-    pub(crate) async fn metrics(&self) -> Result<Scrape, Box<dyn Error + Send + Sync>> {
+    pub async fn metrics(&self) -> Result<Scrape, Box<dyn Error + Send + Sync>> {
         self.ask(METRICS, "").await
     }
 
@@ -96,7 +117,7 @@ impl Ingest {
     ///
     /// # Errors
     /// If the function does not respond, or its database does not.
-    pub(crate) async fn usage(
+    pub async fn usage(
         &self,
         (from, to): (Date, Date),
         tenant: Option<&str>,
@@ -128,12 +149,13 @@ impl Ingest {
 
 impl IngestCounts {
     /// Adds those of another day.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         let sum = u64::saturating_add;
         let (own, added) = (self.items, other.items);
         *self = Self {
             batches: sum(self.batches, other.batches),
             bytes: sum(self.bytes, other.bytes),
+            stored_byte_days: sum(self.stored_byte_days, other.stored_byte_days),
             items: ItemCounts {
                 inserted: sum(own.inserted, added.inserted),
                 updated: sum(own.updated, added.updated),
@@ -147,7 +169,8 @@ impl IngestCounts {
 
 impl ItemCounts {
     /// Returns the number of all items.
-    pub(crate) fn all(&self) -> u64 {
+    #[must_use]
+    pub fn all(&self) -> u64 {
         let Self { inserted, updated, unchanged, stale, failed } = *self;
         [inserted, updated, unchanged, stale, failed].into_iter().fold(0, u64::saturating_add)
     }
@@ -203,10 +226,14 @@ mod tests {
             "tenant": "t", "day": "2026-11-21", "batches": 2, "bytes": 30,
             "items": {"inserted": 1, "updated": 2, "unchanged": 3, "stale": 4, "failed": 5},
         });
-        let usage: IngestUsage = serde_json::from_value(json!({"days": [line], "isWhole": true})).unwrap();
+        let mut latest = line.clone();
+        latest["storedBytes"] = json!(70);
+        let days = json!({"days": [line, latest], "isWhole": true});
+        let usage: IngestUsage = serde_json::from_value(days).unwrap();
         let mut counts = usage.days[0].counts;
-        counts.add(&usage.days[0].counts);
+        counts.add(&usage.days[1].counts);
         assert_eq!((counts.batches, counts.bytes, counts.items.failed), (4, 60, 10));
+        assert_eq!(counts.stored_byte_days, 70, "an earlier version says nothing of it");
         assert_eq!((usage.days[0].counts.items.all(), usage.is_whole), (15, true));
     }
 }
