@@ -456,8 +456,11 @@ def generated():
         api["DefinitionBody"]["paths"] = paths(functions, parts["Patterns"]["Function"]["Routes"], is_http=api is http)
     rest["MethodSettings"] += methods(http["RouteSettings"])
     conditions = conditions_of(functions, parts["Resources"])
-    readers = {read["Queue"]: values.get("Condition") for values in functions.values() for read in values.get("Reads", {}).values()}
-    parts["Alarms"] = {name: alarm(entry, functions, conditions | readers, parts) for name, entry in parts["Alarms"].items()}
+    readers = {read["Queue"]: values for values in functions.values() for read in values.get("Reads", {}).values()}
+    for queue, reader in readers.items():
+        parts["Queues"][queue.removesuffix("Queue")]["VisibilityTimeout"] = 6 * reader["Properties"]["Timeout"]
+    watched_under = conditions | {queue: reader.get("Condition") for queue, reader in readers.items()}
+    parts["Alarms"] = {name: alarm(entry, functions, watched_under, parts) for name, entry in parts["Alarms"].items()}
     parts["Resources"]["AttentionAlarm"]["Properties"]["AlarmRule"] = causes(parts["Alarms"])
     for product, trigger in parts["VersionTriggers"].items():
         public = {name: values for name, values in functions.items() if values["Product"] == product and "public" in values["Uses"]}
