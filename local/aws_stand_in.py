@@ -1,4 +1,5 @@
-"""The AWS stand-in, with fair queues, a quicker HTTP server, and a record of what each function calls.
+"""The AWS stand-in, with fair queues, a quicker HTTP server, a record of what each function calls, and
+a file of what functions log.
 
 SQS shares a standard queue out between message groups: a group that takes more than its share of the
 consumers waits while messages of others are there. The stand-in delivers messages by their age
@@ -6,8 +7,12 @@ alone, so this module replaces its order. It is fairer than SQS, whose rules nee
 group waits as soon as it has more in flight than another one.
 
 The stand-in's own HTTP server parses requests in Python. uvicorn parses them in C.
+
+Each invocation has a log stream of its own, and FilterLogEvents looks at each stream of a group. So
+`local`, which follows the logs of all functions, reads them from a file.
 """
 
+import json
 import os
 import resource
 import signal
@@ -18,7 +23,7 @@ from collections import Counter
 import uvicorn
 from aws_calls import Recorder
 from ministack.app import app
-from ministack.services import sqs
+from ministack.services import cloudwatch_logs, sqs
 
 take_oldest = sqs._collect_msgs
 
@@ -45,6 +50,22 @@ def take_fairly(queue, most, visibility_timeout):
 sqs._collect_msgs = take_fairly
 
 
+def write_logs(path):
+    """Adds each log event to a file, as a line of JSON."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    fan_out = cloudwatch_logs._fanout_to_subscription_filters
+
+    def write(group, stream, events):
+        lines = (
+            json.dumps({"group": group, "stream": stream, "timestamp": event["timestamp"], "message": event["message"]})
+            for event in events
+        )
+        os.write(file, "".join(f"{line}\n" for line in lines).encode())
+        fan_out(group, stream, events)
+
+    cloudwatch_logs._fanout_to_subscription_filters = write
+
+
 def main():
     # uvicorn raises the signal that ended it again.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -52,6 +73,8 @@ def main():
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     record = os.environ.get("RECORDED_CALLS")
+    if logs := os.environ.get("WRITTEN_LOGS"):
+        write_logs(logs)
     uvicorn.run(
         Recorder(app, record) if record else app,
         host=os.environ["BIND_HOST"],

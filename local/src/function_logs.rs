@@ -1,13 +1,14 @@
-//! `logs/functions.log`: what the functions log, which the stand-in keeps in its CloudWatch only,
-//! and only as long as it runs.
+//! `logs/functions.log`: what the functions log, from the file to which the stand-in adds each log
+//! event.
 //!
 //! Audit events among it go to the function `audit`, as the template's subscription filters pass
 //! them. The stand-in has filters, but knows no pattern of JSON, and would invoke the function for
 //! each request.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -18,13 +19,13 @@ use reqwest::Client;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::components::ministack::Ministack;
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 
-const INTERVAL: Duration = Duration::from_secs(2);
+/// Each look may invoke the function `audit` once for each other function.
+const INTERVAL: Duration = Duration::from_secs(3);
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Invocations that end at the same time may be recorded a little out of order.
-const OVERLAP_MS: u64 = 5_000;
 /// Lambda's own lines around each invocation.
 const PLATFORM: [&str; 3] = ["START RequestId: ", "END RequestId: ", "REPORT RequestId: "];
 
@@ -43,34 +44,33 @@ pub(crate) struct FunctionLogs {
     endpoint: String,
     /// Name of the function `audit`.
     audit: String,
-    groups: Vec<Group>,
+    events: Events,
+    /// Audit events of each function's log group that the function `audit` has not taken yet.
+    undelivered: HashMap<String, Vec<Event>>,
     file: File,
 }
 
+/// The stand-in's file.
 #[derive(Debug)]
-struct Group {
-    name: String,
-    since: u64,
-    /// The streams already copied; each holds one invocation.
-    copied: HashSet<String>,
-    /// Audit events that the function `audit` has not taken yet.
-    undelivered: Vec<Event>,
+struct Events {
+    file: BufReader<File>,
+    line: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Page {
-    events: Vec<Event>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Event {
+    group: String,
+    stream: String,
     timestamp: u64,
     message: String,
-    log_stream_name: String,
 }
 
 impl Event {
+    /// True for one of Lambda's own lines, and for an empty one.
+    fn is_platform(&self) -> bool {
+        self.message.is_empty() || PLATFORM.iter().any(|prefix| self.message.starts_with(prefix))
+    }
+
     /// True for the line of an audit event.
     fn is_audit(&self) -> bool {
         let has = |part| self.message.contains(part);
@@ -89,8 +89,9 @@ impl FunctionLogs {
     ) -> Result<Self, Failure> {
         let path = layout.log("functions");
         let file = File::create(&path).or_explain(|| format!("write {}", path.display()))?;
-        let groups = groups.map(Group::new).collect();
-        Ok(Self { http: Client::new(), endpoint, audit: audit.to_owned(), groups, file })
+        let events = Events::open(&Ministack::logs(layout)?)?;
+        let undelivered = groups.map(|group| (group.to_owned(), Vec::new())).collect();
+        Ok(Self { http: Client::new(), endpoint, audit: audit.to_owned(), events, undelivered, file })
     }
 
     /// Copies until dropped.
@@ -101,60 +102,50 @@ impl FunctionLogs {
         }
     }
 
-    /// Copies what is new. Logs are a convenience: what cannot be read now is read the next time.
+    /// Copies what is new. Logs are a convenience: what cannot be delivered now is delivered the
+    /// next time.
     pub(crate) async fn copy(&mut self) {
-        for group in &mut self.groups {
-            let Ok(page) = fetch(&self.http, &self.endpoint, group).await else { continue };
-            let events = group.new_events(page);
-            for Event { message, .. } in &events {
-                let _full_disk = writeln!(self.file, "{message}");
+        while let Some(event) = self.events.read() {
+            let Some(undelivered) = self.undelivered.get_mut(&event.group) else { continue };
+            if event.is_platform() {
+                continue;
             }
-            group.undelivered.extend(events.into_iter().filter(Event::is_audit));
-            if let Some(some) = group.undelivered.chunks(MOST_DELIVERED).next() {
-                let url = format!("{}/2015-03-31/functions/{}/invocations", self.endpoint, self.audit);
-                let count = some.len();
-                // Like a subscription filter, it delivers again what may not have arrived.
-                if deliver(&self.http, &url, &group.name, some).await.is_ok() {
-                    group.undelivered.drain(..count);
-                }
+            let _full_disk = writeln!(self.file, "{}", event.message);
+            if event.is_audit() {
+                undelivered.push(event);
+            }
+        }
+        let url = format!("{}/2015-03-31/functions/{}/invocations", self.endpoint, self.audit);
+        for (group, undelivered) in &mut self.undelivered {
+            let Some(some) = undelivered.chunks(MOST_DELIVERED).next() else { continue };
+            let count = some.len();
+            // Like a subscription filter, it delivers again what may not have arrived.
+            if deliver(&self.http, &url, group, some).await.is_ok() {
+                undelivered.drain(..count);
             }
         }
     }
 }
 
-impl Group {
-    fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), since: 0, copied: HashSet::new(), undelivered: Vec::new() }
+impl Events {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        let file = File::open(path).or_explain(|| format!("read {}", path.display()))?;
+        Ok(Self { file: BufReader::new(file), line: String::new() })
     }
 
-    fn new_events(&mut self, page: Page) -> Vec<Event> {
-        let newest = page.events.iter().map(|event| event.timestamp).max();
-        self.since = newest.map_or(self.since, |newest| newest.saturating_sub(OVERLAP_MS));
-        let streams = page.events.iter().map(|event| event.log_stream_name.clone()).collect();
-        let copied = std::mem::replace(&mut self.copied, streams);
-        page.events
-            .into_iter()
-            .filter(|event| !copied.contains(&event.log_stream_name))
-            .map(|event| Event { message: event.message.trim_end().to_owned(), ..event })
-            .filter(|Event { message, .. }| {
-                !message.is_empty() && !PLATFORM.iter().any(|prefix| message.starts_with(prefix))
-            })
-            .collect()
+    /// Returns the next event. A line that is not all there yet is read the next time.
+    fn read(&mut self) -> Option<Event> {
+        loop {
+            let count = self.file.read_line(&mut self.line).ok()?;
+            if count == 0 || !self.line.ends_with('\n') {
+                return None;
+            }
+            let line = std::mem::take(&mut self.line);
+            if let Ok(event) = serde_json::from_str::<Event>(&line) {
+                return Some(Event { message: event.message.trim_end().to_owned(), ..event });
+            }
+        }
     }
-}
-
-async fn fetch(http: &Client, endpoint: &str, group: &Group) -> Result<Page, reqwest::Error> {
-    let body = json!({"logGroupName": group.name, "startTime": group.since});
-    http.post(endpoint)
-        .timeout(TIMEOUT)
-        .header("X-Amz-Target", "Logs_20140328.FilterLogEvents")
-        .header("Content-Type", "application/x-amz-json-1.1")
-        .body(body.to_string())
-        .send()
-        .await?
-        .error_for_status()?
-        .json()
-        .await
 }
 
 /// Delivers events to the function `audit` in the form of a subscription filter, and does not wait
@@ -173,8 +164,8 @@ async fn deliver(http: &Client, url: &str, group: &str, events: &[Event]) -> Res
 
 fn packed(group: &str, events: &[Event]) -> Option<String> {
     let event = |(number, event): (usize, &Event)| {
-        let Event { timestamp, message, log_stream_name } = event;
-        json!({"id": format!("{log_stream_name}-{number}"), "timestamp": timestamp, "message": message})
+        let Event { stream, timestamp, message, .. } = event;
+        json!({"id": format!("{stream}-{number}"), "timestamp": timestamp, "message": message})
     };
     let delivery = json!({
         "messageType": "DATA_MESSAGE", "owner": "000000000000", "logGroup": group, "logStream": "",
@@ -190,27 +181,34 @@ fn packed(group: &str, events: &[Event]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn event(timestamp: u64, stream: &str, message: &str) -> Event {
-        Event { timestamp, message: message.to_owned(), log_stream_name: stream.to_owned() }
+    fn event(message: &str) -> Event {
+        Event { group: "g".to_owned(), stream: "s".to_owned(), timestamp: 1, message: message.to_owned() }
     }
 
     #[test]
-    fn every_invocation_is_copied_once() {
-        let mut group = Group::new("g");
-        let first = || vec![event(10_000, "a", "START RequestId: 1"), event(10_000, "a", "one\n")];
-        let lines = |events: Vec<Event>| events.into_iter().map(|event| event.message).collect::<Vec<_>>();
-        assert_eq!(lines(group.new_events(Page { events: first() })), ["one"]);
-        assert_eq!(group.since, 5_000);
-        let mut both = first();
-        both.push(event(9_999, "b", "late"));
-        assert_eq!(lines(group.new_events(Page { events: both })), ["late"]);
+    fn each_line_is_read_once_when_all_of_it_is_there() {
+        let mut written = tempfile::NamedTempFile::new().unwrap();
+        let mut events = Events::open(written.path()).unwrap();
+        let mut read = || std::iter::from_fn(|| events.read().map(|event| event.message)).collect::<Vec<_>>();
+        let line = |message: &str| json!({"group": "g", "stream": "s", "timestamp": 1, "message": message});
+        write!(written, "{}\nno JSON\n{}", line("one\n"), line("two")).unwrap();
+        assert_eq!(read(), ["one"]);
+        assert_eq!(read(), [""; 0]);
+        writeln!(written).unwrap();
+        assert_eq!(read(), ["two"]);
+    }
+
+    #[test]
+    fn lambda_s_own_lines_are_not_copied() {
+        assert!(event("START RequestId: 1").is_platform() && event("").is_platform());
+        assert!(!event("one").is_platform());
     }
 
     #[test]
     fn requests_of_callers_and_refused_ones_are_audit_events() {
         let is_audit = |context: &str| {
             let line = format!("{{\"event_type\":\"request.completed\",\"context\":{{{context}}}}}");
-            event(1, "a", &line).is_audit()
+            event(&line).is_audit()
         };
         assert!(is_audit("\"outcome\":\"done\",\"tenant\":\"t\""));
         assert!(is_audit("\"outcome\":\"refused\""));
