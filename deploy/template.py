@@ -181,17 +181,15 @@ def given(name, parameters, section="Rules"):
     return Tagged("!Not", [Tagged("!Equals", [value, ""])])
 
 
-def with_given(node, parameters, section):
-    """A rule or condition in which `!Given X` says that the parameter X is given."""
+def resolved(node, tag, meaning):
+    """The node with what each `!Tag X` in it means."""
     match node:
-        case Tagged("!Given", name):
-            return given(name, parameters, section)
-        case Tagged(tag, value):
-            return Tagged(tag, with_given(value, parameters, section))
+        case Tagged(found, value):
+            return meaning(value) if found == tag else Tagged(found, resolved(value, tag, meaning))
         case list():
-            return [with_given(each, parameters, section) for each in node]
+            return [resolved(each, tag, meaning) for each in node]
         case dict():
-            return {key: with_given(value, parameters, section) for key, value in node.items()}
+            return {key: resolved(value, tag, meaning) for key, value in node.items()}
     return node
 
 
@@ -435,12 +433,13 @@ def collected():
 def generated():
     """The text of template.yaml."""
     parts = collected()
+    parts = resolved(parts, "!Value", parts["Values"].__getitem__)
     groups = parts["Parameters"]
     parameters = {name: parameter(entry, parts["Kinds"]) for group in groups.values() for name, entry in group.items()}
     shown = [{"Label": {"default": label}, "Parameters": list(group)} for label, group in groups.items()]
     parts |= {"Parameters": parameters, "Metadata": {"AWS::CloudFormation::Interface": {"ParameterGroups": shown}}}
     for section in ("Rules", "Conditions"):
-        parts[section] = with_given(parts[section], parameters, section)
+        parts[section] = resolved(parts[section], "!Given", lambda name, section=section: given(name, parameters, section))
     parts["Rules"] |= {f"{name}IsNotAlone": needs(name, others, parameters) for name, others in parts["Needs"].items()}
     for name, entry in parts["Ordered"].items():
         parts["Rules"] |= ordered(name, entry, parameters)
