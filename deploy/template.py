@@ -2,6 +2,40 @@
 
 A part has sections of CloudFormation as they are (Rules, Conditions, Resources, Outputs), parameters by the group that the
 console shows them in, and entries of patterns.yaml (Functions, Queues, Alarms…), which become resources.
+
+Anywhere in a part:
+    !When [X, value]            value under the condition X, and AWS::NoValue otherwise
+    {When: X, member: …}        the mapping under the condition X
+    !Value X                    X of `Values` in patterns.yaml
+    {Allow: a, For: Table}      a statement of a policy; also Deny. `Table` is the ARN of a resource of the template, and
+                                `Bucket/folder/*` the ARN of what is in it. Sid, Principal and Condition are as in IAM.
+    !Json {…}                   the JSON text of a mapping
+In rules and conditions:
+    !Given X                    the parameter X has a value: a text, a member of a list, or true where it is false by default
+    Needs: {A: [B, C]}          the rule that A is given together with B and C
+    Ordered: {…}                rules that one number is below another, by so much
+In parameters:
+    Kind: flag                  one of `Kinds` in patterns.yaml. A number is what has a number as default.
+    Value: {Default: 5, …}      members of the parameter that fit on one line
+In functions:
+    Uses: [keys, limits]        what functions have in common; the function's own members go on top
+    Knows: [BatchesTable]       variables: BATCHES_TABLE is `!Ref BatchesTable`
+    Lists, Reads                prefixes of buckets, and queues: see `Function` in patterns.yaml
+    Routes: {Name: GET /path}   paths of both APIs, and $default one of the HTTP API alone
+    Also: {Alarms: {…}}         entries of other sections that come with the function
+In alarms:
+    Metric: Errors of DepthFunction
+                                a metric of a resource by its namespace (`Namespaces`), or of a function's log lines:
+                                `UsageLag of metering`
+    Sum: [A and B of XTable]    the sum of metrics; `Emitted` is one of several functions, `Functions` one of a product's
+    Math: {id: expression, other: {Maximum: A of XQueue}}
+                                metric math, whose first term is what the alarm is about
+    Waiting: {Queue, Seconds, AtMost}
+                                messages that wait
+    An alarm without a Condition has that of all that it watches; a queue's is that of the function that reads it.
+In dashboards:
+    Sum: {Errors: functions, Depth: [XQueue, reconcile]}
+                                metrics by the statistic: of all functions, of resources, or of a function's log lines
 """
 
 import json
@@ -302,33 +336,43 @@ def summed(entry, functions):
     return metrics
 
 
+def condition_of(metric, conditions):
+    """The condition of what a metric is of. One that is written out has none."""
+    return conditions.get(metric.split(" of ")[1]) if isinstance(metric, str) else None
+
+
+def query(id, term, period, namespaces):
+    """A term of an alarm's metric math: an expression, or a metric by its statistic."""
+    if isinstance(term, str):
+        return {"Id": id, "Expression": term, "ReturnData": False}
+    ((stat, metric),) = term.items()
+    return {"Id": id, "ReturnData": False, "MetricStat": {"Metric": watched(metric, namespaces), "Period": period, "Stat": stat}}
+
+
 def alarm(entry, functions, conditions, parts):
-    """An alarm's entry with the metrics that it watches, and with the condition under which all of them are there."""
+    """An alarm's entry with the metrics that it watches, under the condition that all of them have."""
     if "Waiting" in entry:
         entry = merge(fill(parts["Patterns"]["Alarm"]["Waiting"], entry["Waiting"]), entry)
-    metrics = summed(entry, functions)
-    # Not by `+`, which has no value where one of the metrics has none.
-    math = {"sum": "SUM(METRICS())", **{id: {"Sum": metric} for id, metric in metrics.items()}} if metrics else entry.get("Math", {})
-    terms = {id: term if isinstance(term, str) else next(iter(term.items())) for id, term in math.items()}
-    texts = [term[1] for term in terms.values() if isinstance(term, tuple)] + [entry.get("Metric")]
-    of = {id: conditions.get(text.split(" of ")[1]) for id, text in enumerate(texts) if isinstance(text, str)}
-    common = {*of.values()}
-    entry = {"Condition": common.pop() if len(common) == 1 else None, **entry}
+    math = entry.get("Math", {})
+    if metrics := summed(entry, functions):
+        # Not by `+`, which has no value where one of the metrics has none.
+        math = {"sum": "SUM(METRICS())", **{id: {"Sum": metric} for id, metric in metrics.items()}}
+    of = {id: condition_of(metric, conditions) for id, term in math.items() if isinstance(term, dict) for metric in term.values()}
     if "Metric" in entry:
-        entry["Metric"] = watched(entry["Metric"], parts["Namespaces"])
-    if not terms:
+        of["metric"] = condition_of(entry["Metric"], conditions)
+        entry = {**entry, "Metric": watched(entry["Metric"], parts["Namespaces"])}
+    entry = {"Condition": next(iter(of.values())) if len({*of.values()}) == 1 else None, **entry}
+    if not math:
         return entry
-    period = entry.get("Properties", {}).get("Period", 60)
-    queries = []
-    for id, term in terms.items():
-        if isinstance(term, str):
-            queries.append({"Id": id, "Expression": term, "ReturnData": False if queries else None})
-            continue
-        stat, metric = term
-        query = {"Id": id, "ReturnData": False, "MetricStat": {"Metric": watched(metric, parts["Namespaces"]), "Period": period, "Stat": stat}}
-        condition = conditions.get(metric.split(" of ")[1]) if isinstance(metric, str) else None
-        queries.append(query if condition in (None, entry["Condition"]) else {"When": condition, **query})
-    return {**entry, "Properties": {"Statistic": None, "Metrics": queries, **entry.get("Properties", {}), "Period": None}}
+    properties = {"Statistic": None, "Metrics": [], **entry.get("Properties", {})}
+    period = properties.pop("Period", 60)
+    for id, term in math.items():
+        made = query(id, term, period, parts["Namespaces"])
+        is_always_there = of.get(id) in (None, entry["Condition"])
+        properties["Metrics"].append(made if is_always_there else {"When": of[id], **made})
+    # The first term is what the alarm is about.
+    del properties["Metrics"][0]["ReturnData"]
+    return {**entry, "Properties": {**properties, "Period": None}}
 
 
 def setting(name, value, parameters):
