@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
 use batch_items::BatchItems;
 use catalog::{BatchView, Database, DatabaseConfig, NewBatch};
-use end_to_end::{TENANT_A, variable};
+use end_to_end::{Pauses, TENANT_A, variable};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::Plan;
@@ -99,13 +99,13 @@ impl Functions {
     /// The batch once it is final.
     pub(crate) async fn settled(&self, batch_id: Uuid) -> BatchView {
         let tenant = TENANT_A.parse().unwrap();
-        let began = Instant::now();
+        let (began, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             let batch = self.database.batch(&Viewer::whole(tenant), batch_id).await.unwrap();
             match batch {
                 Some(batch) if batch.status.is_final() => return batch,
                 batch if began.elapsed() > PATIENCE => panic!("the batch is not final: {batch:?}"),
-                _ => tokio::time::sleep(Duration::from_millis(100)).await,
+                _ => pauses.wait().await,
             }
         }
     }
@@ -119,14 +119,14 @@ impl Functions {
 
     /// Waits until an object may expire.
     pub(crate) async fn released(&self, key: &str) {
-        let began = Instant::now();
+        let (began, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             let tags = self.s3.get_object_tagging().bucket(&self.bucket).key(key).send().await.unwrap();
             if tags.tag_set.iter().any(|tag| tag.key == "state" && tag.value == "final") {
                 return;
             }
             assert!(began.elapsed() < PATIENCE, "{key} is not tagged");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            pauses.wait().await;
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use catalog::{ChunkingOutcome, NewBatch, Seal, SealOutcome, SealedChunk};
-use end_to_end::{Products, TENANT_A, variable};
+use end_to_end::{Pauses, Products, TENANT_A, variable};
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner, encode};
 use ingestion::payload::{MediaType, PayloadMetadata, chunk_key};
@@ -113,7 +113,7 @@ impl Functions {
     }
 
     async fn completed(&self, batch_id: Uuid) -> catalog::BatchView {
-        let began = Instant::now();
+        let (began, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             let view = self
                 .database
@@ -125,7 +125,7 @@ impl Functions {
                 return view;
             }
             assert!(began.elapsed() < PATIENCE, "the batch does not complete: {view:?}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            pauses.wait().await;
         }
     }
 }

@@ -39,7 +39,8 @@ impl Unhandled {
         loop {
             // Hidden only for a moment, since others look for theirs.
             let receive = self.client.receive_message().queue_url(&self.queue_url).visibility_timeout(1);
-            let received = receive.max_number_of_messages(10).message_attribute_names("All").send().await;
+            let receive = receive.max_number_of_messages(10).message_attribute_names("All");
+            let received = receive.wait_time_seconds(5).send().await;
             for message in received.unwrap().messages.unwrap_or_default() {
                 if message.body.as_ref().is_some_and(|body| body.contains(needle)) {
                     let delete = self.client.delete_message().queue_url(&self.queue_url);

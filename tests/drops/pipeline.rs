@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
-use end_to_end::variable;
+use end_to_end::{Pauses, variable};
 use ingestion::generate::Catalogue;
 use serde_json::Value;
 use uuid::Uuid;
@@ -61,7 +61,7 @@ impl Pipeline {
 
     /// The result of the version with that ETag, once it is not under way.
     pub(super) async fn finished(&self, key: &str, etag: &str) -> Value {
-        let begin = Instant::now();
+        let (begin, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             let result = self.result(key).await;
             if let Some(result) = &result
@@ -72,7 +72,7 @@ impl Pipeline {
                 return result.clone();
             }
             assert!(begin.elapsed() < PATIENCE, "{key}: still {result:?}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            pauses.wait().await;
         }
     }
 
@@ -83,14 +83,14 @@ impl Pipeline {
 
     /// Waits for a tag, which follows the result.
     pub(super) async fn tagged(&self, key: &str, name: &str, value: &str) -> BTreeMap<String, String> {
-        let begin = Instant::now();
+        let (begin, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             let tags = self.tags(key).await;
             if tags.get(name).is_some_and(|found| found == value) {
                 return tags;
             }
             assert!(begin.elapsed() < PATIENCE, "{key}: {tags:?}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            pauses.wait().await;
         }
     }
 }

@@ -8,6 +8,7 @@ use tokio_postgres::{Client, NoTls, Row};
 use uuid::Uuid;
 
 use crate::gateway::{Answer, Gateway, KEY_A};
+use crate::pauses::Pauses;
 
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const BATCHES: &str = "/v1/inovafarma/batches";
@@ -105,7 +106,7 @@ impl Ingest {
 
     /// The batch, once it is final. Its counters add up then.
     pub async fn finished(&self, batch_id: &str) -> Value {
-        let begin = Instant::now();
+        let (begin, mut pauses) = (Instant::now(), Pauses::new());
         loop {
             let batch = self.get(batch_id, "").await.expect(200).json();
             if ["COMPLETED", "PARTIAL_FAIL", "FAILED"].contains(&batch["status"].as_str().unwrap()) {
@@ -113,7 +114,7 @@ impl Ingest {
                 return batch;
             }
             assert!(begin.elapsed() < PATIENCE, "still {batch}");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            pauses.wait().await;
         }
     }
 

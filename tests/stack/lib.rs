@@ -26,6 +26,7 @@ mod ingest;
 pub mod leaks;
 mod load_tests;
 mod operations;
+mod pauses;
 mod payloads;
 mod queue_manager;
 mod records;
@@ -38,6 +39,7 @@ pub use gateway::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, READONLY_KEY, TEN
 pub use ingest::{Ingest, Load, Product, Products};
 pub use load_tests::LoadTests;
 pub use operations::{body_of, operations, routes, targeted, with_body};
+pub use pauses::Pauses;
 pub use payloads::{Payload, Payloads, gzip};
 pub use queue_manager::QueueManager;
 pub use records::Records;

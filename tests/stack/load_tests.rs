@@ -16,6 +16,8 @@ const FINAL: [&str; 3] = ["COMPLETED", "STOPPED", "FAILED"];
 /// until its queues are seen empty.
 const PATIENCE: Duration = Duration::from_secs(240);
 const POLL: Duration = Duration::from_millis(300);
+/// Interval for what comes after the seconds of a test.
+const END_POLL: Duration = Duration::from_secs(1);
 
 /// A client of the load tests.
 #[derive(Clone, Debug)]
@@ -73,6 +75,10 @@ impl LoadTests {
 
     /// Follows a test until it is as it should be.
     pub async fn becomes(&self, test_id: &str, expected: impl Fn(&Value) -> bool) -> Value {
+        self.looks(test_id, POLL, expected).await
+    }
+
+    async fn looks(&self, test_id: &str, poll: Duration, expected: impl Fn(&Value) -> bool) -> Value {
         let begin = Instant::now();
         loop {
             let test = self.get(test_id).await.expect(200).json();
@@ -80,13 +86,13 @@ impl LoadTests {
                 return test;
             }
             assert!(begin.elapsed() < PATIENCE, "{test}");
-            tokio::time::sleep(POLL).await;
+            tokio::time::sleep(poll).await;
         }
     }
 
     /// Follows a test to its end.
     pub async fn finished(&self, test_id: &str) -> Value {
-        self.becomes(test_id, |test| FINAL.contains(&test["status"].as_str().unwrap())).await
+        self.looks(test_id, END_POLL, |test| FINAL.contains(&test["status"].as_str().unwrap())).await
     }
 
     /// Stops a test that nobody needs any more, and waits until it uses its queues no longer.

@@ -8,6 +8,8 @@ use aws_sdk_s3::Client;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use crate::pauses::Pauses;
+
 /// Time that tags may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -54,11 +56,11 @@ impl Payloads {
         let chunks = self.s3.list_objects_v2().bucket(&self.bucket).prefix(format!("chunks/{batch_id}/"));
         let chunks = chunks.send().await.unwrap().contents.unwrap_or_default();
         keys.extend(chunks.into_iter().filter_map(|object| object.key));
-        let begin = Instant::now();
+        let (begin, mut pauses) = (Instant::now(), Pauses::new());
         for key in keys {
             while !self.is_final(&key).await {
                 assert!(begin.elapsed() < PATIENCE, "{key} is kept");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                pauses.wait().await;
             }
         }
     }

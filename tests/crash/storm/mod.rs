@@ -143,8 +143,9 @@ async fn batches_over_the_same_products_do_not_stop_each_other() {
     assert_eq!(database.query_one(sql, &[]).await.unwrap().get::<_, i64>(0), 0, "deadlocks");
     let most = most.load(Ordering::Relaxed);
     assert!((1..=world::CONNECTIONS).contains(&most), "{most} connections to the database at once");
+    let statuses = world.statuses().await;
     for batch in &sent {
-        assert_eq!(world.status(batch.batch_id).await, Some(BatchStatus::Completed));
+        assert_eq!(statuses.get(&batch.batch_id), Some(&BatchStatus::Completed));
     }
 }
 
@@ -217,7 +218,7 @@ async fn a_batch_is_received_while_the_chunkers_stand_still_and_once_however_oft
     assert_eq!((key, &receipt["type"]), (&tenant.id.to_string(), &"integrahub.batch.received".into()));
     assert_eq!(receipt["id"], sent.batch_id.to_string());
     assert_eq!(receipt["data"]["batch_id"], sent.batch_id.to_string());
-    assert_eq!(world.status(sent.batch_id).await, None, "nothing has begun");
+    assert_eq!(world.statuses().await.get(&sent.batch_id), None, "nothing has begun");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -1,6 +1,7 @@
 //! An ingest of its own for one test: queues, a bucket, a table of batch items and a database
 //! server, beside the stack's API keys and records.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use test_support::event_bus::FakeEventBus;
 use test_support::postgres::Cluster;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, NoTls, Row};
 use uuid::Uuid;
 
 use crate::crash::stand::faults::Faults;
@@ -275,10 +276,11 @@ impl World {
         client
     }
 
-    pub(crate) async fn status(&self, batch_id: Uuid) -> Option<BatchStatus> {
-        let sql = "SELECT status FROM batches WHERE batch_id = $1";
-        let row = self.database().await.query_opt(sql, &[&batch_id]).await.unwrap()?;
-        Some(serde_json::from_value(json!(row.get::<_, String>(0))).unwrap())
+    /// Returns the status of each batch that there is.
+    pub(crate) async fn statuses(&self) -> HashMap<Uuid, BatchStatus> {
+        let rows = self.database().await.query("SELECT batch_id, status FROM batches", &[]).await.unwrap();
+        let status = |row: &Row| serde_json::from_value(json!(row.get::<_, String>(1))).unwrap();
+        rows.iter().map(|row| (row.get(0), status(row))).collect()
     }
 
     /// Invokes the scheduled function, and replays failed batches as a user would, until every
@@ -287,9 +289,9 @@ impl World {
         let begin = Instant::now();
         loop {
             self.reconcile().await;
-            let mut open = Vec::new();
+            let (statuses, mut open) = (self.statuses().await, Vec::new());
             for batch in sent {
-                match self.status(batch.batch_id).await {
+                match statuses.get(&batch.batch_id) {
                     Some(BatchStatus::Completed) => {}
                     Some(BatchStatus::PartialFail | BatchStatus::Failed) => {
                         self.replay(batch, "failed").await;
