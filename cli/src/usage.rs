@@ -27,6 +27,9 @@ const HEADER: [&str; 11] = [
 ];
 /// Word in the place of an operation for what the database counts of the ingest.
 const CATALOGUES: &str = "catalogues";
+/// Words in the place of an operation for load tests that ended, by their state.
+const TESTS: [(&str, &str); 3] =
+    [("completed", "tests completed"), ("stopped", "tests stopped"), ("failed", "tests failed")];
 
 /// Runs the command.
 ///
@@ -77,11 +80,12 @@ fn path(args: &Usage) -> String {
     with_query(ROUTE, &given)
 }
 
-/// Returns a line for each operation of an entry, and one for its catalogues. The first one has the
-/// amount, which is that of the whole entry.
+/// Returns a line for each operation of an entry, one for each state of its load tests, and one for
+/// its catalogues. The first one has the amount, which is that of the whole entry.
 fn rows(entry: &Value, currency: &str) -> Vec<Vec<String>> {
     let operations = entry.get("operations").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let mut rows: Vec<[String; 7]> = operations.iter().map(of_operation).collect();
+    rows.extend(entry.get("loadTests").into_iter().flat_map(of_tests));
     rows.extend(entry.get("ingest").filter(|ingest| ingest.is_object()).map(of_ingest));
     let amount = Some(shown(entry, "amount")).filter(|amount| !amount.is_empty());
     let mut amount = amount.map(|amount| format!("{amount} {currency}").trim_end().to_owned());
@@ -96,6 +100,15 @@ fn rows(entry: &Value, currency: &str) -> Vec<Vec<String>> {
 fn of_operation(operation: &Value) -> [String; 7] {
     ["operation", "requests", "failed", "messages", "bytes", "replays", "refused"]
         .map(|name| shown(operation, name))
+}
+
+/// Returns the cells of the states in which load tests ended. Those that started are the requests.
+fn of_tests(tests: &Value) -> impl Iterator<Item = [String; 7]> {
+    let counted = TESTS.into_iter().map(move |(state, word)| (word, number(tests, state)));
+    counted.filter(|(_, count)| *count > 0).map(|(word, count)| {
+        let none = String::new;
+        [word.to_owned(), count.to_string(), none(), none(), none(), none(), none()]
+    })
 }
 
 /// Returns the cells of the ingest: catalogues stand with the requests, and items with the
@@ -140,6 +153,7 @@ mod tests {
             "usage": [{
                 "tenant": "acme", "key": "till 1", "period": "2026-11-26", "amount": "1.234500",
                 "operations": [operation("produce", 12), operation("consume", 7)],
+                "loadTests": {"started": 5, "completed": 3, "stopped": 0, "failed": 1},
                 "ingest": {"batches": 3, "bytes": 999, "items":
                     {"inserted": 1, "updated": 2, "unchanged": 3, "stale": 4, "failed": 5}},
             }],
@@ -186,6 +200,8 @@ mod tests {
             [
                 "2026-11-26 acme till 1 produce 12 1 300 12345 2 0 1.234500 USD",
                 "2026-11-26 acme till 1 consume 7 1 300 12345 2 0",
+                "2026-11-26 acme till 1 tests completed 3",
+                "2026-11-26 acme till 1 tests failed 1",
                 "2026-11-26 acme till 1 catalogues 3 5 15 999",
             ]
         );

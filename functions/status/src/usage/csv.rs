@@ -4,16 +4,18 @@ use std::fmt::Write as _;
 
 use usage::rates::RateCard;
 
-use super::report::{Header, Report, quantities};
+use super::report::{Header, LOAD_TEST, LoadTests, Report, quantities};
 
 /// Media type that a caller has to prefer.
 pub(super) const MEDIA_TYPE: &str = "text/csv";
 /// Media type of the text.
 pub(super) const CONTENT_TYPE: &str = "text/csv; charset=utf-8";
 const COLUMNS: &str = "tenant,key,period,operation,requests,failed,messages,bytes,replays,refused,batches,\
-    items_inserted,items_updated,items_unchanged,items_stale,items_failed,amount,currency,complete\r\n";
+    items_inserted,items_updated,items_unchanged,items_stale,items_failed,stored_byte_days,tests_started,\
+    tests_completed,tests_stopped,tests_failed,amount,currency,complete\r\n";
 
-/// Returns the rows. Batches stand in the row `ingest` of their key, with their bytes.
+/// Returns the rows. Batches stand in the row `ingest` of their key, with their bytes, and load
+/// tests in the row `load_test`.
 pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateCard>) -> String {
     let mut text = COLUMNS.to_owned();
     let currency = header.currency.unwrap_or_default();
@@ -21,7 +23,9 @@ pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateC
         for (operation, counts, ingest) in entry.rows() {
             let priced = quantities(operation, &counts, ingest);
             let amount = card.map(|card| card.amount([priced]).to_string()).unwrap_or_default();
-            let items = ingest.unwrap_or_default().items;
+            let ingest = ingest.unwrap_or_default();
+            let items = ingest.items;
+            let tests = Some(LoadTests::from(&counts)).filter(|_| operation == LOAD_TEST).unwrap_or_default();
             let [tenant, key, operation] = [tenant, key, operation].map(field);
             let numbers = [
                 counts.requests,
@@ -36,6 +40,11 @@ pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateC
                 items.unchanged,
                 items.stale,
                 items.failed,
+                ingest.stored_byte_days,
+                tests.started,
+                tests.completed,
+                tests.stopped,
+                tests.failed,
             ];
             let numbers = numbers.map(|number| number.to_string()).join(",");
             // Writing to a string does not fail.
@@ -68,19 +77,21 @@ mod tests {
 
     #[test]
     fn each_operation_has_a_row_and_names_are_quoted() {
-        let lines = [line(1, "produce", "till \"1\", left", 5), line(1, "ingest", "", 0)];
+        let name = "till \"1\", left";
+        let lines = [line(1, "produce", name, 5), line(1, "load_test", name, 0), line(1, "ingest", "", 0)];
         let (ingest, card) = ([batch(1)], card());
         let report = Report::of(Group::Day, &lines, &ingest, Some(&card));
         let rows = text(&header(Group::Day), &report, Some(&card));
         assert_eq!(
             rows.strip_prefix(COLUMNS).unwrap(),
-            "acme,,2026-11-01,ingest,2,1,0,500,0,0,1,3,0,0,0,1,2.000000,USD,false\r\n\
-             acme,\"till \"\"1\"\", left\",2026-11-01,produce,2,1,5,50,0,0,0,0,0,0,0,0,1.000000,USD,false\r\n"
+            "acme,,2026-11-01,ingest,2,1,0,500,0,0,1,3,0,0,0,1,700,0,0,0,0,2.000000,USD,false\r\n\
+             acme,\"till \"\"1\"\", left\",2026-11-01,load_test,2,1,0,0,0,0,0,0,0,0,0,0,0,1,0,0,0,1.000000,USD,false\r\n\
+             acme,\"till \"\"1\"\", left\",2026-11-01,produce,2,1,5,50,0,0,0,0,0,0,0,0,0,0,0,0,0,1.000000,USD,false\r\n"
         );
-        assert_eq!(COLUMNS.split(',').count(), 19);
+        assert_eq!(COLUMNS.split(',').count(), 24);
         let unpriced = Report::of(Group::Day, &lines[..1], &[], None);
         let rows = text(&Header { currency: None, ..header(Group::Day) }, &unpriced, None);
-        assert!(rows.ends_with(",0,0,0,0,0,0,0,0,,,false\r\n"), "{rows}");
+        assert!(rows.ends_with(",0,0,0,0,0,0,0,0,0,0,0,0,0,,,false\r\n"), "{rows}");
     }
 
     #[test]

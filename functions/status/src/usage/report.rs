@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::Serialize;
 use usage::rates::{Amount, Quantities, RateCard};
-use usage::{Counts, Line};
+use usage::{Counts, EndedTests, Line};
 
 use super::asked::Group;
 use ingest_figures::{IngestCounts, IngestDay};
@@ -15,6 +15,8 @@ use ingest_figures::{IngestCounts, IngestDay};
 const APPROXIMATE: [&str; 3] = ["replays", "refused", "requests of operations without a record"];
 /// Operation as which the ingest's batches are priced.
 pub(super) const INGEST: &str = "ingest";
+/// Operation whose requests start load tests.
+pub(super) const LOAD_TEST: &str = "load_test";
 
 /// Facts about the response as a whole.
 #[derive(Debug)]
@@ -53,13 +55,32 @@ pub(super) struct Answer<'a> {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct AnswerEntry<'a> {
     tenant: &'a str,
     key: &'a str,
     period: &'a str,
     operations: Vec<AnswerOperation<'a>>,
+    load_tests: Option<LoadTests>,
     ingest: Option<IngestCounts>,
     amount: Option<Amount>,
+}
+
+/// Load tests by their state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct LoadTests {
+    /// Tests whose request did not fail. Those that are none of the others are under way.
+    pub(super) started: u64,
+    pub(super) completed: u64,
+    pub(super) stopped: u64,
+    pub(super) failed: u64,
+}
+
+impl From<&Counts> for LoadTests {
+    fn from(counts: &Counts) -> Self {
+        let EndedTests { completed, stopped, failed } = counts.tests;
+        Self { started: counts.requests.saturating_sub(counts.failed), completed, stopped, failed }
+    }
 }
 
 #[derive(Serialize)]
@@ -116,6 +137,7 @@ impl<'a> Report<'a> {
             key,
             period,
             operations: entry.operations.iter().map(AnswerOperation::of).collect(),
+            load_tests: entry.operations.get(LOAD_TEST).map(LoadTests::from),
             ingest: entry.ingest,
             amount: entry.amount,
         });
@@ -175,7 +197,7 @@ pub(super) mod tests {
 
     pub(in crate::usage) fn batch(day: i8) -> IngestDay {
         let items = ItemCounts { inserted: 3, failed: 1, ..ItemCounts::default() };
-        let counts = IngestCounts { batches: 1, bytes: 500, items };
+        let counts = IngestCounts { batches: 1, bytes: 500, items, stored_byte_days: 700 };
         IngestDay { tenant: "acme".to_owned(), day: date(2026, 11, day), counts }
     }
 
@@ -218,9 +240,11 @@ pub(super) mod tests {
                 "countedUntil": "2026-11-27T02:31:00Z", "approximate": APPROXIMATE, "currency": "USD",
                 "usage": [
                     {"tenant": "acme", "key": "", "period": "2026-11", "operations": [counts("consume", 2, 1)],
-                        "ingest": {"batches": 2, "bytes": 1000, "items": items}, "amount": "3.000000"},
+                        "loadTests": null, "amount": "3.000000",
+                        "ingest": {"batches": 2, "bytes": 1000, "items": items, "storedByteDays": 1400}},
                     {"tenant": "acme", "key": "till", "period": "2026-11",
-                        "operations": [counts("produce", 4, 12)], "ingest": null, "amount": "2.000000"},
+                        "operations": [counts("produce", 4, 12)], "loadTests": null, "ingest": null,
+                        "amount": "2.000000"},
                 ],
             })
         );
@@ -229,6 +253,22 @@ pub(super) mod tests {
             by_day["usage"].as_array().unwrap().iter().map(|entry| &entry["period"]).collect();
         assert_eq!(periods, ["2026-11-01", "2026-11-01", "2026-11-02", "2026-11-02"]);
         assert!(by_day["usage"].as_array().unwrap().iter().all(|entry| entry["amount"].is_null()));
+    }
+
+    #[test]
+    fn load_tests_have_the_states_in_which_they_ended() {
+        let tests = EndedTests { completed: 1, stopped: 0, failed: 0 };
+        let mut ended = line(1, "load_test", "till", 0);
+        ended.counts = Counts { requests: 4, failed: 1, tests, ..Counts::default() };
+        let of_day = answer(Group::Day, &[ended.clone(), line(1, "produce", "till", 1)], &[], None);
+        let states = json!({"started": 3, "completed": 1, "stopped": 0, "failed": 0});
+        assert_eq!(of_day["usage"][0]["loadTests"], states);
+        assert!(of_day["usage"][0]["operations"][0].get("tests").is_none(), "{of_day}");
+        let mut later = line(2, "load_test", "till", 0);
+        later.counts = Counts { requests: 1, tests: EndedTests { stopped: 1, ..tests }, ..Counts::default() };
+        let of_month = answer(Group::Month, &[ended, later], &[], None);
+        let states = json!({"started": 4, "completed": 2, "stopped": 1, "failed": 0});
+        assert_eq!(of_month["usage"][0]["loadTests"], states);
     }
 
     #[test]
