@@ -1,5 +1,5 @@
-//! Calls to AWS services for which no SDK is compiled, and their answers as a tree of XML (the Query
-//! protocol) or as JSON.
+//! Calls to AWS services for which no SDK is compiled, and their answers as a tree of XML (the
+//! Query protocol) or as JSON.
 
 mod error;
 mod stack;

@@ -30,7 +30,8 @@ impl Secrets {
         Self { client, arns, found: Remembered::new(REMEMBERED, 1) }
     }
 
-    /// Checks that all exist, and that none waits for its deletion, since such a one cannot be read.
+    /// Checks that all exist, and that none waits for its deletion, since such a one cannot be
+    /// read.
     pub(crate) async fn probe(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
         if self.found.get(&()).is_some() {
             return Ok(());

@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 
 /// Declares newtypes over integers with inclusive bounds and a default, which refuse anything
-/// else when they are parsed: `bounded!(/** Docs. */ TxSize: u32, 1..=100_000, default 100);` A crate
-/// that uses it depends on `serde`.
+/// else when they are parsed: `bounded!(/** Docs. */ TxSize: u32, 1..=100_000, default 100);` A
+/// crate that uses it depends on `serde`.
 #[macro_export]
 macro_rules! bounded {
     ($(
