@@ -27,6 +27,7 @@ use clock::Remembered;
 use front::{Budget, MqAccess};
 use http::HeaderValue;
 use idempotency::Store;
+use ingest_figures::Ingest;
 use lambda_http::{Body, Request, Response};
 use limits::Limiter;
 use mq::PoolReport;
@@ -38,7 +39,6 @@ use tracing::{Instrument as _, Span};
 
 use crate::console::Console;
 use crate::metrics::Metrics;
-use ingest_figures::Ingest;
 
 /// Most characters of an unknown method and path that are logged.
 const LONGEST_ASKED: usize = 200;

@@ -6,6 +6,7 @@ use access::AccessStore;
 use clock::Remembered;
 use front::{Budget, MqAccess};
 use idempotency::Store;
+use ingest_figures::Ingest;
 use limits::Limiter;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
@@ -14,7 +15,6 @@ use usage::UsageTable;
 use crate::Status;
 use crate::console::Console;
 use crate::metrics::{Metrics, QueueUrls, Queues};
-use ingest_figures::Ingest;
 
 /// Longest wait for a store. An operator of a system in trouble should not have to wait longer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,6 +8,7 @@ use std::error::Error;
 
 use access::{PRODUCTS_API_KEYS, Principal, Scope};
 use api::{Problem, Query, Reason, Reply, invalid_parameter};
+use ingest_figures::IngestDay;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lambda_http::Request;
@@ -18,7 +19,6 @@ use usage::rates::RateCard;
 use self::asked::{Asked, PARAMETERS};
 use self::report::{Header, Report};
 use crate::Status;
-use ingest_figures::IngestDay;
 
 /// Most bytes of a body. A function returns at most 6 MB, in which a body is an escaped text.
 const LARGEST: usize = 4_500_000;

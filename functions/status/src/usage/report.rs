@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ingest_figures::{IngestCounts, IngestDay};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::Serialize;
@@ -9,7 +10,6 @@ use usage::rates::{Amount, Quantities, RateCard};
 use usage::{Counts, EndedTests, Line};
 
 use super::asked::Group;
-use ingest_figures::{IngestCounts, IngestDay};
 
 /// Figures that are counted from audit events, which may be lost or repeated.
 const APPROXIMATE: [&str; 3] = ["replays", "refused", "requests of operations without a record"];
