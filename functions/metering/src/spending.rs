@@ -212,7 +212,9 @@ mod tests {
             let amount = spending.clone().amounts(Some(&card))[0].1.unwrap().to_string();
             (prices_ingest(&card), amount)
         };
-        let each = |operation: &str, unit: &str| json!([{"operation": operation, "unit": unit, "per": 1, "price": "1"}]);
+        let each = |operation: &str, unit: &str| {
+            json!([{"operation": operation, "unit": unit, "per": 1, "price": "1"}])
+        };
         assert_eq!(amount(each("ingest", "batches")), (true, "4.000000".to_owned()));
         assert_eq!(amount(each("ingest", "items")), (true, "16.000000".to_owned()));
         assert_eq!(amount(each("*", "bytes")), (true, "201.000000".to_owned()));
