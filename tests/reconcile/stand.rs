@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
     ProjectionType, ScalarAttributeType,
 };
+use aws_sdk_sqs::types::DeleteMessageBatchRequestEntry;
 use batch_items::BatchItems;
 use catalog::{BatchView, Database, DatabaseConfig, Outbox, OwnerRule};
 use chunker::Chunker;
@@ -225,13 +226,24 @@ impl Stand {
     /// Takes all notifications of dropped objects, and returns buckets and keys.
     pub(crate) async fn notified_objects(&self) -> Vec<(String, String)> {
         let mut keys = Vec::new();
-        while let Some(event) = self.take(&self.dropped).await {
-            let body = event["Records"][0]["body"].as_str().unwrap();
-            let notices = transport::read_payload_notices(serde_json::from_str(body).unwrap()).unwrap();
-            keys.extend(notices.into_iter().map(|notice| (notice.bucket, notice.key)));
+        loop {
+            let receive = self.sqs.receive_message().queue_url(&self.dropped).max_number_of_messages(10);
+            let messages = receive.send().await.unwrap().messages.unwrap_or_default();
+            if messages.is_empty() {
+                keys.sort();
+                return keys;
+            }
+            let mut delete = self.sqs.delete_message_batch().queue_url(&self.dropped);
+            for (number, message) in messages.iter().enumerate() {
+                let body = serde_json::from_str(message.body().unwrap()).unwrap();
+                let notices = transport::read_payload_notices(body).unwrap();
+                keys.extend(notices.into_iter().map(|notice| (notice.bucket, notice.key)));
+                let entry = DeleteMessageBatchRequestEntry::builder().id(number.to_string());
+                let entry = entry.receipt_handle(message.receipt_handle().unwrap()).build().unwrap();
+                delete = delete.entries(entry);
+            }
+            assert!(delete.send().await.unwrap().failed().is_empty());
         }
-        keys.sort();
-        keys
     }
 
     /// Takes a message from a queue, as the event of a function.
