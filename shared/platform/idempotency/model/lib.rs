@@ -113,7 +113,7 @@ fn two_bodies_under_one_key() {
 
 #[test]
 fn a_retention_that_ends_while_requests_come() {
-    for kind in KINDS {
+    for kind in kinds(2) {
         let mut scenario = of(kind, &["a", "b"]);
         scenario.retention = 10;
         assert_holds(scenario);
@@ -123,7 +123,7 @@ fn a_retention_that_ends_while_requests_come() {
 /// Three executions in a row, each of which dies or is cut off.
 #[test]
 fn one_trouble_after_the_other() {
-    for kind in KINDS {
+    for kind in kinds(1) {
         let mut scenario = Scenario::of(kind, &["a"]);
         scenario.parties[0].requests = 2 + requests();
         scenario.crashes = 2;
