@@ -213,7 +213,8 @@ mod tests {
             (prices_ingest(&card), amount)
         };
         let each = |operation: &str, unit: &str| {
-            json!([{"operation": operation, "unit": unit, "per": 1, "price": "1"}])
+            let rate = json!({"operation": operation, "unit": unit, "per": 1, "price": "1"});
+            json!([rate])
         };
         assert_eq!(amount(each("ingest", "batches")), (true, "4.000000".to_owned()));
         assert_eq!(amount(each("ingest", "items")), (true, "16.000000".to_owned()));
