@@ -477,7 +477,10 @@ def collected():
 def generated():
     """The text of template.yaml."""
     parts = collected()
-    parts = resolved(parts, "!Value", parts["Values"].__getitem__)
+    values = {}
+    for name, value in parts.pop("Values").items():
+        values[name] = resolved(value, "!Value", values.__getitem__)
+    parts = resolved(parts, "!Value", values.__getitem__)
     groups = parts["Parameters"]
     parameters = {name: parameter(entry, parts["Kinds"]) for group in groups.values() for name, entry in group.items()}
     shown = [{"Label": {"default": label}, "Parameters": list(group)} for label, group in groups.items()]
@@ -500,6 +503,7 @@ def generated():
     rest["MethodSettings"] += methods(http["RouteSettings"])
     conditions = conditions_of(functions, parts["Resources"])
     readers = {read["Queue"]: values for values in functions.values() for read in values.get("Reads", {}).values()}
+    parts["Queues"] = {name: fill(entry, named(name, {})) for name, entry in parts["Queues"].items()}
     for queue, reader in readers.items():
         parts["Queues"][queue.removesuffix("Queue")]["VisibilityTimeout"] = 6 * reader["Properties"]["Timeout"]
     watched_under = conditions | {queue: reader.get("Condition") for queue, reader in readers.items()}
