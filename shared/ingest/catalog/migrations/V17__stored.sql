@@ -9,7 +9,7 @@ CREATE TABLE usage_stored (
 
 -- The last day that was added, in one row. Days before the migration are unknown.
 CREATE TABLE usage_stored_until (
-    only boolean PRIMARY KEY DEFAULT true CHECK (only),
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
     day date NOT NULL
 );
 INSERT INTO usage_stored_until (day) VALUES ((now() AT TIME ZONE 'UTC')::date - 1);
