@@ -7,10 +7,9 @@ use broker_access::Brokers;
 use ibm_mq::Settings;
 use idempotency::records;
 use lambda_runtime::layers::TracingLayer;
-use lambda_runtime::{Error, LambdaEvent, Runtime, service_fn};
+use lambda_runtime::{Diagnostic, Error, LambdaEvent, Runtime, service_fn};
 use mq_access::MqAccess;
 use objects::Objects;
-use orders::WorkOrder;
 use runtime::{Environment, Sdk};
 use serde_json::value::RawValue;
 use tower::util::MapResultLayer;
@@ -45,10 +44,9 @@ async fn serve() -> Result<(), Error> {
     let mq_access = &mq_access;
     let handler = service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let LambdaEvent { payload, context } = event;
-        // The runtime itself would copy the name of each member, to name its place in an error.
-        let order: WorkOrder = serde_json::from_str(payload.get())?;
+        let order = runtime::answered(mq_access::order(payload.get()))?;
         drop(payload);
-        Ok::<_, Error>(mq_access.handle(order, context.deadline()).await)
+        Ok::<_, Diagnostic>(mq_access.handle(order, context.deadline()).await)
     });
     // Between a response and the next request, so that no request is cut off when the process ends.
     let after_a_response = MapResultLayer::new(move |sent: Result<(), Error>| match sent {
