@@ -1,15 +1,30 @@
 //! Requests as the two kinds of APIs pass them on: payload format 2.0 of an HTTP API, and the
 //! format of a REST API.
 
+use std::fmt;
+
 use http::header::{CONTENT_ENCODING, LOCATION};
 use http::{HeaderMap, HeaderValue};
 use lambda_http::aws_lambda_events::apigw::ApiGatewayProxyRequest;
+use lambda_http::lambda_runtime::Diagnostic;
 use lambda_http::request::{LambdaRequest, RequestContext};
 use lambda_http::{
     Adapter, Body, Error, LambdaEvent, Request, RequestExt as _, Response, Service as _, lambda_runtime,
     service_fn,
 };
 use serde_json::value::RawValue;
+
+/// Error of an event that is no request of an API. It quotes nothing: an event may hold an API key.
+#[derive(Debug)]
+struct NoRequest;
+
+impl fmt::Display for NoRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the event is that of no API")
+    }
+}
+
+impl std::error::Error for NoRequest {}
 
 /// Responds to each request of either kind of API by `handler`, until the function ends.
 ///
@@ -23,11 +38,11 @@ where
     let mut adapter = Adapter::from(service_fn(move |request: Request| {
         let stage = stage(&request);
         let answer = handler(request);
-        async move { Ok::<_, Error>(located(stage.as_deref(), answer.await)) }
+        async move { Ok::<_, Diagnostic>(located(stage.as_deref(), answer.await)) }
     }));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Box<RawValue>>| {
         let LambdaEvent { payload, context } = event;
-        let request = read(payload.get());
+        let request = runtime::answered(read(payload.get()));
         drop(payload);
         let response = request.map(|request| adapter.call(LambdaEvent::new(request, context)));
         async move { response?.await }
@@ -37,11 +52,11 @@ where
 
 /// Reads an event. That of an HTTP API, which most deployments have, is tried first: `lambda_http`
 /// would first read it in vain as that of a REST API. Neither has the other's request context.
-fn read(event: &str) -> Result<LambdaRequest, Error> {
+fn read(event: &str) -> Result<LambdaRequest, NoRequest> {
     if let Ok(request) = serde_json::from_str(event) {
         return Ok(LambdaRequest::ApiGatewayV2(request));
     }
-    let request = serde_json::from_str(event).map_err(|_| "the event is that of no API")?;
+    let request = serde_json::from_str(event).map_err(|_| NoRequest)?;
     Ok(LambdaRequest::ApiGatewayV1(as_sent(request)))
 }
 
@@ -131,6 +146,13 @@ mod tests {
         assert!(query.contains("status=PENDING") && query.contains("status=FAILED"), "{query}");
         assert_eq!(request.body().to_vec(), b"[]");
         assert!(may_be_inflated(&request));
+    }
+
+    #[test]
+    fn an_event_of_no_api_is_refused() {
+        for event in [json!({}), json!({"requestContext": {"elb": {}}, "httpMethod": "GET"})] {
+            assert!(read(&event.to_string()).is_err(), "{event}");
+        }
     }
 
     #[test]
