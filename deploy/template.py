@@ -52,6 +52,10 @@ PARTS = "stack patterns gateway brokers api idempotency usage load-tests ingest 
 SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
 # Members of entries that are read here, besides those that the pattern has.
 MEMBERS = {"Functions": "Product Uses Knows Lists Reads Routes Also", "Alarms": "Sum Emitted Functions Math Waiting Cause", "Dashboards": "Rows"}
+# Sections of parts that are read here, besides those and the patterns.
+READ = "Patterns Namespaces Values Kinds Needs Ordered Uses".split()
+TAGS = "And Condition Contains Equals FindInMap GetAtt Given If Join Not Or Ref Select Split Sub Value".split()
+STATISTICS = "Average|Maximum|Minimum|SampleCount|Sum|p[0-9.]+"
 HEADER = "# deploy/template.py makes this file of the parts in deploy/template. Change those.\n"
 
 
@@ -68,14 +72,17 @@ NOTHING = Tagged("!Ref", "AWS::NoValue")
 
 class Loader(yaml.SafeLoader):
     def compose_mapping_node(self, anchor):
-        """Refuses a name that a mapping has twice: YAML's loader would keep the last one and say nothing."""
+        """Refuses a name that a mapping has twice, of which YAML's loader would keep the last, and one that has no value on its line."""
         node = super().compose_mapping_node(anchor)
         names = [key.value for key, _ in node.value]
         twice = {name for name in names if names.count(name) > 1}
         assert not twice, f"{twice} are there twice{node.start_mark}"
+        empty = [key.value for key, value in node.value if node.flow_style and value.value == "" and value.tag.endswith(":null")]
+        assert not empty, f"{empty} have no value, as after a comma of a text without quotes{node.start_mark}"
         return node
 
     def tagged(self, suffix, node):
+        assert suffix in TAGS, f"!{suffix} is no short form{node.start_mark}"
         if isinstance(node, yaml.ScalarNode):
             return Tagged(f"!{suffix}", self.construct_scalar(node))
         return Tagged(f"!{suffix}", getattr(self, f"construct_{node.id}")(node, deep=True))
@@ -140,6 +147,14 @@ def merge(one, other):
     return one + other if isinstance(one, list) and isinstance(other, list) else other
 
 
+def checked(what, entry, members, *, needs_all=False):
+    """An entry that has no other members than these, of which a misspelt one would be read by nothing."""
+    members = set(members.split())
+    assert entry.keys() <= members, f"{what} has no {entry.keys() - members}: {entry}"
+    assert not needs_all or entry.keys() == members, f"{what} needs {members - entry.keys()}: {entry}"
+    return entry
+
+
 def arn(resource):
     """The ARN of a resource of the template, or of what is in it: `Bucket/folder/*`. Anything else is an ARN already."""
     match resource:
@@ -153,6 +168,7 @@ def arn(resource):
 
 def statement(effect, actions, resources, rest):
     """A statement of a policy, whose members are in the order in which AWS's documentation has them."""
+    checked("A statement", rest, "Sid Principal Condition")
     members = {**rest, "Effect": effect, "Action": actions, "Resource": arn(resources)}
     return {member: members[member] for member in ("Sid", "Effect", "Principal", "Action", "Resource", "Condition") if member in members}
 
@@ -237,6 +253,7 @@ def needs(name, others, parameters):
 
 def ordered(name, entry, parameters):
     """Rules that a parameter is so far below another. CloudFormation compares no numbers, so each value names those that fit it."""
+    checked("An order", entry, "Least Most Apart Says", needs_all=True)
     least, most = (parameters[entry[end]]["AllowedValues"] for end in ("Least", "Most"))
     for value in most:
         fitting = [str(other) for other in least if other + entry["Apart"] <= value]
@@ -261,6 +278,7 @@ def function(name, entry, parts):
     for bucket, prefixes in values.get("Lists", {}).items():
         values = merge(values, fill(listing, {"Bucket": bucket, "Prefixes": prefixes}))
     for event, read in values.get("Reads", {}).items():
+        checked("What a function reads", read, "Queue BatchSize Concurrency")
         values = merge(values, fill(reading, {"BatchSize": 1, **read, "event": event}))
     return values
 
@@ -336,9 +354,10 @@ def summed(entry, functions):
     return metrics
 
 
-def condition_of(metric, conditions):
-    """The condition of what a metric is of. One that is written out has none."""
-    return conditions.get(metric.split(" of ")[1]) if isinstance(metric, str) else None
+def condition_of(source, conditions, namespaces):
+    """The condition of what a metric is of: a resource, or a function by what its log lines call it."""
+    assert source in conditions or source.endswith(tuple(namespaces)), f"there is no {source} that has metrics"
+    return conditions.get(source)
 
 
 def query(id, term, period, namespaces):
@@ -346,20 +365,25 @@ def query(id, term, period, namespaces):
     if isinstance(term, str):
         return {"Id": id, "Expression": term, "ReturnData": False}
     ((stat, metric),) = term.items()
+    assert re.fullmatch(STATISTICS, stat), f"{stat} is no statistic"
     return {"Id": id, "ReturnData": False, "MetricStat": {"Metric": watched(metric, namespaces), "Period": period, "Stat": stat}}
 
 
 def alarm(entry, functions, conditions, parts):
     """An alarm's entry with the metrics that it watches, under the condition that all of them have."""
     if "Waiting" in entry:
-        entry = merge(fill(parts["Patterns"]["Alarm"]["Waiting"], entry["Waiting"]), entry)
+        waiting = checked("An alarm on what waits", entry["Waiting"], "Queue Seconds AtMost", needs_all=True)
+        entry = merge(fill(parts["Patterns"]["Alarm"]["Waiting"], waiting), entry)
     math = entry.get("Math", {})
     if metrics := summed(entry, functions):
         # Not by `+`, which has no value where one of the metrics has none.
         math = {"sum": "SUM(METRICS())", **{id: {"Sum": metric} for id, metric in metrics.items()}}
-    of = {id: condition_of(metric, conditions) for id, term in math.items() if isinstance(term, dict) for metric in term.values()}
+    watches = {id: metric for id, term in math.items() if isinstance(term, dict) for metric in term.values()}
     if "Metric" in entry:
-        of["metric"] = condition_of(entry["Metric"], conditions)
+        watches["metric"] = entry["Metric"]
+    # One that is written out has no condition.
+    of = {id: condition_of(metric.split(" of ")[1], conditions, parts["Namespaces"]) if isinstance(metric, str) else None for id, metric in watches.items()}
+    if "Metric" in entry:
         entry = {**entry, "Metric": watched(entry["Metric"], parts["Namespaces"])}
     entry = {"Condition": next(iter(of.values())) if len({*of.values()}) == 1 else None, **entry}
     if not math:
@@ -431,12 +455,14 @@ def panel(widget, width, given, functions, conditions, namespaces):
     """A widget, and the list of its metrics in JSON."""
     properties = {"title": widget["Title"], "region": "${AWS::Region}"}
     if "Query" in widget:
+        checked("A widget", widget, "Title Query")
         return {"type": "log", "width": width, "height": 6, "properties": {**properties, "view": "table", "query": widget["Query"].strip()}}, ""
     ((stat, metrics),) = ((member, value) for member, value in widget.items() if member not in ("Title", "Period"))
+    assert re.fullmatch(STATISTICS, stat), f"{stat} is no statistic"
     shown = []
     for metric, of in [pair for each in (metrics if isinstance(metrics, list) else [metrics]) for pair in each.items()]:
         for source in [f"{name}Function" for name in functions] if of == "functions" else of if isinstance(of, list) else [of]:
-            condition, source = (source["When"], source["Of"]) if isinstance(source, dict) else (conditions.get(source), source)
+            condition, source = (source["When"], source["Of"]) if isinstance(source, dict) else (condition_of(source, conditions, namespaces), source)
             shown.append((condition, json.dumps(measured(metric, source, namespaces))))
     properties |= {"stat": stat, "period": widget.get("Period", 300), "metrics": ["<list>"]}
     return {"type": "metric", "width": width, "height": 6, "properties": properties}, listed(shown, given)
@@ -447,6 +473,7 @@ def dashboard(rows, alarms, *known):
     arns = [(alarm.get("Condition"), f'"${{{name}Alarm.Arn}}"') for name, alarm in alarms.items()]
     texts = []
     for row in rows:
+        checked("A row", row, "Question Condition Alarms Widgets")
         heading = {"type": "text", "width": 24, "height": 1, "properties": {"markdown": f"## {row['Question']}"}}
         widgets = [(heading, "")]
         if row.get("Alarms"):
@@ -477,6 +504,7 @@ def collected():
 def generated():
     """The text of template.yaml."""
     parts = collected()
+    checked("A part", dict.fromkeys(parts), " ".join([*SECTIONS, *READ, *parts["Patterns"]]))
     values = {}
     for name, value in parts.pop("Values").items():
         values[name] = resolved(value, "!Value", values.__getitem__)

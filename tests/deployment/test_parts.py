@@ -4,9 +4,16 @@ import re
 import subprocess
 import sys
 
+import pytest
+import yaml
 from cloudformation import ROOT, source
 
+sys.path.append(str(ROOT / "deploy"))
+import template  # noqa: E402
+
 PARTS = sorted((ROOT / "deploy/template").glob("*.yaml"))
+NAMESPACES = {"Function": ["AWS/Lambda", "FunctionName", "${<name>}"]}
+OF_FUNCTIONS = {"Uses": {}, "Patterns": {"Function": {"Lists": {}, "Reads": {}}}}
 
 
 def test_the_template_is_what_its_parts_make():
@@ -25,3 +32,31 @@ def test_each_group_of_parameters_says_who_turns_them():
         section = re.split(r"^\w", parameters, maxsplit=1, flags=re.MULTILINE)[0]
         said |= {label.strip('"') for label in re.findall(r"^  (\S.*):\n    # ", section, re.MULTILINE)}
     assert said == {group["Label"]["default"] for group in source()["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: yaml.load("!Wen [HasIngest, true]", template.Loader),
+        lambda: yaml.load("{Title: Errors, and Throttles}", template.Loader),
+        lambda: template.statement("Allow", "s3:GetObject", "*", {"Conditon": {}}),
+        lambda: template.ordered("Days", {"Least": "A", "Most": "B", "Appart": 1, "Says": ""}, {}).__next__(),
+        lambda: template.function("Depth", {"Uses": [], "Reads": {"Ready": {"Queue": "A", "Concurency": 2}}}, OF_FUNCTIONS),
+        lambda: template.alarm({"Waiting": {"Queue": "A", "AtMost": 1}}, {}, {}, {}),
+        lambda: template.condition_of("DepthFuncton", {"depth": None}, NAMESPACES),
+        lambda: template.condition_of("dept", {"depth": None}, NAMESPACES),
+        lambda: template.query("sum", {"Maximun": "Errors of DepthFunction"}, 60, NAMESPACES),
+        lambda: template.panel({"Title": "", "Summ": {"Errors": "depth"}}, 24, None, {}, {"depth": None}, NAMESPACES),
+        lambda: template.panel({"Title": "", "Query": "", "Period": 60}, 24, None, {}, {}, NAMESPACES),
+        lambda: template.dashboard([{"Question": "", "Widget": []}], {}, {}, {}, {}),
+    ],
+)
+def test_what_is_misspelt_is_refused(read):
+    with pytest.raises(AssertionError):
+        read()
+
+
+def test_a_section_that_nothing_reads_is_refused(monkeypatch):
+    monkeypatch.setattr(template, "collected", lambda: {"Patterns": {}, "Alarmes": {}})
+    with pytest.raises(AssertionError, match="Alarmes"):
+        template.generated()
