@@ -21,14 +21,17 @@ const DAYS: &str = "SELECT tenant_id, day, sum(batches)::bigint AS batches, sum(
      WHERE day BETWEEN $1 AND $2 AND ($3::uuid IS NULL OR tenant_id = $3) \
      GROUP BY tenant_id, day ORDER BY tenant_id, day LIMIT $4";
 /// Adds the day after the last one that was added, if it is over. A payload is stored until its
-/// objects have the tag by which they expire, and until they are old enough.
+/// objects have the tag by which they expire, and until they are old enough. `LATERAL`, so that no
+/// batch is read if there is no such day.
 const STORE: &str = "WITH next AS (UPDATE usage_stored_until SET day = day + 1 WHERE day + 1 < $1::date RETURNING day), \
          added AS (INSERT INTO usage_stored (day, tenant_id, bytes) \
-             SELECT next.day, tenant_id, sum(payload_bytes)::bigint FROM next, batches \
-             WHERE payload_bytes > 0 AND status NOT IN ('AWAITING_UPLOAD', 'EXPIRED') \
-                 AND received_at < (next.day + 1)::timestamp AT TIME ZONE 'UTC' \
-                 AND (NOT objects_let_go OR received_at >= (next.day + 1 - $2::int4)::timestamp AT TIME ZONE 'UTC') \
-             GROUP BY next.day, tenant_id) \
+             SELECT next.day, stored.tenant_id, stored.bytes FROM next CROSS JOIN LATERAL ( \
+                 SELECT tenant_id, sum(payload_bytes)::bigint AS bytes FROM batches \
+                 WHERE payload_bytes > 0 AND status NOT IN ('AWAITING_UPLOAD', 'EXPIRED') \
+                     AND received_at < (next.day + 1)::timestamp AT TIME ZONE 'UTC' \
+                     AND (NOT objects_let_go \
+                         OR received_at >= (next.day + 1 - $2::int4)::timestamp AT TIME ZONE 'UTC') \
+                 GROUP BY tenant_id) AS stored) \
      SELECT day FROM next";
 const FOLD: &str = "WITH taken AS (DELETE FROM usage_additions WHERE ctid = ANY(ARRAY( \
              SELECT ctid FROM usage_additions LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING *), \
