@@ -204,9 +204,14 @@ impl Actions {
     }
 }
 
-/// Returns the address of a service without an endpoint of its own.
+/// Returns the address of a service without an endpoint of its own. China and the European Sovereign
+/// Cloud have domains of their own.
 fn address(service: &str, region: &str) -> String {
-    let suffix = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+    let suffix = match region.split('-').next() {
+        Some("cn") => "amazonaws.com.cn",
+        Some("eusc") => "amazonaws.eu",
+        _ => "amazonaws.com",
+    };
     format!("https://{service}.{region}.{suffix}/")
 }
 
@@ -353,8 +358,9 @@ mod tests {
     }
 
     #[test]
-    fn a_region_of_china_has_another_domain() {
+    fn another_partition_has_another_domain() {
         assert_eq!(address("ec2", "cn-north-1"), "https://ec2.cn-north-1.amazonaws.com.cn/");
+        assert_eq!(address("ssm", "eusc-de-east-1"), "https://ssm.eusc-de-east-1.amazonaws.eu/");
         assert_eq!(address("ssm", "sa-east-1"), "https://ssm.sa-east-1.amazonaws.com/");
     }
 }
