@@ -204,8 +204,8 @@ impl Actions {
     }
 }
 
-/// Returns the address of a service without an endpoint of its own. China and the European Sovereign
-/// Cloud have domains of their own.
+/// Returns the address of a service without an endpoint of its own. China and the European
+/// Sovereign Cloud have domains of their own.
 fn address(service: &str, region: &str) -> String {
     let suffix = match region.split('-').next() {
         Some("cn") => "amazonaws.com.cn",
