@@ -49,8 +49,8 @@ pub enum WatchError {
 pub struct TopicWatch {
     cluster: Cluster,
     group: String,
-    /// The client; `None` before the first question, during one, and after a failure or a dropped
-    /// call.
+    /// The client; `None` before the first question, during a further one, and after that failed or
+    /// its call was dropped.
     client: Mutex<Option<Client>>,
 }
 
@@ -75,7 +75,7 @@ impl TopicWatch {
     /// If the cluster does not respond, or the topic is missing or lacks a leader.
     pub async fn probe(&self) -> Result<(), WatchError> {
         let mut slot = self.client.lock().await;
-        let kafka = self.connected(slot.take()).await?;
+        let kafka = self.connected(&mut slot).await?;
         self.partitions(&kafka).await?;
         *slot = Some(Client { kafka, last_used: Moment::now() });
         Ok(())
@@ -87,18 +87,22 @@ impl TopicWatch {
     /// If the cluster does not respond, or does not know all of it.
     pub async fn lag(&self) -> Result<Vec<PartitionLag>, WatchError> {
         let mut slot = self.client.lock().await;
-        let kafka = self.connected(slot.take()).await?;
+        let kafka = self.connected(&mut slot).await?;
         let mut lag = self.lag_in(&kafka).await?;
         *slot = Some(Client { kafka, last_used: Moment::now() });
         lag.sort_unstable_by_key(|of| of.partition);
         Ok(lag)
     }
 
-    async fn connected(&self, kept: Option<Client>) -> Result<Kafka, WatchError> {
-        match kept.filter(|client| client.last_used.age() < MAX_IDLE) {
-            Some(client) => Ok(client.kafka),
-            None => Ok(self.cluster.connect().await?),
+    /// Takes the client, or makes one. A new one stays for a second question whatever becomes of
+    /// the first: logging in to all brokers may take longer than the caller of one waits.
+    async fn connected(&self, slot: &mut Option<Client>) -> Result<Kafka, WatchError> {
+        if let Some(kept) = slot.take().filter(|client| client.last_used.age() < MAX_IDLE) {
+            return Ok(kept.kafka);
         }
+        let kafka = self.cluster.connect().await?;
+        *slot = Some(Client { kafka: kafka.clone(), last_used: Moment::now() });
+        Ok(kafka)
     }
 
     /// Returns the partitions of the topic, each of which has a leader.

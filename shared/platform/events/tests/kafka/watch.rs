@@ -58,6 +58,18 @@ async fn questions_share_their_connections() {
 }
 
 #[tokio::test]
+async fn the_login_of_a_first_question_that_failed_serves_the_second() {
+    let broker = FakeBroker::start().await.unwrap();
+    broker.with_state(|state| state.auto_create_topics = false);
+    let watch = watch(&broker.bootstrap_servers()).await;
+    watch.probe().await.unwrap_err();
+    let connections = broker.request_count(ApiKey::ApiVersions);
+    broker.create_topic(TOPIC, 3);
+    watch.probe().await.unwrap();
+    assert_eq!(broker.request_count(ApiKey::ApiVersions), connections);
+}
+
+#[tokio::test]
 async fn a_topic_that_is_missing_or_lacks_a_leader_takes_no_records() {
     let broker = FakeBroker::start().await.unwrap();
     broker.with_state(|state| state.auto_create_topics = false);
