@@ -109,6 +109,15 @@ never_run() {
   return "$status"
 }
 
+# nextest takes a filter that names no test.
+filters() {
+  local name status=0
+  while read -r name; do
+    git grep -qE "fn ${name##*:}\(" -- '*.rs' || { echo "There is no test $name, which a filter names." && status=1; }
+  done < <(grep -ohP 'test\(=\K[\w:]+' .config/nextest.toml scripts/*.sh | sort -u)
+  return "$status"
+}
+
 failed=()
 check() {
   local name=$1
@@ -128,6 +137,7 @@ texts() {
   check "width of comments" comments
   check "errors that quote their input" quoting_errors
   check "tests that never run" never_run
+  check "filters of tests" filters
   check "cargo-machete" scripts/tool.sh cargo-machete
   check "unused dependencies" cargo machete functions shared local tests test-support benches capacity fuzz
   check "workflows" workflows
