@@ -19,13 +19,13 @@ const MAX_FAULTS: usize = 8;
 /// `SCHEMA_VIOLATION` with a pointer to each member at fault, up to the first 8; an unknown
 /// member's pointer names it. A required member that is missing is found last.
 pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
-    // Noting the path to each member copies its name, and most bodies have no fault.
-    if let Ok(form) = <T as serde::Deserialize<'_>>::deserialize(Objects(&value)) {
-        return Ok(form);
-    }
     let mut faults: Vec<Fault> = Vec::new();
     while faults.len() < MAX_FAULTS {
-        let Err(error) = serde_path_to_error::deserialize::<_, T>(Objects(&value)) else { break };
+        let error = match serde_path_to_error::deserialize::<_, T>(Objects(&value)) {
+            Ok(form) if faults.is_empty() => return Ok(form),
+            Ok(_) => break,
+            Err(error) => error,
+        };
         let found = Found::of(&error);
         if faults.iter().any(|known| found.follows_from(known)) {
             break;
