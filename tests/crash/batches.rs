@@ -109,8 +109,8 @@ async fn each_store_that_is_away_is_named() {
     until_away(&function(&stores, &without), &["secrets"]).await;
 }
 
-/// Asks until these stores are named, and no others: on a busy machine one that is there may respond
-/// too late.
+/// Asks until these stores are named, and no others: on a busy machine one that is there may
+/// respond too late.
 async fn until_away(function: &Function, expected: &[&str]) {
     let started = Instant::now();
     loop {

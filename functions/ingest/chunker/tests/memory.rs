@@ -1,8 +1,8 @@
 //! A payload goes through the pipeline under 96 MB of peak memory, whatever its form, its order and
-//! its size: a window of rows is most of it. Each is large enough to be noticed if it were kept: the
-//! 40 MiB of a window and 64 MB pass the limit, and where no item becomes a row, 100 MB do. At night
-//! the one of the usual form is as large as a payload may be.
-//! Each form is read by a process of its own, since the peak is a process's.
+//! its size: a window of rows is most of it. Each is large enough to be noticed if it were kept:
+//! the 40 MiB of a window and 64 MB pass the limit, and where no item becomes a row, 100 MB do. At
+//! night the one of the usual form is as large as a payload may be. Each form is read by a process
+//! of its own, since the peak is a process's.
 
 #![allow(
     clippy::unwrap_used,
