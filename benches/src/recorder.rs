@@ -1,6 +1,7 @@
 //! Passes requests on to DynamoDB and keeps what they asked.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, header};
@@ -16,6 +17,8 @@ pub(crate) struct Call {
     /// Name without that of the service and its version.
     pub(crate) operation: String,
     pub(crate) body: Value,
+    /// Time until DynamoDB had answered.
+    pub(crate) took: Duration,
 }
 
 #[derive(Debug)]
@@ -28,7 +31,7 @@ pub(crate) struct Recorder {
 struct Upstream {
     url: String,
     client: reqwest::Client,
-    calls: Mutex<Vec<(String, Bytes)>>,
+    calls: Mutex<Vec<(String, Bytes, Duration)>>,
 }
 
 const TARGET: &str = "x-amz-target";
@@ -59,9 +62,9 @@ impl Recorder {
     /// Returns the calls since the recorder last forgot.
     pub(crate) fn calls(&self) -> Result<Vec<Call>, Error> {
         let calls = self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        let call = |(target, body): &(String, Bytes)| {
+        let call = |(target, body, took): &(String, Bytes, Duration)| {
             let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
-            Ok(Call { operation, body: serde_json::from_slice(body)? })
+            Ok(Call { operation, body: serde_json::from_slice(body)?, took: *took })
         };
         calls.iter().map(call).collect()
     }
@@ -69,7 +72,7 @@ impl Recorder {
     /// The size of what was asked since it last forgot, without headers.
     pub(crate) fn bytes(&self) -> usize {
         let calls = self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.iter().map(|(_, body)| body.len()).sum()
+        calls.iter().map(|(_, body, _)| body.len()).sum()
     }
 }
 
@@ -77,9 +80,11 @@ async fn pass_on(upstream: &Upstream, request: Request<Bytes>) -> Response<Bytes
     let (parts, body) = request.into_parts();
     let headers = parts.headers;
     let target = headers.get(TARGET).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-    upstream.calls.lock().unwrap_or_else(PoisonError::into_inner).push((target, body.clone()));
-    let request = upstream.client.post(&upstream.url).headers(end_to_end(headers)).body(body);
-    match request.send().await {
+    let begin = Instant::now();
+    let request = upstream.client.post(&upstream.url).headers(end_to_end(headers)).body(body.clone());
+    let answer = request.send().await;
+    upstream.calls.lock().unwrap_or_else(PoisonError::into_inner).push((target, body, begin.elapsed()));
+    match answer {
         Ok(mut answer) => {
             let headers = end_to_end(std::mem::take(answer.headers_mut()));
             let status = answer.status().as_u16();

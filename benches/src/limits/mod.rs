@@ -13,6 +13,7 @@ use aws_sdk_dynamodb::Client;
 use clap::Args;
 use futures_util::future::try_join_all;
 use runtime::Sdk;
+use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -49,6 +50,8 @@ pub(crate) struct Options {
 
 /// Tenants, and how much each sends, as a part of its limit.
 const TENANTS: [(&str, f64); 3] = [("over", 3.0), ("near", 0.9), ("below", 0.2)];
+/// Time for which a limiter waits for a call.
+const PATIENCE: Duration = Duration::from_millis(300);
 /// Window in which what was admitted is counted.
 const WINDOW: Duration = Duration::from_secs(10);
 
@@ -58,13 +61,15 @@ const REFUSED: &str = "refused, %";
 const WORST: &str = "most in 10 s";
 const BEYOND: &str = "beyond the limit, %";
 const CALLS: &str = "calls per request";
-const COLUMNS: [Column; 6] = [
+const LATE: &str = "of them late, %";
+const COLUMNS: [Column; 7] = [
     Column::median(ASKED, 0),
     Column::median(ADMITTED, 0),
     Column::median(REFUSED, 1).goals(&[("near", AtMost(2.0)), ("below", AtMost(0.1))]),
     Column::median(WORST, 0),
     Column::median(BEYOND, 1).goals(&[("", AtMost(10.0))]),
     Column::median(CALLS, 3),
+    Column::median(LATE, 1),
 ];
 
 const CPU: &str = "CPU µs";
@@ -128,13 +133,16 @@ async fn flood(options: &Options, dynamodb: &Client, recorder: &Recorder) -> Res
         }
         let worst = count(most_in_a_window(&mut all.admitted));
         let (asked, admitted) = (count(all.asked), count(all.admitted.len()));
+        let calls = of_tenant(&calls, &format!("{run}-{name}"));
+        let late = calls.iter().filter(|call| call.took > PATIENCE).count();
         let values = [
             (ASKED, asked / f64::from(seconds)),
             (ADMITTED, admitted / f64::from(seconds)),
             (REFUSED, (1.0 - admitted / asked) * 100.0),
             (WORST, worst),
             (BEYOND, (worst / admits - 1.0).max(0.0) * 100.0),
-            (CALLS, count(of_tenant(&calls, &format!("{run}-{name}"))) / asked),
+            (CALLS, count(calls.len()) / asked),
+            (LATE, count(late) / count(calls.len().max(1)) * 100.0),
         ];
         report.add("", name, &values);
     }
@@ -208,10 +216,13 @@ fn limiter(options: &Options, dynamodb: &Client) -> Limiter {
     Limiter::new(dynamodb.clone(), options.table.clone(), Defaults::default())
 }
 
-/// Counts the calls about a tenant's buckets.
-fn of_tenant(calls: &[Call], tenant: &str) -> usize {
-    let pk = |call: &Call| call.body.pointer("/Key/pk/S").and_then(|pk| pk.as_str().map(str::to_owned));
-    calls.iter().filter(|call| pk(call).is_some_and(|pk| pk.starts_with(tenant))).count()
+/// Calls about a tenant's buckets.
+fn of_tenant<'a>(calls: &'a [Call], tenant: &str) -> Vec<&'a Call> {
+    let is_of = |call: &Call| {
+        let pk = call.body.pointer("/Key/pk/S").and_then(Value::as_str);
+        pk.is_some_and(|pk| pk.starts_with(tenant))
+    };
+    calls.iter().filter(|call| is_of(call)).collect()
 }
 
 /// Returns the most times within a window.
