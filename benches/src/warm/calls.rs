@@ -64,6 +64,8 @@ impl Replay {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;
@@ -71,7 +73,8 @@ mod tests {
     #[test]
     fn a_key_is_replaced_wherever_it_stands() {
         let item = json!({"pk": {"S": "PRODUCE#t#old"}, "n": {"N": "1"}, "h": {"M": {"key": {"S": "old"}}}});
-        let call = Call { operation: "PutItem".to_owned(), body: json!({"TableName": "t", "Item": item}) };
+        let body = json!({"TableName": "t", "Item": item});
+        let call = Call { operation: "PutItem".to_owned(), body, took: Duration::ZERO };
         let item = Replay::of(&call, "old", "new").unwrap().item.unwrap();
         let item: HashMap<String, AttributeValue> = item.into();
         assert_eq!(item["pk"], AttributeValue::S("PRODUCE#t#new".to_owned()));
@@ -82,7 +85,8 @@ mod tests {
 
     #[test]
     fn other_calls_are_refused() {
-        let call = Call { operation: "Scan".to_owned(), body: json!({"TableName": "t"}) };
+        let body = json!({"TableName": "t"});
+        let call = Call { operation: "Scan".to_owned(), body, took: Duration::ZERO };
         assert!(Replay::of(&call, "old", "new").is_err());
     }
 }
