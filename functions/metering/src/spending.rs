@@ -32,7 +32,7 @@ struct Used {
     items: u64,
 }
 
-/// What is counted of tenants, and the sum of most of it.
+/// Sources of a month's usage, and the sum of its earlier days.
 #[derive(Debug)]
 pub(crate) struct Sources<'a> {
     pub(crate) usage: &'a UsageTable,
