@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use broker::Deadline;
 use jiff::Timestamp;
+use load_test::store::{Control, RunEnd, TestRecord};
 use load_test::{Micros, Plan, Report, Search, Sum, TestStatus, Usage};
-use load_test_store::{Control, RunEnd, TestRecord};
 use uuid::Uuid;
 
 use crate::event::{Closed, TestRun};

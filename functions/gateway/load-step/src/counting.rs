@@ -1,7 +1,7 @@
 //! The end of a test, as the usage of its tenant.
 
 use load_test::TestStatus;
-use load_test_store::TestRecord;
+use load_test::store::TestRecord;
 use usage::{EndedTest, EndedTests};
 
 use crate::{LoadStep, LoadStepError};

@@ -1,7 +1,7 @@
 //! Reasons why an invocation fails. The state machine repeats it then.
 
+use load_test::store::TestStoreError;
 use load_test::{Lane, Window};
-use load_test_store::TestStoreError;
 use usage::UsageError;
 use uuid::Uuid;
 

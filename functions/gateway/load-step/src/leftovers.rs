@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use broker::Deadline;
-use load_test_store::TestRecord;
+use load_test::store::TestRecord;
 use mq::QueueName;
 
 use crate::LoadStep;

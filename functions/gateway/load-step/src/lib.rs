@@ -30,7 +30,7 @@ use broker::Deadline;
 use broker_access::Brokers;
 use jiff::Timestamp;
 use load_test::Prices;
-use load_test_store::{TestRecord, TestStore};
+use load_test::store::{TestRecord, TestStore};
 use tracing::Instrument as _;
 use usage::UsageTable;
 

@@ -10,7 +10,7 @@ use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{Error, LambdaEvent, Runtime, service_fn};
 use load_step::{Billing, Event, LoadStep};
 use load_test::Prices;
-use load_test_store::TestStore;
+use load_test::store::TestStore;
 use runtime::{Environment, Sdk};
 use tower::util::MapResultLayer;
 use usage::UsageTable;

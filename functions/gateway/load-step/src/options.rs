@@ -4,8 +4,8 @@ use std::num::{NonZeroU16, NonZeroUsize};
 
 use broker::load::{Foreign, GetOptions, PutOptions};
 use jiff::Timestamp;
+use load_test::store::TestRecord;
 use load_test::{Consumers, LoadTest, Producers};
-use load_test_store::TestRecord;
 use mq::{BatchCount, ContentSeed, Outgoing, ProduceCommand, ProduceSource, PropertyText, TxSize};
 use uuid::Uuid;
 

@@ -4,7 +4,7 @@ use broker::Deadline;
 use broker::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
 use broker_access::{Brokers, SecretError};
 use load_test::Queues;
-use load_test_store::TestRecord;
+use load_test::store::TestRecord;
 use mq::{BrokerError, DepthReport, QueueName, Target};
 
 /// A target with the queues of a test.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use broker::Deadline;
 use jiff::Timestamp;
+use load_test::store::TestRecord;
 use load_test::{Next, Plan, Search};
-use load_test_store::TestRecord;
 use mq::RateLimit;
 
 use crate::event::{Lanes, TestRun};

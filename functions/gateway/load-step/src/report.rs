@@ -1,10 +1,10 @@
 //! The reports of runs, of which the last one is the test's.
 
 use jiff::Timestamp;
+use load_test::store::TestRecord;
 use load_test::{
     End, Ending, Facts, Finding, Micros, Next, Report, Search, SearchReport, Sum, TestEvent, Usage,
 };
-use load_test_store::TestRecord;
 
 use crate::Billing;
 use crate::runs::{Begun, cut_at, probes_before};

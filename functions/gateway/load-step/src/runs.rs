@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use load_test::store::{Run, TestRecord};
 use load_test::{LoadTest, Micros, Probe};
-use load_test_store::{Run, TestRecord};
 use mq::RateLimit;
 
 use crate::error::LoadStepError;

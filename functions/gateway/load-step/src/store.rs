@@ -5,7 +5,7 @@ use std::error::Error;
 
 use broker::{Deadline, Jitter, RetryPolicy};
 use failure::Retryable as _;
-use load_test_store::TestStoreError;
+use load_test::store::TestStoreError;
 
 /// Pauses between attempts, in seconds: the first, and the longest. Each attempt is up to three of
 /// the client's own.

@@ -31,8 +31,8 @@ use front::Front;
 use idempotency::KeyForm;
 use jiff::Timestamp;
 use lambda_http::{Body, Request, Response};
+use load_test::store::{Engine, TestStore};
 use load_test::{Limits, Prices};
-use load_test_store::{Engine, TestStore};
 
 use crate::route::{Asked, SCOPES};
 

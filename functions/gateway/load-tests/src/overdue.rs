@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use load_test::store::{EngineError, Start, TestRecord};
 use load_test::{Micros, Plan, Role};
-use load_test_store::{EngineError, Start, TestRecord};
 
 use crate::LoadTests;
 
@@ -124,7 +124,7 @@ impl LoadTests {
 #[cfg(test)]
 mod tests {
     use load_test::TestStatus;
-    use load_test_store::{Failure, Run};
+    use load_test::store::{Failure, Run};
 
     use super::*;
     use crate::samples::record;

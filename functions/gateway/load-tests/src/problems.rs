@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use api::{Problem, Reason};
-use load_test_store::{EngineError, TestStoreError};
+use load_test::store::{EngineError, TestStoreError};
 
 /// Returns the same problem for a test that is not there and for one of another tenant.
 pub(crate) fn not_found() -> Problem {

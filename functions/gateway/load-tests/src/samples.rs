@@ -1,8 +1,8 @@
 //! A claim, a test and its record, for the tests of several modules.
 
 use idempotency::Execution;
+use load_test::store::TestRecord;
 use load_test::{End, Facts, Limits, LoadTest, LoadTestRequest, Prices, Report, Sum, Usage};
-use load_test_store::TestRecord;
 use mq::Target;
 use serde_json::{Value, json};
 use uuid::Uuid;

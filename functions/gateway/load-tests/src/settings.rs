@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use front::{FrontSettings, Records};
+use load_test::store::{StepFunctions, TestStore};
 use load_test::{Limits, Prices};
-use load_test_store::{StepFunctions, TestStore};
 use runtime::{Environment, EnvironmentError, Sdk};
 
 use crate::{Costs, LoadTests};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use api::{Problem, Query, Reason, Reply, invalid_parameter};
 use jiff::Timestamp;
+use load_test::store::{Run, TestRecord};
 use load_test::{End, Facts, LoadTest, Micros, Report, Sum, Usage};
-use load_test_store::{Run, TestRecord};
 use uuid::Uuid;
 
 use crate::overdue::last_run;
@@ -148,8 +148,8 @@ fn page(record: &TestRecord, report: Option<Report>, costs: &Costs) -> Result<Re
 
 #[cfg(test)]
 mod tests {
+    use load_test::store::Failure;
     use load_test::{Prices, TestStatus};
-    use load_test_store::Failure;
     use mq::RateLimit;
     use serde_json::json;
 

@@ -7,8 +7,8 @@ use front::{Accepted, origin};
 use idempotency::{Execution, whole_seconds};
 use jiff::Timestamp;
 use lambda_http::Request;
+use load_test::store::{Start, TestRecord};
 use load_test::{Cost, LoadTest, Mode, Plan, Search, Usage};
-use load_test_store::{Start, TestRecord};
 use mq::{Tags, Target};
 use serde_json::{Value, json};
 

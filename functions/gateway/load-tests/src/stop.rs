@@ -7,8 +7,8 @@ use front::note_reached;
 use http::HeaderMap;
 use idempotency::OperationType;
 use jiff::Timestamp;
+use load_test::store::{Start, TestRecord};
 use load_test::{Plan, TestStatus, Window};
-use load_test_store::{Start, TestRecord};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -115,7 +115,7 @@ fn stopping(record: &TestRecord) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use load_test_store::Run;
+    use load_test::store::Run;
     use serde_json::Value;
 
     use super::*;

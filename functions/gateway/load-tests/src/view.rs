@@ -2,8 +2,8 @@
 
 use api::{Problem, Reason, Reply};
 use jiff::Timestamp;
+use load_test::store::{Run, TestRecord};
 use load_test::{LoadTest, Report, Series, TestStatus};
-use load_test_store::{Run, TestRecord};
 use mq::RateLimit;
 use serde::Serialize;
 use uuid::Uuid;
@@ -135,7 +135,7 @@ pub(crate) fn fresh(mut reply: Reply) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use load_test_store::Failure;
+    use load_test::store::Failure;
     use serde_json::{Value, json};
 
     use super::*;

@@ -1,11 +1,11 @@
-//! Load tests of queues, without their I/O.
+//! Load tests of queues.
 //!
 //! [`LoadTestRequest`] reads what a caller asks for, and converts it to a [`LoadTest`] within
 //! [`Limits`]. The [`Plan`] says which workers there are and which windows their lanes take, and
 //! the [`Schedule`] when each message is due and who sends it. Each step counts in a [`Tally`]; the
 //! [`Sum`] of all tallies becomes the [`Accounting`] of every message and the [`Report`].
 //! [`Search`] chooses the rates of a test that looks for the highest one. [`TestStatus`] has the
-//! states of a test.
+//! states of a test. Only [`store`] does I/O.
 
 mod accounting;
 mod bounds;
@@ -23,6 +23,7 @@ mod samples;
 mod schedule;
 mod search;
 mod status;
+pub mod store;
 mod tally;
 
 pub use accounting::{Accounting, End, Hole};

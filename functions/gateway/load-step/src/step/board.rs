@@ -7,8 +7,8 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Instant;
 
+use load_test::store::{Attendance, Handled};
 use load_test::{Micros, Tally};
-use load_test_store::{Attendance, Handled};
 use tokio::sync::Notify;
 use tokio::sync::watch::{Receiver, Sender};
 

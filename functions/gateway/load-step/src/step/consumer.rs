@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use broker::Deadline;
 use broker::load::{Arrival, GetEnd, GetError, GetOptions, LoadConsumer};
+use load_test::store::Attendance;
 use load_test::{Consumers, Micros, Plan, Role};
-use load_test_store::Attendance;
 use mq::{BrokerError, QueueName};
 use tokio::sync::watch::Receiver;
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use load_test::Tally;
-use load_test_store::Stored;
+use load_test::store::Stored;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use super::Shift;

@@ -20,8 +20,8 @@ use std::cell::Cell;
 
 use broker::Deadline;
 use jiff::Timestamp;
+use load_test::store::{Claim, Handled, Stored, TestRecord, TestStore};
 use load_test::{Lane, LoadTest, Micros, Plan, Role, Search, Step, Tally, Window};
-use load_test_store::{Claim, Handled, Stored, TestRecord, TestStore};
 
 use self::board::{Board, Interrupt, Order, Used};
 use self::quota::Quota;

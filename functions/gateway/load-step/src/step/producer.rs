@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use broker::Deadline;
 use broker::load::{Confirmation, LoadProducer, Outcome, PutEnd, PutOptions};
+use load_test::store::Handled;
 use load_test::{Micros, Producers, Schedule, Share};
-use load_test_store::Handled;
 use mq::BrokerError;
 use tokio::sync::watch::Receiver;
 

@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
+use load_test::store::Handled;
 use load_test::{Length, LoadTest, Micros, Role, Schedule, Share, Step, Unthrottled, Window};
-use load_test_store::Handled;
 
 use super::Shift;
 use super::board::Interrupt;

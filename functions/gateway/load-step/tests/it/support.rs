@@ -14,8 +14,8 @@ use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 use load_step::{
     Answer, Billing, Closed, Closing, Event, Lanes, LoadStep, LoadStepError, NextTurn, TestRun, Turn,
 };
+use load_test::store::{TestRecord, TestStore};
 use load_test::{Limits, LoadTest, LoadTestRequest, Prices, Report, TestStatus, Window};
-use load_test_store::{TestRecord, TestStore};
 use mq::{Address, BrokerKind, Endpoint, SecretRef, Target, Tls};
 use serde_json::{Value, from_value, json};
 use usage::{EndedTests, UsageTable};

@@ -10,13 +10,13 @@ use std::fmt::Display;
 
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
-use load_test::{Lane, Micros, Step, Window, Worker};
 use uuid::Uuid;
 
-use crate::item::{self, run_number};
-use crate::record::Control;
-use crate::update::{self, Updated};
-use crate::{Item, TestStore, TestStoreError};
+use crate::store::item::{self, run_number};
+use crate::store::record::Control;
+use crate::store::update::{self, Updated};
+use crate::store::{Item, TestStore, TestStoreError};
+use crate::{Lane, Micros, Step, Window, Worker};
 
 const WORKING: &str = "working";
 const ENDED: &str = "ended";
@@ -214,7 +214,7 @@ async fn attended(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::item::named;
+    use crate::store::item::named;
 
     fn texts(texts: &[&str]) -> AttributeValue {
         AttributeValue::Ss(texts.iter().map(|text| (*text).to_owned()).collect())

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::Item;
-use crate::steps::{Handled, key};
+use crate::store::Item;
+use crate::store::steps::{Handled, key};
 
 /// Steps of a worker before one of its steps, read from the newest back.
 ///
@@ -59,12 +59,12 @@ impl Earlier {
 
 #[cfg(test)]
 mod tests {
-    use load_test::{Step, Window};
     use uuid::Uuid;
 
     use super::*;
-    use crate::item::number;
-    use crate::steps::key::StepKey;
+    use crate::store::item::number;
+    use crate::store::steps::key::StepKey;
+    use crate::{Step, Window};
 
     fn item(window: u32, attempt: u32, attributes: &[(&str, u64)]) -> Item {
         let step = Step { lane: "p0a".parse().unwrap(), window: Window::new(window), attempt };

@@ -5,14 +5,14 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
-use load_test::Step;
 use uuid::Uuid;
 
 use super::earlier::Earlier;
 use super::key::{StepKey, of_worker};
 use super::{Claim, Handled};
-use crate::item::{named, number, text};
-use crate::{TestStore, TestStoreError};
+use crate::Step;
+use crate::store::item::{named, number, text};
+use crate::store::{TestStore, TestStoreError};
 
 /// Items that one request reads of a worker's earlier steps.
 const PAGE: i32 = 8;

@@ -1,8 +1,8 @@
 //! Lists of a tenant's tests.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use load_test::store::TestRecord;
 use load_test::{Ending, TestStatus};
-use load_test_store::TestRecord;
 use mq::{Base64Bytes, Payload};
 use uuid::Uuid;
 

@@ -2,8 +2,8 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use failure::{Retry, Retryable as _};
+use load_test::store::{Control, Failure, Run, RunEnd, TestRecord, TestStoreError};
 use load_test::{Ending, TestStatus};
-use load_test_store::{Control, Failure, Run, RunEnd, TestRecord, TestStoreError};
 use uuid::Uuid;
 
 use crate::support::{RETENTION, TENANT, TestTable, later, now, record};

@@ -4,9 +4,10 @@ use std::error::Error;
 
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 use failure::{Retry, Retryable};
-use load_test::IllegalTransition;
 use objects::ObjectError;
 use uuid::Uuid;
+
+use crate::IllegalTransition;
 
 /// Source of an error, which an operator needs beyond the error's own text.
 pub(crate) type Cause = Box<dyn Error + Send + Sync>;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::Timestamp;
-use load_test::{LoadTest, TestStatus};
 use mq::Target;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::record::{Control, Failure, Run, TestRecord};
-use crate::{Item, TestStoreError};
+use crate::store::record::{Control, Failure, Run, TestRecord};
+use crate::store::{Item, TestStoreError};
+use crate::{LoadTest, TestStatus};
 
 /// Most bytes of a definition in JSON, so that it fits into an item of at most 400 KB.
 const MOST_DEFINITION: usize = 350_000;
@@ -212,10 +212,10 @@ pub(crate) fn expiry(now: Timestamp, after: Duration) -> AttributeValue {
 
 #[cfg(test)]
 mod tests {
-    use load_test::{Limits, LoadTestRequest};
     use serde_json::{from_value, json};
 
     use super::*;
+    use crate::{Limits, LoadTestRequest};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_795_000_000 + second).unwrap()

@@ -1,7 +1,7 @@
 //! Who of a run works, and who has ended.
 
+use load_test::store::{Attendance, Claim, TestStoreError};
 use load_test::{Half, Lane, Micros, Step, Tally, Worker};
-use load_test_store::{Attendance, Claim, TestStoreError};
 use uuid::Uuid;
 
 use crate::support::{TENANT, TestTable, now, step};

@@ -4,14 +4,14 @@ use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use jiff::Timestamp;
-use load_test::{Ending, IllegalTransition, TestEvent, TestStatus};
 use mq::RateLimit;
 use uuid::Uuid;
 
-use crate::item::{self, TestItem, text, time};
-use crate::record::{Failure, Run, RunEnd, TestRecord};
-use crate::update::{self, Updated};
-use crate::{Item, TestStore, TestStoreError};
+use crate::store::item::{self, TestItem, text, time};
+use crate::store::record::{Failure, Run, RunEnd, TestRecord};
+use crate::store::update::{self, Updated};
+use crate::store::{Item, TestStore, TestStoreError};
+use crate::{Ending, IllegalTransition, TestEvent, TestStatus};
 
 /// Most characters of a failure's detail. Texts of brokers come from outside.
 const MOST_DETAIL: usize = 1_000;

@@ -1,7 +1,7 @@
 //! Reports, and what a deletion leaves.
 
+use load_test::store::TestRecord;
 use load_test::{End, Ending, Facts, Prices, Report, Sum, TestStatus, Usage};
-use load_test_store::TestRecord;
 use uuid::Uuid;
 
 use crate::support::{TENANT, TestTable, now, step, tally};

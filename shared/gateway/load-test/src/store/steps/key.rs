@@ -1,10 +1,10 @@
 //! Keys of step items.
 
-use load_test::{Role, Step, Worker};
 use uuid::Uuid;
 
-use crate::Item;
-use crate::item::{self, test_sort};
+use crate::store::Item;
+use crate::store::item::{self, test_sort};
+use crate::{Role, Step, Worker};
 
 /// Partitions of the steps of one test.
 const PARTITIONS: u32 = 8;
@@ -73,9 +73,8 @@ fn partition(test_id: Uuid, index: u32) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use load_test::Window;
-
     use super::*;
+    use crate::Window;
 
     fn step(lane: &str, window: u32, attempt: u32) -> Step {
         Step { lane: lane.parse().unwrap(), window: Window::new(window), attempt }

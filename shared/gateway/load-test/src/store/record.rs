@@ -1,10 +1,11 @@
 //! Record of a test in the store.
 
 use jiff::Timestamp;
-use load_test::{LoadTest, TestStatus};
 use mq::{RateLimit, Target};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use crate::{LoadTest, TestStatus};
 
 /// A test as it stands.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,14 +9,14 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 use jiff::Timestamp;
-use load_test::Tally;
 use uuid::Uuid;
 
 use super::Stored;
 use super::key::StepKey;
-use crate::item::{named, number};
-use crate::update::{self, Updated};
-use crate::{Item, TestStore, TestStoreError};
+use crate::Tally;
+use crate::store::item::{named, number};
+use crate::store::update::{self, Updated};
+use crate::store::{Item, TestStore, TestStoreError};
 
 /// Most bytes of a tally in one item, of which DynamoDB takes 400 KB.
 const PART: usize = 350_000;

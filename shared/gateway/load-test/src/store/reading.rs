@@ -5,9 +5,9 @@ use futures_util::future::try_join_all;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::item::{self, TestItem, tenant_partition, test_sort, text};
-use crate::record::{Control, TestRecord};
-use crate::{Item, LONGEST, TestStore, TestStoreError};
+use crate::store::item::{self, TestItem, tenant_partition, test_sort, text};
+use crate::store::record::{Control, TestRecord};
+use crate::store::{Item, LONGEST, TestStore, TestStoreError};
 
 /// Most tests that one call lists.
 const MOST_LISTED: u32 = 1_000;

@@ -6,8 +6,8 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use jiff::{SignedDuration, Timestamp};
+use load_test::store::{TestRecord, TestStore};
 use load_test::{Limits, LoadTest, LoadTestRequest, Micros, Sender, Step, Tally, Window};
-use load_test_store::{TestRecord, TestStore};
 use serde_json::{Value, from_value, json};
 use uuid::Uuid;
 

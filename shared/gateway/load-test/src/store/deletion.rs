@@ -8,10 +8,10 @@ use futures_util::future::try_join_all;
 use objects::ObjectError;
 use uuid::Uuid;
 
-use crate::item::{self, text};
-use crate::reports::report_key;
-use crate::steps::partitions;
-use crate::{Item, TestStore, TestStoreError};
+use crate::store::item::{self, text};
+use crate::store::reports::report_key;
+use crate::store::steps::partitions;
+use crate::store::{Item, TestStore, TestStoreError};
 
 /// Most items that DynamoDB deletes in one request.
 const BATCH: usize = 25;

@@ -1,10 +1,10 @@
 //! Reports, as objects.
 
-use load_test::Report;
 use objects::ObjectError;
 use uuid::Uuid;
 
-use crate::{TestStore, TestStoreError};
+use crate::Report;
+use crate::store::{TestStore, TestStoreError};
 
 /// Most bytes of a report that is read: the points of a week take about 15 MB.
 const MOST_REPORT: usize = 64 * 1024 * 1024;

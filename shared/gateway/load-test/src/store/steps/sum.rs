@@ -5,13 +5,13 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use failure::Retryable as _;
 use futures_util::TryFutureExt as _;
-use load_test::{Sum, Tally};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::key::{of_run, partitions};
-use crate::item::text;
-use crate::{Item, LONGEST, TestStore, TestStoreError};
+use crate::store::item::text;
+use crate::store::{Item, LONGEST, TestStore, TestStoreError};
+use crate::{Sum, Tally};
 
 /// Pauses between two attempts to read a page: the first, which doubles with each further one, and
 /// the longest. Each attempt is some of the client's own.
@@ -189,11 +189,11 @@ mod tests {
     use std::future::{pending, ready};
 
     use aws_sdk_dynamodb::primitives::Blob;
-    use load_test::{Micros, Sender, Step, Window};
 
     use super::*;
-    use crate::item::{named, number};
-    use crate::steps::key::StepKey;
+    use crate::store::item::{named, number};
+    use crate::store::steps::key::StepKey;
+    use crate::{Micros, Sender, Step, Window};
 
     fn step(worker: u32) -> Step {
         Step { lane: format!("p{worker}a").parse().unwrap(), window: Window::new(0), attempt: 0 }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 pub use step_functions::StepFunctions;
 
-use crate::error::Cause;
+use crate::store::error::Cause;
 
 /// Runner of the executions of tests. The execution of a test has the test's id as its name.
 #[async_trait]

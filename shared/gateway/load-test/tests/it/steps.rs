@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use failure::{Retry, Retryable as _};
+use load_test::store::{Claim, Handled, Stored, TestStoreError};
 use load_test::{Micros, Step, Sum, Tally};
-use load_test_store::{Claim, Handled, Stored, TestStoreError};
 use uuid::Uuid;
 
 use crate::support::{TestTable, step, tally};

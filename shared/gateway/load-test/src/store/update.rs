@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 
-use crate::{Item, TestStoreError};
+use crate::store::{Item, TestStoreError};
 
 /// Result of a conditional update.
 #[derive(Debug)]
