@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use ::limits::{Cost, Defaults, LimitedTarget, Limiter};
+use ::limits::{Cost, Defaults, LimitedTarget, Limiter, PATIENCE};
 use access::{LimitsItem, Rate, TargetLimits};
 use aws_sdk_dynamodb::Client;
 use clap::Args;
@@ -50,8 +50,6 @@ pub(crate) struct Options {
 
 /// Tenants, and how much each sends, as a part of its limit.
 const TENANTS: [(&str, f64); 3] = [("over", 3.0), ("near", 0.9), ("below", 0.2)];
-/// Time for which a limiter waits for a call.
-const PATIENCE: Duration = Duration::from_millis(300);
 /// Window in which what was admitted is counted.
 const WINDOW: Duration = Duration::from_secs(10);
 

@@ -34,4 +34,5 @@ pub use limiter::Limiter;
 pub use policy::{Cost, LimitedTarget, Policies, Unit};
 pub use refusal::Refusal;
 pub use standing::Standing;
+pub use table::PATIENCE;
 pub use ticket::Ticket;

@@ -187,6 +187,7 @@ async fn a_share_that_is_not_used_returns_to_the_bucket() {
 #[tokio::test]
 async fn requests_pass_within_the_local_share_while_the_table_is_away() {
     let mut world = World::new(1, 100.0, 100);
+    world.ask(0, "acme").await.unwrap();
     world.memory.set_away(true);
     world.run(10, &[("acme", 1_000.0)]).await;
     let admitted = world.admitted["acme"].len();
@@ -209,6 +210,19 @@ async fn environments_whose_first_call_failed_return_to_the_table() {
     world.run(20, &[("acme", 300.0)]).await;
     let admitted = world.admitted["acme"].len() - before;
     assert!((1_900..=2_300).contains(&admitted), "{admitted}: the bucket has 2,100");
+}
+
+#[tokio::test]
+async fn environments_that_have_had_no_answer_admit_at_most_a_tenth_too_much() {
+    let mut world = World::new(50, 500.0, 500);
+    let rates = [("over", 1_500.0), ("below", 100.0)];
+    world.memory.set_away(true);
+    world.run(1, &rates).await;
+    world.memory.set_away(false);
+    world.run(20, &rates).await;
+    let worst = world.worst_window("over");
+    assert!(worst <= 6_050, "{worst} in ten seconds, of 5500");
+    assert!(world.part("below") > 0.99, "{}", world.part("below"));
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ impl<'a> Ticket<'a> {
     }
 
     /// Renews the shares that run low or are old. To be awaited beside the request's claim: it
-    /// never decides about this request, and takes 300 ms at most for each of up to two calls.
+    /// never decides about this request, and takes a second at most for each of up to two calls.
     pub async fn renew(&self) {
         let Some(inner) = self.inner else { return };
         join_all(self.policies.0.iter().map(|policy| inner.renew(policy))).await;

@@ -13,6 +13,10 @@ const STORE_PAUSE: i64 = SECOND;
 /// environments ask at once.
 const LONGEST_SPREAD: i64 = SECOND;
 
+/// Number of environments that one assumes which has had no answer of the table yet. If it took
+/// itself to be alone, many whose first calls are late would each admit what the limit allows.
+const ASSUMED: f64 = 50.0;
+
 /// Share of one bucket.
 #[derive(Debug)]
 pub(crate) struct Share {
@@ -285,7 +289,7 @@ impl Share {
         match self.quiet {
             Some(quiet) if quiet.need <= need && quiet.until >= allowed_at => quiet.until,
             _ => {
-                let environments = self.known.map_or(1.0, |known| known.environments);
+                let environments = self.environments();
                 let chunk = need.max(self.target(pace, 0, now));
                 let longest = pace.turn(chunk, environments).min(LONGEST_SPREAD);
                 let is_alone = environments < 1.5;
@@ -315,7 +319,7 @@ impl Share {
     /// Refills the share while the table is away, at the environment's part of the rate.
     fn refill(&mut self, pace: Pace, now: i64) {
         let most = self.local_chunk(pace);
-        let environments = self.known.map_or(1.0, |known| known.environments);
+        let environments = self.environments();
         let Some(away) = &mut self.away else { return };
         let unit = pace.turn(1, environments).max(1);
         let units = (now - away.refilled_at).max(0) / unit;
@@ -324,7 +328,11 @@ impl Share {
     }
 
     fn local_chunk(&self, pace: Pace) -> i64 {
-        pace.chunk(self.known.map_or(1.0, |known| known.environments))
+        pace.chunk(self.environments())
+    }
+
+    fn environments(&self) -> f64 {
+        self.known.map_or(ASSUMED, |known| known.environments)
     }
 }
 

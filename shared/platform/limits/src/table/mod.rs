@@ -16,8 +16,9 @@ use crate::bucket::Bucket;
 use crate::gcra::Write;
 use crate::share::Outcome;
 
-/// Longest time for which a request waits for a draw.
-const LIMIT: Duration = Duration::from_millis(300);
+/// Longest time for which a request waits for a draw. The first call of a new environment, which
+/// connects, often takes several hundred milliseconds.
+pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Place where the buckets are.
 #[derive(Clone, Debug)]
@@ -43,7 +44,7 @@ impl Table {
         match self {
             Self::DynamoDb { client, name } => {
                 let update = update(client, name, pk, write);
-                tokio::time::timeout(LIMIT, update).await.map_err(|late| unavailable(&late))?
+                tokio::time::timeout(PATIENCE, update).await.map_err(|late| unavailable(&late))?
             }
             #[cfg(test)]
             Self::Memory(memory) => memory.write(pk, write),
