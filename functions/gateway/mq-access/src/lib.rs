@@ -213,6 +213,12 @@ mod tests {
         }
     }
 
+    /// By this type the HTTP functions know that nothing was done.
+    #[test]
+    fn an_order_that_cannot_be_read_ends_the_invocation_with_the_agreed_type() {
+        assert_eq!(runtime::answered(order("{}")).unwrap_err().error_type, orders::UNREADABLE);
+    }
+
     /// Returns the first value of a member of the template's entry.
     fn of_template(entry: &str, member: &str) -> usize {
         let template = include_str!("../../../../template.yaml");

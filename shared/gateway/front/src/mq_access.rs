@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use api::{Problem, Reason, Reply};
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::error::SdkError;
+use aws_sdk_lambda::operation::invoke::InvokeError as Refusal;
 use aws_sdk_lambda::primitives::Blob;
-use orders::WorkOrder;
+use orders::{UNREADABLE, WorkOrder};
 use serde::Deserialize;
 
 use crate::budget::BudgetError;
@@ -43,6 +44,9 @@ pub enum InvokeError {
     /// Nothing was started, and trying again would not change that.
     #[error("an order of {0} bytes is more than Lambda carries")]
     TooLarge(usize),
+    /// The function of another version refused the order before it did anything.
+    #[error("mq-access could not read the order")]
+    Unreadable,
     /// The order was not even sent.
     #[error("the order was not sent")]
     NotSent(#[from] BudgetError),
@@ -68,7 +72,7 @@ impl InvokeError {
     #[must_use]
     pub const fn may_have_run(&self) -> bool {
         match self {
-            Self::NotStarted(_) | Self::TooLarge(_) | Self::NotSent(_) => false,
+            Self::NotStarted(_) | Self::TooLarge(_) | Self::Unreadable | Self::NotSent(_) => false,
             Self::TimedOut | Self::Lost(_) => true,
         }
     }
@@ -80,6 +84,7 @@ impl InvokeError {
         let error = serde_json::from_slice(payload).map(|FunctionError { error_type }| error_type);
         match error {
             Ok(Some(error_type)) if error_type == TIMED_OUT => Self::TimedOut,
+            Ok(Some(error_type)) if error_type == UNREADABLE => Self::Unreadable,
             Ok(None) if took >= MqAccess::TIME_OUT => Self::TimedOut,
             error => Self::Lost(format!("{kind} {}", error.ok().flatten().unwrap_or_default()).into()),
         }
@@ -91,6 +96,11 @@ impl InvokeError {
         match self {
             Self::NotStarted(_) => {
                 Problem::new(Reason::Busy, "the gateway is at its limit of broker connections")
+            }
+            Self::Unreadable => {
+                let detail = "the function that speaks to brokers could not read the work order and did \
+                              nothing, which may happen while a new version is deployed";
+                Problem::new(Reason::Busy, detail)
             }
             Self::TooLarge(_) => {
                 Problem::new(Reason::MaxPayloadExceeded, "the request is more than one invocation can carry")
@@ -144,7 +154,9 @@ impl MqAccess {
                 SdkError::ConstructionFailure(_) => InvokeError::NotStarted(error.into()),
                 // Lambda refuses with 4xx before it starts any work: throttled, not permitted, or
                 // no such function.
-                SdkError::ServiceError(service) if service.raw().status().is_client_error() => {
+                SdkError::ServiceError(service)
+                    if service.raw().status().is_client_error() || lacks_network(service.err()) =>
+                {
                     InvokeError::NotStarted(error.into())
                 }
                 _ => InvokeError::Lost(error.into()),
@@ -177,9 +189,43 @@ impl MqAccess {
     }
 }
 
+/// True if Lambda could not connect a new environment to the brokers' network, for which it answers
+/// 502: no code of the function ran.
+fn lacks_network(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Ec2AccessDeniedException(_)
+            | Refusal::Ec2ThrottledException(_)
+            | Refusal::Ec2UnexpectedException(_)
+            | Refusal::EniLimitReachedException(_)
+            | Refusal::EniNotReadyException(_)
+            | Refusal::InvalidSecurityGroupIdException(_)
+            | Refusal::InvalidSubnetIdException(_)
+            | Refusal::ResourceNotReadyException(_)
+            | Refusal::SubnetIpAddressLimitReachedException(_)
+    )
+}
+
 #[cfg(test)]
 mod tests {
+    use aws_sdk_lambda::types::error::{ServiceException, SubnetIpAddressLimitReachedException};
+
     use super::*;
+
+    #[test]
+    fn an_order_that_could_not_be_read_was_not_executed() {
+        let payload = br#"{"errorType":"Malformed","errorMessage":"/work: the value is not allowed"}"#;
+        let unread = InvokeError::of_function_error("Unhandled", payload, Duration::from_millis(5));
+        assert!(matches!(unread, InvokeError::Unreadable) && !unread.may_have_run(), "{unread:?}");
+        assert_eq!(unread.as_problem().reason, Reason::Busy);
+    }
+
+    #[test]
+    fn a_function_without_a_network_was_not_started() {
+        let full = SubnetIpAddressLimitReachedException::builder().build();
+        assert!(lacks_network(&Refusal::SubnetIpAddressLimitReachedException(full)));
+        assert!(!lacks_network(&Refusal::ServiceException(ServiceException::builder().build())));
+    }
 
     #[test]
     fn a_time_out_is_known_by_its_type_and_not_by_its_words() {
@@ -215,6 +261,7 @@ mod tests {
         for unanswered in [
             InvokeError::NotStarted(theirs()),
             InvokeError::TooLarge(7),
+            InvokeError::Unreadable,
             InvokeError::NotSent(BudgetError::Exhausted),
             InvokeError::NotSent(BudgetError::Unavailable(theirs())),
             InvokeError::TimedOut,

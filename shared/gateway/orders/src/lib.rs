@@ -10,4 +10,4 @@ mod work;
 
 pub use bodies::{STORED_BODY, stored_body_url, uploaded_body_key};
 pub use problems::{from_broker, from_move, from_produce, from_target};
-pub use work::{Change, Read, Work, WorkOrder};
+pub use work::{Change, Read, UNREADABLE, Work, WorkOrder};

@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::former::Received;
 
+/// Type of the error with which `mq-access` ends an invocation whose order it cannot read. It has
+/// done nothing then. Functions of the version before and after know it by this name.
+pub const UNREADABLE: &str = "Malformed";
+
 /// Order for the function that speaks to brokers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
