@@ -20,19 +20,32 @@ const DAYS: &str = "SELECT tenant_id, day, sum(batches)::bigint AS batches, sum(
              UNION ALL SELECT tenant_id, day, 0, 0, 0, 0, 0, 0, 0, bytes FROM usage_stored) AS counted \
      WHERE day BETWEEN $1 AND $2 AND ($3::uuid IS NULL OR tenant_id = $3) \
      GROUP BY tenant_id, day ORDER BY tenant_id, day LIMIT $4";
-/// Adds the day after the last one that was added, if it is over. A payload is stored until its
-/// objects have the tag by which they expire, and until they are old enough. `LATERAL`, so that no
-/// batch is read if there is no such day.
-const STORE: &str = "WITH next AS (UPDATE usage_stored_until SET day = day + 1 WHERE day + 1 < $1::date RETURNING day), \
-         added AS (INSERT INTO usage_stored (day, tenant_id, bytes) \
-             SELECT next.day, stored.tenant_id, stored.bytes FROM next CROSS JOIN LATERAL ( \
-                 SELECT tenant_id, sum(payload_bytes)::bigint AS bytes FROM batches \
-                 WHERE payload_bytes > 0 AND status NOT IN ('AWAITING_UPLOAD', 'EXPIRED') \
-                     AND received_at < (next.day + 1)::timestamp AT TIME ZONE 'UTC' \
+/// Selects the day after the last one that was added, if it is over, and locks it. If another run
+/// has it, there is none.
+const NEXT: &str =
+    "SELECT day + 1 AS day FROM usage_stored_until WHERE day + 1 < $1::date FOR UPDATE SKIP LOCKED";
+/// Adds the next slice of batches to the sums of a day. A payload is stored until its objects have
+/// the tag by which they expire, and until they are old enough. Each tenant of the slice gets a sum,
+/// which may be zero, because it has the place where the next slice begins.
+const ADD: &str = "WITH slice AS MATERIALIZED (SELECT batch_id, tenant_id, CASE \
+                 WHEN payload_bytes > 0 AND status NOT IN ('AWAITING_UPLOAD', 'EXPIRED') \
+                     AND received_at < ($1::date + 1)::timestamp AT TIME ZONE 'UTC' \
                      AND (NOT objects_let_go \
-                         OR received_at >= (next.day + 1 - $2::int4)::timestamp AT TIME ZONE 'UTC') \
-                 GROUP BY tenant_id) AS stored) \
-     SELECT day FROM next";
+                         OR received_at >= ($1::date + 1 - $2::int4)::timestamp AT TIME ZONE 'UTC') \
+                 THEN payload_bytes ELSE 0 END AS bytes FROM batches \
+             WHERE batch_id > COALESCE((SELECT up_to FROM usage_stored_parts WHERE day = $1 ORDER BY up_to DESC LIMIT 1), \
+                 '00000000-0000-0000-0000-000000000000') \
+             ORDER BY batch_id LIMIT $3), \
+         added AS (INSERT INTO usage_stored_parts AS parts (day, tenant_id, bytes, up_to) \
+             SELECT $1, tenant_id, sum(bytes)::bigint, (SELECT batch_id FROM slice ORDER BY batch_id DESC LIMIT 1) \
+             FROM slice GROUP BY tenant_id \
+             ON CONFLICT (day, tenant_id) DO UPDATE SET bytes = parts.bytes + EXCLUDED.bytes, up_to = EXCLUDED.up_to) \
+     SELECT count(*) AS batches FROM slice";
+/// Ends a day whose slices are all added.
+const STORE: &str = "WITH parts AS (DELETE FROM usage_stored_parts WHERE day <= $1 RETURNING day, tenant_id, bytes), \
+         stored AS (INSERT INTO usage_stored (day, tenant_id, bytes) \
+             SELECT day, tenant_id, bytes FROM parts WHERE day = $1 AND bytes > 0) \
+     UPDATE usage_stored_until SET day = $1";
 const FOLD: &str = "WITH taken AS (DELETE FROM usage_additions WHERE ctid = ANY(ARRAY( \
              SELECT ctid FROM usage_additions LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING *), \
          summed AS (INSERT INTO usage_days (tenant_id, day, batches, payload_bytes, inserted, updated, unchanged, stale, failed) \
@@ -112,15 +125,33 @@ impl Database {
         Ok(folded >= FOLDED)
     }
 
-    /// Adds what each tenant had stored at the end of the next day that is over, where payloads are
-    /// kept for `retention_days` once they are released. Returns whether there may be another day.
-    /// Each day is added once.
+    /// Adds the next `slice` of batches to what each tenant had stored at the end of the next day
+    /// that is over, where payloads are kept for `retention_days` once they are released. Returns
+    /// whether there may be another slice, of this day or of the next. Each batch is added once to
+    /// each day, and a day is shown once all its slices are added.
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn measure_stored(&self, today: Date, retention_days: u16) -> Result<bool, DatabaseError> {
-        let days = self.change(STORE, &[&today, &i32::from(retention_days)]).await?;
-        Ok(!days.is_empty())
+    pub async fn measure_stored(
+        &self,
+        today: Date,
+        retention_days: u16,
+        slice: u32,
+    ) -> Result<bool, DatabaseError> {
+        self.with_connection(async |connection| {
+            let mut session = connection.begin().await?;
+            let Some(row) = session.query_opt(NEXT, &[&today]).await? else { return Ok(false) };
+            // Further statements, because these see the slices that were committed before the lock.
+            let (day, slice): (Date, i64) = (row.try_get("day")?, slice.into());
+            let added = session.query(ADD, &[&day, &i32::from(retention_days), &slice]).await?;
+            let batches: i64 = added.first().map_or(Ok(0), |row| row.try_get("batches"))?;
+            if batches < slice {
+                session.execute(STORE, &[&day]).await?;
+            }
+            session.commit().await?;
+            Ok(true)
+        })
+        .await
     }
 }
 

@@ -112,23 +112,40 @@ fn what_is_stored_at_the_end_of_a_day_are_the_payloads_that_have_not_expired() {
         Load::delta(0).keys([1, 2]).run(&database).await;
         Load::delta(1).of_other_tenant().keys([8]).prepare(&database).await;
         test.execute("UPDATE usage_stored_until SET day = '2026-11-20'").await;
-        assert!(!database.measure_stored(DAY, 30).await.unwrap(), "the day is not over");
-        assert!(database.measure_stored(day(22), 30).await.unwrap());
-        assert!(!database.measure_stored(day(22), 30).await.unwrap(), "each day is added once");
+        // Slice by slice, until none is left.
+        let measure = async |today, retention_days| {
+            let mut slices = 0;
+            while database.measure_stored(today, retention_days, 1).await.unwrap() {
+                slices += 1;
+            }
+            slices
+        };
         let stored = async |of| {
             let days = database.usage((of, of), None, MOST).await.unwrap();
             days.iter()
                 .map(|line| (line.tenant == TENANT, line.stored_bytes, line.batches))
                 .collect::<Vec<_>>()
         };
+        assert_eq!(measure(DAY, 30).await, 0, "the day is not over");
+        assert!(database.measure_stored(day(22), 30, 1).await.unwrap());
+        assert_eq!(stored(DAY).await, [(true, 0, 1)], "it is not whole");
+        assert_eq!(measure(day(22), 30).await, 2, "another batch, and the end");
+        assert_eq!(measure(day(22), 30).await, 0, "each day is added once");
         let mut first = stored(DAY).await;
         first.sort_unstable();
         assert_eq!(first, [(false, 100, 0), (true, 200, 1)], "a batch in progress is stored, too");
         test.execute("UPDATE batches SET objects_let_go = true WHERE finished_at IS NOT NULL").await;
-        assert!(database.measure_stored(day(24), 2).await.unwrap());
+        assert_eq!(measure(day(23), 2).await, 3);
         assert_eq!(stored(day(22)).await.len(), 2, "its objects are not two days old");
-        assert!(database.measure_stored(day(24), 1).await.unwrap());
-        assert_eq!(stored(day(23)).await, [(false, 100, 0)], "the other one is not released");
-        assert!(!database.measure_stored(day(24), 1).await.unwrap());
+        // Slices of a day that an earlier version added by itself.
+        test.execute(
+            "INSERT INTO usage_stored_parts SELECT date '2026-11-23', tenant_id, 9, batch_id FROM batches; \
+             UPDATE usage_stored_until SET day = '2026-11-23'",
+        )
+        .await;
+        assert_eq!(measure(day(25), 1).await, 3);
+        assert!(stored(day(23)).await.is_empty(), "they are of no day");
+        assert_eq!(stored(day(24)).await, [(false, 100, 0)], "the other one is not released");
+        assert_eq!(test.number("SELECT count(*) FROM usage_stored_parts").await, 0);
     });
 }
