@@ -3,6 +3,7 @@
 //! Every JSON document has a member `schema`, such as `integrahub.keys.v1`. A change that a reader
 //! of the document would notice gets another number.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal as _, Write};
 
@@ -22,6 +23,9 @@ pub(crate) enum Format {
     /// A JSON document on each line: for each item of a list, or each event.
     Ndjson,
 }
+
+/// Control characters that texts of several lines have.
+const LINES: [char; 2] = ['\n', '\t'];
 
 /// Columns of a table.
 pub(crate) type Header<'a> = &'a [&'a str];
@@ -111,6 +115,9 @@ impl Output {
     /// Writes a table without borders. The header is for people: a pipe gets the rows alone.
     pub(crate) fn table(&mut self, header: Header<'_>, rows: Rows) {
         let mut lines = rows;
+        for cell in lines.iter_mut().flatten() {
+            *cell = harmless(cell, &[]).into_owned();
+        }
         if self.terminal {
             lines.insert(0, header.iter().map(|&name| name.to_uppercase()).collect());
         }
@@ -125,7 +132,8 @@ impl Output {
             let text = cells.collect::<Vec<_>>().join("  ");
             let text = text.trim_end();
             if number == 0 && self.terminal && self.data_colour {
-                self.line(&format!("\u{1b}[2m{text}\u{1b}[0m"));
+                // `finish` reports what could not be written.
+                let _remembered = self.exactly(format!("\u{1b}[2m{text}\u{1b}[0m\n").as_bytes());
             } else {
                 self.line(text);
             }
@@ -163,7 +171,7 @@ impl Output {
         }
         let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
         for (name, value) in rows {
-            let line = format!("{name:<width$}  {value}");
+            let line = format!("{name:<width$}  {}", harmless(value, &[]));
             self.line(line.trim_end());
         }
     }
@@ -174,11 +182,26 @@ impl Output {
         let _remembered = self.raw(text.as_bytes()).and_then(|()| self.raw(b"\n"));
     }
 
-    /// Writes data as it is.
+    /// Writes data as it is. A terminal gets control characters of a text in words, because data
+    /// come from others, and could command it.
     ///
     /// # Errors
     /// Standard output took not everything, now or before.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if !self.terminal {
+            return self.exactly(bytes);
+        }
+        bytes.utf8_chunks().try_for_each(|part| {
+            self.exactly(harmless(part.valid(), &LINES).as_bytes())?;
+            self.exactly(part.invalid())
+        })
+    }
+
+    /// Writes bytes that the program or the command line chose, to a terminal too.
+    ///
+    /// # Errors
+    /// Standard output took not everything, now or before.
+    pub(crate) fn exactly(&mut self, bytes: &[u8]) -> io::Result<()> {
         let written = match &self.broken {
             Some(error) => Err(error.kind().into()),
             None => self.data.write_all(bytes),
@@ -197,13 +220,13 @@ impl Output {
     /// Writes a sentence to standard error, for the person at the terminal.
     pub(crate) fn note(&mut self, text: &str) {
         // Without standard error there is nobody to tell.
-        let _unread = writeln!(self.words, "{text}");
+        let _unread = writeln!(self.words, "{}", harmless(text, &LINES));
     }
 
     /// Writes a failure to standard error.
     pub(crate) fn fail(&mut self, failure: &Failure) {
         let head = if self.words_colour { "\u{1b}[31merror\u{1b}[0m" } else { "error" };
-        self.note(&format!("{head}: {failure}"));
+        let _unread = writeln!(self.words, "{head}: {}", harmless(&failure.to_string(), &LINES));
     }
 
     /// Passes on what is buffered, as before a long wait.
@@ -225,7 +248,8 @@ impl Output {
                 .why("standard input is not a terminal")
                 .next("say --yes to do it without a question"));
         }
-        let _unread = write!(self.words, "{question}. Write {name} to go on: ");
+        let [shown, answer] = [question, name].map(|text| harmless(text, &[]));
+        let _unread = write!(self.words, "{shown}. Write {answer} to go on: ");
         let _unflushed = self.words.flush();
         let mut answer = String::new();
         self.answers.read_line(&mut answer).or_explain(|| "read the answer".to_owned())?;
@@ -248,6 +272,28 @@ impl Output {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns a text without the control characters that could command a terminal, as JSON writes them.
+/// Those of `kept` stay, and a line end of Windows where line ends stay.
+pub(crate) fn harmless<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
+    use std::fmt::Write as _;
+
+    if !text.contains(|character: char| character.is_control() && !kept.contains(&character)) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        let ends_a_line = character == '\r' && kept.contains(&'\n') && rest.peek() == Some(&'\n');
+        if character.is_control() && !ends_a_line && !kept.contains(&character) {
+            // Nothing fails that is written to memory.
+            let _written = write!(shown, "\\u{:04x}", u32::from(character));
+        } else {
+            shown.push(character);
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// Decides whether a stream has colours. `NO_COLOR` wins over `CLICOLOR_FORCE`, whose `0` forces
@@ -357,6 +403,32 @@ mod tests {
         out.terminal = true;
         out.table(&["name"], vec![vec!["a".into()]]);
         assert_eq!(data.text(), "NAME\na\n");
+    }
+
+    #[test]
+    fn data_and_words_of_others_cannot_command_a_terminal() {
+        const HOSTILE: &str = "a\u{1b}]0;b\u{7}\u{9b}2J\r\nc\td\re";
+        let (mut out, data, words) = output(Format::Text, None);
+        out.raw(HOSTILE.as_bytes()).unwrap();
+        assert_eq!(data.text(), HOSTILE, "a file gets what there is");
+        out.note(HOSTILE);
+        out.fail(&Failure::usage(HOSTILE));
+        let (mut shown, at_terminal, _) = output(Format::Text, None);
+        shown.terminal = true;
+        shown.raw(HOSTILE.as_bytes()).unwrap();
+        let lines = r"a\u001b]0;b\u0007\u009b2J".to_owned() + "\r\nc\td" + r"\u000de";
+        assert_eq!(at_terminal.text(), lines);
+        assert_eq!(words.text(), format!("{lines}\nerror: {lines}\n"));
+        let (mut out, data, _) = output(Format::Text, None);
+        out.table(&["name", "count"], vec![vec!["a\nb".into(), "1\u{1b}".into()]]);
+        out.thing(SCHEMA, &json!({}), &[("name", "a\nb".into())]);
+        assert_eq!(data.text(), "a\\u000ab  1\\u001b\nname  a\\u000ab\n", "a cell is one line");
+        let (mut out, data, _) = output(Format::Json, None);
+        out.terminal = true;
+        out.json(SCHEMA, &json!({"name": "\u{9b}2J"}));
+        let document: Value = serde_json::from_str(&data.text()).unwrap();
+        assert_eq!(document["name"], "\u{9b}2J", "a document stays the same");
+        assert!(!data.text().contains('\u{9b}'));
     }
 
     #[test]

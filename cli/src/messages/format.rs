@@ -1,10 +1,11 @@
 //! Form of a message on standard output, in the manner of kcat's `-f`.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use super::received::Received;
 use crate::exit::Failure;
 use crate::member::text;
+use crate::output::Output;
 
 /// Form of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,16 +72,19 @@ impl Template {
         Ok(Self(pieces))
     }
 
-    /// Returns a message in this form.
-    pub(crate) fn render(&self, message: &Received) -> Vec<u8> {
-        let mut line = Vec::new();
-        for piece in &self.0 {
-            match piece {
-                Piece::Text(text) => line.extend_from_slice(text),
-                Piece::Field(field) => field.render(message, &mut line),
+    /// Shows a message in this form.
+    ///
+    /// # Errors
+    /// Standard output took not everything.
+    pub(crate) fn show(&self, message: &Received, out: &mut Output) -> io::Result<()> {
+        self.0.iter().try_for_each(|piece| match piece {
+            Piece::Text(text) => out.exactly(text),
+            Piece::Field(field) => {
+                let mut value = Vec::new();
+                field.render(message, &mut value);
+                out.raw(&value)
             }
-        }
-        line
+        })
     }
 }
 
@@ -132,6 +136,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::output::Format;
+    use crate::output::memory::output;
 
     fn rendered(format: &str) -> String {
         let message = Received {
@@ -141,7 +147,9 @@ mod tests {
             queue: "ORDERS".to_owned(),
             number: 7,
         };
-        String::from_utf8(Template::parse(format).unwrap().render(&message)).unwrap()
+        let (mut out, data, _) = output(Format::Text, None);
+        Template::parse(format).unwrap().show(&message, &mut out).unwrap();
+        data.text()
     }
 
     #[test]

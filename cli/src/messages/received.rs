@@ -89,7 +89,7 @@ impl Shown {
                     let body = body(api, &json).await?;
                     let message = Received { json, body, queue: queue.clone(), number: self.count };
                     // The output remembers what it could not write.
-                    let _remembered = out.raw(&self.template.render(&message));
+                    let _remembered = self.template.show(&message, out);
                 }
             }
         }

@@ -8,7 +8,7 @@ use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::journal::Way;
-use crate::output::{Format, Output};
+use crate::output::{Format, Output, harmless};
 
 /// Pause between two lines about a file.
 const LINE: Duration = Duration::from_secs(10);
@@ -120,7 +120,7 @@ impl Progress {
             Form::Bars(bars) => {
                 let bar = bars.add(ProgressBar::new(bytes));
                 bar.set_style(style("{prefix:28!} {bar:24} {bytes:>10} of {total_bytes:10} {msg}"));
-                bar.set_prefix(short(&name));
+                bar.set_prefix(short(&harmless(&name, &[])));
                 bar
             }
             _ => ProgressBar::hidden(),
@@ -148,7 +148,7 @@ impl Progress {
         let Some(watched) = self.files.get_mut(&file) else { return };
         watched.bar.set_length(parsed);
         watched.bar.set_position(done);
-        watched.bar.set_message(status.to_owned());
+        watched.bar.set_message(harmless(status, &[]).into_owned());
         watched.now = format!("{status}, {done} of {parsed} items");
     }
 
