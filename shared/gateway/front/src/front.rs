@@ -5,7 +5,7 @@ use endpoint::{Admission, Keyed};
 use idempotency::KeyForm;
 use lambda_http::{Body, Request, Response};
 use limits::Policies;
-use mq::{Headers, TagOrigin, Tags};
+use mq::{Headers, TagOrigin};
 use objects::Objects;
 use orders::{Change, Work, WorkOrder};
 
@@ -53,13 +53,11 @@ impl Gateway {
             accepted.map_err(|problem| self.advise(problem))?;
         let target_name = target.to_string();
         let mut given = Headers::default();
-        if let Action::Change(_, change) = &mut work {
-            if let Change::Produce(command) = &*change {
-                given.clone_from(&command.headers);
-            }
+        if let Action::Change(_, Change::Produce(command)) = &mut work {
+            given.clone_from(&command.headers);
             // Before its cost is counted, so that no limit of bytes is passed by tags.
             let tenant = identity.principal.tenant.as_str();
-            tag(change, &given, &tags, origin(trace_id.as_str(), tenant, &target_name));
+            tags.mark(&mut command.headers, origin(trace_id.as_str(), tenant, &target_name));
         }
         let admission = self.admission(policies, &work).within(spent);
         let order =
@@ -76,9 +74,12 @@ impl Gateway {
                 let mut change = change;
                 // The values are those of the first execution, so that a message that is put again
                 // is the same message.
-                if execution.first_trace_id() != trace_id.as_str() {
+                if let Change::Produce(command) = &mut change
+                    && execution.first_trace_id() != trace_id.as_str()
+                {
+                    command.headers = given;
                     let of_first = origin(execution.first_trace_id(), &execution.tenant, &execution.target);
-                    tag(&mut change, &given, &tags, of_first);
+                    tags.mark(&mut command.headers, of_first);
                 }
                 // Work that was done or begun under another limit is replayed or continued.
                 if execution.whereabouts.left_by(execution.progress).is_empty() {
@@ -131,15 +132,6 @@ pub async fn send(
         budget.release(&order.tenant, lease).await;
     }
     answer
-}
-
-/// Lets messages carry, beside the headers that the caller gave them, its tags and where they come
-/// from.
-fn tag(change: &mut Change, given: &Headers, tags: &Tags, origin: TagOrigin<'_>) {
-    if let Change::Produce(command) = change {
-        command.headers.clone_from(given);
-        tags.mark(&mut command.headers, origin);
-    }
 }
 
 /// Returns where the messages of a request come from.

@@ -318,7 +318,7 @@ fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), B
 }
 
 fn header_frame_size(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, UnsupportedProperty> {
-    Ok(content_header::frame_size(&properties(outgoing, &outgoing.without_body(index))?))
+    Ok(content_header::frame_size(properties(outgoing, &outgoing.without_body(index))?))
 }
 
 #[cfg(test)]

@@ -120,8 +120,7 @@ pub(crate) fn too_long(payload: &[u8], routing: &UnreadableRouting) -> Read {
 
 /// Size of the frame in which the library writes these properties, or `None` if it cannot write
 /// them.
-pub(crate) fn frame_size(properties: &BasicProperties) -> Option<usize> {
-    let properties = properties.clone();
+pub(crate) fn frame_size(properties: BasicProperties) -> Option<usize> {
     let header = AMQPContentHeader { class_id: CLASS_BASIC.into(), body_size: 0, properties };
     let frame = AMQPFrame::Header(1, header);
     Some(gen_frame(&frame)(Vec::new().into()).ok()?.into_inner().0.len())

@@ -60,7 +60,7 @@ pub(crate) async fn connect<'a>(
     deadline: Deadline,
 ) -> Result<Producer<'a>, BrokerError> {
     check_all(&options.outgoing)?;
-    let size = content_header::frame_size(&stamped(options, &options.outgoing.with_body(0, Vec::new()), 0)?);
+    let size = content_header::frame_size(stamped(options, &options.outgoing.with_body(0, Vec::new()), 0)?);
     let session = Session::open(pool, access, deadline).await?;
     let most = session.frame_max();
     if let Some(size) = size.filter(|size| *size > most) {
