@@ -336,6 +336,8 @@ fn flatten(place: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
         }
         Value::Null => return,
         Value::Array(items) if items.is_empty() => return,
+        // An item with a comma must not look like two.
+        Value::Array(items) if items.iter().any(|item| plain(item).contains(',')) => value.to_string(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
         other => plain(other),
     };
@@ -444,6 +446,15 @@ pub(crate) mod tests {
         let mut misspelt = each()[0].attributes().unwrap();
         misspelt.insert("enabeld".to_owned(), AttributeValue::Bool(true));
         assert!(matches!(Entry::read(&misspelt), Err(EntryError::Item(_))));
+    }
+
+    #[test]
+    fn an_item_with_a_comma_is_another_fact_than_two_items() {
+        let [one, two] = [json!(["A, B"]), json!(["A", "B"])].map(|queues| {
+            let profile = json!({"target": {"broker": "rabbitmq"}, "queues": queues});
+            Entry::Profile(ACME.to_owned(), "orders".to_owned(), profile).facts()
+        });
+        assert_eq!((one["queues"].as_str(), two["queues"].as_str()), (r#"["A, B"]"#, "A, B"));
     }
 
     #[test]

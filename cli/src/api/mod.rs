@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use ::http::{HeaderMap, HeaderValue, Method, Request};
 use aws_smithy_types::body::SdkBody;
 use bytes::Bytes;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use url::Url;
@@ -168,9 +170,16 @@ impl Answer {
         serde_json::from_slice(&self.body).or_explain(|| "read the API's answer".to_owned())
     }
 
-    /// Returns the time after which to try again.
+    /// Returns the time after which to try again. A proxy may say a date, which counts by the
+    /// server's own clock.
     fn retry_after(&self) -> Option<Duration> {
-        self.header("retry-after")?.parse().ok().map(Duration::from_secs)
+        if let Ok(seconds) = self.header("retry-after")?.parse() {
+            return Some(Duration::from_secs(seconds));
+        }
+        let date = |name: &str| Some(rfc2822::parse(self.header(name)?).ok()?.timestamp());
+        let pause = date("retry-after")?.duration_since(date("date").unwrap_or_else(Timestamp::now));
+        // A date that is over is no pause.
+        Some(Duration::try_from(pause).unwrap_or_default())
     }
 }
 

@@ -102,6 +102,22 @@ async fn a_pause_beyond_the_time_ends_it_at_once() {
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
+#[test]
+fn a_date_to_try_again_counts_by_the_clock_of_the_server() {
+    let after = |headers: &[(&'static str, &'static str)]| {
+        let headers = headers
+            .iter()
+            .map(|&(name, value)| (::http::HeaderName::from_static(name), HeaderValue::from_static(value)));
+        Answer { status: 503, headers: headers.collect(), body: Bytes::new(), attempts: 1 }.retry_after()
+    };
+    let date = ("date", "Fri, 27 Nov 2026 10:00:00 GMT");
+    let later = ("retry-after", "Fri, 27 Nov 2026 10:00:30 GMT");
+    assert_eq!(after(&[date, later]), Some(Duration::from_secs(30)));
+    assert_eq!(after(&[("retry-after", "Fri, 27 Nov 2020 10:00:00 GMT")]), Some(Duration::ZERO));
+    assert_eq!(after(&[date, ("retry-after", "7")]), Some(Duration::from_secs(7)));
+    assert_eq!(after(&[("retry-after", "soon")]), None);
+}
+
 #[tokio::test]
 async fn nobody_at_the_address_is_a_temporary_failure_with_a_trace_id() {
     let (api, _, server) = serve(vec![done()]).await;

@@ -118,9 +118,11 @@ impl Sender {
             (None, false, false) => Wish::Continue,
         };
         let api = self.api.base();
-        let unknown = self.look_up(&identity(self.kind, &content, wish)).await.err();
+        let identity = identity(self.kind, &content, wish);
+        let unknown = self.look_up(&identity).await.err();
+        let found = self.journal.last(api, &identity)?;
         let place = (source.path.as_path(), &version);
-        let plan = plan(api, self.kind, &content, place, wish, |identity| self.journal.last(api, identity));
+        let plan = plan(api, self.kind, &content, place, wish, found.as_ref());
         let (way, key) = (plan.entry.way, plan.entry.key.clone());
         self.tell(file, Step::Ready { way, key, goes_on: plan.is_begun });
         Ok(Prepared { source, content, entry: plan.entry, version, is_begun: plan.is_begun, unknown })
@@ -129,7 +131,7 @@ impl Sender {
     /// Notes the end of a batch that no run waited for, so that the next load of the same content
     /// is a new one.
     async fn look_up(&self, identity: &str) -> Result<(), Failure> {
-        let Some(entry) = self.journal.last(self.api.base(), identity) else { return Ok(()) };
+        let Some(entry) = self.journal.last(self.api.base(), identity)? else { return Ok(()) };
         let Some(batch_id) = entry.batch_id.as_deref().filter(|_| entry.state == State::Accepted) else {
             return Ok(());
         };

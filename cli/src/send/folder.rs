@@ -156,16 +156,20 @@ impl Away {
         }
         let text = format!("{result:#}\n");
         let result = beside(&target, ".result.json");
-        fs::write(&result, text).or_explain(|| format!("write the result of {}", sent.name))?;
-        if is_overwritten {
-            return Ok(Place::Overwritten);
-        }
-        if let Err(error) = fs::rename(path, &target) {
-            // The next attempt writes it again.
+        let written = fs::write(&result, text).or_explain(|| format!("write the result of {}", sent.name));
+        let moved = written.and_then(|()| {
+            if is_overwritten {
+                return Ok(Place::Overwritten);
+            }
+            let moved = fs::rename(path, &target);
+            moved.or_explain(|| format!("move {} to {}", sent.name, target.display()))?;
+            Ok(Place::Moved(target))
+        });
+        if moved.is_err() {
+            // The next attempt writes it again, and a full disk may have cut it.
             let _left = fs::remove_file(result);
-            return Err(error).or_explain(|| format!("move {} to {}", sent.name, target.display()));
         }
-        Ok(Place::Moved(target))
+        moved
     }
 
     /// Returns a path that no file and no result has, in the directory of the day.

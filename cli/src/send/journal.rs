@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -86,13 +85,24 @@ pub(crate) struct Entry {
     pub(crate) batch_id: Option<String>,
 }
 
+/// Last entries of loads, by the address of the API and the identity.
+type Loads = HashMap<(String, String), Entry>;
+
 /// The file of loads.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
-    last: Mutex<HashMap<(String, String), Entry>>,
+    known: Mutex<Known>,
+}
+
+/// Content of the file, as far as this process knows it.
+#[derive(Debug)]
+struct Known {
+    loads: Loads,
+    /// Size of the file with these loads. With another size, another process has written to it.
+    bytes: u64,
     /// Size at which the file is written anew.
-    compact_at: AtomicU64,
+    compact_at: u64,
 }
 
 impl Journal {
@@ -116,18 +126,31 @@ impl Journal {
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(directory).or_explain(explain)?;
         let _lock = lock(&path).or_explain(explain)?;
-        let last = read(&path).or_explain(explain)?;
+        let loads = read(&path).or_explain(explain)?;
         let mut compact_at = COMPACT_FROM;
-        if fs::metadata(&path).is_ok_and(|found| found.len() > COMPACT_FROM) {
-            compact_at = compact(&path, &last).or_explain(|| format!("write {} anew", path.display()))?;
+        if size(&path) > COMPACT_FROM {
+            compact_at = compact(&path, &loads).or_explain(|| format!("write {} anew", path.display()))?;
         }
-        Ok(Self { path, last: Mutex::new(last), compact_at: AtomicU64::new(compact_at) })
+        let known = Known { loads, bytes: size(&path), compact_at };
+        Ok(Self { path, known: Mutex::new(known) })
     }
 
-    /// Returns the last entry of a load.
-    pub(crate) fn last(&self, api: &str, identity: &str) -> Option<Entry> {
-        let last = self.last.lock().ok()?;
-        last.get(&(api.to_owned(), identity.to_owned())).cloned()
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the last entry of a load, whichever process added it.
+    ///
+    /// # Errors
+    /// File system's error.
+    pub(crate) fn last(&self, api: &str, identity: &str) -> Result<Option<Entry>, Failure> {
+        let mut known = self.known();
+        let bytes = size(&self.path);
+        if bytes != known.bytes {
+            known.loads = read(&self.path).or_explain(|| format!("read {}", self.path.display()))?;
+            known.bytes = bytes;
+        }
+        Ok(known.loads.get(&(api.to_owned(), identity.to_owned())).cloned())
     }
 
     /// Adds an entry, and returns when it is on the disk.
@@ -135,14 +158,11 @@ impl Journal {
     /// # Errors
     /// File system's error.
     pub(crate) fn add(&self, entry: &Entry) -> Result<(), Failure> {
-        self.write(entry).or_explain(|| format!("write {}", self.path.display()))?;
-        if let Ok(mut last) = self.last.lock() {
-            last.insert((entry.api.clone(), entry.identity.clone()), entry.clone());
-        }
-        Ok(())
+        let known = &mut *self.known();
+        self.write(entry, known).or_explain(|| format!("write {}", self.path.display()))
     }
 
-    fn write(&self, entry: &Entry) -> io::Result<()> {
+    fn write(&self, entry: &Entry, known: &mut Known) -> io::Result<()> {
         let _lock = lock(&self.path)?;
         let mut line = serde_json::to_vec(entry)?;
         line.push(b'\n');
@@ -155,12 +175,19 @@ impl Journal {
         if ends_within_a_line(&self.path)? {
             line.insert(0, b'\n');
         }
+        let is_known = file.metadata()?.len() == known.bytes;
         file.write_all(&line)?;
         file.sync_all()?;
-        if file.metadata()?.len() > self.compact_at.load(Ordering::Relaxed) {
+        if is_known {
+            known.loads.insert((entry.api.clone(), entry.identity.clone()), entry.clone());
+            known.bytes = file.metadata()?.len();
+        }
+        if file.metadata()?.len() > known.compact_at {
             drop(file);
             // Other processes have added lines.
-            self.compact_at.store(compact(&self.path, &read(&self.path)?)?, Ordering::Relaxed);
+            known.loads = read(&self.path)?;
+            known.compact_at = compact(&self.path, &known.loads)?;
+            known.bytes = size(&self.path);
         }
         Ok(())
     }
@@ -208,7 +235,7 @@ fn lock(path: &Path) -> io::Result<File> {
 }
 
 /// Reads the last entry of each load. A line that was cut, or is of a later version, is none.
-fn read(path: &Path) -> io::Result<HashMap<(String, String), Entry>> {
+fn read(path: &Path) -> io::Result<Loads> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HashMap::new()),
         file => file?,
@@ -229,7 +256,7 @@ fn read(path: &Path) -> io::Result<HashMap<(String, String), Entry>> {
 
 /// Writes the file anew, whole or not at all, with the last line of each load. Returns the size at
 /// which to do so again.
-fn compact(path: &Path, last: &HashMap<(String, String), Entry>) -> io::Result<u64> {
+fn compact(path: &Path, last: &Loads) -> io::Result<u64> {
     let mut text = Vec::new();
     for entry in last.values() {
         serde_json::to_writer(&mut text, entry)?;
@@ -240,6 +267,11 @@ fn compact(path: &Path, last: &HashMap<(String, String), Entry>) -> io::Result<u
     file.as_file().sync_all()?;
     file.persist(path)?;
     Ok(u64::try_from(text.len()).unwrap_or(u64::MAX).saturating_mul(2).max(COMPACT_FROM))
+}
+
+/// Returns the size of the file; without one there is nothing in it.
+fn size(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |found| found.len())
 }
 
 fn ends_within_a_line(path: &Path) -> io::Result<bool> {
@@ -269,6 +301,23 @@ mod tests {
         Journal::at(&directory.path().join("state/integrahub")).unwrap()
     }
 
+    fn last(journal: &Journal, identity: &str) -> Option<Entry> {
+        journal.last(API, identity).unwrap()
+    }
+
+    #[test]
+    fn a_program_that_watches_knows_what_another_one_has_sent() {
+        let directory = tempfile::tempdir().unwrap();
+        let [watching, other] = [open(&directory), open(&directory)];
+        watching.add(&entry("a", State::Sending)).unwrap();
+        other.add(&Entry { occurrence: 2, ..entry("a", State::Final) }).unwrap();
+        assert_eq!(last(&watching, "a").unwrap().occurrence, 2);
+        other.add(&Entry { occurrence: 3, ..entry("a", State::Final) }).unwrap();
+        watching.add(&entry("b", State::Sending)).unwrap();
+        assert_eq!(last(&watching, "a").unwrap().occurrence, 3, "its own line does not hide the other one");
+        assert!(last(&other, "b").is_some());
+    }
+
     #[test]
     fn another_run_knows_the_last_state_of_each_load() {
         let directory = tempfile::tempdir().unwrap();
@@ -277,16 +326,16 @@ mod tests {
         journal.add(&first).unwrap();
         journal.add(&entry("b", State::Sending)).unwrap();
         journal.add(&first.now(State::Accepted)).unwrap();
-        assert_eq!(journal.last(API, "a").unwrap().state, State::Accepted);
+        assert_eq!(last(&journal, "a").unwrap().state, State::Accepted);
 
         let again = open(&directory);
-        let last = again.last(API, "a").unwrap();
+        let found = last(&again, "a").unwrap();
         assert_eq!(
-            (last.state, last.batch_id.as_deref(), last.key.as_str()),
+            (found.state, found.batch_id.as_deref(), found.key.as_str()),
             (State::Accepted, Some("b"), "send:a")
         );
-        assert_eq!(again.last(API, "b").unwrap().state, State::Sending);
-        assert_eq!(again.last("https://other.example.com", "a"), None);
+        assert_eq!(last(&again, "b").unwrap().state, State::Sending);
+        assert_eq!(again.last("https://other.example.com", "a"), Ok(None));
     }
 
     #[test]
@@ -298,7 +347,7 @@ mod tests {
         file.write_all(b"{\"version\":1,\"at\"").unwrap();
         journal.add(&entry("b", State::Sending)).unwrap();
         let again = open(&directory);
-        assert!(again.last(API, "a").is_some() && again.last(API, "b").is_some());
+        assert!(last(&again, "a").is_some() && last(&again, "b").is_some());
     }
 
     #[test]
@@ -306,7 +355,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let journal = open(&directory);
         journal.add(&Entry { version: 2, ..entry("a", State::Final) }).unwrap();
-        assert_eq!(open(&directory).last(API, "a"), None);
+        assert_eq!(last(&open(&directory), "a"), None);
     }
 
     #[test]
@@ -321,8 +370,8 @@ mod tests {
         }
         assert!(fs::metadata(&journal.path).unwrap().len() < 500_000);
         let again = open(&directory);
-        assert_eq!(again.last(API, "a").unwrap(), long);
-        assert_eq!(again.last(API, "old").unwrap(), old, "the API still knows its key");
+        assert_eq!(last(&again, "a").unwrap(), long);
+        assert_eq!(last(&again, "old").unwrap(), old, "the API still knows its key");
     }
 
     #[test]

@@ -71,25 +71,24 @@ pub(crate) fn identity(kind: Kind, content: &Content, wish: Wish<'_>) -> String 
     }
 }
 
-/// Plans the load of a file. `last` finds what is known of a load by its identity.
+/// Plans the load of a file. `found` is what the journal knows of the load.
 pub(crate) fn plan(
     api: &str,
     kind: Kind,
     content: &Content,
     (path, version): (&Path, &Version),
     wish: Wish<'_>,
-    last: impl Fn(&str) -> Option<Entry>,
+    found: Option<&Entry>,
 ) -> Plan {
     let identity = identity(kind, content, wish);
     let way = if content.bytes > MAX_REQUEST { Way::Upload } else { Way::Request };
-    let found = last(&identity);
     let place = |entry: Entry| Entry {
         file: path.to_owned(),
         bytes: version.bytes,
         modified: version.modified,
         ..entry
     };
-    if let Some(entry) = &found {
+    if let Some(entry) = found {
         let is_same_file =
             entry.file == path && (entry.bytes, entry.modified) == (version.bytes, version.modified);
         let goes_on = match entry.state {
@@ -102,7 +101,7 @@ pub(crate) fn plan(
             return Plan { entry: place(entry.clone()), is_begun: true };
         }
     }
-    let earlier = found.as_ref().map_or(0, |entry| match entry.state {
+    let earlier = found.map_or(0, |entry| match entry.state {
         State::Refused => entry.occurrence.saturating_sub(1),
         _ => entry.occurrence,
     });
@@ -134,7 +133,7 @@ mod tests {
     }
 
     fn planned(wish: Wish<'_>, seconds: i64, last: Option<&Entry>) -> Plan {
-        plan("api", KIND, &content(1), (Path::new("a.json"), &version(seconds)), wish, |_| last.cloned())
+        plan("api", KIND, &content(1), (Path::new("a.json"), &version(seconds)), wish, last)
     }
 
     #[test]
@@ -191,7 +190,7 @@ mod tests {
     fn the_size_decides_about_the_way_as_the_contract_says() {
         let way = |bytes| {
             let file = (Path::new("a"), &version(1));
-            plan("api", KIND, &content(bytes), file, Wish::Continue, |_| None).entry.way
+            plan("api", KIND, &content(bytes), file, Wish::Continue, None).entry.way
         };
         assert_eq!((way(MAX_REQUEST), way(MAX_REQUEST + 1)), (Way::Request, Way::Upload));
         let contract = include_str!("../../../openapi.yaml");

@@ -24,7 +24,7 @@ use self::content::Content;
 use self::delivery::{End, Sender};
 use self::folder::{Away, Folder};
 use self::journal::Journal;
-use self::load::{Kind, Wish, plan};
+use self::load::{Kind, Wish, identity, plan};
 use self::pipeline::Pipeline;
 use self::progress::{News, Progress, Step};
 use self::report::{HEADER, Sent, worst};
@@ -239,7 +239,8 @@ async fn look(args: &Send, source: &Source, api: &str, journal: &Journal) -> Res
         None => Wish::Continue,
     };
     let place = (source.path.as_path(), &version);
-    let plan = plan(api, kind(args), &content, place, wish, |identity| journal.last(api, identity));
+    let found = journal.last(api, &identity(kind(args), &content, wish))?;
+    let plan = plan(api, kind(args), &content, place, wish, found.as_ref());
     Ok(json!({
         "file": source.name,
         "type": args.load_type.as_str(),
