@@ -7,8 +7,8 @@ use broker_access::SecretError;
 use idempotency::{AbandonedProgress, Execution, Prepared, StoreError};
 use jiff::Timestamp;
 use mq::{
-    Ack, AckMode, Base64Bytes, ConsumeCommand, Consumed, DepthReport, PoolReport, ProduceReport, QueueName,
-    ReceivedMessage, ShownMessage, StoredBody, Target, TestReport,
+    Ack, AckMode, Base64Bytes, ConsumeCommand, Consumed, DepthReport, Latency, PoolReport, ProduceReport,
+    QueueName, ReceivedMessage, ShownMessage, StoredBody, Target, TestReport,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -31,29 +31,47 @@ pub(crate) struct Produced<'a> {
     pub(crate) count: u64,
 }
 
+/// A response to a produce. Its members are in the order of their names.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ProduceAnswer<'a> {
+    atomic: bool,
+    bytes: u64,
+    duration_ms: u64,
+    elsewhere: Value,
+    enqueued: u64,
+    first_msg_id_base64: Option<String>,
+    last_msg_id_base64: Option<String>,
+    latency_ms: Latency,
+    possible_duplicates: u64,
+    resumed_from: u64,
+    target: String,
+    transactions: u64,
+    warnings: Vec<&'a String>,
+}
+
 pub(crate) fn produced(target: &Target, produced: &Produced<'_>, took: Duration) -> Reply {
     let Produced { warnings, report, execution, count } = produced;
     let resumed_from = execution.progress.done;
     let end = execution.progress.advanced(*count, 0);
     let left = &execution.whereabouts.left_behind;
     let moved = moved(left, *count);
-    let warnings: Vec<_> = warnings.iter().chain(&report.warnings).chain(&moved).collect();
     let id = |id: &Option<Vec<u8>>| id.as_deref().map(Base64Bytes::encode);
-    let body = json!({
-        "target": target.to_string(),
-        "enqueued": resumed_from + report.enqueued,
-        "bytes": report.bytes,
-        "transactions": report.transactions,
-        "atomic": report.atomic,
-        "resumedFrom": resumed_from,
-        "possibleDuplicates": end.repeated.min(*count),
-        "elsewhere": elsewhere(left, *count),
-        "durationMs": millis(took),
-        "latencyMs": report.latency,
-        "firstMsgIdBase64": id(&report.first_id),
-        "lastMsgIdBase64": id(&report.last_id),
-        "warnings": warnings,
-    });
+    let body = ProduceAnswer {
+        atomic: report.atomic,
+        bytes: report.bytes,
+        duration_ms: millis(took),
+        elsewhere: elsewhere(left, *count),
+        enqueued: resumed_from + report.enqueued,
+        first_msg_id_base64: id(&report.first_id),
+        last_msg_id_base64: id(&report.last_id),
+        latency_ms: report.latency,
+        possible_duplicates: end.repeated.min(*count),
+        resumed_from,
+        target: target.to_string(),
+        transactions: report.transactions,
+        warnings: warnings.iter().chain(&report.warnings).chain(&moved).collect(),
+    };
     Reply::json(201, &body)
 }
 

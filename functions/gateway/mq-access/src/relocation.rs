@@ -218,25 +218,26 @@ fn possibly_moved(execution: &Execution, most_in_doubt: u64, max: u64) -> u64 {
     in_doubt.min(max.saturating_mul(u64::from(execution.earlier_attempts())))
 }
 
-/// Body of a response; that of a dry run has no `done`.
+/// Body of a response; that of a dry run has no `done`. Its members are in the order of their
+/// names.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct MoveAnswer<'a> {
-    target: String,
+    destinations: Vec<Value>,
     dry_run: bool,
+    duration_ms: u64,
+    elsewhere: Value,
+    examined: u64,
+    messages: &'a [MoveOutcome],
     moved: u64,
-    resumed_from: u64,
     possible_duplicates: u64,
     possibly_moved: u64,
-    elsewhere: Value,
-    stayed: u64,
-    examined: u64,
     remaining: Option<u64>,
+    resumed_from: u64,
+    stayed: u64,
+    target: String,
     truncated: bool,
-    duration_ms: u64,
-    destinations: Vec<Value>,
     warnings: Vec<String>,
-    messages: &'a [MoveOutcome],
 }
 
 fn answered(
@@ -271,7 +272,7 @@ fn answered(
         warnings: report.warnings.iter().cloned().chain(ids).chain(elsewhere_warnings).collect(),
         messages: &report.messages,
     };
-    Reply::json(200, &json!(body))
+    Reply::json(200, &body)
 }
 
 /// Makes a warning about a place that was left.

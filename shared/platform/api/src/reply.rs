@@ -26,10 +26,11 @@ impl Reply {
         Self { status, headers, body }
     }
 
-    /// Makes a JSON response.
+    /// Makes a JSON response from a body that has a JSON form whatever its values are: a
+    /// [`serde_json::Value`], or a struct of texts, numbers, lists and the like.
     #[must_use]
-    pub fn json(status: u16, body: &serde_json::Value) -> Self {
-        Self::new(status, "application/json", body.to_string())
+    pub fn json(status: u16, body: &impl Serialize) -> Self {
+        Self::new(status, "application/json", serde_json::to_string(body).unwrap_or_default())
     }
 
     /// Sets a header, or replaces it.
