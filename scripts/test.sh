@@ -4,7 +4,7 @@
 # openapi.yaml describes, and what functions called with what their policies permit, searches the
 # logs for the secrets of the tests, and runs the examples of the documentation. With
 # CONTRACT_SECONDS it also sends generated requests to the same stack for so long, drives the
-# console there, and runs programs on generated clients.
+# console there except at night, and runs programs on generated clients.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
@@ -39,9 +39,14 @@ if (($# == 0)) || [[ $# == 2 && $1 == --profile ]]; then
     # They compute, while generated requests wait for their responses.
     beside "doc tests" "${idle[@]}" cargo test --quiet --workspace --doc
     beside "clients made" "${idle[@]}" scripts/clients.sh make
-    beside "console" nice -n 5 scripts/console.sh beside
+    console=()
+    # .ci/nightly drives all of it, on a stack of its own.
+    if [[ $profile != nightly ]]; then
+      console=("console")
+      beside "console" nice -n 5 scripts/console.sh beside
+    fi
     step "contract" scripts/schemathesis.sh inside || status=$?
-    await "doc tests" "clients made" "console"
+    await "doc tests" "clients made" "${console[@]}"
     step "clients" scripts/clients.sh made || status=$?
   else
     step "doc tests" cargo test --quiet --workspace --doc || status=$?
