@@ -64,8 +64,11 @@ pub struct Finalized {
     pub became_final: bool,
 }
 
-const READY: &str = "SELECT status, deactivation, generation, received_at, tenant_id, \
-     chunks_done > 0 AND chunks_pending = 0 AND chunks_failed = 0 AS ready FROM batches WHERE batch_id = $1";
+/// Selects a batch, and whether its chunks are all done: in the generation `$2`, unless that is
+/// null. A call that began before a replay knows neither the keys nor the guard's check of the new
+/// generation.
+const READY: &str = "SELECT status, deactivation, generation, received_at, tenant_id, chunks_done > 0 AND chunks_pending = 0 \
+     AND chunks_failed = 0 AND generation = COALESCE($2::integer, generation) AS ready FROM batches WHERE batch_id = $1";
 /// Undecided establishments. Columns of CNPJs are ordered by bytes, as CNPJs are here, whatever the
 /// database's collation.
 const UNDECIDED: &str =
@@ -113,7 +116,7 @@ pub(crate) async fn finalize(
     guard: DeactivationGuard,
 ) -> Result<Finalized, DatabaseError> {
     let mut session = connection.begin().await?;
-    let rows = session.query(READY, &[&batch_id]).await?;
+    let rows = session.query(READY, &[&batch_id, &None::<i32>]).await?;
     if let Some(end) = not_ready(&rows, batch_id)? {
         return Ok(end);
     }
@@ -130,7 +133,7 @@ pub(crate) async fn finalize(
     let is_unreadable = unreadable.map_or(Ok(false), |row| row.try_get("is_unreadable"))?;
     drop(session);
     if is_unreadable && !cnpjs.is_empty() {
-        return leave_undecided(connection, batch_id).await;
+        return leave_undecided(connection, &load).await;
     }
     let own = OwnKeys::of(connection, batch_id, cnpjs.first()).await?;
     Finalization { connection, load, guard, own, later: LaterChunks::default() }.run(&cnpjs).await
@@ -203,7 +206,7 @@ impl Finalization<'_> {
 
     /// Decides about the establishments of a slice, and ends the batch if they were the last.
     async fn decide(&mut self, slice: &[Cnpj], rest: Rest) -> Result<Step, DatabaseError> {
-        let Load { batch_id, tenant_id, received_at, .. } = self.load;
+        let Load { batch_id, tenant_id, generation, received_at } = self.load;
         let names = texts(slice);
         let mut session = self.connection.begin().await?;
         let [_, _, locked, ready, fate] = session
@@ -211,13 +214,13 @@ impl Finalization<'_> {
                 (NO_SCANS, &[]),
                 (Hold::Alone.statement(), &[&locks::numbers(slice)]),
                 (batch::LOCK, &[&batch_id]),
-                (READY, &[&batch_id]),
+                (READY, &[&batch_id, &Some(generation)]),
                 (DECIDERS, &[&batch_id, &names, &received_at, &tenant_id]),
             ])
             .await
             .map_err(DatabaseError::while_locking)?;
         let mut batch = LockedBatch::of(batch_id, locked.first())?;
-        // Another call may have decided this slice meanwhile.
+        // Another call may have decided this slice meanwhile, or a replay may have begun.
         if let Some(end) = not_ready(&ready, batch_id)? {
             return Ok(Step::End(end));
         }
@@ -259,10 +262,12 @@ impl Finalization<'_> {
 
 /// Ends a load whose unreadable text may contain the products that it seems to lack. Earlier
 /// decisions remain.
-async fn leave_undecided(connection: &mut Connection, batch_id: Uuid) -> Result<Finalized, DatabaseError> {
+async fn leave_undecided(connection: &mut Connection, load: &Load) -> Result<Finalized, DatabaseError> {
+    let Load { batch_id, generation, .. } = *load;
     let mut session = connection.begin().await?;
     let batch = batch::lock(&mut session, batch_id).await?;
-    if let Some(end) = not_ready(&session.query(READY, &[&batch_id]).await?, batch_id)? {
+    let rows = session.query(READY, &[&batch_id, &Some(generation)]).await?;
+    if let Some(end) = not_ready(&rows, batch_id)? {
         return Ok(end);
     }
     let reason = SkipReason::UnreadableKey;

@@ -165,32 +165,57 @@ fn the_guard_is_asked_again_about_products_that_came_after_it_looked() {
     });
 }
 
+/// Writes a full load whose last chunk is written and whose end is missing. It lacks two products.
+async fn without_its_end(test: &TestDatabase, database: &Database) -> Load {
+    Load::full(1).keys([2, 4, 6]).run(database).await;
+    let load = Load::full(2).keys([2]);
+    load.prepare(database).await;
+    test.execute(
+        "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END'; \
+         CREATE TRIGGER no_end BEFORE UPDATE ON batch_cnpjs EXECUTE FUNCTION fail()",
+    )
+    .await;
+    database.write_chunk(&load.chunks[0]).await.unwrap_err();
+    test.execute("DROP FUNCTION fail CASCADE").await;
+    load
+}
+
+/// Commits the test's own transaction as soon as so many others wait for its locks.
+async fn commit_once_others_wait(test: &TestDatabase, others: i64) {
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+         AND wait_event_type = 'Lock'";
+    while test.number(waiting).await < others {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        test.execute("SELECT pg_stat_clear_snapshot()").await;
+    }
+    test.execute("COMMIT").await;
+}
+
+#[test]
+fn a_call_that_began_before_a_replay_decides_nothing_in_it() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = without_its_end(test, &database).await;
+        // While it waits, a replay begins and its chunks are written.
+        test.execute(&format!("BEGIN; UPDATE batches SET generation = 2 WHERE batch_id = '{}'", load.id()))
+            .await;
+        let (late, ()) = tokio::join!(database.finalize(load.id()), commit_once_others_wait(test, 1));
+        let late = late.unwrap();
+        assert_eq!((late.status, late.became_final), (BatchStatus::Processing, false));
+        assert_eq!(test.products().await.1.len(), 0);
+        let end = database.finalize(load.id()).await.unwrap();
+        assert_eq!((end.status, end.became_final), (BatchStatus::Completed, true));
+        assert_eq!(test.products().await.1.len(), 2);
+    });
+}
+
 #[test]
 fn two_that_end_a_load_at_once_deactivate_once_and_report_it() {
     database_test(async |test| {
-        let database = test.open();
-        Load::full(1).keys([2, 4, 6]).run(&database).await;
-        let load = Load::full(2).keys([2]);
-        all_but_the_end(&database, &load).await;
-        // As it is when the last chunk is written and the end is missing.
-        test.execute(
-            "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END'; \
-             CREATE TRIGGER no_end BEFORE UPDATE ON batch_cnpjs EXECUTE FUNCTION fail()",
-        )
-        .await;
-        database.write_chunk(&load.chunks[0]).await.unwrap_err();
-        test.execute("DROP FUNCTION fail CASCADE").await;
+        let load = without_its_end(test, &test.open()).await;
         test.execute("BEGIN; SELECT FROM batches FOR UPDATE").await;
         let (one, two) = (test.open(), test.open());
-        let release = async {
-            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-                 AND wait_event_type = 'Lock'";
-            while test.number(waiting).await < 2 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                test.execute("SELECT pg_stat_clear_snapshot()").await;
-            }
-            test.execute("COMMIT").await;
-        };
+        let release = commit_once_others_wait(test, 2);
         let (first, second, ()) = tokio::join!(one.finalize(load.id()), two.finalize(load.id()), release);
         let ended = [first.unwrap(), second.unwrap()];
         assert_eq!(ended.iter().filter(|end| end.became_final).count(), 1, "{ended:?}");
