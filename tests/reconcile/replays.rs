@@ -29,7 +29,7 @@ async fn give_up(stand: &Stand, batch: &AcceptedBatch) {
         detail: "its processing failed repeatedly".to_owned(),
         byte_offset: None,
     };
-    let status = stand.database().fail_payload(&new, &failure, 0).await.unwrap();
+    let status = stand.database().fail_payload(&new, &failure, None).await.unwrap();
     assert_eq!(status, BatchStatus::Failed);
     let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
     payloads::retention::release(&stand.database(), &objects, batch.metadata.batch_id).await;

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::time::Instant;
 
-use catalog::{ChunkingOutcome, NewBatch, PayloadFailure, PendingChunk, Seal, SealOutcome, SealedChunk};
+use catalog::{
+    ChunkingOutcome, FailedRun, NewBatch, PayloadFailure, PendingChunk, Seal, SealOutcome, SealedChunk,
+};
 use ingestion::chunk::{ChunkReady, Generation, Plan};
 use ingestion::payload::{MediaType, chunk_key, chunk_prefix, errors_key, errors_prefix};
 use ingestion::product::{BatchStamp, ItemRules};
@@ -277,10 +279,11 @@ impl Chunker {
                 batch.metadata.batch_id
             );
         }
-        if self.database.fail_payload(batch, &failure, errors_omitted).await?.is_final() {
+        let run = FailedRun { generation, errors_omitted };
+        if self.database.fail_payload(batch, &failure, Some(run)).await?.is_final() {
             self.release(batch).await;
         } else {
-            // Another run was able to use the payload.
+            // Another run was able to use the payload, or a later generation has begun.
             self.objects.untag_final(stored).await?;
         }
         Ok(())

@@ -99,7 +99,7 @@ impl DeadLetter {
         };
         let payload_uri = self.objects.uri(&notice.key);
         let batch = NewBatch { payload_uri, payload_bytes, metadata, cnpjs };
-        let status = self.database.fail_payload(&batch, &given_up(GIVEN_UP_DETAIL), 0).await?;
+        let status = self.database.fail_payload(&batch, &given_up(GIVEN_UP_DETAIL), None).await?;
         self.finish(batch_id, status).await;
         Ok(())
     }

@@ -97,6 +97,15 @@ impl PayloadFailure {
     }
 }
 
+/// A run over a payload that found it unusable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedRun {
+    /// Generation that the run began with.
+    pub generation: Generation,
+    /// Number of items in error that were found until then and not recorded.
+    pub errors_omitted: u64,
+}
+
 /// SQL that inserts a batch, followed by `$conflict`.
 macro_rules! insert {
     ($conflict:literal) => {
@@ -154,8 +163,9 @@ impl Database {
     }
 
     /// Fails a batch whose payload cannot be read, and returns its state afterwards. No product
-    /// changes. `errors_omitted` is the number of items in error that were found until then and not
-    /// recorded. A batch that is already sealed does not change, since its payload was read before.
+    /// changes. `run` is the run that found the payload unusable; `None` if no run came that far. A
+    /// batch that is already sealed does not change, since its payload was read before, and neither
+    /// does a batch that began a later generation than the run's, which may use the payload.
     ///
     /// # Errors
     /// As for [`begin_chunking`](Self::begin_chunking).
@@ -163,9 +173,9 @@ impl Database {
         &self,
         batch: &NewBatch,
         failure: &PayloadFailure,
-        errors_omitted: u64,
+        run: Option<FailedRun>,
     ) -> Result<BatchStatus, DatabaseError> {
-        self.with_connection(async |connection| fail(connection, batch, failure, errors_omitted).await).await
+        self.with_connection(async |connection| fail(connection, batch, failure, run).await).await
     }
 
     /// Fails a batch whose payload no longer exists, and returns its state afterwards; `None` if
@@ -227,10 +237,14 @@ async fn fail(
     connection: &mut Connection,
     batch: &NewBatch,
     failure: &PayloadFailure,
-    errors_omitted: u64,
+    run: Option<FailedRun>,
 ) -> Result<BatchStatus, DatabaseError> {
     let mut session = connection.begin().await?;
     let found = find_or_insert(&mut session, batch).await?;
+    if run.is_some_and(|run| run.generation < found.generation) {
+        return Ok(found.status);
+    }
+    let errors_omitted = run.map_or(0, |run| run.errors_omitted);
     let status = fail_found(&mut session, &found, failure, errors_omitted).await?;
     session.commit().await?;
     Ok(status)

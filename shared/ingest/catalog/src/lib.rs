@@ -80,7 +80,7 @@ mod warnings;
 mod write;
 
 pub use attempts::{Announced, GivenUp};
-pub use batch::{ChunkingOutcome, NewBatch, PayloadFailure, PendingChunk};
+pub use batch::{ChunkingOutcome, FailedRun, NewBatch, PayloadFailure, PendingChunk};
 pub use config::{ConfigError, DatabaseConfig, Pem, Tls};
 pub use database::Database;
 pub use drop_looks::DropLook;

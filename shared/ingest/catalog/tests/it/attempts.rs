@@ -192,7 +192,7 @@ fn a_late_success_and_the_dead_letter_at_once_end_with_the_chunk_done_and_the_fu
 
 async fn give_up_payload(database: &Database, load: &Load, code: &'static str) -> BatchStatus {
     let failure = PayloadFailure { code: code.into(), detail: "it failed".to_owned(), byte_offset: None };
-    database.fail_payload(&load.batch, &failure, 0).await.unwrap()
+    database.fail_payload(&load.batch, &failure, None).await.unwrap()
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use catalog::{ChunkingOutcome, DatabaseError, PayloadFailure, Seal, SealOutcome};
+use catalog::{ChunkingOutcome, DatabaseError, FailedRun, PayloadFailure, Seal, SealOutcome};
 use failure::Retryable as _;
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
@@ -160,6 +160,15 @@ fn a_run_of_an_earlier_generation_changes_nothing() {
         let outcome = database.seal(load.id(), Generation::FIRST, &load.seal()).await.unwrap();
         assert_eq!(outcome, SealOutcome::Superseded);
         assert_eq!(test.number("SELECT count(*) FROM batch_chunks").await, 0);
+        let failure =
+            PayloadFailure { code: "MALFORMED_JSON".into(), detail: String::new(), byte_offset: None };
+        for (generation, expected) in
+            [(Generation::FIRST, BatchStatus::Chunking), (Generation::FIRST.next(), BatchStatus::Failed)]
+        {
+            let run = FailedRun { generation, errors_omitted: 1 };
+            let status = database.fail_payload(&load.batch, &failure, Some(run)).await.unwrap();
+            assert_eq!(status, expected, "{generation:?}");
+        }
     });
 }
 
@@ -174,7 +183,7 @@ fn a_payload_that_cannot_be_read_fails_its_batch_once() {
             byte_offset: Some(1234),
         };
         for _ in 0..2 {
-            let status = database.fail_payload(&load.batch, &failure, 0).await.unwrap();
+            let status = database.fail_payload(&load.batch, &failure, None).await.unwrap();
             assert_eq!(status, BatchStatus::Failed);
         }
         let view =
@@ -196,7 +205,7 @@ fn a_batch_that_was_sealed_is_not_failed_by_a_run_that_comes_late() {
         load.prepare(&database).await;
         let failure =
             PayloadFailure { code: "CONTENT_CORRUPT".into(), detail: String::new(), byte_offset: None };
-        let status = database.fail_payload(&load.batch, &failure, 0).await.unwrap();
+        let status = database.fail_payload(&load.batch, &failure, None).await.unwrap();
         assert_eq!(status, BatchStatus::Processing);
         database.write_chunk(&load.chunks[0]).await.unwrap();
     });

@@ -344,9 +344,9 @@ fn a_full_load_that_failed_says_that_it_decided_nothing_at_every_exit() {
             byte_offset: None,
         };
         let malformed = Load::full(11);
-        database.fail_payload(&malformed.batch, &failure("MALFORMED_JSON"), 0).await.unwrap();
+        database.fail_payload(&malformed.batch, &failure("MALFORMED_JSON"), None).await.unwrap();
         let given_up = Load::full(12);
-        database.fail_payload(&given_up.batch, &failure(PayloadFailure::GIVEN_UP), 0).await.unwrap();
+        database.fail_payload(&given_up.batch, &failure(PayloadFailure::GIVEN_UP), None).await.unwrap();
         let gone = Load::full(13);
         database.begin_chunking(&gone.batch, Plan::default()).await.unwrap();
         database.fail_without_payload(gone.id(), &failure("CONTENT_CORRUPT")).await.unwrap();

@@ -140,7 +140,7 @@ fn a_fact_that_is_rolled_back_is_no_event() {
         .await;
         let failure =
             PayloadFailure { code: "MALFORMED_JSON".into(), detail: String::new(), byte_offset: None };
-        database.fail_payload(&load.batch, &failure, 0).await.unwrap_err();
+        database.fail_payload(&load.batch, &failure, None).await.unwrap_err();
         assert_eq!(test.number("SELECT count(*) FROM outbox").await, 0);
         assert_eq!(test.number("SELECT count(*) FROM batches").await, 0);
         assert_eq!(database.batches_with_events(), [] as [Uuid; 0]);
@@ -244,7 +244,7 @@ fn a_payload_that_cannot_be_read_is_final_with_its_error() {
             byte_offset: None,
         };
         for _ in 0..2 {
-            database.fail_payload(&load.batch, &failure, 0).await.unwrap();
+            database.fail_payload(&load.batch, &failure, None).await.unwrap();
         }
         let found = events(&database, &load).await;
         assert_eq!(types(&found), [FINAL]);
@@ -257,7 +257,7 @@ fn a_payload_that_cannot_be_read_is_final_with_its_error() {
         database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
         let broken = PayloadFailure { code: "MALFORMED_JSON".into(), byte_offset: Some(17), ..failure };
         for _ in 0..2 {
-            database.fail_payload(&load.batch, &broken, 0).await.unwrap();
+            database.fail_payload(&load.batch, &broken, None).await.unwrap();
         }
         let found = events(&database, &load).await;
         assert_eq!(types(&found), [FINAL, FINAL]);

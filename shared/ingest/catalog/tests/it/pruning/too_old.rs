@@ -75,9 +75,9 @@ fn a_payload_that_is_too_old_fails_and_says_so() {
         };
         database.begin_chunking(&begun.batch, Plan::default()).await.unwrap();
         sealed.prepare(&database).await;
-        database.fail_payload(&given_up.batch, &failure(PayloadFailure::GIVEN_UP), 0).await.unwrap();
+        database.fail_payload(&given_up.batch, &failure(PayloadFailure::GIVEN_UP), None).await.unwrap();
         let malformed = Load::delta(6);
-        database.fail_payload(&malformed.batch, &failure("MALFORMED_JSON"), 0).await.unwrap();
+        database.fail_payload(&malformed.batch, &failure("MALFORMED_JSON"), None).await.unwrap();
         done.run(&database).await;
         test.keep_since(20).await;
         for (load, status) in [
@@ -107,7 +107,7 @@ fn a_payload_that_is_too_old_fails_and_says_so() {
         assert_eq!((deactivation.state, deactivation.reason), ("skipped", Some(SkipReason::TooLate)));
         // Given up by somebody who has not heard.
         let unheard = Load::delta(7);
-        database.fail_payload(&unheard.batch, &failure(PayloadFailure::GIVEN_UP), 0).await.unwrap();
+        database.fail_payload(&unheard.batch, &failure(PayloadFailure::GIVEN_UP), None).await.unwrap();
         assert_eq!(code(&unheard).await.as_deref(), Some("TOO_OLD"));
         assert_eq!(replay(&database, &unheard).await, ReplayOutcome::Refused(ReplayRefusal::TooOld));
     });

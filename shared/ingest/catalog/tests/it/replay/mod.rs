@@ -330,7 +330,7 @@ fn a_payload_that_failed_is_cut_again_in_a_new_generation() {
         database.begin_chunking(&load.batch, plan).await.unwrap();
         database.record_item_errors(load.id(), Generation::FIRST, &load.errors).await.unwrap();
         let failure = PayloadFailure { code: "GIVEN_UP".into(), detail: String::new(), byte_offset: None };
-        database.fail_payload(&load.batch, &failure, 0).await.unwrap();
+        database.fail_payload(&load.batch, &failure, None).await.unwrap();
         let begun = begin(&database, &load, ReplayScope::Failed).await;
         assert_eq!((begun.status, begun.chunks), (BatchStatus::Chunking, 0));
         let view = shown(test, &load).await;
@@ -366,7 +366,7 @@ fn a_replay_of_a_payload_that_an_older_planner_cut_begins_one_generation() {
         database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
         test.execute("UPDATE batches SET planner = 1").await;
         let failure = PayloadFailure { code: "GIVEN_UP".into(), detail: String::new(), byte_offset: None };
-        database.fail_payload(&load.batch, &failure, 0).await.unwrap();
+        database.fail_payload(&load.batch, &failure, None).await.unwrap();
         assert_eq!(begin(&database, &load, ReplayScope::All).await.generation, SECOND);
         let plan = Plan { items: 700.try_into().unwrap(), ..Plan::default() };
         for later in [plan, Plan::default()] {
