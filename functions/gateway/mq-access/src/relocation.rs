@@ -78,8 +78,7 @@ impl MqAccess {
             }
             Err(Stopped::TakenOver) => Err(ChangeFailure::taken_over()),
             Err(Stopped::Unnoted { error, moved }) => {
-                let problem =
-                    from_store(&error, "cannot record what was moved").extension("moved", json!(moved));
+                let problem = unnoted(&error, moved);
                 let progress = progress(execution, (moved, 0), &*moving);
                 let volume = volume(execution, moved);
                 Err(ChangeFailure::Stopped { problem, progress, in_doubt: 0, volume })
@@ -171,6 +170,19 @@ impl MqAccess {
             Err(error) => Err(Stopped::Unnoted { error, moved }),
         }
     }
+}
+
+/// Makes the problem of a move that stopped because its record did not take that `moved` messages
+/// are at their new places.
+fn unnoted(error: &StoreError, moved: u64) -> Problem {
+    let mut problem = from_store(error, "cannot record what was moved").extension("moved", json!(moved));
+    if moved > 0 {
+        problem.detail = format!(
+            "the idempotency store did not take that {moved} messages were moved; ask again with the same key \
+             for the rest"
+        );
+    }
+    problem
 }
 
 /// Returns the progress of an execution with `done` messages at their new places, and `in_doubt`
@@ -289,9 +301,19 @@ fn moved_elsewhere(AbandonedProgress { name, done, in_doubt }: &AbandonedProgres
 
 #[cfg(test)]
 mod tests {
+    use api::Reason;
     use mq::{KeptReason, MaxMoves, QueueName};
 
     use super::*;
+
+    #[test]
+    fn a_move_that_could_not_be_noted_does_not_say_that_nothing_was_moved() {
+        let error = StoreError::Unavailable("down".into());
+        let problem = unnoted(&error, 32);
+        assert!(problem.detail.contains("32 messages were moved"), "{problem}");
+        assert_eq!((problem.reason, &problem.extensions["moved"]), (Reason::StoreUnavailable, &json!(32)));
+        assert!(unnoted(&error, 0).detail.contains("executed nothing"));
+    }
 
     /// The largest move has as many messages as one takes, with the longest possible ids and names.
     #[test]
