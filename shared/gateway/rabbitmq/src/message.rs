@@ -46,14 +46,14 @@ pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<Opti
         .map_err(|_| "RabbitMQ carries correlation ids of at most 255 bytes".to_owned())
 }
 
-/// Returns an error if the message at `index` has a member that RabbitMQ cannot carry.
-pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), UnsupportedProperty> {
+/// Returns the size of the frame with the properties of the message at `index`, or `None` if the
+/// client library cannot write them.
+///
+/// # Errors
+/// If the message has a member that RabbitMQ cannot carry.
+pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, UnsupportedProperty> {
     let at = (outgoing, index);
-    correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
-        .map_err(|detail| UnsupportedProperty::correl_id(at, detail))?;
-    CARRIERS
-        .write(&outgoing.props_of(index).properties, &mut PutProperties::default())
-        .map_err(|uncarried| UnsupportedProperty::property(at, uncarried))?;
+    let properties = properties(outgoing, &outgoing.without_body(index))?;
     if let Some(name) = ROUTING_HEADERS.into_iter().find(|name| outgoing.has_header(index, name)) {
         let detail = format!("the header `{name}` would send the message to further queues on RabbitMQ");
         return Err(UnsupportedProperty::header(at, name, detail));
@@ -67,18 +67,22 @@ pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), UnsupportedPr
         let detail = "names that begin with NUL and `integrahub:` are the gateway's own on RabbitMQ";
         return Err(UnsupportedProperty::header(at, name, detail));
     }
-    Ok(())
+    Ok(content_header::frame_size(properties))
 }
 
-/// Returns an error if a message of a produce has a member that RabbitMQ cannot carry.
-pub(crate) fn check_all(outgoing: &Outgoing) -> Result<(), UnsupportedProperty> {
+/// Returns the size of the largest frame with the properties of a message of a produce.
+///
+/// # Errors
+/// If a message has a member that RabbitMQ cannot carry.
+pub(crate) fn check_all(outgoing: &Outgoing) -> Result<usize, UnsupportedProperty> {
+    let mut largest = 0;
     for index in 0..outgoing.count() {
-        check(outgoing, index)?;
+        largest = largest.max(check(outgoing, index)?.unwrap_or_default());
         if !outgoing.differs_by_message() {
             break;
         }
     }
-    Ok(())
+    Ok(largest)
 }
 
 /// AMQP properties of an outgoing message. Those that the caller sets take precedence over the

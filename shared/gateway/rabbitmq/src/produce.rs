@@ -8,9 +8,8 @@ use lapin::options::ConfirmSelectOptions;
 use mq::{Access, BrokerError, Outgoing, ProduceFailure, ProduceReport, Transaction, Warnings};
 use tokio::sync::watch;
 
-use crate::content_header;
 use crate::errors::{Failure, NO_ROUTE};
-use crate::message::{check_all, properties};
+use crate::message::{check, check_all, properties};
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::publish_destination::PublishDestination;
@@ -34,6 +33,8 @@ pub(crate) struct Connected<'a> {
     session: Session,
     destination: PublishDestination<'a>,
     outgoing: &'a Outgoing,
+    /// Size of the largest frame with a message's properties.
+    largest: usize,
 }
 
 /// Connects, after checking the request for members that RabbitMQ can never carry.
@@ -44,9 +45,9 @@ pub(crate) async fn connect<'a>(
     outgoing: &'a Outgoing,
     deadline: Deadline,
 ) -> Result<Connected<'a>, BrokerError> {
-    refuse_up_front(outgoing)?;
+    let largest = refuse_up_front(outgoing)?;
     let session = Session::open(pool, access, deadline).await?;
-    Ok(Connected { session, destination, outgoing })
+    Ok(Connected { session, destination, outgoing, largest })
 }
 
 #[async_trait]
@@ -66,13 +67,15 @@ impl ReadyToPut for Connected<'_> {
 }
 
 async fn put(
-    Connected { session, destination, outgoing }: Connected<'_>,
+    Connected { session, destination, outgoing, largest }: Connected<'_>,
     from: u64,
     confirmed: &watch::Sender<u64>,
     deadline: Deadline,
 ) -> Result<ProduceReport, ProduceFailure> {
     let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
-    if let Err(error) = fits_frames(outgoing, from, session.frame_max()) {
+    if largest > session.frame_max()
+        && let Err(error) = fits_frames(outgoing, from, session.frame_max())
+    {
         session.finish(deadline).await;
         return Err(nothing(error));
     }
@@ -290,8 +293,9 @@ fn is_refused_alone(failure: &Failure, published: usize) -> bool {
     published == 1 && failure.spares_the_connection()
 }
 
-/// Returns an error for requests that RabbitMQ can never fulfil.
-fn refuse_up_front(outgoing: &Outgoing) -> Result<(), BrokerError> {
+/// Returns an error for requests that RabbitMQ can never fulfil, and otherwise the size of the
+/// largest frame with a message's properties.
+fn refuse_up_front(outgoing: &Outgoing) -> Result<usize, BrokerError> {
     let transaction = outgoing.transaction();
     if transaction.enabled && transaction.atomic {
         let detail = "RabbitMQ has no transaction that is all or nothing; ask without `atomic`";
@@ -300,11 +304,11 @@ fn refuse_up_front(outgoing: &Outgoing) -> Result<(), BrokerError> {
     Ok(check_all(outgoing)?)
 }
 
-/// Returns an error for a message whose properties AMQP cannot carry, or not in one frame, before
-/// any message is sent.
+/// Returns an error for a message whose properties do not fit into one frame, before any message is
+/// sent.
 fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), BrokerError> {
     for index in from..outgoing.count() {
-        let Some(size) = header_frame_size(outgoing, index)? else { continue };
+        let Some(size) = check(outgoing, index)? else { continue };
         if size > frame_max {
             return Err(BrokerError::too_large(format!(
                 "the properties of message {index} take {size} bytes; RabbitMQ accepts {frame_max} here"
@@ -315,10 +319,6 @@ fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), B
         }
     }
     Ok(())
-}
-
-fn header_frame_size(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, UnsupportedProperty> {
-    Ok(content_header::frame_size(properties(outgoing, &outgoing.without_body(index))?))
 }
 
 #[cfg(test)]
