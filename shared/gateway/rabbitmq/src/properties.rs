@@ -13,7 +13,6 @@ use mq::{
 use crate::header_value::short;
 
 /// Properties of a message to be put: those that AMQP has, and the headers beside them.
-#[derive(Default)]
 pub(crate) struct PutProperties {
     pub(crate) amqp: BasicProperties,
     pub(crate) headers: FieldTable,
