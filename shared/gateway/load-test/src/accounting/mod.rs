@@ -185,8 +185,7 @@ fn holes(plan: &Plan, schedule: Option<&Schedule>, sum: &Sum, end: End, traced: 
             let messages = match (worker.role, schedule) {
                 (Role::Producer, Some(Schedule::Paced(schedule))) => {
                     let share = schedule.share(worker.number, from, to);
-                    let unknown = share.sequences().filter(|sequence| !traced.contains(*sequence));
-                    u64::try_from(unknown.count()).unwrap_or(u64::MAX)
+                    share.count.saturating_sub(traced.count_of(share))
                 }
                 _ => 0,
             };

@@ -1,9 +1,11 @@
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{from_value, json};
 
 use super::*;
 use crate::definition::LoadTest;
+use crate::limits::Limits;
 use crate::plan::{Lane, Step};
+use crate::request::LoadTestRequest;
 use crate::samples::accepted;
 use crate::tally::{Sender, Tally};
 
@@ -281,6 +283,19 @@ fn of_many_holes_the_first_are_listed_and_all_are_counted() {
     let accounting = Accounting::of(&Plan::of(&test), test.schedule().as_ref(), &Sum::new(), end);
     assert_eq!((accounting.holes.len(), accounting.holes_omitted), (Accounting::MOST_HOLES, 200));
     assert_eq!((accounting.due, accounting.unrecorded), (12_000, 12_000));
+}
+
+#[test]
+fn a_hole_of_any_length_is_counted_at_once() {
+    let body = json!({"producers": {"count": 2, "ratePerSec": 1_000_000}, "durationSeconds": 604_800});
+    let request: LoadTestRequest = from_value(body).unwrap();
+    let (_, _, test) = request.into_parts(&Limits::NONE).unwrap();
+    let end = End { cut_at: None, is_drained: false };
+    let accounting = Accounting::of(&Plan::of(&test), test.schedule().as_ref(), &Sum::new(), end);
+    let due = 604_800_000_000;
+    assert_eq!((accounting.due, accounting.unrecorded), (due, due));
+    let of_each = accounting.holes.iter().map(|hole| hole.messages);
+    assert_eq!(of_each.collect::<Vec<_>>(), [due / 2, due / 2]);
 }
 
 #[test]

@@ -32,9 +32,10 @@ pub struct Share {
     pub count: u64,
 }
 
+#[cfg(test)]
 impl Share {
     /// Returns the sequence numbers in their order.
-    pub fn sequences(self) -> impl Iterator<Item = u64> {
+    pub(crate) fn sequences(self) -> impl Iterator<Item = u64> {
         (0..self.count).map(move |index| self.first.saturating_add(index.saturating_mul(self.step)))
     }
 }

@@ -7,6 +7,8 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::schedule::Share;
+
 /// Set of sequence numbers, apart for each producer. Those of one producer follow each other, so
 /// that they are runs, which take next to nothing. In the worst case a number takes two bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,9 +35,11 @@ impl Sequences {
         self.of_each.entry(producer).or_default().0.insert(own)
     }
 
-    pub(crate) fn contains(&self, sequence: u64) -> bool {
-        let (producer, own) = self.place(sequence);
-        self.of_each.get(&producer).is_some_and(|runs| runs.0.contains(own))
+    /// Counts the numbers of a producer's share that are in the set, without a look at each.
+    pub(crate) fn count_of(&self, share: Share) -> u64 {
+        let (producer, first) = self.place(share.first);
+        let own = first..first.saturating_add(share.count);
+        self.of_each.get(&producer).map_or(0, |runs| runs.0.range_cardinality(own))
     }
 
     /// Returns the producer of a message, and the message's number among those of the producer.
