@@ -198,10 +198,18 @@ impl LoadStep {
         let Last { number, mut sum, mut complete, mut drained } = last;
         let mut usage = Usage::of(&sum, memory_mb);
         let mut of_run = Begun::of(record, number).ok();
-        for begun in Begun::all(record).filter(|begun| begun.number != number) {
+        let mut others: Vec<_> = Begun::all(record).filter(|begun| begun.number != number).collect();
+        // The one that the report is about comes first, because there may be no time for all.
+        others.sort_by_key(|begun| Some(begun.number) != reported);
+        for begun in others {
+            let is_reported = Some(begun.number) == reported;
+            if !is_reported && deadline.earlier_by(TO_END).has_passed() {
+                usage = usage.plus(Usage::planned(&Plan::of(&begun.test), memory_mb));
+                continue;
+            }
             let (other, is_whole) = self.sum(record.test_id, begun.number, deadline).await?;
             usage = usage.plus(Usage::of(&other, memory_mb));
-            if Some(begun.number) == reported {
+            if is_reported {
                 (sum, complete, drained) = (other, is_whole, begun.run.drained.unwrap_or(false));
                 of_run = Some(begun);
             }

@@ -26,7 +26,9 @@ impl Drain {
     /// Begins to watch at `at`.
     pub(super) fn new(test: &LoadTest, at: Micros) -> Self {
         Self {
-            ends_when_empty: test.producers.is_some() || test.stop_when == Some(StopWhen::Empty),
+            ends_when_empty: test
+                .stop_when
+                .map_or(test.producers.is_some(), |condition| condition == StopWhen::Empty),
             ends_when_idle: test.stop_when == Some(StopWhen::Idle),
             last: at,
             is_empty: false,
@@ -105,6 +107,10 @@ mod tests {
         drain.received(at(500));
         assert!(!drain.wants_look(at(8_000), true) && !drain.is_done(at(10_400), true));
         assert!(drain.is_done(at(10_500), true));
+        let mut beside_producers = self::drain(json!({"producers": {}, "stopWhen": "idle"}));
+        beside_producers.looked(at(2_000), Some(0));
+        assert!(!beside_producers.wants_look(at(2_000), true) && !beside_producers.is_done(at(2_000), true));
+        assert!(beside_producers.is_done(at(10_000), true));
     }
 
     #[test]
