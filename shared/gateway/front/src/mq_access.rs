@@ -69,8 +69,7 @@ impl InvokeError {
     }
 
     /// True if the work may have been done, or may still be in progress. If not, a retry is safe.
-    #[must_use]
-    pub const fn may_have_run(&self) -> bool {
+    pub(crate) const fn may_have_run(&self) -> bool {
         match self {
             Self::NotStarted(_) | Self::TooLarge(_) | Self::Unreadable | Self::NotSent(_) => false,
             Self::TimedOut | Self::Lost(_) => true,
@@ -91,8 +90,7 @@ impl InvokeError {
     }
 
     /// Returns the problem for work that changes nothing.
-    #[must_use]
-    pub fn as_problem(&self) -> Problem {
+    pub(crate) fn as_problem(&self) -> Problem {
         match self {
             Self::NotStarted(_) => {
                 Problem::new(Reason::Busy, "the gateway is at its limit of broker connections")
