@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use broker::Deadline;
 use jiff::Timestamp;
-use load_test::store::{Control, RunEnd, TestRecord};
+use load_test::store::{RunEnd, TestRecord};
 use load_test::{Micros, Plan, Report, Search, Sum, TestStatus, Usage};
 use uuid::Uuid;
 
 use crate::event::{Closed, TestRun};
 use crate::place::{Place, PlaceError};
 use crate::report::{self, Counted, ending, finding, reported};
-use crate::runs::{Begun, is_over, run_of};
+use crate::runs::{Begun, run_of};
 use crate::store::insist;
 use crate::{LoadStep, LoadStepError};
 
@@ -94,7 +94,7 @@ impl LoadStep {
         if !complete && occasion == Occasion::LastWorker {
             return Ok(Some(of.closed()));
         }
-        if !is_over(&record)
+        if !record.control().is_over()
             && let Some(reason) = self.cut_off(&record, of, occasion, &sum, deadline).await?
         {
             self.fail(of, reason, deadline).await?;
@@ -116,7 +116,7 @@ impl LoadStep {
             let Some(judged) = self.open(of, deadline).await? else { return Ok(None) };
             record = judged;
         }
-        if Search::of(&record.test).is_some() && !is_over(&record) && finding(&record).is_none() {
+        if Search::of(&record.test).is_some() && !record.control().is_over() && finding(&record).is_none() {
             if occasion != Occasion::CutOff {
                 return Ok(Some(of.goes_on()));
             }
@@ -164,7 +164,7 @@ impl LoadStep {
         if begun.run.ended_at.is_some() {
             return None;
         }
-        let is_probe = begun.run.rate_per_sec.is_some() && !is_over(record);
+        let is_probe = begun.run.rate_per_sec.is_some() && !record.control().is_over();
         let passed = is_probe.then(|| self.judge(record, begun, last));
         Some(RunEnd { passed, drained: last.drained, ended_at: Timestamp::now() })
     }
@@ -239,7 +239,7 @@ impl LoadStep {
     ) -> Result<bool, LoadStepError> {
         self.store_report(of, report, deadline).await?;
         let present = insist(deadline, async || self.store.control(&of.tenant, of.test_id).await);
-        if present.await? != Some(control(record)) {
+        if present.await? != Some(record.control()) {
             return Ok(false);
         }
         let (ending, now) = (ending(record), Timestamp::now());
@@ -321,15 +321,6 @@ impl LoadStep {
                 }
             }
         }
-    }
-}
-
-/// Returns what a record says of a stop, a failure and the end of its test.
-const fn control(record: &TestRecord) -> Control {
-    Control {
-        status: record.status,
-        stop_requested_at: record.stop_requested_at,
-        failed: record.failure.is_some(),
     }
 }
 

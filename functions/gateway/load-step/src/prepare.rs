@@ -10,7 +10,7 @@ use mq::RateLimit;
 
 use crate::event::{Lanes, TestRun};
 use crate::place::Place;
-use crate::runs::{Begun, at_rate, is_over, probes_before};
+use crate::runs::{Begun, probes_before};
 use crate::store::insist;
 use crate::{LoadStep, LoadStepError};
 
@@ -34,7 +34,7 @@ impl LoadStep {
     /// cannot run. A run that has begun keeps its start.
     pub(crate) async fn prepare(&self, of: &TestRun, deadline: Deadline) -> Result<Lanes, LoadStepError> {
         let Some(record) = self.record(of, deadline).await? else { return Ok(of.no_lanes()) };
-        if is_over(&record) {
+        if record.control().is_over() {
             return Ok(of.no_lanes());
         }
         let rate = match wanted(&record, of.run) {
@@ -47,12 +47,12 @@ impl LoadStep {
             self.fail(of, &obstacle, deadline).await?;
             return Ok(of.no_lanes());
         }
-        let start = start(Timestamp::now(), Plan::of(&at_rate(&record.test, rate)).lanes().count());
+        let start = start(Timestamp::now(), Plan::of(&record.test.at_rate(rate)).lanes().count());
         let run = insist(deadline, async || {
             self.store.begin_run(&of.tenant, of.test_id, of.run, rate, start).await
         });
         let run = run.await?;
-        let lanes = of.lanes(&Plan::of(&at_rate(&record.test, run.rate_per_sec)), run.started_at);
+        let lanes = of.lanes(&Plan::of(&record.test.at_rate(run.rate_per_sec)), run.started_at);
         tracing::info!(
             event_type = "load_test.prepared",
             lanes = lanes.lanes.len(),

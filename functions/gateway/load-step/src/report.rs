@@ -7,7 +7,7 @@ use load_test::{
 };
 
 use crate::Billing;
-use crate::runs::{Begun, cut_at, probes_before};
+use crate::runs::{Begun, probes_before};
 
 /// A run with what its workers counted.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub(crate) fn of(record: &TestRecord, counted: &Counted<'_>, usage: Usage, billi
 fn cut_of(record: &TestRecord, begun: Option<&Begun<'_>>, start: Timestamp) -> Option<Micros> {
     match begun {
         Some(begun) if begun.run.passed.is_some() => None,
-        Some(_) => cut_at(record, start),
+        Some(_) => record.cut_at().map(|cut| Micros::since_start(start, cut)),
         None => Some(Micros::ZERO),
     }
 }

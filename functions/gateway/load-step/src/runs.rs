@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 
-use jiff::Timestamp;
 use load_test::store::{Run, TestRecord};
-use load_test::{LoadTest, Micros, Probe};
-use mq::RateLimit;
+use load_test::{LoadTest, Probe};
 
 use crate::error::LoadStepError;
 
@@ -23,7 +21,7 @@ impl<'a> Begun<'a> {
     pub(crate) fn of(record: &'a TestRecord, number: u32) -> Result<Self, LoadStepError> {
         let missing = LoadStepError::NoRun { test_id: record.test_id, run: number };
         let run = run_of(record, number).ok_or(missing)?;
-        Ok(Self { number, run, test: at_rate(&record.test, run.rate_per_sec) })
+        Ok(Self { number, run, test: record.test.at_rate(run.rate_per_sec) })
     }
 
     /// Returns all runs of a test.
@@ -31,7 +29,7 @@ impl<'a> Begun<'a> {
         let begun = move |(number, run): (u32, &Run)| Self {
             number,
             run: *run,
-            test: at_rate(&record.test, run.rate_per_sec),
+            test: record.test.at_rate(run.rate_per_sec),
         };
         (0..).zip(&record.runs).map(begun)
     }
@@ -47,25 +45,7 @@ pub(crate) fn run_of(record: &TestRecord, number: u32) -> Option<Run> {
     record.runs.get(usize::try_from(number).ok()?).copied()
 }
 
-/// Returns what a run at `rate` does; `None` is the test's own rate.
-pub(crate) fn at_rate(test: &LoadTest, rate: Option<RateLimit>) -> Cow<'_, LoadTest> {
-    rate.map_or(Cow::Borrowed(test), |rate| Cow::Owned(test.at_rate(rate)))
-}
-
 /// Returns the results of the probes before the run of this number.
 pub(crate) fn probes_before(record: &TestRecord, number: u32) -> Vec<Probe> {
     Begun::all(record).take_while(|begun| begun.number < number).filter_map(|begun| begun.probe()).collect()
-}
-
-/// True if the workers of a test have to end, or must not begin.
-pub(crate) fn is_over(record: &TestRecord) -> bool {
-    record.status.is_final() || record.stop_requested_at.is_some() || record.failure.is_some()
-}
-
-/// Returns the time since `start` at which a test was stopped, or could not go on; `None` if
-/// neither happened.
-pub(crate) fn cut_at(record: &TestRecord, start: Timestamp) -> Option<Micros> {
-    let failed_at = record.failure.as_ref().map(|failure| failure.at);
-    let cut = [record.stop_requested_at, failed_at].into_iter().flatten().min()?;
-    Some(Micros::since_start(start, cut))
 }

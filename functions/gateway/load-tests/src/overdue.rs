@@ -39,7 +39,7 @@ impl Overdue {
             return None;
         }
         let number = u32::try_from(late.whole_seconds() / ONCE_MORE).unwrap_or(u32::MAX);
-        Some(Self { is_ending: ended_at(record).is_some(), number })
+        Some(Self { is_ending: record.cut_at().is_some(), number })
     }
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn close_due(record: &TestRecord) -> Timestamp {
         None => record.created_at,
     };
     let due = CLOSED_WITHIN.of_day(done_by);
-    ended_at(record).map_or(due, |end| due.min(STOPPED_WITHIN.of_day(end)))
+    record.cut_at().map_or(due, |end| due.min(STOPPED_WITHIN.of_day(end)))
 }
 
 /// Returns the time that lies between `now` and `then`; none if it has passed.
@@ -68,12 +68,6 @@ pub(crate) fn last_run(record: &TestRecord) -> u32 {
 fn work(record: &TestRecord) -> Micros {
     let plan = Plan::of(&record.test);
     plan.until(Role::Producer).max(plan.until(Role::Consumer))
-}
-
-/// Returns the time at which the workers were told to end; `None` if they were not.
-fn ended_at(record: &TestRecord) -> Option<Timestamp> {
-    let failed_at = record.failure.as_ref().map(|failure| failure.at);
-    record.stop_requested_at.into_iter().chain(failed_at).min()
 }
 
 impl LoadTests {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use api::{Problem, Query, Reason, Reply, invalid_parameter};
 use jiff::Timestamp;
-use load_test::store::{Run, TestRecord};
+use load_test::store::TestRecord;
 use load_test::{End, Facts, LoadTest, Micros, Report, Sum, Usage};
 use uuid::Uuid;
 
@@ -90,14 +90,9 @@ impl LoadTests {
         let Some(run) = record.runs.last() else { return Ok(None) };
         let sum = self.store.sum(record.test_id, last_run(record), MOST_TALLIES, READ_WITHIN).await;
         let (sum, is_complete) = sum.map_err(|error| from_store(&error))?;
-        let test = present(&record.test, run);
+        let test = record.test.at_rate(run.rate_per_sec);
         Ok(Some(so_far(record, run.started_at, &test, (&sum, is_complete), &self.costs, now)))
     }
-}
-
-/// Returns the test as its present run does it.
-fn present(test: &LoadTest, run: &Run) -> LoadTest {
-    run.rate_per_sec.map_or_else(|| test.clone(), |rate| test.at_rate(rate))
 }
 
 /// Makes the report of a run that goes on. What was due in the last seconds may not be stored yet,
@@ -110,9 +105,8 @@ fn so_far(
     costs: &Costs,
     now: Timestamp,
 ) -> Report {
-    let failed_at = record.failure.as_ref().map(|failure| failure.at);
     let stored_to = now.checked_sub(BEHIND).unwrap_or(now);
-    let cut_at = record.stop_requested_at.into_iter().chain(failed_at).fold(stored_to, Timestamp::min);
+    let cut_at = record.cut_at().map_or(stored_to, |cut| cut.min(stored_to));
     let facts = Facts {
         test_id: &record.test_id.to_string(),
         status: record.status,
@@ -150,11 +144,9 @@ fn page(record: &TestRecord, report: Option<Report>, costs: &Costs) -> Result<Re
 mod tests {
     use load_test::store::Failure;
     use load_test::{Prices, TestStatus};
-    use mq::RateLimit;
-    use serde_json::json;
 
     use super::*;
-    use crate::samples::{record, test};
+    use crate::samples::record;
 
     const COSTS: Costs = Costs { memory_mb: 1_024, prices: Prices::US_EAST_1 };
 
@@ -178,21 +170,6 @@ mod tests {
         let failed = TestRecord { failure, ..running };
         let report = report(&failed, "10:00:13");
         assert_eq!((report.accounting.due, report.failure.as_deref()), (200, Some("the queue is full")));
-    }
-
-    #[test]
-    fn a_probe_is_shown_at_its_own_rate() {
-        let search = test(&json!({"mode": "search"}));
-        let rate = RateLimit::try_from(400_i64).unwrap();
-        let run = Run {
-            rate_per_sec: Some(rate),
-            started_at: at("10:00:00"),
-            ended_at: None,
-            passed: None,
-            drained: None,
-        };
-        assert_eq!(present(&search, &run).producers.unwrap().rate_per_sec, Some(rate));
-        assert_eq!(present(&search, &Run { rate_per_sec: None, ..run }), search);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A load test as it was accepted.
 
+use std::borrow::Cow;
+
 use mq::{Headers, MqProps, Payload, RateLimit, Transaction, TxSize};
 use serde::{Deserialize, Serialize};
 
@@ -222,14 +224,17 @@ impl LoadTest {
         put.max(taken)
     }
 
-    /// Returns this test as one run at `rate`: a probe of a search.
+    /// Returns this test as one run at `rate`: a probe of a search. `None` is the test's own rate.
     #[must_use]
-    pub fn at_rate(&self, rate: RateLimit) -> Self {
+    pub fn at_rate(&self, rate: Option<RateLimit>) -> Cow<'_, Self> {
+        if rate.is_none() {
+            return Cow::Borrowed(self);
+        }
         let mut probe = Self { mode: Mode::Run, ..self.clone() };
         if let Some(producers) = &mut probe.producers {
-            producers.rate_per_sec = Some(rate);
+            producers.rate_per_sec = rate;
         }
-        probe
+        Cow::Owned(probe)
     }
 }
 

@@ -28,7 +28,7 @@ use self::quota::Quota;
 use crate::close::Occasion;
 use crate::event::{NextTurn, TestRun, Turn};
 use crate::place::Place;
-use crate::runs::{Begun, is_over};
+use crate::runs::Begun;
 use crate::store::insist;
 use crate::test_clock::TestClock;
 use crate::{LoadStep, LoadStepError};
@@ -93,7 +93,7 @@ impl LoadStep {
         let (plan, clock) = (Plan::of(&begun.test), TestClock::of(begun.run.started_at));
         let call = Call { turn, record: &record, begun: &begun, plan, clock, used };
         call.check()?;
-        let after = if is_over(&record) {
+        let after = if record.control().is_over() {
             After::Nothing
         } else if call.end() <= clock.now() {
             After::Next
@@ -152,9 +152,7 @@ impl LoadStep {
             self.store.claim(of.test_id, of.run, step).await
         });
         match claim.await? {
-            Claim::Claimed { handled_before, handled_in_window } => {
-                Ok(Some(Handled { before: handled_before, in_window: handled_in_window }))
-            }
+            Claim::Claimed(handled) => Ok(Some(handled)),
             // The claim before may have been this one's, with its answer lost. The next attempt
             // supersedes it.
             Claim::Superseded if attempts.get() > 1 => {

@@ -81,7 +81,9 @@ fn a_search_is_that_of_its_test() {
     let test = accepted(body);
     let expected = Search { first: 500, seconds: 30, most_messages: LIMITS.retained };
     assert_eq!(Search::of(&test), Some(expected));
-    let probe = test.at_rate(RateLimit::try_from(700).unwrap());
+    let rate = Some(RateLimit::try_from(700).unwrap());
+    let probe = test.at_rate(rate);
     assert_eq!(Search::of(&probe), None);
-    assert_eq!(probe.producers.unwrap().rate_per_sec.unwrap().get(), 700);
+    assert_eq!(probe.producers.as_ref().unwrap().rate_per_sec, rate);
+    assert_eq!(*test.at_rate(None), test);
 }

@@ -300,9 +300,11 @@ mod tests {
         let new = control(of_test(&record(), number(1))).unwrap();
         assert_eq!(new, Control { status: TestStatus::Pending, stop_requested_at: None, failed: false });
         assert!(!new.is_over());
+        assert_eq!(new, record().control());
         let ended = control(of_test(&ended(), number(1))).unwrap();
         assert_eq!((ended.stop_requested_at, ended.failed), (Some(at(60)), true));
         assert!(ended.is_over());
+        assert_eq!(ended, self::ended().control());
     }
 
     #[test]

@@ -118,6 +118,24 @@ impl TestRecord {
             passed: None,
         }
     }
+
+    /// Returns what the record says of a stop, a failure and the end of the test.
+    #[must_use]
+    pub const fn control(&self) -> Control {
+        Control {
+            status: self.status,
+            stop_requested_at: self.stop_requested_at,
+            failed: self.failure.is_some(),
+        }
+    }
+
+    /// Returns the time at which the test was stopped, or could not go on; `None` if neither
+    /// happened.
+    #[must_use]
+    pub fn cut_at(&self) -> Option<Timestamp> {
+        let failed_at = self.failure.as_ref().map(|failure| failure.at);
+        self.stop_requested_at.into_iter().chain(failed_at).min()
+    }
 }
 
 impl Control {

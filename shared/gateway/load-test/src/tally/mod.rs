@@ -182,18 +182,12 @@ impl Tally {
         self.figures.cpu = cpu.into();
     }
 
-    /// Counts the messages that the step sent.
-    #[must_use]
-    pub fn sent_count(&self) -> u64 {
-        self.figures.sent.len()
-    }
-
     /// Counts the messages that the step sent, or that it took: those of others included, and each
     /// of the test once.
     #[must_use]
     pub fn handled_count(&self) -> u64 {
-        let taken = self.figures.received.len().saturating_add(self.figures.foreign_taken);
-        self.sent_count().saturating_add(taken)
+        let Figures { sent, received, foreign_taken, .. } = &self.figures;
+        [sent.len(), received.len(), *foreign_taken].into_iter().fold(0, u64::saturating_add)
     }
 
     /// Encodes the tally: a version, and its members in postcard. Sets are in the portable form of

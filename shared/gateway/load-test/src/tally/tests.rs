@@ -174,7 +174,7 @@ fn order_is_that_of_one_producer_at_one_consumer() {
     assert_eq!(tally.figures.out_of_order, BTreeMap::from([(1, 1)]));
     assert_eq!(tally.figures.doubled.len(), 1);
     tally.foreign(Micros::ZERO);
-    assert_eq!((tally.handled_count(), tally.sent_count()), (8, 0));
+    assert_eq!(tally.handled_count(), 8);
 }
 
 #[test]

@@ -34,8 +34,7 @@ impl TestStore {
         if !self.put_claim(test_id, run, step, earlier.settled(step.window.number())).await? {
             return Ok(Claim::Superseded);
         }
-        let Handled { before, in_window } = earlier.handled(step.window.number());
-        Ok(Claim::Claimed { handled_before: before, handled_in_window: in_window })
+        Ok(Claim::Claimed(earlier.handled(step.window.number())))
     }
 
     /// Reads what the worker of a step handled before it, as it is stored now.

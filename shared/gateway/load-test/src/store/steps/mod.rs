@@ -11,10 +11,8 @@ pub(crate) use key::partitions;
 /// Result of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The caller has the step. Before it, the worker handled this many messages in all earlier
-    /// windows and attempts, and this many of them in earlier attempts of the same window.
-    #[expect(missing_docs, reason = "the variant's description names its fields")]
-    Claimed { handled_before: u64, handled_in_window: u64 },
+    /// The caller has the step, before which the worker handled these messages.
+    Claimed(Handled),
     /// Another invocation has the step, or a later attempt of it.
     Superseded,
 }
