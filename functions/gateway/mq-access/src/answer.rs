@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 /// Most bytes of a place's name in a problem.
 const MAX_NAME_IN_A_PROBLEM: usize = 100;
-/// Most bytes of all places in a problem: of the 1000 that it has for such members, `enqueued` and
-/// `messagesInDoubt` take less than 100.
+/// Most bytes of all places in a problem: of the 1000 that it has for such members, `enqueued`,
+/// `resumedFrom` and `messagesInDoubt` take less than 120.
 const MAX_IN_A_PROBLEM: usize = 850;
 
 /// Result of a completed produce.
@@ -331,6 +331,7 @@ mod tests {
                 .collect();
             let problem = Problem::new(Reason::OutcomeInDoubt, "no answer")
                 .extension("enqueued", json!(u64::MAX))
+                .extension("resumedFrom", json!(u64::MAX))
                 .extension("messagesInDoubt", json!(u64::MAX))
                 .extension("msgIdsInDoubtBase64", json!(vec!["a".repeat(64); 1000]));
             let body = with_elsewhere(problem, &left, 100_000).to_reply(&TraceId::new()).body;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::end::{ChangeDone, ChangeFailure};
-use crate::produce::with_elsewhere;
+use crate::produce::{resumed, with_elsewhere};
 use crate::{MqAccess, answer};
 
 /// Reason why a move ended early.
@@ -78,7 +78,7 @@ impl MqAccess {
             }
             Err(Stopped::TakenOver) => Err(ChangeFailure::taken_over()),
             Err(Stopped::Unnoted { error, moved }) => {
-                let problem = unnoted(&error, moved);
+                let problem = resumed(unnoted(&error, moved), execution.progress.done);
                 let progress = progress(execution, (moved, 0), &*moving);
                 let volume = volume(execution, moved);
                 Err(ChangeFailure::Stopped { problem, progress, in_doubt: 0, volume })
@@ -95,6 +95,7 @@ impl MqAccess {
                     failure.in_doubt.saturating_add(moving.left_somewhere()).saturating_add(earlier);
                 let problem = from_move(&failure.error, settled, in_doubt);
                 let problem = with_elsewhere(problem, left, max(command));
+                let problem = resumed(problem, execution.progress.done);
                 let progress = progress(execution, (done, failure.in_doubt), &*moving);
                 let returned = if failure.error.may_mean_a_lost_broker() { moving.may_return() } else { 0 };
                 let progress = progress.repeating(returned);

@@ -26,7 +26,8 @@ struct Message<'a> {
     body_size: Option<u64>,
 }
 
-/// Members of the response to a move that count: what all attempts moved, and the earlier ones.
+/// Members of the response to a move, or of its problem, that count: what all attempts moved, and
+/// the earlier ones.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Relocated {
@@ -63,16 +64,14 @@ fn to_put(command: &ProduceCommand) -> Cost {
     Cost { messages: command.source.count(), bytes: command.bytes() }
 }
 
-/// Returns the cost of a produce: one that is resumed is charged the rest, one that failed what was
-/// put, and one that is in doubt all that it was to put.
+/// Returns the cost of a produce: all that it was to put, also if it is in doubt, or what was put if
+/// it failed. Earlier attempts were charged for theirs.
 fn put(reply: &Reply, drawn: Cost) -> Cost {
     let Enqueued { reason, enqueued, resumed_from } = serde_json::from_str(&reply.body).unwrap_or_default();
-    let messages = if reply.status < 400 {
-        drawn.messages.saturating_sub(resumed_from)
-    } else {
-        enqueued.min(drawn.messages)
-    };
-    if reason == Reason::OutcomeInDoubt.as_str() || messages == drawn.messages {
+    let is_all = reply.status < 400 || reason == Reason::OutcomeInDoubt.as_str();
+    let of_all_attempts = if is_all { drawn.messages } else { enqueued.min(drawn.messages) };
+    let messages = of_all_attempts.saturating_sub(resumed_from);
+    if messages == drawn.messages {
         return drawn;
     }
     let of_each = drawn.bytes.checked_div(drawn.messages).unwrap_or_default();
@@ -135,6 +134,8 @@ mod tests {
     fn a_move_costs_what_this_attempt_moved() {
         let answer = reply(200, &json!({"moved": 70, "resumedFrom": 32, "messages": [{"to": "Q"}]}));
         assert_eq!(relocated(&answer, Cost::default()), Cost { messages: 38, bytes: 0 });
+        let failed = reply(504, &json!({"reason": "BROKER_TIMEOUT", "moved": 70, "resumedFrom": 70}));
+        assert_eq!(relocated(&failed, Cost::default()), Cost::default());
     }
 
     #[test]
@@ -148,6 +149,10 @@ mod tests {
         assert_eq!(put(&reply(502, &full), drawn), Cost { messages: 30, bytes: 300 });
         let doubt = json!({"reason": "OUTCOME_IN_DOUBT", "enqueued": 30});
         assert_eq!(put(&reply(502, &doubt), drawn), drawn);
+        let again = json!({"reason": "QUEUE_FULL", "enqueued": 59, "resumedFrom": 30});
+        assert_eq!(put(&reply(502, &again), drawn), Cost { messages: 29, bytes: 290 });
+        let doubt = json!({"reason": "OUTCOME_IN_DOUBT", "enqueued": 59, "resumedFrom": 30});
+        assert_eq!(put(&reply(502, &doubt), drawn), Cost { messages: 70, bytes: 700 });
         let nothing = Cost::default();
         assert_eq!(put(&reply(502, &full), nothing), nothing);
     }

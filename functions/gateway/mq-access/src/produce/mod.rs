@@ -10,6 +10,7 @@ use idempotency::{
 };
 use mq::{BrokerError, ContentSeed, MessageId, Outgoing, ProduceCommand, ProduceFailure, Target};
 use orders::from_produce;
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -156,6 +157,7 @@ fn not_put(
     let all_in_doubt = progress.in_doubt.min(count.saturating_sub(progress.done));
     let problem = from_produce(failure, all_in_doubt, |id: &MessageId| broker.wire_id(*id));
     let problem = with_elsewhere(problem, &execution.whereabouts.left_behind, count);
+    let problem = resumed(problem, execution.progress.done);
     let volume = put_before(outgoing, &execution.whereabouts, progress.done);
     ChangeFailure::Stopped { problem, progress, in_doubt, volume }
 }
@@ -212,6 +214,12 @@ fn seed(execution: &Execution) -> ContentSeed {
     ContentSeed::new(tenant, idempotency_key, fingerprint.as_str(), *created_at)
 }
 
+/// Adds to a problem how many of its messages earlier attempts had put or moved at the same place, if
+/// there are any.
+pub(crate) fn resumed(problem: Problem, done: u64) -> Problem {
+    if done == 0 { problem } else { problem.extension("resumedFrom", json!(done)) }
+}
+
 /// Adds to a problem the messages that lie at other places, if there are any.
 pub(crate) fn with_elsewhere(problem: Problem, left: &[AbandonedProgress], count: u64) -> Problem {
     if left.is_empty() {
@@ -252,6 +260,13 @@ mod tests {
         let moved = LocationHistory { place: None, left_behind: vec![left] };
         assert_eq!(put_before(&outgoing, &LocationHistory::default(), 0), Volume::default());
         assert_eq!(put_before(&outgoing, &moved, 1), Volume { messages: 3, bytes: 4 + 1 });
+    }
+
+    #[test]
+    fn a_problem_says_what_earlier_attempts_did_and_nothing_if_there_were_none() {
+        let problem = || Problem::new(api::Reason::QueueFull, "the queue is full");
+        assert_eq!(resumed(problem(), 0), problem());
+        assert_eq!(resumed(problem(), 40).extensions["resumedFrom"], json!(40));
     }
 
     #[test]
