@@ -14,18 +14,11 @@ import subprocess
 
 import pytest
 from cloudformation import ROOT, source
-from standin import CREDENTIALS, PYTHON, Project, StandIn
+from standin import CREDENTIALS, PYTHON, Project
 
 STACK = "integrahub-dev"
 QUIET = ("--no-confirm-changeset", "--no-progressbar")
 STORES = ("Table", "Bucket", "Queue", "Logs")
-
-
-@pytest.fixture(scope="module")
-def standin(tmp_path_factory):
-    standin = StandIn(tmp_path_factory.mktemp("standin"))
-    yield standin
-    standin.stop()
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import pytest
 import yaml
 from cloudformation import ROOT, Loader, behind_the_api, deploy, references, source
-from scenarios import DATABASE_VPC, DOMAIN, EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, LOAD_TESTS, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS, TOKENS
+from scenarios import DATABASE_VPC, DOMAIN, EVERYTHING, EXISTING_DATABASE, GATEWAY, IBM_MQ, KEY, LOAD_TESTS, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS, TOKENS
 
 INTERFACES = {"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"}
 
@@ -130,6 +130,18 @@ def test_mq_access_reads_key_repositories_from_s3_where_it_is_told_to_and_nowher
     [decrypt] = encrypted.properties("FurtherKmsKeyAccess")["PolicyDocument"]["Statement"]
     assert (decrypt["Action"], decrypt["Resource"]) == ("kms:Decrypt", [KEY, OTHER_KEY])
     assert "s3.us-east-1.amazonaws.com" in decrypt["Condition"]["StringEquals"]["kms:ViaService"]
+
+
+def test_mq_access_alone_gets_the_layer_and_the_way_to_its_libraries():
+    without, stack = deploy(), deploy(IBM_MQ)
+    for name, function in stack.of("AWS::Lambda::Function").items():
+        has = name == "MqAccessFunction"
+        assert function["Properties"].get("Layers", []) == ([IBM_MQ["IbmMqLayerArn"]] if has else []), name
+        assert without.properties(name).get("Layers", []) == [], name
+        for variable, value in [("LD_LIBRARY_PATH", "/opt/mqm/lib64"), ("MQCLNTCF", "/opt/mqm/files/mqclient.ini")]:
+            assert function["Properties"]["Environment"]["Variables"].get(variable) == (value if has else None), name
+            assert variable not in without.properties(name)["Environment"]["Variables"], name
+    assert stack.properties("MqAccessFunction")["Architectures"] == ["x86_64"]
 
 
 @pytest.mark.parametrize("arn", ["*", "arn:aws:s3:::acme-keys", "arn:aws:s3:::acme-keys/", "arn:aws:s3:::*/mq/*", "arn:aws:s3:::acme-keys/*/key.kdb"])
