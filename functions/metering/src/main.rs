@@ -12,8 +12,8 @@ use runtime::{Environment, Sdk};
 use serde_json::Value;
 use usage::UsageTable;
 
-/// Longest wait for the ingest, whose database may have to wake up.
-const INGEST_PATIENCE: Duration = Duration::from_secs(25);
+/// Longest wait for the ingest: somewhat longer than it waits for its database.
+const INGEST_PATIENCE: Duration = Duration::from_secs(8);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {

@@ -15,6 +15,11 @@ use crate::budgets::BudgetError;
 
 /// Time for which a sum is used. What came late to one of its days is in the next sum.
 const EARLIER_HOLD: Duration = Duration::from_hours(1);
+/// Time for which the ingest is asked again. A database that was paused takes some 15 s to respond,
+/// and begins to wake up when it is asked; the ingest waits for 5 s.
+const WAKING: Duration = Duration::from_secs(25);
+/// Pause before it is asked again: it may also refuse at once.
+const PAUSE: Duration = Duration::from_secs(2);
 /// Operation as which the ingest's batches are priced.
 const INGEST: &str = "ingest";
 /// Units that the database counts.
@@ -76,12 +81,15 @@ impl Spending {
             Some(known) => known,
             None => {
                 let mut made = Self::default();
-                let ingest = ingest.filter(|_| card.is_some_and(prices_ingest));
                 for day in days_before(month.first(), hour.day()) {
                     made.read(usage, day, deadline).await?;
-                    made.read_ingest(ingest, day, deadline).await?;
                 }
-                made.read_ingest(ingest, hour.day(), deadline).await?;
+                if let Some(ingest) = ingest.filter(|_| card.is_some_and(prices_ingest)) {
+                    let awake_by = deadline.min(WAKING);
+                    for day in days_before(month.first(), hour.day()).chain([hour.day()]) {
+                        made.read_ingest(ingest, day, (awake_by, deadline)).await?;
+                    }
+                }
                 earlier.put(hour, made.clone());
                 made
             }
@@ -99,19 +107,19 @@ impl Spending {
         Ok(())
     }
 
-    /// Adds the batches of a day.
+    /// Adds the batches of a day. Until `awake_by`, the ingest is asked again if it fails.
     async fn read_ingest(
         &mut self,
-        ingest: Option<&Ingest>,
+        ingest: &Ingest,
         day: Date,
-        deadline: Deadline,
+        (awake_by, deadline): (Deadline, Deadline),
     ) -> Result<(), BudgetError> {
-        let Some(ingest) = ingest else { return Ok(()) };
         if deadline.has_passed() {
             return Err(BudgetError::OutOfTime);
         }
         // Boxed: the futures of the clients are large.
-        let usage = Box::pin(ingest.usage((day, day), None)).await.map_err(BudgetError::Ingest)?;
+        let asking = async || Box::pin(ingest.usage((day, day), None)).await;
+        let usage = until_awake(awake_by, PAUSE, asking).await.map_err(BudgetError::Ingest)?;
         if !usage.is_whole {
             return Err(BudgetError::Ingest("a day has more tenants than an answer".into()));
         }
@@ -146,6 +154,21 @@ impl Spending {
     }
 }
 
+/// Asks again after each failure, as long as a pause still ends before `awake_by`.
+async fn until_awake<T, E>(
+    awake_by: Deadline,
+    pause: Duration,
+    ask: impl AsyncFn() -> Result<T, E>,
+) -> Result<T, E> {
+    loop {
+        let asked = ask().await;
+        if asked.is_ok() || awake_by.remaining() <= pause {
+            return asked;
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
 fn prices_ingest(card: &RateCard) -> bool {
     OF_INGEST.into_iter().any(|unit| card.prices(INGEST, unit))
 }
@@ -168,6 +191,8 @@ fn amount(card: &RateCard, operations: &BTreeMap<String, Used>) -> Amount {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use ingest_figures::{IngestCounts, ItemCounts};
     use serde_json::json;
 
@@ -221,6 +246,20 @@ mod tests {
         assert_eq!(amount(each("*", "bytes")), (true, "201.000000".to_owned()));
         assert_eq!(amount(each("*", "requests")), (false, "3.000000".to_owned()));
         assert_eq!(amount(each("produce", "bytes")), (false, "0.000000".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn an_ingest_whose_database_wakes_up_is_asked_again() {
+        let asked_until = async |awake_by| {
+            let calls = Cell::new(0_u32);
+            let ask = async || {
+                calls.set(calls.get() + 1);
+                if calls.get() == 3 { Ok("awake") } else { Err(calls.get()) }
+            };
+            until_awake(awake_by, Duration::ZERO, ask).await
+        };
+        assert_eq!(asked_until(Deadline::after(Duration::from_hours(1))).await, Ok("awake"));
+        assert_eq!(asked_until(Deadline::after(Duration::ZERO)).await, Err(1), "the time has passed");
     }
 
     #[test]

@@ -83,7 +83,9 @@ pub struct ItemCounts {
 
 /// Response of an HTTP function to API Gateway.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Answer {
+    status_code: u16,
     body: String,
 }
 
@@ -141,9 +143,7 @@ impl Ingest {
         if let Some(error) = invoked.function_error() {
             return Err(error.into());
         }
-        let answer = invoked.payload().map(Blob::as_ref).unwrap_or_default();
-        let Answer { body } = failure::malformed::from_slice(answer)?;
-        Ok(failure::malformed::from_slice(body.as_bytes())?)
+        content(invoked.payload().map(Blob::as_ref).unwrap_or_default())
     }
 }
 
@@ -174,6 +174,15 @@ impl ItemCounts {
         let Self { inserted, updated, unchanged, stale, failed } = *self;
         [inserted, updated, unchanged, stale, failed].into_iter().fold(0, u64::saturating_add)
     }
+}
+
+/// Reads the body of a successful answer.
+fn content<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Box<dyn Error + Send + Sync>> {
+    let Answer { status_code, body } = failure::malformed::from_slice(answer)?;
+    if status_code != 200 {
+        return Err(format!("it responded with {status_code}; its log says why").into());
+    }
+    Ok(failure::malformed::from_slice(body.as_bytes())?)
 }
 
 /// True if a text has the 36-character form of a UUID, which needs no escape in a query.
@@ -218,6 +227,17 @@ mod tests {
         {
             assert!(!is_uuid(other), "{other}");
         }
+    }
+
+    #[test]
+    fn a_refusal_is_told_from_an_answer_that_cannot_be_read() {
+        let read = |status: u16, body: &str| {
+            let answer = json!({"statusCode": status, "headers": {}, "body": body}).to_string();
+            content::<Value>(answer.as_bytes()).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(200, "[1]"), Ok(json!([1])));
+        assert_eq!(read(503, "{}"), Err("it responded with 503; its log says why".to_owned()));
+        assert_ne!(read(200, "<html>"), read(503, "<html>"));
     }
 
     #[test]
