@@ -1,5 +1,6 @@
 //! A request as Lambda receives it from an HTTP API: payload format 2.0.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -8,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::request::Parts;
 use http::{HeaderMap, header};
 use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 
 use super::routes::Match;
@@ -28,7 +30,7 @@ pub(super) fn event(parts: &Parts, body: &[u8], found: &Match<'_>, id: &str, ori
     let mut event = json!({
         "version": "2.0",
         "routeKey": found.key,
-        "rawPath": parts.uri.path(),
+        "rawPath": decoded_path(parts),
         "rawQueryString": query,
         "requestContext": context(parts, &headers, found.key, id, origin),
         "headers": headers,
@@ -45,6 +47,11 @@ pub(super) fn event(parts: &Parts, body: &[u8], found: &Match<'_>, id: &str, ori
     event
 }
 
+/// The path as an HTTP API passes it on: decoded, though its member is called raw.
+fn decoded_path(parts: &Parts) -> Cow<'_, str> {
+    percent_decode_str(parts.uri.path()).decode_utf8_lossy()
+}
+
 fn context(parts: &Parts, headers: &BTreeMap<String, String>, key: &str, id: &str, origin: Origin) -> Value {
     let now = Timestamp::now();
     let header = |name: &str| headers.get(name).cloned().unwrap_or_default();
@@ -55,7 +62,7 @@ fn context(parts: &Parts, headers: &BTreeMap<String, String>, key: &str, id: &st
         "domainPrefix": "local",
         "http": {
             "method": parts.method.as_str(),
-            "path": parts.uri.path(),
+            "path": decoded_path(parts),
             "protocol": "HTTP/1.1",
             "sourceIp": origin.client.to_string(),
             "userAgent": header("user-agent"),
@@ -160,7 +167,7 @@ mod tests {
         let event = translate(request, b"");
         assert_eq!(event["version"], "2.0");
         assert_eq!(event["routeKey"], "GET /docs/{file}");
-        assert_eq!(event["rawPath"], "/docs/a%20b");
+        assert_eq!(event["rawPath"], "/docs/a b");
         assert_eq!(event["rawQueryString"], "x=1&y=%2C+z&x=2");
         assert_eq!(event["queryStringParameters"], json!({"x": "1,2", "y": ", z"}));
         assert_eq!(event["pathParameters"], json!({"file": "a b"}));

@@ -5,14 +5,31 @@ use std::fmt;
 
 use http::header::{CONTENT_ENCODING, LOCATION};
 use http::{HeaderMap, HeaderValue};
-use lambda_http::aws_lambda_events::apigw::ApiGatewayProxyRequest;
+use lambda_http::aws_lambda_events::apigw::{ApiGatewayProxyRequest, ApiGatewayV2httpRequest};
 use lambda_http::lambda_runtime::Diagnostic;
 use lambda_http::request::{LambdaRequest, RequestContext};
 use lambda_http::{
     Adapter, Body, Error, LambdaEvent, Request, RequestExt as _, Response, Service as _, lambda_runtime,
     service_fn,
 };
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::value::RawValue;
+
+/// Characters that no query of a URL has.
+const QUERY: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>');
+/// Characters that no segment of a URL's path has.
+const SEGMENT: &AsciiSet = &QUERY
+    .add(b'%')
+    .add(b'/')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
 
 /// Error of an event that is no request of an API. It quotes nothing: an event may hold an API key.
 #[derive(Debug)]
@@ -54,10 +71,49 @@ where
 /// would first read it in vain as that of a REST API. Neither has the other's request context.
 fn read(event: &str) -> Result<LambdaRequest, NoRequest> {
     if let Ok(request) = serde_json::from_str(event) {
-        return Ok(LambdaRequest::ApiGatewayV2(request));
+        return Ok(LambdaRequest::ApiGatewayV2(encoded(request)));
     }
     let request = serde_json::from_str(event).map_err(|_| NoRequest)?;
     Ok(LambdaRequest::ApiGatewayV1(as_sent(request)))
+}
+
+/// Encodes the path of an HTTP API's event, which API Gateway has decoded: a parameter may contain a
+/// `/`. The query is as it was sent, and may have what is allowed in none.
+fn encoded(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
+    let route = event.route_key.as_deref().and_then(|key| key.split_once(' '));
+    if let Some((_, template)) = route
+        && !event.path_parameters.is_empty()
+    {
+        let parameters = &event.path_parameters;
+        let segment = |segment: &str| {
+            let name = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+            match name.and_then(|name| parameters.get(name)) {
+                Some(value) => utf8_percent_encode(value, SEGMENT).to_string(),
+                None => segment.to_owned(),
+            }
+        };
+        let path = template.split('/').map(segment).collect::<Vec<_>>().join("/");
+        event.raw_path = Some(path);
+    }
+    event.raw_path = event.raw_path.map(kept);
+    event.raw_query_string =
+        event.raw_query_string.map(|query| utf8_percent_encode(&query, QUERY).to_string());
+    event
+}
+
+/// Returns a path that is still the same when `lambda_http` has read it as part of a URL: `..` and
+/// `\` would lead to another path there, also to one that no route of the API has. A path with
+/// such characters becomes one segment, which is nowhere.
+fn kept(path: String) -> String {
+    let changes = |character: char| character.is_control() || matches!(character, '\\' | '#' | '?');
+    let is_step = |segment: &str| {
+        let segment = segment.to_ascii_lowercase().replace("%2e", ".");
+        segment == "." || segment == ".."
+    };
+    if path.contains(changes) || path.ends_with(' ') || path.split('/').any(is_step) {
+        return format!("/{}", utf8_percent_encode(&path, SEGMENT));
+    }
+    path
 }
 
 /// Removes from a REST API's event what `lambda_http` would make another request of: of several
@@ -67,6 +123,7 @@ fn as_sent(mut event: ApiGatewayProxyRequest) -> ApiGatewayProxyRequest {
         event.headers = HeaderMap::new();
     }
     event.request_context.stage = None;
+    event.path = event.path.map(kept);
     event
 }
 
@@ -148,6 +205,58 @@ mod tests {
         assert!(may_be_inflated(&request));
     }
 
+    /// An HTTP API's event for a request to a route.
+    fn http(route: &str, path: &str, parameters: &Value, query: &str) -> Value {
+        json!({
+            "version": "2.0",
+            "routeKey": route,
+            "rawPath": path,
+            "rawQueryString": query,
+            "pathParameters": parameters,
+            "headers": {"content-encoding": "gzip", "host": "api.example.com"},
+            "requestContext": {
+                "accountId": "123456789012",
+                "apiId": "abc123defg",
+                "http": {"method": "POST", "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"},
+                "requestId": "id-1",
+                "routeKey": route,
+                "stage": "$default",
+                "time": "21/Nov/2026:10:00:00 +0000",
+                "timeEpoch": 1_795_255_200_000_u64,
+            },
+            "isBase64Encoded": false,
+        })
+    }
+
+    #[test]
+    fn a_parameter_that_was_decoded_stays_one_segment() {
+        let key = "carga/2026 #%25?.json";
+        let path = format!("/v1/things/{key}/errors");
+        let event = http("POST /v1/things/{key}/errors", &path, &json!({"key": key}), "a=%20&b=\"<");
+        let request = request(&event);
+        assert_eq!(request.uri().path(), "/v1/things/carga%2F2026%20%23%2525%3F.json/errors");
+        assert_eq!(request.uri().query(), Some("a=%20&b=%22%3C"));
+    }
+
+    #[test]
+    fn no_path_leads_to_another_one() {
+        for segment in ["..\\..\\usage", "../../usage", "..", ".", ".\t./usage"] {
+            let path = format!("/v1/things/{segment}");
+            let routed = http("POST /v1/things/{id}", &path, &json!({"id": segment}), "");
+            let unrouted = http("$default", &path, &json!({}), "");
+            let mut of_rest = rest("/live/v1/things");
+            of_rest["path"] = json!(path);
+            for event in [routed, unrouted, of_rest] {
+                let request = request(&event);
+                let path = request.uri().path();
+                assert!(path.starts_with("/v1/things/.") || path.starts_with("/%2Fv1%2F"), "{path}");
+            }
+        }
+        let mut of_rest = rest("/live/v1/things");
+        of_rest["path"] = json!("/v1/things/%2E%2e");
+        assert_eq!(request(&of_rest).uri().path(), "/%2Fv1%2Fthings%2F%252E%252e");
+    }
+
     #[test]
     fn an_event_of_no_api_is_refused() {
         for event in [json!({}), json!({"requestContext": {"elb": {}}, "httpMethod": "GET"})] {
@@ -162,25 +271,7 @@ mod tests {
             plain[headers].as_object_mut().unwrap().remove("Content-Encoding");
         }
         assert!(!may_be_inflated(&request(&plain)));
-        let of_http_api = json!({
-            "version": "2.0",
-            "routeKey": "POST /v1/things",
-            "rawPath": "/v1/things",
-            "rawQueryString": "",
-            "headers": {"content-encoding": "gzip", "host": "api.example.com"},
-            "requestContext": {
-                "accountId": "123456789012",
-                "apiId": "abc123defg",
-                "http": {"method": "POST", "path": "/v1/things", "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"},
-                "requestId": "id-1",
-                "routeKey": "POST /v1/things",
-                "stage": "$default",
-                "time": "21/Nov/2026:10:00:00 +0000",
-                "timeEpoch": 1_795_255_200_000_u64,
-            },
-            "isBase64Encoded": false,
-        });
-        let of_http_api = request(&of_http_api);
+        let of_http_api = request(&http("POST /v1/things", "/v1/things", &json!({}), ""));
         assert_eq!((of_http_api.method().as_str(), of_http_api.uri().path()), ("POST", "/v1/things"));
         assert!(!may_be_inflated(&of_http_api) && stage(&of_http_api).is_none());
     }
