@@ -180,17 +180,6 @@ async fn without_its_end(test: &TestDatabase, database: &Database) -> Load {
     load
 }
 
-/// Commits the test's own transaction as soon as so many others wait for its locks.
-async fn commit_once_others_wait(test: &TestDatabase, others: i64) {
-    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-         AND wait_event_type = 'Lock'";
-    while test.number(waiting).await < others {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        test.execute("SELECT pg_stat_clear_snapshot()").await;
-    }
-    test.execute("COMMIT").await;
-}
-
 #[test]
 fn a_call_that_began_before_a_replay_decides_nothing_in_it() {
     database_test(async |test| {
@@ -199,7 +188,7 @@ fn a_call_that_began_before_a_replay_decides_nothing_in_it() {
         // While it waits, a replay begins and its chunks are written.
         test.execute(&format!("BEGIN; UPDATE batches SET generation = 2 WHERE batch_id = '{}'", load.id()))
             .await;
-        let (late, ()) = tokio::join!(database.finalize(load.id()), commit_once_others_wait(test, 1));
+        let (late, ()) = tokio::join!(database.finalize(load.id()), test.commit_once_others_wait(1));
         let late = late.unwrap();
         assert_eq!((late.status, late.became_final), (BatchStatus::Processing, false));
         assert_eq!(test.products().await.1.len(), 0);
@@ -215,7 +204,7 @@ fn two_that_end_a_load_at_once_deactivate_once_and_report_it() {
         let load = without_its_end(test, &test.open()).await;
         test.execute("BEGIN; SELECT FROM batches FOR UPDATE").await;
         let (one, two) = (test.open(), test.open());
-        let release = commit_once_others_wait(test, 2);
+        let release = test.commit_once_others_wait(2);
         let (first, second, ()) = tokio::join!(one.finalize(load.id()), two.finalize(load.id()), release);
         let ended = [first.unwrap(), second.unwrap()];
         assert_eq!(ended.iter().filter(|end| end.became_final).count(), 1, "{ended:?}");

@@ -77,15 +77,7 @@ fn of_two_deliveries_of_a_chunk_that_changes_nothing_one_does_the_work() {
         .await;
         let deliver =
             async |database: &catalog::Database| database.write_chunk(&again.chunks[2]).await.unwrap();
-        let release = async {
-            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
-                 AND wait_event_type = 'Lock'";
-            while test.number(waiting).await < 2 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                test.execute("SELECT pg_stat_clear_snapshot()").await;
-            }
-            test.execute("COMMIT").await;
-        };
+        let release = test.commit_once_others_wait(2);
         let (first, second, ()) = tokio::join!(deliver(&one), deliver(&two), release);
         let done =
             [first, second].iter().filter(|written| matches!(written, WriteOutcome::Done { .. })).count();

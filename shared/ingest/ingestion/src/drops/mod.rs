@@ -6,8 +6,7 @@ mod result;
 mod source;
 
 pub use name::{
-    DropName, DropNameError, MAX_ENCODED, PREFIX, RESULTS, UnknownKey, errors_key, is_left_alone, result_key,
-    tenant_of,
+    DropName, DropNameError, PREFIX, UnknownKey, errors_key, is_left_alone, result_key, tenant_of,
 };
 pub use result::{ErrorsFile, expired, final_result, received, refused};
 pub use source::{

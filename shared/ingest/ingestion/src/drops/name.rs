@@ -6,11 +6,11 @@ use uuid::Uuid;
 /// Prefix of the keys of dropped objects.
 pub const PREFIX: &str = "drop/";
 /// Prefix of the keys of their results.
-pub const RESULTS: &str = "drop-results/";
+const RESULTS: &str = "drop-results/";
 
 /// Most bytes of a key, percent-encoded. The payload's metadata holds it, and the key of a result
 /// is longer: S3 takes 2 KB of metadata and 1024 bytes of a key.
-pub const MAX_ENCODED: usize = 1000;
+const MAX_ENCODED: usize = 1000;
 
 /// Endings of files that a tool has not finished, and of its markers.
 const UNFINISHED: [&str; 11] = [

@@ -138,6 +138,17 @@ impl TestDatabase {
         self.client.batch_execute(sql).await.unwrap();
     }
 
+    /// Commits the test's own transaction as soon as so many others wait for its locks.
+    pub(crate) async fn commit_once_others_wait(&self, others: i64) {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+             AND wait_event_type = 'Lock'";
+        while self.number(waiting).await < others {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            self.execute("SELECT pg_stat_clear_snapshot()").await;
+        }
+        self.execute("COMMIT").await;
+    }
+
     /// Gives a chunk up as the reader of the dead-letter queue does, if it is pending in that
     /// generation.
     pub(crate) async fn give_up(&self, chunk: &Chunk) {
