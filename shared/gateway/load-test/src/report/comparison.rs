@@ -15,7 +15,7 @@ pub struct Comparison {
     pub baseline_id: String,
     /// Start of the baseline's test.
     pub baseline_started_at: Timestamp,
-    /// Each metric that both reports have.
+    /// Each metric that both reports have; none if one of them is not complete.
     pub deltas: Vec<Delta>,
 }
 
@@ -52,7 +52,7 @@ const NOISE: f64 = 0.02;
 
 impl Comparison {
     pub(super) fn of(report: &Report, baseline: &Report) -> Self {
-        let delta = |metric| Some(Delta::of(metric, baseline.value(metric)?, report.value(metric)?));
+        let delta = |metric| Some(Delta::of(metric, baseline.judged(metric)?, report.judged(metric)?));
         Self {
             baseline_id: baseline.test_id.clone(),
             baseline_started_at: baseline.started_at,

@@ -214,6 +214,11 @@ impl Report {
         }
     }
 
+    /// Returns a figure that may be judged; `None` also if the report lacks tallies.
+    fn judged(&self, metric: Metric) -> Option<f64> {
+        self.value(metric).filter(|_| self.complete)
+    }
+
     /// Returns the rate that the test is about: of messages received, or of messages confirmed if
     /// there are no consumers.
     #[must_use]

@@ -368,6 +368,15 @@ fn two_reports_are_compared_by_the_direction_of_each_metric() {
 }
 
 #[test]
+fn figures_of_some_tallies_are_compared_with_nothing() {
+    let whole = report(&accepted(body()), CALM);
+    let part = Report { complete: false, ..whole.clone() };
+    for (one, other) in [(&whole, &part), (&part, &whole)] {
+        assert_eq!(one.clone().compared_with(other).comparison.unwrap().deltas, []);
+    }
+}
+
+#[test]
 fn the_cost_is_that_of_workers_transitions_and_progress() {
     let test = with(json!({"producers": {"count": 9, "ratePerSec": 100}, "durationSeconds": 3_600}));
     let usage = Usage::planned(&Plan::of(&test), 512);

@@ -50,7 +50,7 @@ impl Verdicts {
         let judge = |criterion: Criterion| {
             let Criterion { metric, bound } = criterion;
             let at_least = metric.is_better_higher();
-            let value = report.value(metric).filter(|_| report.complete);
+            let value = report.judged(metric);
             let is_met = |value| if at_least { value >= float(bound) } else { value <= float(bound) };
             let outcome = match value.map(is_met) {
                 Some(true) => Outcome::Met,
