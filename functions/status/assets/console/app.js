@@ -46,8 +46,10 @@ function entry(main) {
     if (button.hasAttribute("aria-busy")) return undefined;
     signIn(input.value.trim());
     // Any key may, and it is free of charge.
-    if (!(await attempt(button, place, () => get("limits")))) return signOut();
-    return show();
+    const works = await attempt(button, place, () => get("limits"));
+    if (!works) signOut();
+    // Who went to another screen meanwhile gets the form again, without what went wrong.
+    return works || !form.isConnected ? show() : undefined;
   });
   main.append(h("h1", { tabindex: "-1" }, t("entry.title")), h("p", {}, t("entry.what")), form);
 }

@@ -1,4 +1,4 @@
-//! The access table, read through a cache of one minute. Its items have one key, `pk`.
+//! The access table, read through a cache of less than a minute. Its items have one key, `pk`.
 
 mod budgets;
 
@@ -30,8 +30,9 @@ use crate::token::{TokenSettings, Tokens};
 
 pub use budgets::Account;
 
-/// Time for which an item, or its absence, is remembered. A revoked key stops working within it.
-const REMEMBERED: Duration = Duration::from_secs(60);
+/// Time for which an item, or its absence, is remembered. A revoked key stops working within a
+/// minute: a read takes up to three seconds, and may find the item as it was shortly before.
+const REMEMBERED: Duration = Duration::from_secs(55);
 /// Seconds after which a profile that was refused may be requested again: a correction takes effect
 /// only then.
 const PROFILE_REPAIR: u32 = 60;
@@ -421,7 +422,7 @@ mod tests {
         };
         let listed = |profiles| Listed { since: at(0), profiles };
         let (list, failure) = (listed(Ok(Arc::default())), listed(Err(ReadError::Unavailable)));
-        assert_eq!([0, 59, 60].map(|seconds| list.holds_at(at(seconds))), [true, true, false]);
+        assert_eq!([0, 54, 55].map(|seconds| list.holds_at(at(seconds))), [true, true, false]);
         assert_eq!([0, 4, 5].map(|seconds| failure.holds_at(at(seconds))), [true, true, false]);
     }
 
