@@ -68,6 +68,13 @@ fn a_chunk_that_is_given_up_fails_its_batch_in_part_until_it_is_written_after_al
         assert_eq!((view.status, view.chunks), (BatchStatus::PartialFail, chunks(1, 1)));
         assert_eq!((view.items_parsed, view.items_processed, view.items_failed), (11, 3, 8));
         assert!(view.finished_at.is_some());
+        let usage = async || {
+            let rows = test
+                .rows("SELECT ARRAY[sum(batches), sum(inserted), sum(failed)]::bigint[] FROM usage_additions")
+                .await;
+            rows[0].get::<_, Vec<i64>>(0)
+        };
+        assert_eq!(usage().await, [1, 3, 8]);
 
         let written = database.write_chunk(&load.chunks[1]).await.unwrap();
         let WriteOutcome::Done { batch: BatchStatus::Completed, became_final: false, .. } = written else {
@@ -77,6 +84,7 @@ fn a_chunk_that_is_given_up_fails_its_batch_in_part_until_it_is_written_after_al
         assert_eq!((view.status, view.chunks), (BatchStatus::Completed, chunks(2, 0)));
         assert_eq!((view.items_parsed, view.items_processed, view.items_failed), (11, 10, 1));
         assert_eq!(view.changes, ChangesView { inserted: 10, ..ChangesView::default() });
+        assert_eq!(usage().await, [1, 10, 1], "it is still one batch");
         assert_eq!(test.number("SELECT count(*) FROM batch_chunks WHERE last_error IS NULL").await, 2);
     });
 }
