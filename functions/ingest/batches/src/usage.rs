@@ -26,22 +26,25 @@ struct Asked {
     from: Date,
     to: Date,
     tenant: Option<Uuid>,
+    /// Tenant with which the answer before ended, which was cut off.
+    after: Option<Uuid>,
 }
 
 impl Batches {
     /// Returns the usage of the days that the query names, and whether that is all of it.
     pub(crate) async fn usage(&self, request: &Request) -> Result<Reply, Problem> {
-        let Asked { from, to, tenant } = asked(request.uri().query().unwrap_or_default())?;
+        let Asked { from, to, tenant, after } = asked(request.uri().query().unwrap_or_default())?;
         let most = u32::try_from(MOST + 1).unwrap_or(u32::MAX);
-        let days = self.database.usage((from, to), tenant, most).await;
+        let days = self.database.usage((from, to), tenant, after, most).await;
         Ok(answer(days.map_err(|error| from_database(&error))?))
     }
 }
 
 fn asked(query: &str) -> Result<Asked, Problem> {
-    let query = Query::parse(query, &["from", "to", "tenant"])?;
+    let query = Query::parse(query, &["from", "to", "tenant", "after"])?;
     let day = |name: &str| query.parsed::<Date>(name)?.ok_or_else(|| invalid_parameter(name, "is missing"));
-    Ok(Asked { from: day("from")?, to: day("to")?, tenant: query.parsed("tenant")? })
+    let (tenant, after) = (query.parsed("tenant")?, query.parsed("after")?);
+    Ok(Asked { from: day("from")?, to: day("to")?, tenant, after })
 }
 
 fn answer(mut days: Vec<UsageDay>) -> Reply {
@@ -64,9 +67,11 @@ mod tests {
     fn another_function_asks_for_days_of_one_tenant_or_of_all() {
         let (from, to) = (date(2026, 11, 1), date(2026, 11, 30));
         let all = asked("from=2026-11-01&to=2026-11-30");
-        assert_eq!(all, Ok(Asked { from, to, tenant: None }));
+        assert_eq!(all, Ok(Asked { from, to, tenant: None, after: None }));
         let one = asked(&format!("from=2026-11-01&to=2026-11-30&tenant={TENANT}"));
-        assert_eq!(one, Ok(Asked { from, to, tenant: Some(TENANT) }));
+        assert_eq!(one, Ok(Asked { from, to, tenant: Some(TENANT), after: None }));
+        let rest = asked(&format!("from=2026-11-01&to=2026-11-30&after={TENANT}"));
+        assert_eq!(rest, Ok(Asked { from, to, tenant: None, after: Some(TENANT) }));
         assert!(
             asked("from=2026-11-01").is_err() && asked("from=2026-11-01&to=2026-11-30&tenant=a").is_err()
         );

@@ -1,8 +1,9 @@
 //! Usage of the ingest: batches, bytes and items of each tenant and day, and the bytes that it had
 //! stored at the day's end, for `GET /v1/usage`.
 //!
-//! A trigger counts a batch when it becomes final, so a version that does not know the tables
-//! counts too. They outlive the batches, which are deleted.
+//! A trigger counts a batch when it becomes final, and again if a chunk that was given up is written
+//! after all, so a version that does not know the tables counts too. They outlive the batches, which
+//! are deleted.
 
 use jiff::civil::Date;
 use serde::Serialize;
@@ -18,8 +19,8 @@ const DAYS: &str = "SELECT tenant_id, day, sum(batches)::bigint AS batches, sum(
          sum(stale)::bigint AS stale, sum(failed)::bigint AS failed, sum(stored)::bigint AS stored FROM \
          (SELECT *, 0::bigint AS stored FROM usage_days UNION ALL SELECT *, 0 FROM usage_additions \
              UNION ALL SELECT tenant_id, day, 0, 0, 0, 0, 0, 0, 0, bytes FROM usage_stored) AS counted \
-     WHERE day BETWEEN $1 AND $2 AND ($3::uuid IS NULL OR tenant_id = $3) \
-     GROUP BY tenant_id, day ORDER BY tenant_id, day LIMIT $4";
+     WHERE day BETWEEN $1 AND $2 AND ($3::uuid IS NULL OR tenant_id = $3) AND ($4::uuid IS NULL OR tenant_id > $4) \
+     GROUP BY tenant_id, day ORDER BY tenant_id, day LIMIT $5";
 /// Selects the day after the last one that was added, if it is over, and locks it. If another run
 /// has it, there is none.
 const NEXT: &str =
@@ -100,7 +101,7 @@ pub struct UsageItems {
 
 impl Database {
     /// Reads at most `most` days of usage from `from` to `to`, both included, of one tenant or of
-    /// all, ordered by tenant and day.
+    /// all, ordered by tenant and day. Tenants up to `after` are left out.
     ///
     /// # Errors
     /// If the database fails.
@@ -108,9 +109,10 @@ impl Database {
         &self,
         (from, to): (Date, Date),
         tenant: Option<Uuid>,
+        after: Option<Uuid>,
         most: u32,
     ) -> Result<Vec<UsageDay>, DatabaseError> {
-        let rows = self.read(DAYS, &[&from, &to, &tenant, &i64::from(most)]).await?;
+        let rows = self.read(DAYS, &[&from, &to, &tenant, &after, &i64::from(most)]).await?;
         rows.iter().map(day).collect()
     }
 

@@ -12,7 +12,7 @@ const DAY: Date = date(2026, 11, 21);
 const MOST: u32 = 100;
 
 async fn usage(database: &Database, tenant: Option<Uuid>) -> Vec<UsageDay> {
-    database.usage((DAY, DAY), tenant, MOST).await.unwrap()
+    database.usage((DAY, DAY), tenant, None, MOST).await.unwrap()
 }
 
 async fn additions(test: &TestDatabase) -> i64 {
@@ -48,6 +48,8 @@ fn batches_count_for_their_tenant_when_they_are_final_and_still_do_when_they_are
         assert_eq!(usage(&database, Some(TENANT)).await, std::slice::from_ref(&own));
         let all = usage(&database, None).await;
         assert_eq!(all.len(), 2, "{all:?}");
+        let rest = database.usage((DAY, DAY), None, Some(all[0].tenant), MOST).await.unwrap();
+        assert_eq!(rest.as_slice(), &all[1..]);
         assert_eq!(usage(&database, Some(OTHER_TENANT)).await, [all[usize::from(all[0] == own)].clone()]);
 
         assert_eq!(additions(test).await, 3);
@@ -94,11 +96,14 @@ fn a_range_has_both_of_its_days_and_no_more_lines_than_asked() {
         )
         .await;
         let from = |day| (date(2026, 11, day), DAY);
-        let days = database.usage(from(19), Some(TENANT), MOST).await.unwrap();
+        let days = database.usage(from(19), Some(TENANT), None, MOST).await.unwrap();
         assert_eq!(days.iter().map(|line| line.day.day()).collect::<Vec<_>>(), [19, 20, 21]);
-        assert_eq!(database.usage(from(19), None, 2).await.unwrap().len(), 2);
+        assert_eq!(database.usage(from(19), None, None, 2).await.unwrap().len(), 2);
         assert_eq!(
-            database.usage((DAY.tomorrow().unwrap(), DAY.tomorrow().unwrap()), None, MOST).await.unwrap(),
+            database
+                .usage((DAY.tomorrow().unwrap(), DAY.tomorrow().unwrap()), None, None, MOST)
+                .await
+                .unwrap(),
             []
         );
     });
@@ -121,7 +126,7 @@ fn what_is_stored_at_the_end_of_a_day_are_the_payloads_that_have_not_expired() {
             slices
         };
         let stored = async |of| {
-            let days = database.usage((of, of), None, MOST).await.unwrap();
+            let days = database.usage((of, of), None, None, MOST).await.unwrap();
             days.iter()
                 .map(|line| (line.tenant == TENANT, line.stored_bytes, line.batches))
                 .collect::<Vec<_>>()
