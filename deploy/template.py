@@ -362,7 +362,7 @@ def condition_of(source, conditions, namespaces):
 
 def query(id, term, period, namespaces):
     """A term of an alarm's metric math: an expression, or a metric by its statistic."""
-    if isinstance(term, str):
+    if isinstance(term, (str, Tagged)):
         return {"Id": id, "Expression": term, "ReturnData": False}
     ((stat, metric),) = term.items()
     assert re.fullmatch(STATISTICS, stat), f"{stat} is no statistic"
