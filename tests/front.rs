@@ -96,6 +96,16 @@ async fn two_keys_are_not_one_whichever_api_passes_them_on() {
 }
 
 #[tokio::test]
+async fn no_path_leads_to_what_one_function_asks_of_another() {
+    for gateway in both() {
+        for inner in ["usage?from=2026-01-01&to=2026-01-31", "metrics", "health%2Fready"] {
+            let path = format!("/v1/inovafarma/batches/..%2F..%2F..%2F{inner}");
+            gateway.send("GET", &path, &[], "").await.expect_problem(401, "API_KEY_REQUIRED");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_rest_api_answers_what_no_route_takes_by_itself() {
     let gateway = Gateway::rest();
     for (method, path) in [("GET", "/nothing"), ("POST", "/messages/produce/"), ("GET", "/messages")] {
