@@ -161,6 +161,7 @@ async fn a_debt_of_one_environment_is_everybody_s() {
 async fn without_its_table_an_environment_has_a_share() {
     let stand = Stand::make(slow(1_000, 1_000)).await;
     let (limiter, policies) = stand.environment();
+    limiter.admit(&policies, Cost::default()).await.unwrap();
     stand.dynamodb.delete_table().table_name(&stand.table).send().await.unwrap();
     let mut admitted = 0;
     while limiter.admit(&policies, Cost::default()).await.is_ok() {
