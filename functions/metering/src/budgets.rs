@@ -30,6 +30,9 @@ pub enum BudgetError {
     OutOfTime,
 }
 
+/// Factor that spreads the minutes of looks over all tenants: the golden ratio of 64 bits.
+const STRIDE: u64 = 0x9E37_79B9_7F4A_7C15;
+
 /// A percentage that a tenant has reached, with the item that lacks it yet.
 type Untold<'a> = (&'a str, Reached, SpentItem);
 
@@ -55,8 +58,16 @@ pub(crate) async fn settle(
         return Ok(());
     }
     let month = Month::of(now);
-    let spending = Box::pin(Spending::of_month(sources, card.as_ref(), now, deadline)).await?;
-    let amounts = spending.amounts(card.as_ref());
+    let Some(spending) = Box::pin(Spending::of_month(sources, card.as_ref(), now, deadline)).await? else {
+        tracing::info!(
+            event_type = "usage.budgets_continue",
+            "the usage of the month was not read in time; the next look at the budgets continues"
+        );
+        return Ok(());
+    };
+    let mut amounts = spending.amounts(card.as_ref());
+    let first = first(now, amounts.len());
+    amounts.rotate_left(first);
     let currency = card.as_ref().map_or("", RateCard::currency);
     let (untold, mut settled) = note(access, &amounts, month, deadline).await;
     for untold in untold {
@@ -66,6 +77,14 @@ pub(crate) async fn settle(
         settled = settled.and(tell(access, publisher, currency, untold, now, told).await);
     }
     settled
+}
+
+/// Returns the place of the tenant with which a look begins. It jumps from look to look, so that
+/// one with too little time leaves out others than the one before.
+fn first(now: Timestamp, tenants: usize) -> usize {
+    let look = now.as_second().div_euclid(60).unsigned_abs();
+    let place = look.wrapping_mul(STRIDE).checked_rem(u64::try_from(tenants).unwrap_or(u64::MAX));
+    place.and_then(|place| usize::try_from(place).ok()).unwrap_or_default()
 }
 
 /// Notes what tenants have spent in the month, and returns the percentages that are to be told.
@@ -180,6 +199,13 @@ mod tests {
         amounts: &'a [(String, Option<Amount>)],
     ) -> (Vec<Untold<'a>>, Result<(), BudgetError>) {
         super::note(access, amounts, Month::of(now()), Deadline::after(Duration::from_hours(1))).await
+    }
+
+    #[test]
+    fn looks_begin_at_tenants_all_over() {
+        assert_eq!(first(now(), 0), 0);
+        let begins = (0..200).map(|look| first(now() + Duration::from_secs(300 * look), 10));
+        assert_eq!(begins.collect::<std::collections::BTreeSet<_>>().len(), 10);
     }
 
     #[tokio::test]

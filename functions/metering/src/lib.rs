@@ -17,6 +17,7 @@
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
 mod budgets;
+mod earlier;
 mod event;
 mod hours;
 mod ledger;
@@ -26,10 +27,10 @@ mod spending;
 mod stream;
 
 pub use budgets::BudgetError;
+pub use earlier::EarlierDays;
 pub use hours::HoursError;
 pub use reader::{Places, ReadError, Reading};
 pub use records::Records;
-pub use spending::EarlierDays;
 pub use stream::{StreamError, TableStream};
 
 use std::time::{Duration, SystemTime};

@@ -1,20 +1,20 @@
 //! Usage of a month, added up for the budgets.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use access::Month;
-use clock::{Deadline, Remembered};
-use ingest_figures::{Ingest, IngestDay};
+use clock::Deadline;
+use ingest_figures::{Ingest, IngestDay, IngestUsage};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use usage::rates::{Amount, Quantities, RateCard, Unit};
 use usage::{Counts, Hour, Line, UsageTable};
 
 use crate::budgets::BudgetError;
+use crate::earlier::{self, EarlierDays, Part};
 
-/// Time for which a sum is used. What came late to one of its days is in the next sum.
-const EARLIER_HOLD: Duration = Duration::from_hours(1);
 /// Time for which the ingest is asked again. A database that was paused takes some 15 s to respond,
 /// and begins to wake up when it is asked; the ingest waits for 5 s.
 const WAKING: Duration = Duration::from_secs(25);
@@ -37,6 +37,14 @@ struct Used {
     items: u64,
 }
 
+impl Used {
+    fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.batches = self.batches.saturating_add(other.batches);
+        self.items = self.items.saturating_add(other.items);
+    }
+}
+
 /// Sources of a month's usage, and the sum of its earlier days.
 #[derive(Debug)]
 pub(crate) struct Sources<'a> {
@@ -46,85 +54,99 @@ pub(crate) struct Sources<'a> {
     pub(crate) earlier: &'a EarlierDays,
 }
 
-/// Sum of the month's days before today, and of the month's batches. It is made once an hour, and
-/// by each new environment. The lines of today are read for each look at the budgets. The database
-/// is not asked more often, because that keeps it from a pause.
-#[derive(Debug)]
-pub struct EarlierDays(Remembered<Hour, Spending>);
-
-impl Default for EarlierDays {
-    fn default() -> Self {
-        Self(Remembered::new(EARLIER_HOLD, 1))
-    }
-}
-
-impl EarlierDays {
-    fn put(&self, hour: Hour, sum: Spending) {
-        // There is room for one. An older one has passed its time.
-        self.0.forget(&hour.before());
-        self.0.put(hour, sum);
-    }
-}
-
 impl Spending {
     /// Reads the usage of a month until now, that of the ingest only if the card has a price for
-    /// it. One day at a time, because a month may have more lines than an answer.
+    /// it. `None` if the time was over before, and the next look continues.
     pub(crate) async fn of_month(
         sources: &Sources<'_>,
         card: Option<&RateCard>,
         now: Timestamp,
         deadline: Deadline,
-    ) -> Result<Self, BudgetError> {
-        let (hour, month) = (Hour::of(now), Month::of(now));
+    ) -> Result<Option<Self>, BudgetError> {
         let Sources { usage, ingest, earlier } = *sources;
-        let mut sum = match earlier.0.get(&hour) {
-            Some(known) => known,
-            None => {
-                let mut made = Self::default();
-                for day in days_before(month.first(), hour.day()) {
-                    made.read(usage, day, deadline).await?;
-                }
-                if let Some(ingest) = ingest.filter(|_| card.is_some_and(prices_ingest)) {
-                    let awake_by = deadline.min(WAKING);
-                    for day in days_before(month.first(), hour.day()).chain([hour.day()]) {
-                        made.read_ingest(ingest, day, (awake_by, deadline)).await?;
-                    }
-                }
-                earlier.put(hour, made.clone());
-                made
-            }
+        let (hour, month) = (Hour::of(now), Month::of(now));
+        let ingest = ingest.filter(|_| card.is_some_and(prices_ingest));
+        let parts = earlier::parts(month.first(), hour.day(), ingest.is_some());
+        let mut sum = earlier.take(hour, ingest.is_some(), parts.len());
+        let awake_by = deadline.min(WAKING);
+        let read = async |part: Part| match (part, ingest) {
+            (Part::Requests(day), _) => Self::of_day(usage, day, deadline).await,
+            (Part::Batches(day), Some(ingest)) => Self::of_batches(ingest, day, (awake_by, deadline)).await,
+            (Part::Batches(_), None) => Ok(Self::default()),
         };
-        sum.read(usage, hour.day(), deadline).await?;
-        Ok(sum)
+        let (added, outcome) = sum.complete(&parts, read).await;
+        let mut spending = sum.spending().clone();
+        earlier.put(sum);
+        let today = match outcome {
+            Ok(()) => Self::of_day(usage, hour.day(), deadline).await,
+            Err(error) => Err(error),
+        };
+        match today {
+            Ok(today) => spending.merge(today),
+            // A look that adds nothing would be repeated without an end.
+            Err(BudgetError::OutOfTime) if added > 0 => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        Ok(Some(spending))
     }
 
-    /// Adds the lines of a day.
-    async fn read(&mut self, usage: &UsageTable, day: Date, deadline: Deadline) -> Result<(), BudgetError> {
+    /// Adds up the lines of a day, however many there are.
+    async fn of_day(usage: &UsageTable, day: Date, deadline: Deadline) -> Result<Self, BudgetError> {
         if deadline.has_passed() {
             return Err(BudgetError::OutOfTime);
         }
-        self.add(usage.days(day, day, None).await.map_err(BudgetError::Lines)?);
-        Ok(())
+        let (mut spending, mut is_late) = (Self::default(), false);
+        let take = |lines| {
+            spending.add(lines);
+            is_late = deadline.has_passed();
+            if is_late { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        // Boxed: the futures of the clients are large.
+        Box::pin(usage.each_of_day(day, take)).await.map_err(BudgetError::Lines)?;
+        if is_late { Err(BudgetError::OutOfTime) } else { Ok(spending) }
     }
 
-    /// Adds the batches of a day. Until `awake_by`, the ingest is asked again if it fails.
-    async fn read_ingest(
-        &mut self,
+    /// Adds up the batches of a day, however many tenants sent them. Until `awake_by`, the ingest is
+    /// asked again if it fails.
+    async fn of_batches(
         ingest: &Ingest,
         day: Date,
         (awake_by, deadline): (Deadline, Deadline),
-    ) -> Result<(), BudgetError> {
-        if deadline.has_passed() {
-            return Err(BudgetError::OutOfTime);
+    ) -> Result<Self, BudgetError> {
+        Self::of_answers(async |after: Option<String>| {
+            if deadline.has_passed() {
+                return Err(BudgetError::OutOfTime);
+            }
+            // Boxed: the futures of the clients are large.
+            let asking = async || Box::pin(ingest.usage_after(day, after.as_deref())).await;
+            until_awake(awake_by, PAUSE, asking).await.map_err(BudgetError::Ingest)
+        })
+        .await
+    }
+
+    /// Adds up answers until one is not cut off. Each begins after a tenant.
+    async fn of_answers(
+        ask: impl AsyncFn(Option<String>) -> Result<IngestUsage, BudgetError>,
+    ) -> Result<Self, BudgetError> {
+        let (mut spending, mut after) = (Self::default(), None);
+        loop {
+            let IngestUsage { days, is_whole } = ask(after).await?;
+            after = days.last().map(|day| day.tenant.clone());
+            spending.add_ingest(days);
+            if is_whole {
+                return Ok(spending);
+            }
         }
-        // Boxed: the futures of the clients are large.
-        let asking = async || Box::pin(ingest.usage((day, day), None)).await;
-        let usage = until_awake(awake_by, PAUSE, asking).await.map_err(BudgetError::Ingest)?;
-        if !usage.is_whole {
-            return Err(BudgetError::Ingest("a day has more tenants than an answer".into()));
+    }
+
+    /// Adds the usage of other days.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (tenant, operations) in other.0 {
+            let own = self.0.entry(tenant).or_default();
+            for (operation, used) in operations {
+                own.entry(operation).or_default().add(&used);
+            }
         }
-        self.add_ingest(usage.days);
-        Ok(())
     }
 
     fn add(&mut self, lines: Vec<Line>) {
@@ -136,10 +158,9 @@ impl Spending {
     /// Adds batches. The record of their request carries no bytes, so theirs are counted once.
     fn add_ingest(&mut self, days: Vec<IngestDay>) {
         for IngestDay { tenant, counts, .. } in days {
-            let used = self.used(tenant, INGEST);
-            used.counts.add(&Counts { bytes: counts.bytes, ..Counts::default() });
-            used.batches = used.batches.saturating_add(counts.batches);
-            used.items = used.items.saturating_add(counts.items.all());
+            let bytes = Counts { bytes: counts.bytes, ..Counts::default() };
+            let used = Used { counts: bytes, batches: counts.batches, items: counts.items.all() };
+            self.used(tenant, INGEST).add(&used);
         }
     }
 
@@ -171,11 +192,6 @@ async fn until_awake<T, E>(
 
 fn prices_ingest(card: &RateCard) -> bool {
     OF_INGEST.into_iter().any(|unit| card.prices(INGEST, unit))
-}
-
-/// Returns the days from `first` up to `end`, without `end`.
-fn days_before(first: Date, end: Date) -> impl Iterator<Item = Date> {
-    std::iter::successors(Some(first), |day| day.tomorrow().ok()).take_while(move |day| *day < end)
 }
 
 fn amount(card: &RateCard, operations: &BTreeMap<String, Used>) -> Amount {
@@ -262,24 +278,28 @@ mod tests {
         assert_eq!(asked_until(Deadline::after(Duration::ZERO)).await, Err(1), "the time has passed");
     }
 
-    #[test]
-    fn the_days_before_today_are_those_of_the_month_without_today() {
-        let day = |day: &str| day.parse::<Date>().unwrap();
-        let before = |today: &str| days_before(day("2026-11-01"), day(today)).count();
-        assert_eq!([before("2026-11-01"), before("2026-11-02"), before("2026-11-30")], [0, 1, 29]);
+    #[tokio::test]
+    async fn an_answer_that_is_cut_off_is_continued_after_its_last_tenant() {
+        let answer = |tenant: &str, is_whole| {
+            let counts = IngestCounts { batches: 1, ..IngestCounts::default() };
+            let day = "2026-11-27".parse().unwrap();
+            Ok(IngestUsage { days: vec![IngestDay { tenant: tenant.to_owned(), day, counts }], is_whole })
+        };
+        let spending = Spending::of_answers(async |after: Option<String>| match after.as_deref() {
+            None => answer("a", false),
+            Some("a") => answer("b", true),
+            Some(_) => Err(BudgetError::OutOfTime),
+        });
+        assert_eq!(spending.await.unwrap().0.into_keys().collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]
-    fn a_sum_of_earlier_days_is_for_its_hour() {
-        let earlier = EarlierDays::default();
-        let (one, next): (Hour, Hour) = ("2026-11-27T02".parse().unwrap(), "2026-11-27T03".parse().unwrap());
-        let mut sum = Spending::default();
+    fn days_are_merged_by_tenant_and_operation() {
+        let (mut sum, mut other) = (Spending::default(), Spending::default());
         sum.add(vec![line("a", "produce", "")]);
-        earlier.put(one, sum);
-        assert_eq!(earlier.0.get(&one).unwrap().0.len(), 1);
-        assert!(earlier.0.get(&next).is_none(), "what came late is read in the next hour");
-        earlier.put(next, Spending::default());
-        assert!(earlier.0.get(&next).unwrap().0.is_empty());
-        assert!(earlier.0.get(&one).is_none());
+        other.add(vec![line("a", "produce", ""), line("a", "consume", ""), line("b", "produce", "")]);
+        sum.merge(other);
+        let requests = |tenant: &str, operation: &str| sum.0[tenant][operation].counts.requests;
+        assert_eq!([requests("a", "produce"), requests("a", "consume"), requests("b", "produce")], [6, 3, 3]);
     }
 }

@@ -132,6 +132,20 @@ impl Ingest {
         self.ask(USAGE, &query).await
     }
 
+    /// Returns the usage of all tenants on a day, or that of the tenants after the one with which
+    /// an answer ended that was cut off.
+    ///
+    /// # Errors
+    /// If the function does not respond, or its database does not.
+    pub async fn usage_after(
+        &self,
+        day: Date,
+        tenant: Option<&str>,
+    ) -> Result<IngestUsage, Box<dyn Error + Send + Sync>> {
+        let after = tenant.map(|tenant| format!("&after={tenant}")).unwrap_or_default();
+        self.ask(USAGE, &format!("from={day}&to={day}{after}")).await
+    }
+
     async fn ask<T: DeserializeOwned>(
         &self,
         path: &str,

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
+use std::ops::ControlFlow;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
@@ -82,6 +84,29 @@ impl UsageTable {
         self.query(&pk, prefix.as_deref(), false).await?.iter().map(|item| line(&pk, day, item)).collect()
     }
 
+    /// Hands over the lines of all tenants on a day, however many there are, in portions. Stops if
+    /// `take` breaks.
+    ///
+    /// # Errors
+    /// The table is unavailable, or an item malformed.
+    pub async fn each_of_day(
+        &self,
+        day: Date,
+        mut take: impl FnMut(Vec<Line>) -> ControlFlow<()>,
+    ) -> Result<(), UsageError> {
+        let pk = key::day_pk(day);
+        let mut pages = self.asked(&pk, None, false).into_paginator().send();
+        while let Some(page) = pages.next().await {
+            let items = page.map_err(UsageError::unavailable)?.items.unwrap_or_default();
+            let lines: Result<Vec<Line>, UsageError> =
+                items.iter().map(|item| line(&pk, day, item)).collect();
+            if take(lines?).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the lines of an hour, without the approximate counters. They are kept for 4 days.
     ///
     /// # Errors
@@ -154,21 +179,7 @@ impl UsageTable {
         prefix: Option<&str>,
         is_consistent: bool,
     ) -> Result<Vec<Item>, UsageError> {
-        let condition = match prefix {
-            Some(_) => "pk = :pk AND begins_with(sk, :prefix)",
-            None => "pk = :pk",
-        };
-        let mut query = self
-            .dynamodb
-            .query()
-            .table_name(&self.table)
-            .key_condition_expression(condition)
-            .consistent_read(is_consistent)
-            .expression_attribute_values(":pk", string(pk));
-        if let Some(prefix) = prefix {
-            query = query.expression_attribute_values(":prefix", string(prefix));
-        }
-        let mut pages = query.into_paginator().send();
+        let mut pages = self.asked(pk, prefix, is_consistent).into_paginator().send();
         let mut items = Vec::new();
         while let Some(page) = pages.next().await {
             items.extend(page.map_err(UsageError::unavailable)?.items.unwrap_or_default());
@@ -177,6 +188,25 @@ impl UsageTable {
             }
         }
         Ok(items)
+    }
+
+    /// Makes the query of a partition, or of the items whose sort key begins with a prefix.
+    fn asked(&self, pk: &str, prefix: Option<&str>, is_consistent: bool) -> QueryFluentBuilder {
+        let condition = match prefix {
+            Some(_) => "pk = :pk AND begins_with(sk, :prefix)",
+            None => "pk = :pk",
+        };
+        let query = self
+            .dynamodb
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression(condition)
+            .consistent_read(is_consistent)
+            .expression_attribute_values(":pk", string(pk));
+        match prefix {
+            Some(prefix) => query.expression_attribute_values(":prefix", string(prefix)),
+            None => query,
+        }
     }
 }
 
