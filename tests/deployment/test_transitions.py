@@ -103,7 +103,7 @@ OTHER = {
     "PermissionsBoundaryArn": "arn:aws:iam::111122223333:policy/another",
     "PublicReservedConcurrency": "9",
     "RolePath": "/another/",
-    "Rollout": "Linear10PercentEvery2Minutes",
+    "Rollout": "Canary10Percent5Minutes",
     "RouteTableIds": "rtb-88888888",
     "SecretNamePrefix": "another/",
     "TargetLimit": "messages=5",
