@@ -37,7 +37,8 @@ function screen([name, first, second]) {
 }
 
 function entry(main) {
-  const input = h("input", { type: "password", required: true, autocomplete: "off", spellcheck: "false" });
+  // Other characters cannot be sent, and would look like a connection that failed.
+  const input = h("input", { type: "password", required: true, pattern: "\\s*[!-~]+\\s*", autocomplete: "off", spellcheck: "false" });
   const button = h("button.primary", { type: "submit" }, t("entry.do"));
   const place = h("div");
   const form = h("form", {}, field(t("entry.key"), input, t("entry.hint")), h("div.actions", {}, button), place);

@@ -13,7 +13,7 @@ const STORE_PAUSE: i64 = SECOND;
 /// environments ask at once.
 const LONGEST_SPREAD: i64 = SECOND;
 
-/// Number of environments that one assumes which has had no answer of the table yet. If it took
+/// Number of environments that an environment assumes before the table's first answer. If it took
 /// itself to be alone, many whose first calls are late would each admit what the limit allows.
 const ASSUMED: f64 = 50.0;
 
@@ -147,11 +147,7 @@ impl Share {
         }
         let room = pace.units(now + pace.capacity() - start);
         let gain = need.max(self.target(pace, cost, now).min(room));
-        let form = match self.is_full(pace, now) {
-            true => Form::Full { tat: now + pace.cost(gain).min(pace.capacity() + pace.longest_debt()) },
-            false => running(pace, pace.cost(gain), now),
-        };
-        Step::Draw(Draw { write: self.write(pace, form, now), gain, returned: 0 })
+        Step::Draw(self.draw(pace, gain, 0, now))
     }
 
     /// Returns the draw that renews the share, if it runs low or is old, or that asks whether the
@@ -174,11 +170,7 @@ impl Share {
         if gain == 0 && returned == 0 {
             return None;
         }
-        let form = match self.is_full(pace, now) {
-            true => Form::Full { tat: now + pace.cost(gain) },
-            false => running(pace, pace.cost(gain) - pace.cost(given_back), now),
-        };
-        Some(Draw { write: self.write(pace, form, now), gain, returned })
+        Some(Draw { returned, ..self.draw(pace, gain, given_back, now) })
     }
 
     /// Returns the draw that replaces a local share. Without it an environment whose requests the
@@ -186,11 +178,21 @@ impl Share {
     fn comeback(&self, pace: Pace, now: i64) -> Draw {
         let room = pace.units(now + pace.capacity() - self.start(pace, now));
         let gain = self.target(pace, 0, now).max(1).min(room);
-        let form = match self.is_full(pace, now) {
-            true => Form::Full { tat: now + pace.cost(gain) },
-            false => running(pace, pace.cost(gain), now),
+        Draw { returned: self.credit.max(0), ..self.draw(pace, gain, 0, now) }
+    }
+
+    /// Returns the draw of `gain` units, which puts `given_back` units into a bucket that is not
+    /// full.
+    fn draw(&self, pace: Pace, gain: i64, given_back: i64, now: i64) -> Draw {
+        let cost = pace.cost(gain);
+        let form = if self.is_full(pace, now) {
+            Form::Full { tat: now + cost.min(pace.capacity() + pace.longest_debt()) }
+        } else {
+            let change = cost - pace.cost(given_back);
+            let ceiling = if change > 0 { now + pace.capacity() - change } else { pace.latest(now) };
+            Form::Running { change, ceiling }
         };
-        Draw { write: self.write(pace, form, now), gain, returned: self.credit.max(0) }
+        Draw { write: self.write(pace, form, now), gain, returned: 0 }
     }
 
     /// Learns what became of a draw.
@@ -354,12 +356,6 @@ impl Spent {
         }
         self.now = self.now.saturating_add(units).max(0);
     }
-}
-
-/// Returns the form of a draw from a bucket that is not full.
-fn running(pace: Pace, change: i64, now: i64) -> Form {
-    let ceiling = if change > 0 { now + pace.capacity() - change } else { pace.latest(now) };
-    Form::Running { change, ceiling }
 }
 
 /// Returns units as a number that may be a debt.
