@@ -42,11 +42,11 @@ pub(crate) async fn run(args: &Budget, context: &Context, out: &mut Output) -> R
             if known.get(access::pk::RATES).is_none() {
                 out.note("warning: there is no rate card, so nothing is spent: integrahub rates set FILE");
             }
-            make(&table, &Vec::from_iter(change(&known, &tenant, item)), args.dry, out).await
+            make(&table, known.put(Entry::Budget(tenant, item)), args.dry, out).await
         }
         (Budget::Remove(Edit { dry, .. }), _) => {
             let held = held(&known, &tenant)?.clone();
-            make(&table, &[Change::Remove(held)], *dry, out).await
+            make(&table, [Change::Remove(held)], *dry, out).await
         }
         _ => {
             show(&known, &tenant, out)?;
@@ -73,14 +73,6 @@ fn held<'a>(known: &'a Snapshot, tenant: &str) -> Result<&'a Held, Failure> {
         Failure::refused(format!("the tenant {tenant} has no budget"))
             .next("give it one: integrahub budget set --help")
     })
-}
-
-fn change(known: &Snapshot, tenant: &str, item: BudgetItem) -> Option<Change> {
-    let entry = Entry::Budget(tenant.to_owned(), item);
-    match known.get(&entry.pk()) {
-        Some(held) => Change::of(held, entry),
-        None => Some(Change::Create(entry)),
-    }
 }
 
 /// Shows the budget, and what function `metering` noted last.
@@ -157,10 +149,11 @@ mod tests {
 
     #[test]
     fn a_budget_is_created_changed_or_left() {
-        assert_eq!(change(&known(), ACME, budget()), None);
-        assert!(matches!(change(&snapshot(&[]), ACME, budget()), Some(Change::Create(_))));
+        let put = |known: &Snapshot, item| known.put(Entry::Budget(ACME.to_owned(), item));
+        assert_eq!(put(&known(), budget()), None);
+        assert!(matches!(put(&snapshot(&[]), budget()), Some(Change::Create(_))));
         let raised = BudgetItem { amount: "200".parse().unwrap(), ..budget() };
-        let lines = change(&known(), ACME, raised).unwrap().lines();
+        let lines = put(&known(), raised).unwrap().lines();
         assert_eq!(lines[1], "    ~ amount: 100.000000 -> 200.000000");
         assert!(held(&known(), OTHER).unwrap_err().what.contains("has no budget"));
     }

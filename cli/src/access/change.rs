@@ -225,10 +225,11 @@ impl Write {
 /// A change cannot be made. Those before it are made.
 pub(crate) async fn make(
     table: &Table,
-    changes: &[Change],
+    changes: impl IntoIterator<Item = Change>,
     dry: DryRun,
     out: &mut Output,
 ) -> Result<Exit, Failure> {
+    let changes = &Vec::from_iter(changes);
     if changes.is_empty() && out.format() == Format::Text {
         out.note("nothing to change");
     }

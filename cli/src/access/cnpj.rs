@@ -64,19 +64,15 @@ pub(crate) async fn run(args: &Cnpj, context: &Context, out: &mut Output) -> Res
         Cnpj::Move { from, to, which, dry } => {
             let cnpjs = read(which).await?;
             let change = OwnerChange::Move(find(context, from).await?, receiver(context, to).await?);
-            if !dry.dry_run {
-                let count = cnpjs.len();
-                out.confirm(&format!("this moves {count} establishments from {from} to {to}"), to)?;
-            }
+            let count = cnpjs.len();
+            dry.confirm(&format!("this moves {count} establishments from {from} to {to}"), to, out)?;
             make(context, &change, &cnpjs, dry.dry_run, out).await
         }
         Cnpj::Release { tenant, which, dry } => {
             let cnpjs = read(which).await?;
             let change = OwnerChange::Release(find(context, tenant).await?);
-            if !dry.dry_run {
-                let count = cnpjs.len();
-                out.confirm(&format!("this takes {count} establishments from {tenant}"), tenant)?;
-            }
+            let count = cnpjs.len();
+            dry.confirm(&format!("this takes {count} establishments from {tenant}"), tenant, out)?;
             make(context, &change, &cnpjs, dry.dry_run, out).await
         }
     }

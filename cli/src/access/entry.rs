@@ -226,15 +226,14 @@ impl Entry {
         if !matches!(self, Self::Rates(_)) {
             check_tenant_id(tenant).or_explain(|| format!("use the tenant id `{tenant}`"))?;
         }
-        if let Self::Targets(_, targets) = self {
-            targets.check().or_explain(|| format!("write down the {}", self.title()))?;
-        }
-        if let Self::Limits(_, limits) = self {
-            limits.check().or_explain(|| format!("write down the {}", self.title()))?;
-        }
-        if let Self::Budget(_, budget) = self {
-            budget.check().or_explain(|| format!("write down the {}", self.title()))?;
-        }
+        let checked = match self {
+            Self::Targets(_, targets) => targets.check(),
+            Self::Limits(_, limits) => limits.check(),
+            Self::Budget(_, budget) => budget.check(),
+            _ => Ok(()),
+        };
+        let attempt = || format!("write down the {}", self.title());
+        checked.or_explain(attempt)?;
         let item: Result<Attributes, serde_dynamo::Error> = match self {
             Self::Tenant(_, item) => serde_dynamo::to_item(item),
             Self::Key(_, item) => serde_dynamo::to_item(item),
@@ -245,7 +244,7 @@ impl Entry {
             Self::Budget(_, item) => serde_dynamo::to_item(item),
             Self::Rates(card) => serde_dynamo::to_item(card),
         };
-        let mut item = item.or_explain(|| format!("write down the {}", self.title()))?;
+        let mut item = item.or_explain(attempt)?;
         item.insert(PK.to_owned(), AttributeValue::S(self.pk()));
         Ok(item)
     }

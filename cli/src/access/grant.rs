@@ -1,9 +1,8 @@
 //! `integrahub grant`: who may drop files into S3.
 
 use access::DropGrant;
-use serde_json::Value;
 
-use super::change::{Change, make};
+use super::change::{Change, Held, make};
 use super::entry::Entry;
 use super::key;
 use super::snapshot::Snapshot;
@@ -24,38 +23,30 @@ pub(crate) async fn run(args: &Grant, context: &Context, out: &mut Output) -> Re
     let table = Table::of(context).await?;
     let known = table.read().await?;
     match args {
-        Grant::Create(args) => {
-            let change = create(&known, args)?;
-            make(&table, &Vec::from_iter(change), args.dry, out).await
-        }
+        Grant::Create(args) => make(&table, create(&known, args)?, args.dry, out).await,
         Grant::List => {
-            let all: Vec<(&str, &DropGrant)> = known.grants().collect();
-            let items: Vec<Value> = known
-                .grants()
-                .map(|(of, grant)| Entry::Grant(of.to_owned(), grant.clone()).document())
-                .collect();
-            let rows =
-                all.into_iter().map(|(of, grant)| row(of, grant).map(|(_, value)| value).to_vec()).collect();
+            let (mut items, mut rows) = (Vec::new(), Vec::new());
+            for entry in known.entries(None)? {
+                let Entry::Grant(of, grant) = entry else { continue };
+                items.push(entry.document());
+                rows.push(row(of, grant).map(|(_, value)| value).to_vec());
+            }
             out.list(LIST, "grants", items, &["tenant", "establishments", "buckets"], rows);
             known.warn(out);
             Ok(Exit::Done)
         }
         Grant::Show(OfTenant { tenant }) => {
-            let (id, grant) = find(&known, tenant)?;
-            let document = Entry::Grant(id.clone(), grant.clone()).document();
-            out.thing(ONE, &document, &row(&id, grant));
+            let (id, Held { entry, .. }) = find(&known, tenant)?;
+            if let Entry::Grant(_, grant) = entry {
+                out.thing(ONE, &entry.document(), &row(&id, grant));
+            }
             Ok(Exit::Done)
         }
         Grant::Remove(Edit { of: OfTenant { tenant }, dry }) => {
-            let (id, _) = find(&known, tenant)?;
-            if !dry.dry_run {
-                out.confirm(
-                    &format!("this removes the grant of {id}, whose files stay where they are"),
-                    tenant,
-                )?;
-            }
-            let held = known.get(&access::pk::drops(&id)).cloned();
-            make(&table, &Vec::from_iter(held.map(Change::Remove)), *dry, out).await
+            let (id, held) = find(&known, tenant)?;
+            let question = format!("this removes the grant of {id}, whose files stay where they are");
+            dry.confirm(&question, tenant, out)?;
+            make(&table, [Change::Remove(held.clone())], *dry, out).await
         }
     }
 }
@@ -69,29 +60,21 @@ fn row(tenant: &str, grant: &DropGrant) -> [(&'static str, String); 3] {
     ]
 }
 
-fn find<'a>(known: &'a Snapshot, reference: &str) -> Result<(String, &'a DropGrant), Failure> {
+fn find<'a>(known: &'a Snapshot, reference: &str) -> Result<(String, &'a Held), Failure> {
     let id = known.tenant(reference)?;
-    let found = known.grants().find(|(of, _)| *of == id).map(|(_, grant)| grant);
     let missing = || {
         Failure::refused(format!("the tenant {id} has no grant"))
             .next("create one: integrahub grant create --help")
     };
-    let grant = found.ok_or_else(missing)?;
-    Ok((id, grant))
+    let held = known.get(&access::pk::drops(&id)).ok_or_else(missing)?;
+    Ok((id, held))
 }
 
 fn create(known: &Snapshot, args: &GrantCreate) -> Result<Option<Change>, Failure> {
     let tenant = known.tenant(&args.tenant)?;
     let establishments = key::establishments(&args.establishments)?;
     let grant = checked(&tenant, establishments, args.buckets.iter().map(|bucket| bucket.trim().to_owned()))?;
-    let entry = Entry::Grant(tenant, grant);
-    known.check_readable(&entry.pk())?;
-    match known.get(&entry.pk()) {
-        None => Ok(Some(Change::Create(entry))),
-        Some(held) if args.replace => Ok(Change::of(held, entry)),
-        Some(held) => Err(Failure::refused(format!("there is a {} already", held.entry.title()))
-            .next("add --replace to change it")),
-    }
+    known.create(Entry::Grant(tenant, grant), args.replace)
 }
 
 /// Refuses a grant that could permit nothing, or that names no bucket of S3.

@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
             for doubt in doubts(&tenant, &item, has_profile) {
                 out.note(&doubt);
             }
-            make(&table, &Vec::from_iter(change(&known, &tenant, item)), args.dry, out).await
+            make(&table, change(&known, &tenant, item), args.dry, out).await
         }
         Limit::List(OnlyTenant { tenant }) => list(&known, tenant.as_deref(), out).map(|()| Exit::Done),
         Limit::Show { tenant, .. } => {
@@ -82,10 +82,11 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
             let tenant = known.tenant(&args.of.tenant)?;
             known.check_readable(&access::pk::limits(&tenant))?;
             let item = rest(limits(&known, &tenant), &tenant, args)?;
-            if args.all && !args.dry.dry_run {
-                out.confirm(&format!("this removes every limit of {tenant}"), &args.of.tenant)?;
+            if args.all {
+                let question = format!("this removes every limit of {tenant}");
+                args.dry.confirm(&question, &args.of.tenant, out)?;
             }
-            make(&table, &Vec::from_iter(change(&known, &tenant, item)), args.dry, out).await
+            make(&table, change(&known, &tenant, item), args.dry, out).await
         }
     }
 }
@@ -191,12 +192,7 @@ pub(crate) fn check(item: &LimitsItem) -> Result<(), Failure> {
 fn change(known: &Snapshot, tenant: &str, item: LimitsItem) -> Option<Change> {
     let is_empty = item == LimitsItem::default();
     let entry = Entry::Limits(tenant.to_owned(), item);
-    match known.get(&entry.pk()) {
-        Some(held) if is_empty => Some(Change::Remove(held.clone())),
-        Some(held) => Change::of(held, entry),
-        None if is_empty => None,
-        None => Some(Change::Create(entry)),
-    }
+    if is_empty { known.get(&entry.pk()).cloned().map(Change::Remove) } else { known.put(entry) }
 }
 
 /// Returns the limits of `new`, and those of `before` that `new` does not have.
@@ -281,14 +277,14 @@ pub(crate) fn facts(item: &LimitsItem) -> BTreeMap<String, String> {
 }
 
 fn list(known: &Snapshot, tenant: Option<&str>, out: &mut Output) -> Result<(), Failure> {
-    let tenant = tenant.map(|tenant| known.tenant(tenant)).transpose()?;
     let (mut items, mut rows) = (Vec::new(), Vec::new());
-    for (of, limits) in known.limits().filter(|(of, _)| tenant.as_ref().is_none_or(|tenant| tenant == of)) {
+    for entry in known.entries(tenant)? {
+        let Entry::Limits(of, limits) = entry else { continue };
         for one in each(limits) {
             let Rate { per_second, burst } = one.rate;
             let place = Some(one.place()).filter(|place| !place.is_empty());
             rows.push(vec![
-                of.to_owned(),
+                of.clone(),
                 place.unwrap_or_else(|| "tenant".to_owned()),
                 one.unit.to_owned(),
                 per_second.to_string(),

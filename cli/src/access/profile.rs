@@ -31,8 +31,7 @@ pub(crate) async fn run(args: &Profile, context: &Context, out: &mut Output) -> 
     let known = table.read().await?;
     match args {
         Profile::Create(args) => {
-            let change = change(&known, args, given.unwrap_or_default())?;
-            make(&table, &Vec::from_iter(change), args.dry, out).await
+            make(&table, change(&known, args, given.unwrap_or_default())?, args.dry, out).await
         }
         Profile::List(OnlyTenant { tenant }) => list(&known, tenant.as_deref(), out).map(|()| Exit::Done),
         Profile::Show(profile) => {
@@ -45,10 +44,8 @@ pub(crate) async fn run(args: &Profile, context: &Context, out: &mut Output) -> 
         }
         Profile::Remove(Edit { of: profile, dry }) => {
             let held = held(&known, profile)?;
-            if !dry.dry_run {
-                out.confirm(&format!("this removes the {}", held.entry.title()), &profile.name)?;
-            }
-            make(&table, &[Change::Remove(held.clone())], *dry, out).await
+            dry.confirm(&format!("this removes the {}", held.entry.title()), &profile.name, out)?;
+            make(&table, [Change::Remove(held.clone())], *dry, out).await
         }
     }
 }
@@ -64,14 +61,7 @@ fn held<'a>(known: &'a Snapshot, ProfileName { name, tenant }: &ProfileName) -> 
 fn change(known: &Snapshot, args: &ProfileCreate, value: Value) -> Result<Option<Change>, Failure> {
     let name = &args.profile.name;
     check_name(name)?;
-    let entry = Entry::Profile(known.tenant(&args.profile.tenant)?, name.clone(), value);
-    known.check_readable(&entry.pk())?;
-    match known.get(&entry.pk()) {
-        None => Ok(Some(Change::Create(entry))),
-        Some(held) if args.replace => Ok(Change::of(held, entry)),
-        Some(held) => Err(Failure::refused(format!("there is a {} already", held.entry.title()))
-            .next("add --replace to change it; with --dry-run too you see the difference")),
-    }
+    known.create(Entry::Profile(known.tenant(&args.profile.tenant)?, name.clone(), value), args.replace)
 }
 
 /// Checks the name of a profile, which requests write as `targetRef`.
@@ -187,12 +177,9 @@ pub(crate) fn yaml(value: &Value) -> Result<String, Failure> {
 }
 
 fn list(known: &Snapshot, tenant: Option<&str>, out: &mut Output) -> Result<(), Failure> {
-    let tenant = tenant.map(|tenant| known.tenant(tenant)).transpose()?;
     let (mut items, mut rows) = (Vec::new(), Vec::new());
-    for (of, name, profile) in known.profiles() {
-        if tenant.as_ref().is_some_and(|tenant| tenant != of) {
-            continue;
-        }
+    for entry in known.entries(tenant)? {
+        let Entry::Profile(of, name, profile) = entry else { continue };
         let member = |name: &str| {
             let value = profile.pointer(&format!("/target/{name}"));
             value
@@ -201,14 +188,14 @@ fn list(known: &Snapshot, tenant: Option<&str>, out: &mut Output) -> Result<(), 
         };
         let broker = Some(member("broker")).filter(|broker| !broker.is_empty());
         rows.push(vec![
-            of.to_owned(),
-            name.to_owned(),
+            of.clone(),
+            name.clone(),
             broker.unwrap_or_else(|| "ibmmq".to_owned()),
             member("connName"),
             member("queueManager"),
             member("queue"),
         ]);
-        items.push(json!({"tenant": of, "name": name, "profile": profile}));
+        items.push(entry.document());
     }
     out.list(
         LIST,

@@ -31,15 +31,12 @@ pub(crate) async fn run(args: &Rates, context: &Context, out: &mut Output) -> Re
     let known = table.read().await?;
     known.check_readable(access::pk::RATES)?;
     match (args, card) {
-        (Rates::Set { dry, .. }, Some(card)) => {
-            make(&table, &Vec::from_iter(change(&known, card)), *dry, out).await
-        }
+        (Rates::Set { dry, .. }, Some(card)) => make(&table, known.put(Entry::Rates(card)), *dry, out).await,
         (Rates::Remove(dry), _) => {
             let held = held(&known)?.clone();
-            if !dry.dry_run {
-                out.confirm("this removes the rate card: nothing has a price, and no budget counts", "yes")?;
-            }
-            make(&table, &[Change::Remove(held)], *dry, out).await
+            let question = "this removes the rate card: nothing has a price, and no budget counts";
+            dry.confirm(question, "yes", out)?;
+            make(&table, [Change::Remove(held)], *dry, out).await
         }
         _ => {
             show(&held(&known)?.entry, out);
@@ -62,14 +59,6 @@ fn held(known: &Snapshot) -> Result<&Held, Failure> {
         Failure::refused("there is no rate card, so nothing has a price")
             .next("set one: integrahub rates set FILE")
     })
-}
-
-fn change(known: &Snapshot, card: RateCard) -> Option<Change> {
-    let entry = Entry::Rates(card);
-    match known.get(access::pk::RATES) {
-        Some(held) => Change::of(held, entry),
-        None => Some(Change::Create(entry)),
-    }
 }
 
 /// Returns the prices by operation and unit, to show the difference of two cards.
@@ -119,10 +108,10 @@ mod tests {
     #[test]
     fn a_card_that_says_the_same_changes_nothing() {
         let known = snapshot(&[Entry::Rates(example())]);
-        assert_eq!(change(&known, example()), None);
-        assert!(matches!(change(&snapshot(&[]), example()), Some(Change::Create(_))));
+        assert_eq!(known.put(Entry::Rates(example())), None);
+        assert!(matches!(snapshot(&[]).put(Entry::Rates(example())), Some(Change::Create(_))));
         let other = RateCard::from_value(json!({"currency": "BRL", "rates": []})).unwrap();
-        let lines = change(&known, other).unwrap().lines();
+        let lines = known.put(Entry::Rates(other)).unwrap().lines();
         assert_eq!(
             lines,
             ["~ rate card", "    ~ currency: USD -> BRL", "    - produce messages: 4.500000 for 1000000"]

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use access::pk::{self, Pk};
-use access::{DropGrant, KeyHash, KeyItem, LimitsItem, SpentItem, TargetsItem, TenantItem};
+use access::{KeyHash, KeyItem, SpentItem, TenantItem};
 use jiff::civil::Date;
 use serde_json::Value;
 
-use super::change::Held;
+use super::change::{Change, Held};
 use super::entry::{Attributes, Entry, PK};
 use crate::args::KeyName;
 use crate::exit::Failure;
@@ -64,6 +64,40 @@ impl Snapshot {
         self.entries.get(pk)
     }
 
+    /// Returns the change that makes an entry what it says, or `None` if it is that already.
+    pub(crate) fn put(&self, entry: Entry) -> Option<Change> {
+        match self.get(&entry.pk()) {
+            Some(held) => Change::of(held, entry),
+            None => Some(Change::Create(entry)),
+        }
+    }
+
+    /// Returns the change that creates an entry, or changes it if it may be replaced.
+    ///
+    /// # Errors
+    /// The entry is there and may not be replaced, or the functions refuse its item.
+    pub(crate) fn create(&self, entry: Entry, replace: bool) -> Result<Option<Change>, Failure> {
+        self.check_readable(&entry.pk())?;
+        match self.get(&entry.pk()) {
+            Some(held) if !replace => {
+                Err(Failure::refused(format!("there is a {} already", held.entry.title()))
+                    .next("add --replace to change it; with --dry-run too you see the difference"))
+            }
+            _ => Ok(self.put(entry)),
+        }
+    }
+
+    /// Returns the entries of the tenant that a person means, or of all, in the order of their
+    /// keys.
+    ///
+    /// # Errors
+    /// There is none or more than one such tenant.
+    pub(crate) fn entries(&self, reference: Option<&str>) -> Result<impl Iterator<Item = &Entry>, Failure> {
+        let tenant = reference.map(|reference| self.tenant(reference)).transpose()?;
+        let of = move |entry: &&Entry| tenant.as_ref().is_none_or(|tenant| entry.tenant() == tenant);
+        Ok(self.entries.values().map(|held| &held.entry).filter(of))
+    }
+
     /// Returns all entries of a tenant, the tenant itself included, in the order of their keys.
     pub(crate) fn of_tenant(&self, tenant: &str) -> impl Iterator<Item = &Held> {
         self.entries.values().filter(move |held| held.entry.tenant() == tenant)
@@ -85,38 +119,6 @@ impl Snapshot {
     /// Returns what a tenant with a budget has spent, if it is known.
     pub(crate) fn spent(&self, tenant: &str) -> Option<&SpentItem> {
         self.spent.get(tenant)
-    }
-
-    /// Returns the profiles with their tenants and names.
-    pub(crate) fn profiles(&self) -> impl Iterator<Item = (&str, &str, &Value)> {
-        self.entries.values().filter_map(|held| match &held.entry {
-            Entry::Profile(tenant, name, profile) => Some((tenant.as_str(), name.as_str(), profile)),
-            _ => None,
-        })
-    }
-
-    /// Returns the grants with their tenants.
-    pub(crate) fn grants(&self) -> impl Iterator<Item = (&str, &DropGrant)> {
-        self.entries.values().filter_map(|held| match &held.entry {
-            Entry::Grant(tenant, grant) => Some((tenant.as_str(), grant)),
-            _ => None,
-        })
-    }
-
-    /// Returns the allow-lists with their tenants.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = (&str, &TargetsItem)> {
-        self.entries.values().filter_map(|held| match &held.entry {
-            Entry::Targets(tenant, targets) => Some((tenant.as_str(), targets)),
-            _ => None,
-        })
-    }
-
-    /// Returns the limits with their tenants.
-    pub(crate) fn limits(&self) -> impl Iterator<Item = (&str, &LimitsItem)> {
-        self.entries.values().filter_map(|held| match &held.entry {
-            Entry::Limits(tenant, limits) => Some((tenant.as_str(), limits)),
-            _ => None,
-        })
     }
 
     /// Returns the ids of all tenants, also of those that have entries but no item of their own.

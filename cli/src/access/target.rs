@@ -30,17 +30,18 @@ pub(crate) async fn run(args: &Target, context: &Context, out: &mut Output) -> R
             let id = known.tenant(tenant)?;
             known.check_readable(&access::pk::targets(&id))?;
             let change = allow(&known, &id, entries);
-            make(&table, &Vec::from_iter(change), *dry, out).await
+            make(&table, change, *dry, out).await
         }
         Target::List(OnlyTenant { tenant }) => list(&known, tenant.as_deref(), out).map(|()| Exit::Done),
         Target::Remove { tenant, entries, all, dry } => {
             let id = known.tenant(tenant)?;
             known.check_readable(&access::pk::targets(&id))?;
             let change = remove(&known, &id, if *all { None } else { Some(entries) })?;
-            if *all && !dry.dry_run {
-                out.confirm(&format!("this removes every entry of the allow-list of {id}"), tenant)?;
+            if *all {
+                let question = format!("this removes every entry of the allow-list of {id}");
+                dry.confirm(&question, tenant, out)?;
             }
-            make(&table, &[change], *dry, out).await
+            make(&table, [change], *dry, out).await
         }
     }
 }
@@ -72,11 +73,7 @@ fn allow(known: &Snapshot, tenant: &str, new: &[String]) -> Option<Change> {
             all.push(entry.clone());
         }
     }
-    let entry = Entry::Targets(tenant.to_owned(), TargetsItem { entries: all });
-    match known.get(&entry.pk()) {
-        Some(held) => Change::of(held, entry),
-        None => Some(Change::Create(entry)),
-    }
+    known.put(Entry::Targets(tenant.to_owned(), TargetsItem { entries: all }))
 }
 
 /// Returns the change that removes entries, or all of them. A list without entries is removed.
@@ -97,12 +94,14 @@ fn remove(known: &Snapshot, tenant: &str, gone: Option<&[String]>) -> Result<Cha
 }
 
 fn list(known: &Snapshot, tenant: Option<&str>, out: &mut Output) -> Result<(), Failure> {
-    let tenant = tenant.map(|tenant| known.tenant(tenant)).transpose()?;
-    let lists = known.targets().filter(|(of, _)| tenant.as_ref().is_none_or(|tenant| tenant == of));
-    let all: Vec<(&str, &String)> =
-        lists.flat_map(|(of, targets)| targets.entries.iter().map(move |entry| (of, entry))).collect();
-    let items = all.iter().map(|(of, entry)| json!({"tenant": of, "entry": entry})).collect();
-    let rows = all.iter().map(|(of, entry)| vec![(*of).to_owned(), (*entry).clone()]).collect();
+    let (mut items, mut rows) = (Vec::new(), Vec::new());
+    for entry in known.entries(tenant)? {
+        let Entry::Targets(of, targets) = entry else { continue };
+        for entry in &targets.entries {
+            rows.push(vec![of.clone(), entry.clone()]);
+            items.push(json!({"tenant": of, "entry": entry}));
+        }
+    }
     out.list(LIST, "targets", items, &["tenant", "entry"], rows);
     known.warn(out);
     Ok(())

@@ -27,7 +27,7 @@ pub(crate) async fn run(args: &Tenant, context: &Context, out: &mut Output) -> R
         Tenant::Create { name, id, dry } => {
             let entry = create(&known, name, id.as_deref())?;
             let id = entry.tenant().to_owned();
-            let exit = make(&table, &[Change::Create(entry)], *dry, out).await?;
+            let exit = make(&table, [Change::Create(entry)], *dry, out).await?;
             if !dry.dry_run && out.format() == Format::Text {
                 out.line(&id);
             }
@@ -56,11 +56,9 @@ pub(crate) async fn run(args: &Tenant, context: &Context, out: &mut Output) -> R
             let id = known.tenant(tenant)?;
             let changes = removal(&known, &id, *cascade)?;
             known.warn(out);
-            if !dry.dry_run {
-                let name = Some(known.tenant_item(&id).name).filter(|name| !name.is_empty());
-                let name = name.unwrap_or_else(|| id.clone());
-                out.confirm(&format!("this removes the tenant {id} and {} entries", changes.len()), &name)?;
-            }
+            let name = Some(known.tenant_item(&id).name).filter(|name| !name.is_empty());
+            let question = format!("this removes the tenant {id} and {} entries", changes.len());
+            dry.confirm(&question, &name.unwrap_or_else(|| id.clone()), out)?;
             if dry.dry_run {
                 show_changes(&changes, true, out);
             } else {
@@ -106,17 +104,8 @@ async fn update(
 ) -> Result<Exit, Failure> {
     let id = known.tenant(reference)?;
     known.check_readable(&access::pk::tenant(&id))?;
-    let change = changed(known, &id, change(known.tenant_item(&id)));
-    make(table, &Vec::from_iter(change), dry, out).await
-}
-
-/// Returns the change that gives a tenant this item.
-fn changed(known: &Snapshot, id: &str, item: TenantItem) -> Option<Change> {
-    let entry = Entry::Tenant(id.to_owned(), item);
-    match known.get(&entry.pk()) {
-        Some(held) => Change::of(held, entry),
-        None => Some(Change::Create(entry)),
-    }
+    let item = change(known.tenant_item(&id));
+    make(table, known.put(Entry::Tenant(id, item)), dry, out).await
 }
 
 /// Removes a tenant and what belongs to it. The tenant is disabled before and goes last: a key that
@@ -129,7 +118,8 @@ async fn remove(
     out: &mut Output,
 ) -> Result<(), Failure> {
     let disabled = TenantItem { enabled: false, ..known.tenant_item(id) };
-    apply(table, &Vec::from_iter(changed(known, id, disabled)), out).await?;
+    let disabled = known.put(Entry::Tenant(id.to_owned(), disabled));
+    apply(table, &Vec::from_iter(disabled), out).await?;
     let mut made = Vec::new();
     loop {
         let changes = removal(&table.read().await?, id, cascade)?;
@@ -246,12 +236,13 @@ mod tests {
     fn a_tenant_without_an_item_gets_one_to_be_disabled() {
         let disabled = TenantItem { name: String::new(), enabled: false };
         let known = snapshot(&[Entry::Key(ApiKey::from("k").hash(), key("orders", &["mq:read"]))]);
-        let created = changed(&known, ACME, disabled.clone());
+        let created = known.put(Entry::Tenant(ACME.to_owned(), disabled.clone()));
         assert_eq!(created, Some(Change::Create(Entry::Tenant(ACME.to_owned(), disabled.clone()))));
         let known = snapshot(&[acme()]);
-        let updated = changed(&known, ACME, TenantItem { name: "Acme".to_owned(), ..disabled });
+        let updated =
+            known.put(Entry::Tenant(ACME.to_owned(), TenantItem { name: "Acme".to_owned(), ..disabled }));
         assert!(matches!(updated, Some(Change::Update(..))), "{updated:?}");
-        assert_eq!(changed(&known, ACME, known.tenant_item(ACME)), None);
+        assert_eq!(known.put(Entry::Tenant(ACME.to_owned(), known.tenant_item(ACME))), None);
     }
 
     #[test]

@@ -4,12 +4,25 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use crate::exit::Failure;
+use crate::output::Output;
+
 /// Choice between making a change and only showing it.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct DryRun {
     /// Check the change and show it, but do not make it
     #[arg(long, short = 'n')]
     pub(crate) dry_run: bool,
+}
+
+impl DryRun {
+    /// Asks before something is destroyed, as [`Output::confirm`] does. A look destroys nothing.
+    ///
+    /// # Errors
+    /// The person wrote something else, or nobody can be asked.
+    pub(crate) fn confirm(self, question: &str, name: &str, out: &mut Output) -> Result<(), Failure> {
+        if self.dry_run { Ok(()) } else { out.confirm(question, name) }
+    }
 }
 
 /// Change of the one thing that is named, or a look at the change.

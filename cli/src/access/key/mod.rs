@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
                 check_free(&known, &key.tenant_id, name)?;
             }
             let entry = Entry::Key(hash, changed(key, args, now)?);
-            make(&table, &Vec::from_iter(Change::of(held, entry)), args.dry, out).await
+            make(&table, Change::of(held, entry), args.dry, out).await
         }
         Key::Rotate { key, keep, dry } => {
             let (held, hash, item) = known.key(key)?;
@@ -77,12 +77,10 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
         Key::Enable(args) => set_disabled(&table, &known, args, false, out).await,
         Key::Remove(Edit { of: key, dry }) => {
             let (held, hash, item) = known.key(key)?;
-            if !dry.dry_run {
-                let question =
-                    format!("this removes the key `{}` ({}) of {}", item.name, hash.id(), item.tenant_id);
-                out.confirm(&question, &item.name)?;
-            }
-            make(&table, &[Change::Remove(held.clone())], *dry, out).await
+            let question =
+                format!("this removes the key `{}` ({}) of {}", item.name, hash.id(), item.tenant_id);
+            dry.confirm(&question, &item.name, out)?;
+            make(&table, [Change::Remove(held.clone())], *dry, out).await
         }
     }
 }
@@ -196,7 +194,7 @@ async fn set_disabled(
 ) -> Result<Exit, Failure> {
     let (held, hash, item) = known.key(&args.of)?;
     let entry = Entry::Key(hash, KeyItem { disabled, ..item.clone() });
-    let exit = make(table, &Vec::from_iter(Change::of(held, entry)), args.dry, out).await?;
+    let exit = make(table, Change::of(held, entry), args.dry, out).await?;
     if !args.dry.dry_run {
         out.note("it takes effect within a minute");
     }

@@ -171,11 +171,7 @@ impl Planner<'_> {
         if self.checked(entry.tenant(), self.known.check_readable(&entry.pk())).is_none() {
             return;
         }
-        let change = match self.known.get(&entry.pk()) {
-            Some(held) => Change::of(held, entry),
-            None => Some(Change::Create(entry)),
-        };
-        self.plan.first.extend(change);
+        self.plan.first.extend(self.known.put(entry));
     }
 
     /// Makes an allow-list what the file says. Without pruning, entries that only the table has
