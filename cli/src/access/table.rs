@@ -7,7 +7,7 @@ use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 
 use super::change::{Action, Change, Write};
-use super::entry::{Attributes, Entry, PK};
+use super::entry::{Entry, PK};
 use super::snapshot::Snapshot;
 use crate::aws::{Aws, failed};
 use crate::context::Context;
@@ -38,24 +38,13 @@ impl Table {
     /// # Errors
     /// DynamoDB does not answer, or does not permit it.
     pub(crate) async fn read(&self) -> Result<Snapshot, Failure> {
-        let mut snapshot = Snapshot::default();
-        let mut next: Option<Attributes> = None;
-        loop {
-            let page = self
-                .dynamodb
-                .scan()
-                .table_name(&self.name)
-                .consistent_read(true)
-                .set_exclusive_start_key(next.take())
-                .send()
-                .await
-                .map_err(|error| failed(&format!("read the table `{}`", self.name), &error))?;
-            page.items.unwrap_or_default().into_iter().for_each(|item| snapshot.add(item));
-            match page.last_evaluated_key {
-                Some(key) if !key.is_empty() => next = Some(key),
-                _ => return Ok(snapshot),
-            }
+        let scan = self.dynamodb.scan().table_name(&self.name).consistent_read(true);
+        let (mut items, mut snapshot) = (scan.into_paginator().items().send(), Snapshot::default());
+        while let Some(item) = items.next().await {
+            snapshot
+                .add(item.map_err(|error| failed(&format!("read the table `{}`", self.name), &error))?);
         }
+        Ok(snapshot)
     }
 
     /// Makes one change.

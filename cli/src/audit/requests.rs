@@ -73,26 +73,21 @@ impl Key {
 
 /// Finds the records of a target.
 async fn keys(client: &Client, table: &str, target: &str) -> Result<Vec<Key>, Failure> {
-    let mut keys = Vec::new();
-    let mut next: Option<Attributes> = None;
-    loop {
-        let query = client
-            .query()
-            .table_name(table)
-            .index_name(INDEX)
-            .key_condition_expression("#target = :target")
-            .expression_attribute_names("#target", "target")
-            .expression_attribute_values(":target", AttributeValue::S(target.to_owned()))
-            .set_exclusive_start_key(next.take());
-        let page =
-            query.send().await.map_err(|error| failed(&format!("read the table `{table}`"), &error))?;
-        let found = page.items().iter().filter_map(|item| Key::parse(item.get("pk")?.as_s().ok()?));
-        keys.extend(found);
-        match page.last_evaluated_key {
-            Some(last) if keys.len() < MOST_RECORDS => next = Some(last),
-            _ => return Ok(keys),
-        }
+    let query = client
+        .query()
+        .table_name(table)
+        .index_name(INDEX)
+        .key_condition_expression("#target = :target")
+        .expression_attribute_names("#target", "target")
+        .expression_attribute_values(":target", AttributeValue::S(target.to_owned()));
+    let (mut items, mut keys) = (query.into_paginator().items().send(), Vec::new());
+    while keys.len() < MOST_RECORDS
+        && let Some(item) = items.next().await
+    {
+        let item = item.map_err(|error| failed(&format!("read the table `{table}`"), &error))?;
+        keys.extend(item.get("pk").and_then(|pk| Key::parse(pk.as_s().ok()?)));
     }
+    Ok(keys)
 }
 
 /// Reads what is shown of a record; `None` if it is gone by now.
