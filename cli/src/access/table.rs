@@ -41,8 +41,7 @@ impl Table {
         let scan = self.dynamodb.scan().table_name(&self.name).consistent_read(true);
         let (mut items, mut snapshot) = (scan.into_paginator().items().send(), Snapshot::default());
         while let Some(item) = items.next().await {
-            snapshot
-                .add(item.map_err(|error| failed(&format!("read the table `{}`", self.name), &error))?);
+            snapshot.add(item.map_err(|error| failed(&format!("read the table `{}`", self.name), &error))?);
         }
         Ok(snapshot)
     }
