@@ -66,8 +66,8 @@ pub(crate) async fn settle(
         return Ok(());
     };
     let mut amounts = spending.amounts(card.as_ref());
-    let first = first(now, amounts.len());
-    amounts.rotate_left(first);
+    let beginning = first(now, amounts.len());
+    amounts.rotate_left(beginning);
     let currency = card.as_ref().map_or("", RateCard::currency);
     let (untold, mut settled) = note(access, &amounts, month, deadline).await;
     for untold in untold {

@@ -25,7 +25,7 @@ pub(crate) struct Sum {
     spending: Spending,
 }
 
-/// What is read at once.
+/// Part of a sum, which is read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Requests of a day.

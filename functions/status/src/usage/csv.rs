@@ -59,9 +59,9 @@ pub(super) fn text(header: &Header<'_>, report: &Report<'_>, card: Option<&RateC
 }
 
 /// Puts a text into quotes if it needs them. A spreadsheet takes one that begins like a formula for
-/// one, so it gets an apostrophe.
+/// one, so it gets an apostrophe. Some take the full-width signs of East Asian texts, too.
 fn field(text: &str) -> String {
-    let text = if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) {
+    let text = if text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠', '\t', '\r', '\n']) {
         format!("'{text}")
     } else {
         text.to_owned()
@@ -96,9 +96,14 @@ mod tests {
 
     #[test]
     fn a_name_is_no_formula() {
-        for (name, expected) in
-            [("till 1", "till 1"), ("=1+1", "'=1+1"), ("@a,b", "\"'@a,b\""), ("\t=1", "'\t=1"), ("", "")]
-        {
+        for (name, expected) in [
+            ("till 1", "till 1"),
+            ("=1+1", "'=1+1"),
+            ("@a,b", "\"'@a,b\""),
+            ("＝1", "'＝1"),
+            ("\t=1", "'\t=1"),
+            ("", ""),
+        ] {
             assert_eq!(field(name), expected);
         }
     }
