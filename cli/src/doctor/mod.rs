@@ -25,7 +25,7 @@ use self::parameters::{Parameters, Settings};
 use self::report::{Check, Known, Unknown};
 use self::secrets::Named;
 use self::stack::Resource;
-use crate::access::{Snapshot, Table, profile};
+use crate::access::{Entry, Snapshot, Table, profile};
 use crate::args::Doctor;
 use crate::aws::Aws;
 use crate::aws_query::{AwsQuery, Stack};
@@ -231,7 +231,7 @@ impl<'a> Subject<'a> {
     /// The tenant of the command line is not there.
     async fn check_functions(&self, report: &mut Report<'_>) -> Result<(), Failure> {
         let profiles = match self.table().await {
-            Ok(known) => Ok(self.profiles(&known)?),
+            Ok(known) => Ok(profiles(&known, self.args.tenant.as_deref(), self.args.target.as_deref())?),
             Err(unknown) => Err(unknown),
         };
         let prefix = self.parameters.as_ref().ok().map(Parameters::secret_prefix);
@@ -275,26 +275,6 @@ impl<'a> Subject<'a> {
         table.read().await.map_err(unknown("dynamodb:Scan"))
     }
 
-    /// Returns the target profiles that are to be looked at.
-    ///
-    /// # Errors
-    /// The tenant of the command line is not there.
-    fn profiles(&self, known: &Snapshot) -> Result<Vec<Profile>, Failure> {
-        let tenant = tenant(known, self.args.tenant.as_deref())?;
-        let all = known
-            .profiles()
-            .filter(|(of, name, _)| {
-                tenant.as_deref().is_none_or(|tenant| tenant == *of)
-                    && self.args.target.as_deref().is_none_or(|target| target == *name)
-            })
-            .map(|(tenant, name, value)| Profile {
-                tenant: tenant.to_owned(),
-                name: name.to_owned(),
-                value: value.clone(),
-            });
-        Ok(all.collect())
-    }
-
     /// Returns the name of a function: of the stack's output, or of the local stack's variable.
     fn function(&self, output: &str, variable: &str) -> Option<String> {
         let local = self.context.local.as_ref().and_then(|local| local.variable(variable));
@@ -318,10 +298,20 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// Finds the tenant of the command line, which cannot be used without it.
-fn tenant(known: &Snapshot, reference: Option<&str>) -> Result<Option<String>, Failure> {
-    let found = reference.map(|reference| known.tenant(reference)).transpose();
-    found.map_err(|failure| Failure { exit: Exit::Usage, ..failure })
+/// Returns the target profiles that are to be looked at: those of a tenant or of all, and of one
+/// name or of all.
+///
+/// # Errors
+/// The tenant is not there, so the command line cannot be used.
+fn profiles(known: &Snapshot, tenant: Option<&str>, target: Option<&str>) -> Result<Vec<Profile>, Failure> {
+    let entries = known.entries(tenant).map_err(|failure| Failure { exit: Exit::Usage, ..failure })?;
+    let profile = |entry: &Entry| match entry {
+        Entry::Profile(tenant, name, value) if target.is_none_or(|target| target == name) => {
+            Some(Profile { tenant: tenant.clone(), name: name.clone(), value: value.clone() })
+        }
+        _ => None,
+    };
+    Ok(entries.filter_map(profile).collect())
 }
 
 /// Returns the secrets that profiles name. A profile that cannot be read has a check of its own.
@@ -369,8 +359,8 @@ mod tests {
     #[test]
     fn a_tenant_that_is_not_there_is_a_fault_of_the_command_line() {
         let none = Snapshot::default();
-        assert_eq!(tenant(&none, None), Ok(None));
-        assert_eq!(tenant(&none, Some("acme")).unwrap_err().exit, Exit::Usage);
+        assert_eq!(profiles(&none, None, None), Ok(Vec::new()));
+        assert_eq!(profiles(&none, Some("acme"), None).unwrap_err().exit, Exit::Usage);
     }
 
     #[test]
