@@ -44,15 +44,7 @@ impl Batches {
         let format = Format::of(headers);
         let limit = query.limit(if format == Format::Lines { MAX } else { DEFAULT }, 1..=MAX)?;
         let list = ListOf::new(viewer.tenant_id(), &["errors", &batch_id.to_string()]);
-        let after = match query.text("cursor")? {
-            None => None,
-            Some(cursor) => {
-                let position = list.position(cursor);
-                Some(u64::from_be_bytes(position.ok_or_else(|| {
-                    invalid_parameter("cursor", "must be the next_cursor of a page of this batch's errors")
-                })?))
-            }
-        };
+        let after = query.text("cursor")?.map(|cursor| after(&list, cursor)).transpose()?;
         // One item more than wanted shows whether there is another page.
         let wanted = u32::from(limit).saturating_add(1);
         let found = self.database.item_errors(viewer, batch_id, after, wanted).await;
@@ -81,6 +73,15 @@ impl Batches {
     }
 }
 
+/// Returns the index of the item after which the page of a cursor begins.
+fn after(list: &ListOf, cursor: &str) -> Result<u64, Problem> {
+    let item = list.position(cursor).map(u64::from_be_bytes);
+    // The database has no larger index.
+    item.filter(|item| i64::try_from(*item).is_ok()).ok_or_else(|| {
+        invalid_parameter("cursor", "must be the next_cursor of a page of this batch's errors")
+    })
+}
+
 /// Returns the items of a page as JSON texts, and the index of its last item if more items follow.
 fn page(errors: &[ItemError], limit: usize) -> Result<(Vec<String>, Option<u64>), Problem> {
     let (mut texts, mut bytes) = (Vec::new(), 0_usize);
@@ -104,6 +105,14 @@ mod tests {
 
     fn errors(count: u64) -> Vec<ItemError> {
         (0..count).map(|index| ItemError::too_large(index * 2, 0, 0, 0)).collect()
+    }
+
+    #[test]
+    fn a_cursor_has_an_index_that_the_database_may_have() {
+        let list = ListOf::new("one", &["errors", "two"]);
+        let largest = u64::try_from(i64::MAX).unwrap();
+        let after = |item: u64| after(&list, &list.cursor(item.to_be_bytes())).ok();
+        assert_eq!([0, largest, largest + 1].map(after), [Some(0), Some(largest), None]);
     }
 
     #[test]
