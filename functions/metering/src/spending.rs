@@ -1,10 +1,8 @@
 //! Usage of a month, added up for the budgets.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
-use access::Month;
 use clock::Deadline;
 use ingest_figures::{Ingest, IngestDay, IngestUsage};
 use jiff::Timestamp;
@@ -13,7 +11,7 @@ use usage::rates::{Amount, Quantities, RateCard, Unit};
 use usage::{Counts, Hour, Line, UsageTable};
 
 use crate::budgets::BudgetError;
-use crate::earlier::{self, EarlierDays, Part};
+use crate::earlier::{EarlierDays, Part};
 
 /// Time for which the ingest is asked again. A database that was paused takes some 15 s to respond,
 /// and begins to wake up when it is asked; the ingest waits for 5 s.
@@ -64,62 +62,55 @@ impl Spending {
         deadline: Deadline,
     ) -> Result<Option<Self>, BudgetError> {
         let Sources { usage, ingest, earlier } = *sources;
-        let (hour, month) = (Hour::of(now), Month::of(now));
+        let hour = Hour::of(now);
         let ingest = ingest.filter(|_| card.is_some_and(prices_ingest));
-        let parts = earlier::parts(month.first(), hour.day(), ingest.is_some());
-        let mut sum = earlier.take(hour, ingest.is_some(), parts.len());
-        let awake_by = deadline.min(WAKING);
-        let read = async |part: Part| match (part, ingest) {
-            (Part::Requests(day), _) => Self::of_day(usage, day, deadline).await,
-            (Part::Batches(day), Some(ingest)) => Self::of_batches(ingest, day, (awake_by, deadline)).await,
-            (Part::Batches(_), None) => Ok(Self::default()),
+        let read = async |part: Part| {
+            let reading = async {
+                match (part, ingest) {
+                    (Part::Requests(day), _) => Self::of_day(usage, day).await,
+                    (Part::Batches(day), Some(ingest)) => {
+                        Self::of_batches(ingest, day, deadline.min(WAKING)).await
+                    }
+                    (Part::Batches(_), None) => Ok(Self::default()),
+                }
+            };
+            deadline.run(reading).await.unwrap_or(Err(BudgetError::OutOfTime))
         };
-        let (added, outcome) = sum.complete(&parts, read).await;
-        let mut spending = sum.spending().clone();
-        earlier.put(sum);
-        let today = match outcome {
-            Ok(()) => Self::of_day(usage, hour.day(), deadline).await,
+        let mut sum = earlier.take(hour, ingest.is_some());
+        let missing = sum.missing.len();
+        let today = match sum.complete(&read).await {
+            Ok(()) => read(Part::Requests(hour.day())).await,
             Err(error) => Err(error),
         };
-        match today {
-            Ok(today) => spending.merge(today),
+        let spending = match today {
+            Ok(today) => {
+                let mut spending = sum.spending.clone();
+                spending.merge(today);
+                Ok(Some(spending))
+            }
             // A look that adds nothing would be repeated without an end.
-            Err(BudgetError::OutOfTime) if added > 0 => return Ok(None),
-            Err(error) => return Err(error),
-        }
-        Ok(Some(spending))
+            Err(BudgetError::OutOfTime) if sum.missing.len() < missing => Ok(None),
+            Err(error) => Err(error),
+        };
+        earlier.put(sum);
+        spending
     }
 
     /// Adds up the lines of a day, however many there are.
-    async fn of_day(usage: &UsageTable, day: Date, deadline: Deadline) -> Result<Self, BudgetError> {
-        if deadline.has_passed() {
-            return Err(BudgetError::OutOfTime);
-        }
-        let (mut spending, mut is_late) = (Self::default(), false);
-        let take = |lines| {
-            spending.add(lines);
-            is_late = deadline.has_passed();
-            if is_late { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
+    async fn of_day(usage: &UsageTable, day: Date) -> Result<Self, BudgetError> {
+        let mut spending = Self::default();
         // Boxed: the futures of the clients are large.
-        Box::pin(usage.each_of_day(day, take)).await.map_err(BudgetError::Lines)?;
-        if is_late { Err(BudgetError::OutOfTime) } else { Ok(spending) }
+        Box::pin(usage.each_of_day(day, |lines| spending.add(lines))).await.map_err(BudgetError::Lines)?;
+        Ok(spending)
     }
 
     /// Adds up the batches of a day, however many tenants sent them. Until `awake_by`, the ingest is
     /// asked again if it fails.
-    async fn of_batches(
-        ingest: &Ingest,
-        day: Date,
-        (awake_by, deadline): (Deadline, Deadline),
-    ) -> Result<Self, BudgetError> {
+    async fn of_batches(ingest: &Ingest, day: Date, awake_by: Deadline) -> Result<Self, BudgetError> {
         Self::of_answers(async |after: Option<String>| {
-            if deadline.has_passed() {
-                return Err(BudgetError::OutOfTime);
-            }
             // Boxed: the futures of the clients are large.
-            let asking = async || Box::pin(ingest.usage_after(day, after.as_deref())).await;
-            until_awake(awake_by, PAUSE, asking).await.map_err(BudgetError::Ingest)
+            let ask = async || Box::pin(ingest.usage_after(day, after.as_deref())).await;
+            until_awake(awake_by, PAUSE, ask).await.map_err(BudgetError::Ingest)
         })
         .await
     }

@@ -162,12 +162,6 @@ impl Month {
         Self { first: time.to_zoned(TimeZone::UTC).date().first_of_month() }
     }
 
-    /// Returns the first day.
-    #[must_use]
-    pub const fn first(self) -> Date {
-        self.first
-    }
-
     /// Returns the time at which the month is over; `None` at the end of all times.
     fn end(self) -> Option<Timestamp> {
         let last = self.first.last_of_month();

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::ops::ControlFlow;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
@@ -84,25 +83,18 @@ impl UsageTable {
         self.query(&pk, prefix.as_deref(), false).await?.iter().map(|item| line(&pk, day, item)).collect()
     }
 
-    /// Hands over the lines of all tenants on a day, however many there are, in portions. Stops if
-    /// `take` breaks.
+    /// Hands over the lines of all tenants on a day, however many there are, in portions.
     ///
     /// # Errors
     /// The table is unavailable, or an item malformed.
-    pub async fn each_of_day(
-        &self,
-        day: Date,
-        mut take: impl FnMut(Vec<Line>) -> ControlFlow<()>,
-    ) -> Result<(), UsageError> {
+    pub async fn each_of_day(&self, day: Date, mut take: impl FnMut(Vec<Line>)) -> Result<(), UsageError> {
         let pk = key::day_pk(day);
         let mut pages = self.asked(&pk, None, false).into_paginator().send();
         while let Some(page) = pages.next().await {
             let items = page.map_err(UsageError::unavailable)?.items.unwrap_or_default();
             let lines: Result<Vec<Line>, UsageError> =
                 items.iter().map(|item| line(&pk, day, item)).collect();
-            if take(lines?).is_break() {
-                break;
-            }
+            take(lines?);
         }
         Ok(())
     }
