@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use http::header::{CONTENT_ENCODING, LOCATION};
+use http::header::{CONTENT_ENCODING, HOST, LOCATION};
 use http::{HeaderMap, HeaderValue};
 use lambda_http::aws_lambda_events::apigw::{ApiGatewayProxyRequest, ApiGatewayV2httpRequest};
 use lambda_http::lambda_runtime::Diagnostic;
@@ -78,7 +78,9 @@ fn read(event: &str) -> Result<LambdaRequest, NoRequest> {
 }
 
 /// Encodes the path of an HTTP API's event, which API Gateway has decoded: a parameter may contain a
-/// `/`. The query is as it was sent, and may have what is allowed in none.
+/// `/`. The query is as it was sent, and may have what is allowed in none. The headers with which
+/// `lambda_http` would begin the URL are as the client sent them, so they go: they could bring
+/// another path.
 fn encoded(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
     let route = event.route_key.as_deref().and_then(|key| key.split_once(' '));
     if let Some((_, template)) = route
@@ -96,6 +98,9 @@ fn encoded(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
         event.raw_path = Some(path);
     }
     event.raw_path = event.raw_path.map(kept);
+    for of_url in [HOST.as_str(), "x-forwarded-proto"] {
+        event.headers.remove(of_url);
+    }
     event.raw_query_string =
         event.raw_query_string.map(|query| utf8_percent_encode(&query, QUERY).to_string());
     event
@@ -255,6 +260,21 @@ mod tests {
         let mut of_rest = rest("/live/v1/things");
         of_rest["path"] = json!("/v1/things/%2E%2e");
         assert_eq!(request(&of_rest).uri().path(), "/%2Fv1%2Fthings%2F%252E%252e");
+    }
+
+    #[test]
+    fn no_header_leads_to_another_path() {
+        for name in ["host", "x-forwarded-proto"] {
+            let value = "https://example.com/usage?";
+            let mut of_http_api = http("$default", "/v1/things", &json!({}), "");
+            of_http_api["headers"][name] = json!(value);
+            let mut of_rest = rest("/live/v1/things");
+            of_rest["headers"][name] = json!(value);
+            of_rest["multiValueHeaders"][name] = json!([value]);
+            for event in [of_http_api, of_rest] {
+                assert_eq!(request(&event).uri().path(), "/v1/things", "{name}");
+            }
+        }
     }
 
     #[test]
