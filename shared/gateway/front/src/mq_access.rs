@@ -93,7 +93,9 @@ impl InvokeError {
     pub(crate) fn as_problem(&self) -> Problem {
         match self {
             Self::NotStarted(_) => {
-                Problem::new(Reason::Busy, "the gateway is at its limit of broker connections")
+                let detail = "the function that speaks to brokers could not be started and did nothing, \
+                              mostly because the gateway is at its limit of broker connections";
+                Problem::new(Reason::Busy, detail)
             }
             Self::Unreadable => {
                 let detail = "the function that speaks to brokers could not read the work order and did \
