@@ -240,8 +240,9 @@ impl Source {
         let properties = route::as_put(delivery.properties);
         // Properties that came in one frame are published in one frame.
         let does_not_fit = || {
-            let size = || content_header::frame_size(properties.clone());
-            was_carried && size().is_none_or(|size| size > self.session.frame_max())
+            was_carried
+                && content_header::frame_size(properties.clone())
+                    .is_none_or(|size| size > self.session.frame_max())
         };
         match (decision.to, decision.stays) {
             (Some(_), None) if does_not_fit() => {
