@@ -104,7 +104,7 @@ async fn a_producer_learns_what_it_sent_in_earlier_windows() {
     for window in 0..6 {
         let lane = if window % 2 == 0 { "p1a" } else { "p1b" };
         let own = step(lane, window, 0);
-        let claimed = Claim::Claimed(Handled { before: before, in_window: 0 });
+        let claimed = Claim::Claimed(Handled { before, in_window: 0 });
         assert_eq!(table.claim(test_id, own).await, claimed, "{window}");
         table.count(test_id, own, u64::from(window) + 1).await;
         before += u64::from(window) + 1;
