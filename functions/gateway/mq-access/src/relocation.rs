@@ -232,7 +232,7 @@ fn possibly_moved(execution: &Execution, most_in_doubt: u64, max: u64) -> u64 {
 }
 
 /// Body of a response; that of a dry run has no `done`. Its members are in the order of their
-/// names.
+/// names, as those of other responses.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct MoveAnswer<'a> {
