@@ -31,7 +31,8 @@ pub(crate) struct Produced<'a> {
     pub(crate) count: u64,
 }
 
-/// A response to a produce. Its members are in the order of their names, as those of other responses.
+/// A response to a produce. Its members are in the order of their names, as those of other
+/// responses.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ProduceAnswer<'a> {
