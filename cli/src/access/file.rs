@@ -76,7 +76,8 @@ pub(crate) struct TenantSection {
 pub(crate) struct KeySection {
     /// Name of the key.
     pub(crate) name: String,
-    /// Beginning of the key's hash. Without it, or if the table has no such key, the name counts.
+    /// Beginning of the key's hash, of four characters at least. Without it, or if the table has no
+    /// such key, the name counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
     /// Scopes of the key.

@@ -111,6 +111,12 @@ impl Snapshot {
         })
     }
 
+    /// Returns the keys whose ids begin so. Fewer than four characters are no id.
+    pub(crate) fn keys_with_id(&self, id: &str) -> impl Iterator<Item = (&Held, KeyHash, &KeyItem)> {
+        let is_id = id.len() >= ID_PREFIX;
+        self.keys().filter(move |(_, hash, _)| is_id && hash.to_string().starts_with(id))
+    }
+
     /// Returns the day (UTC) on which a key was last used, if it is known.
     pub(crate) fn last_used_on(&self, hash: &KeyHash) -> Option<Date> {
         self.used.get(hash).copied()
@@ -169,12 +175,7 @@ impl Snapshot {
         let by_name = self.keys().filter(|(_, _, key)| of_tenant(key) && key.name == *text);
         let found: Vec<_> = by_name.collect();
         let found = if found.is_empty() {
-            let is_id = text.len() >= ID_PREFIX;
-            self.keys()
-                .filter(|(_, hash, key)| {
-                    of_tenant(key) && is_id && hash.to_string().starts_with(text.as_str())
-                })
-                .collect()
+            self.keys_with_id(text).filter(|(_, _, key)| of_tenant(key)).collect()
         } else {
             found
         };

@@ -85,11 +85,30 @@ fn version(service: &str) -> &'static str {
     }
 }
 
+/// Clients for the tests of other modules.
 #[cfg(test)]
-mod tests {
+pub(crate) mod examples {
     use aws_config::Region;
     use aws_credential_types::Credentials;
     use aws_credential_types::provider::SharedCredentialsProvider;
+    use test_support::http_server::Server;
+
+    use super::*;
+
+    /// Makes a client of a server.
+    pub(crate) fn client(server: &Server) -> AwsQuery {
+        let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
+        let config = SdkConfig::builder()
+            .region(Region::new("sa-east-1"))
+            .endpoint_url(server.url())
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .build();
+        AwsQuery::new(&config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
     use serde_json::json;
     use test_support::http_server::{self, Server};
 
@@ -103,13 +122,7 @@ mod tests {
             Some(http_server::response(if is_expected { status } else { 418 }, answer))
         })
         .await;
-        let credentials = Credentials::new("AKIDEXAMPLE", "secret", None, None, "test");
-        let config = SdkConfig::builder()
-            .region(Region::new("sa-east-1"))
-            .endpoint_url(server.url())
-            .credentials_provider(SharedCredentialsProvider::new(credentials))
-            .build();
-        (AwsQuery::new(&config), server)
+        (examples::client(&server), server)
     }
 
     #[tokio::test]

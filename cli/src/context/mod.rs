@@ -16,7 +16,7 @@ use crate::args::Global;
 use crate::aws;
 use crate::exit::Failure;
 
-pub(crate) use file::{Contexts, Settings};
+pub(crate) use file::{Contexts, Settings, write_private};
 pub(crate) use local::LocalStack;
 
 /// Name of the context that is the local stack.

@@ -7,6 +7,8 @@ use crate::aws_query::{AwsError, AwsQuery, Node};
 
 /// Alarms of one call.
 const A_CALL: usize = 100;
+/// Most pages of a topic's subscriptions, of 100 each.
+const MOST_PAGES: usize = 100;
 /// Longest reason that is shown.
 const SHOWN: usize = 160;
 
@@ -87,17 +89,27 @@ pub(crate) fn state(found: &Known<(usize, Vec<Raised>)>) -> Vec<Check> {
 /// Looks at a topic; `None` if there is none.
 async fn look(client: &AwsQuery, arn: &str) -> Known<Option<Topic>> {
     let missing = |code: &str| ["NotFound", "NotFoundException"].contains(&code);
-    let subscriptions = match client.query("sns", "ListSubscriptionsByTopic", &[("TopicArn", arn)]).await {
-        Ok(answer) => answer,
-        Err(AwsError { code, .. }) if missing(&code) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+    let (mut arns, mut next) = (Vec::new(), String::new());
+    for _ in 0..MOST_PAGES {
+        let mut params = vec![("TopicArn", arn)];
+        if !next.is_empty() {
+            params.push(("NextToken", next.as_str()));
+        }
+        let answer = match client.query("sns", "ListSubscriptionsByTopic", &params).await {
+            Ok(answer) => answer,
+            Err(AwsError { code, .. }) if missing(&code) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        arns.extend(answer.list("Subscriptions").map(|found| found.text_of("SubscriptionArn").to_owned()));
+        next = answer.text_of("NextToken").to_owned();
+        if next.is_empty() {
+            break;
+        }
+    }
     let attributes = client.query("sns", "GetTopicAttributes", &[("TopicArn", arn)]).await?;
-    let arns: Vec<&str> =
-        subscriptions.list("Subscriptions").map(|found| found.text_of("SubscriptionArn")).collect();
     let confirmed = arns.iter().filter(|arn| arn.starts_with("arn:")).count();
     // A subscription that was deleted is listed for some days.
-    let pending = arns.iter().filter(|arn| **arn == "PendingConfirmation").count();
+    let pending = arns.iter().filter(|arn| *arn == "PendingConfirmation").count();
     let mut entries = attributes.list("Attributes");
     let key = entries.find(|entry| entry.text_of("key") == "KmsMasterKeyId");
     let key = key.map(|entry| entry.text_of("value").to_owned()).unwrap_or_default();
@@ -166,8 +178,11 @@ fn topic(kind: &Kind, found: &Known<Option<Topic>>, arn: &str) -> Check {
 
 #[cfg(test)]
 mod tests {
+    use test_support::http_server::{self, Server};
+
     use super::super::report::Status;
     use super::*;
+    use crate::aws_query::examples;
 
     #[test]
     fn each_alarm_that_is_raised_fails() {
@@ -209,6 +224,25 @@ mod tests {
         let denied = topic(&EVENT_TOPIC, &Err(Unknown::Denied("sns:GetTopicAttributes".into())), "arn");
         assert_eq!(denied.status, Status::Skip);
         assert!(denied.detail.ends_with("the policy of the topic arn refuses it"), "{}", denied.detail);
+    }
+
+    #[tokio::test]
+    async fn the_subscriptions_of_all_pages_count() {
+        let server = Server::start(|request| async move {
+            let asked = String::from_utf8_lossy(request.body());
+            let page = if asked.contains("GetTopicAttributes") {
+                "<R><Attributes></Attributes></R>"
+            } else if asked.contains("&NextToken=2") {
+                "<R><Subscriptions><member><SubscriptionArn>arn:aws:sns:a</SubscriptionArn></member></Subscriptions></R>"
+            } else {
+                "<R><Subscriptions><member><SubscriptionArn>PendingConfirmation</SubscriptionArn></member></Subscriptions>\
+<NextToken>2</NextToken></R>"
+            };
+            Some(http_server::response(200, page))
+        })
+        .await;
+        let topic = look(&examples::client(&server), "arn").await.unwrap();
+        assert_eq!(topic, Some(Topic { confirmed: 1, pending: 1, key: String::new() }));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use zip::write::SimpleFileOptions;
 use super::report::Known;
 use super::stack::Resource;
 use crate::aws_query::{AwsError, AwsQuery, Stack};
+use crate::context::write_private;
 use crate::exit::{Explain as _, Failure};
 use crate::member::number;
 
@@ -84,14 +85,13 @@ pub(crate) fn stack(stack: &Known<Option<Stack>>) -> Value {
     }
 }
 
-/// Writes the file.
+/// Writes the file, which only its owner can read.
 ///
 /// # Errors
 /// The file cannot be written.
-pub(crate) async fn write(path: &Path, documents: &[(&str, Value)]) -> Result<(), Failure> {
-    let attempt = || format!("write {}", path.display());
-    let bytes = packed(documents).or_explain(attempt)?;
-    tokio::fs::write(path, bytes).await.or_explain(attempt)
+pub(crate) fn write(path: &Path, documents: &[(&str, Value)]) -> Result<(), Failure> {
+    let bytes = packed(documents).or_explain(|| format!("write {}", path.display()))?;
+    write_private(path, &bytes)
 }
 
 fn packed(documents: &[(&str, Value)]) -> Result<Vec<u8>, ZipError> {
@@ -117,19 +117,26 @@ mod tests {
         assert_eq!(kept[MOST - 1]["timestamp"], 149);
     }
 
-    #[tokio::test]
-    async fn the_file_has_each_document() {
+    #[test]
+    fn the_file_has_each_document() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("doctor.zip");
         let parameters = BTreeMap::from([("LogLevel".to_owned(), "info".to_owned())]);
         let described = Stack { name: "dev".to_owned(), parameters, ..Stack::default() };
         let documents = [("report", json!({"checks": []})), ("stack", stack(&Ok(Some(described))))];
-        write(&path, &documents).await.unwrap();
+        write(&path, &documents).unwrap();
         let mut archive = zip::ZipArchive::new(std::fs::File::open(&path).unwrap()).unwrap();
         assert_eq!(archive.len(), 2);
         let read: Value = serde_json::from_reader(archive.by_name("stack.json").unwrap()).unwrap();
         assert_eq!((&read["name"], &read["parameters"]["LogLevel"]), (&json!("dev"), &json!("info")));
         assert_eq!(stack(&Ok(None)), Value::Null);
-        assert!(write(&directory.path().join("no/such"), &documents).await.is_err());
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "logs are for nobody else");
+        }
+        assert!(write(&path.join("below"), &documents).is_err());
     }
 }

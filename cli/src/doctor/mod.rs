@@ -93,7 +93,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context, out: &mut Output) -> R
             let errors = bundle::errors(&subject.client, &subject.resources).await;
             documents.push(("errors", Value::Array(errors)));
         }
-        bundle::write(path, &documents).await?;
+        bundle::write(path, &documents)?;
         out.note(&format!("{} has the report for whoever helps you", path.display()));
     }
     Ok(exit)

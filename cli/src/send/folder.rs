@@ -33,6 +33,8 @@ pub(crate) struct Folder {
     directory: PathBuf,
     patterns: Vec<WildMatch>,
     seen: HashMap<PathBuf, Version>,
+    /// Files that stay because they cannot be sent, which are said once.
+    told: HashSet<PathBuf>,
     _lock: File,
 }
 
@@ -63,15 +65,26 @@ impl Folder {
             given => given.iter().map(|pattern| pattern.to_lowercase()).collect(),
         };
         let patterns = patterns.iter().map(|pattern| WildMatch::new(pattern)).collect();
-        Ok(Self { directory: directory.to_owned(), patterns, seen: HashMap::new(), _lock: lock })
+        Ok(Self {
+            directory: directory.to_owned(),
+            patterns,
+            seen: HashMap::new(),
+            told: HashSet::new(),
+            _lock: lock,
+        })
     }
 
     /// Looks at the directory. Returns the files that are as they were at the last look, the one
-    /// that was changed first at the beginning, without those of `busy`.
+    /// that was changed first at the beginning, without those of `busy`. Those that cannot be sent
+    /// are handed to `tell` instead, once each, as a sentence.
     ///
     /// # Errors
     /// The directory cannot be read.
-    pub(crate) fn look(&mut self, busy: &HashSet<PathBuf>) -> Result<Vec<PathBuf>, Failure> {
+    pub(crate) fn look(
+        &mut self,
+        busy: &HashSet<PathBuf>,
+        mut tell: impl FnMut(&str),
+    ) -> Result<Vec<PathBuf>, Failure> {
         let explain = || format!("read the directory {}", self.directory.display());
         let mut found = HashMap::new();
         for entry in fs::read_dir(&self.directory).or_explain(explain)? {
@@ -81,7 +94,6 @@ impl Folder {
                 && self.is_catalogue(&path)
                 && let Ok(metadata) = fs::metadata(&path)
                 && metadata.is_file()
-                && metadata.len() > 0
             {
                 found.insert(path, Version::of(&metadata));
             }
@@ -89,19 +101,37 @@ impl Folder {
         let mut same: Vec<_> =
             found.iter().filter(|(path, version)| self.seen.get(*path) == Some(*version)).collect();
         same.sort_by_key(|(path, version)| (version.modified, *path));
-        let same = same.into_iter().map(|(path, _)| path.clone()).collect();
+        self.told.retain(|path| found.contains_key(path));
+        let mut ready = Vec::new();
+        for (path, version) in same {
+            match obstacle(path, version) {
+                None => ready.push(path.clone()),
+                Some(obstacle) if self.told.insert(path.clone()) => {
+                    tell(&format!("{} stays where it is: {obstacle}", path.display()));
+                }
+                Some(_) => {}
+            }
+        }
         self.seen = found;
-        Ok(same)
+        Ok(ready)
     }
 
     fn is_catalogue(&self, path: &Path) -> bool {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()).map(str::to_lowercase) else {
+        let Some(name) = path.file_name().map(|name| name.to_string_lossy().to_lowercase()) else {
             return false;
         };
         let is_hidden = name.starts_with('.') || name.starts_with('_');
         let is_unfinished = UNFINISHED.iter().any(|end| name.ends_with(end));
         !is_hidden && !is_unfinished && self.patterns.iter().any(|pattern| pattern.matches(&name))
     }
+}
+
+/// Returns why a file cannot be sent, as far as a look shows it.
+fn obstacle(path: &Path, version: &Version) -> Option<&'static str> {
+    if path.file_name().is_some_and(|name| name.to_str().is_none()) {
+        return Some("its name is not UTF-8; rename it");
+    }
+    (version.bytes == 0).then_some("it is empty")
 }
 
 /// Place of a file at its end.
@@ -204,6 +234,10 @@ mod tests {
         paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect()
     }
 
+    fn look(folder: &mut Folder, busy: &HashSet<PathBuf>) -> Vec<PathBuf> {
+        folder.look(busy, |text| panic!("{text}")).unwrap()
+    }
+
     fn write(directory: &Path, name: &str, text: &str) -> PathBuf {
         let path = directory.join(name);
         fs::write(&path, text).unwrap();
@@ -221,11 +255,11 @@ mod tests {
         let mut folder = Folder::open(directory.path(), &[]).unwrap();
         let none = HashSet::new();
         let path = write(directory.path(), "a.json", "[");
-        assert!(folder.look(&none).unwrap().is_empty(), "it may still be written");
+        assert!(look(&mut folder, &none).is_empty(), "it may still be written");
         write(directory.path(), "a.json", "[]");
-        assert!(folder.look(&none).unwrap().is_empty(), "it was still written");
-        assert_eq!(names(&folder.look(&none).unwrap()), ["a.json"]);
-        assert!(folder.look(&HashSet::from([path])).unwrap().is_empty(), "it is on its way");
+        assert!(look(&mut folder, &none).is_empty(), "it was still written");
+        assert_eq!(names(&look(&mut folder, &none)), ["a.json"]);
+        assert!(look(&mut folder, &HashSet::from([path])).is_empty(), "it is on its way");
     }
 
     #[test]
@@ -237,8 +271,8 @@ mod tests {
             let file = File::options().write(true).open(path).unwrap();
             file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(second)).unwrap();
         }
-        folder.look(&HashSet::new()).unwrap();
-        assert_eq!(names(&folder.look(&HashSet::new()).unwrap()), ["b.json", "c.json", "a.json"]);
+        look(&mut folder, &HashSet::new());
+        assert_eq!(names(&look(&mut folder, &HashSet::new())), ["b.json", "c.json", "a.json"]);
     }
 
     #[test]
@@ -257,17 +291,44 @@ mod tests {
         ] {
             write(directory.path(), name, "[]");
         }
-        write(directory.path(), "empty.json", "");
         fs::create_dir(directory.path().join("j.json")).unwrap();
-        let look = |patterns: &[String]| {
+        let found = |patterns: &[String]| {
             let mut folder = Folder::open(directory.path(), patterns).unwrap();
-            folder.look(&HashSet::new()).unwrap();
-            let mut found = folder.look(&HashSet::new()).unwrap();
+            look(&mut folder, &HashSet::new());
+            let mut found = look(&mut folder, &HashSet::new());
             found.sort();
             names(&found).iter().map(|&name| name.to_owned()).collect::<Vec<_>>()
         };
-        assert_eq!(look(&[]), ["B.NDJSON", "a.json", "c.jsonl.gz"]);
-        assert_eq!(look(&["*.csv".to_owned(), "A.*".to_owned()]), ["a.json", "d.csv"]);
+        assert_eq!(found(&[]), ["B.NDJSON", "a.json", "c.jsonl.gz"]);
+        assert_eq!(found(&["*.csv".to_owned(), "A.*".to_owned()]), ["a.json", "d.csv"]);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_sent_is_said_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut folder = Folder::open(directory.path(), &[]).unwrap();
+        let path = write(directory.path(), "empty.json", "");
+        let mut told = Vec::new();
+        for looks in 1..4 {
+            let found = folder.look(&HashSet::new(), |text| told.push(text.to_owned())).unwrap();
+            assert!(found.is_empty() && (looks > 1 || told.is_empty()), "it may still be written");
+        }
+        assert_eq!(told, [format!("{} stays where it is: it is empty", path.display())]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_catalogue_whose_name_is_not_utf_8_stays() {
+        use std::os::unix::ffi::OsStrExt as _;
+
+        let directory = tempfile::tempdir().unwrap();
+        let folder = Folder::open(directory.path(), &[]).unwrap();
+        let named = |name: &[u8]| directory.path().join(std::ffi::OsStr::from_bytes(name));
+        let path = named(b"a\xff.json");
+        assert!(folder.is_catalogue(&path) && !folder.is_catalogue(&named(b"a\xff.json.tmp")));
+        let version = Version { bytes: 2, modified: None };
+        assert!(obstacle(&path, &version).unwrap().contains("rename it"));
+        assert_eq!(obstacle(&named(b"a.json"), &version), None);
     }
 
     #[test]

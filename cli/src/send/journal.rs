@@ -21,6 +21,8 @@ const PLACES: Places = Places {
     windows: "LOCALAPPDATA",
     home: ".local/state",
 };
+/// Name of the file.
+const FILE: &str = "sends.ndjson";
 /// Version of the lines.
 const VERSION: u32 = 1;
 /// Size from which on the file is written anew with the last line of each load. No load is ever
@@ -105,6 +107,29 @@ struct Known {
     compact_at: u64,
 }
 
+impl Known {
+    fn read(path: &Path) -> io::Result<Self> {
+        let bytes = size(path);
+        Ok(Self { loads: read(path)?, bytes, compact_at: COMPACT_FROM })
+    }
+
+    /// Writes the file anew, whole or not at all, with the last line of each load.
+    fn compact(&mut self, path: &Path) -> io::Result<()> {
+        let mut text = Vec::new();
+        for entry in self.loads.values() {
+            serde_json::to_writer(&mut text, entry)?;
+            text.push(b'\n');
+        }
+        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+        file.write_all(&text)?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        self.bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        self.compact_at = self.bytes.saturating_mul(2).max(COMPACT_FROM);
+        Ok(())
+    }
+}
+
 impl Journal {
     /// Opens the journal of this user.
     ///
@@ -114,24 +139,36 @@ impl Journal {
         Self::at(&PLACES.find(|name| std::env::var_os(name))?)
     }
 
+    /// Reads the journal of this user for a look, which creates and writes nothing.
+    ///
+    /// # Errors
+    /// There is no place for it, or what the file system says.
+    pub(crate) fn look() -> Result<Self, Failure> {
+        Self::look_at(&PLACES.find(|name| std::env::var_os(name))?)
+    }
+
+    fn look_at(directory: &Path) -> Result<Self, Failure> {
+        let path = directory.join(FILE);
+        let known = Known::read(&path).or_explain(|| format!("read {}", path.display()))?;
+        Ok(Self { path, known: Mutex::new(known) })
+    }
+
     /// Opens the journal of a directory.
     ///
     /// # Errors
     /// File system's error.
     pub(crate) fn at(directory: &Path) -> Result<Self, Failure> {
-        let path = directory.join("sends.ndjson");
+        let path = directory.join(FILE);
         let explain = || format!("open {}", path.display());
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.recursive(true).create(directory).or_explain(explain)?;
         let _lock = lock(&path).or_explain(explain)?;
-        let loads = read(&path).or_explain(explain)?;
-        let mut compact_at = COMPACT_FROM;
-        if size(&path) > COMPACT_FROM {
-            compact_at = compact(&path, &loads).or_explain(|| format!("write {} anew", path.display()))?;
+        let mut known = Known::read(&path).or_explain(explain)?;
+        if known.bytes > COMPACT_FROM {
+            known.compact(&path).or_explain(|| format!("write {} anew", path.display()))?;
         }
-        let known = Known { loads, bytes: size(&path), compact_at };
         Ok(Self { path, known: Mutex::new(known) })
     }
 
@@ -186,8 +223,7 @@ impl Journal {
             drop(file);
             // Other processes have added lines.
             known.loads = read(&self.path)?;
-            known.compact_at = compact(&self.path, &known.loads)?;
-            known.bytes = size(&self.path);
+            known.compact(&self.path)?;
         }
         Ok(())
     }
@@ -254,21 +290,6 @@ fn read(path: &Path) -> io::Result<Loads> {
     Ok(last)
 }
 
-/// Writes the file anew, whole or not at all, with the last line of each load. Returns the size at
-/// which to do so again.
-fn compact(path: &Path, last: &Loads) -> io::Result<u64> {
-    let mut text = Vec::new();
-    for entry in last.values() {
-        serde_json::to_writer(&mut text, entry)?;
-        text.push(b'\n');
-    }
-    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
-    file.write_all(&text)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(u64::try_from(text.len()).unwrap_or(u64::MAX).saturating_mul(2).max(COMPACT_FROM))
-}
-
 /// Returns the size of the file; without one there is nothing in it.
 fn size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.len())
@@ -316,6 +337,24 @@ mod tests {
         watching.add(&entry("b", State::Sending)).unwrap();
         assert_eq!(last(&watching, "a").unwrap().occurrence, 3, "its own line does not hide the other one");
         assert!(last(&other, "b").is_some());
+    }
+
+    #[test]
+    fn a_look_reads_what_is_there_and_writes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().join("state/integrahub");
+        let looking = Journal::look_at(&state).unwrap();
+        assert_eq!(last(&looking, "a"), None);
+        assert!(!directory.path().join("state").exists());
+        open(&directory).add(&entry("a", State::Sending)).unwrap();
+        fs::remove_file(state.join("sends.lock")).unwrap();
+        let long = PathBuf::from("x".repeat(usize::try_from(COMPACT_FROM).unwrap()));
+        let line = serde_json::to_vec(&Entry { file: long, ..entry("a", State::Final) }).unwrap();
+        fs::write(state.join(FILE), [&line[..], &line, b""].join(&b'\n')).unwrap();
+        let before = size(&state.join(FILE));
+        let looking = Journal::look_at(&state).unwrap();
+        assert_eq!(last(&looking, "a").unwrap().state, State::Final);
+        assert_eq!((size(&state.join(FILE)), fs::read_dir(&state).unwrap().count()), (before, 1));
     }
 
     #[test]

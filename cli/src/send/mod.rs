@@ -205,9 +205,9 @@ async fn show_first_errors(api: &Api, sent: &Sent, out: &mut Output) {
     }
 }
 
-/// Shows what would be sent, how, and under which key. Nothing is sent.
+/// Shows what would be sent, how, and under which key. Nothing is sent or remembered.
 async fn dry_run(args: &Send, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
-    let journal = Journal::open()?;
+    let journal = Journal::look()?;
     let api =
         context.url.as_ref().map(|url| url.as_str().trim_end_matches('/').to_owned()).unwrap_or_default();
     let (mut documents, mut rows, mut exits) = (Vec::new(), Vec::new(), Vec::new());

@@ -122,7 +122,7 @@ impl<'a> Watch<'a> {
             }
         }
         let busy: HashSet<PathBuf> = self.busy.values().chain(self.resting.keys()).cloned().collect();
-        let ready = self.folder.look(&busy)?;
+        let ready = self.folder.look(&busy, |left| progress.say(left, out))?;
         let jitter = self.args.jitter;
         let begin = match self.begin {
             Some(begin) => begin,

@@ -235,7 +235,13 @@ impl Planner<'_> {
         let mut claimed: BTreeSet<KeyHash> = BTreeSet::new();
         // Those that name a key of the table have it for certain, and the others what is left.
         let (by_id, by_name): (Vec<_>, Vec<_>) =
-            sections.iter().partition(|section| self.with_id(id, section).is_some());
+            sections.iter().partition(|section| self.with_id(id, section).next().is_some());
+        for section in &by_id {
+            if self.with_id(id, section).nth(1).is_some() {
+                let begin = section.id.as_deref().unwrap_or_default();
+                self.faults.push(format!("{id}: the id `{begin}` means more than one key"));
+            }
+        }
         let mut names = BTreeSet::new();
         for section in &by_name {
             if !names.insert(&section.name) {
@@ -243,7 +249,7 @@ impl Planner<'_> {
             }
         }
         for section in by_id.into_iter().chain(by_name) {
-            let found = self.with_id(id, section).or_else(|| self.newest(id, section, &claimed));
+            let found = self.with_id(id, section).next().or_else(|| self.newest(id, section, &claimed));
             let found = found.map(|(held, hash, item)| (held.clone(), hash, item.clone()));
             let item = self.key(id, section, found.as_ref().map(|(_, _, item)| item));
             let Some(item) = self.checked(id, item) else { continue };
@@ -261,12 +267,14 @@ impl Planner<'_> {
         self.prune(id, Kind::Key, &kept);
     }
 
-    /// Returns the key that a section names by its id.
-    fn with_id(&self, tenant: &str, section: &KeySection) -> Option<(&Held, KeyHash, &KeyItem)> {
-        let id = section.id.as_ref().filter(|id| !id.is_empty())?;
-        self.known
-            .keys()
-            .find(|(_, hash, key)| key.tenant_id == tenant && hash.to_string().starts_with(id.as_str()))
+    /// Returns the keys that a section names by its id; more than one are a fault.
+    fn with_id(
+        &self,
+        tenant: &str,
+        section: &KeySection,
+    ) -> impl Iterator<Item = (&Held, KeyHash, &KeyItem)> {
+        let id = section.id.as_deref().unwrap_or_default();
+        self.known.keys_with_id(id).filter(move |(.., key)| key.tenant_id == tenant)
     }
 
     /// Returns the newest key of a section's name that no other section has.

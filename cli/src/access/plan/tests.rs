@@ -109,6 +109,22 @@ fn a_key_is_found_by_its_id_or_its_name() {
 }
 
 #[test]
+fn an_id_means_one_key_as_it_does_on_the_command_line() {
+    let mut known = known();
+    // Their ids begin with d71f.
+    for (secret, name) in [("k21", "stock"), ("k1990", "till")] {
+        known.add(stored_key(secret, name, "2026-11-20T00:00:00Z").attributes().unwrap());
+    }
+    let planned = |id: &str| {
+        let file = file(&format!("  {ACME}: {{keys: [{{id: {id}, name: new, scopes: ['mq:read']}}]}}"));
+        plan(&file, &known, &Owners::new(), false, now())
+    };
+    assert_eq!(planned("d71f2").unwrap().last.len(), 1);
+    assert_eq!(planned("d71").unwrap().keys.len(), 1, "it is too short, so the name counts");
+    assert!(planned("d71f").unwrap_err().why.unwrap().contains("`d71f` means more than one key"));
+}
+
+#[test]
 fn of_two_keys_of_one_name_the_newer_one_is_meant() {
     let mut known = known();
     known.add(stored_key("b", "orders", "2026-11-20T00:00:00Z").attributes().unwrap());
