@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Times of the attempts of one request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
-    /// Pause after the first attempt; each further one is twice as long.
+    /// Pause after the first attempt, which is the shortest; each further one is twice as long.
     pub(crate) first: Duration,
     /// Longest pause, unless the server asks for a longer one.
     pub(crate) longest: Duration,
@@ -35,7 +35,11 @@ impl Schedule {
         random: f64,
     ) -> Option<Duration> {
         let pause = match after {
-            Some(after) => after.saturating_add(after.mul_f64(SPREAD * random).min(MOST_SPREAD)),
+            Some(after) => {
+                // No time, or a date that is over, asks for no flood of attempts.
+                let after = after.max(self.first);
+                after.saturating_add(after.mul_f64(SPREAD * random).min(MOST_SPREAD))
+            }
             None => {
                 let window = self.first.saturating_mul(2_u32.saturating_pow(number)).min(self.longest);
                 window.mul_f64(0.5 + random / 2.0)
@@ -79,6 +83,7 @@ mod tests {
         assert_eq!(pause(0, Some(8), 0, 0.0), Some(Duration::from_secs(8)));
         assert_eq!(pause(0, Some(8), 0, 1.0), Some(Duration::from_secs(10)));
         assert_eq!(pause(0, Some(50), 0, 1.0), Some(Duration::from_secs(60)), "the spread is bounded");
+        assert_eq!(pause(7, Some(0), 0, 0.0), Some(Duration::from_millis(500)), "the shortest pause");
     }
 
     #[test]

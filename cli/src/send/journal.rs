@@ -349,8 +349,9 @@ mod tests {
         open(&directory).add(&entry("a", State::Sending)).unwrap();
         fs::remove_file(state.join("sends.lock")).unwrap();
         let long = PathBuf::from("x".repeat(usize::try_from(COMPACT_FROM).unwrap()));
-        let line = serde_json::to_vec(&Entry { file: long, ..entry("a", State::Final) }).unwrap();
-        fs::write(state.join(FILE), [&line[..], &line, b""].join(&b'\n')).unwrap();
+        let mut line = serde_json::to_vec(&Entry { file: long, ..entry("a", State::Final) }).unwrap();
+        line.push(b'\n');
+        fs::write(state.join(FILE), line.repeat(2)).unwrap();
         let before = size(&state.join(FILE));
         let looking = Journal::look_at(&state).unwrap();
         assert_eq!(last(&looking, "a").unwrap().state, State::Final);
