@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
 use tokio_postgres::NoTls;
 
-use super::{Account, Server};
+use super::{Account, Server, temporary};
 use crate::ports;
 
 /// Password of the user `postgres`; the server lets that user in by no other means.
@@ -33,7 +33,8 @@ pub struct Cluster {
 impl Cluster {
     /// A new server with these settings besides the usual ones.
     pub async fn start(settings: &[&str]) -> Self {
-        let directory = tempfile::Builder::new().prefix("integrahub-cluster-").tempdir_in("/tmp").unwrap();
+        let directory =
+            tempfile::Builder::new().prefix("integrahub-cluster-").tempdir_in(temporary()).unwrap();
         let account =
             geteuid().is_root().then(|| Account::find().unwrap().expect("an account for PostgreSQL"));
         if let Some(account) = account {

@@ -1,41 +1,39 @@
 //! The directory of the server's files. PostgreSQL refuses to run as root, so for root it runs as
-//! another user, and that user must be able to get there: below a home such as `/root` it is not.
+//! another user, to whom the directory is given.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use test_support::postgres::{ACCOUNT, Account};
+use test_support::postgres::{ACCOUNT, Account, temporary};
 
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 
-/// A link in the component's own directory to the one that is used instead.
+/// Link in the component's own directory to the server's.
 const ELSEWHERE: &str = "elsewhere";
 const PREFIX: &str = "integrahub-postgres-";
 
-/// A directory that is the server's alone: `own`, or a temporary one that `own` links to. No user:
+/// Makes a temporary directory that is the server's alone, and that `own` links to. No user:
 /// ourselves.
 ///
 /// # Errors
 /// There is no user to run it as, or the file system refuses.
 pub(super) fn prepare(own: &Path) -> Result<(PathBuf, Option<Account>), Failure> {
-    if !nix::unistd::geteuid().is_root() {
-        give(own, None)?;
-        return Ok((own.to_owned(), None));
-    }
-    let account = Account::find().or_explain(|| format!("look up the user {ACCOUNT}"))?;
-    let account = account.ok_or_else(|| {
-        Failure::new(format!(
-            "PostgreSQL does not run as root, and there is no user {ACCOUNT} to run it as: start again as another \
-             user, or create that one."
-        ))
-    })?;
-    let home = if reaches(account, own)? { own.to_owned() } else { elsewhere(own)? };
-    give(&home, Some(account))?;
-    Ok((home, Some(account)))
+    let account = if nix::unistd::geteuid().is_root() {
+        let account = Account::find().or_explain(|| format!("look up the user {ACCOUNT}"))?;
+        Some(account.ok_or_else(|| {
+            Failure::new(format!(
+                "PostgreSQL does not run as root, and there is no user {ACCOUNT} to run it as: start again as another \
+                 user, or create that one."
+            ))
+        })?)
+    } else {
+        None
+    };
+    let home = elsewhere(own)?;
+    give(&home, account)?;
+    Ok((home, account))
 }
 
 fn give(home: &Path, account: Option<Account>) -> Result<(), Failure> {
@@ -47,30 +45,15 @@ fn give(home: &Path, account: Option<Account>) -> Result<(), Failure> {
     }
 }
 
-/// True if a user can reach a directory. It is tried out, because modes alone do not decide: groups
-/// and access lists count too.
-fn reaches(account: Account, directory: &Path) -> Result<bool, Failure> {
-    Command::new("test")
-        .arg("-x")
-        .arg(directory)
-        .current_dir("/")
-        .uid(account.uid)
-        .gid(account.gid)
-        .stdin(Stdio::null())
-        .status()
-        .map(|status| status.success())
-        .or_explain(|| format!("find out whether {ACCOUNT} can reach {}", directory.display()))
-}
-
 /// Makes a temporary directory, linked before it is used, so that a clean-up finds it.
 fn elsewhere(own: &Path) -> Result<PathBuf, Failure> {
     let explain = || "create a temporary directory for PostgreSQL".to_owned();
-    let directory = tempfile::Builder::new().prefix(PREFIX).tempdir().or_explain(explain)?;
+    let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(temporary()).or_explain(explain)?;
     symlink(directory.path(), own.join(ELSEWHERE)).or_explain(explain)?;
     Ok(directory.keep())
 }
 
-/// Removes the directory that was used instead of the component's own, if there was one.
+/// Removes the server's directory, if there is one.
 pub(crate) fn forget_elsewhere(layout: &Layout) {
     let link = layout.data().join("postgres").join(ELSEWHERE);
     let Ok(directory) = std::fs::read_link(&link) else { return };
@@ -103,20 +86,5 @@ mod tests {
         symlink(&precious, own.join(ELSEWHERE)).unwrap();
         forget_elsewhere(&layout);
         assert!(precious.is_dir() && !own.join(ELSEWHERE).exists());
-    }
-
-    #[test]
-    fn a_directory_below_a_closed_one_is_not_reached() {
-        if !nix::unistd::geteuid().is_root() {
-            return;
-        }
-        let root = tempfile::tempdir().unwrap();
-        let inner = root.path().join("inner");
-        std::fs::create_dir(&inner).unwrap();
-        let nobody = Account { uid: 65534, gid: 65534 };
-        std::fs::set_permissions(root.path(), Permissions::from_mode(0o700)).unwrap();
-        assert!(!reaches(nobody, &inner).unwrap());
-        std::fs::set_permissions(root.path(), Permissions::from_mode(0o711)).unwrap();
-        assert!(reaches(nobody, &inner).unwrap());
     }
 }
