@@ -20,7 +20,7 @@ const WAKING: Duration = Duration::from_secs(25);
 const PAUSE: Duration = Duration::from_secs(2);
 /// Operation as which the ingest's batches are priced.
 const INGEST: &str = "ingest";
-/// Units that the database counts.
+/// Units of the ingest's usage, which its database counts.
 const OF_INGEST: [Unit; 3] = [Unit::Bytes, Unit::Batches, Unit::Items];
 
 /// Usage of each tenant, by operation.

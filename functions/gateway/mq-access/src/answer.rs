@@ -25,7 +25,7 @@ pub(crate) struct Produced<'a> {
     /// Warnings about the request.
     pub(crate) warnings: &'a [String],
     pub(crate) report: &'a ProduceReport,
-    /// Execution as it began at its place.
+    /// Execution with the progress that it had before it put messages here.
     pub(crate) execution: &'a Execution,
     /// Number of messages, whichever attempt put them.
     pub(crate) count: u64,

@@ -31,7 +31,7 @@ enum Stopped {
 
 /// Result of a completed move.
 struct Moved<'a> {
-    /// Execution as it began at its place.
+    /// Execution with the progress that it had before it moved messages here.
     execution: &'a Execution,
     /// Number of messages that were moved, by all attempts.
     moved: u64,

@@ -121,7 +121,7 @@ impl Pending {
     }
 }
 
-/// A response and its URL.
+/// Response to CloudFormation, and the URL that it goes to.
 #[derive(Debug)]
 pub(crate) struct PendingResponse {
     url: String,

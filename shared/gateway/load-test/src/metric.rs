@@ -51,7 +51,8 @@ impl Percentile {
     }
 }
 
-/// Figure of a report. Its text is the path to its member.
+/// Figure of a load test's report. Its text is the path to the report's member, such as
+/// `putLatencyUs.p99`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     /// Messages a second that were received; that were confirmed, if the test has no consumers.

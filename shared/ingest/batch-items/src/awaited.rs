@@ -19,10 +19,10 @@ use uuid::Uuid;
 use crate::item::{readable, text, time};
 use crate::{BatchItemError, BatchItems, Item};
 
-/// Name of the index.
+/// Name of the index of uploads and payloads that are awaited.
 pub const AWAITED_INDEX: &str = "awaited-index";
 
-/// Number of keys of the index.
+/// Number of partition keys of the index of what is awaited, over which its items are spread.
 pub const SHARDS: u8 = 16;
 
 /// Most pages of a shard that one call reads.

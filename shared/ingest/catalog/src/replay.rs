@@ -36,7 +36,7 @@ pub struct ReplayRequest {
     pub requested_at: Timestamp,
 }
 
-/// Outcome of a request.
+/// Outcome of a request for a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayOutcome {
     /// The request began the replay.

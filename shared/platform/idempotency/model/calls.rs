@@ -9,7 +9,7 @@ use crate::world::World;
 
 /// Result of a call to the store, as its caller sees it.
 pub(crate) enum Called {
-    /// The record after the write.
+    /// The call succeeded. The record is as the write left it.
     Done(Arc<Record>),
     Refused(Arc<Record>),
     Unavailable,

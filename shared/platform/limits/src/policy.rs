@@ -51,7 +51,7 @@ pub(crate) struct Policy {
     pub(crate) scope: Scope,
     pub(crate) unit: Unit,
     pub(crate) rate: Rate,
-    /// Key of the bucket's item.
+    /// Partition key of the bucket's item in the table of limits.
     pub(crate) pk: String,
     pub(crate) share: Arc<Mutex<Share>>,
 }

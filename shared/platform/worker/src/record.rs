@@ -37,7 +37,7 @@ pub struct Record {
     /// Name of the record. `None` if the event is the record, because its sender invoked the
     /// function itself.
     pub id: Option<RecordId>,
-    /// Body of the record. `None` if it has none, or if it is not in its encoding.
+    /// Body of the record. `None` if the record has no body, or one that cannot be decoded.
     pub body: Option<Vec<u8>>,
     /// Receipt by which a message's visibility timeout is changed. Records of Kafka have none.
     pub receipt: Option<Receipt>,

@@ -49,7 +49,7 @@ enum Leave {
     Broken(BrokerError),
 }
 
-/// A consumer in its window.
+/// Consumer of a load test, at work in one minute of the test.
 struct Consuming<'a> {
     shift: &'a Shift<'a>,
     queue: &'a QueueName,

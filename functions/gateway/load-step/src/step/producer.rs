@@ -43,7 +43,7 @@ impl From<Interrupt> for Leave {
     }
 }
 
-/// A producer in its window.
+/// Producer of a load test, at work in one minute of the test.
 struct Producing<'a> {
     shift: &'a Shift<'a>,
     options: &'a PutOptions,

@@ -170,9 +170,9 @@ struct Unit {
 
 /// State of a unit of work after filling it.
 enum Filled {
-    /// All its messages are put.
+    /// All messages of the unit are put.
     Put,
-    /// All its messages are put and committed.
+    /// All messages of the unit are put and committed.
     Committed,
 }
 

@@ -33,11 +33,11 @@ pub struct Worker {
 pub struct Lane {
     /// Worker that the lane belongs to.
     pub worker: Worker,
-    /// Windows that the lane takes.
+    /// Minutes of the test that the lane takes.
     pub half: Half,
 }
 
-/// Half of the windows.
+/// Minutes of a test that one of the two lanes of a worker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Half {
     /// Lane A: windows 0, 2, 4, and so on.

@@ -73,7 +73,7 @@ impl Plan {
         }
     }
 
-    /// Counts the windows of a worker.
+    /// Counts the minutes in which a worker of the role works, a last part of one included.
     #[must_use]
     pub fn windows(&self, role: Role) -> u32 {
         let windows = self.until(role).get().div_ceil(Window::LENGTH.get());

@@ -42,7 +42,7 @@ impl Window {
         self.opens().plus(Self::LENGTH)
     }
 
-    /// Returns the lane that takes the window.
+    /// Returns which lane of a worker works in this minute.
     #[must_use]
     pub const fn half(self) -> Half {
         if self.0.is_multiple_of(2) { Half::Even } else { Half::Odd }

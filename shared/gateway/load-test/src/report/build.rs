@@ -42,7 +42,7 @@ pub struct Facts<'a> {
     pub prices: &'a Prices,
 }
 
-/// Share of the rate that was asked for from which it counts as held.
+/// Least part of the requested rate with which the test counts as having held that rate.
 pub(super) const HELD: f64 = 0.98;
 
 impl Report {

@@ -33,6 +33,9 @@ pub(crate) enum DateError {
     /// The text stands for a date that is not set.
     #[error("it is before 1981, which dates mean that are not set; leave it empty if there is none")]
     TooEarly,
+    /// The instant lies beyond those that can be kept. 31/12/9999 is what systems write for "never".
+    #[error("it is after 9999-12-30, which dates mean that are not set; leave it empty if there is none")]
+    TooLate,
 }
 
 /// Reads a date: ISO 8601 (`2026-11-21T10:30:00`, a space for the `T`, a fraction, no time at all)
@@ -79,7 +82,7 @@ fn in_any_form(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, DateE
 }
 
 fn at(local: DateTime, zone: &TimeZone) -> Result<Timestamp, DateError> {
-    zone.to_timestamp(local).map_err(|_| DateError::Form)
+    zone.to_timestamp(local).map_err(|_| DateError::TooLate)
 }
 
 fn of_day(date: Date, day: Day) -> DateTime {
@@ -250,7 +253,6 @@ mod tests {
             ("2026-06-21T10:30:00 -0300", Form),
             ("2026-06-21T10:30:00-99:00", Form),
             ("2026-06-21T", Form),
-            ("9999-12-31", Form),
             // Years that do not have four digits.
             ("24/11/26", Form),
             ("24/11/26 10:00:00", Form),
@@ -293,6 +295,11 @@ mod tests {
             ("1970-01-01T00:00:00Z", TooEarly),
             ("1980-01-01", TooEarly),
             ("1980-12-31T23:59:59.999999Z", TooEarly),
+            ("9999-12-31", TooLate),
+            ("99991231", TooLate),
+            ("31/12/9999", TooLate),
+            ("9999-12-31 00:00:00", TooLate),
+            ("9999-12-31T23:59:59.9999999", TooLate),
         ] {
             for day in [Day::Begin, Day::End] {
                 assert_eq!(parse(text, &brasilia(), day), Err(error), "{text}");

@@ -62,7 +62,7 @@ pub enum Format {
 /// Place of one item in the payload, and its bytes unless they are too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// An item within the limit.
+    /// An item of no more bytes than the limit.
     Item {
         /// Index of the item from 0, in the payload's order; blank lines do not count.
         index: u64,

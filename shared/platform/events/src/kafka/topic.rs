@@ -30,7 +30,7 @@ pub enum TopicState {
     Created,
     /// The topic exists. It is not changed.
     Exists {
-        /// Number of its partitions.
+        /// Number of partitions of the topic.
         partitions: usize,
     },
 }

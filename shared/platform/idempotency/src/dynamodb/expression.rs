@@ -12,7 +12,7 @@ use crate::protocol::{
     AbandonedProgress, Body, LocationHistory, Progress, Status, StoredResponse, Token, Transition,
 };
 
-/// An update with its condition.
+/// Update of a record in DynamoDB's language, with the condition under which it is made.
 #[derive(Debug)]
 pub(super) struct Expression {
     /// Assignments, separated by commas.

@@ -41,7 +41,7 @@ pub struct LocationHistory {
     pub left_behind: Vec<AbandonedProgress>,
 }
 
-/// Start of an attempt at its place.
+/// Progress and places with which an attempt begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Progress with which the attempt begins: an earlier attempt's, if it continues at the same

@@ -227,7 +227,7 @@ impl Inner {
     /// Makes the draw that a request needs, and those that follow from its outcome.
     ///
     /// # Errors
-    /// The request is refused until this time.
+    /// Time until which the request is refused, in nanoseconds since 1970.
     async fn draw(&self, policy: &Policy, cost: u64, mut draw: Draw) -> Result<(), i64> {
         for _ in 0..MOST_DRAWS {
             self.make(policy, &draw).await;

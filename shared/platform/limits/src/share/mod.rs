@@ -69,19 +69,19 @@ struct Away {
 pub(crate) enum Step {
     /// The request is admitted, and its cost is charged.
     Admitted,
-    /// The request is refused until this time.
+    /// The request is refused until this time, in nanoseconds since 1970.
     Refused(i64),
     /// The share cannot decide before this draw is made.
     Draw(Draw),
 }
 
-/// Draw from a bucket, with its effect on the share.
+/// Draw from a bucket, and what it changes in the share that an environment holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Draw {
     pub(crate) write: Write,
-    /// Units that the share wins.
+    /// Units that the draw adds to the share.
     gain: i64,
-    /// Units that the share loses: they return to the bucket.
+    /// Units that the draw takes from the share: they return to the bucket.
     returned: i64,
 }
 

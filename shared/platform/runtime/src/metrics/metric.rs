@@ -79,7 +79,7 @@ impl Metric {
         Self { name, kind, help: "", is_scraped: false, labels: &[], emf: None }
     }
 
-    /// Gives the metric its meaning.
+    /// Sets the sentence that explains the metric to its reader.
     pub(super) const fn help(self, help: &'static str) -> Self {
         Self { help, ..self }
     }

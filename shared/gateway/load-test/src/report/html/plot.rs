@@ -12,10 +12,10 @@ pub(super) struct Line<'a> {
     pub(super) values: Vec<Option<f64>>,
 }
 
-/// A mark on an axis: its place from 0 to 1, and its text.
+/// Mark on an axis: the position from 0 to 1, and the text beside it.
 pub(super) type Mark = (f64, String);
 
-/// A plot without its lines.
+/// Frame of a plot: title and axes, without the lines.
 pub(super) struct Plot<'a> {
     /// Description for those who do not see it.
     pub(super) title: &'a str,
