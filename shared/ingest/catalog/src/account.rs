@@ -14,13 +14,15 @@ use crate::outbox;
 use crate::rows::{bigint, count, word};
 
 /// Sums up the chunks of a batch by status, for [`settle_by`].
-pub(crate) const TALLY: &str = "SELECT status, count(*) AS chunks, sum(items)::bigint AS items, sum(inserted)::bigint AS inserted, \
-     sum(updated)::bigint AS updated, sum(unchanged)::bigint AS unchanged, sum(stale)::bigint AS stale, \
-     sum(rejected)::bigint AS rejected, sum(rejected_unlisted)::bigint AS rejected_unlisted FROM batch_chunks WHERE batch_id = $1 GROUP BY status";
+pub(crate) const TALLY: &str = "SELECT status, count(*) AS chunks, sum(items)::bigint AS items, \
+     sum(inserted)::bigint AS inserted, sum(updated)::bigint AS updated, sum(unchanged)::bigint AS unchanged, sum(stale)::bigint AS stale, \
+     sum(rejected)::bigint AS rejected, sum(rejected_unlisted)::bigint AS rejected_unlisted \
+     FROM batch_chunks WHERE batch_id = $1 GROUP BY status";
 const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserted = $4, updated = $5, unchanged = $6, \
      stale = $7, chunks_pending = $8, chunks_done = $9, chunks_failed = $10, deactivation = $11, \
      deactivated_so_far = CASE WHEN $12 THEN NULL ELSE deactivated_so_far END, \
-     finished_at = CASE WHEN $12 THEN COALESCE(finished_at, now()) END, moved_at = now(), rejected_unlisted = $13 WHERE batch_id = $1";
+     finished_at = CASE WHEN $12 THEN COALESCE(finished_at, now()) END, moved_at = now(), \
+     rejected_unlisted = $13 WHERE batch_id = $1";
 
 /// State of a batch, derived from its chunks.
 #[derive(Clone, Copy, Debug)]

@@ -127,11 +127,14 @@ const INSERT: &str = insert!("");
 pub(crate) const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
      items_in_error, sealed_at IS NOT NULL AS is_sealed, chunks_pending, chunks_done, chunks_failed, deactivation, \
      deactivation_confirmed, deactivated_so_far, judged_missing, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up, \
-     received_at < (SELECT kept_since FROM batch_history) AS is_too_old FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
+     received_at < (SELECT kept_since FROM batch_history) AS is_too_old FROM batches WHERE batch_id = $1 \
+     FOR NO KEY UPDATE";
 const ALLOWED: &str = "SELECT allowed_cnpjs FROM batches WHERE batch_id = $1 AND tenant_id = $2";
-const CHUNKING: &str = "UPDATE batches SET status = $2, started_at = COALESCE(started_at, now()), moved_at = now(), finished_at = NULL, error = NULL, \
+const CHUNKING: &str = "UPDATE batches SET status = $2, started_at = COALESCE(started_at, now()), \
+     moved_at = now(), finished_at = NULL, error = NULL, \
      objects_let_go = false WHERE batch_id = $1";
-const FAIL: &str = "UPDATE batches SET status = $2, error = $3, errors_omitted = $4, finished_at = now() WHERE batch_id = $1";
+const FAIL: &str = "UPDATE batches SET status = $2, error = $3, errors_omitted = $4, finished_at = now() \
+     WHERE batch_id = $1";
 const PENDING: &str = "SELECT generation, chunk_index, chunk_uri, items, first_cnpj FROM batch_chunks \
      WHERE batch_id = $1 AND status = 'PENDING' ORDER BY chunk_index";
 

@@ -20,8 +20,8 @@ const UNDER_WAY: &str = "SELECT status, count(*) AS batches, sum(chunks_pending)
      FROM batches WHERE status IN ('RECEIVED', 'CHUNKING', 'PROCESSING') GROUP BY status ORDER BY status";
 /// Selects how long the oldest pending chunk has been waiting. The batches that were received first
 /// have it, so it looks at a hundred of them.
-const OLDEST_CHUNK: &str = "SELECT extract(epoch FROM clock_timestamp() - min(GREATEST(c.created_at, b.generation_began_at))) \
-         ::double precision AS seconds \
+const OLDEST_CHUNK: &str = "SELECT extract(epoch FROM \
+         clock_timestamp() - min(GREATEST(c.created_at, b.generation_began_at)))::double precision AS seconds \
      FROM (SELECT batch_id, generation_began_at FROM batches WHERE status = 'PROCESSING' AND chunks_pending > 0 \
          ORDER BY received_at LIMIT 100) AS b \
      JOIN batch_chunks c ON c.batch_id = b.batch_id AND c.status = 'PENDING'";

@@ -29,7 +29,8 @@ pub struct ItemErrorPage {
 
 const INSERT: &str = "INSERT INTO batch_item_errors \
      (batch_id, item_index, byte_offset, code, field, detail, key, key_hash) \
-     SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::bigint[]) e \
+     SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], \
+     $7::jsonb[], $8::bigint[]) e \
      ON CONFLICT (batch_id, item_index) DO NOTHING";
 /// Holds the batch in that generation until the commit, so that no replay misses the errors
 /// recorded here.

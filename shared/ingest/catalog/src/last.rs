@@ -22,7 +22,8 @@ pub struct FinalBatch {
     pub uris: Vec<String>,
 }
 
-const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, idempotency_key, payload_uri, errors_uri FROM batches WHERE batch_id = $1 \
+const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, idempotency_key, payload_uri, \
+     errors_uri FROM batches WHERE batch_id = $1 \
          AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')) \
      SELECT generation, idempotency_key, payload_uri AS uri FROM final \
      UNION ALL SELECT generation, idempotency_key, errors_uri FROM final WHERE errors_uri IS NOT NULL \

@@ -49,7 +49,8 @@ const ADVANCE: &str = "UPDATE batch_history SET kept_since = now() - $1 * interv
      WHERE kept_since < now() - $1 * interval '1 second' AND announced_at <= now() - $2 * interval '1 second' \
      RETURNING is_only";
 /// Selects the seconds by which the oldest final batch has exceeded its retention time.
-const BEHIND: &str = "SELECT COALESCE(extract(epoch FROM now() - min(finished_at))::double precision - $1, 0) AS seconds \
+const BEHIND: &str = "SELECT \
+     COALESCE(extract(epoch FROM now() - min(finished_at))::double precision - $1, 0) AS seconds \
      FROM (SELECT finished_at FROM batches WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1) AS oldest";
 
 const UNDER_WAY: &str = "SELECT batch_id, tenant_id, idempotency_key, trace_id, payload_uri, status, generation, \
@@ -62,7 +63,8 @@ const GIVE_UP: &str = "UPDATE batch_chunks SET status = $3, last_error = COALESC
      WHERE chunk_id IN (SELECT chunk_id FROM batch_chunks WHERE batch_id = $1 AND status = 'PENDING' \
          ORDER BY chunk_index LIMIT $4 FOR NO KEY UPDATE)";
 const END: &str = "UPDATE batches SET error = $2 WHERE batch_id = $1";
-const FAIL: &str = "UPDATE batches SET status = $2, error = $3, deactivation = $4, finished_at = COALESCE(finished_at, now()) \
+const FAIL: &str = "UPDATE batches SET status = $2, error = $3, deactivation = $4, \
+     finished_at = COALESCE(finished_at, now()) \
      WHERE batch_id = $1";
 
 /// Batches to delete. A batch that ended late, such as a replayed one, is kept as long after its

@@ -64,17 +64,20 @@ pub struct BegunReplay {
 
 const PAYLOAD: &str =
     concat!("SELECT payload_uri FROM batches b WHERE b.batch_id = $1 AND ", visible!("$2", "$3"));
-const EARLIER: &str = "SELECT r.generation, r.status, r.chunks, b.payload_uri FROM batch_replays r JOIN batches b USING (batch_id) \
+const EARLIER: &str = "SELECT r.generation, r.status, r.chunks, b.payload_uri FROM batch_replays r \
+     JOIN batches b USING (batch_id) \
      WHERE r.batch_id = $1 AND r.idempotency_key = $2 AND r.requested_at = $3";
 /// Locks the chunks before their batch, like transactions that write chunks. The lock is exclusive
 /// because their ids change.
 const CHUNKS: &str =
     "SELECT chunk_index, status FROM batch_chunks WHERE batch_id = $1 ORDER BY chunk_index FOR UPDATE";
-const FIRST_AND_LAST: &str = "SELECT chunk_uri FROM batch_chunks c WHERE batch_id = $1 AND chunk_index IN (SELECT unnest( \
+const FIRST_AND_LAST: &str = "SELECT chunk_uri FROM batch_chunks c WHERE batch_id = $1 \
+     AND chunk_index IN (SELECT unnest( \
      ARRAY[min(chunk_index), max(chunk_index)]) FROM batch_chunks WHERE batch_id = $1 AND ($2 OR status = 'FAILED')) \
      ORDER BY chunk_index";
-const RESET_CHUNKS: &str = "UPDATE batch_chunks c SET chunk_id = r.chunk_id, generation = $2, status = 'PENDING', attempts = 0, \
-     inserted = 0, updated = 0, unchanged = 0, stale = 0, rejected = 0, rejected_unlisted = 0, last_error = NULL, done_at = NULL \
+const RESET_CHUNKS: &str = "UPDATE batch_chunks c SET chunk_id = r.chunk_id, generation = $2, \
+     status = 'PENDING', attempts = 0, inserted = 0, updated = 0, unchanged = 0, stale = 0, \
+     rejected = 0, rejected_unlisted = 0, last_error = NULL, done_at = NULL \
      FROM unnest($3::integer[], $4::uuid[]) AS r (chunk_index, chunk_id) \
      WHERE c.batch_id = $1 AND c.chunk_index = r.chunk_index";
 const RESET: &str = "UPDATE batches SET generation = $2, status = $3, deactivation = $4, deactivation_confirmed = $5, \

@@ -64,10 +64,12 @@ pub enum SealOutcome {
     Superseded,
 }
 
-const SEAL: &str = "UPDATE batches SET status = 'PROCESSING', payload_bytes = $2, payload_checksum = $3, items_parsed = $4, \
+const SEAL: &str = "UPDATE batches SET status = 'PROCESSING', payload_bytes = $2, payload_checksum = $3, \
+     items_parsed = $4, \
      items_in_error = $5, unreadable_keys = $6, deactivation = $7, items_partial = $8, errors_omitted = $9, errors_uri = $10, error = NULL, \
      objects_let_go = false, sealed_at = now() WHERE batch_id = $1";
-const CHUNKS: &str = "INSERT INTO batch_chunks (chunk_id, batch_id, generation, chunk_index, chunk_uri, first_cnpj, last_cnpj, items) \
+const CHUNKS: &str = "INSERT INTO batch_chunks (chunk_id, batch_id, generation, chunk_index, chunk_uri, \
+     first_cnpj, last_cnpj, items) \
      SELECT c.chunk_id, $1, $2, c.chunk_index, c.chunk_uri, c.first_cnpj, c.last_cnpj, c.items \
      FROM unnest($3::uuid[], $4::integer[], $5::text[], $6::bpchar[], $7::bpchar[], $8::bigint[]) \
          AS c (chunk_id, chunk_index, chunk_uri, first_cnpj, last_cnpj, items)";

@@ -34,7 +34,8 @@ const ADD: &str = "WITH slice AS MATERIALIZED (SELECT batch_id, tenant_id, CASE 
                      AND (NOT objects_let_go \
                          OR received_at >= ($1::date + 1 - $2::int4)::timestamp AT TIME ZONE 'UTC') \
                  THEN payload_bytes ELSE 0 END AS bytes FROM batches \
-             WHERE batch_id > COALESCE((SELECT up_to FROM usage_stored_parts WHERE day = $1 ORDER BY up_to DESC LIMIT 1), \
+             WHERE batch_id > COALESCE((SELECT up_to FROM usage_stored_parts WHERE day = $1 \
+             ORDER BY up_to DESC LIMIT 1), \
                  '00000000-0000-0000-0000-000000000000') \
              ORDER BY batch_id LIMIT $3), \
          added AS (INSERT INTO usage_stored_parts AS parts (day, tenant_id, bytes, up_to) \
@@ -49,7 +50,8 @@ const STORE: &str = "WITH parts AS (DELETE FROM usage_stored_parts WHERE day <= 
      UPDATE usage_stored_until SET day = $1";
 const FOLD: &str = "WITH taken AS (DELETE FROM usage_additions WHERE ctid = ANY(ARRAY( \
              SELECT ctid FROM usage_additions LIMIT $1 FOR UPDATE SKIP LOCKED)) RETURNING *), \
-         summed AS (INSERT INTO usage_days (tenant_id, day, batches, payload_bytes, inserted, updated, unchanged, stale, failed) \
+         summed AS (INSERT INTO usage_days (tenant_id, day, batches, payload_bytes, inserted, updated, \
+         unchanged, stale, failed) \
              SELECT tenant_id, day, sum(batches)::bigint, sum(payload_bytes)::bigint, sum(inserted)::bigint, \
                  sum(updated)::bigint, sum(unchanged)::bigint, sum(stale)::bigint, sum(failed)::bigint \
              FROM taken GROUP BY tenant_id, day ORDER BY day, tenant_id \

@@ -67,8 +67,10 @@ pub struct Finalized {
 /// Selects a batch, and whether its chunks are all done: in the generation `$2`, unless that is
 /// null. A call that began before a replay knows neither the keys nor the guard's check of the new
 /// generation.
-const READY: &str = "SELECT status, deactivation, generation, received_at, tenant_id, chunks_done > 0 AND chunks_pending = 0 \
-     AND chunks_failed = 0 AND generation = COALESCE($2::integer, generation) AS ready FROM batches WHERE batch_id = $1";
+const READY: &str = "SELECT status, deactivation, generation, received_at, tenant_id, chunks_done > 0 \
+     AND chunks_pending = 0 AND chunks_failed = 0 \
+     AND generation = COALESCE($2::integer, generation) AS ready FROM batches \
+     WHERE batch_id = $1";
 /// Undecided establishments. Columns of CNPJs are ordered by bytes, as CNPJs are here, whatever the
 /// database's collation.
 const UNDECIDED: &str =
@@ -78,9 +80,11 @@ const UNDECIDED: &str =
 /// later knows them and decides.
 const DECIDERS: &str = "SELECT c.cnpj, NOT c.refused AND EXISTS (SELECT FROM establishments e \
          WHERE e.cnpj = c.cnpj AND e.tenant_id = $4) AS is_own, \
-         EXISTS (SELECT FROM batch_cnpjs l JOIN batches b ON b.batch_id = l.batch_id WHERE l.cnpj = c.cnpj AND l.decides \
+         EXISTS (SELECT FROM batch_cnpjs l JOIN batches b ON b.batch_id = l.batch_id WHERE l.cnpj = c.cnpj \
+         AND l.decides \
          AND NOT l.refused AND (l.received_at, l.batch_id) > ($3, $1) AND b.tenant_id = $4) AS is_left \
-     FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL ORDER BY c.cnpj";
+     FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL \
+     ORDER BY c.cnpj";
 /// Turns sequential scans off until the transaction ends. A plan that was made while the tables had
 /// few rows stays in use for some time after they have many.
 const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
@@ -93,7 +97,8 @@ const DECIDED: &str =
 const UNREADABLE: &str = "SELECT EXISTS (SELECT FROM batch_item_errors WHERE batch_id = $1 \
      AND code = 'MALFORMED_JSON') AS is_unreadable";
 const PROGRESS: &str = "UPDATE batches SET deactivated_so_far = $2, moved_at = now() WHERE batch_id = $1";
-const DECISIONS: &str = "SELECT EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL) AS undecided, \
+const DECISIONS: &str = "SELECT \
+     EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL) AS undecided, \
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'done') AS done, \
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'skipped') AS skipped, \
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'too_late') AS too_late, \

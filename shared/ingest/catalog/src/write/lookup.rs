@@ -21,7 +21,8 @@ use crate::row_place::RowPlace;
 /// Selects all products of each range, in the order of the index. If it returns `$5` rows, there
 /// are too many.
 pub(super) const RANGES: &str = "SELECT r.place, p.productid, p.ctid, p.row_hash, p.active \
-     FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS r (cnpj, shopid, low, high, place) \
+     FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS r (cnpj, shopid, \
+     low, high, place) \
      CROSS JOIN LATERAL (SELECT p.productid, p.ctid, p.row_hash, p.active FROM products p \
          WHERE p.cnpj = r.cnpj AND p.shopid = r.shopid AND p.productid BETWEEN r.low AND r.high \
          ORDER BY p.productid LIMIT $5) p LIMIT $5";
