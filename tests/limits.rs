@@ -214,7 +214,7 @@ async fn mq_access(request: Request<Bytes>, store: Arc<Store>) -> Option<Respons
     Some(response(200, serde_json::to_string(&reply).unwrap()))
 }
 
-/// One environment of a function of the gateway: what it draws and gives back is its own.
+/// Environment of a function of the gateway: what it draws and gives back is its own.
 struct Environment {
     gateway: front::Gateway,
     api_key: String,

@@ -15,7 +15,8 @@ use crate::rows::{bigint, count, word};
 
 /// Sums up the chunks of a batch by status, for [`settle_by`].
 pub(crate) const TALLY: &str = "SELECT status, count(*) AS chunks, sum(items)::bigint AS items, \
-     sum(inserted)::bigint AS inserted, sum(updated)::bigint AS updated, sum(unchanged)::bigint AS unchanged, sum(stale)::bigint AS stale, \
+     sum(inserted)::bigint AS inserted, sum(updated)::bigint AS updated, \
+     sum(unchanged)::bigint AS unchanged, sum(stale)::bigint AS stale, \
      sum(rejected)::bigint AS rejected, sum(rejected_unlisted)::bigint AS rejected_unlisted \
      FROM batch_chunks WHERE batch_id = $1 GROUP BY status";
 const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserted = $4, updated = $5, unchanged = $6, \

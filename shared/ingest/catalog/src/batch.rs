@@ -126,7 +126,8 @@ const INSERT: &str = insert!("");
 /// is always the last lock that a transaction takes.
 pub(crate) const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
      items_in_error, sealed_at IS NOT NULL AS is_sealed, chunks_pending, chunks_done, chunks_failed, deactivation, \
-     deactivation_confirmed, deactivated_so_far, judged_missing, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up, \
+     deactivation_confirmed, deactivated_so_far, judged_missing, \
+     status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up, \
      received_at < (SELECT kept_since FROM batch_history) AS is_too_old FROM batches WHERE batch_id = $1 \
      FOR NO KEY UPDATE";
 const ALLOWED: &str = "SELECT allowed_cnpjs FROM batches WHERE batch_id = $1 AND tenant_id = $2";

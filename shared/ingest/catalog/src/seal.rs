@@ -65,8 +65,8 @@ pub enum SealOutcome {
 }
 
 const SEAL: &str = "UPDATE batches SET status = 'PROCESSING', payload_bytes = $2, payload_checksum = $3, \
-     items_parsed = $4, \
-     items_in_error = $5, unreadable_keys = $6, deactivation = $7, items_partial = $8, errors_omitted = $9, errors_uri = $10, error = NULL, \
+     items_parsed = $4, items_in_error = $5, unreadable_keys = $6, deactivation = $7, \
+     items_partial = $8, errors_omitted = $9, errors_uri = $10, error = NULL, \
      objects_let_go = false, sealed_at = now() WHERE batch_id = $1";
 const CHUNKS: &str = "INSERT INTO batch_chunks (chunk_id, batch_id, generation, chunk_index, chunk_uri, \
      first_cnpj, last_cnpj, items) \
