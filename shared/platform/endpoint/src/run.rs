@@ -78,9 +78,7 @@ fn read(event: &str) -> Result<LambdaRequest, NoRequest> {
 }
 
 /// Encodes the path of an HTTP API's event, which API Gateway has decoded: a parameter may contain a
-/// `/`. The query is as it was sent, and may have what is allowed in none. The headers with which
-/// `lambda_http` would begin the URL are as the client sent them, so they go: they could bring
-/// another path.
+/// `/`. The query is as it was sent, and may have what is allowed in none.
 fn encoded(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
     let route = event.route_key.as_deref().and_then(|key| key.split_once(' '));
     if let Some((_, template)) = route
@@ -98,12 +96,17 @@ fn encoded(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
         event.raw_path = Some(path);
     }
     event.raw_path = event.raw_path.map(kept);
-    for of_url in [HOST.as_str(), "x-forwarded-proto"] {
-        event.headers.remove(of_url);
-    }
     event.raw_query_string =
         event.raw_query_string.map(|query| utf8_percent_encode(&query, QUERY).to_string());
+    relative(&mut event.headers, &mut event.request_context.domain_name);
     event
+}
+
+/// Lets `lambda_http` make a URL of the path alone. Before it, it would write a scheme and a host as
+/// the client sent them, which could bring another path, or be no URL.
+fn relative(headers: &mut HeaderMap, domain: &mut Option<String>) {
+    headers.remove(HOST);
+    *domain = None;
 }
 
 /// Returns a path that is still the same when `lambda_http` has read it as part of a URL: `..` and
@@ -115,7 +118,8 @@ fn kept(path: String) -> String {
         let segment = segment.to_ascii_lowercase().replace("%2e", ".");
         segment == "." || segment == ".."
     };
-    if path.contains(changes) || path.ends_with(' ') || path.split('/').any(is_step) {
+    if !path.starts_with('/') || path.contains(changes) || path.ends_with(' ') || path.split('/').any(is_step)
+    {
         return format!("/{}", utf8_percent_encode(&path, SEGMENT));
     }
     path
@@ -129,6 +133,7 @@ fn as_sent(mut event: ApiGatewayProxyRequest) -> ApiGatewayProxyRequest {
     }
     event.request_context.stage = None;
     event.path = event.path.map(kept);
+    relative(&mut event.headers, &mut event.request_context.domain_name);
     event
 }
 
@@ -269,10 +274,14 @@ mod tests {
             let mut of_http_api = http("$default", "/v1/things", &json!({}), "");
             of_http_api["headers"][name] = json!(value);
             let mut of_rest = rest("/live/v1/things");
+            of_rest["multiValueQueryStringParameters"] = json!({});
+            of_rest["queryStringParameters"] = json!({});
             of_rest["headers"][name] = json!(value);
             of_rest["multiValueHeaders"][name] = json!([value]);
-            for event in [of_http_api, of_rest] {
-                assert_eq!(request(&event).uri().path(), "/v1/things", "{name}");
+            for mut event in [of_http_api, of_rest] {
+                assert_eq!(request(&event).uri(), "/v1/things", "{name}");
+                event["requestContext"]["domainName"] = json!("api.example.com:99999");
+                assert_eq!(request(&event).uri(), "/v1/things", "{name}");
             }
         }
     }
