@@ -274,8 +274,8 @@ impl Output {
     }
 }
 
-/// Returns a text without the control characters that could command a terminal, as JSON writes them.
-/// Those of `kept` stay, and a line end of Windows where line ends stay.
+/// Returns a text without the control characters that could command a terminal, as JSON writes
+/// them. Those of `kept` stay, and a line end of Windows where line ends stay.
 pub(crate) fn harmless<'a>(text: &'a str, kept: &[char]) -> Cow<'a, str> {
     use std::fmt::Write as _;
 

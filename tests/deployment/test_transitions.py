@@ -55,8 +55,8 @@ TRANSITIONS = {
 FOR_CREATION_ONLY = {"CreateDatabase", "DatabaseKmsKeyArn", "DatabaseSnapshotIdentifier", "IdempotencyTableName"}
 
 # Another value of each parameter that has no list or range of values, or several of one that says
-# several things. One of Rollout is enough: SAM translates the template anew for each, which takes it
-# seconds, and only the name of CodeDeploy's configuration differs.
+# several things. One of Rollout is enough: SAM translates the template anew for each, which takes
+# it seconds, and only the name of CodeDeploy's configuration differs.
 OTHER = {
     "AcceptDrops": "other-files/777788889999",
     "AlarmTopicArn": "arn:aws:sns:us-east-1:111122223333:others",

@@ -104,8 +104,8 @@ impl Spending {
         Ok(spending)
     }
 
-    /// Adds up the batches of a day, however many tenants sent them. Until `awake_by`, the ingest is
-    /// asked again if it fails.
+    /// Adds up the batches of a day, however many tenants sent them. Until `awake_by`, the ingest
+    /// is asked again if it fails.
     async fn of_batches(ingest: &Ingest, day: Date, awake_by: Deadline) -> Result<Self, BudgetError> {
         Self::of_answers(async |after: Option<String>| {
             // Boxed: the futures of the clients are large.

@@ -64,8 +64,8 @@ fn to_put(command: &ProduceCommand) -> Cost {
     Cost { messages: command.source.count(), bytes: command.bytes() }
 }
 
-/// Returns the cost of a produce: all that it was to put, also if it is in doubt, or what was put if
-/// it failed. Earlier attempts were charged for theirs.
+/// Returns the cost of a produce: all that it was to put, also if it is in doubt, or what was put
+/// if it failed. Earlier attempts were charged for theirs.
 fn put(reply: &Reply, drawn: Cost) -> Cost {
     let Enqueued { reason, enqueued, resumed_from } = serde_json::from_str(&reply.body).unwrap_or_default();
     let is_all = reply.status < 400 || reason == Reason::OutcomeInDoubt.as_str();

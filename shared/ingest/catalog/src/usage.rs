@@ -1,9 +1,9 @@
 //! Usage of the ingest: batches, bytes and items of each tenant and day, and the bytes that it had
 //! stored at the day's end, for `GET /v1/usage`.
 //!
-//! A trigger counts a batch when it becomes final, and again if a chunk that was given up is written
-//! after all, so a version that does not know the tables counts too. They outlive the batches, which
-//! are deleted.
+//! A trigger counts a batch when it becomes final, and again if a chunk that was given up is
+//! written after all, so a version that does not know the tables counts too. They outlive the
+//! batches, which are deleted.
 
 use jiff::civil::Date;
 use serde::Serialize;
@@ -26,8 +26,8 @@ const DAYS: &str = "SELECT tenant_id, day, sum(batches)::bigint AS batches, sum(
 const NEXT: &str =
     "SELECT day + 1 AS day FROM usage_stored_until WHERE day + 1 < $1::date FOR UPDATE SKIP LOCKED";
 /// Adds the next slice of batches to the sums of a day. A payload is stored until its objects have
-/// the tag by which they expire, and until they are old enough. Each tenant of the slice gets a sum,
-/// which may be zero, because it has the place where the next slice begins.
+/// the tag by which they expire, and until they are old enough. Each tenant of the slice gets a
+/// sum, which may be zero, because it has the place where the next slice begins.
 const ADD: &str = "WITH slice AS MATERIALIZED (SELECT batch_id, tenant_id, CASE \
                  WHEN payload_bytes > 0 AND status NOT IN ('AWAITING_UPLOAD', 'EXPIRED') \
                      AND received_at < ($1::date + 1)::timestamp AT TIME ZONE 'UTC' \

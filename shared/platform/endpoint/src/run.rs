@@ -77,8 +77,8 @@ fn read(event: &str) -> Result<LambdaRequest, NoRequest> {
     Ok(LambdaRequest::ApiGatewayV1(as_sent(request)))
 }
 
-/// Encodes the path of an HTTP API's event, which API Gateway has decoded: a parameter may contain a
-/// `/`. The query is as it was sent, and may have what is allowed in none.
+/// Encodes the path of an HTTP API's event, which API Gateway has decoded: a parameter may contain
+/// a `/`. The query is as it was sent, and may have what is allowed in none.
 fn encoded(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
     let route = event.route_key.as_deref().and_then(|key| key.split_once(' '));
     if let Some((_, template)) = route
@@ -102,8 +102,8 @@ fn encoded(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
     event
 }
 
-/// Lets `lambda_http` make a URL of the path alone. Before it, it would write a scheme and a host as
-/// the client sent them, which could bring another path, or be no URL.
+/// Lets `lambda_http` make a URL of the path alone. Before it, it would write a scheme and a host
+/// as the client sent them, which could bring another path, or be no URL.
 fn relative(headers: &mut HeaderMap, domain: &mut Option<String>) {
     headers.remove(HOST);
     *domain = None;

@@ -214,8 +214,8 @@ fn seed(execution: &Execution) -> ContentSeed {
     ContentSeed::new(tenant, idempotency_key, fingerprint.as_str(), *created_at)
 }
 
-/// Adds to a problem how many of its messages earlier attempts had put or moved at the same place, if
-/// there are any.
+/// Adds to a problem how many of its messages earlier attempts had put or moved at the same place,
+/// if there are any.
 pub(crate) fn resumed(problem: Problem, done: u64) -> Problem {
     if done == 0 { problem } else { problem.extension("resumedFrom", json!(done)) }
 }
