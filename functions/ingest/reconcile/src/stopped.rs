@@ -100,7 +100,7 @@ impl Reconcile {
                 tracing::error!(
                     event_type = "batch.stuck",
                     stuck = stuck.count,
-                    "batch {} is stuck: restarts do not help; docs/operate.md has the next steps",
+                    "batch {} is stuck: restarts do not help; docs/runbook.md has the next steps",
                     batch.batch_id
                 );
             });
