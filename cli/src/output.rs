@@ -193,7 +193,11 @@ impl Output {
         }
         bytes.utf8_chunks().try_for_each(|part| {
             self.exactly(harmless(part.valid(), &LINES).as_bytes())?;
-            self.exactly(part.invalid())
+            part.invalid().iter().try_for_each(|&byte| match byte {
+                // A terminal that knows no UTF-8 takes these for control characters.
+                0x80..=0x9f => self.exactly(format!("\\x{byte:02x}").as_bytes()),
+                _ => self.exactly(&[byte]),
+            })
         })
     }
 
@@ -415,9 +419,9 @@ mod tests {
         out.fail(&Failure::usage(HOSTILE));
         let (mut shown, at_terminal, _) = output(Format::Text, None);
         shown.terminal = true;
-        shown.raw(HOSTILE.as_bytes()).unwrap();
+        shown.raw(&[HOSTILE.as_bytes(), b"\x9b"].concat()).unwrap();
         let lines = r"a\u001b]0;b\u0007\u009b2J".to_owned() + "\r\nc\td" + r"\u000de";
-        assert_eq!(at_terminal.text(), lines);
+        assert_eq!(at_terminal.text(), lines.clone() + r"\x9b", "a byte alone is one, too");
         assert_eq!(words.text(), format!("{lines}\nerror: {lines}\n"));
         let (mut out, data, _) = output(Format::Text, None);
         out.table(&["name", "count"], vec![vec!["a\nb".into(), "1\u{1b}".into()]]);

@@ -1,9 +1,12 @@
 //! The caller's API key, and where it comes from.
 
+use std::io;
 use std::path::Path;
 use std::process::Stdio;
 
 use secrecy::SecretString;
+use tokio::fs::File;
+use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
 use super::{Context, Contexts};
@@ -14,6 +17,8 @@ use crate::exit::{Explain as _, Failure};
 const VARIABLE: &str = "INTEGRAHUB_API_KEY";
 /// Longest API key that the API reads, and some room for line ends.
 const MAX_BYTES: usize = 300;
+/// Most bytes that are read of a file with a key.
+const MAX_FILE: u64 = 4096;
 
 /// A place that holds an API key.
 enum Place<'a> {
@@ -40,8 +45,7 @@ pub(super) async fn find(
     context.api_key = match place {
         Place::Variable(key) | Place::Local(key) => Some(checked(&key, &context.source_of_key)?),
         Place::File(path) if read => {
-            let text =
-                tokio::fs::read(path).await.or_explain(|| format!("read the API key {}", path.display()))?;
+            let text = beginning(path).await.or_explain(|| format!("read the API key {}", path.display()))?;
             Some(checked(&String::from_utf8_lossy(&text), &context.source_of_key)?)
         }
         Place::Command(command) if read => {
@@ -50,6 +54,13 @@ pub(super) async fn find(
         Place::File(_) | Place::Command(_) => None,
     };
     Ok(())
+}
+
+/// Reads what may be a key. A file that goes on is none, and may have no end, as a device has none.
+async fn beginning(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path).await?.take(MAX_FILE).read_to_end(&mut text).await?;
+    Ok(text)
 }
 
 fn place<'a>(
@@ -170,6 +181,15 @@ mod tests {
     async fn a_command_that_fails_is_not_shown() {
         let failure = output("exit 3 # ihub_secret", "--api-key-command").await.unwrap_err().to_string();
         assert!(failure.contains("--api-key-command") && !failure.contains("ihub_secret"), "{failure}");
+    }
+
+    #[tokio::test]
+    async fn no_more_is_read_of_a_file_than_a_key_may_have() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), vec![b'x'; 100_000]).unwrap();
+        let read = beginning(file.path()).await.unwrap();
+        assert_eq!(read.len(), 4096);
+        assert!(checked(&String::from_utf8(read).unwrap(), "a file").is_err());
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub(crate) fn plan(
         planner.put(Entry::Rates(card.clone()));
     }
     for (id, section) in &file.tenants {
-        planner.tenant(id, section);
+        planner.tenant(id, section, owners.contains_key(id));
     }
     planner.owners(file, owners);
     let Planner { plan, faults, .. } = planner;
@@ -119,7 +119,7 @@ impl Planner<'_> {
         }
     }
 
-    fn tenant(&mut self, id: &str, section: &TenantSection) {
+    fn tenant(&mut self, id: &str, section: &TenantSection, is_owner: bool) {
         if let Err(error) = access::check_tenant_id(id) {
             self.faults.push(format!("{id}: {error}"));
             return;
@@ -129,7 +129,15 @@ impl Planner<'_> {
             name: section.name.clone().unwrap_or(name),
             enabled: section.disabled.map_or(enabled, |disabled| !disabled),
         };
-        self.put(Entry::Tenant(id.to_owned(), item));
+        // A tenant that is there without an item is enabled and has no name: no item need say so.
+        let pk = access::pk::tenant(id);
+        let is_implied = item == TenantItem::default()
+            && self.known.get(&pk).is_none()
+            && self.known.check_readable(&pk).is_ok()
+            && (is_owner || self.known.of_tenant(id).next().is_some());
+        if !is_implied {
+            self.put(Entry::Tenant(id.to_owned(), item));
+        }
         if let Some(profiles) = &section.profiles {
             let mut kept = BTreeSet::new();
             for (name, value) in profiles {

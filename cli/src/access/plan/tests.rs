@@ -62,6 +62,18 @@ fn what_export_writes_changes_nothing() {
 }
 
 #[test]
+fn a_tenant_without_an_item_gets_none_from_what_export_writes() {
+    let known = snapshot(&[Entry::Profile(ACME.to_owned(), "orders".to_owned(), profile())]);
+    let owners = Owners::from([(OTHER.to_owned(), BTreeSet::from([CNPJ.to_owned()]))]);
+    let exported = AccessFile::of(&known, None, Some(&owners));
+    assert_eq!(plan(&exported, &known, &owners, true, now()).unwrap().lines(), Vec::<String>::new());
+    let elsewhere = plan(&exported, &snapshot(&[]), &Owners::new(), false, now()).unwrap().lines();
+    for tenant in [ACME, OTHER] {
+        assert!(elsewhere.contains(&format!("+ tenant {tenant}")), "{elsewhere:?}");
+    }
+}
+
+#[test]
 fn a_section_that_is_absent_says_nothing() {
     assert_eq!(planned(&format!("  {ACME}: {{name: Acme}}"), true).unwrap().len(), 0);
 }
