@@ -29,7 +29,7 @@ pub(crate) async fn end(layout: &Layout) -> Vec<String> {
         ended.extend(more);
         tokio::time::sleep(Duration::from_millis(25)).await;
     }
-    postgres::forget_elsewhere(layout);
+    postgres::forget(layout);
     ended.sort();
     ended.dedup();
     ended

@@ -11,7 +11,7 @@ use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 
 /// Link in the component's own directory to the server's.
-const ELSEWHERE: &str = "elsewhere";
+const LINK: &str = "home";
 const PREFIX: &str = "integrahub-postgres-";
 
 /// Makes a temporary directory that is the server's alone, and that `own` links to. No user:
@@ -31,7 +31,7 @@ pub(super) fn prepare(own: &Path) -> Result<(PathBuf, Option<Account>), Failure>
     } else {
         None
     };
-    let home = elsewhere(own)?;
+    let home = make(own)?;
     give(&home, account)?;
     Ok((home, account))
 }
@@ -46,16 +46,16 @@ fn give(home: &Path, account: Option<Account>) -> Result<(), Failure> {
 }
 
 /// Makes a temporary directory, linked before it is used, so that a clean-up finds it.
-fn elsewhere(own: &Path) -> Result<PathBuf, Failure> {
+fn make(own: &Path) -> Result<PathBuf, Failure> {
     let explain = || "create a temporary directory for PostgreSQL".to_owned();
     let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(temporary()).or_explain(explain)?;
-    symlink(directory.path(), own.join(ELSEWHERE)).or_explain(explain)?;
+    symlink(directory.path(), own.join(LINK)).or_explain(explain)?;
     Ok(directory.keep())
 }
 
 /// Removes the server's directory, if there is one.
-pub(crate) fn forget_elsewhere(layout: &Layout) {
-    let link = layout.data().join("postgres").join(ELSEWHERE);
+pub(crate) fn forget(layout: &Layout) {
+    let link = layout.data().join("postgres").join(LINK);
     let Ok(directory) = std::fs::read_link(&link) else { return };
     let ours =
         directory.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX));
@@ -71,20 +71,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_other_directory_goes_and_nothing_else_does() {
+    fn the_server_s_directory_goes_and_nothing_else_does() {
         let root = tempfile::tempdir().unwrap();
         let layout = Layout::at(root.path());
         let own = layout.component_directory("postgres").unwrap();
-        let other = elsewhere(&own).unwrap();
+        let other = make(&own).unwrap();
         std::fs::write(other.join("file"), "").unwrap();
-        forget_elsewhere(&layout);
+        forget(&layout);
         assert!(!other.exists() && own.is_dir());
-        forget_elsewhere(&layout);
+        forget(&layout);
 
         let precious = root.path().join("precious");
         std::fs::create_dir(&precious).unwrap();
-        symlink(&precious, own.join(ELSEWHERE)).unwrap();
-        forget_elsewhere(&layout);
-        assert!(precious.is_dir() && !own.join(ELSEWHERE).exists());
+        symlink(&precious, own.join(LINK)).unwrap();
+        forget(&layout);
+        assert!(precious.is_dir() && !own.join(LINK).exists());
     }
 }

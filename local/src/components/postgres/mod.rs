@@ -11,7 +11,7 @@ use super::{Component, Ready};
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 
-pub(crate) use home::forget_elsewhere;
+pub(crate) use home::forget;
 
 /// The role and the database that the functions use. Like the master user of RDS it is no
 /// superuser.
