@@ -3,7 +3,7 @@
 use std::fmt;
 use std::process::ExitCode;
 
-pub(crate) use failure::chain;
+pub(crate) use attempt::chain;
 
 /// Outcome of a command, which a scheduler sees as the exit code. `docs/cli.md` has the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::io;
 
-pub(crate) use ::failure::chain;
+pub(crate) use ::attempt::chain;
 
 /// A sentence that says what happened and what to do about it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -119,10 +119,10 @@ fn profile(path: &Path, name: &str) -> Result<Value, Failure> {
     ProfileName::try_from(name.to_owned())
         .map_err(|error| Failure::new(format!("{} names no profile: the name {error}.", path.display())))?;
     let text = content(path).or_explain(explain)?;
-    let profile: Profile = failure::malformed::from_slice(&text).or_explain(explain)?;
+    let profile: Profile = attempt::malformed::from_slice(&text).or_explain(explain)?;
     let allowed = InlineTargets::default();
     Target::resolve(Some(&profile), None, allowed.of("")).or_explain(explain)?;
-    failure::malformed::from_slice(&text).or_explain(explain)
+    attempt::malformed::from_slice(&text).or_explain(explain)
 }
 
 /// A pipe would keep the start waiting.

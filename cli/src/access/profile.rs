@@ -135,7 +135,7 @@ fn of_options(args: &ProfileCreate) -> Value {
 /// # Errors
 /// A member is unknown, missing or wrong.
 pub(crate) fn parse(value: &Value) -> Result<Parsed, Failure> {
-    failure::malformed::from_value(value.clone())
+    attempt::malformed::from_value(value.clone())
         .map_err(|error| Failure::usage("the profile cannot be used").why(error.to_string()))
 }
 

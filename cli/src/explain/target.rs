@@ -76,7 +76,7 @@ impl Named {
             members.insert("queue".to_owned(), json!(queue));
         }
         let inline = (!members.is_empty()).then(|| {
-            failure::malformed::from_value(Value::Object(members))
+            attempt::malformed::from_value(Value::Object(members))
                 .map_err(|error| Failure::usage("the target cannot be used").why(error.to_string()))
         });
         Ok(Self { profile, inline: inline.transpose()? })
@@ -396,7 +396,7 @@ mod tests {
 
     fn decided(profile: Option<&str>, inline: &str, list: Option<&str>) -> Vec<Rule> {
         let members = (!inline.is_empty()).then(|| members_of(inline).unwrap());
-        let inline = members.map(|members| failure::malformed::from_value(Value::Object(members)).unwrap());
+        let inline = members.map(|members| attempt::malformed::from_value(Value::Object(members)).unwrap());
         let named = Named { profile: profile.map(str::to_owned), inline };
         let settings =
             Settings { inline_targets: list.map(str::to_owned), secret_prefix: Some("mq/".to_owned()) };

@@ -48,12 +48,12 @@ struct LogEvent {
 impl Delivery {
     /// Unpacks an event. `None` if it has no log events.
     pub(crate) fn unpack(event: Value) -> Result<Option<Self>, AuditError> {
-        let event: Event = failure::malformed::from_value(event).map_err(AuditError::Event)?;
+        let event: Event = attempt::malformed::from_value(event).map_err(AuditError::Event)?;
         let packed = STANDARD.decode(event.awslogs.data);
         let packed = packed.map_err(|error| AuditError::Data(Error::new(ErrorKind::InvalidData, error)))?;
         let text = std::io::read_to_string(GzDecoder::new(packed.as_slice()).take(LARGEST));
         let text = text.map_err(AuditError::Data)?;
-        let delivery: Self = failure::malformed::from_slice(text.as_bytes()).map_err(AuditError::Lines)?;
+        let delivery: Self = attempt::malformed::from_slice(text.as_bytes()).map_err(AuditError::Lines)?;
         Ok((delivery.message_type == DATA).then_some(delivery))
     }
 

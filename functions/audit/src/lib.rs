@@ -19,7 +19,7 @@ mod usage;
 pub use log_group::LogGroup;
 
 use ::usage::UsageTable;
-use failure::Malformed;
+use attempt::Malformed;
 use runtime::ActionError;
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ impl Audit {
         for (day, lines) in days {
             // The events are written, and would be written again if this failed the invocation.
             if let Err(error) = table.add_approximate(day, &lines).await {
-                let error = failure::chain(&error);
+                let error = attempt::chain(&error);
                 tracing::error!(
                     event_type = "audit.usage_not_counted",
                     error,

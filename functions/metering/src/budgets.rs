@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use access::{AccessStore, Account, Month, Reached, ReadError, Settled, SpentItem};
-use clock::Deadline;
+use attempt::Deadline;
 use events::{EventError, PublishError, Publisher};
 use futures_util::future::join_all;
 use jiff::Timestamp;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use clock::Deadline;
+use attempt::Deadline;
 use events::{EventError, PublishError, Publisher};
 use jiff::Timestamp;
 use usage::{Gap, Hour, Recount, State, UsageError, UsageTable};

@@ -36,7 +36,7 @@ pub use stream::{StreamError, TableStream};
 use std::time::{Duration, SystemTime};
 
 use access::AccessStore;
-use clock::Deadline;
+use attempt::Deadline;
 use events::Publisher;
 use ingest_figures::Ingest;
 use jiff::Timestamp;

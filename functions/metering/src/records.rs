@@ -1,7 +1,7 @@
 //! Scan of the table of idempotency records, for a recount.
 
+use attempt::Deadline;
 use aws_sdk_dynamodb::Client;
-use clock::Deadline;
 use usage::{ATTRIBUTES, Recount};
 
 /// The table of idempotency records.

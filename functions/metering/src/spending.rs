@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use clock::Deadline;
+use attempt::Deadline;
 use ingest_figures::{Ingest, IngestDay, IngestUsage};
 use jiff::Timestamp;
 use jiff::civil::Date;

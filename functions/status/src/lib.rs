@@ -23,7 +23,7 @@ use ::endpoint::log_completed;
 use ::usage::UsageTable;
 use access::{AccessStore, Scope};
 use api::{Problem, Reason, Reply, TraceId, cut, respond};
-use clock::Remembered;
+use attempt::Remembered;
 use front::{Budget, MqAccess};
 use http::HeaderValue;
 use idempotency::Store;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use access::AccessStore;
-use clock::Remembered;
+use attempt::Remembered;
 use front::{Budget, MqAccess};
 use idempotency::Store;
 use ingest_figures::Ingest;

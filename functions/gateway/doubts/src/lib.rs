@@ -19,8 +19,8 @@ pub use unhandled::UnhandledQueue;
 
 use std::time::Duration;
 
+use attempt::Malformed;
 use events::{Fact, Publisher, Unpublished};
-use failure::Malformed;
 use idempotency::{Doubt, Doubtful, OperationType};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -78,7 +78,7 @@ impl Doubts {
     /// # Errors
     /// If the event is not one of a table's stream.
     pub async fn handle(&self, event: Value) -> Result<StreamResponse, Malformed> {
-        let changes: Changes = failure::malformed::from_value(event)?;
+        let changes: Changes = attempt::malformed::from_value(event)?;
         let found: Vec<(Found, Fact)> = changes.records.into_iter().filter_map(found).collect();
         let (found, facts): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let (mut found, mut facts) = (&found[..], &facts[..]);

@@ -3,8 +3,8 @@
 
 use std::error::Error;
 
+use attempt::Retryable as _;
 use broker::{Deadline, Jitter, RetryPolicy};
-use failure::Retryable as _;
 use load_test::store::TestStoreError;
 
 /// Pauses between attempts, in seconds: the first, and the longest. Each attempt is up to three of

@@ -21,9 +21,9 @@ use std::error::Error as _;
 use std::time::{Duration, SystemTime};
 
 use api::{Problem, Reason, Reply};
+use attempt::Malformed;
 use broker::Deadline;
 use broker_access::Brokers;
-use failure::Malformed;
 use idempotency::{Execution, Store};
 use jiff::Timestamp;
 use mq::Target;
@@ -71,7 +71,7 @@ const TO_CLOSE: Duration = Duration::from_secs(1);
 /// # Errors
 /// If it is no order of this version.
 pub fn order(event: &str) -> Result<WorkOrder, Malformed> {
-    serde_json::from_str(event).or_else(|_| failure::malformed::from_slice(event.as_bytes()))
+    serde_json::from_str(event).or_else(|_| attempt::malformed::from_slice(event.as_bytes()))
 }
 
 /// The function's state, which outlives invocations.

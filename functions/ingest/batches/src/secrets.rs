@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
+use attempt::Remembered;
 use aws_sdk_secretsmanager::Client;
-use clock::Remembered;
 
 /// Variables with the ARNs of secrets. All but the first may be missing.
 pub(crate) const VARIABLES: [&str; 4] =

@@ -1,6 +1,6 @@
+use attempt::{Retry, Retryable};
 use batch_items::BatchItemError;
 use catalog::DatabaseError;
-use failure::{Retry, Retryable};
 use objects::ObjectError;
 use payloads::PayloadError;
 use transport::{AnnounceError, UnknownNotice};

@@ -32,13 +32,13 @@ impl Job for Chunker {
 
 /// Reads the payloads that a record names; none if it is a test event, or an event of another kind.
 fn notices(record: &Record) -> Result<Vec<PayloadNotice>, UnknownNotice> {
-    let event = failure::malformed::from_slice(record.body.as_deref().unwrap_or_default())?;
+    let event = attempt::malformed::from_slice(record.body.as_deref().unwrap_or_default())?;
     read_payload_notices(event)
 }
 
 #[cfg(test)]
 mod tests {
-    use failure::Retryable as _;
+    use attempt::Retryable as _;
     use serde_json::{Value, json};
     use worker::{RecordId, is_from_queue, lanes};
 

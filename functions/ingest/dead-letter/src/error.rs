@@ -1,6 +1,6 @@
+use attempt::{Malformed, Retry, Retryable};
 use catalog::DatabaseError;
 use events::EventError;
-use failure::{Malformed, Retry, Retryable};
 use payloads::PayloadError;
 use transport::UnknownNotice;
 

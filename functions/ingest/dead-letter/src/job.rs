@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use failure::{Retry, Retryable as _};
+use attempt::{Retry, Retryable as _};
 use ingestion::payload::batch_of_payload;
 use runtime::metrics;
 use serde_json::Map;

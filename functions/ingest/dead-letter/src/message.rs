@@ -17,7 +17,7 @@ pub enum Work {
 /// Reads the work from a message's body; none for a test event of S3. A body with the `specversion`
 /// of our own events is a chunk's, and any other is an event of S3.
 pub(crate) fn read(body: &[u8]) -> Result<Vec<Work>, DeadLetterError> {
-    let json: Value = failure::malformed::from_slice(body)?;
+    let json: Value = attempt::malformed::from_slice(body)?;
     if json.get("specversion").is_some() {
         return Ok(vec![Work::Chunk(Box::new(read_chunk_event(body)?))]);
     }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use failure::{Retry, Retryable};
+use attempt::{Retry, Retryable};
 use objects::ObjectError;
 use transport::{AnnounceError, PayloadNotice, UnknownNotice, read_payload_notices};
 use worker::{Job, Record, Visibility};
@@ -39,7 +39,7 @@ impl Job for Dispatch {
     /// Returns the first object. S3 names one in each message; further ones would go where the
     /// first one goes.
     fn read(&self, record: &Record) -> Result<Vec<PayloadNotice>, DispatchError> {
-        let event = failure::malformed::from_slice(record.body.as_deref().unwrap_or_default());
+        let event = attempt::malformed::from_slice(record.body.as_deref().unwrap_or_default());
         let mut notices = read_payload_notices(event.map_err(UnknownNotice::from)?)?;
         notices.truncate(1);
         Ok(notices)

@@ -1,7 +1,7 @@
 use access::ReadError;
+use attempt::{Retry, Retryable};
 use batch_items::BatchItemError;
 use events::PublishError;
-use failure::{Retry, Retryable};
 use idempotency::{FingerprintError, OnceError, StoreError};
 use objects::ObjectError;
 use transport::UnknownNotice;

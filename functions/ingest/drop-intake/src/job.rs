@@ -29,13 +29,13 @@ impl Job for DropIntake {
 }
 
 fn notices(record: &Record) -> Result<Vec<VersionNotice>, IntakeError> {
-    let event = failure::malformed::from_slice(record.body.as_deref().unwrap_or_default());
+    let event = attempt::malformed::from_slice(record.body.as_deref().unwrap_or_default());
     Ok(read_version_notices(event.map_err(transport::UnknownNotice::from)?)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use failure::Retryable as _;
+    use attempt::Retryable as _;
     use serde_json::Value;
     use transport::PayloadNotice;
     use worker::lanes;

@@ -1,7 +1,7 @@
 //! Requests of administrators.
 
+use attempt::{Malformed, malformed};
 use catalog::{OwnerChange, OwnerFilter};
-use failure::{Malformed, malformed};
 use ingestion::Cnpj;
 use serde::Deserialize;
 use serde_json::Value;

@@ -12,11 +12,10 @@ mod response;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, SystemTime};
 
+use attempt::{Deadline, Malformed};
 use aws_lambda_events::cloudformation::CloudFormationCustomResourceRequest as Request;
 use catalog::{Database, DatabaseError, Migrated};
-use clock::Deadline;
 use events::kafka::{Topic, TopicError, TopicState};
-use failure::Malformed;
 use futures_util::FutureExt as _;
 use runtime::EnvironmentError;
 use serde_json::{Value, json};
@@ -101,7 +100,7 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
             let migrated = self.migrate(ends_at).await.map_err(InvocationError::Migrate)?;
             return Ok(json!({"applied": migrated.applied, "version": migrated.version}));
         }
-        let request: Request = failure::malformed::from_value(event)?;
+        let request: Request = attempt::malformed::from_value(event)?;
         let pending = Pending::of(request).ok_or(InvocationError::UnknownType)?;
         let response = match pending.action {
             Action::Keep => pending.unchanged(),

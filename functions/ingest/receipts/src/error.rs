@@ -1,5 +1,5 @@
+use attempt::{Malformed, Retry, Retryable};
 use events::{EventError, PublishError};
-use failure::{Malformed, Retry, Retryable};
 use payloads::PayloadError;
 
 /// Reason why a receipt was not published to every destination.

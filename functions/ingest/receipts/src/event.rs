@@ -1,8 +1,8 @@
 //! The event of S3 that names a payload, and the event that is made of its batch.
 
+use attempt::Malformed;
 use catalog::{Links, OutboxEvent};
 use events::{EventError, Fact};
-use failure::Malformed;
 use ingestion::payload::PayloadMetadata;
 use serde::Deserialize;
 use serde_json::json;
@@ -35,7 +35,7 @@ struct Object {
 
 /// Reads the object that an event of S3 names.
 pub(crate) fn read(body: &[u8]) -> Result<PayloadNotice, Malformed> {
-    let Created { detail } = failure::malformed::from_slice(body)?;
+    let Created { detail } = attempt::malformed::from_slice(body)?;
     Ok(PayloadNotice { bucket: detail.bucket.name, key: detail.object.key })
 }
 

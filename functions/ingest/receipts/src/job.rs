@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use failure::{Retry, Retryable as _};
+use attempt::{Retry, Retryable as _};
 use transport::PayloadNotice;
 use worker::{Disposition, Failure, Job, Record, Visibility};
 

@@ -1,5 +1,5 @@
+use attempt::Deadline;
 use catalog::{DatabaseError, StalledBatch};
-use clock::Deadline;
 use tracing::{Instrument as _, Span};
 
 use crate::error::{CheckError, FirstError};

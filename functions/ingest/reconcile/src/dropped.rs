@@ -1,4 +1,4 @@
-use clock::Deadline;
+use attempt::Deadline;
 use futures_util::future::join_all;
 use ingestion::drops::{PREFIX, TaggedState};
 use ingestion::payload::payload_key_of;

@@ -1,6 +1,6 @@
+use attempt::{Retry, Retryable};
 use batch_items::BatchItemError;
 use catalog::{DatabaseError, OutboxError};
-use failure::{Retry, Retryable};
 use objects::ObjectError;
 use payloads::retention::RetentionError;
 use payloads::{NotifyError, PayloadError};

@@ -1,4 +1,4 @@
-use clock::Deadline;
+use attempt::Deadline;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tracing::Instrument as _;

@@ -46,11 +46,10 @@ pub use settings::Settings;
 
 use std::time::{Duration, SystemTime};
 
+use attempt::{Deadline, Retryable as _};
 use batch_items::BatchItems;
 use catalog::Database;
-use clock::Deadline;
 use events::Publisher;
-use failure::Retryable as _;
 use objects::Objects;
 use runtime::schedule;
 use serde_json::Value;

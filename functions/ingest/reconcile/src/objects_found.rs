@@ -1,8 +1,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use attempt::Deadline;
 use batch_items::Taken;
-use clock::Deadline;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use ingestion::payload::{batch_of_payload, payload_prefix};

@@ -1,6 +1,5 @@
+use attempt::{Deadline, Retry, Retryable as _};
 use catalog::{StallThresholds, StalledBatch};
-use clock::Deadline;
-use failure::{Retry, Retryable as _};
 use uuid::Uuid;
 
 use crate::error::{CheckError, FirstError};

@@ -1,4 +1,4 @@
-use clock::Deadline;
+use attempt::Deadline;
 
 use crate::Reconcile;
 use crate::error::CheckError;

@@ -1,8 +1,8 @@
 use std::collections::HashSet;
 use std::future::ready;
 
+use attempt::Deadline;
 use batch_items::{AwaitedUpload, Taken};
-use clock::Deadline;
 use futures_util::stream::{self, StreamExt as _};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;

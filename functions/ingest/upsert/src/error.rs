@@ -1,6 +1,6 @@
+use attempt::{Retry, Retryable};
 use catalog::DatabaseError;
 use events::EventError;
-use failure::{Retry, Retryable};
 use ingestion::chunk::ChunkFileError;
 use objects::ObjectError;
 

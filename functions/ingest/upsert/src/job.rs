@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use failure::{Retry, Retryable as _};
+use attempt::{Retry, Retryable as _};
 use transport::{ChunkEvent, read_chunk_event, record_chunk};
 use worker::{Failure, Job, KAFKA_RECORD, ParkError, Record, Visibility};
 

@@ -19,9 +19,9 @@ pub use error::UpsertError;
 
 use std::time::{Duration, SystemTime};
 
+use attempt::{Retry, Retryable as _};
 use catalog::{Announced, Database, WriteOutcome};
 use events::Publisher;
-use failure::{Retry, Retryable as _};
 use ingestion::batch::ChunkResult;
 use ingestion::chunk::{Chunk, ChunkId, ChunkReady, decode};
 use objects::Objects;

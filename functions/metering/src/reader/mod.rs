@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use clock::{Deadline, Remembered};
+use attempt::{Deadline, Remembered};
 use jiff::Timestamp;
 use usage::{Change, Counted, Gap, Mark, Targets, UsageError};
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use access::Scope;
 use api::{Problem, Query, Reason, Reply};
-use clock::Moment;
+use attempt::Moment;
 use lambda_http::Request;
 use runtime::metrics::{BUILD_INFO, CONTENT_TYPE, SNAPSHOT_AGE, Scrape, UP};
 

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use clock::Moment;
+use attempt::Moment;
 use runtime::metrics::Scrape;
 use tokio::sync::Mutex;
 

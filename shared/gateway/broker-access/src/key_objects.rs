@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use attempt::Remembered;
 use broker::Deadline;
-use clock::Remembered;
 use mq::ObjectRef;
 use objects::{ObjectError, Objects};
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Problem, Reason};
+use attempt::Remembered;
 use broker::Deadline;
-use clock::Remembered;
 use mq::{
     Access, Credentials, Endpoint, ObjectRef, PasswordOrigin, ProfileName, SecretRef, StoreRef, Target, Tls,
 };

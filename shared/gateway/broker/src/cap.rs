@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use clock::Deadline;
+use attempt::Deadline;
 use tokio::sync::Notify;
 
 /// Time that a connection that makes room may take to end before another one makes room too.

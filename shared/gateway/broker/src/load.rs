@@ -8,7 +8,7 @@ use std::num::{NonZeroU16, NonZeroUsize};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use clock::Deadline;
+use attempt::Deadline;
 use mq::{BrokerError, Outgoing, OutgoingMessage, PropertyText, QueueName};
 
 /// Property with the number of a message, as in a produce.

@@ -1,6 +1,6 @@
 //! Connections as a pool sees them, and the way in which a use of the pool opens one.
 
-use clock::Deadline;
+use attempt::Deadline;
 use mq::BrokerError;
 
 use crate::cap::Permit;

@@ -2,7 +2,7 @@
 //! returns: no unit of work, no unacknowledged delivery, no consumer.
 
 use async_trait::async_trait;
-use clock::Deadline;
+use attempt::Deadline;
 use mq::{
     Access, BrokerError, ConsumeCommand, Consumed, DepthReport, Exchange, MaxMessages, MessageId,
     MoveCommand, MoveFailure, MoveReport, Outgoing, PoolReport, ProduceFailure, ProduceReport, QueueName,

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use clock::Deadline;
+use attempt::Deadline;
 use mq::{Access, BrokerError, ConnectionLimits, Endpoint, IdleRule, PoolReport};
 
 use crate::cap::{Admitted, ConnectionCap, IdleConnections, Permit};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clock::Deadline;
+use attempt::Deadline;
 
 /// Exponential backoff, `RetryPolicy` of the connection model: 1 s, 2 s, 4 s … 60 s, 60 s.
 #[derive(Clone, Debug, PartialEq)]

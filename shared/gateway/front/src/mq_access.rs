@@ -170,7 +170,7 @@ impl MqAccess {
                 format!("an answer of {} bytes is too large", answer.len()).into(),
             ));
         }
-        failure::malformed::from_slice(answer).map_err(|error| InvokeError::Lost(error.into()))
+        attempt::malformed::from_slice(answer).map_err(|error| InvokeError::Lost(error.into()))
     }
 
     /// Checks that the function exists and may be invoked; no code of it runs.

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 
-use failure::Malformed;
+use attempt::Malformed;
 use serde::Deserialize;
 
 /// Maximum size of a table, in bytes. A channel takes about 1 KiB.
@@ -72,7 +72,7 @@ pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), Channel
     if read.map_err(ChannelTableError::Unreadable)? > usize::try_from(LONGEST).unwrap_or(usize::MAX) {
         return Err(ChannelTableError::TooLong);
     }
-    let table: Table = failure::malformed::from_slice(&text).map_err(ChannelTableError::Malformed)?;
+    let table: Table = attempt::malformed::from_slice(&text).map_err(ChannelTableError::Malformed)?;
     // A queue manager group's name begins with `*`, which is not part of the name in the table.
     let wanted = queue_manager.strip_prefix('*').unwrap_or(queue_manager).trim();
     let unprotected =

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use attempt::Deadline;
 use broker::{Step, StepLog, milliseconds};
-use clock::Deadline;
 use libmqm_sys as mqi;
 use mq::{Access, BrokerError, BrokerKind, QueueName, TestReport, Tls};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clock::Deadline;
+use attempt::Deadline;
 use libmqm_sys::{self as mqi, MQLONG};
 use mq::{Access, BrokerError, DepthReport, QueueName};
 

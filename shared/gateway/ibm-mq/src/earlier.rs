@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use clock::Deadline;
+use attempt::Deadline;
 use libmqm_sys as mqi;
 use mq::ContentSeed;
 

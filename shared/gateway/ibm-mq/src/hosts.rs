@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use attempt::Deadline;
 use broker::{MOST_CANDIDATES, Names, resolve};
-use clock::Deadline;
 use futures_util::future::join_all;
 use libmqm_sys::MQ_CONN_NAME_LENGTH;
 use mq::{Address, BrokerError, Endpoint};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use attempt::{Deadline, Moment};
 use broker::Peer;
-use clock::{Deadline, Moment};
 use tokio::sync::oneshot;
 
 use crate::facts::QueueManager;

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
+use attempt::Deadline;
 use broker::load::{SENT_AT, SEQUENCE};
-use clock::Deadline;
 use libmqm_sys::{self as mqi, MQLONG};
 use tokio::sync::oneshot;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use attempt::Deadline;
 use broker::PooledConnection;
-use clock::Deadline;
 use libmqm_sys as mqi;
 use mq::{BrokerError, IdleRule};
 use tokio::sync::oneshot;

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
+use attempt::Deadline;
 use broker::{ClosingHandle, Peer, Permit, events};
-use clock::Deadline;
 use tokio::sync::oneshot;
 
 use crate::mqi::{Connection, Occupied};

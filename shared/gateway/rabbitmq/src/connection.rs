@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use attempt::Moment;
 use broker::{Deadline, HealthStatus, Peer, Permit, events};
-use clock::Moment;
 use futures_util::{FutureExt as _, StreamExt as _};
 use lapin::{Channel, Event};
 use mq::QueueName;

@@ -219,7 +219,7 @@ async fn of_shard(query: QueryFluentBuilder, limit: u16) -> Result<Vec<AwaitedUp
 }
 
 fn read(item: Item) -> Result<AwaitedUpload, BatchItemError> {
-    failure::malformed::from_item(item).map_err(BatchItemError::unreadable)
+    attempt::malformed::from_item(item).map_err(BatchItemError::unreadable)
 }
 
 /// Completes the update of an item whose payload is there.

@@ -110,7 +110,7 @@ fn map(source: &Source) -> AttributeValue {
 
 /// Reads an item.
 pub(crate) fn read(item: Item) -> Result<AcceptedBatch, BatchItemError> {
-    let stored: Stored = failure::malformed::from_item(item).map_err(BatchItemError::unreadable)?;
+    let stored: Stored = attempt::malformed::from_item(item).map_err(BatchItemError::unreadable)?;
     let upload_expires_at = stored.upload_expires_at();
     Ok(AcceptedBatch {
         metadata: PayloadMetadata {

@@ -16,11 +16,11 @@ pub use recent::{MAX_PAGE, Recent, Wanted};
 use std::collections::HashMap;
 use std::error::Error;
 
+use attempt::{Retry, Retryable};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::AttributeValue;
-use failure::{Retry, Retryable};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::payload::{AcceptedBatch, PayloadMetadata};

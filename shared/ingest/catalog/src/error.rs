@@ -1,4 +1,4 @@
-use failure::{Malformed, Retry, Retryable};
+use attempt::{Malformed, Retry, Retryable};
 use ingestion::batch::{IllegalTransition, Unbalanced};
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;

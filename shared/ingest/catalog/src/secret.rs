@@ -95,7 +95,7 @@ impl DatabaseSecret {
 
     fn config(&self, content: &SecretString, ca: Option<Pem>) -> Result<DatabaseConfig, DatabaseError> {
         let malformed = DatabaseError::SecretMalformed;
-        let content: Content = failure::malformed::from_slice(content.expose_secret().as_bytes())
+        let content: Content = attempt::malformed::from_slice(content.expose_secret().as_bytes())
             .map_err(|error| malformed(SecretFault::Form(error)))?;
         Ok(DatabaseConfig {
             host: self.host.clone().or(content.host).ok_or_else(|| malformed(SecretFault::NoHost))?,
@@ -122,7 +122,7 @@ impl DatabaseSecret {
 
 #[cfg(test)]
 mod tests {
-    use failure::{Retry, Retryable as _};
+    use attempt::{Retry, Retryable as _};
 
     use super::*;
 

@@ -3,8 +3,8 @@
 
 pub mod retention;
 
+use attempt::{Retry, Retryable};
 use batch_items::{BatchItemError, BatchItems};
-use failure::{Retry, Retryable};
 use ingestion::Viewer;
 use ingestion::payload::{AcceptedBatch, InvalidMetadata, PayloadMetadata};
 use objects::{Head, ObjectError, Objects};

@@ -1,9 +1,9 @@
 //! The notification that a payload was stored: as S3 sends it, and in the same form when this
 //! system sends it again.
 
+use attempt::{Malformed, Retry, Retryable};
 use aws_lambda_events::s3::{S3Event, S3EventRecord};
 use aws_sdk_sqs::Client;
-use failure::{Malformed, Retry, Retryable};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -74,7 +74,7 @@ pub fn read_version_notices(event: Value) -> Result<Vec<VersionNotice>, UnknownN
     {
         return Ok(Vec::new());
     }
-    let event: S3Event = failure::malformed::from_value(event)?;
+    let event: S3Event = attempt::malformed::from_value(event)?;
     event.records.into_iter().filter(is_created).map(notice).collect()
 }
 

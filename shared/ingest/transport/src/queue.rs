@@ -1,10 +1,10 @@
 use std::time::Duration;
 
+use attempt::{Retry, Retryable};
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use events::EventError;
-use failure::{Retry, Retryable};
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
 

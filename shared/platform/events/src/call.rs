@@ -1,6 +1,6 @@
 //! Calls to a destination: how many events one call contains, and how it fails.
 
-use failure::{Retry, Retryable};
+use attempt::{Retry, Retryable};
 
 use crate::encoded::{Encoded, MAX_BYTES};
 

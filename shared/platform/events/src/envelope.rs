@@ -6,7 +6,7 @@
 //! [`Event::SCHEMA`].
 
 use api::Traceparent;
-use failure::{Malformed, Retry, Retryable};
+use attempt::{Malformed, Retry, Retryable};
 use idempotency_key::{Fingerprint, FingerprintError, IdempotencyKey, KeyForm};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -135,7 +135,7 @@ impl<T: DeserializeOwned> Event<T> {
     /// If the text is not an event, which no further delivery changes. The error describes the
     /// fault and repeats no value.
     pub fn read(json: &[u8]) -> Result<Self, EventError> {
-        let mut members: Map<String, Value> = failure::malformed::from_slice(json)?;
+        let mut members: Map<String, Value> = attempt::malformed::from_slice(json)?;
         constant(&mut members, "specversion", "1.0", "must be \"1.0\"")?;
         constant(&mut members, "datacontenttype", "application/json", "must be \"application/json\"")?;
         let Some(Value::Object(sent)) = members.remove("data") else {
@@ -167,7 +167,7 @@ impl<T: DeserializeOwned> Event<T> {
         attributes.check()?;
         let mut own = sent.clone();
         own.remove(SOURCE_KEY);
-        let data = failure::malformed::from_value(Value::Object(own))
+        let data = attempt::malformed::from_value(Value::Object(own))
             .map_err(|error| of_data(error.path(), error.fault()))?;
         let fingerprint = fingerprint(&attributes.event_type, &sent)?;
         Ok(Self { attributes, data, sent, fingerprint })

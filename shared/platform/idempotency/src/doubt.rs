@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
+use attempt::Malformed;
 use aws_sdk_dynamodb::types::AttributeValue;
-use failure::Malformed;
 use jiff::Timestamp;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -105,9 +105,9 @@ impl Doubtful<'_> {
         new: Option<HashMap<String, AttributeValue>>,
     ) -> Result<Option<Doubt>, Malformed> {
         let old =
-            old.filter(|item| self.is_about(item)).map(failure::malformed::from_item::<Image>).transpose()?;
+            old.filter(|item| self.is_about(item)).map(attempt::malformed::from_item::<Image>).transpose()?;
         let new =
-            new.filter(|item| self.is_about(item)).map(failure::malformed::from_item::<Image>).transpose()?;
+            new.filter(|item| self.is_about(item)).map(attempt::malformed::from_item::<Image>).transpose()?;
         let Some(old) = old else { return Ok(None) };
         Ok(match new {
             None if self.is_open(&old) => Some(old.doubt(Cause::Interrupted, None, old.updated_at)),

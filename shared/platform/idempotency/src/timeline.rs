@@ -226,7 +226,7 @@ pub(crate) async fn read(dynamodb: &Client, table: &str, pk: &str) -> Result<Opt
 }
 
 fn timeline(item: HashMap<String, AttributeValue>) -> Result<Timeline, StoreError> {
-    let stored: Stored = failure::malformed::from_item(item).map_err(StoreError::unreadable)?;
+    let stored: Stored = attempt::malformed::from_item(item).map_err(StoreError::unreadable)?;
     Ok(stored.into())
 }
 

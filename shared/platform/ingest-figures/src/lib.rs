@@ -192,11 +192,11 @@ impl ItemCounts {
 
 /// Reads the body of a successful answer.
 fn content<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Box<dyn Error + Send + Sync>> {
-    let Answer { status_code, body } = failure::malformed::from_slice(answer)?;
+    let Answer { status_code, body } = attempt::malformed::from_slice(answer)?;
     if status_code != 200 {
         return Err(format!("it responded with {status_code}; its log says why").into());
     }
-    Ok(failure::malformed::from_slice(body.as_bytes())?)
+    Ok(attempt::malformed::from_slice(body.as_bytes())?)
 }
 
 /// True if a text has the 36-character form of a UUID, which needs no escape in a query.

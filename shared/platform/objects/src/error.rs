@@ -1,8 +1,8 @@
 use std::error::Error;
 
+use attempt::{Retry, Retryable};
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::SdkError;
-use failure::{Retry, Retryable};
 
 /// Reason why an object was not read, written or tagged.
 #[derive(Debug, thiserror::Error)]

@@ -1,4 +1,4 @@
-use failure::{Retry, Retryable};
+use attempt::{Retry, Retryable};
 
 use crate::Record;
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use failure::Retryable;
+use attempt::Retryable;
 
 use crate::{Disposition, Failure, Record, Visibility};
 

@@ -6,7 +6,7 @@
 //! - it stops work in time for the response, and starts none without time;
 //! - it runs each unit of work in a span, whose fields `object`, `correlation_id`, `tenant`,
 //!   `batch_id`, `chunk_id` and `cnpj` the job records as it learns them;
-//! - it logs a failure once, and decides by the error's [`Retry`](failure::Retry) when the message
+//! - it logs a failure once, and decides by the error's [`Retry`](attempt::Retry) when the message
 //!   becomes visible again;
 //! - it returns the messages that failed, so that the others are not delivered again;
 //! - it has the job park a record of Kafka that failed, and fails the invocation if that fails.

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use clock::Deadline;
+use attempt::Deadline;
 use tracing::Instrument as _;
 
 use crate::serve::work;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use attempt::Malformed;
 use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use failure::Malformed;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -139,13 +139,13 @@ fn is_from_sqs(event: &Value) -> bool {
 /// If the event as a whole cannot be read.
 pub fn lanes(event: Value) -> Result<Vec<Vec<Record>>, UnknownEvent> {
     if is_from_kafka(&event) {
-        let event: KafkaEvent = failure::malformed::from_value(event)?;
+        let event: KafkaEvent = attempt::malformed::from_value(event)?;
         return Ok(event.records.into_iter().map(|(name, records)| lane(&name, records)).collect());
     }
     if !is_from_sqs(&event) {
         return Err(UnknownEvent::Source);
     }
-    let event: SqsEvent = failure::malformed::from_value(event)?;
+    let event: SqsEvent = attempt::malformed::from_value(event)?;
     event.records.into_iter().map(|message| Ok(vec![Record::of_message(message)?])).collect()
 }
 

@@ -1,6 +1,6 @@
 use std::time::SystemTime;
 
-use clock::Deadline;
+use attempt::Deadline;
 use futures_util::future::join_all;
 use serde_json::Value;
 use tracing::field::Empty;

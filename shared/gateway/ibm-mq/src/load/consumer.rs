@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
+use attempt::Deadline;
 use broker::load::{Arrival, GetEnd, GetError, GetOptions, LoadConsumer};
-use clock::Deadline;
 use mq::{Access, BrokerError, QueueName};
 
 use super::getter::{End, Gets, Plan, take};

@@ -11,8 +11,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use attempt::Deadline;
 use broker::{PutMessages, Relocation};
-use clock::Deadline;
 use mq::{Access, BrokerError, Destination, MoveCommand, MoveFailure, MoveReport, QueueName, Reach};
 use tokio::sync::oneshot;
 

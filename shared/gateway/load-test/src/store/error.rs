@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
+use attempt::{Retry, Retryable};
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
-use failure::{Retry, Retryable};
 use objects::ObjectError;
 use uuid::Uuid;
 

@@ -57,7 +57,7 @@ struct ControlAttributes {
 
 impl TestItem {
     pub(crate) fn read(item: Item) -> Result<Self, TestStoreError> {
-        failure::malformed::from_item(item).map_err(TestStoreError::unreadable)
+        attempt::malformed::from_item(item).map_err(TestStoreError::unreadable)
     }
 
     /// True if the item is there only because TTL takes its time.
@@ -131,12 +131,12 @@ pub(crate) fn of_definition(record: &TestRecord, expires_at: AttributeValue) -> 
 pub(crate) fn definition(item: &Item) -> Result<Definition, TestStoreError> {
     let json = item.get("definition").and_then(|json| json.as_s().ok());
     let json = json.ok_or_else(|| TestStoreError::unreadable("the item has no definition"))?;
-    failure::malformed::from_slice(json.as_bytes()).map_err(TestStoreError::unreadable)
+    attempt::malformed::from_slice(json.as_bytes()).map_err(TestStoreError::unreadable)
 }
 
 /// Reads what a worker has to know of a test's item.
 pub(crate) fn control(item: Item) -> Result<Control, TestStoreError> {
-    let read: ControlAttributes = failure::malformed::from_item(item).map_err(TestStoreError::unreadable)?;
+    let read: ControlAttributes = attempt::malformed::from_item(item).map_err(TestStoreError::unreadable)?;
     Ok(Control {
         status: read.status,
         stop_requested_at: read.stop_requested_at,

@@ -31,7 +31,7 @@ impl TestStore {
     pub async fn report(&self, tenant: &str, test_id: Uuid) -> Result<Option<Report>, TestStoreError> {
         match self.objects.get(&report_key(tenant, test_id), MOST_REPORT).await {
             Ok(json) => {
-                let report = failure::malformed::from_slice(&json).map_err(TestStoreError::unreadable)?;
+                let report = attempt::malformed::from_slice(&json).map_err(TestStoreError::unreadable)?;
                 Ok(Some(report))
             }
             Err(ObjectError::Missing { .. }) => Ok(None),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use failure::{Retry, Retryable as _};
+use attempt::{Retry, Retryable as _};
 use load_test::store::{Engine as _, EngineError, Start, StepFunctions};
 use serde_json::json;
 use uuid::Uuid;

@@ -1,7 +1,7 @@
 //! Writes from the creation of a test to its end.
 
+use attempt::{Retry, Retryable as _};
 use aws_sdk_dynamodb::types::AttributeValue;
-use failure::{Retry, Retryable as _};
 use load_test::store::{Control, Failure, Run, RunEnd, TestRecord, TestStoreError};
 use load_test::{Ending, TestStatus};
 use uuid::Uuid;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use failure::{Retry, Retryable as _};
+use attempt::{Retry, Retryable as _};
 use load_test::store::{Claim, Handled, Stored, TestStoreError};
 use load_test::{Micros, Step, Sum, Tally};
 use uuid::Uuid;

@@ -10,11 +10,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use clock::Deadline;
+use attempt::{Deadline, Retry, Retryable};
 use events::{
     Attributes, Encoded, Event, EventError, PublishError, Published, Publisher, Round, calls, log_refusal,
 };
-use failure::{Retry, Retryable};
 use idempotency_key::{IdempotencyKey, KeyForm};
 use tokio::time::timeout;
 use uuid::Uuid;

@@ -1,10 +1,10 @@
 //! Chunks that could not be written, were given up, and were written after all.
 
+use attempt::Retryable as _;
 use catalog::{
     Announced, BatchView, ChangesView, ChunkingOutcome, ChunksView, Database, DatabaseError, GivenUp,
     PayloadFailure, SealOutcome, WriteOutcome,
 };
-use failure::Retryable as _;
 use futures_util::future::join_all;
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, ChunkStatus};

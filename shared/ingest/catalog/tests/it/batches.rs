@@ -1,5 +1,5 @@
+use attempt::Retryable as _;
 use catalog::{ChunkingOutcome, DatabaseError, FailedRun, PayloadFailure, Seal, SealOutcome};
-use failure::Retryable as _;
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Generation, Plan};

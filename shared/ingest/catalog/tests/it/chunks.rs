@@ -1,5 +1,5 @@
+use attempt::Retryable as _;
 use catalog::{DatabaseError, WriteOutcome};
-use failure::Retryable as _;
 use ingestion::batch::{BatchStatus, Changes};
 
 use crate::support::{Item, Load, database_test, product};

@@ -1,8 +1,8 @@
 use ingestion::Viewer;
 use std::time::Duration;
 
+use attempt::Retryable as _;
 use catalog::{Database, DatabaseConfig, DatabaseError};
-use failure::Retryable as _;
 use nix::sys::signal::Signal;
 use test_support::postgres::Cluster;
 

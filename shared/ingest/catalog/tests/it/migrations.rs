@@ -1,5 +1,5 @@
+use attempt::Retryable as _;
 use catalog::{Database, DatabaseError};
-use failure::Retryable as _;
 use test_support::postgres::Cluster;
 
 use crate::support::{TestDatabase, config, database_test};

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
+use attempt::{Retry, Retryable as _};
 use catalog::{DatabaseError, WriteOutcome};
-use failure::{Retry, Retryable as _};
 use ingestion::batch::Changes;
 
 use crate::support::{Item, Load, database_test};

@@ -1,7 +1,7 @@
 use std::error::Error as _;
 
+use attempt::Retryable as _;
 use catalog::{Database, DatabaseConfig, DatabaseError, Pem, Tls};
-use failure::Retryable as _;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use test_support::postgres::Cluster;
 

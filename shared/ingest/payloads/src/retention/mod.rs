@@ -24,8 +24,8 @@ mod results;
 
 pub use results::{note_expired, note_under_way};
 
+use attempt::{Retry, Retryable};
 use catalog::{Database, DatabaseError, FinalBatch};
-use failure::{Retry, Retryable};
 use ingestion::batch::BatchStatus;
 use objects::{ObjectError, Objects};
 use uuid::Uuid;

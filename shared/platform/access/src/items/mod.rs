@@ -10,7 +10,7 @@ mod limits;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use failure::Malformed;
+use attempt::Malformed;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -373,7 +373,7 @@ pub fn read_rates(item: Value) -> Result<RateCard, ItemError> {
 }
 
 fn read<T: DeserializeOwned>(item: Value) -> Result<T, ItemError> {
-    Ok(failure::malformed::from_value(without_version(item)?)?)
+    Ok(attempt::malformed::from_value(without_version(item)?)?)
 }
 
 fn is_about_products(scopes: &BTreeSet<String>) -> bool {

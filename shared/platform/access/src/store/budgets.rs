@@ -115,7 +115,7 @@ fn take<T>(
     read: impl FnOnce(Value) -> Result<T, ItemError>,
 ) -> Result<Option<T>, ReadError> {
     let Some(item) = found.remove(pk) else { return Ok(None) };
-    let item: Result<Value, ItemError> = failure::malformed::from_item(item).map_err(ItemError::from);
+    let item: Result<Value, ItemError> = attempt::malformed::from_item(item).map_err(ItemError::from);
     item.and_then(read).map(Some).map_err(|error| {
         refused(pk, &error);
         ReadError::Malformed

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Problem, Reason};
+use attempt::{Moment, Remembered};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, Select};
-use clock::{Moment, Remembered};
 use jiff::civil::Date;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -320,7 +320,7 @@ impl AccessStore {
             item.remove("pk");
             item
         });
-        item.map(failure::malformed::from_item).transpose().map_err(|error| {
+        item.map(attempt::malformed::from_item).transpose().map_err(|error| {
             refused(pk, &error.into());
             ReadError::Unavailable
         })
@@ -349,7 +349,7 @@ impl AccessStore {
             for mut item in page.map_err(|error| unreadable(prefix, error))?.items.unwrap_or_default() {
                 let Some(AttributeValue::S(pk)) = item.remove("pk") else { continue };
                 let Some(Pk::Profile { tenant, name }) = pk::parse(&pk) else { continue };
-                match failure::malformed::from_item(item) {
+                match attempt::malformed::from_item(item) {
                     Ok(item) => {
                         found.entry(tenant.to_owned()).or_default().insert(name.to_owned(), item);
                     }
@@ -404,7 +404,7 @@ fn refused(pk: &str, error: &ItemError) {
 }
 
 fn read_profile<T: DeserializeOwned>(item: Value) -> Result<T, ItemError> {
-    Ok(failure::malformed::from_value(without_version(item)?)?)
+    Ok(attempt::malformed::from_value(without_version(item)?)?)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Public keys of an issuer, as its key set has them (RFC 7517).
 
-use failure::Malformed;
+use attempt::Malformed;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use serde::Deserialize;
@@ -52,7 +52,7 @@ impl KeySet {
     /// Reads a set. Keys that cannot check a signature, or are of a kind that is not known, are
     /// left out.
     pub(super) fn read(json: &[u8]) -> Result<Self, KeySetError> {
-        let Document { keys } = failure::malformed::from_slice(json)?;
+        let Document { keys } = attempt::malformed::from_slice(json)?;
         if keys.len() > MOST_KEYS {
             return Err(KeySetError::TooMany);
         }

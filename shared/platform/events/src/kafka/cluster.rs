@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use attempt::Deadline;
 use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
 use aws_sdk_secretsmanager::Client;
-use clock::Deadline;
 use krafka::auth::{AuthConfig, AwsMskIamCredentials, TlsConfig};
 use krafka::{Kafka, KrafkaError};
 use runtime::Sdk;

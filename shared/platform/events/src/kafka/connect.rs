@@ -1,6 +1,6 @@
 //! Errors of a connection to the cluster, and whether a retry helps.
 
-use failure::{Malformed, Retry, Retryable};
+use attempt::{Malformed, Retry, Retryable};
 use krafka::KrafkaError;
 use krafka::error::ErrorCode;
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use clock::{Deadline, Moment};
-use failure::{Retry, Retryable};
+use attempt::{Deadline, Moment, Retry, Retryable};
 use krafka::producer::{Acks, DeliveryHandle};
 use krafka::{Kafka, KrafkaError};
 use tokio::sync::Mutex;

@@ -60,13 +60,13 @@ pub(crate) async fn read<T: for<'de> Deserialize<'de>>(
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(content: &SecretString) -> Result<T, ConnectError> {
-    failure::malformed::from_slice(content.expose_secret().as_bytes())
+    attempt::malformed::from_slice(content.expose_secret().as_bytes())
         .map_err(|error| ConnectError::SecretMalformed(SecretFault::Form(error)))
 }
 
 #[cfg(test)]
 mod tests {
-    use failure::{Retry, Retryable as _};
+    use attempt::{Retry, Retryable as _};
 
     use super::*;
 

@@ -1,7 +1,6 @@
 //! Existence and creation of a topic.
 
-use clock::Deadline;
-use failure::{Retry, Retryable};
+use attempt::{Deadline, Retry, Retryable};
 use krafka::admin::{CreateTopicsOptions, DescribeTopicsOptions, NewTopic};
 use krafka::error::ErrorCode;
 use krafka::{Kafka, KrafkaError};

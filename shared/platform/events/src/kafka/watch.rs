@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clock::Moment;
+use attempt::Moment;
 use krafka::admin::{
     ConsumerGroupLagOptions, DescribeTopicsOptions, ListOffsetsOptions, OffsetSpec, TopicPartition,
 };

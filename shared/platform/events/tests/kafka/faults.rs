@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use failure::{Retry, Retryable as _};
+use attempt::{Retry, Retryable as _};
 use krafka::error::ErrorCode;
 use krafka::testing::{ApiKey, Control, FakeBroker};
 use test_support::kafka::{Broker, api, code};

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use attempt::{Retry, Retryable as _};
 use events::kafka::{Cluster, ProduceError, Producer, SecretFault};
-use failure::{Retry, Retryable as _};
 use krafka::testing::FakeBroker;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use runtime::Sdk;

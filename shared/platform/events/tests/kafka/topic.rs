@@ -1,5 +1,5 @@
+use attempt::{Retry, Retryable as _};
 use events::kafka::{Topic, TopicError, TopicPlan, TopicState};
-use failure::{Retry, Retryable as _};
 use krafka::error::ErrorCode;
 use krafka::testing::{ApiKey, Control, FakeBroker};
 use runtime::Environment;

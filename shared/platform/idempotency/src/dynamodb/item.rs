@@ -46,7 +46,7 @@ struct Stored {
 /// Reads an item.
 pub(crate) fn record(mut item: Item) -> Result<Record, StoreError> {
     let payload = item.remove("responsePayload");
-    let stored: Stored = failure::malformed::from_item(item).map_err(StoreError::unreadable)?;
+    let stored: Stored = attempt::malformed::from_item(item).map_err(StoreError::unreadable)?;
     let body = match (payload, stored.response_location) {
         (Some(AttributeValue::S(body)), _) => Some(Body::Text(body)),
         (Some(AttributeValue::B(body)), _) => Some(Body::Gzip(body.into_inner())),

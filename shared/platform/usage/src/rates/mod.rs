@@ -10,7 +10,7 @@ mod amount;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use failure::Malformed;
+use attempt::Malformed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -184,7 +184,7 @@ impl RateCard {
     /// # Errors
     /// Malformed document, or the first price that says nothing or twice the same.
     pub fn parse(json: &[u8]) -> Result<Self, RateCardError> {
-        failure::malformed::from_slice::<StoredCard>(json)?.try_into()
+        attempt::malformed::from_slice::<StoredCard>(json)?.try_into()
     }
 
     /// Reads a card from a JSON value.
@@ -192,7 +192,7 @@ impl RateCard {
     /// # Errors
     /// As [`RateCard::parse()`].
     pub fn from_value(card: Value) -> Result<Self, RateCardError> {
-        failure::malformed::from_value::<StoredCard>(card)?.try_into()
+        attempt::malformed::from_value::<StoredCard>(card)?.try_into()
     }
 
     /// Returns the code of the currency, as in ISO 4217.

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use failure::{Retry, Retryable};
+use attempt::{Retry, Retryable};
 use serde_json::{Value, json};
 use worker::{Disposition, Failure, Job, ParkError, Record, Visibility};
 

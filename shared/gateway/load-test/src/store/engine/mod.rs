@@ -5,7 +5,7 @@ mod step_functions;
 use std::fmt;
 
 use async_trait::async_trait;
-use failure::{Retry, Retryable};
+use attempt::{Retry, Retryable};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

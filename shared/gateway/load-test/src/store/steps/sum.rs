@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use attempt::Retryable as _;
 use aws_sdk_dynamodb::types::AttributeValue;
-use failure::Retryable as _;
 use futures_util::TryFutureExt as _;
 use tokio::time::Instant;
 use uuid::Uuid;

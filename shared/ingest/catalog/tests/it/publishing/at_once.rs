@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use attempt::Deadline;
 use catalog::{LeftEvents, Outbox};
-use clock::Deadline;
 use events::{Event, Publisher};
 use serde_json::Value;
 

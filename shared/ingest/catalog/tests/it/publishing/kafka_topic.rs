@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use attempt::{Deadline, Retry, Retryable as _};
 use catalog::{LeftEvents, OutboxError};
-use clock::Deadline;
 use events::PublishError;
-use failure::{Retry, Retryable as _};
 use krafka::consumer::ConsumerRecord;
 use krafka::error::ErrorCode;
 use krafka::testing::{ApiKey, Control, FakeBroker};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use attempt::Deadline;
 use catalog::{LeftEvents, OutboxError};
-use clock::Deadline;
 use events::PublishError;
 use uuid::Uuid;
 

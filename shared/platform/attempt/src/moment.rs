@@ -1,15 +1,8 @@
-//! Time in a function that freezes: deadlines of work, ages, and values that may be remembered only
-//! for a while.
+//! Ages in a function that freezes.
 //!
 //! Between invocations a function's machine may be paused. Its monotonic clock may stand still
 //! then, so an age that is measured by [`Instant`] alone comes out too small. The age of everything
 //! that may be used only for a limited time is measured by a [`Moment`].
-
-mod deadline;
-mod remembered;
-
-pub use deadline::Deadline;
-pub use remembered::Remembered;
 
 use std::time::{Duration, Instant, SystemTime};
 
