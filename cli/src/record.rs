@@ -3,9 +3,9 @@
 
 use std::io::Read as _;
 
+use api::idempotency_key::{IdempotencyKey, KeyForm, record_key};
 use aws_sdk_dynamodb::types::AttributeValue;
 use flate2::read::GzDecoder;
-use idempotency_key::{IdempotencyKey, KeyForm, record_key};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 

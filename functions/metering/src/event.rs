@@ -1,8 +1,8 @@
 //! Events of usage.
 
 use access::Reached;
+use api::idempotency_key::{IdempotencyKey, KeyForm};
 use events::{Attributes, Event, EventError, Fact};
-use idempotency_key::{IdempotencyKey, KeyForm};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};

@@ -1,5 +1,5 @@
+use api::idempotency_key::{IdempotencyKey, KeyForm};
 use events::{Attributes, Event, EventError};
-use idempotency_key::{IdempotencyKey, KeyForm};
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
 use uuid::Uuid;

@@ -1,9 +1,10 @@
-//! Types of the HTTP contract: strict JSON, parameters and cursors of lists, problem details with
-//! their codes, routes, trace ids and finished responses.
+//! Types of the HTTP contract: strict JSON, idempotency keys, parameters and cursors of lists,
+//! problem details with their codes, routes, trace ids and finished responses.
 
 mod accept;
 pub mod body;
 mod cursor;
+pub mod idempotency_key;
 pub mod json;
 mod nearest;
 mod problem;

@@ -6,8 +6,8 @@
 //! [`Event::SCHEMA`].
 
 use api::Traceparent;
+use api::idempotency_key::{Fingerprint, FingerprintError, IdempotencyKey, KeyForm};
 use attempt::{Malformed, Retry, Retryable};
-use idempotency_key::{Fingerprint, FingerprintError, IdempotencyKey, KeyForm};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap as _;

@@ -7,8 +7,8 @@
     reason = "a test fails where it finds itself wrong"
 )]
 
+use api::idempotency_key::{IdempotencyKey, KeyForm};
 use events::{Attributes, Event, EventError};
-use idempotency_key::{IdempotencyKey, KeyForm};
 use jsonschema::Validator;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};

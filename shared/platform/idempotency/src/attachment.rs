@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use idempotency_key::{IdempotencyKey, KeyForm};
+use api::idempotency_key::{IdempotencyKey, KeyForm};
 use jiff::Timestamp;
 use uuid::Uuid;
 

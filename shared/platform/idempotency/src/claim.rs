@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::Reply;
-use idempotency_key::{Fingerprint, IdempotencyKey};
+use api::idempotency_key::{Fingerprint, IdempotencyKey};
 use jiff::Timestamp;
 
 use crate::execution::Execution;

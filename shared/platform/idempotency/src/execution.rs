@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use api::Reply;
-use idempotency_key::Fingerprint;
+use api::idempotency_key::Fingerprint;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

@@ -76,6 +76,9 @@ mod store;
 mod timeline;
 
 pub use api::Reply;
+pub use api::idempotency_key::{
+    ExpiryBounds, ExpiryError, Fingerprint, FingerprintError, IdempotencyKey, KeyError, KeyForm, MalformedKey,
+};
 pub use attachment::{AttachmentId, MalformedAttachmentId};
 pub use audit::{Audit, AuditEntry, AuditEvent, Log};
 pub use audit_trail::AuditTrail;
@@ -83,9 +86,6 @@ pub use claim::{ClaimRequest, Claimed};
 pub use doubt::{Cause, Doubt, Doubtful};
 pub use error::StoreError;
 pub use execution::{Execution, Outcome, Volume};
-pub use idempotency_key::{
-    ExpiryBounds, ExpiryError, Fingerprint, FingerprintError, IdempotencyKey, KeyError, KeyForm, MalformedKey,
-};
 pub use once::{Delivery, OnceError};
 pub use operation::OperationType;
 pub use prepared::Prepared;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use idempotency_key::record_key;
+use api::idempotency_key::record_key;
 
 /// Type of work. Its name is stored with each record, and begins the record's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

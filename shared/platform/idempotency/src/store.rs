@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::Reply;
+use api::idempotency_key::{Fingerprint, IdempotencyKey};
 use aws_sdk_dynamodb::Client;
-use idempotency_key::{Fingerprint, IdempotencyKey};
 use jiff::Timestamp;
 use uuid::Uuid;
 

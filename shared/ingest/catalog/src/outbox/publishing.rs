@@ -10,11 +10,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use api::idempotency_key::{IdempotencyKey, KeyForm};
 use attempt::{Deadline, Retry, Retryable};
 use events::{
     Attributes, Encoded, Event, EventError, PublishError, Published, Publisher, Round, calls, log_refusal,
 };
-use idempotency_key::{IdempotencyKey, KeyForm};
 use tokio::time::timeout;
 use uuid::Uuid;
 
