@@ -4,16 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::{AccessStore, Month};
+use access::{AccessStore, DefaultLimits, Month};
 use aws_sdk_dynamodb::Client;
 use bytes::Bytes;
 use end_to_end::{Access, Answer, Broker, Gateway, Ingest, Load, variable};
+use endpoint::limits::Limiter;
 use front::{Action, Front, Idempotency, MqAccess, Operation};
 use http::{Request, Response};
 use idempotency::{Execution, ExpiryBounds, Outcome, Store};
 use ingestion::generate::{Catalogue, Layout};
 use lambda_http::Body;
-use limits::{Defaults, Limiter};
 use mq::InlineTargets;
 use serde_json::{Value, json};
 use test_support::http_server::{Server, response};
@@ -236,7 +236,7 @@ impl Environment {
             access: AccessStore::new(dynamodb.clone(), variable("ACCESS_TABLE")),
             inline_targets: InlineTargets::default(),
             idempotency: Some(Idempotency { store, expiry: ExpiryBounds { default: min, min, max } }),
-            limiter: Limiter::new(dynamodb, variable("LIMITS_TABLE"), Defaults::default()),
+            limiter: Limiter::new(dynamodb, variable("LIMITS_TABLE"), DefaultLimits::default()),
         };
         let gateway = front::Gateway {
             front,

@@ -7,10 +7,10 @@
 
 use std::time::Duration;
 
-use ::limits::{Cost, Defaults, LimitedTarget, Limiter, PATIENCE};
-use access::{LimitsItem, Rate, TargetLimits};
+use access::{DefaultLimits, LimitedTarget, LimitsItem, Rate, TargetLimits};
 use aws_sdk_dynamodb::Client;
 use clap::Args;
+use endpoint::limits::{Cost, Limiter, PATIENCE};
 use futures_util::future::try_join_all;
 use runtime::Sdk;
 use serde_json::Value;
@@ -211,7 +211,7 @@ async fn without_calls(options: &Options, dynamodb: &Client) -> Result<Report, E
 }
 
 fn limiter(options: &Options, dynamodb: &Client) -> Limiter {
-    Limiter::new(dynamodb.clone(), options.table.clone(), Defaults::default())
+    Limiter::new(dynamodb.clone(), options.table.clone(), DefaultLimits::default())
 }
 
 /// Calls about a tenant's buckets.

@@ -6,10 +6,12 @@ mod operation;
 mod rule;
 mod target;
 
-use access::{ApiKey, KeyHash, KeyItem, LimitsItem, Principal, Scope, TargetLimits, TenantItem, pk};
+use access::{
+    ApiKey, DefaultLimits, KeyHash, KeyItem, LimitedTarget, LimitsInForce, LimitsItem, Principal, Scope,
+    TargetLimits, TenantItem, pk,
+};
 use ingestion::Cnpj;
 use jiff::Timestamp;
-use limits::{Defaults, InForce, LimitedTarget};
 use mq::Target;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
@@ -283,18 +285,23 @@ async fn limits(
     };
     let requests = deployment.limits("TenantLimit", "TENANT_LIMIT").await.requests;
     let targets = deployment.limits("TargetLimit", "TARGET_LIMIT").await;
-    let texts = in_force(&own, named, target, Defaults { requests, targets });
+    let texts = in_force(&own, named, target, DefaultLimits { requests, targets });
     (!texts.is_empty()).then(|| Rule::holds("limits", texts.join(", ")))
 }
 
 /// Returns the limits of one request, as the functions find them: the tenant's own, or else the
 /// deployment's.
-fn in_force(own: &LimitsItem, named: &Named, target: Option<&Target>, defaults: Defaults) -> Vec<String> {
+fn in_force(
+    own: &LimitsItem,
+    named: &Named,
+    target: Option<&Target>,
+    defaults: DefaultLimits,
+) -> Vec<String> {
     let limited = target.map(|target| {
         let queue_manager = target.endpoint.broker.certain_queue_manager(&target.endpoint.queue_manager);
         LimitedTarget::new(named.profile.as_deref(), queue_manager)
     });
-    let InForce { requests, target: limits } = defaults.in_force(own, limited.as_ref());
+    let LimitsInForce { requests, target: limits } = defaults.in_force(own, limited.as_ref());
     let mut one = LimitsItem { requests, ..LimitsItem::default() };
     if let Some(LimitedTarget { target_ref, queue_manager }) = limited {
         let (name, place) = match target_ref {
@@ -444,7 +451,7 @@ mod tests {
     #[test]
     fn the_limits_in_force_are_the_tenant_s_or_the_deployment_s() {
         let own = LimitsItem { requests: Some("5/10".parse().unwrap()), ..LimitsItem::default() };
-        let defaults = Defaults::parse("", "messages=500/1000").unwrap();
+        let defaults = DefaultLimits::parse("", "messages=500/1000").unwrap();
         let texts = in_force(&own, &Named::default(), None, defaults);
         assert_eq!(texts, ["requests 5/10"]);
         let spec = json!({"broker": "rabbitmq", "connName": "h:1", "queue": "Q"});
@@ -468,7 +475,7 @@ mod tests {
         let mut target = Target::resolve(None, Some(&spec), list.of(ACME)).unwrap();
         target.endpoint.broker = mq::BrokerKind::IbmMq;
         target.endpoint.queue_manager = "*QM1".to_owned();
-        let texts = in_force(&own, &Named::default(), Some(&target), Defaults::default());
+        let texts = in_force(&own, &Named::default(), Some(&target), DefaultLimits::default());
         assert_eq!(texts, ["queue manager `*` requests 2/2"]);
     }
 }

@@ -19,6 +19,7 @@ pub use contract::{DOCUMENT, ROUTES};
 
 use std::time::Instant;
 
+use ::endpoint::limits::Limiter;
 use ::endpoint::log_completed;
 use ::usage::UsageTable;
 use access::{AccessStore, Scope};
@@ -29,7 +30,6 @@ use http::HeaderValue;
 use idempotency::Store;
 use ingest_figures::Ingest;
 use lambda_http::{Body, Request, Response};
-use limits::Limiter;
 use mq::PoolReport;
 use objects::Objects;
 use orders::{Work, WorkOrder};

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use ::endpoint::limits::Limiter;
 use access::AccessStore;
 use attempt::Remembered;
 use front::{Budget, MqAccess};
 use idempotency::Store;
 use ingest_figures::Ingest;
-use limits::Limiter;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
 use usage::UsageTable;

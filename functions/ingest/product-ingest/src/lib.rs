@@ -23,12 +23,12 @@ use std::time::Duration;
 use access::{AccessStore, PRODUCTS_API_KEYS, Principal, Scope};
 use api::{Problem, Reason, Reply, TraceId};
 use batch_items::BatchItems;
+use endpoint::limits::Limiter;
 use endpoint::{Admission, Keyed, check_route};
 use http::HeaderMap;
 use idempotency::{KeyForm, Store};
 use ingestion::product::PartialPolicy;
 use lambda_http::{Body, Request, Response};
-use limits::Limiter;
 use payloads::Payloads;
 
 /// The function's state: its clients and settings, all injected.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use access::AccessStore;
 use batch_items::BatchItems;
+use endpoint::limits::Limiter;
 use ingestion::product::PartialPolicy;
-use limits::Limiter;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
 

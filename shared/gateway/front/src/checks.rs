@@ -6,13 +6,13 @@
 
 use std::time::Duration;
 
-use access::{AccessStore, Principal, Scope, SpentItem};
+use access::{AccessStore, LimitedTarget, Principal, Scope, SpentItem};
 use api::{Fault, Problem, Reason, Reply, TraceId, body, json};
+use endpoint::limits::{Limiter, Policies};
 use endpoint::{Admission, WorkDone, WorkFailure, check_route, from_key, limits_of, spent_of};
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, KeyError, KeyForm, OperationType};
 use lambda_http::Request;
-use limits::{LimitedTarget, Limiter, Policies};
 use mq::{InlineTargets, Tags, Target};
 use serde_json::Value;
 

@@ -1,10 +1,10 @@
 //! The way of one request whose work `mq-access` does, from its headers to its response.
 
 use api::{Problem, Reason, Reply, TraceId, Traceparent};
+use endpoint::limits::Policies;
 use endpoint::{Admission, Keyed};
 use idempotency::KeyForm;
 use lambda_http::{Body, Request, Response};
-use limits::Policies;
 use mq::{Headers, TagOrigin};
 use objects::Objects;
 use orders::{Change, Work, WorkOrder};

@@ -2,8 +2,8 @@
 
 use access::{AccessStore, TokenSettings};
 use aws_sdk_dynamodb::Client;
+use endpoint::limits::{Limiter, LimiterSettings};
 use idempotency::{ExpiryBounds, ReuseLimits, expiry_bounds, records, reuse_limits};
-use limits::{Limiter, LimiterSettings};
 use mq::InlineTargets;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};

@@ -3,7 +3,7 @@
 
 use api::{Reason, Reply};
 use endpoint::Moved;
-use limits::Cost;
+use endpoint::limits::Cost;
 use mq::ProduceCommand;
 use orders::{Change, Read};
 use serde::Deserialize;

@@ -6,6 +6,7 @@
 mod api_key;
 mod caller;
 mod items;
+mod limits_in_force;
 pub mod pk;
 mod store;
 mod token;
@@ -17,5 +18,6 @@ pub use items::{
     Rate, RateError, Reached, Settled, SpentItem, TargetLimits, TargetsItem, TenantItem, check_tenant_id,
     read_rates, without_version,
 };
+pub use limits_in_force::{DefaultLimits, DefaultLimitsError, LimitedTarget, LimitsInForce, TenantLimit};
 pub use store::{AccessStore, Account, ReadError};
 pub use token::{Algorithms, Audiences, JwksUrl, TokenSettingError, TokenSettings};

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::bucket::Bucket;
-use crate::policy::{Policy, Unit};
+use crate::limits::bucket::Bucket;
+use crate::limits::policy::{Policy, Unit};
 
 /// Limit of a tenant, and how much of it is left.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use super::Unavailable;
-use crate::bucket::Bucket;
-use crate::gcra::{Form, Write};
-use crate::share::Outcome;
+use crate::limits::bucket::Bucket;
+use crate::limits::gcra::{Form, Write};
+use crate::limits::share::Outcome;
 
 /// Buckets by their keys, and how often they were written.
 #[derive(Clone, Debug, Default)]

@@ -5,8 +5,8 @@ use std::fmt::Display;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::bucket::Bucket;
-use crate::gcra::{Form, Write};
+use crate::limits::bucket::Bucket;
+use crate::limits::gcra::{Form, Write};
 
 type Item = HashMap<String, AttributeValue>;
 

@@ -12,9 +12,9 @@ use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 
-use crate::bucket::Bucket;
-use crate::gcra::Write;
-use crate::share::Outcome;
+use crate::limits::bucket::Bucket;
+use crate::limits::gcra::Write;
+use crate::limits::share::Outcome;
 
 /// Longest time for which a request waits for a draw. The first call of a new environment, which
 /// connects, often takes several hundred milliseconds.

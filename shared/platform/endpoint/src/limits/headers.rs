@@ -4,8 +4,8 @@
 //! The draft has units for requests and bytes, and none for messages, so limits of messages are in
 //! no field.
 
-use crate::gcra::SECOND;
-use crate::policy::{Policy, Unit};
+use crate::limits::gcra::SECOND;
+use crate::limits::policy::{Policy, Unit};
 
 const POLICY: &str = "ratelimit-policy";
 const LEFT: &str = "ratelimit";

@@ -1,7 +1,7 @@
 use access::Rate;
 
 use super::*;
-use crate::table::memory::applied;
+use crate::limits::table::memory::applied;
 
 const START: i64 = 1_795_564_800 * SECOND;
 

@@ -2,10 +2,10 @@
 
 use futures_util::future::join_all;
 
-use crate::headers;
-use crate::limiter::Inner;
-use crate::policy::{Cost, Policies, Unit};
-use crate::share::signed;
+use crate::limits::headers;
+use crate::limits::limiter::Inner;
+use crate::limits::policy::{Cost, Policies, Unit};
+use crate::limits::share::signed;
 
 /// Permission for a request to be executed: its cost is charged. A ticket that is dropped keeps the
 /// charge.
@@ -43,7 +43,7 @@ impl<'a> Ticket<'a> {
     }
 
     /// Charges the messages and bytes that the work really moved, in place of those that
-    /// [`admit`](crate::Limiter::admit) charged. Later requests wait for what was more. The request
+    /// [`admit`](crate::limits::limiter::Limiter::admit) charged. Later requests wait for what was more. The request
     /// itself stays charged.
     pub fn settle(self, actual: Cost) {
         let Some(inner) = self.inner else { return };

@@ -1,8 +1,8 @@
 //! Share of a bucket that an environment holds: decides about requests, and which draws to make.
 //! It does no I/O, and reads no clock.
 
-use crate::bucket::Bucket;
-use crate::gcra::{Form, Pace, SECOND, WINDOW, Write};
+use crate::limits::bucket::Bucket;
+use crate::limits::gcra::{Form, Pace, SECOND, WINDOW, Write};
 
 /// Time after which units that an environment did not use are lost: the environments that draw by
 /// then do not count it any more.

@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use access::{LimitsItem, Rate, TargetLimits};
+use access::{DefaultLimits, LimitedTarget, LimitsItem, Rate, TargetLimits};
 
-use crate::defaults::Defaults;
-use crate::gcra::SECOND;
-use crate::limiter::{Clock, Limiter};
-use crate::policy::{Cost, LimitedTarget};
-use crate::refusal::Refusal;
-use crate::table::Table;
-use crate::table::memory::Memory;
+use crate::limits::gcra::SECOND;
+use crate::limits::limiter::{Clock, Limiter};
+use crate::limits::policy::Cost;
+use crate::limits::refusal::Refusal;
+use crate::limits::table::Table;
+use crate::limits::table::memory::Memory;
 
 /// Start of each simulation: 2026-11-25, in nanoseconds since 1970.
 const START: i64 = 1_795_564_800 * SECOND;
@@ -45,7 +44,7 @@ impl World {
         let limiters = (0..environments)
             .map(|_| {
                 let (table, clock) = (Table::Memory(memory.clone()), Clock::Virtual(now.clone()));
-                Limiter::with(table, Defaults::default(), clock, random.u64(..))
+                Limiter::with(table, DefaultLimits::default(), clock, random.u64(..))
             })
             .collect();
         let (admitted, asked) = (BTreeMap::new(), BTreeMap::new());

@@ -1,66 +1,17 @@
-//! Limits of tenants that set none, and the variables that they come from.
+//! The variables that a limiter comes from.
 
-use std::str::FromStr;
-
-use access::{Rate, RateError, TargetLimits};
+use access::{DefaultLimits, TargetLimits, TenantLimit};
 use aws_sdk_dynamodb::Client;
 use runtime::Environment;
 
-use crate::limiter::Limiter;
-
-/// Limits of tenants and targets that set none.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Defaults {
-    /// Limit of a tenant's requests.
-    pub requests: Option<Rate>,
-    /// Limits of what a tenant does with a target.
-    pub targets: TargetLimits,
-}
+use crate::limits::limiter::Limiter;
 
 /// Variables from which a [`Limiter`] is built.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LimiterSettings {
     /// Name of the table of buckets; empty if nothing is limited.
     table: String,
-    defaults: Defaults,
-}
-
-/// Default limit of a tenant in its text form, `requests=100/200`.
-#[derive(Debug, Default)]
-struct TenantLimit(Option<Rate>);
-
-/// Reason why default limits are refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DefaultsError {
-    /// The text is malformed, or a number is out of range.
-    #[error(transparent)]
-    Rate(#[from] RateError),
-    /// The tenant's limit has another unit.
-    #[error("a tenant has a limit of requests alone")]
-    Unit,
-}
-
-impl FromStr for TenantLimit {
-    type Err = DefaultsError;
-
-    fn from_str(text: &str) -> Result<Self, DefaultsError> {
-        let TargetLimits { requests, messages, bytes } = text.parse::<TargetLimits>()?;
-        match (messages, bytes) {
-            (None, None) => Ok(Self(requests)),
-            _ => Err(DefaultsError::Unit),
-        }
-    }
-}
-
-impl Defaults {
-    /// Reads the text forms of both, as the parameters `TenantLimit` and `TargetLimit` have them.
-    ///
-    /// # Errors
-    /// A text is malformed, or the tenant's has another unit than requests.
-    pub fn parse(tenant: &str, target: &str) -> Result<Self, DefaultsError> {
-        let TenantLimit(requests) = tenant.parse::<TenantLimit>()?;
-        Ok(Self { requests, targets: target.parse()? })
-    }
+    defaults: DefaultLimits,
 }
 
 impl LimiterSettings {
@@ -70,7 +21,7 @@ impl LimiterSettings {
         let table = environment.optional("LIMITS_TABLE", String::new());
         let TenantLimit(requests) = environment.optional("TENANT_LIMIT", TenantLimit::default());
         let targets = environment.optional("TARGET_LIMIT", TargetLimits::default());
-        Self { table, defaults: Defaults { requests, targets } }
+        Self { table, defaults: DefaultLimits { requests, targets } }
     }
 
     /// Builds the limiter.
@@ -85,6 +36,8 @@ impl LimiterSettings {
 
 #[cfg(test)]
 mod tests {
+    use access::Rate;
+
     use super::*;
 
     fn read(tenant: &str, target: &str) -> Result<LimiterSettings, String> {
@@ -102,10 +55,10 @@ mod tests {
     fn defaults_come_from_the_environment() {
         let settings = read("requests=100/200", "messages=500 bytes=1000000").unwrap();
         assert_eq!(settings.table, "limits");
-        let parsed = Defaults::parse("requests=100/200", "messages=500 bytes=1000000");
+        let parsed = DefaultLimits::parse("requests=100/200", "messages=500 bytes=1000000");
         assert_eq!(parsed, Ok(settings.defaults));
         assert_eq!(settings.defaults.targets.messages, Rate::new(500.0, Some(500)).ok());
-        assert_eq!(read("", "").unwrap().defaults, Defaults::default());
+        assert_eq!(read("", "").unwrap().defaults, DefaultLimits::default());
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use api::{Problem, Reason};
 
-use crate::headers::{fields, seconds};
-use crate::policy::{Policy, Scope};
+use crate::limits::headers::{fields, seconds};
+use crate::limits::policy::{Policy, Scope};
 
 /// Member of a problem that lists the limits which the request would exceed, by their names
 /// (draft-ietf-httpapi-ratelimit-headers).

@@ -1,24 +1,80 @@
 //! Limits in force for a request: the tenant's own, and the defaults in place of those that it does
 //! not set.
 
-use access::{LimitsItem, Rate, TargetLimits};
+use std::str::FromStr;
 
-use crate::defaults::Defaults;
-use crate::policy::{ANY_QUEUE_MANAGER, LimitedTarget};
+use crate::items::{LimitsItem, Rate, RateError, TargetLimits};
+
+/// Name of a queue manager that may be any.
+const ANY_QUEUE_MANAGER: &str = "*";
+
+/// Limits of tenants and targets that set none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DefaultLimits {
+    /// Limit of a tenant's requests.
+    pub requests: Option<Rate>,
+    /// Limits of what a tenant does with a target.
+    pub targets: TargetLimits,
+}
+
+/// Default limit of a tenant in its text form, `requests=100/200`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TenantLimit(pub Option<Rate>);
+
+/// Reason why default limits are refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DefaultLimitsError {
+    /// The text is malformed, or a number is out of range.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+    /// The tenant's limit has another unit.
+    #[error("a tenant has a limit of requests alone")]
+    Unit,
+}
 
 /// Limits in force for one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct InForce {
+pub struct LimitsInForce {
     /// Limit of the tenant's requests.
     pub requests: Option<Rate>,
     /// Limits of what the tenant does with the request's target; none without a target.
     pub target: TargetLimits,
 }
 
-impl Defaults {
+/// Target whose limits apply to a request.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitedTarget<'a> {
+    /// Name of the target's profile; `None` for an inline target.
+    pub target_ref: Option<&'a str>,
+    /// Name of the target's queue manager.
+    pub queue_manager: &'a str,
+}
+
+impl FromStr for TenantLimit {
+    type Err = DefaultLimitsError;
+
+    fn from_str(text: &str) -> Result<Self, DefaultLimitsError> {
+        let TargetLimits { requests, messages, bytes } = text.parse::<TargetLimits>()?;
+        match (messages, bytes) {
+            (None, None) => Ok(Self(requests)),
+            _ => Err(DefaultLimitsError::Unit),
+        }
+    }
+}
+
+impl DefaultLimits {
+    /// Reads the text forms of both, as the parameters `TenantLimit` and `TargetLimit` have them.
+    ///
+    /// # Errors
+    /// A text is malformed, or the tenant's has another unit than requests.
+    pub fn parse(tenant: &str, target: &str) -> Result<Self, DefaultLimitsError> {
+        let TenantLimit(requests) = tenant.parse::<TenantLimit>()?;
+        Ok(Self { requests, targets: target.parse()? })
+    }
+
     /// Returns the limits in force for a request of the tenant that has the limits `own`.
     #[must_use]
-    pub fn in_force(&self, own: &LimitsItem, target: Option<&LimitedTarget<'_>>) -> InForce {
+    pub fn in_force(&self, own: &LimitsItem, target: Option<&LimitedTarget<'_>>) -> LimitsInForce {
         let target = target.map(|target| {
             let set = match target.target_ref {
                 Some(name) => own.targets.get(name).copied(),
@@ -26,17 +82,28 @@ impl Defaults {
             };
             self.of_target(set.as_ref())
         });
-        InForce { requests: own.requests.or(self.requests), target: target.unwrap_or_default() }
+        LimitsInForce { requests: own.requests.or(self.requests), target: target.unwrap_or_default() }
     }
 
     /// Returns the limits of a target: its own, and the default of each that it does not set.
-    pub(crate) fn of_target(&self, own: Option<&TargetLimits>) -> TargetLimits {
+    #[must_use]
+    pub fn of_target(&self, own: Option<&TargetLimits>) -> TargetLimits {
         let own = own.copied().unwrap_or_default();
         TargetLimits {
             requests: own.requests.or(self.targets.requests),
             messages: own.messages.or(self.targets.messages),
             bytes: own.bytes.or(self.targets.bytes),
         }
+    }
+}
+
+impl<'a> LimitedTarget<'a> {
+    /// Makes the target of a request from the name of its profile, `None` if it is inline, and from
+    /// that of its queue manager, `None` if it may be any. All targets that lead to any queue
+    /// manager share a limit, or each of their names would be a way around it.
+    #[must_use]
+    pub fn new(target_ref: Option<&'a str>, queue_manager: Option<&'a str>) -> Self {
+        Self { target_ref, queue_manager: queue_manager.unwrap_or(ANY_QUEUE_MANAGER) }
     }
 }
 
@@ -72,7 +139,7 @@ mod tests {
         let mut item = LimitsItem { queue_managers, ..LimitsItem::default() };
         let of = |item: &LimitsItem, name| {
             let target = LimitedTarget::new(None, name);
-            Defaults::default().in_force(item, Some(&target)).target
+            DefaultLimits::default().in_force(item, Some(&target)).target
         };
         assert_eq!(of(&item, None), limits(rate(2.0), rate(7.0)));
         assert_eq!(of(&item, Some("QM3")), TargetLimits::default());

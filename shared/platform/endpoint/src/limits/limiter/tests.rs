@@ -1,7 +1,7 @@
 use access::Rate;
 use proptest::prelude::*;
 
-use crate::simulation::World;
+use crate::limits::simulation::World;
 
 use super::*;
 
@@ -126,7 +126,7 @@ async fn fields_have_bytes_and_no_messages() {
 
 #[tokio::test]
 async fn a_tenant_s_limit_is_its_own_or_the_default() {
-    let defaults = Defaults::parse("requests=5/5", "messages=7/7").unwrap();
+    let defaults = DefaultLimits::parse("requests=5/5", "messages=7/7").unwrap();
     let world = World::limited(1, LimitsItem::default());
     let clock = Clock::Virtual(Arc::new(AtomicI64::new(world.now())));
     let limiter = Limiter::with(Table::Memory(world.memory.clone()), defaults, clock, 1);

@@ -3,13 +3,10 @@
 use std::fmt::{self, Display};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use access::{Rate, TargetLimits};
+use access::{LimitedTarget, Rate, TargetLimits};
 
-use crate::gcra::Pace;
-use crate::share::Share;
-
-/// Name of a queue manager that may be any.
-pub(crate) const ANY_QUEUE_MANAGER: &str = "*";
+use crate::limits::gcra::Pace;
+use crate::limits::share::Share;
 
 /// Quantity that a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -30,15 +27,6 @@ pub struct Cost {
     pub messages: u64,
     /// Bytes of these messages.
     pub bytes: u64,
-}
-
-/// Target whose limits apply to a request.
-#[derive(Clone, Copy, Debug)]
-pub struct LimitedTarget<'a> {
-    /// Name of the target's profile; `None` for an inline target.
-    pub target_ref: Option<&'a str>,
-    /// Name of the target's queue manager.
-    pub queue_manager: &'a str,
 }
 
 /// Limits that apply to one request.
@@ -95,23 +83,6 @@ impl Unit {
     }
 }
 
-impl<'a> LimitedTarget<'a> {
-    /// Makes the target of a request from the name of its profile, `None` if it is inline, and from
-    /// that of its queue manager, `None` if it may be any. All targets that lead to any queue
-    /// manager share a limit, or each of their names would be a way around it.
-    #[must_use]
-    pub fn new(target_ref: Option<&'a str>, queue_manager: Option<&'a str>) -> Self {
-        Self { target_ref, queue_manager: queue_manager.unwrap_or(ANY_QUEUE_MANAGER) }
-    }
-
-    pub(crate) fn scope(&self) -> Scope {
-        match self.target_ref {
-            Some(name) => Scope::Profile(name.to_owned()),
-            None => Scope::QueueManager(self.queue_manager.to_owned()),
-        }
-    }
-}
-
 impl Policies {
     /// True if messages or bytes are limited, so that a request's volume matters.
     #[must_use]
@@ -154,6 +125,14 @@ impl Policy {
 }
 
 impl Scope {
+    /// Returns the subject of a target's limits.
+    pub(crate) fn of(target: &LimitedTarget<'_>) -> Self {
+        match target.target_ref {
+            Some(name) => Self::Profile(name.to_owned()),
+            None => Self::QueueManager(target.queue_manager.to_owned()),
+        }
+    }
+
     /// Returns the key of a bucket's item. No tenant's id has a `#`, and nothing follows the name
     /// of a target, so that no bucket is another's.
     pub(crate) fn pk(&self, tenant: &str, unit: Unit) -> String {

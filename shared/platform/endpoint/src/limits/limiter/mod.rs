@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use access::{LimitsItem, TargetLimits};
+use access::{DefaultLimits, LimitedTarget, LimitsItem, TargetLimits};
 use aws_sdk_dynamodb::Client;
 use futures_util::future::join_all;
 use runtime::Environment;
 
-use crate::defaults::{Defaults, LimiterSettings};
-use crate::gcra::SECOND;
-use crate::policy::{Cost, LimitedTarget, Policies, Policy, Scope, Unit};
-use crate::refusal::Refusal;
-use crate::share::{Draw, Outcome, Share, Step, signed};
-use crate::standing::Standing;
-use crate::table::Table;
-use crate::ticket::Ticket;
+use crate::limits::gcra::SECOND;
+use crate::limits::policy::{Cost, Policies, Policy, Scope, Unit};
+use crate::limits::refusal::Refusal;
+use crate::limits::settings::LimiterSettings;
+use crate::limits::share::{Draw, Outcome, Share, Step, signed};
+use crate::limits::standing::Standing;
+use crate::limits::table::Table;
+use crate::limits::ticket::Ticket;
 
 /// Most draws that a request waits for. The first may guess wrongly what the bucket is like; the
 /// second fails only if another environment was faster, and so does the third.
@@ -38,7 +38,7 @@ pub struct Limiter(Option<Arc<Inner>>);
 #[derive(Debug)]
 pub(crate) struct Inner {
     table: Table,
-    defaults: Defaults,
+    defaults: DefaultLimits,
     clock: Clock,
     /// Number of this environment, by chance.
     environment: u64,
@@ -77,12 +77,12 @@ impl Limiter {
 
     /// Makes the limiter of an environment. It draws from the buckets of this table.
     #[must_use]
-    pub fn new(dynamodb: Client, table: String, defaults: Defaults) -> Self {
+    pub fn new(dynamodb: Client, table: String, defaults: DefaultLimits) -> Self {
         let table = Table::DynamoDb { client: dynamodb, name: table };
         Self::with(table, defaults, Clock::System, fastrand::u64(..))
     }
 
-    pub(crate) fn with(table: Table, defaults: Defaults, clock: Clock, environment: u64) -> Self {
+    pub(crate) fn with(table: Table, defaults: DefaultLimits, clock: Clock, environment: u64) -> Self {
         Self(Some(Arc::new(Inner {
             table,
             defaults,
@@ -118,7 +118,7 @@ impl Limiter {
         if let Some(target) = target
             && !limits.target.is_empty()
         {
-            inner.add(&mut policies, tenant, &target.scope(), limits.target);
+            inner.add(&mut policies, tenant, &Scope::of(target), limits.target);
         }
         Policies(policies)
     }

@@ -10,12 +10,12 @@
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use access::{LimitsItem, Rate, TargetLimits};
+use access::{DefaultLimits, LimitedTarget, LimitsItem, Rate, TargetLimits};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
-use limits::{Cost, Defaults, LimitedTarget, Limiter, Policies};
+use endpoint::limits::{Cost, Limiter, Policies};
 use uuid::Uuid;
 
 const SECOND: u128 = 1_000_000_000;
@@ -41,7 +41,7 @@ impl Stand {
     }
 
     fn environment(&self) -> (Limiter, Policies) {
-        let limiter = Limiter::new(self.dynamodb.clone(), self.table.clone(), Defaults::default());
+        let limiter = Limiter::new(self.dynamodb.clone(), self.table.clone(), DefaultLimits::default());
         let policies = limiter.policies(&self.item, "acme", Some(&TARGET));
         (limiter, policies)
     }
