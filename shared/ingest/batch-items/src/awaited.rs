@@ -106,9 +106,6 @@ impl BatchItems {
 
     /// Marks an upload as never used, so that it is not awaited any more. True if this call did it;
     /// false if another one was faster, or the upload's time was extended meanwhile.
-    ///
-    /// # Errors
-    /// If the table does not respond.
     pub async fn expire(&self, upload: &AwaitedUpload) -> Result<bool, BatchItemError> {
         let update = self
             .of_awaited(upload)
@@ -119,18 +116,12 @@ impl BatchItems {
     }
 
     /// Ends the wait for an upload that arrived. A repeated call changes nothing.
-    ///
-    /// # Errors
-    /// If the table does not respond.
     pub async fn arrived(&self, upload: &AwaitedUpload) -> Result<(), BatchItemError> {
         done(received(self.of_awaited(upload))).await.map(drop)
     }
 
     /// Notes that a batch's payload arrived: from then on no upload is offered for it. A repeated
     /// call with the batch's id changes nothing.
-    ///
-    /// # Errors
-    /// If the table does not respond.
     pub async fn note_arrival(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), BatchItemError> {
         let update = self.update(tenant_id, batch_id).condition_expression("attribute_exists(batchId)");
         done(received(update)).await.map(drop)
@@ -138,9 +129,6 @@ impl BatchItems {
 
     /// Schedules another check of an upload at `until`: it arrived, but its batch is not in the
     /// database yet.
-    ///
-    /// # Errors
-    /// If the table does not respond.
     pub async fn look_again(&self, upload: &AwaitedUpload, until: Timestamp) -> Result<(), BatchItemError> {
         let update = self
             .of_awaited(upload)
@@ -151,9 +139,6 @@ impl BatchItems {
 
     /// Claims the notification of a batch's payload for the caller, unless one was sent after
     /// `told_before`. The write is conditional, so of concurrent callers only one gets the claim.
-    ///
-    /// # Errors
-    /// If the table does not respond.
     pub async fn take(
         &self,
         tenant_id: Uuid,
@@ -172,9 +157,6 @@ impl BatchItems {
     }
 
     /// Releases the claim of a notification that was not sent.
-    ///
-    /// # Errors
-    /// If the table does not respond.
     pub async fn put_back(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), BatchItemError> {
         let update = self
             .update(tenant_id, batch_id)

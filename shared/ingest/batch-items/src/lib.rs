@@ -5,6 +5,8 @@
 //! tenant's items are in the order of their receipt. This code never deletes an item: DynamoDB's
 //! TTL removes it 30 days after it was written, when PostgreSQL has long had its batch, or will
 //! never have it.
+//!
+//! Every call fails if the table does not respond: its documentation names only other reasons.
 
 mod awaited;
 mod item;
@@ -100,9 +102,6 @@ impl BatchItems {
     /// Writes a batch's item, by tenant and batch, if there is none. An existing item keeps its
     /// content, including the establishments that its payload may load: only the time until which
     /// it is kept is extended, and that of an upload, as long as its payload has not arrived.
-    ///
-    /// # Errors
-    /// If the table does not respond.
     pub async fn put(&self, batch: &AcceptedBatch) -> Result<Stored, BatchItemError> {
         let now = Timestamp::now();
         // By then TTL may have removed an item of a payload that arrived.

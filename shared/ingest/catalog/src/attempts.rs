@@ -59,9 +59,6 @@ impl Database {
     /// Records that an attempt to write a chunk failed, and why, unless the chunk is done or in
     /// another object. If the batch has moved to a later generation, the chunk id no longer exists
     /// and nothing is recorded.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn note_failed_attempt(&self, chunk: &Announced<'_>, error: &str) -> Result<(), DatabaseError> {
         self.with_connection(async |connection| note(connection, chunk, error).await).await
     }

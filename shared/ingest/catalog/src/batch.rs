@@ -155,9 +155,6 @@ impl Database {
 
     /// Returns the establishments that a tenant's batch may load, as of its acceptance; `None` if
     /// the batch is unknown.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn allowed_cnpjs(
         &self,
         tenant_id: Uuid,
@@ -185,9 +182,6 @@ impl Database {
     /// Fails a batch whose payload no longer exists, and returns its state afterwards; `None` if
     /// the batch is unknown. A batch that is already sealed does not change, since its payload was
     /// read before. Idempotent by the batch's id.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn fail_without_payload(
         &self,
         batch_id: Uuid,

@@ -23,9 +23,6 @@ const NOTE: &str = "INSERT INTO drop_looks (bucket, after_key, began_at, began_b
 
 impl Database {
     /// The last scan of a bucket; `None` if there was none yet.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn drop_look(&self, bucket: &str) -> Result<Option<DropLook>, DatabaseError> {
         let rows = self.read(LOOK, &[&bucket]).await?;
         let Some(row) = rows.first() else { return Ok(None) };

@@ -70,9 +70,6 @@ pub struct Counted {
 
 impl Database {
     /// Reads the figures.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn figures(&self) -> Result<Figures, DatabaseError> {
         self.with_connection(async |connection| {
             let mut figures = Figures::default();
@@ -96,18 +93,12 @@ impl Database {
     }
 
     /// Returns the time that the oldest pending chunk has been waiting; zero without one.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn oldest_chunk(&self) -> Result<Duration, DatabaseError> {
         self.with_connection(async |connection| oldest(connection, OLDEST_CHUNK).await).await
     }
 
     /// Adds up a slice of what final batches added to the counters. Returns whether there may be
     /// more. It changes no counter, and may be repeated.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn fold_counters(&self) -> Result<bool, DatabaseError> {
         let rows = self.change(FOLD, &[&FOLDED]).await?;
         let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get("folded"))?;

@@ -62,9 +62,6 @@ const PAGE: &str = "SELECT item_index, byte_offset, code, field, detail, key FRO
 impl Database {
     /// Records items in error while a payload is being cut. Idempotent by batch and item. If the
     /// batch has moved to another generation or state, nothing is recorded.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn record_item_errors(
         &self,
         batch_id: Uuid,
@@ -88,9 +85,6 @@ impl Database {
     /// A page of a batch's items in error, in the order of the payload; `after` is the last item of
     /// the previous page. `None` if the viewer may not see such a batch. In a batch of another
     /// sender, a limited viewer sees the errors of its own establishments.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn item_errors(
         &self,
         viewer: &Viewer,
@@ -115,9 +109,6 @@ impl Database {
     /// `s3://bucket/key` of the file of a batch's items in error. `None` if it has none, or if the
     /// viewer may not see all of it: items of another sender's batch may be of other
     /// establishments.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn errors_uri(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Option<String>, DatabaseError> {
         let found = self.read(FILE, &[&batch_id, &viewer.tenant_id(), &viewer.limits()]).await?;
         Ok(found.first().map(|row| row.try_get("errors_uri")).transpose()?)

@@ -38,9 +38,6 @@ const LET_GO: &str = "UPDATE batches SET objects_let_go = true WHERE batch_id = 
 
 impl Database {
     /// A final batch with its objects; `None` if it is in progress or unknown.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn final_batch(&self, batch_id: Uuid) -> Result<Option<FinalBatch>, DatabaseError> {
         let rows = self.read(OBJECTS, &[&batch_id]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
@@ -52,9 +49,6 @@ impl Database {
 
     /// Records that the objects of a batch have their tags, if it is still final in this
     /// generation, and returns whether it is. Idempotent by the batch and its generation.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn note_released(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
         let number = i32::try_from(generation.number())?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&batch_id, &number];
@@ -62,9 +56,6 @@ impl Database {
     }
 
     /// True if the batch is final in this generation, and no replay has begun.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn is_final_in(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
         let number = i32::try_from(generation.number())?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&batch_id, &number];

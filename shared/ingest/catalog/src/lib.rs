@@ -13,7 +13,8 @@
 //!
 //! Every call may be repeated: its documentation says by which key. A call is one transaction,
 //! except for those that end a full load, which take a transaction for every 32 establishments. A
-//! call that is cut off leaves what it committed, and the next one continues from there.
+//! call that is cut off leaves what it committed, and the next one continues from there. Every call
+//! fails if the database does: its documentation names only other reasons, and what stays then.
 //!
 //! `docs/batches.md` explains the states of a batch, and `docs/ingest-internals.md` which version
 //! of a product wins and which products are active.

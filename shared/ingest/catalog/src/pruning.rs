@@ -119,18 +119,12 @@ impl Database {
 
     /// Moves the start of the history to `kept_for` ago, at most every ten minutes, and never back.
     /// Returns whether it was moved.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn advance_history(&self, kept_for: Duration) -> Result<bool, DatabaseError> {
         let (kept_for, announced) = (kept_for.as_secs_f64(), ANNOUNCED_BEFORE.as_secs_f64());
         Ok(!self.change(ADVANCE, &[&kept_for, &announced]).await?.is_empty())
     }
 
     /// Returns the time by which the next batch to delete has exceeded `kept_for`.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn pruning_behind(&self, kept_for: Duration) -> Result<Duration, DatabaseError> {
         let rows = self.read(BEHIND, &[&kept_for.as_secs_f64()]).await?;
         let seconds = rows.first().map_or(Ok(0.0), |row| row.try_get("seconds"))?;

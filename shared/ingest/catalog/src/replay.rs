@@ -95,9 +95,6 @@ const NOTE: &str = "INSERT INTO batch_replays (batch_id, generation, idempotency
 impl Database {
     /// Begins a new generation of a batch. Idempotent by the batch, the key and the time of its
     /// claim: a repetition returns the generation that was begun.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn replay(
         &self,
         viewer: &Viewer,
@@ -110,9 +107,6 @@ impl Database {
     /// URIs of the payload and of the first and last chunk that a replay would read, however many
     /// there are: a batch's objects expire together, so these show whether they still exist. Empty
     /// if the replay was begun before, or nothing has to be replayed.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn objects_to_replay(
         &self,
         viewer: &Viewer,

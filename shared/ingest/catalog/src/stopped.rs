@@ -117,9 +117,6 @@ const OLDEST_STUCK: &str = stuck!(
 
 impl Database {
     /// Returns the ids that belong to no batch of the database.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn unknown(&self, batch_ids: &[Uuid]) -> Result<Vec<Uuid>, DatabaseError> {
         let rows = self.read(UNKNOWN, &[&batch_ids]).await?;
         rows.iter().map(|row| Ok(row.try_get("batch_id")?)).collect()
@@ -169,18 +166,12 @@ impl Database {
     }
 
     /// Returns batches that were taken without success, so that they can be taken at once.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn put_back(&self, batch_ids: &[Uuid]) -> Result<(), DatabaseError> {
         self.change(PUT_BACK, &[&batch_ids]).await.map(drop)
     }
 
     /// Stalled batches that [`take_stopped`](Self::take_stopped) no longer takes: the number of
     /// all, and up to `limit` of them.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn stuck(
         &self,
         thresholds: StallThresholds,

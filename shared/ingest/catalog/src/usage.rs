@@ -104,9 +104,6 @@ pub struct UsageItems {
 impl Database {
     /// Reads at most `most` days of usage from `from` to `to`, both included, of one tenant or of
     /// all, ordered by tenant and day. Tenants up to `after` are left out.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn usage(
         &self,
         (from, to): (Date, Date),
@@ -120,9 +117,6 @@ impl Database {
 
     /// Adds up a slice of what final batches added to the usage. Returns whether there may be more.
     /// It changes no answer of [`Database::usage`], and may be repeated.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn fold_usage(&self) -> Result<bool, DatabaseError> {
         let rows = self.change(FOLD, &[&FOLDED]).await?;
         let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get("folded"))?;
@@ -133,9 +127,6 @@ impl Database {
     /// that is over, where payloads are kept for `retention_days` once they are released. Returns
     /// whether there may be another slice, of this day or of the next. Each batch is added once to
     /// each day, and a day is shown once all its slices are added.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn measure_stored(
         &self,
         today: Date,

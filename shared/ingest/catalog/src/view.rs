@@ -136,9 +136,6 @@ const PAGE_OF_SOURCE: &str = batches_where!(
 
 impl Database {
     /// A batch; `None` if the viewer may not see a batch of that id.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn batch(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Option<BatchView>, DatabaseError> {
         let found = self.read(ONE, &[&viewer.tenant_id(), &batch_id, &viewer.limits()]).await?;
         found.first().map(view).transpose()
@@ -146,9 +143,6 @@ impl Database {
 
     /// A page of the batches that the viewer may see, the newest first; `before` is the last batch
     /// of the previous page.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn batches(
         &self,
         viewer: &Viewer,

@@ -1,5 +1,6 @@
 //! Messages of the ingest: the notification of a stored payload, the event of a chunk that is
-//! ready, and the queues and the topic to which they are sent.
+//! ready, and the queues and the topic to which they are sent. A call that sends fails if its queue
+//! does not take the message.
 
 mod announcer;
 mod event;

@@ -110,18 +110,12 @@ impl PayloadQueue {
 
     /// Sends the notification of an object in the message group of its tenant, if that is known.
     /// One too many does no harm.
-    ///
-    /// # Errors
-    /// If SQS does not take the message.
     pub async fn notify(&self, bucket: &str, key: &str, tenant: Option<Uuid>) -> Result<(), AnnounceError> {
         self.send(event(bucket, key, Timestamp::now()).to_string(), tenant).await
     }
 
     /// Passes a notification of S3 on as it is, in the message group of this tenant. A repeated
     /// call sends a second copy.
-    ///
-    /// # Errors
-    /// If SQS does not take the message.
     pub async fn pass_on(&self, body: &[u8], tenant: Option<Uuid>) -> Result<(), AnnounceError> {
         self.send(text::body(Some(body)).into_owned(), tenant).await
     }

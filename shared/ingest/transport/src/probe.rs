@@ -7,9 +7,6 @@ use aws_sdk_sqs::types::QueueAttributeName;
 pub struct QueueAway(#[source] Box<aws_sdk_sqs::Error>);
 
 /// Asks a queue for its ARN, to check that it responds.
-///
-/// # Errors
-/// If it does not respond.
 pub async fn probe(client: &Client, queue_url: &str) -> Result<(), QueueAway> {
     let asked =
         client.get_queue_attributes().queue_url(queue_url).attribute_names(QueueAttributeName::QueueArn);

@@ -88,9 +88,6 @@ impl ChunkQueue {
 
     /// Sends the event of a chunk once more, as a new message that is delivered after `pause`, and
     /// whose receive count begins again.
-    ///
-    /// # Errors
-    /// If SQS does not take it.
     pub async fn resend(&self, event: &ChunkEvent, pause: Duration) -> Result<(), AnnounceError> {
         self.send(vec![entry(0, event, pause)?]).await
     }
@@ -98,9 +95,6 @@ impl ChunkQueue {
     /// Sends the value of another transport's record, as a message that is delivered after `pause`,
     /// with attributes. The value may have any form: see [`text`]. A repeated call sends a second
     /// copy.
-    ///
-    /// # Errors
-    /// If SQS does not take it.
     pub async fn park(
         &self,
         value: Option<&[u8]>,

@@ -69,18 +69,12 @@ impl Database {
     }
 
     /// Up to `limit` unpublished events of a batch, in order.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn events_of(&self, batch_id: Uuid, limit: u32) -> Result<Vec<OutboxEvent>, DatabaseError> {
         self.read(OF_BATCH, &[&batch_id, &i64::from(limit)]).await?.iter().map(event).collect()
     }
 
     /// Up to `limit` events that have been unpublished for this long, in the order of their
     /// batches; refused ones come last. Two callers may get the same events.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn events_left(
         &self,
         older_than: Duration,
@@ -110,9 +104,6 @@ impl Database {
     }
 
     /// Number and age of the events that wait to be published.
-    ///
-    /// # Errors
-    /// If the database fails.
     pub async fn backlog(&self) -> Result<Backlog, DatabaseError> {
         let rows = self.read(BACKLOG, &[]).await?;
         let Some(row) = rows.first() else { return Ok(Backlog::default()) };

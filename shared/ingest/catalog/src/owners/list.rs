@@ -47,9 +47,6 @@ const UNOWNED: &str = "WITH RECURSIVE loaded AS ( \
 impl Database {
     /// A page of the establishments that belong to tenants, in the order of their CNPJs; `after` is
     /// the last one of the previous page.
-    ///
-    /// # Errors
-    /// Database's error.
     pub async fn owned_establishments(
         &self,
         filter: &OwnerFilter,
@@ -64,9 +61,6 @@ impl Database {
 
     /// A page of the establishments that have products and belong to nobody, in the order of their
     /// CNPJs; `after` is the last one of the previous page.
-    ///
-    /// # Errors
-    /// Database's error.
     pub async fn unowned_establishments(
         &self,
         after: Option<Cnpj>,
