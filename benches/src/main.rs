@@ -172,7 +172,7 @@ async fn contend(contender: Contender) -> Result<(), Error> {
         Contender::Claims { task } => idempotency::ours::contend(&task).await,
         Contender::Cut { part } => ingest::cut::contend(part).await,
         Contender::LoadRows { way } => load::ours::contend(way).await,
-        Contender::Accepts => accept::measure::contend().await,
+        Contender::Accepts => accept::contend().await,
         Contender::Loads { base_url } => transport::measure::contend(&base_url).await,
         Contender::RuntimeAlone { kind, bytes } => warm::runtime_alone::serve(kind, bytes).await,
     }
