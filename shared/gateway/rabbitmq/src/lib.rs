@@ -51,7 +51,6 @@ mod taking;
 mod tls;
 mod transport;
 mod unit_of_work;
-mod unsupported_property;
 mod window;
 
 use std::fmt;

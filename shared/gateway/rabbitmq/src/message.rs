@@ -7,15 +7,14 @@ use lapin::BasicProperties;
 use lapin::message::Delivery;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use mq::{
-    CorrelId, HeaderValue, MessageBody, MessageId, Outgoing, OutgoingMessage, Persistence, ReceivedMessage,
-    Unreadable,
+    BrokerError, CorrelId, HeaderValue, MessageBody, MessageId, Outgoing, OutgoingMessage, Persistence,
+    ReceivedMessage, Uncarried, Unreadable,
 };
 
 use crate::content_header;
 use crate::deaths::deaths;
 use crate::header_value::{from_amqp, short, to_amqp};
 use crate::properties::{CARRIERS, GotProperties, PutProperties};
-use crate::unsupported_property::UnsupportedProperty;
 
 const TRANSIENT: u8 = 1;
 const PERSISTENT: u8 = 2;
@@ -51,12 +50,14 @@ pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<Opti
 ///
 /// # Errors
 /// If the message has a member that RabbitMQ cannot carry.
-pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, UnsupportedProperty> {
-    let at = (outgoing, index);
+pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, BrokerError> {
+    let refused = |name: &str, detail: String| {
+        Err(BrokerError::unsupported_member(outgoing.header_pointer(index, name), detail))
+    };
     let properties = properties(outgoing, &outgoing.without_body(index))?;
     if let Some(name) = ROUTING_HEADERS.into_iter().find(|name| outgoing.has_header(index, name)) {
         let detail = format!("the header `{name}` would send the message to further queues on RabbitMQ");
-        return Err(UnsupportedProperty::header(at, name, detail));
+        return refused(name, detail);
     }
     if let Some(name) = outgoing
         .headers(index)
@@ -65,7 +66,7 @@ pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, Un
         .find(|name| content_header::is_reserved(name.as_bytes()))
     {
         let detail = "names that begin with NUL and `integrahub:` are the gateway's own on RabbitMQ";
-        return Err(UnsupportedProperty::header(at, name, detail));
+        return refused(name, detail.to_owned());
     }
     Ok(content_header::frame_size(properties))
 }
@@ -74,7 +75,7 @@ pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, Un
 ///
 /// # Errors
 /// If a message has a member that RabbitMQ cannot carry.
-pub(crate) fn check_all(outgoing: &Outgoing) -> Result<usize, UnsupportedProperty> {
+pub(crate) fn check_all(outgoing: &Outgoing) -> Result<usize, BrokerError> {
     let mut largest = 0;
     for index in 0..outgoing.count() {
         largest = largest.max(check(outgoing, index)?.unwrap_or_default());
@@ -90,7 +91,7 @@ pub(crate) fn check_all(outgoing: &Outgoing) -> Result<usize, UnsupportedPropert
 pub(crate) fn properties(
     outgoing: &Outgoing,
     message: &OutgoingMessage,
-) -> Result<BasicProperties, UnsupportedProperty> {
+) -> Result<BasicProperties, BrokerError> {
     let PutProperties { amqp, headers } = put_properties(outgoing, message)?;
     Ok(amqp.with_headers(headers))
 }
@@ -99,8 +100,7 @@ pub(crate) fn properties(
 pub(crate) fn put_properties(
     outgoing: &Outgoing,
     message: &OutgoingMessage,
-) -> Result<PutProperties, UnsupportedProperty> {
-    let at = (outgoing, message.sequence);
+) -> Result<PutProperties, BrokerError> {
     let props = outgoing.props_of(message.sequence);
     let mut amqp = BasicProperties::default()
         .with_message_id(message.id.to_hex().into())
@@ -118,14 +118,16 @@ pub(crate) fn put_properties(
     if let Ok(seconds) = u64::try_from(outgoing.created_at().as_second()) {
         amqp = amqp.with_timestamp(seconds);
     }
-    let correl_id = correlation_id(message.id, &message.correl_id);
-    if let Some(id) = correl_id.map_err(|detail| UnsupportedProperty::correl_id(at, detail))? {
+    let correl_id = correlation_id(message.id, &message.correl_id).map_err(|detail| {
+        BrokerError::unsupported_member(outgoing.correl_id_pointer(message.sequence), detail)
+    })?;
+    if let Some(id) = correl_id {
         amqp = amqp.with_correlation_id(id);
     }
     let mut put = PutProperties { amqp, headers: headers(outgoing, message.sequence)? };
-    CARRIERS
-        .write(&props.properties, &mut put)
-        .map_err(|uncarried| UnsupportedProperty::property(at, uncarried))?;
+    CARRIERS.write(&props.properties, &mut put).map_err(|Uncarried { member, detail }| {
+        BrokerError::unsupported_member(outgoing.pointer(message.sequence, member, None), detail)
+    })?;
     let key = AMQPValue::LongString(outgoing.idempotency_key().into());
     put.headers.insert("idempotencyKey".into(), key);
     put.headers.insert("sequence".into(), AMQPValue::LongLongInt(signed(message.sequence)));
@@ -138,10 +140,11 @@ pub(crate) fn signed(number: u64) -> i64 {
 }
 
 /// Headers that the caller sets.
-fn headers(outgoing: &Outgoing, sequence: u64) -> Result<FieldTable, UnsupportedProperty> {
+fn headers(outgoing: &Outgoing, sequence: u64) -> Result<FieldTable, BrokerError> {
     let mut headers = FieldTable::default();
     for (name, value) in outgoing.headers(sequence).iter() {
-        let refused = |detail| UnsupportedProperty::header((outgoing, sequence), name, detail);
+        let refused =
+            |detail: String| BrokerError::unsupported_member(outgoing.header_pointer(sequence, name), detail);
         headers.insert(short(name).map_err(refused)?, to_amqp(value).map_err(refused)?);
     }
     Ok(headers)
@@ -265,6 +268,11 @@ pub(crate) fn integer(value: &AMQPValue) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use mq::{
+        Base64Bytes, ContentSeed, CorrelIdMode, ExplicitMessage, HeaderName, Headers, MqLong, MqProps,
+        OwnProps, ProduceCommand, ProduceSource, Properties, Transaction,
+    };
+
     use super::*;
 
     #[test]
@@ -297,5 +305,76 @@ mod tests {
         assert!(check(&CorrelId::Bytes(vec![b'a'; 255])).is_ok());
         assert!(check(&CorrelId::Bytes(vec![b'a'; 256])).is_err());
         assert!(check(&CorrelId::Bytes(vec![0xff])).is_err());
+    }
+
+    /// Pointer to the member of the message at `index` that is refused, in a request of two messages,
+    /// of which the first sets nothing itself.
+    fn refused(change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage), index: u64) -> String {
+        let mut second = ExplicitMessage::of_text("b");
+        let mut command = ProduceCommand {
+            source: ProduceSource::Explicit { messages: Vec::new() },
+            rate_limit_per_sec: None,
+            transaction: Transaction::default(),
+            props: MqProps::default(),
+            headers: Headers::default(),
+            warnings: Vec::new(),
+        };
+        change(&mut command, &mut second);
+        command.source = ProduceSource::Explicit { messages: vec![ExplicitMessage::of_text("a"), second] };
+        let at = Timestamp::from_second(1_790_000_000).unwrap();
+        let outgoing = Outgoing::new(&command, ContentSeed::new("tenant", "key", "fingerprint", at));
+        match check(&outgoing, index).unwrap_err() {
+            BrokerError::Unsupported { pointer: Some(pointer), .. } => pointer,
+            error => panic!("{error:?}"),
+        }
+    }
+
+    fn header(name: &str) -> Headers {
+        let name = HeaderName::try_from(name.to_owned()).unwrap();
+        Headers::try_from(BTreeMap::from([(name, "value".to_owned())])).unwrap()
+    }
+
+    #[test]
+    fn a_property_is_refused_where_the_request_has_it() {
+        let number = Some(MqLong::try_from(1).unwrap());
+        let text = |text: &str| Some(text.to_owned().try_into().unwrap());
+        let cases = [
+            (Properties { report: number, ..Properties::default() }, "report"),
+            (Properties { feedback: number, ..Properties::default() }, "feedback"),
+            (
+                Properties {
+                    reply_to_queue_manager: Some("QM1".to_owned().try_into().unwrap()),
+                    ..Properties::default()
+                },
+                "replyToQueueManager",
+            ),
+            (Properties { reply_to: text("amq.rabbitmq.reply-to"), ..Properties::default() }, "replyTo"),
+        ];
+        for (properties, member) in cases {
+            let of_all = properties.clone();
+            let pointer = refused(|command, _| *command.props.properties = of_all, 0);
+            assert_eq!(pointer, format!("/mqProps/{member}"));
+            let own = OwnProps { properties, ..OwnProps::default() };
+            let pointer = refused(|_, second| second.own = own.boxed(), 1);
+            assert_eq!(pointer, format!("/messages/1/{member}"));
+        }
+    }
+
+    #[test]
+    fn a_header_and_a_correlation_id_are_refused_where_the_request_has_them() {
+        let of_all = refused(|command, _| command.headers = header("CC"), 0);
+        assert_eq!(of_all, "/headers/CC");
+        let own = refused(|_, second| second.headers = header("BCC"), 1);
+        assert_eq!(own, "/messages/1/headers/BCC");
+        let fixed = refused(
+            |command, _| {
+                command.props.correl_id_mode = CorrelIdMode::Fixed;
+                command.props.fixed_correl_id_base64 = Some(Base64Bytes(vec![b'x'; 256]));
+            },
+            0,
+        );
+        assert_eq!(fixed, "/mqProps/fixedCorrelIdBase64");
+        let own = refused(|_, second| second.correl_id = Some(Base64Bytes(vec![0xff])), 1);
+        assert_eq!(own, "/messages/1/correlIdBase64");
     }
 }

@@ -15,7 +15,6 @@ use crate::progress::Progress;
 use crate::publish_destination::PublishDestination;
 use crate::refusal;
 use crate::session::{Session, call};
-use crate::unsupported_property::UnsupportedProperty;
 use crate::window::{Settled, Verdict, Window};
 
 /// Maximum time for which messages with a rate limit may wait for their confirms.
@@ -127,7 +126,7 @@ struct Producer<'a> {
 /// Reason why a producer stopped before the last message.
 enum Stop {
     OutOfTime,
-    Unusable(UnsupportedProperty),
+    Unusable(BrokerError),
     Window(Settled),
 }
 
@@ -147,15 +146,15 @@ impl Producer<'_> {
                 Verdict::AllConfirmed => self.bytes += bytes,
                 _ => return Err(Stop::Window(settled)),
             }
-            if let Some(unsupported) = unusable {
-                return Err(Stop::Unusable(unsupported));
+            if let Some(error) = unusable {
+                return Err(Stop::Unusable(error));
             }
         }
         Ok(())
     }
 
     /// Publishes a window's messages, up to the first one that AMQP cannot carry.
-    async fn fill(&mut self, window: &mut Window<'_>) -> Result<(), UnsupportedProperty> {
+    async fn fill(&mut self, window: &mut Window<'_>) -> Result<(), BrokerError> {
         // The first message is published alone: that proves whether the queue exists.
         let limit = if self.next == self.from { 1 } else { self.left_in_transaction() };
         let end = self.next.saturating_add(limit);
@@ -242,9 +241,9 @@ impl Producer<'_> {
                     format!("the time ended after {committed} of {} messages", self.outgoing.count());
                 fail(BrokerError::timeout(detail), Vec::new())
             }
-            Stop::Unusable(unsupported) => {
+            Stop::Unusable(error) => {
                 session.finish(self.deadline).await;
-                fail(unsupported.into(), Vec::new())
+                fail(error, Vec::new())
             }
             Stop::Window(settled) => match &settled.verdict {
                 Verdict::Unknown(failure) => {
@@ -301,7 +300,7 @@ fn refuse_up_front(outgoing: &Outgoing) -> Result<usize, BrokerError> {
         let detail = "RabbitMQ has no transaction that is all or nothing; ask without `atomic`";
         return Err(BrokerError::unsupported_member("/batch/transaction/atomic", detail));
     }
-    Ok(check_all(outgoing)?)
+    check_all(outgoing)
 }
 
 /// Returns an error for a message whose properties do not fit into one frame, before any message is

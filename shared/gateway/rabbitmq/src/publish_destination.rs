@@ -1,11 +1,10 @@
 //! Destination of published messages: a queue through the default exchange, or an exchange.
 
 use lapin::types::ShortString;
-use mq::{BrokerError, Exchange, Outgoing, QueueName};
+use mq::{BrokerError, Exchange, Member, Outgoing, QueueName};
 
 use crate::errors::{During, Failure};
 use crate::session::{Session, short};
-use crate::unsupported_property::UnsupportedProperty;
 
 /// Reply codes of AMQP 0-9-1 (section 1.2).
 const ACCESS_REFUSED: i64 = 403;
@@ -28,17 +27,12 @@ impl PublishDestination<'_> {
     }
 
     /// Routing key of the message at `index`.
-    pub(crate) fn routing_key(
-        self,
-        outgoing: &Outgoing,
-        index: u64,
-    ) -> Result<ShortString, UnsupportedProperty> {
+    pub(crate) fn routing_key(self, outgoing: &Outgoing, index: u64) -> Result<ShortString, BrokerError> {
         match self {
             Self::Queue(queue) => Ok(short(queue)),
             Self::Exchange(exchange) => {
                 let key = outgoing.routing_key(index, &exchange.routing_key);
-                ShortString::try_new(key)
-                    .map_err(|error| UnsupportedProperty::routing_key((outgoing, index), error.to_string()))
+                ShortString::try_new(key).map_err(|error| unusable_key(outgoing, index, error.to_string()))
             }
         }
     }
@@ -68,5 +62,53 @@ impl PublishDestination<'_> {
             Self::Queue(queue) => BrokerError::queue_not_found(queue.clone()),
             Self::Exchange(exchange) => BrokerError::unroutable(exchange.name.clone()),
         }
+    }
+}
+
+/// Error about the routing key of the message at `index`. If the key is the target's, it may come
+/// from a profile, so the error has no pointer.
+fn unusable_key(outgoing: &Outgoing, index: u64, detail: String) -> BrokerError {
+    let error = BrokerError::unsupported(detail);
+    match outgoing.has_own(index, Member::RoutingKey) {
+        true => error.at(outgoing.pointer(index, Member::RoutingKey, None)),
+        false => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use mq::{
+        ContentSeed, ExplicitMessage, Headers, MqProps, OwnProps, ProduceCommand, ProduceSource, Transaction,
+    };
+
+    use super::*;
+
+    fn pointer(error: &BrokerError) -> Option<&str> {
+        match error {
+            BrokerError::Unsupported { pointer, .. } => pointer.as_deref(),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_routing_key_is_pointed_to_only_in_a_message() {
+        let key = || Some("k".to_owned().try_into().unwrap());
+        let mut second = ExplicitMessage::of_text("b");
+        second.own = OwnProps { routing_key: key(), ..OwnProps::default() }.boxed();
+        let command = ProduceCommand {
+            source: ProduceSource::Explicit { messages: vec![ExplicitMessage::of_text("a"), second] },
+            rate_limit_per_sec: None,
+            transaction: Transaction::default(),
+            props: MqProps::default(),
+            headers: Headers::default(),
+            warnings: Vec::new(),
+        };
+        let at = Timestamp::from_second(1_790_000_000).unwrap();
+        let outgoing = Outgoing::new(&command, ContentSeed::new("tenant", "key", "fingerprint", at));
+        let own = unusable_key(&outgoing, 1, "too long".to_owned());
+        assert_eq!(pointer(&own), Some("/messages/1/routingKey"));
+        // The key may come from a profile, and then the request does not name it.
+        assert_eq!(pointer(&unusable_key(&outgoing, 0, "too long".to_owned())), None);
     }
 }

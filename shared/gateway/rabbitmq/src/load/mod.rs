@@ -7,11 +7,10 @@ use broker::load::{PutOptions, SENT_AT, SEQUENCE, Stamp, TEST_ID};
 use lapin::BasicProperties;
 use lapin::message::Delivery;
 use lapin::types::AMQPValue;
-use mq::OutgoingMessage;
+use mq::{BrokerError, OutgoingMessage};
 
 use crate::message::{integer, put_properties, signed};
 use crate::properties::PutProperties;
-use crate::unsupported_property::UnsupportedProperty;
 
 pub(crate) use consumer::connect as connect_consumer;
 pub(crate) use producer::connect as connect_producer;
@@ -21,7 +20,7 @@ fn stamped(
     options: &PutOptions,
     message: &OutgoingMessage,
     sent_at_us: u64,
-) -> Result<BasicProperties, UnsupportedProperty> {
+) -> Result<BasicProperties, BrokerError> {
     let PutProperties { amqp, mut headers } = put_properties(&options.outgoing, message)?;
     headers.insert(TEST_ID.into(), AMQPValue::LongString(options.test.as_str().into()));
     headers.insert(SENT_AT.into(), AMQPValue::LongLongInt(signed(sent_at_us)));
