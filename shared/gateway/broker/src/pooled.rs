@@ -1,6 +1,7 @@
 //! A connection of a pool, and its entry in the pool's counts.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -145,6 +146,14 @@ impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
     pub async fn close(mut self) {
         self.reservation = None;
         self.connection.close().await;
+    }
+}
+
+impl<C: Connection, K: PoolKey> Deref for PooledConnection<C, K> {
+    type Target = C;
+
+    fn deref(&self) -> &C {
+        &self.connection
     }
 }
 

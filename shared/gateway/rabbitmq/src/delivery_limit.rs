@@ -28,7 +28,7 @@ impl DeliveryLimit {
         facts: Option<&QueueFacts>,
         deadline: Deadline,
     ) -> Option<Self> {
-        let counted = session.server().counted();
+        let counted = session.server.counted();
         let declared = match facts {
             Some(facts) if facts.kind != QueueKind::Quorum => return None,
             Some(facts) => queue_facts::declared_delivery_limit(session, queue, facts, deadline).await,
@@ -36,7 +36,7 @@ impl DeliveryLimit {
         };
         let (times, is_declared) = match declared {
             Some(declared) => (u64::try_from(declared).ok()?, true),
-            None => (session.server().default_delivery_limit()?, false),
+            None => (session.server.default_delivery_limit()?, false),
         };
         Some(Self { times, is_declared, counted })
     }

@@ -7,7 +7,6 @@ use broker::Deadline;
 use crate::errors::During;
 use crate::leader;
 use crate::pool::Pool;
-use crate::session::Session;
 
 /// Counts the ready messages and the consumers of a queue; AMQP reports nothing else about it. A
 /// quorum queue that has no leader for a moment reports 0 of both, so a quorum queue that reports 0
@@ -18,10 +17,10 @@ pub(crate) async fn depth(
     queue: &QueueName,
     deadline: Deadline,
 ) -> Result<DepthReport, BrokerError> {
-    let session = Session::open(pool, access, deadline).await?;
+    let session = pool.acquire(access, deadline).await?;
     match leader::counts(&session, queue, deadline).await {
         Ok(state) => {
-            session.finish(deadline).await;
+            session.release(deadline).await;
             Ok(DepthReport {
                 current_depth: state.messages.into(),
                 max_depth: None,

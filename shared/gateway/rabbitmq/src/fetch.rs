@@ -31,12 +31,12 @@ pub(crate) async fn fetch(
     }
     let (session, taking) = take(pool, access, queue, command, room, deadline).await?;
     if matches!(taking.stop, Some(Full::First)) {
-        let error = too_large(queue, room, taking.returns, session.server().counted());
+        let error = too_large(queue, room, taking.returns, session.server.counted());
         if taking.has_exceeded_the_intake {
             session.cut(queue, deadline).await;
         } else {
             session.give_back(queue, deadline).await;
-            session.finish(deadline).await;
+            session.release(deadline).await;
         }
         return Err(error);
     }
@@ -76,11 +76,11 @@ async fn take<'a>(
     let most_held = pool.settings().most_held;
     let mut taking = Taking::new(queue, command, room);
     let goes_back = matches!(command.mode, AckMode::Browse | AckMode::Take(Ack::Rollback));
-    if goes_back && session.server().counted() == Counted::EveryReturn {
+    if goes_back && session.server.counted() == Counted::EveryReturn {
         match refuse_to_requeue(&session, queue, deadline).await {
             Ok(facts) => taking = taking.knowing(facts),
             Err(error) => {
-                session.finish(deadline).await;
+                session.release(deadline).await;
                 return Err(error);
             }
         }
@@ -110,7 +110,7 @@ async fn take<'a>(
 
 /// Opens a session whose connection accepts as many bytes of messages as one fetch may hold.
 async fn open(pool: &Pool, access: &Access, room: Room, deadline: Deadline) -> Result<Session, BrokerError> {
-    let session = Session::open(pool, access, deadline).await?;
+    let session = pool.acquire(access, deadline).await?;
     session.intake().bind(pool.settings().most_held);
     if let Some(largest) = room.alone {
         session.intake().let_in_alone(held_alone(largest));
@@ -153,7 +153,7 @@ pub(crate) async fn refuse_harm(
     queue: &QueueName,
     deadline: Deadline,
 ) -> Result<(), BrokerError> {
-    match session.server().counted() {
+    match session.server.counted() {
         Counted::Failures => Ok(()),
         Counted::EveryReturn => refuse_to_requeue(session, queue, deadline).await.map(drop),
     }

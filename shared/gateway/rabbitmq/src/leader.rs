@@ -63,7 +63,7 @@ pub(crate) async fn leadership(
     queue: &QueueName,
     deadline: Deadline,
 ) -> Result<Leadership, BrokerError> {
-    if let Some(noted) = session.noted_leadership(queue) {
+    if let Some(noted) = session.known_queues.get(queue) {
         return Ok(noted);
     }
     let leadership = match queue_facts::learn(session, queue, deadline).await {
@@ -72,7 +72,7 @@ pub(crate) async fn leadership(
         Err(error) => return Err(error),
     };
     if leadership != Leadership::Elected {
-        session.note_leadership(queue, leadership);
+        session.known_queues.insert(queue, leadership);
     }
     Ok(leadership)
 }
@@ -144,7 +144,7 @@ impl Holders {
     ) -> Result<Self, BrokerError> {
         let until = deadline.min(PATIENCE);
         let during = During::Queue(queue);
-        let channel = session.throwaway_channel(until).await.map_err(|failure| failure.into_error(during))?;
+        let channel = session.open_channel(until).await.map_err(|failure| failure.into_error(during))?;
         let counted = Self::count_on(&channel, queue, settled, until).await;
         // A connection is kept for reuse only if no channel is open on it.
         let _ = call(deadline, channel.close(200, "OK".into())).await;

@@ -10,7 +10,7 @@
 //! RabbitMq -> Pool -> Connector -> Connection -> Transport -> FrameFilter
 //!    |         |
 //!    v         v
-//! produce, fetch, load, depth, check on a Session, which is a PooledConnection
+//! produce, fetch, load, depth, check on a PooledConnection, which they call a Session
 //! ```
 //!
 //! A long-running program uses the crate `rabbitmq-connection`, which is built from the same
@@ -70,7 +70,6 @@ pub use crate::intake::{MOST_HELD, held_alone};
 use crate::pool::Pool;
 pub use crate::pooled::PooledConnection;
 use crate::publish_destination::PublishDestination;
-use crate::session::Session;
 use crate::taking::Room;
 
 /// Building blocks of a connection, for programs that keep connections in another way than a
@@ -225,7 +224,7 @@ impl Broker for RabbitMq {
     }
 
     async fn connect(&self, access: &Access, deadline: Deadline) -> Result<(), BrokerError> {
-        Session::open(&self.pool, access, deadline).await?.finish(deadline).await;
+        self.pool.acquire(access, deadline).await?.release(deadline).await;
         Ok(())
     }
 

@@ -1,10 +1,10 @@
 //! A connection of a pool, with a channel for its user.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use broker::{Deadline, HealthStatus, Key, PoolKey};
-use jiff::Timestamp;
+use broker::{Deadline, Key, PoolKey};
 use lapin::Channel;
 
 use crate::connection::Connection;
@@ -30,31 +30,6 @@ impl<K: PoolKey> PooledConnection<K> {
         &self.channel
     }
 
-    pub(crate) fn connection(&self) -> &Connection {
-        self.pooled.connection()
-    }
-
-    /// True if the connection was acquired and not released.
-    pub fn in_use(&self) -> bool {
-        self.pooled.in_use()
-    }
-
-    /// Returns the time at which the connection was opened.
-    pub fn created_at(&self) -> Timestamp {
-        self.pooled.created_at()
-    }
-
-    /// Returns the time at which the connection was last acquired or released.
-    pub fn last_used(&self) -> Timestamp {
-        self.pooled.last_used()
-    }
-
-    /// Returns the result of the connection's last check: the broker opens a channel for each use,
-    /// and the check measures how soon it did.
-    pub fn health_status(&self) -> &HealthStatus {
-        self.pooled.health_status()
-    }
-
     /// Asks the broker for an answer; true if it came.
     pub async fn check_health(&mut self, deadline: Deadline) -> bool {
         let health = self.connection().check_health(deadline).await;
@@ -67,8 +42,8 @@ impl<K: PoolKey> PooledConnection<K> {
     /// # Errors
     /// If the broker did not answer; the connection cannot be used any more.
     pub async fn reset(&mut self, deadline: Deadline) -> Result<(), ConnectionError> {
-        self.connection().close_channel(&self.channel, deadline).await?;
-        self.channel = self.connection().open_channel(deadline).await?;
+        self.close_channel(&self.channel, deadline).await?;
+        self.channel = self.open_channel(deadline).await?;
         Ok(())
     }
 
@@ -76,7 +51,7 @@ impl<K: PoolKey> PooledConnection<K> {
     /// use.
     pub async fn release(self, deadline: Deadline) {
         let is_closed = !self.channel.status().connected();
-        if is_closed || self.connection().close_channel(&self.channel, deadline).await.is_ok() {
+        if is_closed || self.close_channel(&self.channel, deadline).await.is_ok() {
             self.keep();
         } else {
             self.abandon("its channel did not close");
@@ -86,7 +61,7 @@ impl<K: PoolKey> PooledConnection<K> {
     /// Keeps the connection for the next use. No channel may be open on it.
     pub(crate) fn keep(self) {
         // It receives no more messages.
-        self.connection().intake().unbind();
+        self.intake().unbind();
         self.pooled.release();
     }
 
@@ -98,6 +73,14 @@ impl<K: PoolKey> PooledConnection<K> {
     /// Closes the connection in an orderly way.
     pub async fn close(self) {
         self.pooled.close().await;
+    }
+}
+
+impl<K: PoolKey> Deref for PooledConnection<K> {
+    type Target = broker::PooledConnection<Connection, K>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.pooled
     }
 }
 

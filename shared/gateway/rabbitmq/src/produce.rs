@@ -45,14 +45,14 @@ pub(crate) async fn connect<'a>(
     deadline: Deadline,
 ) -> Result<Connected<'a>, BrokerError> {
     let largest = refuse_up_front(outgoing)?;
-    let session = Session::open(pool, access, deadline).await?;
+    let session = pool.acquire(access, deadline).await?;
     Ok(Connected { session, destination, outgoing, largest })
 }
 
 #[async_trait]
 impl ReadyToPut for Connected<'_> {
     fn cluster(&self) -> Option<&str> {
-        self.session.server().cluster.as_deref()
+        self.session.server.cluster.as_deref()
     }
 
     async fn put(
@@ -75,7 +75,7 @@ async fn put(
     if largest > session.frame_max()
         && let Err(error) = fits_frames(outgoing, from, session.frame_max())
     {
-        session.finish(deadline).await;
+        session.release(deadline).await;
         return Err(nothing(error));
     }
     if let Err(failure) =
@@ -99,7 +99,7 @@ async fn put(
     };
     match producer.run(&session).await {
         Ok(()) => {
-            session.finish(deadline).await;
+            session.release(deadline).await;
             Ok(producer.report())
         }
         Err(stop) => Err(producer.explain(stop, session).await),
@@ -236,13 +236,13 @@ impl Producer<'_> {
         let fail = |error, in_doubt| ProduceFailure { error, committed, in_doubt };
         match stop {
             Stop::OutOfTime => {
-                session.finish(self.deadline).await;
+                session.release(self.deadline).await;
                 let detail =
                     format!("the time ended after {committed} of {} messages", self.outgoing.count());
                 fail(BrokerError::timeout(detail), Vec::new())
             }
             Stop::Unusable(error) => {
-                session.finish(self.deadline).await;
+                session.release(self.deadline).await;
                 fail(error, Vec::new())
             }
             Stop::Window(settled) => match &settled.verdict {
@@ -251,12 +251,12 @@ impl Producer<'_> {
                 }
                 Verdict::Refused => {
                     let refusal = refusal::explain(&session, destination, self.deadline).await;
-                    session.finish(self.deadline).await;
+                    session.release(self.deadline).await;
                     let in_doubt = if refusal.is_nowhere { settled.in_doubt } else { settled.all_in_doubt() };
                     fail(refusal.error, in_doubt)
                 }
                 Verdict::Returned | Verdict::AllConfirmed => {
-                    session.finish(self.deadline).await;
+                    session.release(self.deadline).await;
                     fail(destination.unroutable().with_reply(NO_ROUTE), settled.all_in_doubt())
                 }
             },

@@ -120,7 +120,7 @@ async fn ask_quorum_queue(
 }
 
 async fn throwaway(session: &Session, deadline: Deadline) -> Result<lapin::Channel, BrokerError> {
-    session.throwaway_channel(deadline).await.map_err(|failure| failure.into_error(During::Connection))
+    session.open_channel(deadline).await.map_err(|failure| failure.into_error(During::Connection))
 }
 
 /// A declaration with the arguments that the broker has disclosed so far.

@@ -76,7 +76,7 @@ fn most_before_it_refuses(facts: &QueueFacts) -> Option<u64> {
 
 async fn ready(session: &Session, queue: &QueueName, deadline: Deadline) -> Result<u32, Failure> {
     // On a separate channel: the broker closes a channel on which it refuses the request.
-    let channel: Channel = session.throwaway_channel(deadline).await?;
+    let channel: Channel = session.open_channel(deadline).await?;
     let counts = inspect(&channel, queue, deadline).await?;
     let _ = call(deadline, channel.close(200, "OK".into())).await;
     Ok(counts.messages)

@@ -30,7 +30,7 @@ pub(crate) struct Taken {
 impl Taken {
     /// Prepares the proof that an acknowledgement is applied.
     async fn prepare(&self, deadline: Deadline) -> Result<Proof, BrokerError> {
-        if !self.session.seems_open() {
+        if !self.session.is_open() {
             return Err(not_ours_any_more());
         }
         let leadership = match &self.kind {
@@ -54,7 +54,7 @@ impl Taken {
             Err(failure) if failure.was_not_sent() => return Err(not_ours_any_more()),
             Err(failure) => return Err(in_doubt(failure.into())),
         }
-        if self.has_excess && self.session.server().counted() == Counted::Failures {
+        if self.has_excess && self.session.server.counted() == Counted::Failures {
             // The request that follows shows whether the `nack` arrived.
             let _ = self.session.nack_all(deadline).await;
         }
@@ -77,7 +77,7 @@ impl Taken {
         };
         let result = self.acknowledge(tag, proof, deadline).await;
         if result.is_ok() {
-            self.session.finish(deadline).await;
+            self.session.release(deadline).await;
         }
         (self.consumed, result)
     }
@@ -88,7 +88,7 @@ impl Taken {
         if self.last_tag.is_some() || self.has_excess {
             self.session.give_back(&self.queue, deadline).await;
         }
-        self.session.finish(deadline).await;
+        self.session.release(deadline).await;
         self.consumed
     }
 }

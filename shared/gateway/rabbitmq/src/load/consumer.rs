@@ -68,7 +68,7 @@ pub(crate) async fn connect<'a>(
     options: &'a GetOptions,
     deadline: Deadline,
 ) -> Result<Consumer<'a>, BrokerError> {
-    let session = Session::open(pool, access, deadline).await?;
+    let session = pool.acquire(access, deadline).await?;
     if let Err(failure) = inspect(session.channel(), queue, deadline).await {
         return Err(session.fail(failure, During::Queue(queue)));
     }
@@ -254,7 +254,7 @@ impl LoadConsumer for Consumer<'_> {
         let settled = self.settle(&mut rest, deadline).await;
         let Self { session, queue, numbers, ended, .. } = *self;
         let Err(failure) = settled else {
-            session.finish(deadline).await;
+            session.release(deadline).await;
             return GetEnd { rest, unsettled: Vec::new(), error: ended };
         };
         let error = session.fail(failure, During::Queue(queue));

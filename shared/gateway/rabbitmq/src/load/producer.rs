@@ -61,10 +61,10 @@ pub(crate) async fn connect<'a>(
 ) -> Result<Producer<'a>, BrokerError> {
     check_all(&options.outgoing)?;
     let size = content_header::frame_size(stamped(options, &options.outgoing.with_body(0, Vec::new()), 0)?);
-    let session = Session::open(pool, access, deadline).await?;
+    let session = pool.acquire(access, deadline).await?;
     let most = session.frame_max();
     if let Some(size) = size.filter(|size| *size > most) {
-        session.finish(deadline).await;
+        session.release(deadline).await;
         return Err(BrokerError::too_large(format!(
             "the properties of a message take {size} bytes; RabbitMQ accepts {most} here"
         )));
@@ -224,7 +224,7 @@ impl LoadProducer for Producer<'_> {
             true => Some(refusal::by_queue(&session, queue, deadline).await.error),
             false => None,
         };
-        session.finish(deadline).await;
+        session.release(deadline).await;
         PutEnd { confirmations, error }
     }
 }

@@ -64,13 +64,13 @@ pub(crate) async fn connect(
     reach: &Reach,
     deadline: Deadline,
 ) -> Result<Moving, BrokerError> {
-    let session = Session::open(pool, access, deadline).await?;
+    let session = pool.acquire(access, deadline).await?;
     let most_held = pool.settings().most_held;
     let source = Source::open((session, most_held), queue, command, reach, deadline).await?;
     if let Destination::Queue(to) = &command.to
         && let Err(error) = expect_queue(&source.session, to, deadline).await
     {
-        source.session.finish(deadline).await;
+        source.session.release(deadline).await;
         return Err(error);
     }
     match open_puts(&source.session, deadline).await {
@@ -92,10 +92,10 @@ pub(crate) async fn preview(
     reach: &Reach,
     deadline: Deadline,
 ) -> Result<MoveReport, BrokerError> {
-    let session = Session::open(pool, access, deadline).await?;
+    let session = pool.acquire(access, deadline).await?;
     let most_held = pool.settings().most_held;
     if let Err(error) = crate::fetch::refuse_harm(&session, queue, deadline).await {
-        session.finish(deadline).await;
+        session.release(deadline).await;
         return Err(error);
     }
     let mut source = Source::open((session, most_held), queue, command, reach, deadline).await?;
@@ -129,7 +129,7 @@ pub(crate) async fn preview(
 /// exist.
 async fn expect_queue(session: &Session, queue: &QueueName, deadline: Deadline) -> Result<(), BrokerError> {
     let during = During::Queue(queue);
-    let channel = session.throwaway_channel(deadline).await.map_err(|failure| failure.into_error(during))?;
+    let channel = session.open_channel(deadline).await.map_err(|failure| failure.into_error(during))?;
     match inspect(&channel, queue, deadline).await {
         Ok(_) => {
             let _ = call(deadline, channel.close(200, "OK".into())).await;
@@ -141,7 +141,7 @@ async fn expect_queue(session: &Session, queue: &QueueName, deadline: Deadline) 
 }
 
 async fn open_puts(session: &Session, deadline: Deadline) -> Result<Channel, Failure> {
-    let channel = session.throwaway_channel(deadline).await?;
+    let channel = session.open_channel(deadline).await?;
     call(deadline, channel.confirm_select(ConfirmSelectOptions::default())).await?;
     Ok(channel)
 }
@@ -347,7 +347,7 @@ impl Moving {
 #[async_trait]
 impl Relocation for Moving {
     fn cluster(&self) -> Option<&str> {
-        self.source.session.server().cluster.as_deref()
+        self.source.session.server.cluster.as_deref()
     }
 
     fn most_in_doubt(&self) -> u64 {

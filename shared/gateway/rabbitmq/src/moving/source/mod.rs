@@ -102,7 +102,7 @@ impl Source {
         if selected.is_some()
             && let Err(error) = crate::fetch::refuse_harm(&session, queue, deadline).await
         {
-            session.finish(deadline).await;
+            session.release(deadline).await;
             return Err(error);
         }
         let ready = u64::from(state.messages);
@@ -320,7 +320,7 @@ impl Source {
     /// moved, and `more` others. Builds the report.
     pub(super) async fn finish(mut self, more: u64, deadline: Deadline) -> MoveReport {
         let asked = (!self.has_exceeded_the_intake).then_some(&self.session);
-        let server = self.session.server();
+        let server = &self.session.server;
         // The messages that were not moved return only after this, so it must be quick.
         let deadline_of_looks = super::stop_at(deadline).min(TO_ASK);
         self.warnings.extend(self.losses.warnings(asked, server, deadline_of_looks).await);
@@ -335,7 +335,7 @@ impl Source {
             if held > 0 || more > 0 {
                 session.give_back(&queue, deadline).await;
             }
-            session.finish(deadline).await;
+            session.release(deadline).await;
         }
         considered.sort_by_key(|(tag, _)| *tag);
         MoveReport {

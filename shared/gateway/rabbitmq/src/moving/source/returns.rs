@@ -26,8 +26,8 @@ impl Source {
 
     /// True if the queue counts returned messages, and may drop them past a limit.
     pub(in crate::moving) async fn counts_returns(&mut self, deadline: Deadline) -> bool {
-        self.session.server().counted() == Counted::EveryReturn
-            && self.session.noted_leadership(&self.queue) != Some(Leadership::Absent)
+        self.session.server.counted() == Counted::EveryReturn
+            && self.session.known_queues.get(&self.queue) != Some(Leadership::Absent)
             && !self.is_classic(deadline).await
     }
 
@@ -47,7 +47,7 @@ impl Source {
             let facts = queue_facts::learn(&self.session, &self.queue, deadline).await.ok();
             let leadership = facts.as_ref().map(|facts| Leadership::from(&facts.kind));
             if leadership == Some(Leadership::Absent) {
-                self.session.note_leadership(&self.queue, Leadership::Absent);
+                self.session.known_queues.insert(&self.queue, Leadership::Absent);
             }
             self.leadership = self.leadership.or(leadership);
             self.facts = Some(facts);
