@@ -8,7 +8,7 @@ use lapin::options::{BasicPublishOptions, BasicQosOptions};
 use lapin::types::ShortString;
 use mq::{Access, BrokerError, BrokerKind, QueueName, TestReport};
 
-use crate::connect::StepError;
+use crate::connect::{Dials, StepError};
 use crate::connection::Connection;
 use crate::errors::{During, Failure};
 use crate::pool::Pool;
@@ -31,7 +31,7 @@ pub(crate) async fn test(
         Err(error) => return report(&StepLog::default(), Some(&failed(Step::Resolve, error))),
     };
     let started = Instant::now();
-    let (mut log, result) = Box::pin(connector.connect_step_by_step(deadline)).await;
+    let (mut log, result) = Box::pin(connector.round(deadline, &mut Dials::new())).await;
     let pooled = match result {
         Ok(opened) => reservation.hold(opened.holding(permit), HealthStatus::healthy(started.elapsed())),
         Err(failure) => return report(&log, Some(&failure)),

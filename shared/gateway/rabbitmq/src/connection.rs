@@ -150,14 +150,8 @@ impl Connection {
         self.amqp.status().connected()
     }
 
-    /// True if the connection can be used, as far as the library knows: it is open and the broker
-    /// has not blocked it. A broker that is short of memory or disk space blocks connections.
-    pub fn seems_open(&self) -> bool {
-        self.is_connected() && self.blocked().is_none()
-    }
-
-    /// The broker's reason for blocking the connection, or `None` if it is not blocked. The broker
-    /// reads nothing from a blocked connection.
+    /// The broker's reason for blocking the connection, or `None` if it is not blocked. A broker that
+    /// is short of memory or disk space blocks connections, and reads nothing from them.
     pub(crate) fn blocked(&self) -> Option<Shortage> {
         self.noticed.blocked()
     }

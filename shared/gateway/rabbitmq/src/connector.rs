@@ -59,16 +59,8 @@ impl Connector {
         Ok(self.round(deadline, &mut Dials::new()).await.1?)
     }
 
-    /// Connects in one round, and returns the completed steps of the successful attempt, or of the
-    /// last one.
-    pub(crate) async fn connect_step_by_step(
-        &self,
-        deadline: Deadline,
-    ) -> (StepLog, Result<Connection, StepError>) {
-        self.round(deadline, &mut Dials::new()).await
-    }
-
-    /// Connects in one round, with the TCP connections that `dials` still allows.
+    /// Connects in one round, with the TCP connections that `dials` still allows. Returns the
+    /// completed steps of the successful attempt, or of the last one.
     pub(crate) async fn round(
         &self,
         deadline: Deadline,

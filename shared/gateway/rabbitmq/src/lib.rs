@@ -38,7 +38,6 @@ mod moving;
 mod pool;
 mod pooled;
 mod produce;
-mod progress;
 mod properties;
 mod publish;
 mod publish_destination;

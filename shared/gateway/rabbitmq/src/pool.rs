@@ -1,6 +1,6 @@
 //! Connections of requests: the shared pool, with the address of each target that answered last.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use broker::{
@@ -17,33 +17,16 @@ use crate::connector::Connector;
 use crate::errors::During;
 use crate::pooled::PooledConnection;
 
-/// Maximum number of address lists for which the address that answered last is remembered.
+/// Maximum number of address lists for which the address that answered last is remembered; a further
+/// one empties the list.
 const MOST_REMEMBERED: usize = 64;
 
 /// Connections to all targets.
 pub(crate) struct Pool {
     settings: Settings,
     pool: ConnectionPool<Connection>,
-    answered: Mutex<Answered>,
-}
-
-/// Hash of each address list with the index of the address that answered last; the most recent
-/// entry last. If two lists have the same hash, the cost is one attempt at the wrong address.
-#[derive(Default)]
-struct Answered(Vec<(u64, usize)>);
-
-impl Answered {
-    fn index(&self, list: u64) -> usize {
-        self.0.iter().find(|(known, _)| *known == list).map_or(0, |(_, index)| *index)
-    }
-
-    fn remember(&mut self, list: u64, index: usize) {
-        self.0.retain(|(known, _)| *known != list);
-        self.0.push((list, index));
-        if self.0.len() > MOST_REMEMBERED {
-            self.0.remove(0);
-        }
-    }
+    /// Index of the address that answered last, by list of addresses; none if it is the first one.
+    answered: Mutex<HashMap<Vec<Address>, usize>>,
 }
 
 impl Pool {
@@ -64,7 +47,7 @@ impl Pool {
         let (connector, limits) = self.connector(access)?;
         let mut dialler = Dialler::new(&connector);
         let acquired = Box::pin(self.pool.acquire(&Key::of(access), &mut dialler, &limits, deadline)).await?;
-        self.answered().remember(hash(connector.config().addresses()), connector.preferred());
+        self.remember(connector.config().addresses(), connector.preferred());
         Ok(PooledConnection::new(acquired))
     }
 
@@ -82,8 +65,8 @@ impl Pool {
 
     fn connector(&self, access: &Access) -> Result<(Connector, ConnectionSettings), BrokerError> {
         let limits = self.settings.connections.within(&access.limits);
-        let config = ConnectionConfig::for_target(access, &limits, self.settings.host)?;
-        let index = self.answered().index(hash(config.addresses()));
+        let config = ConnectionConfig::for_target(access, &limits)?;
+        let index = self.answered().get(config.addresses()).copied().unwrap_or_default();
         Ok((Connector::new(Arc::new(config)).preferring(index), limits))
     }
 
@@ -95,17 +78,21 @@ impl Pool {
         self.pool.reports()
     }
 
-    fn answered(&self) -> MutexGuard<'_, Answered> {
+    fn remember(&self, addresses: &[Address], index: usize) {
+        let mut answered = self.answered();
+        if let Some(known) = answered.get_mut(addresses) {
+            *known = index;
+        } else if index > 0 {
+            if answered.len() >= MOST_REMEMBERED {
+                answered.clear();
+            }
+            answered.insert(addresses.to_vec(), index);
+        }
+    }
+
+    fn answered(&self) -> MutexGuard<'_, HashMap<Vec<Address>, usize>> {
         self.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn hash(addresses: &[Address]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for Address { host, port } in addresses {
-        (host, port).hash(&mut hasher);
-    }
-    hasher.finish()
 }
 
 /// Opens connections for one use of a pool, and a channel on each.
@@ -157,23 +144,5 @@ impl Opener for Dialler<'_> {
                 Err(OpenError { may_pass: error.is_transient() && !self.dials.are_spent(), error })
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_address_that_answered_is_remembered_for_the_latest_targets() {
-        let mut answered = Answered::default();
-        let address = |number| vec![Address { host: format!("broker-{number}.example"), port: 5672 }];
-        for number in 0..200 {
-            answered.remember(hash(&address(number)), number);
-        }
-        assert_eq!(answered.0.len(), MOST_REMEMBERED);
-        answered.remember(hash(&address(150)), 3);
-        assert_eq!((answered.0.len(), answered.index(hash(&address(150)))), (MOST_REMEMBERED, 3));
-        assert_eq!(answered.index(hash(&address(0))), 0);
     }
 }

@@ -11,7 +11,6 @@ use tokio::sync::watch;
 use crate::errors::{Failure, NO_ROUTE};
 use crate::message::{check, check_all, properties};
 use crate::pool::Pool;
-use crate::progress::Progress;
 use crate::publish_destination::PublishDestination;
 use crate::refusal;
 use crate::session::{Session, call};
@@ -136,8 +135,7 @@ impl Producer<'_> {
             if self.stop_at.has_passed() || self.due.is_some_and(|due| due >= self.stop_at.instant()) {
                 return Err(Stop::OutOfTime);
             }
-            let mut window =
-                Window::new(session, self.destination.exchange(), Progress::new(self.confirmed, self.next));
+            let mut window = Window::new(session, self.destination.exchange(), self.confirmed, self.next);
             let unusable = self.fill(&mut window).await.err();
             let bytes = u64::try_from(window.bytes()).unwrap_or(u64::MAX);
             let settled = window.settle(&mut self.latencies, self.deadline).await;

@@ -13,7 +13,7 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use mq::{BrokerError, QueueName};
 
 use crate::errors::{During, Failure};
-use crate::session::{Session, call, inspect, short};
+use crate::session::{Session, call, short};
 
 pub(crate) const OVERFLOW: &str = "x-overflow";
 pub(crate) const MAX_LENGTH: &str = "x-max-length";
@@ -119,10 +119,6 @@ async fn ask_quorum_queue(
     quoted(&current)?.parse().ok()
 }
 
-async fn throwaway(session: &Session, deadline: Deadline) -> Result<lapin::Channel, BrokerError> {
-    session.open_channel(deadline).await.map_err(|failure| failure.into_error(During::Connection))
-}
-
 /// A declaration with the arguments that the broker has disclosed so far.
 #[derive(Debug)]
 struct Question {
@@ -157,7 +153,8 @@ impl Question {
             BrokerError::unsupported(format!("the type of the queue `{queue}` is not known: {why}"))
         };
         for _ in 0..MAX_QUESTIONS {
-            let channel = throwaway(session, deadline).await?;
+            let channel = session.open_channel(deadline).await;
+            let channel = channel.map_err(|failure| failure.into_error(During::Connection))?;
             let declare = channel.queue_declare(short(queue), self.options, self.table());
             let refusal = match call(deadline, declare).await {
                 Err(Failure::Amqp(error)) if error.is_amqp_soft_error() => error.to_string(),
@@ -174,8 +171,7 @@ impl Question {
                 Some(Learned::Argument) => {}
                 None => {
                     // The queue may not exist: a declaration with this type fails in either case.
-                    let channel = throwaway(session, deadline).await?;
-                    let exists = inspect(&channel, queue, deadline).await;
+                    let exists = session.inspect_apart(queue, deadline).await;
                     exists.map_err(|failure| failure.into_error(During::Queue(queue)))?;
                     break;
                 }

@@ -11,13 +11,12 @@
 //! then: AMQP shows no difference.
 
 use broker::Deadline;
-use lapin::Channel;
 use mq::{BrokerError, QueueName};
 
-use crate::errors::{Failure, NACK};
+use crate::errors::NACK;
 use crate::publish_destination::PublishDestination;
 use crate::queue_facts::{self, MAX_LENGTH, OVERFLOW, QueueFacts, QueueKind};
-use crate::session::{Session, call, inspect};
+use crate::session::Session;
 
 /// Interpretation of a refusal.
 #[derive(Debug)]
@@ -49,7 +48,10 @@ pub(crate) async fn explain(
 pub(crate) async fn by_queue(session: &Session, queue: &QueueName, deadline: Deadline) -> Refusal {
     let facts = queue_facts::learn(session, queue, deadline).await.ok();
     let is_nowhere = match facts.as_ref().and_then(most_before_it_refuses) {
-        Some(most) => ready(session, queue, deadline).await.is_ok_and(|ready| u64::from(ready) >= most),
+        Some(most) => {
+            let counts = session.inspect_apart(queue, deadline).await;
+            counts.is_ok_and(|counts| u64::from(counts.messages) >= most)
+        }
         None => false,
     };
     let error = match facts.and_then(|facts| facts.text(OVERFLOW)) {
@@ -72,14 +74,6 @@ fn most_before_it_refuses(facts: &QueueFacts) -> Option<u64> {
     let is_known = matches!(facts.kind, QueueKind::Classic | QueueKind::Quorum);
     let leaves_nothing = facts.text(OVERFLOW).is_some_and(|overflow| overflow == "reject-publish");
     facts.number(MAX_LENGTH).filter(|_| is_known && leaves_nothing)
-}
-
-async fn ready(session: &Session, queue: &QueueName, deadline: Deadline) -> Result<u32, Failure> {
-    // On a separate channel: the broker closes a channel on which it refuses the request.
-    let channel: Channel = session.open_channel(deadline).await?;
-    let counts = inspect(&channel, queue, deadline).await?;
-    let _ = call(deadline, channel.close(200, "OK".into())).await;
-    Ok(counts.messages)
 }
 
 #[cfg(test)]

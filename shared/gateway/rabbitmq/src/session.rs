@@ -34,9 +34,10 @@ impl Session {
         }
     }
 
-    /// True if the library believes that the channel and the connection are open.
-    pub(crate) fn is_open(&self) -> bool {
-        self.channel().status().connected() && self.connection().seems_open()
+    /// True if the channel and the connection can be used, as far as the library knows: they are
+    /// open, and the broker has not blocked the connection.
+    pub(crate) fn seems_open(&self) -> bool {
+        self.channel().status().connected() && self.is_connected() && self.blocked().is_none()
     }
 
     /// Returns all unsettled messages of the channel in the way that a quorum queue does not count,
@@ -76,6 +77,20 @@ impl Session {
             self.intake().bind(most);
         }
         has_passed
+    }
+
+    /// Asks for a queue's counts on a separate channel, because the broker closes a channel on which
+    /// it refuses the request.
+    pub(crate) async fn inspect_apart(
+        &self,
+        queue: &QueueName,
+        deadline: Deadline,
+    ) -> Result<Counts, Failure> {
+        let channel = self.open_channel(deadline).await?;
+        let counts = inspect(&channel, queue, deadline).await?;
+        // A connection is kept for reuse only if no channel is open on it.
+        let _ = call(deadline, channel.close(200, "OK".into())).await;
+        Ok(counts)
     }
 
     /// Ends the session after `failure`, and returns the error for it. The connection is kept only

@@ -30,7 +30,7 @@ pub(crate) struct Taken {
 impl Taken {
     /// Prepares the proof that an acknowledgement is applied.
     async fn prepare(&self, deadline: Deadline) -> Result<Proof, BrokerError> {
-        if !self.session.is_open() {
+        if !self.session.seems_open() {
             return Err(not_ours_any_more());
         }
         let leadership = match &self.kind {

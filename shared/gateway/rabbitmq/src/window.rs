@@ -7,10 +7,10 @@ use broker::{Deadline, Latencies};
 use lapin::BasicProperties;
 use lapin::types::ShortString;
 use mq::MessageId;
+use tokio::sync::watch;
 
 use crate::errors::Failure;
 use crate::in_flight::{BATCH, InFlight, Landed};
-use crate::progress::Progress;
 use crate::publish::{Outcome, Publish};
 use crate::session::Session;
 
@@ -26,7 +26,10 @@ const DELAY: &str = "x-delay";
 pub(crate) struct Window<'a> {
     session: &'a Session,
     exchange: ShortString,
-    progress: Progress<'a>,
+    /// Number of the command's first messages that are on the queue, for the caller.
+    progress: &'a watch::Sender<u64>,
+    /// Number of the command's messages that were on the queue before this window.
+    before: u64,
     /// Number of returned messages on the connection before this window.
     earlier_returns: u64,
     messages: Vec<Published>,
@@ -87,11 +90,17 @@ impl Settled {
 }
 
 impl<'a> Window<'a> {
-    pub(crate) fn new(session: &'a Session, exchange: ShortString, progress: Progress<'a>) -> Self {
+    pub(crate) fn new(
+        session: &'a Session,
+        exchange: ShortString,
+        progress: &'a watch::Sender<u64>,
+        before: u64,
+    ) -> Self {
         Self {
             session,
             exchange,
             progress,
+            before,
             earlier_returns: session.returns(),
             messages: Vec::new(),
             in_flight: InFlight::default(),
@@ -220,9 +229,15 @@ impl<'a> Window<'a> {
     /// its confirm, and the connection counts returns before the library sees them; so as long as
     /// none was counted, no message confirmed so far was returned.
     fn tell_progress(&self) {
-        if !self.has_returns() {
-            self.progress.tell(self.confirmed);
+        if self.has_returns() {
+            return;
         }
+        let count = self.before.saturating_add(u64::try_from(self.confirmed).unwrap_or_default());
+        self.progress.send_if_modified(|known| {
+            let is_more = count > *known;
+            *known = count.max(*known);
+            is_more
+        });
     }
 
     /// Keeps the most informative failure: the broker's own reply, if there is one.

@@ -39,11 +39,10 @@ fn is_loopback(address: &Address) -> bool {
 }
 
 /// Kind of program that uses the connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
     /// A function that is frozen between invocations: it does not learn what happens meanwhile, and
     /// must not hang.
-    #[default]
     Function,
     /// A process that runs all the time, in which heartbeats show whether a connection is alive.
     Process,
@@ -58,18 +57,11 @@ pub struct Settings {
     pub connections: ConnectionSettings,
     /// Maximum number of bytes in memory for the messages of one fetch.
     pub most_held: usize,
-    /// Kind of program. It decides the meaning of a heartbeat of 0.
-    pub host: Host,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            cap: 5,
-            connections: ConnectionSettings::default(),
-            most_held: MOST_HELD,
-            host: Host::default(),
-        }
+        Self { cap: 5, connections: ConnectionSettings::default(), most_held: MOST_HELD }
     }
 }
 
@@ -188,11 +180,7 @@ impl ConnectionConfig {
     ///
     /// # Errors
     /// If the target has a setting that RabbitMQ does not support.
-    pub(crate) fn for_target(
-        access: &Access,
-        limits: &ConnectionSettings,
-        host: Host,
-    ) -> Result<Self, BrokerError> {
+    pub(crate) fn for_target(access: &Access, limits: &ConnectionSettings) -> Result<Self, BrokerError> {
         let endpoint = &access.endpoint;
         let unsupported = |detail: &str| BrokerError::unsupported(detail);
         if endpoint.addresses.is_empty() {
@@ -241,7 +229,7 @@ impl ConnectionConfig {
             host: Host::Process,
         };
         let config = config.checked().map_err(|error| unsupported(&error.to_string()))?;
-        Ok(config.running_in(host))
+        Ok(config.running_in(Host::Function))
     }
 
     /// Sets the kind of program. In a function, a heartbeat of 0 is raised to 60 s, because a cut

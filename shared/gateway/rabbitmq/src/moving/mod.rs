@@ -19,7 +19,7 @@ use mq::{
 use crate::errors::{During, Failure};
 use crate::pool::Pool;
 use crate::refusal;
-use crate::session::{Session, call, inspect, short};
+use crate::session::{Session, call, short};
 use crate::settlement::Proof;
 use source::{Parcel, Source};
 
@@ -128,15 +128,10 @@ pub(crate) async fn preview(
 /// If the queue does not exist. If the broker refuses to answer (403, 405), the queue is taken to
 /// exist.
 async fn expect_queue(session: &Session, queue: &QueueName, deadline: Deadline) -> Result<(), BrokerError> {
-    let during = During::Queue(queue);
-    let channel = session.open_channel(deadline).await.map_err(|failure| failure.into_error(during))?;
-    match inspect(&channel, queue, deadline).await {
-        Ok(_) => {
-            let _ = call(deadline, channel.close(200, "OK".into())).await;
-            Ok(())
-        }
+    match session.inspect_apart(queue, deadline).await {
+        Ok(_) => Ok(()),
         Err(failure) if failure.reply().is_some_and(|reply| matches!(reply.code, 403 | 405)) => Ok(()),
-        Err(failure) => Err(failure.into_error(during)),
+        Err(failure) => Err(failure.into_error(During::Queue(queue))),
     }
 }
 

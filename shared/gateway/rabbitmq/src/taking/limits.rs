@@ -4,7 +4,7 @@ use broker::Deadline;
 
 use mq::ReceivedMessage;
 
-use super::{Facts, MOST_SETTLEMENTS, Taking};
+use super::{MOST_SETTLEMENTS, Taking};
 use crate::delivery_limit::DeliveryLimit;
 use crate::queue_facts::QueueKind;
 use crate::session::Session;
@@ -56,10 +56,7 @@ impl Taking<'_> {
 
     /// The queue's type, if the broker was asked for it.
     pub(crate) fn kind(&self) -> Option<QueueKind> {
-        match &self.facts {
-            Facts::Known(facts) => Some(facts.kind.clone()),
-            Facts::Unknown | Facts::NotAsked => None,
-        }
+        Some(self.facts.as_ref()?.as_ref()?.kind.clone())
     }
 
     /// Number of consumers that hold kept messages, as a quorum queue counts them: one for each

@@ -103,7 +103,9 @@ pub(crate) struct Taking<'a> {
     largest: usize,
     consumers: usize,
     settlements: usize,
-    facts: Facts,
+    /// Facts about the queue; `None` before the broker was asked, `Some(None)` if the user may not ask,
+    /// or the broker did not answer.
+    facts: Option<Option<QueueFacts>>,
     /// True if the broker refused a consumer because another client is the exclusive one.
     pub(crate) consumer_was_refused: bool,
     may_consume: bool,
@@ -135,7 +137,7 @@ impl<'a> Taking<'a> {
             largest: 0,
             consumers: 0,
             settlements: 0,
-            facts: Facts::NotAsked,
+            facts: None,
             consumer_was_refused: false,
             may_consume: true,
             kept_before: None,
@@ -152,7 +154,7 @@ impl<'a> Taking<'a> {
 
     /// Uses what is already known about the queue.
     pub(crate) fn knowing(mut self, facts: QueueFacts) -> Self {
-        self.facts = Facts::Known(facts);
+        self.facts = Some(Some(facts));
         self
     }
 
@@ -290,16 +292,10 @@ impl<'a> Taking<'a> {
     /// Facts about the queue, or `None` if they are unknown. The broker is asked once, and only if
     /// they matter.
     async fn ask(&mut self, session: &Session, deadline: Deadline) -> Option<&QueueFacts> {
-        if matches!(self.facts, Facts::NotAsked) {
-            self.facts = match queue_facts::learn(session, self.queue, deadline).await {
-                Ok(facts) => Facts::Known(facts),
-                Err(_) => Facts::Unknown,
-            };
+        if self.facts.is_none() {
+            self.facts = Some(queue_facts::learn(session, self.queue, deadline).await.ok());
         }
-        match &self.facts {
-            Facts::Known(facts) => Some(facts),
-            Facts::Unknown | Facts::NotAsked => None,
-        }
+        self.facts.as_ref()?.as_ref()
     }
 
     fn wants_more(&self) -> bool {
@@ -365,12 +361,4 @@ impl<'a> Taking<'a> {
         self.has_exceeded_the_intake = true;
         self.be_full();
     }
-}
-
-/// State of the knowledge about a queue.
-enum Facts {
-    NotAsked,
-    Known(QueueFacts),
-    /// The user may not ask, or the broker did not answer.
-    Unknown,
 }
