@@ -2,11 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use lapin::types::FieldTable;
 use mq::{Death, HeaderValue};
+
+use crate::header_value::from_amqp;
 
 const DEATHS: &str = "x-death";
 const FIRST_QUEUE: &str = "x-first-death-queue";
 const FIRST_REASON: &str = "x-first-death-reason";
+
+/// Reads the dead-letter history from the headers of a delivery, as [`deaths`] does.
+pub(crate) fn of_delivery(headers: Option<&FieldTable>) -> Vec<Death> {
+    let read = |name: &str| Some((name.to_owned(), from_amqp(headers?.inner().get(name)?)));
+    deaths(&[DEATHS, FIRST_QUEUE, FIRST_REASON].into_iter().filter_map(read).collect())
+}
 
 /// Reads the dead-letter history from a message's headers, the latest death first. RabbitMQ counts
 /// all deaths in one queue for one reason as one entry.
@@ -21,6 +30,11 @@ pub(crate) fn deaths(headers: &BTreeMap<String, HeaderValue>) -> Vec<Death> {
         death.first = true;
     }
     deaths
+}
+
+/// Number of times a message was dead-lettered, over all queues and reasons.
+pub(crate) fn times(deaths: &[Death]) -> u64 {
+    deaths.iter().map(|death| death.count.unwrap_or(1)).fold(0, u64::saturating_add)
 }
 
 /// Reads one entry of `x-death`, or returns `None` if it is no table. Any publisher can write the
@@ -99,7 +113,7 @@ mod tests {
         };
         assert_eq!(read.last(), Some(&work));
         let firsts: Vec<_> = read.iter().map(|death| death.first).collect();
-        assert_eq!(firsts, [false, true]);
+        assert_eq!((firsts, times(&read)), (vec![false, true], 4));
     }
 
     #[test]
@@ -107,7 +121,7 @@ mod tests {
         let odd =
             HeaderValue::Table(table(&[("queue", HeaderValue::Null), ("count", HeaderValue::Int64(-1))]));
         let headers = table(&[(DEATHS, HeaderValue::Array(vec!["x".into(), odd]))]);
-        assert_eq!(deaths(&headers), [Death::default()]);
+        assert_eq!((deaths(&headers), times(&deaths(&headers))), (vec![Death::default()], 1));
         assert_eq!(deaths(&table(&[(DEATHS, "x".into())])), []);
     }
 }

@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 
 use broker::Deadline;
 use lapin::message::Delivery;
-use lapin::types::{AMQPValue, FieldTable};
-use mq::QueueName;
+use mq::{Death, QueueName};
 
-use super::route::{deaths_of, text};
 use crate::queue_facts::{self, MAX_LENGTH, OVERFLOW, QueueFacts};
 use crate::server::Server;
 use crate::session::Session;
@@ -38,13 +36,13 @@ pub(super) struct Past {
 }
 
 impl Past {
-    pub(super) fn of(delivery: &Delivery, to: &QueueName) -> Self {
-        let headers = delivery.properties.headers().as_ref();
-        let deaths: Vec<_> = headers.into_iter().flat_map(deaths_of).collect();
-        let there = deaths.iter().position(|death| field(death, "queue").is_some_and(|name| name == **to));
+    /// Past of a message with this dead-letter history, the latest death first.
+    pub(super) fn of(delivery: &Delivery, deaths: &[Death], to: &QueueName) -> Self {
+        let routing_key = |death: &Death| death.routing_keys.first().cloned();
+        let there = deaths.iter().position(|death| death.queue.as_deref() == Some(to.as_str()));
         let key_there = there.and_then(|there| routing_key(deaths.get(there)?));
         let came_with = delivery.routing_key.as_str();
-        let was_rejected = |death: &&FieldTable| field(death, "reason").as_deref() == Some("rejected");
+        let was_rejected = |death: &Death| death.reason.as_deref() == Some("rejected");
         let is_routed_by_it = there == Some(0) && key_there.as_deref() == Some(came_with);
         let key = key_there.or_else(|| routing_key(deaths.last()?)).unwrap_or_else(|| came_with.to_owned());
         let is_lost = key != **to && came_with != to.as_str() && key.len() <= LONGEST_KEY;
@@ -54,17 +52,6 @@ impl Past {
             went_on_by_itself: there
                 .is_some_and(|there| there > 0 && !deaths.iter().take(there + 1).any(was_rejected)),
         }
-    }
-}
-
-fn field(death: &FieldTable, name: &str) -> Option<String> {
-    death.inner().get(name).and_then(text)
-}
-
-fn routing_key(death: &FieldTable) -> Option<String> {
-    match death.inner().get("routing-keys") {
-        Some(AMQPValue::FieldArray(keys)) => keys.as_slice().first().and_then(text),
-        _ => None,
     }
 }
 
@@ -186,8 +173,7 @@ fn of_cycles(to: &QueueName, count: u64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use lapin::BasicProperties;
-    use lapin::types::FieldArray;
+    use lapin::types::AMQPValue;
 
     use super::*;
     use crate::queue_facts::QueueKind;
@@ -200,22 +186,20 @@ mod tests {
         AMQPValue::LongString(text.into())
     }
 
-    fn death((queue, reason, key): &(&str, &str, &str)) -> AMQPValue {
-        let mut table = FieldTable::default();
-        table.insert("queue".into(), long(queue));
-        table.insert("reason".into(), long(reason));
-        table.insert("routing-keys".into(), AMQPValue::FieldArray(FieldArray::from(vec![long(key)])));
-        AMQPValue::FieldTable(table)
+    fn death((queue, reason, key): &(&str, &str, &str)) -> Death {
+        Death {
+            queue: Some((*queue).to_owned()),
+            reason: Some((*reason).to_owned()),
+            routing_keys: vec![(*key).to_owned()],
+            ..Death::default()
+        }
     }
 
     /// Past of a message with this routing key. `deaths` has the latest death first.
     fn past(key: &str, deaths: &[(&str, &str, &str)]) -> Past {
-        let mut delivery = Delivery::mock(1, "".into(), key.into(), false, Vec::new());
-        let mut headers = FieldTable::default();
+        let delivery = Delivery::mock(1, "".into(), key.into(), false, Vec::new());
         let deaths: Vec<_> = deaths.iter().map(death).collect();
-        headers.insert("x-death".into(), AMQPValue::FieldArray(FieldArray::from(deaths)));
-        delivery.properties = BasicProperties::default().with_headers(headers);
-        Past::of(&delivery, &orders())
+        Past::of(&delivery, &deaths, &orders())
     }
 
     fn facts(arguments: &[(&str, AMQPValue)]) -> QueueFacts {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use mq::{Destination, KeptReason, QueueName, Reach};
+use mq::{Death, Destination, KeptReason, QueueName, Reach};
 
 use crate::content_header;
 
@@ -15,7 +15,6 @@ const COUNTS: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
 const COPIES: [&str; 2] = ["CC", "BCC"];
 
 const FIRST_DEATH_QUEUE: &str = "x-first-death-queue";
-const DEATHS: &str = "x-death";
 
 /// Destinations of the messages of one move.
 pub(super) struct Route {
@@ -48,11 +47,12 @@ impl Route {
         matches!(&self.to, Destination::Queue(queue) if self.closed.contains_key(queue))
     }
 
-    pub(super) fn decide(&self, properties: &BasicProperties) -> Decision {
+    /// Decides about a message with this dead-letter history.
+    pub(super) fn decide(&self, properties: &BasicProperties, deaths: &[Death]) -> Decision {
         let headers = properties.headers().as_ref();
         let to = match &self.to {
             Destination::Queue(queue) => Some(queue.clone()),
-            Destination::Origin => headers.and_then(origin),
+            Destination::Origin => origin(headers, deaths),
         };
         let stays = match &to {
             _ if headers.is_some_and(has_moved_properties) => Some(KeptReason::NotReproducible),
@@ -77,39 +77,12 @@ fn has_moved_properties(headers: &FieldTable) -> bool {
 
 /// Queue from which a message was dead-lettered for the first time. The broker records it in a
 /// header, and keeps it when the message is dead-lettered again.
-fn origin(headers: &FieldTable) -> Option<QueueName> {
-    let first = headers.inner().get(FIRST_DEATH_QUEUE).and_then(text);
-    let oldest = || deaths_of(headers).last().and_then(|death| death.inner().get("queue").and_then(text));
-    QueueName::try_from(first.or_else(oldest)?).ok()
-}
-
-/// Number of times a message was dead-lettered, over all queues and reasons.
-pub(super) fn deaths(properties: &BasicProperties) -> u64 {
-    let headers = properties.headers().as_ref();
-    let counts = headers.into_iter().flat_map(deaths_of).map(|death| {
-        let count = death.inner().get("count").and_then(crate::message::integer);
-        count.unwrap_or(1)
-    });
-    counts.fold(0, u64::saturating_add)
-}
-
-/// Dead-letter history that the broker wrote, the latest death first.
-pub(super) fn deaths_of(headers: &FieldTable) -> impl Iterator<Item = &FieldTable> {
-    let deaths = match headers.inner().get(DEATHS) {
-        Some(AMQPValue::FieldArray(deaths)) => deaths.as_slice(),
-        _ => &[],
+fn origin(headers: Option<&FieldTable>, deaths: &[Death]) -> Option<QueueName> {
+    let first = match headers?.inner().get(FIRST_DEATH_QUEUE) {
+        Some(AMQPValue::LongString(text)) => String::from_utf8(text.as_bytes().to_vec()).ok(),
+        _ => None,
     };
-    deaths.iter().filter_map(|death| match death {
-        AMQPValue::FieldTable(death) => Some(death),
-        _ => None,
-    })
-}
-
-pub(super) fn text(value: &AMQPValue) -> Option<String> {
-    match value {
-        AMQPValue::LongString(text) => std::str::from_utf8(text.as_bytes()).ok().map(str::to_owned),
-        _ => None,
-    }
+    QueueName::try_from(first.or_else(|| deaths.last()?.queue.clone())?).ok()
 }
 
 /// Properties as they were published: without the headers that the queue added to the delivery, and
@@ -134,6 +107,7 @@ mod tests {
     use lapin::types::FieldArray;
 
     use super::*;
+    use crate::deaths::of_delivery;
 
     fn queue(name: &str) -> QueueName {
         QueueName::try_from(name.to_owned()).unwrap()
@@ -163,19 +137,24 @@ mod tests {
     }
 
     fn stays(route: &Route, properties: &BasicProperties) -> Option<KeptReason> {
-        route.decide(properties).stays
+        let deaths = of_delivery(properties.headers().as_ref());
+        route.decide(properties, &deaths).stays
     }
 
     #[test]
     fn the_origin_is_where_a_message_died_first() {
         let deaths = AMQPValue::FieldArray(FieldArray::from(vec![death("RETRY", 3), death("ORDERS", 1)]));
-        let both = with(&[("x-death", deaths.clone()), ("x-first-death-queue", long("FIRST"))]);
-        assert_eq!(origin(both.headers().as_ref().unwrap()), Some(queue("FIRST")));
-        let history = with(&[("x-death", deaths)]);
-        assert_eq!(origin(history.headers().as_ref().unwrap()), Some(queue("ORDERS")));
-        assert_eq!(super::deaths(&history), 4);
-        for odd in [with(&[("x-death", long("ORDERS"))]), with(&[("x-first-death-queue", long(""))])] {
-            assert_eq!((origin(odd.headers().as_ref().unwrap()), super::deaths(&odd)), (None, 0));
+        let origin = |headers: &[(&str, AMQPValue)]| {
+            let properties = with(headers);
+            let headers = properties.headers().as_ref();
+            super::origin(headers, &of_delivery(headers))
+        };
+        let history = ("x-death", deaths);
+        let first = ("x-first-death-queue", long("FIRST"));
+        assert_eq!(origin(&[history.clone(), first]), Some(queue("FIRST")));
+        assert_eq!(origin(&[history]), Some(queue("ORDERS")));
+        for odd in [("x-death", long("ORDERS")), ("x-first-death-queue", long(""))] {
+            assert_eq!(origin(&[odd]), None);
         }
     }
 

@@ -15,6 +15,7 @@ use mq::{BrokerError, KeptReason, MoveCommand, MoveOutcome, MoveReport, QueueNam
 use super::losses::{Losses, Past};
 use super::route::{self, Route};
 use crate::content_header;
+use crate::deaths;
 use crate::delivery_limit::DeliveryLimit;
 use crate::errors::{During, Failure};
 use crate::leader::{self, Leadership};
@@ -223,13 +224,14 @@ impl Source {
             self.held += 1;
             return None;
         }
-        let decision = self.route.decide(&delivery.properties);
-        let past = decision.to.as_ref().map(|to| Past::of(&delivery, to)).unwrap_or_default();
+        let deaths = deaths::of_delivery(delivery.properties.headers().as_ref());
+        let decision = self.route.decide(&delivery.properties, &deaths);
+        let past = decision.to.as_ref().map(|to| Past::of(&delivery, &deaths, to)).unwrap_or_default();
         let considered = MoveOutcome {
             msg_id,
             to: decision.to.clone(),
             stays: None,
-            deaths: route::deaths(&delivery.properties),
+            deaths: deaths::times(&deaths),
             backout_count: times_back,
         };
         if is_hollow {
