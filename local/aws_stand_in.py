@@ -9,13 +9,19 @@ group waits as soon as it has more in flight than another one.
 The stand-in's own HTTP server parses requests in Python. uvicorn parses them in C.
 
 Each invocation has a log stream of its own, and FilterLogEvents looks at each stream of a group. So
-`local`, which follows the logs of all functions, reads them from a file.
+what functions log is also added to one file, as they wrote it.
+
+The stand-in has subscription filters, but knows no pattern of JSON, and would invoke the function
+`audit` for each request. This module finds the lines of the template's pattern, and delivers them
+every few seconds.
 
 Each environment of a function has a server, and a thread that waits for its next event. Both would
 look ten times a second whether they are to end, and a burst leaves hundreds of them. Here they wait
 for longer.
 """
 
+import base64
+import gzip
 import json
 import os
 import queue
@@ -23,8 +29,11 @@ import resource
 import signal
 import socket
 import sys
+import threading
 import time
-from collections import Counter
+import traceback
+import uuid
+from collections import Counter, defaultdict
 from contextlib import suppress
 from socketserver import BaseServer
 from types import SimpleNamespace
@@ -33,7 +42,7 @@ import uvicorn
 from aws_calls import Recorder
 from ministack.app import app
 from ministack.core import lambda_runtime
-from ministack.services import cloudwatch_logs, sqs
+from ministack.services import cloudwatch_logs, lambda_svc, sqs
 
 take_oldest = sqs._collect_msgs
 
@@ -87,20 +96,60 @@ lambda_runtime.queue = SimpleNamespace(Queue=PatientQueue, Empty=queue.Empty, Fu
 BaseServer.serve_forever, BaseServer.shutdown = serve_patiently, shut_down_at_once
 
 
-def write_logs(path):
-    """Adds each log event to a file, as a line of JSON."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    fan_out = cloudwatch_logs._fanout_to_subscription_filters
+# Lambda's own lines around each invocation.
+PLATFORM = ("START RequestId: ", "END RequestId: ", "REPORT RequestId: ")
+# Seconds between two deliveries of audit events. Each may invoke the function `audit` once for each
+# other function.
+DELIVERY = 3
+# Most events of a delivery: the function's event has a limit, as all invocations have.
+MOST_DELIVERED = 1000
 
-    def write(group, stream, events):
-        lines = (
-            json.dumps({"group": group, "stream": stream, "timestamp": event["timestamp"], "message": event["message"]})
-            for event in events
-        )
-        os.write(file, "".join(f"{line}\n" for line in lines).encode())
-        fan_out(group, stream, events)
 
-    cloudwatch_logs._fanout_to_subscription_filters = write
+def is_audit(line):
+    """Whether the pattern of the template's subscription filters finds a line."""
+    return '"event_type":"request.completed"' in line and ('"tenant":"' in line or '"outcome":"done"' not in line)
+
+
+class Logs:
+    """Adds the lines of functions to a file, and delivers those of audit events as subscription filters do."""
+
+    def __init__(self, path):
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self.audit_events = queue.SimpleQueue()
+        threading.Thread(target=self.deliver, daemon=True).start()
+
+    def write(self, group, stream, events):
+        if not group.startswith("/aws/lambda/"):
+            return
+        lines = [(event["timestamp"], event["message"].rstrip()) for event in events]
+        lines = [(timestamp, line) for timestamp, line in lines if line and not line.startswith(PLATFORM)]
+        os.write(self.file, "".join(f"{line}\n" for _, line in lines).encode(errors="replace"))
+        for timestamp, line in lines:
+            if is_audit(line):
+                self.audit_events.put((group, timestamp, line))
+
+    def deliver(self):
+        while True:
+            time.sleep(DELIVERY)
+            groups = defaultdict(list)
+            while not self.audit_events.empty():
+                group, timestamp, line = self.audit_events.get()
+                groups[group].append({"id": str(uuid.uuid4()), "timestamp": timestamp, "message": line})
+            for group, events in groups.items():
+                for first in range(0, len(events), MOST_DELIVERED):
+                    try:
+                        deliver(group, events[first : first + MOST_DELIVERED])
+                    except Exception:
+                        traceback.print_exc()
+
+
+def deliver(group, events):
+    """Invokes the functions that a log group's filters name. An invocation that fails is repeated."""
+    delivery = {"messageType": "DATA_MESSAGE", "owner": "000000000000", "logGroup": group, "logStream": "", "logEvents": events}
+    for name, subscription in cloudwatch_logs._log_groups[group]["subscriptionFilters"].items():
+        data = gzip.compress(json.dumps(delivery | {"subscriptionFilters": [name]}).encode(), compresslevel=1)
+        function = lambda_svc._functions[subscription["destinationArn"].split(":function:")[1].split(":")[0]]
+        lambda_svc.invoke_async_with_retry(function, {"awslogs": {"data": base64.b64encode(data).decode()}})
 
 
 def main():
@@ -111,7 +160,7 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     record = os.environ.get("RECORDED_CALLS")
     if logs := os.environ.get("WRITTEN_LOGS"):
-        write_logs(logs)
+        cloudwatch_logs._fanout_to_subscription_filters = Logs(logs).write
     uvicorn.run(
         Recorder(app, record) if record else app,
         host=os.environ["BIND_HOST"],

@@ -74,11 +74,6 @@ pub(crate) struct RouteEntry {
 }
 
 impl Deployment {
-    /// The log groups of all functions.
-    pub(crate) fn function_logs(&self) -> impl Iterator<Item = &str> {
-        self.names.values().map(String::as_str).filter(|name| name.starts_with("/aws/lambda/"))
-    }
-
     /// The physical name of a resource.
     ///
     /// # Errors

@@ -8,7 +8,6 @@ mod deploy;
 mod env_file;
 mod failure;
 mod front;
-mod function_logs;
 mod layout;
 mod lock;
 mod seed;

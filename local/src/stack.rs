@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use runtime::Sdk;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::commands::Signals;
@@ -22,7 +21,6 @@ use crate::deploy::{DROP_BUCKET, Deployment, STACK_NAME, deploy, parameter};
 use crate::env_file::{EnvFile, Variables};
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Door, Front, Kind};
-use crate::function_logs::FunctionLogs;
 use crate::layout::Layout;
 use crate::lock::{Lock, Taken};
 use crate::supervisor::{Supervisor, leftovers};
@@ -36,8 +34,6 @@ pub(crate) struct Stack {
     given: Given,
     variables: Variables,
     front: JoinHandle<Result<(), Failure>>,
-    function_logs: JoinHandle<FunctionLogs>,
-    no_more_logs: oneshot::Sender<()>,
     env_file: EnvFile,
 }
 
@@ -56,14 +52,10 @@ impl Stack {
         &self.variables
     }
 
-    /// Takes no more requests, and keeps what the functions logged last.
-    async fn close(self) {
+    /// Takes no more requests.
+    fn close(self) {
         drop(self.env_file);
         self.front.abort();
-        let _followed_until_now = self.no_more_logs.send(());
-        if let Ok(mut logs) = self.function_logs.await {
-            logs.copy().await;
-        }
     }
 }
 
@@ -130,7 +122,7 @@ pub(crate) async fn during(
                 outcome = work(&stack, signals) => outcome,
                 Some(ended) = ends.recv() => Err(supervisor.describe(&ended)),
             };
-            stack.close().await;
+            stack.close();
             outcome
         }
         Ok(Err(stopped)) => Ok(stopped.into()),
@@ -223,23 +215,9 @@ async fn start(layout: &Layout, supervisor: &Supervisor, door: Door, given: Give
         tokio::spawn(
             async move { tokio::try_join!(one.serve(door), another.serve(other)).map(|((), ())| ()) },
         );
-    let mut logs = FunctionLogs::open(
-        layout,
-        ministack.endpoint(),
-        deployment.name("AuditFunction")?,
-        deployment.function_logs(),
-    )?;
-    let (no_more_logs, mut enough) = oneshot::channel();
-    let function_logs = tokio::spawn(async move {
-        tokio::select! {
-            () = logs.follow() => {}
-            _ = &mut enough => {}
-        }
-        logs
-    });
     let env_file = EnvFile::publish(layout.env_file(), &variables)?;
     say(format_args!("  answering at {base_url} after {:.1} s", begin.elapsed().as_secs_f64()));
-    Ok(Stack { base_url, given, variables, front, function_logs, no_more_logs, env_file })
+    Ok(Stack { base_url, given, variables, front, env_file })
 }
 
 fn variables(

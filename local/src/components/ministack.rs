@@ -29,14 +29,6 @@ impl Ministack {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// Returns the file to which it adds what functions log.
-    ///
-    /// # Errors
-    /// The component's directory cannot be made.
-    pub(crate) fn logs(layout: &Layout) -> Result<PathBuf, Failure> {
-        Ok(layout.component_directory("ministack")?.join("logs"))
-    }
-
     /// # Errors
     /// The component's directory cannot be made.
     pub(crate) fn component(&self, layout: &Layout) -> Result<Component, Failure> {
@@ -63,7 +55,7 @@ impl Ministack {
             .env("LAMBDA_WARM_TTL_SECONDS", "120")
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("RECORDED_CALLS", home.join("calls"))
-            .env("WRITTEN_LOGS", Self::logs(layout)?)
+            .env("WRITTEN_LOGS", layout.log("functions"))
             // The functions inherit what follows.
             .env("AWS_ENDPOINT_URL", self.endpoint())
             .env("AWS_REGION", REGION)
