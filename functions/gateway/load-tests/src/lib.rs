@@ -41,7 +41,7 @@ use crate::route::{Asked, SCOPES};
 pub struct LoadTests {
     front: Front,
     store: TestStore,
-    engine: Box<dyn Engine>,
+    engine: Engine,
     /// Limits of the deployment on one test. `workers` is also that on all tests of a tenant.
     limits: Limits,
     costs: Costs,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use front::{FrontSettings, Records};
-use load_test::store::{StepFunctions, TestStore};
+use load_test::store::{Engine, TestStore};
 use load_test::{Limits, Prices};
 use runtime::{Environment, EnvironmentError, Sdk};
 
@@ -41,7 +41,7 @@ impl LoadTests {
         Ok(Self {
             front: front.front(service, &sdk, &dynamodb),
             store: TestStore::new(dynamodb, table, s3, bucket, retention),
-            engine: Box::new(StepFunctions::new(aws_sdk_sfn::Client::new(sdk.standard()), machine)),
+            engine: Engine::new(aws_sdk_sfn::Client::new(sdk.standard()), machine),
             limits,
             costs,
         })

@@ -21,7 +21,7 @@ mod steps;
 mod update;
 
 pub use attendance::Attendance;
-pub use engine::{Engine, EngineError, Start, StepFunctions};
+pub use engine::{Engine, EngineError, Start};
 pub use error::TestStoreError;
 pub use record::{Control, Failure, Run, RunEnd, TestRecord};
 pub use steps::{Claim, Handled, Stored};
