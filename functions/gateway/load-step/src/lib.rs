@@ -8,7 +8,6 @@
 
 mod close;
 mod counting;
-mod cpu;
 mod error;
 mod event;
 mod leftovers;

@@ -5,14 +5,14 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use load_test::store::{Attendance, Handled};
 use load_test::{Micros, Tally};
+use nix::time::ClockId;
 use tokio::sync::Notify;
 use tokio::sync::watch::{Receiver, Sender};
 
-use crate::cpu::ProcessorTime;
 use crate::test_clock::TestClock;
 
 /// Order to the parts of a step. A greater one stays.
@@ -43,7 +43,7 @@ pub(super) enum Interrupt {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     pub(super) since: Instant,
-    pub(super) processor: ProcessorTime,
+    processor: Duration,
 }
 
 /// The parts run on one thread, so a borrow of the tally never meets another one.
@@ -75,7 +75,12 @@ impl Order {
 impl Used {
     /// Begins to count.
     pub(super) fn from_now() -> Self {
-        Self { since: Instant::now(), processor: ProcessorTime::now() }
+        Self { since: Instant::now(), processor: processor_time() }
+    }
+
+    /// Returns the processor time that was used since then.
+    fn processor(&self) -> Duration {
+        processor_time().saturating_sub(self.processor)
     }
 }
 
@@ -115,7 +120,7 @@ impl Board {
         let done = self.pending.get().map_or(now, |due| due.min(now));
         self.count(|tally| {
             tally.worked_until(done);
-            tally.took(self.used.since.elapsed(), self.used.processor.used());
+            tally.took(self.used.since.elapsed(), self.used.processor());
             tally.clone()
         })
     }
@@ -184,6 +189,11 @@ impl Board {
     }
 }
 
+/// Returns the processor time of this process and its threads; zero if the kernel does not tell.
+fn processor_time() -> Duration {
+    ClockId::CLOCK_PROCESS_CPUTIME_ID.now().map_or(Duration::ZERO, Duration::from)
+}
+
 async fn given(orders: &mut Receiver<Order>) -> Interrupt {
     // The sender lives as long as its receivers here.
     let order = orders.wait_for(|order| *order != Order::GoOn).await;
@@ -192,8 +202,6 @@ async fn given(orders: &mut Receiver<Order>) -> Interrupt {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use jiff::Timestamp;
     use load_test::{Step, Window};
 
@@ -231,6 +239,13 @@ mod tests {
         ahead.pending(Some(Micros::from_seconds(45)));
         assert_eq!(until(&ahead.snapshot()), 30);
         assert_eq!(until(&self::board(90).snapshot()), 60);
+    }
+
+    #[test]
+    fn what_this_process_computes_is_seen() {
+        let used = Used::from_now();
+        let sum = (0..1_000_000_u64).fold(0, |sum, number| std::hint::black_box(sum ^ number));
+        assert!(used.processor() > Duration::ZERO, "{sum}");
     }
 
     #[tokio::test]
