@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use load_test::Tally;
 use load_test::store::Stored;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
@@ -16,18 +15,15 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// Bytes of the largest tally that is stored each second: each KB of it costs as much as a write. A
 /// larger one is stored less often in proportion, up to the longest time between two.
-const SMALL: u64 = 16 * 1024;
+const SMALL: u128 = 16 * 1024;
 const LONGEST: Duration = Duration::from_secs(10);
-
-/// Number of tallies of which one is encoded only to know its size, which takes processor.
-const SIZED: u32 = 5;
 
 /// Stores the tally until the worker has ended. What is being stored then is waited for, so that
 /// the last tally comes after it.
 pub(super) async fn store_tallies(shift: &Shift<'_>) {
     let (board, mut every) = (&shift.board, EVERY);
     let mut next = Instant::now() + every;
-    for number in 1_u32.. {
+    loop {
         let due = async {
             tokio::select! {
                 () = sleep_until(next) => {}
@@ -38,15 +34,10 @@ pub(super) async fn store_tallies(shift: &Shift<'_>) {
             return;
         }
         let tally = board.snapshot();
-        if number.is_multiple_of(SIZED)
-            && let Some(bytes) = size(tally.clone()).await
-        {
-            every = interval_of(bytes);
-        }
         next = Instant::now() + every;
         match shift.store.store_tally(shift.of.test_id, shift.of.run, &tally).await {
-            Ok(Stored::Kept) => {}
-            Ok(Stored::Superseded) => {
+            Ok((Stored::Kept, bytes)) => every = interval_of(bytes),
+            Ok((Stored::Superseded, _)) => {
                 tracing::warn!(
                     event_type = "load_step.superseded",
                     "another attempt works on window {} of lane {}",
@@ -81,15 +72,10 @@ pub(super) async fn watch_test(shift: &Shift<'_>) {
     }
 }
 
-/// Encodes a tally on another thread, and returns its size in bytes.
-async fn size(tally: Tally) -> Option<u64> {
-    let encoded = tokio::task::spawn_blocking(move || tally.to_bytes()).await.ok()?;
-    u64::try_from(encoded.ok()?.len()).ok()
-}
-
 /// Returns the time from a tally of this size to the next one.
-fn interval_of(bytes: u64) -> Duration {
-    let in_proportion = EVERY.as_millis() * u128::from(bytes) / u128::from(SMALL);
+fn interval_of(bytes: usize) -> Duration {
+    let bytes = u128::try_from(bytes).unwrap_or(u128::MAX);
+    let in_proportion = EVERY.as_millis().saturating_mul(bytes) / SMALL;
     Duration::from_millis(u64::try_from(in_proportion).unwrap_or(u64::MAX)).clamp(EVERY, LONGEST)
 }
 

@@ -191,7 +191,7 @@ impl LoadStep {
         let TestRun { test_id, run, .. } = *shift.of;
         let stored =
             insist(deadline, async || self.store.store_tally(test_id, run, &shift.board.snapshot()).await);
-        let stored = stored.await?;
+        let (stored, _) = stored.await?;
         tracing::info!(
             event_type = "load_step.ended",
             handled = shift.board.count(|tally| tally.handled_count()),

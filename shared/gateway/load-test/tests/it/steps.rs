@@ -21,7 +21,7 @@ impl TestTable {
 
     /// Stores a tally of that many messages.
     async fn count(&self, test_id: Uuid, step: Step, count: u64) -> Stored {
-        self.store.store_tally(test_id, 0, &tally(step, count)).await.unwrap()
+        self.store.store_tally(test_id, 0, &tally(step, count)).await.unwrap().0
     }
 
     async fn sum(&self, test_id: Uuid) -> (Sum, bool) {
@@ -60,7 +60,7 @@ async fn an_attempt_that_is_superseded_stores_nothing_more() {
     assert_eq!(table.claim(test_id, second).await, Claim::Claimed(Handled { before: 10, in_window: 10 }));
     assert_eq!(table.count(test_id, first, 11).await, Stored::Superseded);
     let beyond = large(first, 400_000);
-    assert_eq!(table.store.store_tally(test_id, 0, &beyond).await.unwrap(), Stored::Superseded);
+    assert_eq!(table.store.store_tally(test_id, 0, &beyond).await.unwrap().0, Stored::Superseded);
     assert_eq!(table.count(test_id, second, 5).await, Stored::Kept);
     assert_eq!(table.claim(test_id, third).await, Claim::Claimed(Handled { before: 15, in_window: 15 }));
     let (sum, complete) = table.sum(test_id).await;
@@ -91,7 +91,7 @@ async fn a_step_without_a_claim_stores_nothing() {
     let test_id = Uuid::now_v7();
     assert_eq!(table.count(test_id, step("p0a", 0, 0), 1).await, Stored::Superseded);
     let beyond = large(step("p0a", 0, 0), 400_000);
-    assert_eq!(table.store.store_tally(test_id, 0, &beyond).await.unwrap(), Stored::Superseded);
+    assert_eq!(table.store.store_tally(test_id, 0, &beyond).await.unwrap().0, Stored::Superseded);
     assert_eq!(table.items().await.len(), 0);
     table.remove().await;
 }
@@ -174,7 +174,7 @@ async fn a_large_tally_is_stored_in_parts_and_counts_like_any_other() {
         let large = large(own, bytes);
         let size = large.to_bytes().unwrap().len();
         assert!((bytes..1_400_000).contains(&size), "{size}");
-        assert_eq!(table.store.store_tally(test_id, 0, &large).await.unwrap(), Stored::Kept);
+        assert_eq!(table.store.store_tally(test_id, 0, &large).await.unwrap(), (Stored::Kept, size));
         table.count(test_id, other, 3).await;
         let mut expected = Sum::new();
         expected.add(&large);

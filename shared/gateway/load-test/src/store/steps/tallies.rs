@@ -34,7 +34,7 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 impl TestStore {
     /// Stores the tally of a claimed step, by test, run and step, in place of the one before. A
     /// tally that was stored by a later call stays. Above 350 KB it is stored in several items,
-    /// which one transaction writes.
+    /// which one transaction writes. Returns the bytes of the tally, too.
     ///
     /// A tally takes a write unit for each KB, in several items two. A caller whose tally is that
     /// large stores it less often.
@@ -46,16 +46,17 @@ impl TestStore {
         test_id: Uuid,
         run: u32,
         tally: &Tally,
-    ) -> Result<Stored, TestStoreError> {
+    ) -> Result<(Stored, usize), TestStoreError> {
         let key = StepKey::of(test_id, run, tally.step());
         let written = number(WRITTEN.fetch_add(1, Ordering::Relaxed).saturating_add(1));
         let handled = number(tally.handled_count());
         let bytes = encode(tally.clone()).await?;
-        if bytes.len() > MOST {
-            return Err(TestStoreError::TooLarge { what: "tally", bytes: bytes.len() });
+        let size = bytes.len();
+        if size > MOST {
+            return Err(TestStoreError::TooLarge { what: "tally", bytes: size });
         }
-        if bytes.len() > PART {
-            return self.store_in_parts(&key, handled, &written, &bytes).await;
+        if size > PART {
+            return Ok((self.store_in_parts(&key, handled, &written, &bytes).await?, size));
         }
         let update = self
             .dynamodb
@@ -67,10 +68,11 @@ impl TestStore {
             .expression_attribute_values(":handled", handled)
             .expression_attribute_values(":written", written)
             .expression_attribute_values(":tally", AttributeValue::B(Blob::new(bytes)));
-        match update::send(update).await? {
-            Updated::Done(_) => Ok(Stored::Kept),
-            Updated::Refused(item) => Ok(instead(item.as_ref())),
-        }
+        let stored = match update::send(update).await? {
+            Updated::Done(_) => Stored::Kept,
+            Updated::Refused(item) => instead(item.as_ref()),
+        };
+        Ok((stored, size))
     }
 
     async fn store_in_parts(
