@@ -46,15 +46,6 @@ pub(crate) struct TestItem {
     passed: Option<bool>,
 }
 
-/// Attributes that a worker reads once a second.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ControlAttributes {
-    status: TestStatus,
-    stop_requested_at: Option<Timestamp>,
-    failure: Option<Failure>,
-}
-
 impl TestItem {
     pub(crate) fn read(item: Item) -> Result<Self, TestStoreError> {
         attempt::malformed::from_item(item).map_err(TestStoreError::unreadable)
@@ -136,12 +127,7 @@ pub(crate) fn definition(item: &Item) -> Result<Definition, TestStoreError> {
 
 /// Reads what a worker has to know of a test's item.
 pub(crate) fn control(item: Item) -> Result<Control, TestStoreError> {
-    let read: ControlAttributes = attempt::malformed::from_item(item).map_err(TestStoreError::unreadable)?;
-    Ok(Control {
-        status: read.status,
-        stop_requested_at: read.stop_requested_at,
-        failed: read.failure.is_some(),
-    })
+    attempt::malformed::from_item(item).map_err(TestStoreError::unreadable)
 }
 
 /// Returns the key of a test's item.

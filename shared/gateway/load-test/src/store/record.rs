@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use mq::{RateLimit, Target};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
 use crate::{LoadTest, TestStatus};
@@ -80,14 +80,20 @@ pub struct Failure {
 }
 
 /// State of a test that a worker reads once a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Control {
     /// State of the test.
     pub status: TestStatus,
     /// Time of the first request to stop the test; `None` if there was none.
     pub stop_requested_at: Option<Timestamp>,
     /// True if the test cannot go on.
+    #[serde(default, rename = "failure", deserialize_with = "is_there")]
     pub failed: bool,
+}
+
+fn is_there<'de, D: Deserializer<'de>>(failure: D) -> Result<bool, D::Error> {
+    Ok(Option::<Failure>::deserialize(failure)?.is_some())
 }
 
 impl TestRecord {
