@@ -57,18 +57,13 @@ impl TestStore {
             .expression_attribute_values(":pk", text(partition))
             .projection_expression("pk, sk")
             .consistent_read(true);
-        let mut from = None;
-        loop {
-            let page = query.clone().set_exclusive_start_key(from).send().await;
-            let page = page.map_err(TestStoreError::unavailable)?;
+        let mut pages = query.into_paginator().send();
+        while let Some(page) = pages.try_next().await.map_err(TestStoreError::unavailable)? {
             for keys in page.items.unwrap_or_default().chunks(BATCH) {
                 self.delete_items(keys.to_vec()).await?;
             }
-            from = page.last_evaluated_key;
-            if from.is_none() {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
     /// Deletes up to [`BATCH`] items by their keys.

@@ -98,17 +98,13 @@ impl TestStore {
         query: QueryFluentBuilder,
         limit: usize,
     ) -> Result<Vec<TestRecord>, TestStoreError> {
-        let (mut records, mut from) = (Vec::new(), None);
-        loop {
-            let page = query.clone().set_exclusive_start_key(from).send().await;
-            let page = page.map_err(TestStoreError::unavailable)?;
+        let (mut records, mut pages) = (Vec::new(), query.into_paginator().send());
+        while records.len() < limit
+            && let Some(page) = pages.try_next().await.map_err(TestStoreError::unavailable)?
+        {
             for items in page.items.unwrap_or_default().chunks(AT_ONCE) {
                 let read = try_join_all(items.iter().map(|item| self.listed(item.clone()))).await?;
                 records.extend(read.into_iter().flatten());
-            }
-            from = page.last_evaluated_key;
-            if from.is_none() || records.len() >= limit {
-                break;
             }
         }
         records.truncate(limit);

@@ -115,17 +115,12 @@ impl TestStore {
             .consistent_read(true)
             .scan_index_forward(false)
             .limit(PAGE);
-        let mut from = None;
-        loop {
-            let page = query.clone().set_exclusive_start_key(from).send().await;
-            let page = page.map_err(TestStoreError::unavailable)?;
-            let items = page.items.unwrap_or_default();
-            let is_enough =
-                items.iter().filter(|item| item.get("sk") != Some(&own)).any(|item| !earlier.read(item));
-            from = page.last_evaluated_key;
-            if is_enough || from.is_none() {
-                return Ok(earlier);
+        let mut items = query.into_paginator().items().send();
+        while let Some(item) = items.try_next().await.map_err(TestStoreError::unavailable)? {
+            if item.get("sk") != Some(&own) && !earlier.read(&item) {
+                break;
             }
         }
+        Ok(earlier)
     }
 }
