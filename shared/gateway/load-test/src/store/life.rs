@@ -16,16 +16,6 @@ use crate::{Ending, IllegalTransition, TestEvent, TestStatus};
 /// Most characters of a failure's detail. Texts of brokers come from outside.
 const MOST_DETAIL: usize = 1_000;
 
-/// Attributes that change together with the state.
-struct Change {
-    /// Assignments of an update expression.
-    set: String,
-    names: Vec<(&'static str, String)>,
-    values: Vec<(&'static str, AttributeValue)>,
-    /// True if the test passed, which does not hold for one that was stopped.
-    passed: Option<bool>,
-}
-
 /// Result of an event.
 enum Changed {
     /// The item has the state that follows, and these attributes.
@@ -72,13 +62,13 @@ impl TestStore {
         started_at: Timestamp,
     ) -> Result<Run, TestStoreError> {
         let begun = Run { rate_per_sec: rate, started_at, ended_at: None, passed: None, drained: None };
-        let change = Change {
-            set: "runs.#run = if_not_exists(runs.#run, :run)".to_owned(),
-            names: vec![("#run", item::run_number(run))],
-            values: vec![(":run", item::run_value(&begun))],
-            passed: None,
+        let set = |update: UpdateItemFluentBuilder, _: TestStatus| {
+            update
+                .update_expression("SET #status = :to, runs.#run = if_not_exists(runs.#run, :run)")
+                .expression_attribute_names("#run", item::run_number(run))
+                .expression_attribute_values(":run", item::run_value(&begun))
         };
-        match self.change(tenant, test_id, TestEvent::Began, &change).await? {
+        match self.change(tenant, test_id, TestEvent::Began, set).await? {
             Changed::To(item) => {
                 let stored = TestItem::read(item)?.run(run);
                 stored.ok_or_else(|| TestStoreError::unreadable("the item lacks the run that began"))
@@ -98,13 +88,14 @@ impl TestStore {
         test_id: Uuid,
         now: Timestamp,
     ) -> Result<Option<TestRecord>, TestStoreError> {
-        let change = Change {
-            set: "stopRequestedAt = if_not_exists(stopRequestedAt, :now)".to_owned(),
-            names: Vec::new(),
-            values: vec![(":now", time(now))],
-            passed: None,
+        let set = |update: UpdateItemFluentBuilder, _: TestStatus| {
+            update
+                .update_expression(
+                    "SET #status = :to, stopRequestedAt = if_not_exists(stopRequestedAt, :now)",
+                )
+                .expression_attribute_values(":now", time(now))
         };
-        match self.change(tenant, test_id, TestEvent::StopRequested, &change).await {
+        match self.change(tenant, test_id, TestEvent::StopRequested, set).await {
             Ok(_) => self.get(tenant, test_id).await,
             Err(TestStoreError::Unknown(_)) => Ok(None),
             Err(error) => Err(error),
@@ -176,30 +167,33 @@ impl TestStore {
         summary: &str,
         passed: Option<bool>,
     ) -> Result<TestStatus, TestStoreError> {
-        let change = Change {
-            set: "endedAt = :endedAt, summary = :summary, expiresAt = :expiresAt".to_owned(),
-            names: Vec::new(),
-            values: vec![
-                (":endedAt", time(ended_at)),
-                (":summary", text(summary)),
-                (":expiresAt", item::expiry(ended_at, self.retention)),
-            ],
-            passed,
+        let set = |update: UpdateItemFluentBuilder, to: TestStatus| {
+            let set = "SET #status = :to, endedAt = :endedAt, summary = :summary, expiresAt = :expiresAt";
+            let update = update
+                .expression_attribute_values(":endedAt", time(ended_at))
+                .expression_attribute_values(":summary", text(summary))
+                .expression_attribute_values(":expiresAt", item::expiry(ended_at, self.retention));
+            match passed.filter(|_| to != TestStatus::Stopped) {
+                Some(passed) => update
+                    .update_expression(format!("{set}, passed = :passed"))
+                    .expression_attribute_values(":passed", AttributeValue::Bool(passed)),
+                None => update.update_expression(set),
+            }
         };
-        match self.change(tenant, test_id, TestEvent::ReportStored(ending), &change).await? {
+        match self.change(tenant, test_id, TestEvent::ReportStored(ending), set).await? {
             Changed::To(item) => Ok(item::control(item)?.status),
             Changed::Final(status) => Ok(status),
         }
     }
 
     /// Changes a test by an event, on the condition that it still has the state that the event was
-    /// found possible in.
+    /// found possible in. `set` completes the update to the next state, which is `:to`.
     async fn change(
         &self,
         tenant: &str,
         test_id: Uuid,
         event: TestEvent,
-        change: &Change,
+        set: impl Fn(UpdateItemFluentBuilder, TestStatus) -> UpdateItemFluentBuilder,
     ) -> Result<Changed, TestStoreError> {
         let control = self.control(tenant, test_id).await?;
         let mut status = control.ok_or(TestStoreError::Unknown(test_id))?.status;
@@ -208,7 +202,14 @@ impl TestStore {
             if status.is_final() {
                 return Ok(Changed::Final(status));
             }
-            match update::send(change.on(self.update_test(tenant, test_id), status, next)).await? {
+            let update = self
+                .update_test(tenant, test_id)
+                .condition_expression("#status = :from")
+                .expression_attribute_names("#status", "status")
+                .expression_attribute_values(":from", text(status))
+                .expression_attribute_values(":to", text(next))
+                .return_values(ReturnValue::AllNew);
+            match update::send(set(update, next)).await? {
                 Updated::Done(item) => return Ok(Changed::To(item)),
                 Updated::Refused(None) => return Err(TestStoreError::Unknown(test_id)),
                 // Another call changed the state. States only go forward, so this ends.
@@ -220,34 +221,6 @@ impl TestStore {
     /// Begins an update of a test's item.
     pub(crate) fn update_test(&self, tenant: &str, test_id: Uuid) -> UpdateItemFluentBuilder {
         self.dynamodb.update_item().table_name(&self.table).set_key(Some(item::test_key(tenant, test_id)))
-    }
-}
-
-impl Change {
-    /// Completes the update of a test from a state to the next one.
-    fn on(
-        &self,
-        update: UpdateItemFluentBuilder,
-        from: TestStatus,
-        to: TestStatus,
-    ) -> UpdateItemFluentBuilder {
-        let names = self.names.iter().cloned().chain([("#status", "status".to_owned())]);
-        let states = [(":from", text(from)), (":to", text(to))];
-        let names = names.map(|(placeholder, name)| (placeholder.to_owned(), name));
-        let passed = self.passed.filter(|_| to != TestStatus::Stopped).map(AttributeValue::Bool);
-        let mut set = format!("SET #status = :to, {}", self.set);
-        if passed.is_some() {
-            set.push_str(", passed = :passed");
-        }
-        let passed = passed.map(|passed| (":passed", passed));
-        let values = self.values.iter().cloned().chain(states).chain(passed);
-        let values = values.map(|(placeholder, value)| (placeholder.to_owned(), value));
-        update
-            .update_expression(set)
-            .condition_expression("#status = :from")
-            .set_expression_attribute_names(Some(names.collect()))
-            .set_expression_attribute_values(Some(values.collect()))
-            .return_values(ReturnValue::AllNew)
     }
 }
 
