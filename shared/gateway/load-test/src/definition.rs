@@ -190,6 +190,16 @@ impl LoadTest {
         })
     }
 
+    /// Returns the number of messages of all workers, if the request says it: by itself, or by a
+    /// rate and a time.
+    pub(crate) fn named_messages(&self) -> Option<u64> {
+        match (&self.length, self.schedule()) {
+            (Length::Messages(count), _) => Some(count.get()),
+            (_, Some(Schedule::Paced(schedule))) => Some(schedule.total()),
+            (_, Some(Schedule::Unthrottled(_)) | None) => None,
+        }
+    }
+
     /// Returns the number of messages that producers without a rate may put: those that no consumer
     /// takes stay on the queues.
     pub(crate) fn most_messages(&self) -> u64 {

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use crate::definition::{Length, LoadTest, Mode};
 use crate::micros::Micros;
 use crate::request::RequestError;
-use crate::schedule::Schedule;
 use crate::search::{Next, Search};
 
 /// Most that one load test may use.
@@ -96,23 +95,14 @@ impl Limits {
             let detail = "leaves no room for the messages of a first probe".to_owned();
             return Err(RequestError::beyond_limit("/durationSeconds", detail));
         }
-        let Some(Schedule::Paced(schedule)) = test.schedule() else {
-            return self.check_count(test);
-        };
-        let pointer = match test.length {
-            Length::Seconds(_) => "/producers/ratePerSec",
-            Length::Messages(_) => "/messages",
-            Length::Stages(_) => "/stages",
-        };
-        self.check_number(pointer, schedule.total(), test, test.consumers.is_some())?;
-        self.check_count(test)
-    }
-
-    /// Checks the numbers of messages that the request names.
-    fn check_count(&self, test: &LoadTest) -> Result<(), RequestError> {
-        if let Length::Messages(count) = test.length {
+        if let Some(messages) = test.named_messages() {
+            let pointer = match test.length {
+                Length::Seconds(_) => "/producers/ratePerSec",
+                Length::Messages(_) => "/messages",
+                Length::Stages(_) => "/stages",
+            };
             let are_taken = test.producers.is_none() || test.consumers.is_some();
-            self.check_number("/messages", count.get(), test, are_taken)?;
+            self.check_number(pointer, messages, test, are_taken)?;
         }
         match test.backlog {
             Some(backlog) => self.check_number("/backlog/messages", backlog.get(), test, false),

@@ -2,9 +2,8 @@
 
 use super::{LoadTestRequest, RequestError};
 use crate::bounds::Prefetch;
-use crate::definition::{Foreign, Length, LoadTest, Mode};
+use crate::definition::{Foreign, LoadTest, Mode};
 use crate::metric::Metric;
-use crate::schedule::Schedule;
 
 /// Refuses members that do not go together.
 pub(super) fn check(request: &LoadTestRequest) -> Result<(), RequestError> {
@@ -147,13 +146,8 @@ pub(super) fn check_length(test: &LoadTest) -> Result<(), RequestError> {
         "must be shorter than the test, of which it is the first part",
     )?;
     let Some(backlog) = test.backlog else { return Ok(()) };
-    let puts = match (&test.length, test.schedule()) {
-        (_, Some(Schedule::Paced(schedule))) => Some(schedule.total()),
-        (Length::Messages(count), _) => Some(count.get()),
-        _ => None,
-    };
     refuse_if(
-        puts.is_some_and(|puts| puts < backlog.get()),
+        test.named_messages().is_some_and(|puts| puts < backlog.get()),
         "/backlog/messages",
         "must not exceed the messages of the test",
     )
