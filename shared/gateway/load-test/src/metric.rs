@@ -25,28 +25,24 @@ impl Percentile {
     /// Returns the name in requests and reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::P50 => "p50",
-            Self::P75 => "p75",
-            Self::P90 => "p90",
-            Self::P95 => "p95",
-            Self::P99 => "p99",
-            Self::P99_9 => "p99_9",
-            Self::Max => "max",
-        }
+        self.name_and_quantile().0
     }
 
     /// Returns the share of values that are at most this percentile.
     #[must_use]
     pub const fn quantile(self) -> f64 {
+        self.name_and_quantile().1
+    }
+
+    const fn name_and_quantile(self) -> (&'static str, f64) {
         match self {
-            Self::P50 => 0.5,
-            Self::P75 => 0.75,
-            Self::P90 => 0.9,
-            Self::P95 => 0.95,
-            Self::P99 => 0.99,
-            Self::P99_9 => 0.999,
-            Self::Max => 1.0,
+            Self::P50 => ("p50", 0.5),
+            Self::P75 => ("p75", 0.75),
+            Self::P90 => ("p90", 0.9),
+            Self::P95 => ("p95", 0.95),
+            Self::P99 => ("p99", 0.99),
+            Self::P99_9 => ("p99_9", 0.999),
+            Self::Max => ("max", 1.0),
         }
     }
 }

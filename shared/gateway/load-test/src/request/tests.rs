@@ -243,7 +243,7 @@ fn a_limit_that_is_exceeded_is_in_the_detail() {
 #[test]
 fn producers_without_a_rate_stay_within_the_limits() {
     let quota = |members| match accepted(body(members)).schedule() {
-        Some(crate::Schedule::Unthrottled(schedule)) => schedule.most(),
+        Some(crate::Schedule::Unthrottled(schedule)) => schedule.quota(0),
         other => panic!("{other:?}"),
     };
     assert_eq!(quota(json!({})), LIMITS.messages);

@@ -24,14 +24,8 @@ impl Unthrottled {
         Self { workers: u64::from(workers.max(1)), most }
     }
 
-    /// Counts the messages that all producers may send together.
-    #[must_use]
-    pub const fn most(&self) -> u64 {
-        self.most
-    }
-
     /// Counts the messages that a producer may send over the whole test. The quotas of all
-    /// producers add up to [`Self::most`].
+    /// producers add up to the messages of the schedule.
     #[must_use]
     pub fn quota(&self, producer: u32) -> u64 {
         let own = u64::from(producer) % self.workers;

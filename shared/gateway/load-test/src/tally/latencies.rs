@@ -43,7 +43,9 @@ impl Latencies {
     pub(crate) fn add(&mut self, other: &Self) {
         self.earlier = self.earlier.saturating_add(other.earlier);
         self.beyond = self.beyond.saturating_add(other.beyond);
-        if let (Some(more), Some(histogram)) = (&other.histogram.0, self.histogram.get_if(&other.histogram)) {
+        if let Some(more) = &other.histogram.0
+            && let Some(histogram) = self.histogram.get()
+        {
             // Fails only if the bounds differ, and all histograms have the same.
             let _ = histogram.add(more);
         }
@@ -69,42 +71,29 @@ impl Counts {
         }
         self.0.as_mut()
     }
-
-    /// Returns the histogram if the other has one.
-    fn get_if(&mut self, other: &Self) -> Option<&mut Histogram<u64>> {
-        if other.0.is_some() { self.get() } else { None }
-    }
-
-    fn encode(&self) -> Result<Vec<u8>, String> {
-        let mut bytes = Vec::new();
-        if let Some(histogram) = &self.0 {
-            let encoded = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
-            encoded.map_err(|error| error.to_string())?;
-        }
-        Ok(bytes)
-    }
-
-    fn decode(bytes: &[u8]) -> Result<Self, String> {
-        if bytes.is_empty() {
-            return Ok(Self(None));
-        }
-        let decoded: Histogram<u64> =
-            Decoder::new().deserialize(&mut &*bytes).map_err(|error| error.to_string())?;
-        if (decoded.low(), decoded.high(), decoded.sigfig()) != (1, LONGEST, DIGITS) {
-            return Err("the histogram has other bounds".to_owned());
-        }
-        Ok(Self(Some(decoded)))
-    }
 }
 
 impl Serialize for Counts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.encode().map_err(S::Error::custom)?)
+        let mut bytes: Vec<u8> = Vec::new();
+        if let Some(histogram) = &self.0 {
+            V2DeflateSerializer::new().serialize(histogram, &mut bytes).map_err(S::Error::custom)?;
+        }
+        serializer.serialize_bytes(&bytes)
     }
 }
 
 impl<'de> Deserialize<'de> for Counts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::decode(&Vec::deserialize(deserializer)?).map_err(D::Error::custom)
+        let bytes: Vec<u8> = Deserialize::deserialize(deserializer)?;
+        if bytes.is_empty() {
+            return Ok(Self(None));
+        }
+        let decoded: Histogram<u64> =
+            Decoder::new().deserialize(&mut bytes.as_slice()).map_err(D::Error::custom)?;
+        if (decoded.low(), decoded.high(), decoded.sigfig()) != (1, LONGEST, DIGITS) {
+            return Err(D::Error::custom("the histogram has other bounds"));
+        }
+        Ok(Self(Some(decoded)))
     }
 }
