@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use access::pk::{self, Pk};
+use access::rates::RateCard;
 use access::{
     BudgetItem, DropGrant, Establishments, ItemError, KeyHash, KeyItem, LimitsItem, TargetsItem, TenantItem,
     check_tenant_id,
 };
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
-use usage::rates::RateCard;
 
 use super::{limit, profile, rates};
 use crate::exit::{Explain as _, Failure};

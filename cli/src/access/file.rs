@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use access::rates::RateCard;
 use access::{BudgetItem, Establishments, LimitsItem, TenantItem};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use usage::rates::RateCard;
 
 use super::entry::Entry;
 use super::snapshot::Snapshot;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use access::rates::{Rate, RateCard};
 use serde_json::{Value, json};
-use usage::rates::{Rate, RateCard};
 
 use super::change::{Change, Held, make};
 use super::entry::Entry;

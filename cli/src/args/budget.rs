@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ::usage::rates::Amount;
+use ::access::rates::Amount;
 use clap::{Args, Subcommand};
 
 use super::{DryRun, Edit, OfTenant};

@@ -2,13 +2,13 @@
 
 use std::error::Error;
 
+use access::rates::{Amount, RateCard};
 use access::{AccessStore, Account, Month, Reached, ReadError, Settled, SpentItem};
 use attempt::Deadline;
 use events::{EventError, PublishError, Publisher};
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use usage::UsageError;
-use usage::rates::{Amount, RateCard};
 
 use crate::event;
 use crate::spending::{Sources, Spending};

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use access::AccessStore;
 use events::Publisher;
-use ingest_figures::Ingest;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use metering::{EarlierDays, Metering, Places, Records, TableStream};
+use metering::{EarlierDays, Ingest, Metering, Places, Records, TableStream};
 use runtime::{Environment, Sdk};
 use serde_json::Value;
 use usage::UsageTable;

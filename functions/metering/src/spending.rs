@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use access::rates::{Amount, Quantities, RateCard, Unit};
 use attempt::Deadline;
-use ingest_figures::{Ingest, IngestDay, IngestUsage};
 use jiff::Timestamp;
 use jiff::civil::Date;
-use usage::rates::{Amount, Quantities, RateCard, Unit};
+use usage::ingest::{IngestDay, IngestUsage};
 use usage::{Counts, Hour, Line, UsageTable};
 
 use crate::budgets::BudgetError;
 use crate::earlier::{EarlierDays, Part};
+use crate::ingest::Ingest;
 
 /// Time for which the ingest is asked again. A database that was paused takes some 15 s to respond,
 /// and begins to wake up when it is asked; the ingest waits for 5 s.
@@ -200,8 +201,8 @@ fn amount(card: &RateCard, operations: &BTreeMap<String, Used>) -> Amount {
 mod tests {
     use std::cell::Cell;
 
-    use ingest_figures::{IngestCounts, ItemCounts};
     use serde_json::json;
+    use usage::ingest::{IngestCounts, ItemCounts};
 
     use super::*;
 

@@ -8,6 +8,7 @@ mod console;
 mod contract;
 mod docs;
 mod endpoint;
+mod ingest;
 mod metrics;
 mod readiness;
 mod requests;
@@ -28,7 +29,6 @@ use attempt::Remembered;
 use front::{Budget, MqAccess};
 use http::HeaderValue;
 use idempotency::Store;
-use ingest_figures::Ingest;
 use lambda_http::{Body, Request, Response};
 use mq::PoolReport;
 use objects::Objects;
@@ -38,6 +38,7 @@ use serde_json::json;
 use tracing::{Instrument as _, Span};
 
 use crate::console::Console;
+use crate::ingest::Ingest;
 use crate::metrics::Metrics;
 
 /// Most characters of an unknown method and path that are logged.

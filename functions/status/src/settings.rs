@@ -7,13 +7,13 @@ use access::AccessStore;
 use attempt::Remembered;
 use front::{Budget, MqAccess};
 use idempotency::Store;
-use ingest_figures::Ingest;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
 use usage::UsageTable;
 
 use crate::Status;
 use crate::console::Console;
+use crate::ingest::Ingest;
 use crate::metrics::{Metrics, QueueUrls, Queues};
 
 /// Longest wait for a store. An operator of a system in trouble should not have to wait longer.

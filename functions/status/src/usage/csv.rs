@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use usage::rates::RateCard;
+use access::rates::RateCard;
 
 use super::report::{Header, LOAD_TEST, LoadTests, Report, quantities};
 

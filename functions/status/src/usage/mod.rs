@@ -6,15 +6,15 @@ mod report;
 
 use std::error::Error;
 
+use access::rates::RateCard;
 use access::{PRODUCTS_API_KEYS, Principal, Scope};
 use api::{Problem, Query, Reason, Reply, invalid_parameter};
-use ingest_figures::IngestDay;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lambda_http::Request;
 use serde_json::json;
 use usage::UsageError;
-use usage::rates::RateCard;
+use usage::ingest::IngestDay;
 
 use self::asked::{Asked, PARAMETERS};
 use self::report::{Header, Report};

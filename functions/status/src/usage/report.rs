@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ingest_figures::{IngestCounts, IngestDay};
+use access::rates::{Amount, Quantities, RateCard};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::Serialize;
-use usage::rates::{Amount, Quantities, RateCard};
+use usage::ingest::{IngestCounts, IngestDay};
 use usage::{Counts, EndedTests, Line};
 
 use super::asked::Group;
@@ -183,7 +183,7 @@ pub(super) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use ingest_figures::ItemCounts;
+    use usage::ingest::ItemCounts;
 
     pub(in crate::usage) fn line(day: i8, operation: &str, key_name: &str, messages: u64) -> Line {
         Line {

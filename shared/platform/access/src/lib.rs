@@ -8,6 +8,7 @@ mod caller;
 mod items;
 mod limits_in_force;
 pub mod pk;
+pub mod rates;
 mod store;
 mod token;
 

@@ -1,4 +1,4 @@
-//! Usage: what each tenant, key and operation did in a day, and what it costs.
+//! Usage: what each tenant, key and operation did in a day.
 //!
 //! An idempotency record [contributes](contribution()) a function of its present image to the hour
 //! in which it was created. A reader of the records' stream adds the difference of each
@@ -13,8 +13,8 @@ mod contribution;
 mod counts;
 mod error;
 mod hour;
+pub mod ingest;
 mod key;
-pub mod rates;
 mod recount;
 mod standing;
 mod table;

@@ -9,9 +9,9 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use usage::rates::Amount;
 
 use super::{ItemError, read};
+use crate::rates::Amount;
 
 /// Percentage at which a budget is used up.
 const WHOLE: u32 = 100;

@@ -15,11 +15,12 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use usage::rates::{RateCard, RateCardError};
 use uuid::Uuid;
 
 pub use budget::{BudgetItem, Month, MonthError, Reached, Settled, SpentItem};
 pub use limits::{LimitsItem, Rate, RateError, TargetLimits};
+
+use crate::rates::{RateCard, RateCardError};
 
 /// Newest form of items that this version reads. Items without a member `version` have the first.
 const VERSION: u64 = 1;

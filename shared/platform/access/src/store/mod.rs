@@ -18,7 +18,6 @@ use jiff::civil::Date;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Mutex;
-use usage::rates::RateCard;
 
 use crate::api_key::KeyHash;
 use crate::items::{
@@ -26,6 +25,7 @@ use crate::items::{
     without_version,
 };
 use crate::pk::{self, Pk};
+use crate::rates::RateCard;
 use crate::token::{TokenSettings, Tokens};
 
 pub use budgets::Account;

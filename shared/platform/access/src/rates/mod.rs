@@ -16,8 +16,6 @@ use serde_json::Value;
 
 pub use amount::{Amount, AmountError};
 
-use crate::Line;
-
 /// Most prices of a card.
 const MOST_RATES: usize = 200;
 /// Most characters of an operation's name.
@@ -151,19 +149,6 @@ impl Quantities<'_> {
             Unit::Bytes => self.bytes,
             Unit::Batches => self.batches,
             Unit::Items => self.items,
-        }
-    }
-}
-
-impl<'a> From<&'a Line> for Quantities<'a> {
-    fn from(line: &'a Line) -> Self {
-        let counts = line.counts;
-        Self {
-            operation: &line.operation,
-            requests: counts.requests,
-            messages: counts.messages,
-            bytes: counts.bytes,
-            ..Self::default()
         }
     }
 }

@@ -1,32 +1,15 @@
-//! Readiness, metrics and usage of the ingest's stores, from a function that reaches them: the
-//! database may be in a network of its own.
-
-#![forbid(unsafe_code)]
+//! Usage of the ingest, and the form in which the function `batches` is asked for it and for other
+//! figures: its database may be in a network of its own.
 
 use std::error::Error;
 
-use api::readiness::{Dependencies, Dependency};
-use aws_sdk_lambda::Client;
-use aws_sdk_lambda::primitives::Blob;
 use jiff::civil::Date;
-use runtime::metrics::Scrape;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Path for readiness of the function `batches`. No route of the API leads there.
-const READINESS: &str = "/health/ready";
-/// Path for the metrics of its database. No route of the API leads there, either.
-const METRICS: &str = "/metrics";
-/// Path for the usage that its database counts.
-const USAGE: &str = "/usage";
-
-/// Client that invokes the function `batches`.
-#[derive(Debug)]
-pub struct Ingest {
-    lambda: Client,
-    function: String,
-}
+/// Path for the usage that the database counts. No route of the API leads there.
+pub const USAGE: &str = "/usage";
 
 /// Usage of the ingest.
 #[derive(Debug, Deserialize)]
@@ -89,78 +72,6 @@ struct Answer {
     body: String,
 }
 
-impl Ingest {
-    /// Makes the client of the function named `function`.
-    #[must_use]
-    pub const fn new(lambda: Client, function: String) -> Self {
-        Self { lambda, function }
-    }
-
-    /// Returns the readiness of each store, or one failure for all of them if the function does not
-    /// respond.
-    pub async fn dependencies(&self) -> Vec<Dependency> {
-        let mut found = Vec::new();
-        let asked =
-            async { self.ask(READINESS, "").await.map(|stores: Dependencies| found = stores.dependencies) };
-        let ingest = Dependency::check_with_others("ingest", asked).await;
-        if ingest.ok { found } else { vec![ingest] }
-    }
-
-    /// Returns the metrics of the database.
-    ///
-    /// # Errors
-    /// If the function does not respond, or its database does not.
-    pub async fn metrics(&self) -> Result<Scrape, Box<dyn Error + Send + Sync>> {
-        self.ask(METRICS, "").await
-    }
-
-    /// Returns the usage of the days from `from` to `to`, both included, of a tenant or of all. A
-    /// tenant that is no UUID has no batches.
-    ///
-    /// # Errors
-    /// If the function does not respond, or its database does not.
-    pub async fn usage(
-        &self,
-        (from, to): (Date, Date),
-        tenant: Option<&str>,
-    ) -> Result<IngestUsage, Box<dyn Error + Send + Sync>> {
-        let query = match tenant {
-            None => format!("from={from}&to={to}"),
-            Some(tenant) if is_uuid(tenant) => format!("from={from}&to={to}&tenant={tenant}"),
-            Some(_) => return Ok(IngestUsage { days: Vec::new(), is_whole: true }),
-        };
-        self.ask(USAGE, &query).await
-    }
-
-    /// Returns the usage of all tenants on a day, or that of the tenants after the one with which
-    /// an answer ended that was cut off.
-    ///
-    /// # Errors
-    /// If the function does not respond, or its database does not.
-    pub async fn usage_after(
-        &self,
-        day: Date,
-        tenant: Option<&str>,
-    ) -> Result<IngestUsage, Box<dyn Error + Send + Sync>> {
-        let after = tenant.map(|tenant| format!("&after={tenant}")).unwrap_or_default();
-        self.ask(USAGE, &format!("from={day}&to={day}{after}")).await
-    }
-
-    async fn ask<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        query: &str,
-    ) -> Result<T, Box<dyn Error + Send + Sync>> {
-        let event = Blob::new(event(path, query).to_string());
-        let invoked = self.lambda.invoke().function_name(&self.function).payload(event);
-        let invoked = invoked.send().await?;
-        if let Some(error) = invoked.function_error() {
-            return Err(error.into());
-        }
-        content(invoked.payload().map(Blob::as_ref).unwrap_or_default())
-    }
-}
-
 impl IngestCounts {
     /// Adds those of another day.
     pub fn add(&mut self, other: &Self) {
@@ -191,7 +102,10 @@ impl ItemCounts {
 }
 
 /// Reads the body of a successful answer.
-fn content<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Box<dyn Error + Send + Sync>> {
+///
+/// # Errors
+/// If the function responded with another status than 200, or its answer cannot be read.
+pub fn content<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Box<dyn Error + Send + Sync>> {
     let Answer { status_code, body } = attempt::malformed::from_slice(answer)?;
     if status_code != 200 {
         return Err(format!("it responded with {status_code}; its log says why").into());
@@ -199,17 +113,9 @@ fn content<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Box<dyn Error + Send
     Ok(attempt::malformed::from_slice(body.as_bytes())?)
 }
 
-/// True if a text has the 36-character form of a UUID, which needs no escape in a query.
-fn is_uuid(text: &str) -> bool {
-    let is_digit = |(index, byte): (usize, u8)| match index {
-        8 | 13 | 18 | 23 => byte == b'-',
-        _ => byte.is_ascii_hexdigit(),
-    };
-    text.len() == 36 && text.bytes().enumerate().all(is_digit)
-}
-
 /// Makes a request as API Gateway hands it over, in payload format 2.0.
-fn event(path: &str, query: &str) -> Value {
+#[must_use]
+pub fn request(path: &str, query: &str) -> Value {
     json!({
         "version": "2.0",
         "routeKey": "$default",
@@ -232,16 +138,6 @@ fn event(path: &str, query: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_uuid_is_told_from_other_ids_of_tenants() {
-        assert!(is_uuid("019a0b5e-7f3c-7c11-9d55-0c8f6a1b2c3d"));
-        for other in
-            ["acme", "", "019a0b5e-7f3c-7c11-9d55-0c8f6a1b2c3", "019a0b5e&7f3c-7c11-9d55-0c8f6a1b2c3d"]
-        {
-            assert!(!is_uuid(other), "{other}");
-        }
-    }
 
     #[test]
     fn a_refusal_is_told_from_an_answer_that_cannot_be_read() {

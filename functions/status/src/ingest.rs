@@ -1,0 +1,105 @@
+//! Readiness, metrics and usage of the ingest's stores, from the function `batches`, which reaches
+//! them.
+
+use std::error::Error;
+
+use api::readiness::{Dependencies, Dependency};
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::primitives::Blob;
+use jiff::civil::Date;
+use runtime::metrics::Scrape;
+use serde::de::DeserializeOwned;
+use usage::ingest::{IngestUsage, USAGE, content, request};
+
+/// Path for readiness of the function `batches`. No route of the API leads there.
+const READINESS: &str = "/health/ready";
+/// Path for the metrics of its database. No route of the API leads there, either.
+const METRICS: &str = "/metrics";
+
+/// Client that invokes the function `batches`.
+#[derive(Debug)]
+pub(crate) struct Ingest {
+    lambda: Client,
+    function: String,
+}
+
+impl Ingest {
+    /// Makes the client of the function named `function`.
+    pub(crate) const fn new(lambda: Client, function: String) -> Self {
+        Self { lambda, function }
+    }
+
+    /// Returns the readiness of each store, or one failure for all of them if the function does not
+    /// respond.
+    pub(crate) async fn dependencies(&self) -> Vec<Dependency> {
+        let mut found = Vec::new();
+        let asked =
+            async { self.ask(READINESS, "").await.map(|stores: Dependencies| found = stores.dependencies) };
+        let ingest = Dependency::check_with_others("ingest", asked).await;
+        if ingest.ok { found } else { vec![ingest] }
+    }
+
+    /// Returns the metrics of the database.
+    ///
+    /// # Errors
+    /// If the function does not respond, or its database does not.
+    pub(crate) async fn metrics(&self) -> Result<Scrape, Box<dyn Error + Send + Sync>> {
+        self.ask(METRICS, "").await
+    }
+
+    /// Returns the usage of the days from `from` to `to`, both included, of a tenant or of all. A
+    /// tenant that is no UUID has no batches.
+    ///
+    /// # Errors
+    /// If the function does not respond, or its database does not.
+    pub(crate) async fn usage(
+        &self,
+        (from, to): (Date, Date),
+        tenant: Option<&str>,
+    ) -> Result<IngestUsage, Box<dyn Error + Send + Sync>> {
+        let query = match tenant {
+            None => format!("from={from}&to={to}"),
+            Some(tenant) if is_uuid(tenant) => format!("from={from}&to={to}&tenant={tenant}"),
+            Some(_) => return Ok(IngestUsage { days: Vec::new(), is_whole: true }),
+        };
+        self.ask(USAGE, &query).await
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &str,
+    ) -> Result<T, Box<dyn Error + Send + Sync>> {
+        let event = Blob::new(request(path, query).to_string());
+        let invoked = self.lambda.invoke().function_name(&self.function).payload(event);
+        let invoked = invoked.send().await?;
+        if let Some(error) = invoked.function_error() {
+            return Err(error.into());
+        }
+        content(invoked.payload().map(Blob::as_ref).unwrap_or_default())
+    }
+}
+
+/// True if a text has the 36-character form of a UUID, which needs no escape in a query.
+fn is_uuid(text: &str) -> bool {
+    let is_digit = |(index, byte): (usize, u8)| match index {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    text.len() == 36 && text.bytes().enumerate().all(is_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_told_from_other_ids_of_tenants() {
+        assert!(is_uuid("019a0b5e-7f3c-7c11-9d55-0c8f6a1b2c3d"));
+        for other in
+            ["acme", "", "019a0b5e-7f3c-7c11-9d55-0c8f6a1b2c3", "019a0b5e&7f3c-7c11-9d55-0c8f6a1b2c3d"]
+        {
+            assert!(!is_uuid(other), "{other}");
+        }
+    }
+}
