@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # scripts/bench.sh [PART[,PART…]…]: builds the programs to measure and prints a table for each
 # part. Without an argument it runs all parts: startup, clients, mq, warm, idempotency, limits,
-# ingest, load, accept, transport, peak and tests.
+# ingest, load, accept, peak and tests.
 # SMOKE=1 runs the parts at their smallest size with development binaries: it shows that they work,
 # and its figures mean nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(startup clients mq warm idempotency limits ingest load accept transport peak tests)
+all=(startup clients mq warm idempotency limits ingest load accept peak tests)
 IFS=', ' read -ra parts <<<"$*"
 ((${#parts[@]})) || parts=("${all[@]}")
 for part in "${parts[@]}"; do
@@ -32,15 +32,11 @@ else
   cargo build --release --workspace --lib --bins
 fi
 
-# Nothing else may run while functions start. IBM MQ's part has a queue manager of its own, and the
-# transports have stacks of their own, except at the smallest size: there one stack does, with SQS.
+# Nothing else may run while functions start. IBM MQ's part has a queue manager of its own.
 with_stack=()
 for part in "${parts[@]}"; do
   case $part in
   startup | mq) "$binaries/benches" "$part" ;;
-  transport)
-    if [ "${SMOKE:-0}" = 1 ]; then with_stack+=("$part"); else "$binaries/benches" "$part"; fi
-    ;;
   *) with_stack+=("$part") ;;
   esac
 done

@@ -121,21 +121,3 @@ fn lambda_variables(api: String) -> [(&'static str, String); 11] {
         ("AWS_LAMBDA_RUNTIME_API", api),
     ]
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_are_found_by_the_names_of_their_binaries() {
-        assert!(named("mq-access").is_ok() && named("other").is_err());
-    }
-
-    #[test]
-    fn functions_of_the_ingest_are_those_of_a_deployment_with_an_existing_database() {
-        let upsert = named("upsert").unwrap().variables;
-        let names: Vec<_> = upsert.iter().map(|(name, _)| name.as_str()).collect();
-        assert!(upsert.iter().any(|(name, value)| name == "DATABASE_SECRET_ARN" && !value.is_empty()));
-        assert!(!names.contains(&"DATABASE_HOST"), "AWS::NoValue leaves the variable out: {names:?}");
-    }
-}

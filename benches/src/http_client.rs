@@ -7,6 +7,7 @@ use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use tokio::time::sleep;
+use uuid::Uuid;
 
 use crate::error::Error;
 
@@ -102,6 +103,12 @@ impl Call {
 
     fn new(method: Method, path: impl Into<String>, body: Bytes) -> Self {
         Self { method, path: path.into(), headers: HeaderMap::new(), body }
+    }
+
+    /// Adds an idempotency key that no other call has.
+    #[must_use]
+    pub(crate) fn with_new_key(self) -> Self {
+        self.with("idempotency-key", &Uuid::new_v4().to_string())
     }
 
     /// Adds a header, unless HTTP does not allow its name or value.

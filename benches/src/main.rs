@@ -5,7 +5,7 @@
 //! in benches/node.
 
 mod accept;
-mod batch;
+mod callers;
 mod child;
 mod clients;
 mod contender;
@@ -17,7 +17,6 @@ mod gateway_crate;
 mod http_client;
 mod idempotency;
 mod ingest;
-mod keys;
 mod limits;
 mod load;
 mod load_tests;
@@ -27,7 +26,7 @@ mod recorder;
 mod report;
 mod soak;
 mod startup;
-mod transport;
+mod tally;
 mod warm;
 
 use std::process::ExitCode;
@@ -65,8 +64,6 @@ enum Command {
     Mq(mq::Options),
     /// Measure accepting a catalogue beside the put of its object alone
     Accept(accept::Options),
-    /// Compare SQS and Kafka as the transport of chunks
-    Transport(transport::Options),
     /// Measure a morning peak of catalogues, and quiet tenants beside a flood
     Peak(peak::Options),
     /// Compare load tests of a stack with a bare client of RabbitMQ
@@ -107,11 +104,6 @@ enum Contender {
     LoadRows { way: Way },
     /// The code of product-ingest
     Accepts,
-    /// Catalogues sent at once to a stack
-    Loads {
-        #[arg(long, env = "API")]
-        base_url: String,
-    },
     /// A function that does nothing
     RuntimeAlone { kind: Kind, bytes: usize },
 }
@@ -121,8 +113,8 @@ fn main() -> ExitCode {
     // A contender that is measured beside a function has a runtime of the functions' kind.
     let has_threads = match &command {
         Command::Contend(contender) => {
-            use Contender::{Lapin, Loads, PacedLapin, Rabbitmq};
-            matches!(contender, Rabbitmq(_) | Lapin(_) | PacedLapin { .. } | Loads { .. })
+            use Contender::{Lapin, PacedLapin, Rabbitmq};
+            matches!(contender, Rabbitmq(_) | Lapin(_) | PacedLapin { .. })
         }
         _ => true,
     };
@@ -153,7 +145,6 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Load(options) => load::run(&options).await,
         Command::Mq(options) => mq::run(&options).await,
         Command::Accept(options) => accept::run(&options).await,
-        Command::Transport(options) => transport::run(&options).await,
         Command::Peak(options) => peak::run(&options).await,
         Command::Tests(options) => load_tests::run(&options).await,
         Command::Limits(options) => limits::run(&options).await,
@@ -173,7 +164,6 @@ async fn contend(contender: Contender) -> Result<(), Error> {
         Contender::Cut { part } => ingest::cut::contend(part).await,
         Contender::LoadRows { way } => load::ours::contend(way).await,
         Contender::Accepts => accept::contend().await,
-        Contender::Loads { base_url } => transport::measure::contend(&base_url).await,
         Contender::RuntimeAlone { kind, bytes } => warm::runtime_alone::serve(kind, bytes).await,
     }
 }

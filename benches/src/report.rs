@@ -120,13 +120,21 @@ impl Column {
 }
 
 impl Goal {
-    /// The goal, and whether it was missed. No number at all is no success either.
+    /// Whether a value meets the goal. No number at all is no success either.
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(least) => value >= least,
+            Self::AtMost(most) => value <= most,
+        }
+    }
+
+    /// The goal, and whether it was missed.
     fn judge(self, value: f64) -> String {
-        let (text, is_met) = match self {
-            Self::AtLeast(least) => (format!("≥ {least}"), value >= least),
-            Self::AtMost(most) => (format!("≤ {most}"), value <= most),
+        let text = match self {
+            Self::AtLeast(least) => format!("≥ {least}"),
+            Self::AtMost(most) => format!("≤ {most}"),
         };
-        if is_met { text } else { text + ", missed" }
+        if self.is_met(value) { text } else { text + ", missed" }
     }
 }
 
@@ -169,6 +177,21 @@ impl Report {
     pub(crate) fn median(&self, case: &str, who: &str, figure: &str) -> f64 {
         let row = self.rows.iter().find(|row| row.case == case && row.who == who);
         row.map_or(f64::NAN, |row| median(&row.values(figure)))
+    }
+
+    /// Says which goals were missed, of rows that have nothing to judge too.
+    pub(crate) fn missed(&self) -> Vec<String> {
+        let mut missed = Vec::new();
+        for column in &self.columns {
+            for (of, goal) in column.goals {
+                let row = self.rows.iter().find(|row| name(&row.case, &row.who) == *of);
+                let value = row.map_or(f64::NAN, |row| self.value(row, column));
+                if !goal.is_met(value) {
+                    missed.push(format!("{of}, {}: {value:.2} ({})", column.heading, goal.judge(value)));
+                }
+            }
+        }
+        missed
     }
 
     fn cells(&self, row: &Row) -> Vec<String> {

@@ -9,13 +9,13 @@ pub(crate) mod ours;
 mod task;
 
 use clap::Args;
+use uuid::Uuid;
 
 use crate::child::Program;
 use crate::contender::{Answering, Contender as _};
 use crate::cpu::Took;
 use crate::error::Error;
 use crate::idempotency::task::{Block, Job, Task};
-use crate::keys::Keys;
 use crate::recorder::Recorder;
 use crate::report::Goal::AtMost;
 use crate::report::{Column, Report, count};
@@ -61,7 +61,6 @@ const COLUMNS: [Column; 7] = [
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     let Options { endpoint, table, rounds, requests } = options;
     let task = serde_json::to_string(&Task::new(table)?)?;
-    let mut keys = Keys::new();
     let mut contenders = Vec::new();
     for program in
         [Program::own(OURS, "claims")?, Program::python("Powertools", "bench/python", "with_powertools.py")]
@@ -83,8 +82,9 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     // The first round only warms up.
     for round in 0..=*rounds {
         contenders.rotate_left(1);
+        let key = |_| Uuid::new_v4().to_string();
         let of_each: Vec<Vec<String>> =
-            contenders.iter().map(|_| (0..*requests).map(|_| keys.next()).collect()).collect();
+            contenders.iter().map(|_| (0..*requests).map(key).collect()).collect();
         for job in Job::ALL {
             for ((name, recorder, contender), keys) in contenders.iter_mut().zip(&of_each) {
                 let keys = keys.iter().take(if job == Job::Conflict { CONFLICTS } else { usize::MAX });

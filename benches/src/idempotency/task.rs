@@ -112,21 +112,3 @@ fn pad(value: &mut Value, name: &str, bytes: usize) {
     let missing = bytes.saturating_sub(Value::from(object.clone()).to_string().len());
     object.insert(name.to_owned(), "lorem ipsum ".chars().cycle().take(missing).collect::<String>().into());
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bodies_have_their_sizes_and_differ_in_a_value() {
-        let task = Task::new("table").unwrap();
-        assert_eq!(
-            [task.body.len(), task.other_body.len(), task.response.body.len()],
-            [BODY, BODY, RESPONSE]
-        );
-        assert_ne!(task.body, task.other_body);
-        let request: Value = serde_json::from_str(&task.request(Job::Conflict, "k")).unwrap();
-        assert_eq!(request["idempotencyKey"], "k");
-        assert_eq!(request["body"].to_string(), task.other_body);
-    }
-}

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use uuid::Uuid;
 
 use super::{Measured, QUEUE, Task};
 use crate::clients::bare_lapin::{ACK_EVERY, IN_FLIGHT, PREFETCH};
@@ -20,8 +19,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 
 /// Runs a test to its end.
 pub(super) async fn load(http: &Http, api_key: &str, task: &Task) -> Result<Measured, Error> {
-    let post = Call::post(TESTS, api_key, body(task).to_string())
-        .with("idempotency-key", &Uuid::new_v4().to_string());
+    let post = Call::post(TESTS, api_key, body(task).to_string()).with_new_key();
     let accepted = http.insist(&post, 202, drop).await?.json();
     let test_id = accepted.get("testId").and_then(Value::as_str).ok_or("a test has no id")?;
     let get = Call::get(format!("{TESTS}/{test_id}"), api_key);
@@ -56,25 +54,4 @@ fn body(task: &Task) -> Value {
 fn measured(test: &Value) -> Result<Measured, Error> {
     let report = test.get("report").ok_or("a test that is final has no report")?;
     Measured::deserialize(report).map_err(|error| format!("{error} in the report {report}").into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::load_tests::Latency;
-
-    #[test]
-    fn the_figures_are_those_of_the_report() {
-        let latency = |p50, p95| json!({"count": 9, "p50": p50, "p90": 8, "p95": p95, "p99_9": 10});
-        let report = json!({
-            "rates": {"askedPerSec": null, "sentPerSec": 3.2, "receivedPerSec": 3.1, "held": true},
-            "putLatencyUs": latency(5, 6), "endToEndLatencyUs": latency(7, 9), "latenessUs": latency(1, 2),
-            "accounting": {"due": 9, "sent": 9, "received": 8, "lost": null},
-        });
-        let found = measured(&json!({"report": report})).unwrap();
-        let expected = [("put", 5, 6), ("end to end", 7, 9), ("lateness", 1, 2)];
-        assert_eq!(found.latencies(), expected.map(|(case, p50, p95)| (case, Latency { p50, p95 })));
-        assert_eq!((found.accounting.due, found.accounting.received), (9, 8));
-        assert!(measured(&json!({"report": null})).is_err());
-    }
 }

@@ -1,12 +1,12 @@
 //! Outcome of a batch, by the API and by the tables.
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::Stack;
 use super::send::Sent;
-use crate::batch::Times;
 use crate::error::Error;
 use crate::http_client::Call;
 
@@ -54,6 +54,25 @@ impl Outcome {
             reported: tables.try_get(0)?,
             products: [tables.try_get(1)?, tables.try_get(2)?],
         })
+    }
+}
+
+/// Times of a batch that is final.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) received_at: Timestamp,
+    pub(super) finished_at: Timestamp,
+}
+
+impl Times {
+    fn of(batch: &Value) -> Result<Self, Error> {
+        let time =
+            |member: &str| batch.get(member).and_then(Value::as_str).unwrap_or_default().parse::<Timestamp>();
+        Ok(Self { received_at: time("received_at")?, finished_at: time("finished_at")? })
+    }
+
+    pub(super) fn seconds(self) -> f64 {
+        self.finished_at.duration_since(self.received_at).as_secs_f64()
     }
 }
 

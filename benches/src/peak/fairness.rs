@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::Stack;
 use super::load::{Content, FILE, GZIP, Load, UPLOAD, Way};
 use super::round::spread;
-use super::tally::{NUMBER, P50, P95, Tally};
 use super::tenant::Tenant;
 use crate::error::Error;
 use crate::report::{Column, Goal};
+use crate::tally::{NUMBER, P50, P95, Tally};
 
 const ALONE: &str = "alone";
 const CHAIN: &str = "beside a chain's flood";

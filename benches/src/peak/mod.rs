@@ -6,14 +6,13 @@ mod account;
 mod backlog;
 mod fairness;
 mod load;
-mod meanwhile;
 mod morning;
 mod round;
 mod send;
 mod slow;
-mod tally;
 mod tenant;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::DatabaseConfig;
@@ -25,8 +24,8 @@ use crate::clients::broker::Queues;
 use crate::database::connect;
 use crate::error::Error;
 use crate::http_client::Http;
-use crate::peak::tally::Tally;
 use crate::peak::tenant::Tenant;
+use crate::tally::Tally;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -55,9 +54,6 @@ pub(crate) struct Options {
     slow_ms: u32,
     #[arg(long, env = "API")]
     base_url: String,
-    /// Key of a tenant with the target profile `local-rabbit`
-    #[arg(long, env = "API_KEY", hide_env_values = true)]
-    api_key: String,
     #[arg(long, env = "AMQP_URL", hide_env_values = true)]
     amqp_url: String,
     #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
@@ -93,7 +89,7 @@ struct Stack<'a> {
     s3: aws_sdk_s3::Client,
     queues: Queues,
     observer: Client,
-    tally: Tally,
+    tally: Arc<Tally>,
 }
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
@@ -105,7 +101,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
         s3: aws_sdk_s3::Client::new(&sdk.single_attempt(TIMEOUT)),
         queues: Queues::open(&options.amqp_url).await?,
         observer: connect(&DatabaseConfig::from_url(&options.database_url)?).await?,
-        tally: Tally::default(),
+        tally: Arc::default(),
     };
     let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
     let tenant = async || Tenant::store(&dynamodb, &options.access_table).await;

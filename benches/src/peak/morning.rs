@@ -1,24 +1,34 @@
 //! All tenants' catalogues within a window, of many sizes and by every way in.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join;
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::sleep;
 
 use super::backlog::series;
 use super::load::{Content, Load, WAYS};
 use super::round::spread;
-use super::tally::{LONGEST, NUMBER, P50, P95, P99};
 use super::tenant::Tenant;
 use super::{Options, Stack};
+use crate::callers::messages::put_and_get;
+use crate::callers::{BATCHES, Caller, Phase};
 use crate::error::Error;
+use crate::http_client::Call;
 use crate::report::Column;
+use crate::tally::{LONGEST, NUMBER, P50, P95, P99};
 
 /// Sizes in turn, as parts of the largest one. Their number and that of the ways have no divisor in
 /// common, so every size takes every way.
 const PARTS: [u32; 7] = [100, 10, 100, 1, 100, 10, 100];
 /// Most items of an establishment, about.
 const EACH: u32 = 2000;
+
+/// Queue of the messages that are put and got meanwhile, and the time between such requests.
+const QUEUE: &str = "bench.peak";
+const PAUSE: Duration = Duration::from_millis(500);
 
 const FINAL: &str = "final";
 const COLUMNS: [Column; 5] = [
@@ -42,13 +52,15 @@ pub(super) async fn measure(stack: &Stack<'_>, tenants: &[Tenant], hostile: &Ten
     );
     let mut planned = spread(sound, Duration::ZERO, window)?;
     planned.extend(spread(broken, Duration::ZERO, window)?);
-    let over = AtomicBool::new(false);
+    let (phase, phases) = watch::channel(Phase::Meanwhile);
+    let caller = Caller { http: stack.http.clone(), tally: Arc::clone(&stack.tally), phase: phases };
     let round = async {
         let round = stack.round(planned).await;
-        over.store(true, Ordering::Relaxed);
+        phase.send_replace(Phase::Over);
         round
     };
-    let ((ended, samples), ()) = try_join(round, stack.meanwhile(&over, tenants)).await?;
+    let meanwhile = try_join(messages(stack, &caller), queries(&caller, tenants));
+    let ((ended, samples), _) = try_join(round, meanwhile).await?;
     for (load, times) in &ended {
         if load.content == Content::Sound {
             stack.tally.took(FINAL, &format!("{} items", load.items), times.seconds())?;
@@ -83,4 +95,30 @@ fn broken(options: &Options, tenant: &Tenant) -> Result<Vec<Load>, Error> {
         }
     }
     Ok(loads)
+}
+
+/// Puts messages and gets them again, at a modest rate.
+async fn messages(stack: &Stack<'_>, caller: &Caller) -> Result<(), Error> {
+    stack.queues.create(QUEUE).await?;
+    let mut cycle = 0;
+    while caller.goes_on() {
+        cycle += 1;
+        put_and_get(caller, QUEUE, cycle).await?;
+        sleep(PAUSE).await;
+    }
+    stack.queues.expect(QUEUE, 0).await?;
+    stack.queues.delete(QUEUE).await
+}
+
+/// Lists each tenant's newest batches, and looks at the newest one.
+async fn queries(caller: &Caller, tenants: &[Tenant]) -> Result<(), Error> {
+    for Tenant { api_key, .. } in tenants.iter().cycle().take_while(|_| caller.goes_on()) {
+        let list = Call::get(format!("{BATCHES}?limit=20"), api_key);
+        let list = caller.call("list of batches", &list, 200).await?.json();
+        if let Some(batch_id) = list.pointer("/batches/0/batch_id").and_then(Value::as_str) {
+            caller.call("batch", &Call::get(format!("{BATCHES}/{batch_id}"), api_key), 200).await?;
+        }
+        sleep(PAUSE).await;
+    }
+    Ok(())
 }

@@ -7,10 +7,10 @@ use futures_util::future::{try_join, try_join_all};
 use tokio::time::{Instant, sleep_until};
 
 use super::Stack;
+use super::account::Times;
 use super::backlog::{Backlog, Sample};
 use super::load::Load;
 use super::send::Sent;
-use crate::batch::Times;
 use crate::error::Error;
 
 /// A catalogue, and the time from the begin of its round until it is sent.

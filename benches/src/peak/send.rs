@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::Stack;
 use super::load::{Door, Load};
-use crate::batch::BATCHES;
+use crate::callers::BATCHES;
 use crate::error::Error;
 use crate::http_client::{Answer, Call, Http};
 
@@ -89,9 +89,7 @@ impl Stack<'_> {
 }
 
 fn keyed(path: &str, load: &Load, body: impl Into<Bytes>) -> Call {
-    Call::post(path, &load.tenant.api_key, body)
-        .with("x-inova-load-type", LOAD_TYPE)
-        .with("idempotency-key", &Uuid::new_v4().to_string())
+    Call::post(path, &load.tenant.api_key, body).with("x-inova-load-type", LOAD_TYPE).with_new_key()
 }
 
 fn content_type(load: &Load) -> &'static str {

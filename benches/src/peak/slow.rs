@@ -91,16 +91,3 @@ fn sent_again() -> Result<HashMap<String, u32>, Error> {
 fn chunk_of(line: &str) -> Option<&str> {
     line.split_once(WAITED)?.0.rsplit('"').next()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_chunk_that_was_sent_again_is_found_in_the_log() {
-        let line =
-            r#"{"event_type":"chunk.waited","message":"chunk 3 of batch 0193 waited for locks, so its"}"#;
-        assert_eq!(chunk_of(line), Some("chunk 3 of batch 0193"));
-        assert_eq!(chunk_of(r#"{"message":"chunk 3 of batch 0193 is written"}"#), None);
-    }
-}

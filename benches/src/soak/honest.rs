@@ -1,56 +1,126 @@
-//! A caller that does what the contract says: it tries again when it is told to, with the same key.
+//! Well-behaved callers, which check every answer.
 
-use tokio::time::Instant;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::caller::Caller;
-use super::tally::Phase;
-use crate::http_client::{Answer, Call};
+use ingestion::generate::{Catalogue, Layout};
+use product_ingest::PRODUCTS;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
-/// Tenant B's, which no hostile caller uses: a tenant's budget is its own.
-pub(super) const KEY: &str = "local-dev-key-b";
+use super::Shared;
+use crate::callers::messages::{empty, number, put_and_get, same};
+use crate::callers::{BATCHES, Caller, KEY, expect};
+use crate::error::Error;
+use crate::http_client::Call;
 
-/// Fault of an answer, in words.
-pub(super) type Wrong = String;
+const PAUSE: Duration = Duration::from_millis(300);
+/// Items of a catalogue.
+const ITEMS: u32 = 50;
+/// Time that a batch may take.
+const PATIENCE: Duration = Duration::from_secs(120);
 
-impl Caller {
-    pub(super) fn goes_on(&self) -> bool {
-        *self.running.borrow()
-    }
+/// Kind of request, its path, and a member that each answer has.
+type Look = (&'static str, &'static str, &'static str);
 
-    pub(super) fn key(&mut self) -> String {
-        self.keys.next()
-    }
+const LOOKS: [Look; 4] = [
+    ("live", "/health/live", "/status"),
+    ("ready", "/health/ready", "/dependencies"),
+    ("contract", "/openapi.json", "/paths"),
+    ("status", "/status", "/version"),
+];
+const OFTEN: Look = ("batches", "/v1/inovafarma/batches?limit=5", "/batches");
 
-    /// Sends until there is an answer that is final, and takes it if it has this status.
-    pub(super) async fn call(&self, kind: &'static str, call: &Call, status: u16) -> Result<Answer, Wrong> {
-        let (phase, begin) = (self.now(), Instant::now());
-        let answered = self.http.insist(call, status, |outcome| self.tally.answered(kind, outcome)).await;
-        let answer = answered.map_err(|wrong| format!("{kind}: {wrong}"))?;
-        self.took(kind, phase, begin);
-        Ok(answer)
-    }
-
-    pub(super) fn now(&self) -> Phase {
-        *self.phase.borrow()
-    }
-
-    pub(super) fn took(&self, kind: &'static str, from: Phase, begin: Instant) {
-        self.tally.took(kind, (from, self.now()), begin.elapsed());
-    }
-
-    /// Lets others know of a batch.
-    pub(super) fn has_batch(&self, batch_id: &str) {
-        self.tally.has_batch(batch_id);
-    }
-
-    /// Counts a wrong answer, and returns `None` if there was one.
-    pub(super) fn check<T>(&self, checked: Result<T, Wrong>) -> Option<T> {
-        checked.map_err(|what| self.tally.wrong(&what)).ok()
-    }
+#[derive(Clone, Debug)]
+pub(super) struct Honest {
+    pub(super) caller: Caller,
+    pub(super) shared: Arc<Shared>,
 }
 
-/// # Errors
-/// Says what was expected.
-pub(super) fn expect<T: PartialEq + std::fmt::Debug>(what: &str, is: &T, expected: &T) -> Result<(), Wrong> {
-    if is == expected { Ok(()) } else { Err(format!("{what}: {is:?} instead of {expected:?}")) }
+impl Honest {
+    /// Puts messages and gets them again.
+    pub(super) async fn put_and_get(self, queue: String) {
+        let mut cycle = 0;
+        while self.caller.goes_on() {
+            cycle += 1;
+            let done = put_and_get(&self.caller, &queue, cycle).await;
+            if self.shared.check(done).is_none() {
+                empty(&self.caller, &queue).await;
+            }
+            sleep(PAUSE).await;
+        }
+    }
+
+    /// Looks at what anybody may look at.
+    pub(super) async fn look(self) {
+        for look in LOOKS.into_iter().cycle().take_while(|_| self.caller.goes_on()) {
+            for (kind, path, member) in [look, OFTEN] {
+                let looked = self.look_at(kind, path, member).await;
+                self.shared.check(looked);
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn look_at(&self, kind: &'static str, path: &str, member: &str) -> Result<(), Error> {
+        let answer = self.caller.call(kind, &Call::get(path, KEY), 200).await?;
+        match answer.json().pointer(member) {
+            Some(value) if *value != Value::Null => Ok(()),
+            _ => Err(format!("{path} answers without {member}: {}", answer.describe()).into()),
+        }
+    }
+
+    /// Loads small catalogues and follows each batch to its end.
+    pub(super) async fn load(self) {
+        let mut seed = u64::from(std::process::id()) << 32;
+        while self.caller.goes_on() {
+            seed += 1;
+            let catalogue = Catalogue { seed, items: ITEMS, ..Catalogue::default() };
+            for (load_type, change) in [("delta", "inserted"), ("full", "unchanged")] {
+                let done = self.load_once(&catalogue, load_type, change).await;
+                self.shared.check(done);
+                sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn load_once(&self, catalogue: &Catalogue, load_type: &str, change: &str) -> Result<(), Error> {
+        let caller = &self.caller;
+        let load = Call::post(PRODUCTS.path, KEY, catalogue.payload(Layout::Array))
+            .with("x-inova-load-type", load_type)
+            .with_new_key();
+        let (phase, begin) = (caller.now(), Instant::now());
+        let accepted = caller.call("catalogue", &load, 202).await?;
+        same(&caller.call("catalogue, replayed", &load, 202).await?, &accepted)?;
+        let accepted = accepted.json();
+        let batch_id = accepted.pointer("/batch_id").and_then(Value::as_str).unwrap_or_default();
+        self.shared.batch.get_or_init(|| batch_id.to_owned());
+        let get = Call::get(format!("{BATCHES}/{batch_id}"), KEY);
+        let batch = loop {
+            let batch = caller.call("batch", &get, 200).await?.json();
+            let status = batch.pointer("/status").and_then(Value::as_str).unwrap_or_default();
+            match status {
+                "COMPLETED" => break batch,
+                "PARTIAL_FAIL" | "FAILED" => {
+                    return Err(format!("a {load_type} load ended as {batch}").into());
+                }
+                _ if begin.elapsed() > PATIENCE => {
+                    return Err(format!("a batch does not end: {batch}").into());
+                }
+                _ => sleep(PAUSE).await,
+            }
+        };
+        caller.took("catalogue, to its end", phase, begin)?;
+        let items = usize::try_from(ITEMS)?;
+        for (pointer, expected) in [
+            ("/items_parsed", items),
+            ("/items_processed", items),
+            ("/items_failed", 0),
+            ("/changes/deactivated", 0),
+            (&format!("/changes/{change}"), items),
+        ] {
+            expect(&format!("{pointer} of a {load_type} load"), &number(&batch, pointer), &expected)?;
+        }
+        Ok(())
+    }
 }

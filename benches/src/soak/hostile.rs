@@ -1,11 +1,15 @@
-//! A caller that sends the worst that is known, one request after the other, while its phase lasts.
+//! Callers that send the worst that is known, one request after the other, while their phase lasts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
+use uuid::Uuid;
 
-use super::caller::Caller;
+use super::Shared;
 use super::shapes::{LONG_BROWSE, SHAPES, Shape, Turn};
+use crate::callers::{Caller, Phase};
+use crate::error::Error;
 use crate::http_client::Answer;
 
 /// A little of the machine is left to those whom it does not attack: everything runs on the same
@@ -15,14 +19,17 @@ const PAUSE: Duration = Duration::from_millis(250);
 const LARGEST_PROBLEM: usize = 4096;
 /// Reasons that may be the answer to anything: a limit that says when to come back.
 const LIMITS: [&str; 4] = ["TENANT_RATE_LIMIT", "KEY_REUSE_ABUSE", "BUSY", "POOL_TIMEOUT"];
+const NO_BATCH: &str = "01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e";
 
-/// First number of a hostile caller: their keys are others than those of well-behaved ones.
-pub(super) const HOSTILE: usize = 0x8000;
+#[derive(Clone, Debug)]
+pub(super) struct Hostile {
+    pub(super) caller: Caller,
+    pub(super) shared: Arc<Shared>,
+}
 
-impl Caller {
+impl Hostile {
     /// Sends all shapes in turn. Each caller begins with another one.
-    pub(super) async fn attack(mut self) {
-        let number = self.number - HOSTILE;
+    pub(super) async fn attack(mut self, number: usize) {
         let mut turn = u64::try_from(number).unwrap_or_default() * 1_000_000;
         for shape in SHAPES.iter().cycle().skip(number.wrapping_mul(7)) {
             if shape.name == LONG_BROWSE.name {
@@ -32,8 +39,7 @@ impl Caller {
                 return;
             }
             turn += 1;
-            let key = self.keys.next();
-            self.send(shape, &self.turn(key, turn)).await;
+            self.send(shape, turn).await;
             sleep(PAUSE).await;
         }
     }
@@ -41,39 +47,34 @@ impl Caller {
     /// Sends one long browse after the other.
     pub(super) async fn browse(mut self) {
         while self.may_go_on().await {
-            self.send(&LONG_BROWSE, &self.turn(String::new(), 0)).await;
+            self.send(&LONG_BROWSE, 0).await;
         }
-    }
-
-    fn turn(&self, key: String, number: u64) -> Turn {
-        Turn { key, number, foreign_batch: self.tally.a_batch() }
     }
 
     /// Waits for its phase, and returns false when all is over.
     async fn may_go_on(&mut self) -> bool {
-        let mut running = self.running.clone();
-        tokio::select! {
-            hostile = self.phase.wait_for(|phase| phase.has_hostile_callers()) => hostile.is_ok(),
-            _ = running.wait_for(|running| !running) => false,
-        }
+        let is_it = |phase: &Phase| phase.has_hostile_callers() || *phase == Phase::Over;
+        self.caller.phase.wait_for(is_it).await.is_ok_and(|phase| *phase != Phase::Over)
     }
 
-    async fn send(&self, shape: &Shape, turn: &Turn) {
-        let _under_way = self.tally.hostile_request();
-        let answer = self.http.send(&(shape.call)(turn)).await;
-        self.tally.answered(shape.name, answer.as_ref().map_or("no answer".to_owned(), Answer::outcome));
-        if let Err(what) = judge(shape, answer.as_ref()) {
-            self.tally.wrong(&format!("{}: {what}", shape.name));
-        }
+    async fn send(&self, shape: &Shape, number: u64) {
+        let foreign_batch = self.shared.batch.get().map_or(NO_BATCH, String::as_str).to_owned();
+        let turn = Turn { key: Uuid::new_v4().to_string(), number, foreign_batch };
+        let _under_way = self.shared.under_way.read().await;
+        let answer = self.caller.http.send(&(shape.call)(&turn)).await;
+        let outcome = answer.as_ref().map_or("no answer".to_owned(), Answer::outcome);
+        self.caller.tally.answered(shape.name, outcome);
+        self.shared.check(judge(shape, answer.as_ref()));
     }
 }
 
-fn judge(shape: &Shape, answer: Option<&Answer>) -> Result<(), String> {
-    let Some(answer) = answer else { return Err("no answer".to_owned()) };
+fn judge(shape: &Shape, answer: Option<&Answer>) -> Result<(), Error> {
+    let wrong = |what: String| Err(format!("{}: {what}", shape.name).into());
+    let Some(answer) = answer else { return wrong("no answer".to_owned()) };
     if answer.status >= 400 && answer.body.len() > LARGEST_PROBLEM {
-        return Err(format!("a problem of {} bytes", answer.body.len()));
+        return wrong(format!("a problem of {} bytes", answer.body.len()));
     }
     let is_limit = answer.header("retry-after").is_some()
         && LIMITS.iter().any(|reason| answer.outcome().ends_with(&format!(" {reason}")));
-    if shape.expected.contains(&answer.status) || is_limit { Ok(()) } else { Err(answer.describe()) }
+    if shape.expected.contains(&answer.status) || is_limit { Ok(()) } else { wrong(answer.describe()) }
 }

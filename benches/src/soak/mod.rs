@@ -4,33 +4,28 @@
 //! so that both meet the same machine; their times are compared at the end. The memory of every
 //! function is read all the while.
 
-mod caller;
-mod catalogues;
 mod honest;
 mod hostile;
-mod looks;
 mod memory;
-mod messages;
 mod report;
 mod shapes;
-mod tally;
 
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
-use tokio::sync::watch;
+use tokio::sync::{RwLock, watch};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use crate::callers::{Caller, Phase};
 use crate::clients::broker::Queues;
-use crate::error::Error;
+use crate::error::{Error, describe};
 use crate::http_client::Http;
-use crate::keys::Keys;
-use crate::soak::caller::Caller;
-use crate::soak::hostile::HOSTILE;
+use crate::soak::honest::Honest;
+use crate::soak::hostile::Hostile;
 use crate::soak::memory::Memory;
-use crate::soak::report::Report;
-use crate::soak::tally::{Phase, Tally};
+use crate::soak::report::Soaked;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -65,39 +60,52 @@ const LAST_REQUESTS: Duration = Duration::from_secs(60);
 const LAST_BATCHES: Duration = Duration::from_secs(180);
 const BETWEEN_SAMPLES: Duration = Duration::from_secs(2);
 
+/// What all callers of a soak have in common beside the times and counts of their requests.
+#[derive(Debug, Default)]
+struct Shared {
+    wrong: Mutex<Vec<String>>,
+    /// Id of a batch of the well-behaved callers.
+    batch: OnceLock<String>,
+    /// Read by every hostile request while it is under way.
+    under_way: RwLock<()>,
+}
+
+impl Shared {
+    /// Keeps what is wrong with an answer.
+    fn check<T>(&self, checked: Result<T, Error>) -> Option<T> {
+        let keep = |wrong: Error| {
+            self.wrong.lock().unwrap_or_else(PoisonError::into_inner).push(describe(&wrong));
+        };
+        checked.map_err(keep).ok()
+    }
+}
+
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     let whole = Duration::from_secs(options.seconds.into());
-    let tally = Tally::default();
-    let http = Http::new(&options.base_url)?;
     let queues = Queues::open(&options.amqp_url).await?;
     let names: Vec<_> = (0..options.callers).map(|caller| format!("soak.{caller}")).collect();
     for name in names.iter().map(String::as_str).chain(shapes::QUEUES) {
         queues.create(name).await?;
     }
-    let (phase, phases) = watch::channel(Phase::WarmUp);
-    let (over, running) = watch::channel(true);
+    let (phase, phases) = watch::channel(Phase::Unmeasured);
+    let shared = Arc::<Shared>::default();
+    let caller = Caller { http: Http::new(&options.base_url)?, tally: Arc::default(), phase: phases };
 
-    let caller = |number| Caller {
-        http: http.clone(),
-        tally: tally.clone(),
-        phase: phases.clone(),
-        running: running.clone(),
-        number,
-        keys: Keys::of(number),
-    };
-    let mut honest = JoinSet::new();
-    for (number, name) in names.iter().enumerate() {
-        honest.spawn(messages::put_and_get(caller(number), name.clone()));
+    let honest = Honest { caller: caller.clone(), shared: Arc::clone(&shared) };
+    let mut honest_ones = JoinSet::new();
+    for name in &names {
+        honest_ones.spawn(honest.clone().put_and_get(name.clone()));
     }
-    honest.spawn(catalogues::load(caller(options.callers)));
-    honest.spawn(looks::look(caller(options.callers + 1)));
-    let mut hostile = JoinSet::new();
-    hostile.spawn(caller(HOSTILE).browse());
+    honest_ones.spawn(honest.clone().load());
+    honest_ones.spawn(honest.look());
+    let hostile = Hostile { caller: caller.clone(), shared: Arc::clone(&shared) };
+    let mut hostile_ones = JoinSet::new();
     for number in 1..=options.hostile {
-        hostile.spawn(caller(HOSTILE + number).attack());
+        hostile_ones.spawn(hostile.clone().attack(number));
     }
+    hostile_ones.spawn(hostile.browse());
     let mut memory = Memory::of_functions_at(&options.endpoint);
-    let blocks = take_turns(whole, &phase, &tally);
+    let blocks = take_turns(whole, &phase, &shared);
     let sampled = async {
         loop {
             memory.sample();
@@ -109,22 +117,21 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
         () = sampled => {}
     }
     phase.send_replace(Phase::Over);
-    over.send_replace(false);
-    for (callers, patience) in [(&mut hostile, LAST_REQUESTS), (&mut honest, LAST_BATCHES)] {
+    for (callers, patience) in [(&mut hostile_ones, LAST_REQUESTS), (&mut honest_ones, LAST_BATCHES)] {
         let ended = timeout(patience, async { while callers.join_next().await.is_some() {} }).await;
-        if ended.is_err() {
-            tally.wrong(&format!("a caller does not come to its end within {} s", patience.as_secs()));
-        }
+        let late = |_| format!("a caller does not come to its end within {} s", patience.as_secs()).into();
+        shared.check(ended.map_err(late));
     }
     for name in names.iter().map(String::as_str).chain(shapes::QUEUES) {
         queues.delete(name).await?;
     }
-    Report { tally: &tally, memory: &memory, whole, is_judged: whole >= JUDGED_FROM }.conclude()
+    let wrong = shared.wrong.lock().unwrap_or_else(PoisonError::into_inner);
+    Soaked { tally: &caller.tally, memory: &memory, wrong: &wrong, whole }.conclude()
 }
 
 /// A warm-up, and then blocks without and with hostile callers. Between them the requests of the
 /// block before come to their end, and what is measured then belongs to neither.
-async fn take_turns(whole: Duration, phase: &watch::Sender<Phase>, tally: &Tally) {
+async fn take_turns(whole: Duration, phase: &watch::Sender<Phase>, shared: &Shared) {
     let begin = Instant::now();
     let warm_up = whole / WARM_UP;
     let block = (whole - warm_up) / (2 * TURNS);
@@ -135,8 +142,9 @@ async fn take_turns(whole: Duration, phase: &watch::Sender<Phase>, tally: &Tally
     for turn in 0..2 * TURNS {
         let end = begin + warm_up + block * (turn + 1);
         let next = if turn % 2 == 0 { Phase::Calm } else { Phase::Hostile };
-        phase.send_replace(Phase::Between);
-        tally.no_hostile_requests(end).await;
+        phase.send_replace(Phase::Unmeasured);
+        // At most as long as the block lasts.
+        drop(timeout_at(end, shared.under_way.write()).await);
         phase.send_replace(next);
         sleep_until(end).await;
     }

@@ -6,9 +6,10 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use product_ingest::PRODUCTS;
 use serde_json::{Value, json};
 
-use crate::batch::BATCHES;
+use crate::callers::BATCHES;
 use crate::http_client::Call;
 
 /// Tenant A's keys and the pharmacy's. The well-behaved callers are another tenant's.
@@ -20,7 +21,6 @@ const DEPTH: &str = "/queue/depth";
 const PRODUCE: &str = "/messages/produce";
 const CONSUME: &str = "/messages/consume";
 const CONNECTION_TEST: &str = "/connections/test";
-const PRODUCTS: &str = "/v1/inovafarma/products";
 
 const EMPTY: &str = "soak.hostile.empty";
 const REUSED: &str = "soak.hostile.reused";
@@ -117,7 +117,7 @@ pub(super) const SHAPES: [Shape; 26] = [
         let broken = r#"{"CNPJ":"11222333000182","SHOPID":1,"PRODUCTID":1},"#.repeat(1000);
         let others = r#"{"CNPJ":"00000000000191","SHOPID":1,"PRODUCTID":1},"#.repeat(1000);
         let catalogue = format!("[{broken}{others}{}]", turn.number);
-        Call::post(PRODUCTS, PHARMACY, gzip(catalogue.as_bytes()))
+        Call::post(PRODUCTS.path, PHARMACY, gzip(catalogue.as_bytes()))
             .with("content-encoding", "gzip")
             .with("x-inova-load-type", "full")
             .with("idempotency-key", &turn.key)
@@ -182,14 +182,6 @@ fn gzip(content: &[u8]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn shapes_have_names_of_their_own() {
-        let mut names: Vec<_> = SHAPES.iter().map(|shape| shape.name).collect();
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), SHAPES.len());
-    }
 
     #[test]
     fn what_is_refused_for_its_shape_is_not_refused_for_its_size() {

@@ -12,13 +12,13 @@ pub(crate) mod runtime_alone;
 use std::time::Duration;
 
 use clap::Args;
+use uuid::Uuid;
 
 use crate::child::Program;
 use crate::contender::{Answering, Contender as _};
 use crate::cpu::Took;
 use crate::error::Error;
 use crate::function::Environment;
-use crate::keys::Keys;
 use crate::recorder::Recorder;
 use crate::report::Goal::AtMost;
 use crate::report::{Column, Report};
@@ -53,13 +53,12 @@ const COLUMNS: [Column; 5] = [
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     let Options { endpoint, requests } = options;
-    let mut keys = Keys::new();
-    let recorded = record(endpoint, &mut keys).await?;
+    let recorded = record(endpoint).await?;
     let mut contenders = Contenders::start(endpoint, &recorded).await?;
     let about = "CPU time of a warm POST /messages/produce of one message of 1 KiB, µs";
     let mut report = Report::new(format!("{about}; medians of {requests} requests."), &COLUMNS);
     for number in 0..requests.saturating_add(WARM_UP) {
-        let times = contenders.take_turns(&mut keys, &recorded).await?;
+        let times = contenders.take_turns(&recorded).await?;
         if number >= WARM_UP {
             for (name, times) in FUNCTIONS.into_iter().zip(times) {
                 let [all, calls, runtime] = times.map(|time| time.as_secs_f64() * 1e6);
@@ -90,6 +89,10 @@ fn add_difference(report: &mut Report, name: &str, [all, calls, runtime]: [f64; 
 
 const FUNCTIONS: [&str; 2] = ["produce", "mq-access"];
 
+fn new_key() -> String {
+    Uuid::new_v4().to_string()
+}
+
 /// The functions, and beside each its calls alone and the runtime alone.
 struct Contenders {
     pair: Pair,
@@ -116,12 +119,8 @@ impl Contenders {
     }
 
     /// CPU times of each function, of its calls and of the runtime for one request.
-    async fn take_turns(
-        &mut self,
-        keys: &mut Keys,
-        recorded: &Recorded,
-    ) -> Result<[[Duration; 3]; 2], Error> {
-        let (key, other) = (keys.next(), keys.next());
+    async fn take_turns(&mut self, recorded: &Recorded) -> Result<[[Duration; 3]; 2], Error> {
+        let (key, other) = (new_key(), new_key());
         let [of_produce, of_mq_access] = &mut self.calls;
         let [http, order] = &mut self.runtimes;
         let cpu = |took: Took| Duration::from_secs_f64(took.cpu_seconds);
@@ -145,16 +144,16 @@ struct Recorded {
 
 /// Lets functions of their own send their calls to DynamoDB through recorders. Of three requests
 /// the last is taken: what is read once and remembered is not part of a warm one.
-async fn record(endpoint: &str, keys: &mut Keys) -> Result<Recorded, Error> {
+async fn record(endpoint: &str) -> Result<Recorded, Error> {
     let of_produce = Recorder::start(endpoint).await;
     let of_mq_access = Recorder::start(endpoint).await;
     let mut pair = Pair::start(&of_produce.url(), &of_mq_access.url()).await?;
     for _ in 0..2 {
-        pair.send(&keys.next()).await?;
+        pair.send(&new_key()).await?;
     }
     of_produce.forget();
     of_mq_access.forget();
-    let key = keys.next();
+    let key = new_key();
     let Sent { event, answer } = pair.send(&key).await?;
     let (order, reply) = pair.last_order();
     pair.stop().await?;

@@ -9,14 +9,14 @@ use hdrhistogram::Histogram;
 use crate::error::Error;
 use crate::report::{Column, Report, count, table};
 
-pub(super) const NUMBER: &str = "number";
-pub(super) const P50: &str = "p50, s";
-pub(super) const P95: &str = "p95, s";
-pub(super) const P99: &str = "p99, s";
-pub(super) const LONGEST: &str = "longest, s";
+pub(crate) const NUMBER: &str = "number";
+pub(crate) const P50: &str = "p50, s";
+pub(crate) const P95: &str = "p95, s";
+pub(crate) const P99: &str = "p99, s";
+pub(crate) const LONGEST: &str = "longest, s";
 
 #[derive(Debug, Default)]
-pub(super) struct Tally(Mutex<Counts>);
+pub(crate) struct Tally(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -30,19 +30,19 @@ impl Tally {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn took(&self, case: &'static str, what: &str, seconds: f64) -> Result<(), Error> {
+    pub(crate) fn took(&self, case: &'static str, what: &str, seconds: f64) -> Result<(), Error> {
         let microseconds = Duration::from_secs_f64(seconds.max(0.0)).as_micros();
         let mut counts = self.lock();
         let durations = counts.durations.entry((case, what.to_owned())).or_insert(Histogram::new(3)?);
         Ok(durations.record(u64::try_from(microseconds)?)?)
     }
 
-    pub(super) fn answered(&self, kind: &'static str, outcome: String) {
+    pub(crate) fn answered(&self, kind: &'static str, outcome: String) {
         *self.lock().answers.entry((kind, outcome)).or_default() += 1;
     }
 
     /// Makes a report of all durations, a row for each case and what took so long.
-    pub(super) fn report(&self, about: String, columns: &[Column]) -> Report {
+    pub(crate) fn report(&self, about: String, columns: &[Column]) -> Report {
         let mut report = Report::new(about, columns);
         for ((case, what), durations) in &self.lock().durations {
             let at = |quantile| Duration::from_micros(durations.value_at_quantile(quantile)).as_secs_f64();
@@ -55,7 +55,7 @@ impl Tally {
     }
 
     /// A table of how often each kind of request got which answer.
-    pub(super) fn answers(&self) -> String {
+    pub(crate) fn answers(&self) -> String {
         let counts = self.lock();
         let row = |((kind, outcome), times): (&(&str, String), &u64)| {
             vec![(*kind).to_owned(), outcome.clone(), times.to_string()]

@@ -1,43 +1,27 @@
 //! Puts messages, gets them again and accounts for each of them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::sleep;
 
-use super::caller::Caller;
-use super::honest::{KEY, Wrong, expect};
+use super::{Caller, KEY, expect};
+use crate::error::Error;
 use crate::http_client::{Answer, Call};
 
 const PRODUCE: &str = "/messages/produce";
 const CONSUME: &str = "/messages/consume";
 const MOST: usize = 8;
-const PAUSE: Duration = Duration::from_millis(200);
 /// Number of times that a caller looks for the rest of its messages.
 const LOOKS: u32 = 5;
 
 /// Number of times that each message was seen, by its body.
 type Seen = BTreeMap<String, usize>;
 
-pub(super) async fn put_and_get(mut caller: Caller, queue: String) {
-    let mut cycle = 0;
-    while caller.goes_on() {
-        cycle += 1;
-        let done = put_and_get_once(&mut caller, &queue, cycle).await;
-        if caller.check(done).is_none() {
-            empty(&mut caller, &queue).await;
-        }
-        sleep(PAUSE).await;
-    }
-}
-
-async fn put_and_get_once(caller: &mut Caller, queue: &str, cycle: usize) -> Result<(), Wrong> {
+pub(crate) async fn put_and_get(caller: &Caller, queue: &str, cycle: usize) -> Result<(), Error> {
     let count = 1 + cycle % MOST;
-    let bodies: Vec<_> = (0..count).map(|index| body(caller.number, cycle, index)).collect();
+    let bodies: Vec<_> = (0..count).map(|index| body(cycle, index)).collect();
     let messages: Vec<_> = bodies.iter().map(|body| json!({"bodyText": body})).collect();
-    let key = caller.key();
-    let produce = request(PRODUCE, queue, json!({"messages": messages})).with("idempotency-key", &key);
+    let produce = request(PRODUCE, queue, json!({"messages": messages})).with_new_key();
     let produced = caller.call("produce", &produce, 201).await?;
     expect("enqueued", &number(&produced.json(), "/enqueued"), &count)?;
     let mut duplicates = number(&produced.json(), "/possibleDuplicates");
@@ -53,9 +37,8 @@ async fn put_and_get_once(caller: &mut Caller, queue: &str, cycle: usize) -> Res
 
     let mut got = Seen::new();
     for _ in 0..LOOKS {
-        let key = caller.key();
         let consume = json!({"maxMessages": 2 * count, "waitSeconds": 1, "ack": "commit"});
-        let consume = request(CONSUME, queue, consume).with("idempotency-key", &key);
+        let consume = request(CONSUME, queue, consume).with_new_key();
         let consumed = caller.call("consume", &consume, 200).await?;
         let answer = consumed.json();
         for (body, times) in seen(&answer) {
@@ -73,20 +56,19 @@ async fn put_and_get_once(caller: &mut Caller, queue: &str, cycle: usize) -> Res
 }
 
 /// Takes what a failed cycle has left, so that it is not counted again and again.
-async fn empty(caller: &mut Caller, queue: &str) {
+pub(crate) async fn empty(caller: &Caller, queue: &str) {
     for _ in 0..LOOKS {
-        let key = caller.key();
         let consume = json!({"maxMessages": 1000, "waitSeconds": 0, "ack": "commit"});
-        let consume = request(CONSUME, queue, consume).with("idempotency-key", &key);
+        let consume = request(CONSUME, queue, consume).with_new_key();
         if caller.call("clean-up", &consume, 200).await.is_ok_and(|answer| seen(&answer.json()).is_empty()) {
             return;
         }
     }
 }
 
-fn body(caller: usize, cycle: usize, index: usize) -> String {
+fn body(cycle: usize, index: usize) -> String {
     let padding = "x".repeat((cycle * 37 + index * 211) % 2000);
-    format!("{caller}/{cycle}/{index}/{padding}")
+    format!("{cycle}/{index}/{padding}")
 }
 
 fn request(path: &str, queue: &str, members: Value) -> Call {
@@ -97,22 +79,21 @@ fn request(path: &str, queue: &str, members: Value) -> Call {
     Call::post(path, KEY, body.to_string())
 }
 
-async fn depth(caller: &Caller, queue: &str, expected: usize) -> Result<(), Wrong> {
+async fn depth(caller: &Caller, queue: &str, expected: usize) -> Result<(), Error> {
     let answer = caller.call("depth", &request("/queue/depth", queue, json!({})), 200).await?;
     expect("currentDepth", &number(&answer.json(), "/currentDepth"), &expected)
 }
 
 /// Every message at least once, and none more often where the gateway did not say so.
-fn account(bodies: &[String], seen: &Seen, duplicates: usize) -> Result<(), Wrong> {
+fn account(bodies: &[String], seen: &Seen, duplicates: usize) -> Result<(), Error> {
     let missing = bodies.iter().filter(|body| !seen.contains_key(*body)).count();
     expect("messages that are missing", &missing, &0)?;
     expect("messages of others", &(seen.len() - (bodies.len() - missing)), &0)?;
     let more = seen.values().sum::<usize>() - bodies.len();
     if more > duplicates {
-        Err(format!("{more} messages are there twice, {duplicates} labelled"))
-    } else {
-        Ok(())
+        return Err(format!("{more} messages are there twice, {duplicates} labelled").into());
     }
+    Ok(())
 }
 
 fn seen(answer: &Value) -> Seen {
@@ -124,13 +105,13 @@ fn seen(answer: &Value) -> Seen {
     seen
 }
 
-pub(super) fn number(answer: &Value, pointer: &str) -> usize {
+pub(crate) fn number(answer: &Value, pointer: &str) -> usize {
     let number = answer.pointer(pointer).and_then(Value::as_u64);
     number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
 }
 
 /// A replay is the first answer, and says that it is one.
-pub(super) fn same(replayed: &Answer, first: &Answer) -> Result<(), Wrong> {
+pub(crate) fn same(replayed: &Answer, first: &Answer) -> Result<(), Error> {
     expect("Idempotent-Replay", &replayed.header("idempotent-replay"), &Some("true"))?;
     expect("a replay's body", &replayed.body, &first.body)
 }
@@ -147,8 +128,8 @@ mod tests {
     #[test]
     fn every_message_is_accounted_for() {
         let put = ["a".to_owned(), "b".to_owned()];
-        assert_eq!(account(&put, &seen_as(&["b", "a"]), 0), Ok(()));
-        assert_eq!(account(&put, &seen_as(&["b", "a", "a"]), 1), Ok(()), "labelled");
+        account(&put, &seen_as(&["b", "a"]), 0).unwrap();
+        account(&put, &seen_as(&["b", "a", "a"]), 1).unwrap();
         for wrong in [&["a"][..], &["a", "b", "b"], &["a", "b", "c"], &["a", "c"], &[]] {
             assert!(account(&put, &seen_as(wrong), 0).is_err(), "{wrong:?}");
         }
