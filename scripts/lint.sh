@@ -161,8 +161,6 @@ code() {
   local targets=(--lib --bins --tests --examples)
   check "clippy" cargo clippy --quiet --workspace "${targets[@]}" -- -D warnings
   check "documentation" documentation
-  # Two crates have a feature, so this checks little more.
-  check "clippy of full-mqi" cargo clippy --quiet --workspace "${targets[@]}" --features mqm-standin-library/full-mqi -- -D warnings
 }
 
 case ${1:-} in

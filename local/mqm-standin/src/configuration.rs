@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use libmqm_sys as mq;
 use serde::Deserialize;
 
 use crate::definition::{Definition, Kind};
@@ -25,8 +24,6 @@ pub enum ConfigurationError {
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
     pub name: String,
-    #[serde(default)]
-    pub description: String,
     /// Connection names at which clients reach this queue manager.
     pub listeners: Vec<String>,
     /// MAXUMSGS: messages put or got within one unit of work.
@@ -34,8 +31,6 @@ pub struct Configuration {
     pub max_uncommitted: usize,
     #[serde(default = "message_length")]
     pub max_message_length: i32,
-    #[serde(default)]
-    pub dead_letter_queue: String,
     #[serde(default = "ccsid")]
     pub ccsid: i32,
     #[serde(default)]
@@ -59,8 +54,6 @@ pub struct User {
 #[serde(deny_unknown_fields)]
 pub struct Channel {
     pub name: String,
-    #[serde(default, rename = "type")]
-    pub kind: ChannelKind,
     /// The users that may connect through it.
     #[serde(default)]
     pub users: Vec<String>,
@@ -70,15 +63,6 @@ pub struct Channel {
     pub max_instances: Option<usize>,
     #[serde(default = "message_length")]
     pub max_message_length: i32,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ChannelKind {
-    #[default]
-    ServerConnection,
-    /// Between queue managers: no client can use it.
-    Sender,
 }
 
 /// Rights of users on queues, which are named or have a prefix before `**`.
@@ -97,11 +81,8 @@ pub enum Right {
     Get,
     Put,
     Inquire,
-    Set,
     /// Pass or set the context.
     Context,
-    /// Create, change, clear and delete, by the command server.
-    Administer,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -181,10 +162,6 @@ impl Queue {
             };
             let set = attribute.and_then(|attribute| definition.set(selector, &attribute));
             set.ok_or_else(|| fault(format!("{keyword} cannot be {value:?}")))?;
-        }
-        let type_of_instances = definition.number(mq::MQIA_DEFINITION_TYPE);
-        if self.kind == Kind::Model && type_of_instances == mq::MQQDT_PREDEFINED {
-            return Err(fault("a model queue needs DEFTYPE".into()));
         }
         Ok(definition)
     }

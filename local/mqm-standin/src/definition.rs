@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use libmqm_sys as mq;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::protocol::{Attribute, Chars};
 
 /// A kind of queue, with the number that MQ has for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[repr(i32)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -33,8 +33,8 @@ const GETS: &[Kind] = &[Kind::Local, Kind::Model, Kind::Alias];
 const ALL: &[Kind] = &Kind::ALL;
 
 /// An attribute that the configuration may set, by its keyword in MQSC.
-pub(crate) struct Entry {
-    pub(crate) selector: i32,
+struct Entry {
+    selector: i32,
     keyword: &'static str,
     kinds: &'static [Kind],
     shape: Shape,
@@ -61,7 +61,7 @@ const fn text(selector: i32, keyword: &'static str, kinds: &'static [Kind], leng
 
 /// The attributes with the kinds of queue that have them. Numbers have the queue manager's default
 /// and a range.
-pub(crate) static ENTRIES: &[Entry] = &[
+static ENTRIES: &[Entry] = &[
     number(mq::MQIA_INHIBIT_PUT, "PUT_INHIBITED", ALL, mq::MQQA_PUT_ALLOWED, 0..=1),
     number(mq::MQIA_INHIBIT_GET, "GET_INHIBITED", GETS, mq::MQQA_GET_ALLOWED, 0..=1),
     number(mq::MQIA_DEF_PRIORITY, "DEFPRTY", ALL, 0, 0..=9),
@@ -71,21 +71,13 @@ pub(crate) static ENTRIES: &[Entry] = &[
     number(mq::MQIA_BACKOUT_THRESHOLD, "BOTHRESH", STORES, 0, 0..=999_999_999),
     number(mq::MQIA_SHAREABILITY, "SHARE", STORES, mq::MQQA_SHAREABLE, 0..=1),
     number(mq::MQIA_MSG_DELIVERY_SEQUENCE, "MSGDLVSQ", STORES, mq::MQMDS_PRIORITY, 0..=1),
-    number(
-        mq::MQIA_DEFINITION_TYPE,
-        "DEFTYPE",
-        STORES,
-        mq::MQQDT_PREDEFINED,
-        mq::MQQDT_PREDEFINED..=mq::MQQDT_TEMPORARY_DYNAMIC,
-    ),
-    text(mq::MQCA_Q_DESC, "DESCR", ALL, mq::MQ_Q_DESC_LENGTH),
     text(mq::MQCA_BACKOUT_REQ_Q_NAME, "BOQNAME", STORES, mq::MQ_Q_NAME_LENGTH),
     text(mq::MQCA_BASE_Q_NAME, "TARGET", &[Kind::Alias], mq::MQ_Q_NAME_LENGTH),
     text(mq::MQCA_REMOTE_Q_NAME, "RNAME", &[Kind::Remote], mq::MQ_Q_NAME_LENGTH),
     text(mq::MQCA_REMOTE_Q_MGR_NAME, "RQMNAME", &[Kind::Remote], mq::MQ_Q_MGR_NAME_LENGTH),
 ];
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Definition {
     pub name: Chars,
     pub kind: Kind,
@@ -156,10 +148,6 @@ impl Definition {
     /// The queue that a model makes.
     pub(crate) fn instance(&self, name: Chars) -> Self {
         Self { name, kind: Kind::Local, ..self.clone() }
-    }
-
-    pub(crate) fn is_temporary(&self) -> bool {
-        self.number(mq::MQIA_DEFINITION_TYPE) == mq::MQQDT_TEMPORARY_DYNAMIC
     }
 }
 

@@ -1,5 +1,5 @@
 //! A queue manager for tests, behind the stand-in for IBM MQ's client library. README.md says what
-//! it covers, with the feature `full-mqi` and without, and what it cannot show.
+//! it covers and what it cannot show.
 
 #![allow(
     missing_docs,
@@ -12,11 +12,6 @@ pub mod configuration;
 mod control;
 pub mod definition;
 mod fault;
-#[cfg(feature = "full-mqi")]
-mod full;
-#[cfg(not(feature = "full-mqi"))]
-#[path = "absent.rs"]
-mod full;
 pub mod manager;
 pub mod protocol;
 mod selector;

@@ -83,11 +83,15 @@ def qm(daemon):
         pass
 
 
-def put(qm, queue, body=b"x", syncpoint=False, **fields):
+def put(qm, queue, body=b"x", syncpoint=False, pmo=None, **fields):
     """Puts one message and returns its descriptor."""
     md = ibmmq.MD(**fields)
     unit = CMQC.MQPMO_SYNCPOINT if syncpoint else CMQC.MQPMO_NO_SYNCPOINT
-    qm.put1(queue, body, md, ibmmq.PMO(Options=unit | CMQC.MQPMO_FAIL_IF_QUIESCING))
+    opened = ibmmq.Queue(qm, queue, CMQC.MQOO_OUTPUT | CMQC.MQOO_FAIL_IF_QUIESCING)
+    try:
+        opened.put(body, md, pmo or ibmmq.PMO(Options=unit | CMQC.MQPMO_FAIL_IF_QUIESCING))
+    finally:
+        opened.close()
     return md
 
 

@@ -96,7 +96,8 @@ def test_a_quiescing_queue_manager_lets_go(daemon, qm):
     with Refused(CMQC.MQRC_Q_MGR_QUIESCING):
         connect()
     # Who did not ask to fail may finish.
-    qm.put1("DEV.QUEUE.1", b"x", ibmmq.MD(), ibmmq.PMO(Options=CMQC.MQPMO_SYNCPOINT))
+    output = ibmmq.Queue(qm, "DEV.QUEUE.1", CMQC.MQOO_OUTPUT)
+    output.put(b"x", ibmmq.MD(), ibmmq.PMO(Options=CMQC.MQPMO_SYNCPOINT))
     qm.commit()
     daemon.control("reset")
     assert depth(qm, "DEV.QUEUE.1") == 1

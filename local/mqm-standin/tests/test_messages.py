@@ -56,22 +56,14 @@ def test_the_queue_decides_priority_and_persistence_if_the_message_does_not(qm):
 @pytest.mark.parametrize("member, option", [
     ("MsgId", CMQC.MQMO_MATCH_MSG_ID),
     ("CorrelId", CMQC.MQMO_MATCH_CORREL_ID),
-    ("GroupId", CMQC.MQMO_MATCH_GROUP_ID),
 ])
 def test_a_get_by_id_takes_that_message_alone(qm, member, option):
     for letter in b"abc":
-        fields = {"MsgFlags": CMQC.MQMF_MSG_IN_GROUP} if member == "GroupId" else {}
-        md = ibmmq.MD(Version=CMQC.MQMD_VERSION_2, **fields)
-        md[member] = bytes([letter]) * 24
-        qm.put1("DEV.QUEUE.1", bytes([letter]), md)
+        put(qm, "DEV.QUEUE.1", bytes([letter]), **{member: bytes([letter]) * 24})
     queue = open_queue(qm, "DEV.QUEUE.1")
-    wanted = ibmmq.MD(Version=CMQC.MQMD_VERSION_2)
-    wanted[member] = b"b" * 24
-    assert get(queue, md=wanted, MatchOptions=option)[0] == b"b"
-    wanted = ibmmq.MD(Version=CMQC.MQMD_VERSION_2)
-    wanted[member] = b"b" * 24
+    assert get(queue, md=ibmmq.MD(**{member: b"b" * 24}), MatchOptions=option)[0] == b"b"
     with Refused(CMQC.MQRC_NO_MSG_AVAILABLE):
-        get(queue, md=wanted, MatchOptions=option)
+        get(queue, md=ibmmq.MD(**{member: b"b" * 24}), MatchOptions=option)
     assert depth(qm, "DEV.QUEUE.1") == 2
 
 

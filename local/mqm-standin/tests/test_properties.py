@@ -1,4 +1,4 @@
-"""Message properties: by handle, in a header, and as what messages are selected by."""
+"""Message properties: by handle, and as what messages are selected by."""
 
 import ibmmq
 import pytest
@@ -30,7 +30,7 @@ def handle_with(qm, properties):
 def put_with(qm, queue, body, properties):
     handle = handle_with(qm, properties)
     pmo = ibmmq.PMO(Version=CMQC.MQPMO_VERSION_3, OriginalMsgHandle=handle.get_handle())
-    qm.put1(queue, body, ibmmq.MD(Format=CMQC.MQFMT_STRING), pmo)
+    put(qm, queue, body, pmo=pmo, Format=CMQC.MQFMT_STRING)
     handle.dlt()
 
 
@@ -58,53 +58,23 @@ def test_properties_come_back_as_they_were_set(qm):
         names.append(ibmmq.to_string(name))
         options = CMQC.MQIMPO_INQ_NEXT
     assert names == [name for name, _, _ in VALUES]
-    handle.properties.dlt("number")
-    with Refused(CMQC.MQRC_PROPERTY_NOT_AVAILABLE):
-        handle.properties.get("number")
     handle.dlt()
     with Refused(CMQC.MQRC_HMSG_ERROR):
         ibmmq.MessageHandle(qm, dup_handle=10**6).properties.get("x")
 
 
 def test_what_is_wrong_with_a_property_has_a_reason(qm):
-    handle = handle_with(qm, [("text", CMQC.MQTYPE_STRING, "x" * 200), ("word", CMQC.MQTYPE_STRING, "seven")])
+    handle = handle_with(qm, [("text", CMQC.MQTYPE_STRING, "x" * 200)])
     with Refused(CMQC.MQRC_PROPERTY_VALUE_TOO_BIG) as failed:
         handle.properties.get("text")
     assert failed.error.data_length == 200
     assert len(handle.properties.get("text", max_value_length=300)) == 200
     with Refused(CMQC.MQRC_PROPERTY_NAME_ERROR):
         handle.properties.set("1st", "x")
-    with Refused(CMQC.MQRC_PROP_NUMBER_FORMAT_ERROR):
-        handle.properties.get("word", property_type=CMQC.MQTYPE_INT32, impo_options=CMQC.MQIMPO_CONVERT_TYPE)
+    with Refused(CMQC.MQRC_PROP_CONV_NOT_SUPPORTED):
+        handle.properties.get("text", property_type=CMQC.MQTYPE_INT32, impo_options=CMQC.MQIMPO_CONVERT_TYPE)
     with Refused(CMQC.MQRC_HMSG_ERROR):
         get(open_queue(qm, "DEV.QUEUE.1"), CMQC.MQGMO_PROPERTIES_IN_HANDLE)
-
-
-def test_without_a_handle_properties_come_in_a_header(qm):
-    put_with(qm, "DEV.QUEUE.1", b"data", [("colour", CMQC.MQTYPE_STRING, "red"), ("size", CMQC.MQTYPE_INT32, 7)])
-    queue = open_queue(qm, "DEV.QUEUE.1")
-    body, md = get(queue, CMQC.MQGMO_BROWSE_FIRST)
-    assert md.Format == CMQC.MQFMT_RF_HEADER_2
-    header = ibmmq.RFH2()
-    header.unpack(body)
-    assert b"<colour>red</colour>" in header["usr"] and b"<size dt='i4'>7</size>" in header["usr"]
-    assert header["Format"] == CMQC.MQFMT_STRING
-    assert body[header["StrucLength"]:] == b"data"
-    body, md = get(queue, CMQC.MQGMO_NO_PROPERTIES)
-    assert (body, md.Format) == (b"data", CMQC.MQFMT_STRING)
-
-
-def test_a_header_that_was_put_becomes_properties(qm):
-    header = ibmmq.RFH2(Version=CMQC.MQRFH_VERSION_2, Format=CMQC.MQFMT_STRING, CodedCharSetId=1208,
-                        Encoding=CMQC.MQENC_NATIVE, NameValueCCSID=1208)
-    header.add_folder(b"<usr><colour>blue</colour><size dt='i4'>9</size></usr>")
-    md = ibmmq.MD(Format=CMQC.MQFMT_RF_HEADER_2, CodedCharSetId=1208)
-    qm.put1("DEV.QUEUE.1", header.pack() + b"data", md)
-    od = ibmmq.OD(Version=CMQC.MQOD_VERSION_4, ObjectName="DEV.QUEUE.1")
-    od.set_vs("SelectionString", "size = 9")
-    body, md, handle = get_with(qm, ibmmq.Queue(qm, od, CMQC.MQOO_INPUT_SHARED))
-    assert (body, md.Format) == (b"data", CMQC.MQFMT_STRING)
-    assert handle.properties.get("size", property_type=CMQC.MQTYPE_INT32) == 9
 
 
 @pytest.mark.parametrize("selection, expected", [
@@ -143,7 +113,7 @@ def test_a_selection_string_with_a_fault_is_refused(qm):
 def test_properties_outlive_a_restart(daemon, qm):
     handle = handle_with(qm, [("colour", CMQC.MQTYPE_STRING, "red")])
     pmo = ibmmq.PMO(Version=CMQC.MQPMO_VERSION_3, OriginalMsgHandle=handle.get_handle())
-    qm.put1("DEV.QUEUE.1", b"x", ibmmq.MD(Persistence=CMQC.MQPER_PERSISTENT), pmo)
+    put(qm, "DEV.QUEUE.1", b"x", pmo=pmo, Persistence=CMQC.MQPER_PERSISTENT)
     put(qm, "DEV.QUEUE.1", b"y")
     daemon.kill()
     daemon.start()

@@ -9,8 +9,6 @@ use std::thread::ThreadId;
 use libmqm_sys as mq;
 use mqm_standin::protocol::{self, Answer, Chars, Connect, ConnectionName, Id, Reason, Reply, Request};
 
-use crate::full::Callbacks;
-
 /// The directory of the stand-in's sockets.
 const DIRECTORY: &str = "MQM_STANDIN_DIR";
 
@@ -27,7 +25,6 @@ pub(crate) struct Connection {
     /// The only thread that may use the handle; `None` if threads share it (MQCNO_HANDLE_SHARE_*).
     owner: Option<ThreadId>,
     queue_manager: Chars,
-    pub(crate) callbacks: Callbacks,
 }
 
 static CONNECTIONS: Mutex<Connections> = Mutex::new(Connections { last: 0, by_handle: BTreeMap::new() });
@@ -61,8 +58,7 @@ pub(crate) fn open(request: &Connect, route: &Route) -> Result<(i32, Option<Id>)
         let request = Connect { channel: channel.clone(), ..request.clone() };
         match connect(request, &socket(address)) {
             Ok((socket, queue_manager, id)) => {
-                let socket = Mutex::new(Some(socket));
-                let connection = Connection { socket, owner, queue_manager, callbacks: Callbacks::default() };
+                let connection = Connection { socket: Mutex::new(Some(socket)), owner, queue_manager };
                 let mut connections = connections();
                 connections.last += 1;
                 let handle = connections.last;
@@ -115,28 +111,16 @@ fn connect(request: Connect, path: &Path) -> Result<(UnixStream, Chars, Id), Rea
     }
 }
 
-/// The connection, if this thread may use it now.
+/// The connection, if this thread may use it.
 pub(crate) fn find(handle: i32) -> Result<Arc<Connection>, Reason> {
-    let connection = find_to_control(handle)?;
-    connection.callbacks.admit()?;
-    Ok(connection)
-}
-
-/// The connection, also while its callbacks are called by another thread.
-pub(crate) fn find_to_control(handle: i32) -> Result<Arc<Connection>, Reason> {
     let connection = connections().by_handle.get(&handle).cloned();
-    let may = |connection: &Arc<Connection>| {
-        let is_own = connection.owner.is_none_or(|owner| owner == std::thread::current().id());
-        is_own || connection.callbacks.is_caller()
-    };
-    connection.filter(may).ok_or(Reason(mq::MQRC_HCONN_ERROR))
+    let may = |owner: ThreadId| owner == std::thread::current().id();
+    connection.filter(|connection| connection.owner.is_none_or(may)).ok_or(Reason(mq::MQRC_HCONN_ERROR))
 }
 
-/// Ends a connection. What was not committed is: MQDISC commits. Callbacks are stopped first.
+/// Ends a connection. What was not committed is: MQDISC commits.
 pub(crate) fn close(handle: i32) -> Result<i32, Reason> {
-    let connection = find_to_control(handle)?;
-    connection.callbacks.stop();
-    let result = connection.call(&Request::Disconnect);
+    let result = find(handle)?.call(&Request::Disconnect);
     connections().by_handle.remove(&handle);
     result.map(|(_, warning)| warning)
 }

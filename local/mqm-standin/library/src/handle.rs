@@ -29,11 +29,9 @@ pub(crate) fn is_set(handle: i64) -> bool {
     handle != mq::MQHM_NONE && handle != mq::MQHM_UNUSABLE_HMSG
 }
 
-/// Makes a handle of a connection, or of none.
+/// Makes a handle of a connection.
 pub(crate) fn create(connection: i32) -> Result<i64, Reason> {
-    if connection != mq::MQHC_UNASSOCIATED_HCONN {
-        crate::connection::find(connection)?;
-    }
+    crate::connection::find(connection)?;
     let mut handles = handles();
     handles.last += 1;
     let number = handles.last;
@@ -52,17 +50,15 @@ pub(crate) fn delete_all(connection: i32) {
     handles().by_number.retain(|_, (owner, _)| *owner != connection);
 }
 
-/// Works with a handle. One that belongs to no connection may be used with any.
+/// Works with a handle of a connection.
 pub(crate) fn with<T>(
     connection: i32,
     number: i64,
     work: impl FnOnce(&mut MessageHandle) -> Result<T, Reason>,
 ) -> Result<T, Reason> {
     let mut handles = handles();
-    let (owner, handle) = handles.by_number.get_mut(&number).ok_or(Reason(mq::MQRC_HMSG_ERROR))?;
-    if *owner != connection && *owner != mq::MQHC_UNASSOCIATED_HCONN {
-        return Err(Reason(mq::MQRC_HMSG_ERROR));
-    }
+    let found = handles.by_number.get_mut(&number).filter(|(owner, _)| *owner == connection);
+    let (_, handle) = found.ok_or(Reason(mq::MQRC_HMSG_ERROR))?;
     work(handle)
 }
 

@@ -5,10 +5,5 @@ mod ccdt;
 mod connection;
 mod descriptor;
 mod exports;
-#[cfg(feature = "full-mqi")]
-mod full;
-#[cfg(not(feature = "full-mqi"))]
-#[path = "absent.rs"]
-mod full;
 mod handle;
 mod structures;

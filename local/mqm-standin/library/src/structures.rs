@@ -25,19 +25,16 @@ pub(crate) unsafe trait Versioned: Copy {
 macro_rules! versioned {
     ($($type:ident, $id:ident, $error:ident: [$($next:ident),*];)*) => {$(
         // SAFETY: the bindings declare nothing but numbers, characters and raw pointers in it.
-        unsafe impl $crate::structures::Versioned for libmqm_sys::$type {
-            const ID: &'static std::ffi::CStr = libmqm_sys::$id;
-            const ERROR: i32 = libmqm_sys::$error;
+        unsafe impl Versioned for mq::$type {
+            const ID: &'static CStr = mq::$id;
+            const ERROR: i32 = mq::$error;
             // A version ends where the first member of the next one begins.
             const LENGTHS: &'static [usize] = &[
-                $(std::mem::offset_of!(libmqm_sys::$type, $next),)* size_of::<libmqm_sys::$type>()
+                $(offset_of!(mq::$type, $next),)* size_of::<mq::$type>()
             ];
         }
     )*};
 }
-
-#[cfg(feature = "full-mqi")]
-pub(crate) use versioned;
 
 versioned! {
     MQMD, MQMD_STRUC_ID, MQRC_MD_ERROR: [GroupId];

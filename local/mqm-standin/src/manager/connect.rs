@@ -6,7 +6,7 @@ use libmqm_sys as mq;
 
 use super::session::Session;
 use super::state::{Phase, State};
-use crate::configuration::{Channel, ChannelKind};
+use crate::configuration::Channel;
 use crate::protocol::{Answer, Connect, Id, Reason};
 
 /// The first handle of a session. Zero and below have meanings of their own.
@@ -25,9 +25,6 @@ impl State {
         }
         let channel = self.configuration.channel(&request.channel);
         let channel = channel.ok_or(Reason(mq::MQRC_UNKNOWN_CHANNEL_NAME))?;
-        if channel.kind != ChannelKind::ServerConnection {
-            return Err(Reason(mq::MQRC_CHANNEL_CONFIG_ERROR));
-        }
         let instances = self.sessions.values().filter(|session| session.channel == request.channel).count();
         if channel.max_instances.is_some_and(|most| instances >= most) {
             self.since_limit.refused += 1;

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use libmqm_sys as mq;
 
-use super::queue::{Hold, QueueId, QueuePlace};
+use super::queue::{Hold, QueuePlace};
 use super::session::{Handle, Work};
 use super::state::State;
 use super::{HasGone, Manager, convert, open};
-use crate::protocol::{Answer, Get, Got, Message, Reason, Reply};
+use crate::protocol::{Answer, Chars, Get, Got, Message, Reason, Reply};
 
 const BROWSES: i32 = mq::MQGMO_BROWSE_FIRST | mq::MQGMO_BROWSE_NEXT | mq::MQGMO_BROWSE_MSG_UNDER_CURSOR;
 
@@ -82,14 +82,14 @@ impl State {
         let handle = self.handle(session, get.handle)?;
         check_handle(handle, get)?;
         let through = handle.opened.clone();
-        let id = handle.queue.clone().ok_or(Reason(mq::MQRC_NOT_OPEN_FOR_INPUT))?;
+        let base = handle.queue.clone().ok_or(Reason(mq::MQRC_NOT_OPEN_FOR_INPUT))?;
         if get.has(mq::MQGMO_UNLOCK) {
             let warning = if handle.locked.is_some() { mq::MQRC_NONE } else { mq::MQRC_NO_MSG_LOCKED };
             self.unlock(session, get.handle);
             return Ok((Answer::None, warning));
         }
-        self.queue(&id)?;
-        for name in [&through, &id.name] {
+        self.queue(&base)?;
+        for name in [&through, &base] {
             if self.definition(name)?.number(mq::MQIA_INHIBIT_GET) == mq::MQQA_GET_INHIBITED {
                 return Err(Reason(mq::MQRC_GET_INHIBITED));
             }
@@ -98,9 +98,9 @@ impl State {
             // Any browse gives up the lock of the one before.
             self.unlock(session, get.handle);
         }
-        self.expire(&id.name);
-        let place = self.look(session, get, &id)?;
-        let stored = self.queue(&id)?.get(place, Hold::Locked(session, get.handle));
+        self.expire(&base);
+        let place = self.look(session, get, &base)?;
+        let stored = self.queue(&base)?.get(place, Hold::Locked(session, get.handle));
         let stored = stored.ok_or(Reason(mq::MQRC_NO_MSG_UNDER_CURSOR))?;
         let mut message = stored.message.clone();
         if let Some(at) = stored.expires {
@@ -108,12 +108,15 @@ impl State {
             message.descriptor.expiry = i32::try_from(left).unwrap_or(i32::MAX).max(1);
         }
         let shaped = self.shape(get, message);
-        self.deliver(session, get, &id, place, shaped)
+        self.deliver(session, get, &base, place, shaped)
     }
 
-    /// The message as this get wants it: properties where they belong, and converted.
-    fn shape(&self, get: &Get, message: Message) -> Shaped {
-        let message = crate::full::without_handle(message, get);
+    /// The message as this get wants it: converted, and without its properties for a caller without
+    /// a message handle.
+    fn shape(&self, get: &Get, mut message: Message) -> Shaped {
+        if !get.takes_properties {
+            message.properties.clear();
+        }
         let length = message.body.len();
         let shaped = |message, warning| Shaped { message, length, warning };
         let may_be_cut = get.has(mq::MQGMO_ACCEPT_TRUNCATED_MSG);
@@ -137,9 +140,9 @@ impl State {
     }
 
     /// Finds the message that this get is about.
-    fn look(&self, session: u64, get: &Get, id: &QueueId) -> Result<QueuePlace, Reason> {
+    fn look(&self, session: u64, get: &Get, name: &Chars) -> Result<QueuePlace, Reason> {
         let handle = self.handle(session, get.handle)?;
-        let queue = self.queues.get(&id.name).ok_or(Reason(mq::MQRC_Q_DELETED))?;
+        let queue = self.queues.get(name).ok_or(Reason(mq::MQRC_Q_DELETED))?;
         if get.has(mq::MQGMO_BROWSE_MSG_UNDER_CURSOR | mq::MQGMO_MSG_UNDER_CURSOR) {
             let holder = Hold::Locked(session, get.handle);
             let there = |place: &QueuePlace| queue.get(*place, holder).is_some();
@@ -155,16 +158,16 @@ impl State {
         &mut self,
         session: u64,
         get: &Get,
-        id: &QueueId,
+        name: &Chars,
         place: QueuePlace,
         Shaped { mut message, length, warning }: Shaped,
     ) -> Reply {
         let is_cut = !get.has_room_for(&message);
         let counts = !is_cut || get.has(mq::MQGMO_ACCEPT_TRUNCATED_MSG);
         if counts && get.has(BROWSES) {
-            self.browsed(session, get, id, place)?;
+            self.browsed(session, get, name, place)?;
         } else if counts {
-            self.taken(session, get, id, place)?;
+            self.taken(session, get, name, place)?;
             self.handle_mut(session, get.handle)?.context = Some(message.descriptor.context.clone());
         }
         let full_length = if is_cut { length } else { message.body.len() };
@@ -178,11 +181,11 @@ impl State {
         Ok((Answer::Got(Box::new(Got { message, full_length })), warning))
     }
 
-    fn browsed(&mut self, session: u64, get: &Get, id: &QueueId, place: QueuePlace) -> Result<(), Reason> {
+    fn browsed(&mut self, session: u64, get: &Get, name: &Chars, place: QueuePlace) -> Result<(), Reason> {
         let locks = get.has(mq::MQGMO_LOCK);
         if locks {
             let hold = Hold::Locked(session, get.handle);
-            self.queue(id)?.hold(place, hold, hold);
+            self.queue(name)?.hold(place, hold, hold);
         }
         let handle = self.handle_mut(session, get.handle)?;
         handle.cursor = Some(place);
@@ -190,13 +193,13 @@ impl State {
         Ok(())
     }
 
-    fn taken(&mut self, session: u64, get: &Get, id: &QueueId, place: QueuePlace) -> Result<(), Reason> {
+    fn taken(&mut self, session: u64, get: &Get, name: &Chars, place: QueuePlace) -> Result<(), Reason> {
         let holder = Hold::Locked(session, get.handle);
         if get.has(mq::MQGMO_SYNCPOINT) {
-            self.join_unit(session, Work { queue: id.clone(), place, is_put: false })?;
-            self.queue(id)?.hold(place, holder, Hold::Got);
-        } else if let Some(stored) = self.queue(id)?.take(place, holder) {
-            self.forget(&id.name, &[(place, stored)]);
+            self.join_unit(session, Work { queue: name.clone(), place, is_put: false })?;
+            self.queue(name)?.hold(place, holder, Hold::Got);
+        } else if let Some(stored) = self.queue(name)?.take(place, holder) {
+            self.forget(name, &[(place, stored)]);
             self.tidy_journal();
         }
         let handle = self.handle_mut(session, get.handle)?;

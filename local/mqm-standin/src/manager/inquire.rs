@@ -8,7 +8,7 @@ use crate::definition::{Definition, Kind};
 use crate::protocol::{Answer, Attribute, Chars, Reason, Reply, done};
 
 /// Attributes that a queue keeps by itself.
-pub(crate) const LIVE: [i32; 5] = [
+const LIVE: [i32; 5] = [
     mq::MQIA_CURRENT_Q_DEPTH,
     mq::MQIA_OPEN_INPUT_COUNT,
     mq::MQIA_OPEN_OUTPUT_COUNT,
@@ -45,21 +45,18 @@ impl State {
         }
     }
 
-    pub(crate) fn of_manager(&self, selector: i32) -> Option<Attribute> {
+    fn of_manager(&self, selector: i32) -> Option<Attribute> {
         let configuration = &self.configuration;
         let text = |text: &str, length| Attribute::Text(Chars::from(text).padded(length));
         Some(match selector {
             mq::MQIA_PLATFORM => Attribute::Number(mq::MQPL_UNIX),
             mq::MQIA_COMMAND_LEVEL => Attribute::Number(mq::MQCMDL_CURRENT_LEVEL),
             mq::MQIA_CODED_CHAR_SET_ID => Attribute::Number(configuration.ccsid),
-            mq::MQIA_MAX_MSG_LENGTH => Attribute::Number(configuration.max_message_length),
             mq::MQIA_MAX_UNCOMMITTED_MSGS => number(configuration.max_uncommitted),
             mq::MQCA_Q_MGR_NAME => text(&configuration.name, mq::MQ_Q_MGR_NAME_LENGTH),
-            mq::MQCA_Q_MGR_DESC => text(&configuration.description, mq::MQ_Q_MGR_DESC_LENGTH),
             mq::MQCA_Q_MGR_IDENTIFIER => {
                 text(&format!("{}_STAND-IN", configuration.name), mq::MQ_Q_MGR_IDENTIFIER_LENGTH)
             }
-            mq::MQCA_DEAD_LETTER_Q_NAME => text(&configuration.dead_letter_queue, mq::MQ_Q_NAME_LENGTH),
             _ => return None,
         })
     }
@@ -70,8 +67,7 @@ fn number(count: usize) -> Attribute {
 }
 
 impl Queue {
-    /// An attribute as MQINQ and the command server return it.
-    pub(crate) fn attribute(&self, selector: i32) -> Option<Attribute> {
+    fn attribute(&self, selector: i32) -> Option<Attribute> {
         let count = |count| (self.definition.kind == Kind::Local).then(|| number(count));
         match selector {
             mq::MQIA_CURRENT_Q_DEPTH => count(self.depth()),

@@ -1,5 +1,5 @@
-//! The journal: permanent queues and persistent messages, which outlive the queue manager, as a
-//! file of records. A record holds a whole unit of work, so that it is there or it is not.
+//! The journal: persistent messages, which outlive the queue manager, as a file of records. A record
+//! holds a whole unit of work, so that it is there or it is not.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::queue::{QueuePlace, Stored};
-use crate::definition::Definition;
 use crate::protocol::Chars;
 
 /// A journal that grew to more than this since it was last rewritten is rewritten.
@@ -16,8 +15,6 @@ const REWRITE_AFTER: u64 = 256 * 1024 * 1024;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Record {
-    Define(Definition),
-    Delete(Chars),
     Commit {
         puts: Vec<(Chars, QueuePlace, Stored)>,
         gets: Vec<(Chars, QueuePlace)>,
@@ -108,14 +105,13 @@ mod tests {
     use std::io::Write as _;
 
     use super::{Journal, Record};
-    use crate::protocol::Chars;
 
     #[test]
     fn a_torn_record_is_cut_and_the_ones_before_it_stay() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let (mut journal, _) = Journal::open(&path).unwrap();
-        journal.append(&Record::Delete(Chars::from("A")));
+        journal.append(&Record::Backout(Vec::new()));
         let length = std::fs::metadata(&path).unwrap().len();
         let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(&[9, 0, 0, 0, 1, 2]).unwrap();
@@ -123,7 +119,7 @@ mod tests {
         let (mut journal, records) = Journal::open(&path).unwrap();
         assert_eq!(records.len(), 1);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), length);
-        journal.append(&Record::Delete(Chars::from("B")));
+        journal.append(&Record::Backout(Vec::new()));
         assert_eq!(Journal::open(&path).unwrap().1.len(), 2);
     }
 
@@ -133,10 +129,10 @@ mod tests {
         let path = directory.path().join("journal");
         let (mut journal, _) = Journal::open(&path).unwrap();
         for _ in 0..10 {
-            journal.append(&Record::Delete(Chars::from("A")));
+            journal.append(&Record::Backout(Vec::new()));
         }
-        journal.rewrite(std::iter::once(Record::Delete(Chars::from("A")))).unwrap();
-        journal.append(&Record::Delete(Chars::from("B")));
+        journal.rewrite(std::iter::once(Record::Backout(Vec::new()))).unwrap();
+        journal.append(&Record::Backout(Vec::new()));
         assert_eq!(Journal::open(&path).unwrap().1.len(), 2);
     }
 }

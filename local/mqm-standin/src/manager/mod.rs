@@ -25,9 +25,6 @@ pub(crate) use queue::Queue;
 pub(crate) use session::Session;
 pub(crate) use state::{Phase, SinceLimit, State};
 
-#[cfg(feature = "full-mqi")]
-pub(crate) use self::{dynamic::is_name, inquire::LIVE, journal::Record, put::now, queue::Stored};
-
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("the configuration cannot be used")]
@@ -68,7 +65,6 @@ impl Manager {
             Request::Open(open) => self.state().open(number, &open),
             Request::Close { handle, options } => self.state().close(number, handle, options),
             Request::Inquire { handle, selectors } => self.state().inquire(number, handle, &selectors),
-            Request::Set { handle, attributes } => self.state().set(number, handle, &attributes),
             Request::Commit => self.state().commit(number),
             Request::Back => self.state().back(number),
             Request::Connect(_) => Err(Reason(mq::MQRC_ALREADY_CONNECTED)),

@@ -2,7 +2,6 @@
 
 use libmqm_sys as mq;
 
-use super::queue::QueueId;
 use super::session::Handle;
 use super::state::State;
 use crate::configuration::Right;
@@ -12,7 +11,7 @@ use crate::selector::Selector;
 
 pub(super) const INPUT: i32 = mq::MQOO_INPUT_AS_Q_DEF | mq::MQOO_INPUT_SHARED | mq::MQOO_INPUT_EXCLUSIVE;
 const CONTEXT: i32 = mq::MQOO_PASS_ALL_CONTEXT | mq::MQOO_SET_ALL_CONTEXT;
-const OF_QUEUES: i32 = INPUT | mq::MQOO_BROWSE | mq::MQOO_OUTPUT | mq::MQOO_SET | CONTEXT;
+const OF_QUEUES: i32 = INPUT | mq::MQOO_BROWSE | mq::MQOO_OUTPUT | CONTEXT;
 
 /// More handles than this at a time are refused: MAXHANDS.
 const MAX_HANDLES: usize = 256;
@@ -23,7 +22,6 @@ const RIGHTS: &[(i32, Right)] = &[
     (mq::MQOO_BROWSE, Right::Browse),
     (mq::MQOO_OUTPUT, Right::Put),
     (mq::MQOO_INQUIRE, Right::Inquire),
-    (mq::MQOO_SET, Right::Set),
     (CONTEXT, Right::Context),
 ];
 
@@ -42,8 +40,6 @@ impl State {
         match open.object_type {
             mq::MQOT_Q => self.open_queue(session, open),
             mq::MQOT_Q_MGR => self.open_manager(session, open),
-            // As a queue manager answers that has publish/subscribe turned off.
-            mq::MQOT_TOPIC => Err(Reason(mq::MQRC_PUBSUB_INHIBITED)),
             _ => Err(Reason(mq::MQRC_OBJECT_TYPE_ERROR)),
         }
     }
@@ -116,7 +112,7 @@ impl State {
     }
 
     /// Counts a handle on a queue, if its sharing allows it.
-    fn use_queue(&mut self, name: Chars, open: &Open) -> Result<QueueId, Reason> {
+    fn use_queue(&mut self, name: Chars, open: &Open) -> Result<Chars, Reason> {
         let queue = self.queues.get_mut(&name).ok_or(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME))?;
         if open.has(INPUT) {
             let shareable = queue.definition.number(mq::MQIA_SHAREABILITY) == mq::MQQA_SHAREABLE;
@@ -128,7 +124,7 @@ impl State {
             queue.inputs += 1;
         }
         queue.outputs += usize::from(open.has(mq::MQOO_OUTPUT));
-        Ok(QueueId { name, number: queue.number })
+        Ok(name)
     }
 
     fn add_handle(&mut self, session: u64, handle: Handle) -> Result<i32, Reason> {
@@ -141,23 +137,22 @@ impl State {
 
     pub(super) fn close(&mut self, session: u64, handle: i32, options: i32) -> Reply {
         self.unlock(session, handle);
-        let id = self.handle(session, handle)?.queue.clone();
-        let deletes = match &id {
-            Some(id) => self.deletion(session, handle, id, options)?,
-            None if options & (mq::MQCO_DELETE | mq::MQCO_DELETE_PURGE) != 0 => {
-                return Err(Reason(mq::MQRC_OPTION_NOT_VALID_FOR_TYPE));
-            }
-            None => false,
-        };
+        let name = self.handle(session, handle)?.queue.clone();
+        let queue = name.as_ref().and_then(|name| self.queues.get(name));
+        let deletes = queue.is_some_and(|queue| queue.creator == Some((session, handle)));
+        if !deletes && options & (mq::MQCO_DELETE | mq::MQCO_DELETE_PURGE) != 0 {
+            return Err(Reason(mq::MQRC_OPTION_NOT_VALID_FOR_TYPE));
+        }
         let closed = self.session_mut(session)?.handles.remove(&handle);
-        if let Some((id, handle)) = id.zip(closed)
-            && let Ok(queue) = self.queue(&id)
+        if let Some((name, handle)) = name.zip(closed)
+            && let Ok(queue) = self.queue(&name)
         {
             queue.inputs -= usize::from(handle.has(INPUT));
             queue.exclusive &= queue.inputs > 0;
             queue.outputs -= usize::from(handle.has(mq::MQOO_OUTPUT));
             if deletes {
-                self.delete(&id.name);
+                queue.wake();
+                self.queues.remove(&name);
             }
         }
         done(Answer::None)

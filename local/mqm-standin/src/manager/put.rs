@@ -3,7 +3,7 @@
 use libmqm_sys as mq;
 
 use super::journal::Record;
-use super::queue::{Hold, QueueId, Stored};
+use super::queue::{Hold, Stored};
 use super::session::Work;
 use super::state::State;
 use crate::protocol::{Answer, Chars, Context, Descriptor, Message, Put, Reason, Reply};
@@ -61,66 +61,66 @@ impl State {
             return Err(Reason(*reason));
         }
         let through = opened.opened.clone();
-        let id = opened.queue.clone().ok_or(Reason(mq::MQRC_NOT_OPEN_FOR_OUTPUT))?;
+        let base = opened.queue.clone().ok_or(Reason(mq::MQRC_NOT_OPEN_FOR_OUTPUT))?;
         // An alias may be inhibited as well as its base queue.
-        for name in [&through, &id.name] {
+        for name in [&through, &base] {
             if self.definition(name)?.number(mq::MQIA_INHIBIT_PUT) == mq::MQQA_PUT_INHIBITED {
                 return Err(Reason(mq::MQRC_PUT_INHIBITED));
             }
         }
-        self.check_length(session, &id.name, put.message.length())?;
-        self.expire(&id.name);
+        self.check_length(session, &base, put.message.length())?;
+        self.expire(&base);
 
         let context = self.context(session, &put)?;
         let is_in_unit = put.has(mq::MQPMO_SYNCPOINT);
-        let mut message = crate::full::with_properties(put.message);
+        let mut message = put.message;
         message.descriptor.context = context;
         let (number, warning) = self.complete(&mut message.descriptor, &through, put.options)?;
-        if message.is_persistent() && self.definition(&id.name)?.is_temporary() {
+        if message.is_persistent() && self.queue(&base)?.creator.is_some() {
             return Err(Reason(mq::MQRC_PERSISTENT_NOT_ALLOWED));
         }
         let descriptor = message.descriptor.clone();
-        self.store(&id, message, number, is_in_unit.then_some(session))?;
+        self.store(&base, message, number, is_in_unit.then_some(session))?;
         Ok((Answer::Put(Box::new(descriptor)), warning))
     }
 
     /// Puts a message on a queue: in the unit of work of a session, or at once.
     fn store(
         &mut self,
-        id: &QueueId,
+        name: &Chars,
         message: Message,
         number: u64,
         unit: Option<u64>,
     ) -> Result<(), Reason> {
-        let queue = self.queue(id)?;
+        let queue = self.queue(name)?;
         if queue.is_full() {
             return Err(Reason(mq::MQRC_Q_FULL));
         }
         let place = queue.place(message.descriptor.priority, number);
         let stored = Stored::from(message);
         if let Some(session) = unit {
-            self.join_unit(session, Work { queue: id.clone(), place, is_put: true })?;
-            self.queue(id)?.add(place, stored, Some(Hold::Put));
+            self.join_unit(session, Work { queue: name.clone(), place, is_put: true })?;
+            self.queue(name)?.add(place, stored, Some(Hold::Put));
             return Ok(());
         }
         if stored.message.is_persistent() {
-            let puts = vec![(id.name.clone(), place, stored.clone())];
+            let puts = vec![(name.clone(), place, stored.clone())];
             self.journal.append(&Record::Commit { puts, gets: Vec::new() });
             self.tidy_journal();
             self.check_journal()?;
         }
-        self.queue(id)?.add(place, stored, None);
-        self.arrived(&id.name);
+        self.queue(name)?.add(place, stored, None);
         Ok(())
     }
 
     /// Puts a message past every client, and commits it.
     pub(crate) fn put_committed(&mut self, name: &Chars, mut message: Message) -> Result<(), Reason> {
-        let queue = self.queues.get(name).ok_or(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME))?;
-        let id = QueueId { name: name.clone(), number: queue.number };
+        if !self.queues.contains_key(name) {
+            return Err(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME));
+        }
         let (number, _) = self.complete(&mut message.descriptor, name, mq::MQPMO_NONE)?;
         (message.descriptor.context.put_date, message.descriptor.context.put_time) = now();
-        self.store(&id, message, number, None)
+        self.store(name, message, number, None)
     }
 
     fn check_length(&self, session: u64, name: &Chars, length: i32) -> Result<(), Reason> {
@@ -203,7 +203,7 @@ impl State {
 }
 
 /// MQMD.PutDate and PutTime.
-pub(crate) fn now() -> (Chars, Chars) {
+fn now() -> (Chars, Chars) {
     let (date, time) = crate::clock::put_date_and_time();
     (date.as_str().into(), time.as_str().into())
 }

@@ -8,7 +8,7 @@ use libmqm_sys as mq;
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Definition;
-use crate::protocol::{Chars, Match, Message};
+use crate::protocol::{Match, Message};
 use crate::selector::Selector;
 
 /// The place of a message on its queue: by priority if the queue delivers so, then as they were
@@ -44,17 +44,8 @@ pub(crate) enum Hold {
     Locked(u64, i32),
 }
 
-/// A queue by its name, and by the number that tells it from another one of the same name that was
-/// deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct QueueId {
-    pub(crate) name: Chars,
-    pub(crate) number: u64,
-}
-
 #[derive(Debug)]
 pub(crate) struct Queue {
-    pub(crate) number: u64,
     pub(crate) definition: Definition,
     ready: BTreeMap<QueuePlace, Stored>,
     held: BTreeMap<QueuePlace, (Hold, Stored)>,
@@ -65,16 +56,15 @@ pub(crate) struct Queue {
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
     pub(crate) exclusive: bool,
-    /// The session and handle whose close deletes a temporary dynamic queue.
+    /// The session and handle whose close deletes a dynamic queue; `None` for any other queue.
     pub(crate) creator: Option<(u64, i32)>,
     /// Wakes gets that wait.
     pub(crate) changed: Arc<Condvar>,
 }
 
 impl Queue {
-    pub(crate) fn new(number: u64, definition: Definition) -> Self {
+    pub(crate) fn new(definition: Definition) -> Self {
         Self {
-            number,
             definition,
             ready: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -101,14 +91,6 @@ impl Queue {
     pub(crate) fn is_full(&self) -> bool {
         let most = usize::try_from(self.definition.number(mq::MQIA_MAX_Q_DEPTH)).unwrap_or_default();
         self.depth() >= most
-    }
-
-    pub(crate) fn uncommitted(&self) -> usize {
-        self.held.values().filter(|(hold, _)| !matches!(hold, Hold::Locked(..))).count()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.ready.is_empty() && self.held.is_empty()
     }
 
     pub(crate) fn place(&self, priority: i32, sequence: u64) -> QueuePlace {
@@ -225,5 +207,4 @@ fn matches(by: &Match, message: &Message) -> bool {
     let descriptor = &message.descriptor;
     by.message_id.is_none_or(|id| id == descriptor.message_id)
         && by.correlation_id.is_none_or(|id| id == descriptor.correlation_id)
-        && by.group_id.is_none_or(|id| id == descriptor.group_id)
 }

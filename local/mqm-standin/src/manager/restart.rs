@@ -1,4 +1,5 @@
-//! The state that a queue manager starts with, from the configuration and the journal.
+//! The state that a queue manager starts with: the queues of the configuration, and the messages of
+//! the journal.
 
 use std::path::Path;
 
@@ -11,15 +12,11 @@ pub(super) fn state(configuration: Configuration, path: &Path) -> Result<State, 
     let definitions = configuration.definitions()?;
     let (journal, records) = Journal::open(path)?;
     let mut state = State::new(configuration, journal);
+    for definition in definitions {
+        state.define(definition);
+    }
     for record in records {
         state.replay(record);
-    }
-    // The journal knows better of queues that both know: somebody may have changed them. All of
-    // them are in the journal when it is rewritten.
-    for definition in definitions {
-        if !state.queues.contains_key(&definition.name) {
-            state.define(definition);
-        }
     }
     state.rewrite_journal()?;
     Ok(state)
@@ -29,11 +26,6 @@ impl State {
     /// Carries out a record. No session holds anything yet, so all messages are ready.
     fn replay(&mut self, record: Record) {
         match record {
-            Record::Define(definition) => match self.queues.get_mut(&definition.name) {
-                Some(queue) => queue.definition = definition,
-                None => self.define(definition),
-            },
-            Record::Delete(name) => drop(self.queues.remove(&name)),
             Record::Commit { puts, gets } => {
                 for (name, place, stored) in puts {
                     self.numbers_start_behind(place.sequence);
@@ -59,15 +51,13 @@ impl State {
 
     /// Writes the journal anew, with what there is now.
     fn rewrite_journal(&mut self) -> std::io::Result<()> {
-        let kept = || self.queues.values().filter(|queue| !queue.definition.is_temporary());
-        let defined = kept().map(|queue| Record::Define(queue.definition.clone()));
-        let messages = kept().flat_map(|queue| {
+        let messages = self.queues.values().flat_map(|queue| {
             queue.persistent().map(|(place, stored)| Record::Commit {
                 puts: vec![(queue.definition.name.clone(), place, stored.clone())],
                 gets: Vec::new(),
             })
         });
-        self.journal.rewrite(defined.chain(messages))
+        self.journal.rewrite(messages)
     }
 
     /// Keeps the journal from growing for ever.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::queue::{QueueId, QueuePlace};
+use super::queue::QueuePlace;
 use crate::protocol::{Chars, Context};
 use crate::selector::Selector;
 
@@ -20,7 +20,7 @@ pub(crate) struct Session {
 /// A message that a unit of work puts or gets.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
-    pub(crate) queue: QueueId,
+    pub(crate) queue: Chars,
     pub(crate) place: QueuePlace,
     pub(crate) is_put: bool,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Work {
 pub(crate) struct Handle {
     /// The queue that messages go to and come from; `None` for the queue manager and for
     /// definitions without messages.
-    pub(crate) queue: Option<QueueId>,
+    pub(crate) queue: Option<Chars>,
     /// The object as it was opened: an alias by its own name.
     pub(crate) opened: Chars,
     pub(crate) is_manager: bool,

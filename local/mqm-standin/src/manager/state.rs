@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use libmqm_sys as mq;
 
 use super::journal::{Journal, Record};
-use super::queue::{Hold, Queue, QueueId, QueuePlace, Stored};
+use super::queue::{Hold, Queue, QueuePlace, Stored};
 use super::session::{Handle, Session, Work};
 use crate::configuration::Configuration;
 use crate::definition::Definition;
@@ -54,7 +54,7 @@ impl State {
         }
     }
 
-    /// A number that was not given before: sessions, queues and places have theirs of one row.
+    /// A number that was not given before: sessions and places have theirs of one row.
     pub(crate) fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -70,8 +70,7 @@ impl State {
     }
 
     pub(crate) fn define(&mut self, definition: Definition) {
-        let number = self.number();
-        self.queues.insert(definition.name.clone(), Queue::new(number, definition));
+        self.queues.insert(definition.name.clone(), Queue::new(definition));
     }
 
     pub(crate) fn session(&self, session: u64) -> Result<&Session, Reason> {
@@ -91,9 +90,8 @@ impl State {
     }
 
     /// The queue behind a handle, which may have been deleted since.
-    pub(crate) fn queue(&mut self, id: &QueueId) -> Result<&mut Queue, Reason> {
-        let queue = self.queues.get_mut(&id.name).filter(|queue| queue.number == id.number);
-        queue.ok_or(Reason(mq::MQRC_Q_DELETED))
+    pub(crate) fn queue(&mut self, name: &Chars) -> Result<&mut Queue, Reason> {
+        self.queues.get_mut(name).ok_or(Reason(mq::MQRC_Q_DELETED))
     }
 
     pub(crate) fn definition(&self, name: &Chars) -> Result<&Definition, Reason> {
@@ -141,21 +139,11 @@ impl State {
         }
     }
 
-    /// Deletes a queue with what is on it.
-    pub(crate) fn delete(&mut self, name: &Chars) {
-        if let Some(queue) = self.queues.remove(name) {
-            queue.wake();
-            if !queue.definition.is_temporary() {
-                self.journal.append(&Record::Delete(name.clone()));
-            }
-        }
-    }
-
     /// Gives up the lock of a browse.
     pub(crate) fn unlock(&mut self, session: u64, handle: i32) {
         let Ok(opened) = self.handle_mut(session, handle) else { return };
-        let Some((place, id)) = opened.locked.take().zip(opened.queue.clone()) else { return };
-        if let Ok(queue) = self.queue(&id)
+        let Some((place, name)) = opened.locked.take().zip(opened.queue.clone()) else { return };
+        if let Ok(queue) = self.queue(&name)
             && queue.get(place, Hold::Locked(session, handle)).is_some()
         {
             queue.release(place, |_| ());

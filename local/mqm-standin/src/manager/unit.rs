@@ -4,7 +4,7 @@ use super::journal::Record;
 use super::queue::Stored;
 use super::session::Work;
 use super::state::State;
-use crate::protocol::{Answer, Chars, Reply, done};
+use crate::protocol::{Answer, Reply, done};
 
 impl State {
     /// Makes a unit of work happen, whole: with one record of the journal.
@@ -22,23 +22,17 @@ impl State {
                 queue.drop_held(work.place);
             }
         }
-        let mut arrived: Vec<Chars> = Vec::new();
         for work in puts {
             if let Ok(queue) = self.queue(&work.queue) {
                 queue.release(work.place, |_| ());
-                arrived.push(work.queue.name);
             }
-        }
-        arrived.dedup();
-        for name in arrived {
-            self.arrived(&name);
         }
         self.tidy_journal();
         done(Answer::None)
     }
 
     fn record_commit(&mut self, puts: &[Work], gets: &[Work]) {
-        let name = |work: &Work| work.queue.name.clone();
+        let name = |work: &Work| work.queue.clone();
         let put = |work: &Work| Some((name(work), work.place, self.persistent(work)?.clone()));
         let puts: Vec<_> = puts.iter().filter_map(put).collect();
         let gets = gets.iter().filter(|work| self.persistent(work).is_some());
@@ -50,8 +44,8 @@ impl State {
 
     /// The message that is put or got, if it is persistent.
     fn persistent(&self, work: &Work) -> Option<&Stored> {
-        let queue = self.queues.get(&work.queue.name).filter(|queue| queue.number == work.queue.number)?;
-        queue.held(work.place).filter(|stored| stored.message.is_persistent())
+        let stored = self.queues.get(&work.queue)?.held(work.place);
+        stored.filter(|stored| stored.message.is_persistent())
     }
 
     /// Undoes a unit of work: what was got comes back with a higher backout count.
@@ -67,7 +61,7 @@ impl State {
             queue.release(work.place, |message| {
                 message.descriptor.backout_count += 1;
                 if message.is_persistent() {
-                    backed_out.push((work.queue.name.clone(), work.place));
+                    backed_out.push((work.queue.clone(), work.place));
                 }
             });
         }

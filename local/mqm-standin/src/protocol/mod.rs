@@ -8,7 +8,7 @@ mod name;
 mod property;
 
 pub use chars::Chars;
-pub use frame::{FrameError, read, write};
+pub use frame::{read, write};
 pub use message::{Context, Descriptor, Id, Message};
 pub use name::ConnectionName;
 pub use property::{Property, Value};
@@ -40,7 +40,6 @@ pub enum Request {
     Put(Box<Put>),
     Get(Get),
     Inquire { handle: i32, selectors: Vec<i32> },
-    Set { handle: i32, attributes: Vec<(i32, i32)> },
     Commit,
     Back,
 }
@@ -56,7 +55,6 @@ impl Request {
             Self::Put(_) => "MQPUT",
             Self::Get(_) => "MQGET",
             Self::Inquire { .. } => "MQINQ",
-            Self::Set { .. } => "MQSET",
             Self::Commit => "MQCMIT",
             Self::Back => "MQBACK",
         }
@@ -123,7 +121,6 @@ pub struct Get {
 pub struct Match {
     pub message_id: Option<Id>,
     pub correlation_id: Option<Id>,
-    pub group_id: Option<Id>,
 }
 
 /// An attribute of a queue or queue manager.

@@ -6,9 +6,9 @@ use libmqm_sys as mq;
 use mqm_standin::protocol::{Chars, Connect, ConnectionName, Password, Reason};
 
 use super::{get_or, set, verbs};
+use crate::ccdt;
 use crate::connection::{self, Route};
 use crate::structures::{Borrowed, channel, chars};
-use crate::{ccdt, full};
 
 verbs! {
     /// Connects to a queue manager.
@@ -45,7 +45,7 @@ verbs! {
 }
 
 /// The name that administrators see: the caller's, or else the program's.
-pub(crate) fn application(given: Chars) -> Chars {
+fn application(given: Chars) -> Chars {
     if !given.is_blank() {
         return given;
     }
@@ -54,7 +54,7 @@ pub(crate) fn application(given: Chars) -> Chars {
     Chars::from(name.to_string_lossy().as_ref()).cut(mq::MQ_APPL_NAME_LENGTH)
 }
 
-/// The route that MQCNO names by a channel definition, or else by a table, or else the environment.
+/// The route that MQCNO names by a channel definition, or else by a table.
 ///
 /// # Safety
 ///
@@ -67,7 +67,7 @@ unsafe fn route(cno: &Borrowed<mq::MQCNO>, queue_manager: &Chars) -> Result<Rout
             let url = cno.referred(value.CCDTUrlPtr, value.CCDTUrlOffset, value.CCDTUrlLength);
             return match url.filter(|url| !url.is_empty()) {
                 Some(url) => ccdt::find(&String::from_utf8_lossy(&url), queue_manager),
-                None => full::route_from_environment(queue_manager),
+                None => Err(Reason(mq::MQRC_Q_MGR_NAME_ERROR)),
             };
         };
         let (cd, version) = channel(at.cast()).ok_or(Reason(mq::MQRC_CD_ERROR))?;

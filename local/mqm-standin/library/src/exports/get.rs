@@ -3,7 +3,7 @@
 use libmqm_sys as mq;
 use mqm_standin::protocol::{Answer, Get, Match, Reason, Request};
 
-use super::{Ended, fill, length, set, verbs};
+use super::{fill, set, verbs};
 use crate::structures::Borrowed;
 use crate::{connection, descriptor, handle};
 
@@ -22,57 +22,39 @@ verbs! {
         if room > 0 && buffer.is_null() {
             return Err(Reason(mq::MQRC_BUFFER_ERROR));
         }
-        get(connection, object, descriptor, options, (room, buffer), data_length)
-    }
-}
-
-/// # Safety
-///
-/// As for [`MQGET`].
-pub(crate) unsafe fn get(
-    number: mq::MQHCONN,
-    object: mq::MQHOBJ,
-    md: mq::PMQVOID,
-    gmo: *mut mq::MQGMO,
-    (room, buffer): (u32, mq::PMQVOID),
-    data_length: *mut mq::MQLONG,
-) -> Ended {
-    let connection = connection::find(number)?;
-    // SAFETY: the caller says so.
-    let (mut md, mut gmo) = unsafe { (Borrowed::read(md.cast::<mq::MQMD>())?, Borrowed::read(gmo)?) };
-    let given = Some(gmo.value.MsgHandle).filter(|_| gmo.version >= mq::MQGMO_VERSION_4);
-    let message_handle = given.filter(|handle| handle::is_set(*handle));
-    if let Some(message_handle) = message_handle {
-        handle::with(number, message_handle, |_| Ok(()))?;
-    }
-    let wants_properties = gmo.value.Options & mq::MQGMO_NO_PROPERTIES == 0;
-    let (answer, warning) = connection.call(&Request::Get(Get {
-        handle: object,
-        options: gmo.value.Options,
-        wait: gmo.value.WaitInterval,
-        match_by: match_by(&md, &gmo),
-        ccsid: md.value.CodedCharSetId,
-        buffer_length: room,
-        takes_properties: message_handle.is_some() && wants_properties,
-    }))?;
-    let Answer::Got(got) = answer else { return Ok(warning) };
-    descriptor::to_caller(&got.message.descriptor, &mut md.value);
-    gmo.value.ReturnedLength = length(&got.message.body);
-    if let Some(message_handle) = message_handle {
-        let properties = got.message.properties;
-        handle::with(number, message_handle, |handle| {
-            *handle = handle::MessageHandle { properties, cursor: None };
-            Ok(())
-        })?;
-    }
-    // SAFETY: the caller says so.
-    unsafe {
+        let found = connection::find(connection)?;
+        let (mut md, mut gmo) = (Borrowed::read(descriptor.cast::<mq::MQMD>())?, Borrowed::read(options)?);
+        let given = Some(gmo.value.MsgHandle).filter(|_| gmo.version >= mq::MQGMO_VERSION_4);
+        let message_handle = given.filter(|handle| handle::is_set(*handle));
+        if let Some(message_handle) = message_handle {
+            handle::with(connection, message_handle, |_| Ok(()))?;
+        }
+        let wants_properties = gmo.value.Options & mq::MQGMO_NO_PROPERTIES == 0;
+        let (answer, warning) = found.call(&Request::Get(Get {
+            handle: object,
+            options: gmo.value.Options,
+            wait: gmo.value.WaitInterval,
+            match_by: match_by(&md, &gmo),
+            ccsid: md.value.CodedCharSetId,
+            buffer_length: room,
+            takes_properties: message_handle.is_some() && wants_properties,
+        }))?;
+        let Answer::Got(got) = answer else { return Ok(warning) };
+        descriptor::to_caller(&got.message.descriptor, &mut md.value);
+        gmo.value.ReturnedLength = super::length(&got.message.body);
+        if let Some(message_handle) = message_handle {
+            let properties = got.message.properties;
+            handle::with(connection, message_handle, |handle| {
+                *handle = handle::MessageHandle { properties, cursor: None };
+                Ok(())
+            })?;
+        }
         set(data_length, i32::try_from(got.full_length).unwrap_or(i32::MAX));
         fill(buffer, usize::try_from(room).unwrap_or_default(), &got.message.body);
         md.give_back();
         gmo.give_back();
+        Ok(warning)
     }
-    Ok(warning)
 }
 
 /// The ids that the caller wants the message to have. Zeros match any, and the first version of
@@ -87,6 +69,5 @@ fn match_by(md: &Borrowed<mq::MQMD>, gmo: &Borrowed<mq::MQGMO>) -> Match {
     Match {
         message_id: id(mq::MQMO_MATCH_MSG_ID, md.value.MsgId),
         correlation_id: id(mq::MQMO_MATCH_CORREL_ID, md.value.CorrelId),
-        group_id: id(mq::MQMO_MATCH_GROUP_ID, md.value.GroupId),
     }
 }

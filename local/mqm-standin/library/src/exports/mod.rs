@@ -17,15 +17,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use libmqm_sys as mq;
 use mqm_standin::protocol::Reason;
 
-#[cfg(feature = "full-mqi")]
-pub(crate) use self::{
-    connect::application,
-    get::get,
-    object::{numbers, open},
-    property::given,
-    put::put,
-};
-
 /// The end of a call: a reason code, which is a warning unless it is MQRC_NONE, or a failure.
 pub(crate) type Ended = Result<i32, Reason>;
 
@@ -50,24 +41,28 @@ macro_rules! verbs {
     )*};
 }
 
-/// Defines verbs that clients look for when they load the library, and that this build lacks. A
-/// call ends the process, since only the caller's arguments say where codes belong.
+pub(crate) use verbs;
+
+/// Defines verbs that clients look for when they load the library, and that the gateway does not
+/// call. A call ends the process, since only the caller's arguments say where codes belong.
 macro_rules! absent {
     ($($verb:ident)*) => {$(
         /// Ends the process.
         #[unsafe(no_mangle)]
-        pub(crate) extern "C" fn $verb() {
-            $crate::exports::end(stringify!($verb));
+        pub extern "C" fn $verb() {
+            end(stringify!($verb));
         }
     )*};
 }
 
-pub(crate) use {absent, verbs};
-
 /// Ends the process because of a verb that it called.
-pub(crate) fn end(verb: &str) -> ! {
-    let _ = writeln!(std::io::stderr(), "this build of the stand-in for IBM MQ has no {verb}");
+fn end(verb: &str) -> ! {
+    let _ = writeln!(std::io::stderr(), "the stand-in for IBM MQ has no {verb}");
     std::process::abort()
+}
+
+absent! {
+    MQBEGIN MQBUFMH MQCB MQCONN MQCTL MQDLTMP MQMHBUF MQPUT1 MQSET MQSTAT MQSUB MQSUBRQ MQXCNVC
 }
 
 /// Makes a call and writes completion and reason. A fault of the library's own must not unwind into

@@ -23,7 +23,6 @@ verbs! {
         let mut od = Borrowed::read(descriptor)?;
         let (answer, warning) = connection.call(&Request::Open(open(&od, options)?))?;
         if let Answer::Opened { handle, name } = answer {
-            connection.callbacks.opened(handle, options);
             set(object, handle);
             od.value.ObjectName = field(&name);
             od.give_back();
@@ -34,9 +33,7 @@ verbs! {
     /// Closes an object.
     fn MQCLOSE(connection: mq::MQHCONN, object: *mut mq::MQHOBJ, options: mq::MQLONG) {
         let handle = get_or(object, mq::MQHO_UNUSABLE_HOBJ);
-        let found = connection::find(connection)?;
-        let (_, warning) = found.call(&Request::Close { handle, options })?;
-        found.callbacks.closed(connection, handle);
+        let (_, warning) = connection::find(connection)?.call(&Request::Close { handle, options })?;
         set(object, mq::MQHO_UNUSABLE_HOBJ);
         Ok(warning)
     }
@@ -75,7 +72,7 @@ verbs! {
 /// # Safety
 ///
 /// What `od` refers to is there.
-pub(crate) unsafe fn open(od: &Borrowed<mq::MQOD>, options: i32) -> Result<Open, Reason> {
+unsafe fn open(od: &Borrowed<mq::MQOD>, options: i32) -> Result<Open, Reason> {
     if od.value.RecsPresent > 0 {
         // Distribution lists are an option of queue managers, which this one has not.
         return Err(Reason(mq::MQRC_RECS_PRESENT_ERROR));
@@ -97,12 +94,12 @@ pub(crate) unsafe fn open(od: &Borrowed<mq::MQOD>, options: i32) -> Result<Open,
     })
 }
 
-/// The numbers of an array, which are selectors or values of attributes.
+/// The selectors of an array.
 ///
 /// # Safety
 ///
 /// `from` is null or has `count` numbers.
-pub(crate) unsafe fn numbers(count: mq::MQLONG, from: mq::PMQLONG) -> Result<Vec<i32>, Reason> {
+unsafe fn numbers(count: mq::MQLONG, from: mq::PMQLONG) -> Result<Vec<i32>, Reason> {
     if count < 0 {
         return Err(Reason(mq::MQRC_SELECTOR_COUNT_ERROR));
     }

@@ -4,8 +4,8 @@ use libmqm_sys as mq;
 use mqm_standin::protocol::{Property, Reason};
 
 use super::{Ended, data, fill, get_or, length, set, verbs};
+use crate::handle;
 use crate::structures::{Borrowed, text};
-use crate::{full, handle};
 
 const UTF_8: i32 = 1208;
 
@@ -66,12 +66,11 @@ verbs! {
         Borrowed::read(descriptor)?;
         let room = usize::try_from(room).map_err(|_| Reason(mq::MQRC_BUFFER_LENGTH_ERROR))?;
         let (wanted, options) = (given(name)?, impo.value.Options);
-        let mut property = handle::with(connection, message, |handle| handle.look(&wanted, options))?;
-        let named = give_name(&mut impo, &property.name);
-        let asked = get_or(kind, mq::MQTYPE_AS_SET);
-        if options & mq::MQIMPO_CONVERT_TYPE != 0 && asked != mq::MQTYPE_AS_SET {
-            full::convert(&mut property, asked)?;
+        if options & mq::MQIMPO_CONVERT_TYPE != 0 {
+            return Err(Reason(mq::MQRC_PROP_CONV_NOT_SUPPORTED));
         }
+        let property = handle::with(connection, message, |handle| handle.look(&wanted, options))?;
+        let named = give_name(&mut impo, &property.name);
         impo.value.ReturnedEncoding = mq::MQENC_NATIVE;
         impo.value.ReturnedCCSID = UTF_8;
         impo.give_back();
@@ -90,7 +89,7 @@ verbs! {
 /// # Safety
 ///
 /// `name` is null or an MQCHARV with its text.
-pub(crate) unsafe fn given(name: *const mq::MQCHARV) -> Result<String, Reason> {
+unsafe fn given(name: *const mq::MQCHARV) -> Result<String, Reason> {
     let no_name = Reason(mq::MQRC_PROPERTY_NAME_ERROR);
     if name.is_null() {
         return Err(no_name);

@@ -3,7 +3,7 @@
 use libmqm_sys as mq;
 use mqm_standin::protocol::{Answer, Message, Put, Request};
 
-use super::{Ended, data, verbs};
+use super::{data, verbs};
 use crate::structures::Borrowed;
 use crate::{connection, descriptor, handle};
 
@@ -17,39 +17,25 @@ verbs! {
         length: mq::MQLONG,
         buffer: mq::PMQVOID,
     ) {
-        put(connection, object, descriptor, options, data(buffer, length)?)
-    }
-}
-
-/// # Safety
-///
-/// Descriptor and options are an MQMD and an MQPMO.
-pub(crate) unsafe fn put(
-    number: mq::MQHCONN,
-    object: mq::MQHOBJ,
-    md: mq::PMQVOID,
-    pmo: *mut mq::MQPMO,
-    body: Vec<u8>,
-) -> Ended {
-    let connection = connection::find(number)?;
-    // SAFETY: the caller says so.
-    let (mut md, pmo) = unsafe { (Borrowed::read(md.cast::<mq::MQMD>())?, Borrowed::read(pmo)?) };
-    // The properties are those of the new handle if there is one.
-    let handles = [pmo.value.NewMsgHandle, pmo.value.OriginalMsgHandle];
-    let properties = match handles.into_iter().find(|handle| handle::is_set(*handle)) {
-        Some(handle) if pmo.version >= mq::MQPMO_VERSION_3 => {
-            handle::with(number, handle, |handle| Ok(handle.properties.clone()))?
+        let body = data(buffer, length)?;
+        let found = connection::find(connection)?;
+        let (mut md, pmo) = (Borrowed::read(descriptor.cast::<mq::MQMD>())?, Borrowed::read(options)?);
+        // The properties are those of the new handle if there is one.
+        let handles = [pmo.value.NewMsgHandle, pmo.value.OriginalMsgHandle];
+        let properties = match handles.into_iter().find(|handle| handle::is_set(*handle)) {
+            Some(handle) if pmo.version >= mq::MQPMO_VERSION_3 => {
+                handle::with(connection, handle, |handle| Ok(handle.properties.clone()))?
+            }
+            _ => Vec::new(),
+        };
+        let message = Message { descriptor: descriptor::from_caller(&md), properties, body };
+        let (options, context) = (pmo.value.Options, pmo.value.Context);
+        let put = Put { handle: object, options, context, message };
+        let (answer, warning) = found.call(&Request::Put(Box::new(put)))?;
+        if let Answer::Put(descriptor) = answer {
+            descriptor::to_caller(&descriptor, &mut md.value);
+            md.give_back();
         }
-        _ => Vec::new(),
-    };
-    let message = Message { descriptor: descriptor::from_caller(&md), properties, body };
-    let (options, context) = (pmo.value.Options, pmo.value.Context);
-    let put = Put { handle: object, options, context, message };
-    let (answer, warning) = connection.call(&Request::Put(Box::new(put)))?;
-    if let Answer::Put(descriptor) = answer {
-        descriptor::to_caller(&descriptor, &mut md.value);
-        // SAFETY: the caller says so.
-        unsafe { md.give_back() };
+        Ok(warning)
     }
-    Ok(warning)
 }
