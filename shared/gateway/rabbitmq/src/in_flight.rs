@@ -1,12 +1,13 @@
 //! Messages in flight: published, and not answered yet as far as their publisher has looked.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::poll_fn;
 use std::time::Instant;
 
 use broker::load::MOST_IN_FLIGHT;
 
-use crate::publish::{Answer, Publish};
+use crate::errors::Failure;
+use crate::publish::{Answer, Outcome, Publish};
 
 /// Number of answers to wait for at once if many are missing: waking up for each of them costs more
 /// than handling them.
@@ -17,6 +18,11 @@ pub(crate) const BATCH: usize = 64;
 pub(crate) struct InFlight<'a, T> {
     messages: VecDeque<Message<'a, T>>,
     bytes: usize,
+    /// Ids of the messages that came back with the answers so far.
+    pub(crate) returned: HashSet<String>,
+    /// True if the broker refused a message.
+    pub(crate) was_refused: bool,
+    pub(crate) failure: Option<Failure>,
 }
 
 struct Message<'a, T> {
@@ -32,12 +38,18 @@ pub(crate) struct Landed<T> {
     pub(crate) mark: T,
     /// Time at which the message was published.
     pub(crate) at: Instant,
-    pub(crate) answer: Answer,
+    pub(crate) outcome: Outcome,
 }
 
 impl<T> Default for InFlight<'_, T> {
     fn default() -> Self {
-        Self { messages: VecDeque::new(), bytes: 0 }
+        Self {
+            messages: VecDeque::new(),
+            bytes: 0,
+            returned: HashSet::new(),
+            was_refused: false,
+            failure: None,
+        }
     }
 }
 
@@ -79,16 +91,33 @@ impl<'a, T> InFlight<'a, T> {
         let answer = self.messages.front_mut()?.publish.take_answer()?;
         let Message { mark, bytes, at, .. } = self.messages.pop_front()?;
         self.bytes = self.bytes.saturating_sub(bytes);
-        Some(Landed { mark, at, answer })
+        Some(self.land(mark, at, answer))
     }
 
     /// Takes all messages. Later answers count even after a missing one.
     pub(crate) fn take_all(&mut self) -> Vec<Landed<T>> {
         self.bytes = 0;
-        let landed = |Message { mark, at, mut publish, .. }: Message<'a, T>| {
+        let messages = std::mem::take(&mut self.messages);
+        let land = |Message { mark, at, mut publish, .. }: Message<'a, T>| {
             let answer = publish.take_answer().unwrap_or(Answer::MISSING);
-            Landed { mark, at, answer }
+            self.land(mark, at, answer)
         };
-        self.messages.drain(..).map(landed).collect()
+        messages.into_iter().map(land).collect()
+    }
+
+    fn land(&mut self, mark: T, at: Instant, Answer { outcome, returned, failure }: Answer) -> Landed<T> {
+        self.was_refused |= outcome == Outcome::Refused;
+        self.returned.extend(returned);
+        if let Some(failure) = failure {
+            self.fail(failure);
+        }
+        Landed { mark, at, outcome }
+    }
+
+    /// Keeps the most informative failure: the broker's own reply, if there is one.
+    pub(crate) fn fail(&mut self, failure: Failure) {
+        if self.failure.is_none() || failure.reply().is_some() {
+            self.failure = Some(failure);
+        }
     }
 }

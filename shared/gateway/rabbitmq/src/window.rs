@@ -37,9 +37,6 @@ pub(crate) struct Window<'a> {
     in_flight: InFlight<'a, usize>,
     /// Number of messages from the window's start that are confirmed without a gap.
     confirmed: usize,
-    returned: HashSet<String>,
-    refused: bool,
-    failure: Option<Failure>,
     bytes: usize,
     opened: Instant,
 }
@@ -105,9 +102,6 @@ impl<'a> Window<'a> {
             messages: Vec::new(),
             in_flight: InFlight::default(),
             confirmed: 0,
-            returned: HashSet::new(),
-            refused: false,
-            failure: None,
             bytes: 0,
             opened: Instant::now(),
         }
@@ -127,7 +121,7 @@ impl<'a> Window<'a> {
 
     /// True if something failed, so that publishing more would only put more messages in doubt.
     pub(crate) fn is_broken(&self) -> bool {
-        self.failure.is_some() || self.refused || self.has_returns()
+        self.in_flight.failure.is_some() || self.in_flight.was_refused || self.has_returns()
     }
 
     fn has_returns(&self) -> bool {
@@ -161,7 +155,7 @@ impl<'a> Window<'a> {
         let publish =
             Publish::begin(self.session.channel(), self.exchange.clone(), routing_key, body, properties);
         if let Some(failure) = publish.failure() {
-            self.fail(failure.clone());
+            self.in_flight.fail(failure.clone());
         }
         self.in_flight.push(self.messages.len(), bytes, at, publish);
         self.messages.push(Published { id, outcome: Outcome::Unknown, may_be_delayed });
@@ -185,7 +179,7 @@ impl<'a> Window<'a> {
         self.note_answers(latencies);
         while !self.in_flight.is_empty() {
             if deadline.run(self.in_flight.answered(BATCH)).await.is_err() {
-                self.fail(Failure::Deadline);
+                self.in_flight.fail(Failure::Deadline);
                 break;
             }
             self.note_answers(latencies);
@@ -194,7 +188,7 @@ impl<'a> Window<'a> {
         for late in self.in_flight.take_all() {
             self.note(late, latencies);
         }
-        judge(&self.messages, &self.returned, self.failure)
+        judge(&self.messages, &self.in_flight.returned, self.in_flight.failure)
     }
 
     /// Records the answers that have arrived, up to the first missing one.
@@ -206,17 +200,12 @@ impl<'a> Window<'a> {
     }
 
     fn note(&mut self, landed: Landed<usize>, latencies: &mut Latencies) {
-        let Landed { mark: position, at, answer } = landed;
-        if answer.outcome == Outcome::Confirmed {
+        let Landed { mark: position, at, outcome } = landed;
+        if outcome == Outcome::Confirmed {
             latencies.record(at.elapsed());
         }
-        self.refused |= answer.outcome == Outcome::Refused;
-        self.returned.extend(answer.returned);
-        if let Some(failure) = answer.failure {
-            self.fail(failure);
-        }
         if let Some(published) = self.messages.get_mut(position) {
-            published.outcome = answer.outcome;
+            published.outcome = outcome;
         }
         while self.messages.get(self.confirmed).is_some_and(|next| next.outcome == Outcome::Confirmed) {
             self.confirmed += 1;
@@ -238,13 +227,6 @@ impl<'a> Window<'a> {
             *known = count.max(*known);
             is_more
         });
-    }
-
-    /// Keeps the most informative failure: the broker's own reply, if there is one.
-    fn fail(&mut self, failure: Failure) {
-        if self.failure.is_none() || failure.reply().is_some() {
-            self.failure = Some(failure);
-        }
     }
 }
 

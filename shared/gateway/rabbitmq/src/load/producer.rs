@@ -18,7 +18,7 @@ use crate::errors::{During, Failure, NO_ROUTE};
 use crate::in_flight::{BATCH, InFlight, Landed};
 use crate::message::check_all;
 use crate::pool::Pool;
-use crate::publish::{self, Answer, Publish};
+use crate::publish::{self, Publish};
 use crate::refusal;
 use crate::session::{Session, call, short};
 
@@ -40,9 +40,6 @@ pub(crate) struct Producer<'a> {
     unproven: Vec<(MessageId, Confirmation)>,
     /// Answers that are certain.
     proven: Vec<Confirmation>,
-    returned: HashSet<String>,
-    was_refused: bool,
-    failure: Option<Failure>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,9 +79,6 @@ pub(crate) async fn connect<'a>(
         in_transaction: 0,
         unproven: Vec::new(),
         proven: Vec::new(),
-        returned: HashSet::new(),
-        was_refused: false,
-        failure: None,
         session,
     })
 }
@@ -103,7 +97,7 @@ impl Producer<'_> {
 
     /// Reason why no more messages can be put.
     fn ended(&self) -> Option<BrokerError> {
-        match &self.failure {
+        match &self.in_flight.failure {
             Some(failure) => Some(failure.clone().into_error(During::Queue(self.queue))),
             None => self.has_returns().then(|| no_queue(self.queue)),
         }
@@ -122,27 +116,14 @@ impl Producer<'_> {
         }
     }
 
-    fn note(&mut self, Landed { mark, at, answer }: Landed<Mark>) {
-        let Answer { outcome, returned, failure } = answer;
+    fn note(&mut self, Landed { mark, at, outcome }: Landed<Mark>) {
         let outcome = match outcome {
             publish::Outcome::Confirmed => Outcome::Confirmed,
             publish::Outcome::Refused => Outcome::Refused,
             publish::Outcome::Unknown => Outcome::InDoubt,
         };
-        self.was_refused |= outcome == Outcome::Refused;
-        self.returned.extend(returned);
-        if let Some(failure) = failure {
-            self.fail(failure);
-        }
         let confirmation = Confirmation { sequence: mark.sequence, sent_at: at, at: Instant::now(), outcome };
         self.unproven.push((mark.id, confirmation));
-    }
-
-    /// Keeps the most informative failure: the broker's own reply, if there is one.
-    fn fail(&mut self, failure: Failure) {
-        if self.failure.is_none() || failure.reply().is_some() {
-            self.failure = Some(failure);
-        }
     }
 }
 
@@ -176,7 +157,7 @@ impl LoadProducer for Producer<'_> {
         let channel = Arc::clone(&self.channel);
         let publish = Publish::begin(channel, ShortString::default(), short(self.queue), body, properties);
         if let Some(failure) = publish.failure() {
-            self.fail(failure.clone());
+            self.in_flight.fail(failure.clone());
             return Err(failure.clone().into_error(During::Queue(self.queue)));
         }
         self.in_flight.push(Mark { sequence, id }, bytes, at, publish);
@@ -201,7 +182,7 @@ impl LoadProducer for Producer<'_> {
         self.note_answers();
         while !self.in_flight.is_empty() {
             if deadline.run(self.in_flight.answered(BATCH)).await.is_err() {
-                self.fail(Failure::Deadline);
+                self.in_flight.fail(Failure::Deadline);
                 break;
             }
             self.note_answers();
@@ -210,7 +191,8 @@ impl LoadProducer for Producer<'_> {
             self.note(late);
         }
         let has_returns = self.has_returns();
-        let Self { session, queue, unproven, proven, returned, was_refused, failure, .. } = *self;
+        let Self { session, queue, unproven, proven, in_flight, .. } = *self;
+        let InFlight { returned, was_refused, failure, .. } = in_flight;
         let mut confirmations = proven;
         confirmations.extend(judged(unproven, &returned));
         if let Some(failure) = failure {
