@@ -1,111 +1,39 @@
 //! Answers to administrators.
 
-use catalog::{ChangedOwners, OwnedEstablishment, RefusedOwner};
+use catalog::{ChangedOwners, RefusedOwner};
 use ingestion::Cnpj;
-use jiff::Timestamp;
 use serde::Serialize;
-use uuid::Uuid;
+use serde_json::{Value, json};
 
-/// A page of establishments.
-#[derive(Debug, Serialize)]
-pub(crate) struct Page<T> {
-    establishments: Vec<T>,
-    /// Cursor of the next page; null on the last one.
-    cursor: Option<Cnpj>,
+/// Makes a page of establishments, of which `last` is the last. The cursor is that of the next
+/// page; null on the last one, which is not full.
+pub(crate) fn page(establishments: &[impl Serialize], last: Option<Cnpj>, limit: u32) -> Value {
+    let is_full = u32::try_from(establishments.len()).is_ok_and(|length| length >= limit);
+    json!({"establishments": establishments, "cursor": last.filter(|_| is_full)})
 }
 
-/// An establishment that belongs to a tenant.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Owned {
-    cnpj: Cnpj,
-    tenant: Uuid,
-    assigned_at: Timestamp,
-    assigned_by: String,
+/// Makes an establishment that has products and belongs to nobody.
+pub(crate) fn unowned(cnpj: &Cnpj) -> Value {
+    json!({"cnpj": cnpj})
 }
 
-/// An establishment that has products and belongs to nobody.
-#[derive(Debug, Serialize)]
-pub(crate) struct Unowned {
-    pub(crate) cnpj: Cnpj,
+/// Makes the answer to a change: establishments by what became of them.
+pub(crate) fn changed(owners: &ChangedOwners, dry_run: bool) -> Value {
+    let ChangedOwners { changed, unchanged, refused } = owners;
+    let refused: Vec<Value> = refused.iter().map(refusal).collect();
+    json!({"dryRun": dry_run, "changed": changed, "unchanged": unchanged, "refused": refused})
 }
 
-/// Establishments of a change, by what became of them.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Changed {
-    dry_run: bool,
-    changed: Vec<Cnpj>,
-    unchanged: Vec<Cnpj>,
-    refused: Vec<Refused>,
-}
-
-/// An establishment that was not changed, because of its present owner.
-#[derive(Debug, Serialize)]
-struct Refused {
-    cnpj: Cnpj,
-    reason: Reason,
-    /// Present owner; null if it belongs to nobody.
-    owner: Option<Uuid>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-enum Reason {
-    OwnedByAnother,
-    Unowned,
-}
-
-/// Part of a list, which has a place in it.
-pub(crate) trait Listed {
-    fn cnpj(&self) -> Cnpj;
-}
-
-impl Listed for Owned {
-    fn cnpj(&self) -> Cnpj {
-        self.cnpj
-    }
-}
-
-impl Listed for Unowned {
-    fn cnpj(&self) -> Cnpj {
-        self.cnpj
-    }
-}
-
-impl<T: Listed> Page<T> {
-    /// Makes a page, which is the last one if it is not full.
-    pub(crate) fn of(establishments: Vec<T>, limit: u32) -> Self {
-        let is_full = u32::try_from(establishments.len()).is_ok_and(|length| length >= limit);
-        let last = establishments.last().map(Listed::cnpj);
-        Self { establishments, cursor: last.filter(|_| is_full) }
-    }
-}
-
-impl From<OwnedEstablishment> for Owned {
-    fn from(owned: OwnedEstablishment) -> Self {
-        let OwnedEstablishment { cnpj, tenant_id, assigned_at, assigned_by } = owned;
-        Self { cnpj, tenant: tenant_id, assigned_at, assigned_by }
-    }
-}
-
-impl Changed {
-    pub(crate) fn of(owners: ChangedOwners, dry_run: bool) -> Self {
-        let ChangedOwners { changed, unchanged, refused } = owners;
-        Self { dry_run, changed, unchanged, refused: refused.into_iter().map(Refused::from).collect() }
-    }
-}
-
-impl From<RefusedOwner> for Refused {
-    fn from(RefusedOwner { cnpj, owner }: RefusedOwner) -> Self {
-        let reason = if owner.is_some() { Reason::OwnedByAnother } else { Reason::Unowned };
-        Self { cnpj, reason, owner }
-    }
+/// Makes an establishment that was not changed, because of its present owner; the owner is null if
+/// it belongs to nobody.
+fn refusal(RefusedOwner { cnpj, owner }: &RefusedOwner) -> Value {
+    let reason = if owner.is_some() { "OWNED_BY_ANOTHER" } else { "UNOWNED" };
+    json!({"cnpj": cnpj, "reason": reason, "owner": owner})
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use uuid::Uuid;
 
     use super::*;
 
@@ -116,8 +44,8 @@ mod tests {
     #[test]
     fn a_full_page_has_a_cursor_and_the_last_one_has_none() {
         let page = |count: u32, limit| {
-            let found = (1..=count).map(|number| Unowned { cnpj: cnpj(number) });
-            serde_json::to_value(Page::of(found.collect(), limit)).unwrap()
+            let found: Vec<Cnpj> = (1..=count).map(cnpj).collect();
+            page(&found.iter().map(unowned).collect::<Vec<_>>(), found.last().copied(), limit)
         };
         assert_eq!(page(2, 2)["cursor"], json!(cnpj(2)));
         assert_eq!(page(1, 2), json!({"establishments": [{"cnpj": cnpj(1)}], "cursor": null}));
@@ -144,6 +72,6 @@ mod tests {
                 {"cnpj": cnpj(5), "reason": "UNOWNED", "owner": null},
             ],
         });
-        assert_eq!(serde_json::to_value(Changed::of(owners, false)).unwrap(), expected);
+        assert_eq!(changed(&owners, false), expected);
     }
 }

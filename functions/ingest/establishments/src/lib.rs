@@ -15,7 +15,6 @@ pub use error::EstablishmentsError;
 use catalog::{Database, OwnerRequest};
 use serde_json::{Value, json};
 
-use answer::{Changed, Owned, Page, Unowned};
 use request::{Change, Listing, Request};
 
 /// The function's state, which outlives invocations.
@@ -50,24 +49,20 @@ impl Establishments {
     }
 
     async fn answer(&self, request: Request) -> Result<Value, EstablishmentsError> {
-        let answer = match request {
+        Ok(match request {
             Request::List { filter, listing: Listing { cursor, limit } } => {
                 let owned = self.database.owned_establishments(&filter, cursor, limit).await?;
-                serde_json::to_value(Page::of(owned.into_iter().map(Owned::from).collect(), limit))
+                answer::page(&owned, owned.last().map(|last| last.cnpj), limit)
             }
             Request::Unowned(Listing { cursor, limit }) => {
-                let unowned = self.database.unowned_establishments(cursor, limit).await?;
-                let unowned = unowned.into_iter().map(|cnpj| Unowned { cnpj });
-                serde_json::to_value(Page::of(unowned.collect(), limit))
+                let cnpjs = self.database.unowned_establishments(cursor, limit).await?;
+                let unowned: Vec<Value> = cnpjs.iter().map(answer::unowned).collect();
+                answer::page(&unowned, cnpjs.last().copied(), limit)
             }
-            Request::Change(change) => serde_json::to_value(self.change(&change).await?),
-        };
-        answer.map_err(EstablishmentsError::Answer)
-    }
-
-    async fn change(&self, request: &Change) -> Result<Changed, EstablishmentsError> {
-        let Change { change, cnpjs, by, dry_run } = request;
-        let asked = OwnerRequest { change: *change, cnpjs, by, dry_run: *dry_run };
-        Ok(Changed::of(self.database.change_owners(asked).await?, *dry_run))
+            Request::Change(Change { change, cnpjs, by, dry_run }) => {
+                let asked = OwnerRequest { change, cnpjs: &cnpjs, by: &by, dry_run };
+                answer::changed(&self.database.change_owners(asked).await?, dry_run)
+            }
+        })
     }
 }

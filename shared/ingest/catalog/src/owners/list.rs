@@ -2,6 +2,7 @@
 
 use ingestion::Cnpj;
 use jiff::Timestamp;
+use serde::Serialize;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -9,12 +10,14 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::cnpj;
 
-/// Establishment that belongs to a tenant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Establishment that belongs to a tenant, with the members of the answer to administrators.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct OwnedEstablishment {
     /// CNPJ of the establishment.
     pub cnpj: Cnpj,
     /// Id of the tenant that owns the establishment.
+    #[serde(rename = "tenant")]
     pub tenant_id: Uuid,
     /// Time at which it became the owner's.
     pub assigned_at: Timestamp,
