@@ -258,34 +258,42 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(50);
 
+    /// Shelf whose connections end when they are asked to; if it is slow, when the test ends them.
     #[derive(Default)]
-    struct Idle(Mutex<Vec<(Instant, Permit)>>);
+    struct Shelf {
+        idle: Mutex<Vec<(Instant, Permit)>>,
+        ending: Mutex<Vec<Permit>>,
+        is_slow: bool,
+    }
 
-    impl Idle {
-        fn of(cap: &Arc<ConnectionCap>) -> Arc<Self> {
-            let shelf = Arc::new(Self::default());
+    impl Shelf {
+        fn of(cap: &Arc<ConnectionCap>, is_slow: bool) -> Arc<Self> {
+            let shelf = Arc::new(Self { is_slow, ..Self::default() });
             let weak: Weak<Self> = Arc::downgrade(&shelf);
             cap.add(weak);
             shelf
         }
 
         fn keep(&self, cap: &ConnectionCap, permit: Permit) {
-            self.0.lock().unwrap().push((Instant::now(), permit));
+            self.idle.lock().unwrap().push((Instant::now(), permit));
             cap.became_idle();
         }
 
         fn len(&self) -> usize {
-            self.0.lock().unwrap().len()
+            self.idle.lock().unwrap().len()
         }
     }
 
-    impl IdleConnections for Idle {
+    impl IdleConnections for Shelf {
         fn idle_since(&self) -> Option<Instant> {
-            self.0.lock().unwrap().first().map(|(since, _)| *since)
+            self.idle.lock().unwrap().first().map(|(since, _)| *since)
         }
 
         fn close_longest_idle(&self) -> bool {
-            self.0.lock().unwrap().remove(0);
+            let (_, permit) = self.idle.lock().unwrap().remove(0);
+            if self.is_slow {
+                self.ending.lock().unwrap().push(permit);
+            }
             true
         }
     }
@@ -311,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn the_connection_that_was_idle_for_longest_makes_room_whichever_broker_s_it_is() {
         let cap = ConnectionCap::new(3);
-        let (one, other) = (Idle::of(&cap), Idle::of(&cap));
+        let (one, other) = (Shelf::of(&cap, false), Shelf::of(&cap, false));
         for shelf in [&one, &other, &one] {
             let permit = admit(&cap).await.unwrap();
             shelf.keep(&cap, permit);
@@ -325,13 +333,13 @@ mod tests {
     #[tokio::test]
     async fn who_waits_gets_what_becomes_idle_or_free() {
         let cap = ConnectionCap::new(1);
-        let shelf = Idle::of(&cap);
+        let shelf = Shelf::of(&cap, false);
         let permit = admit(&cap).await.unwrap();
         let waiting = tokio::spawn({
             let cap = Arc::clone(&cap);
             let shelf = Arc::clone(&shelf);
             async move {
-                let take = || shelf.0.lock().unwrap().pop();
+                let take = || shelf.idle.lock().unwrap().pop();
                 cap.admit(take, Deadline::after(Duration::from_secs(5))).await
             }
         });
@@ -341,33 +349,12 @@ mod tests {
         assert_eq!(cap.open(), 0);
     }
 
-    /// Shelf that closes a connection only when the test tells it to.
-    #[derive(Default)]
-    struct Slow {
-        idle: Mutex<Vec<(Instant, Permit)>>,
-        ending: Mutex<Vec<Permit>>,
-    }
-
-    impl IdleConnections for Slow {
-        fn idle_since(&self) -> Option<Instant> {
-            self.idle.lock().unwrap().first().map(|(since, _)| *since)
-        }
-
-        fn close_longest_idle(&self) -> bool {
-            self.ending.lock().unwrap().push(self.idle.lock().unwrap().remove(0).1);
-            true
-        }
-    }
-
     #[tokio::test]
     async fn one_connection_ends_for_one_caller_whatever_else_changes_meanwhile() {
         let cap = ConnectionCap::new(3);
-        let shelf = Arc::new(Slow::default());
-        let weak: Weak<Slow> = Arc::downgrade(&shelf);
-        cap.add(weak);
+        let shelf = Shelf::of(&cap, true);
         for _ in 0..3 {
-            let permit = admit(&cap).await.unwrap();
-            shelf.idle.lock().unwrap().push((Instant::now(), permit));
+            shelf.keep(&cap, admit(&cap).await.unwrap());
         }
         let waiting = tokio::spawn({
             let cap = Arc::clone(&cap);
@@ -377,16 +364,16 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(10)).await;
             cap.became_idle();
         }
-        assert_eq!((shelf.idle.lock().unwrap().len(), shelf.ending.lock().unwrap().len()), (2, 1));
+        assert_eq!((shelf.len(), shelf.ending.lock().unwrap().len()), (2, 1));
         shelf.ending.lock().unwrap().clear();
         assert!(matches!(waiting.await.unwrap(), Some(Admitted::New(_))));
-        assert_eq!((shelf.idle.lock().unwrap().len(), cap.open()), (2, 2));
+        assert_eq!((shelf.len(), cap.open()), (2, 2));
     }
 
     #[tokio::test]
     async fn a_shelf_that_is_gone_is_forgotten() {
         let cap = ConnectionCap::new(1);
-        let shelf = Idle::of(&cap);
+        let shelf = Shelf::of(&cap, false);
         shelf.keep(&cap, admit(&cap).await.unwrap());
         drop(shelf);
         assert!(admit(&cap).await.is_some());

@@ -13,8 +13,7 @@
 //! produce, fetch, load, depth, check on a PooledConnection, which they call a Session
 //! ```
 //!
-//! A long-running program uses the crate `rabbitmq-connection`, which is built from the same
-//! [`parts`].
+//! A program that runs all the time uses `long_running`, which is built from the same [`parts`].
 
 mod check;
 mod config;
@@ -33,6 +32,8 @@ mod in_flight;
 mod intake;
 mod leader;
 mod load;
+#[cfg(feature = "long-running")]
+pub mod long_running;
 mod message;
 mod moving;
 mod pool;

@@ -1,0 +1,279 @@
+//! Sources of a configuration, in their order: arguments, environment variables, `config.toml`,
+//! defaults.
+
+use std::io::ErrorKind;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mq::Address;
+use crate::{ConfigError, ConfigFault, ConnectionConfig, Login, TlsConfig};
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::tls_files::TlsFiles;
+
+const FILE: &str = "config.toml";
+/// Name of the table of `config.toml` that holds the settings.
+const TABLE: &str = "amqp";
+
+const SETTINGS: [&str; 11] = [
+    "host",
+    "port",
+    "user",
+    "password",
+    "vhost",
+    "timeout",
+    "heartbeat",
+    "tls",
+    "ca_file",
+    "cert_file",
+    "key_file",
+];
+
+const AMQP_PORT: i64 = 5_672;
+const AMQPS_PORT: i64 = 5_671;
+
+/// Settings that a program was given, for example on its command line. They precede every other
+/// source.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionArguments {
+    /// Host: a name or an address.
+    pub host: Option<String>,
+    /// Port, 1 to 65535.
+    pub port: Option<i64>,
+    /// User of the login.
+    pub user: Option<String>,
+    /// Password, shown by no `Debug` or error.
+    pub password: Option<SecretString>,
+    /// Virtual host, at most 255 bytes.
+    pub vhost: Option<String>,
+    /// Timeout of a connect, in seconds.
+    pub timeout: Option<i64>,
+    /// Heartbeat interval, in seconds.
+    pub heartbeat: Option<i64>,
+    /// True to connect under TLS. The broker's certificate is always verified.
+    pub tls: Option<bool>,
+    /// Path of a PEM file with the authorities to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Path of a PEM file with a client certificate and those between it and its authority.
+    pub cert_file: Option<PathBuf>,
+    /// Path of a PEM file with the private key of the client certificate.
+    pub key_file: Option<PathBuf>,
+}
+
+impl ConnectionArguments {
+    /// Reads the settings that these arguments do not have from the environment (`AMQP_HOST`,
+    /// `AMQP_PORT`, `AMQP_USER`, `AMQP_PASSWORD`, `AMQP_VHOST`, `AMQP_TIMEOUT`, `AMQP_HEARTBEAT`,
+    /// `AMQP_TLS`, `AMQP_CA_FILE`, `AMQP_CERT_FILE`, `AMQP_KEY_FILE`), the table `[amqp]` of
+    /// `config.toml` in the working directory, and the defaults, in this order.
+    ///
+    /// Under TLS the default port is 5671. With a client certificate and neither user nor password,
+    /// the certificate is the login (SASL EXTERNAL).
+    ///
+    /// # Errors
+    /// If a setting is wrong; the error has all of them.
+    pub fn load(&self) -> Result<ConnectionConfig, ConfigError> {
+        self.load_from(|name| std::env::var(name).ok(), Path::new(FILE))
+    }
+
+    /// Reads settings as [`load`](Self::load) does, from an environment and a file of the caller's
+    /// choice. A file that does not exist counts as empty.
+    ///
+    /// # Errors
+    /// If a setting is wrong; the error has all of them.
+    pub fn load_from(
+        &self,
+        environment: impl Fn(&str) -> Option<String>,
+        file: &Path,
+    ) -> Result<ConnectionConfig, ConfigError> {
+        let mut faults = Faults::default();
+        let table = read(file, &mut faults);
+        let mut reader = Reader { arguments: self, environment, table, faults };
+        let host = reader.text("host", "localhost");
+        let tls = reader.tls();
+        let default_port = if tls.is_some() { AMQPS_PORT } else { AMQP_PORT };
+        let port = reader.number("port", ConnectionConfig::PORT, default_port);
+        let has_certificate = tls.as_ref().is_some_and(|tls| tls.key_store.is_some());
+        let has_login = ["user", "password"].iter().any(|setting| reader.find(setting).is_some());
+        let login = if has_certificate && !has_login {
+            Login::Certificate
+        } else {
+            let password = SecretString::from(reader.text("password", "guest"));
+            Login::Password { user: reader.text("user", "guest"), password }
+        };
+        let vhost = reader.text("vhost", "/");
+        let timeout = reader.number("timeout", ConnectionConfig::TIMEOUT_SECONDS, 30);
+        let heartbeat = reader.number("heartbeat", ConnectionConfig::HEARTBEAT_SECONDS, 60);
+        reader.faults.into_result()?;
+        let address = Address { host, port: u16::try_from(port).unwrap_or_default() };
+        let config = ConnectionConfig::new(address, vhost, login)?
+            .with_timeout(Duration::from_secs(timeout.unsigned_abs()))?
+            .with_heartbeat(u16::try_from(heartbeat).unwrap_or_default())?;
+        Ok(match tls {
+            Some(tls) => config.with_tls(tls),
+            None => config,
+        })
+    }
+}
+
+/// Faults that were found so far, so that the error has all of them.
+#[derive(Default)]
+pub(crate) struct Faults(Vec<ConfigFault>);
+
+impl Faults {
+    pub(crate) fn push(&mut self, setting: impl Into<String>, reason: impl Into<String>) {
+        self.0.push(ConfigFault { setting: setting.into(), reason: reason.into() });
+    }
+
+    fn into_result(self) -> Result<(), ConfigError> {
+        if self.0.is_empty() { Ok(()) } else { Err(ConfigError(self.0)) }
+    }
+}
+
+/// A value as its source spells it. It may be a password, so it is not `Debug`.
+enum Raw {
+    Text(String),
+    Number(i64),
+    Switch(bool),
+    Other,
+}
+
+struct Reader<'a, E> {
+    arguments: &'a ConnectionArguments,
+    environment: E,
+    table: toml::Table,
+    faults: Faults,
+}
+
+impl<E: Fn(&str) -> Option<String>> Reader<'_, E> {
+    /// Finds the value of a setting in the first source that has it, with the setting's name in
+    /// that source.
+    fn find(&self, setting: &str) -> Option<(String, Raw)> {
+        if let Some(raw) = self.argument(setting) {
+            return Some((format!("argument {setting}"), raw));
+        }
+        let variable = format!("AMQP_{}", setting.to_ascii_uppercase());
+        if let Some(text) = (self.environment)(&variable) {
+            return Some((variable, Raw::Text(text)));
+        }
+        let raw = match self.table.get(setting)? {
+            toml::Value::String(text) => Raw::Text(text.clone()),
+            toml::Value::Integer(number) => Raw::Number(*number),
+            toml::Value::Boolean(switch) => Raw::Switch(*switch),
+            _ => Raw::Other,
+        };
+        Some((format!("{FILE}: {TABLE}.{setting}"), raw))
+    }
+
+    fn argument(&self, setting: &str) -> Option<Raw> {
+        let arguments = self.arguments;
+        let text = |value: &Option<String>| value.clone().map(Raw::Text);
+        let path = |value: &Option<PathBuf>| {
+            value.as_ref().map(|path| Raw::Text(path.to_string_lossy().into_owned()))
+        };
+        match setting {
+            "host" => text(&arguments.host),
+            "port" => arguments.port.map(Raw::Number),
+            "user" => text(&arguments.user),
+            "password" => {
+                arguments.password.as_ref().map(|secret| Raw::Text(secret.expose_secret().to_owned()))
+            }
+            "vhost" => text(&arguments.vhost),
+            "timeout" => arguments.timeout.map(Raw::Number),
+            "heartbeat" => arguments.heartbeat.map(Raw::Number),
+            "tls" => arguments.tls.map(Raw::Switch),
+            "ca_file" => path(&arguments.ca_file),
+            "cert_file" => path(&arguments.cert_file),
+            "key_file" => path(&arguments.key_file),
+            _ => None,
+        }
+    }
+
+    fn text(&mut self, setting: &str, default: &str) -> String {
+        match self.find(setting) {
+            None => default.to_owned(),
+            Some((_, Raw::Text(text))) if !text.is_empty() => text,
+            Some((place, Raw::Text(_))) => self.fault(place, "is empty", String::new()),
+            Some((place, _)) => self.fault(place, "is not text", String::new()),
+        }
+    }
+
+    fn number(&mut self, setting: &str, range: RangeInclusive<i64>, default: i64) -> i64 {
+        let Some((place, raw)) = self.find(setting) else {
+            return default;
+        };
+        let number = match raw {
+            Raw::Number(number) => Some(number),
+            Raw::Text(text) => text.parse().ok(),
+            Raw::Switch(_) | Raw::Other => None,
+        };
+        match number {
+            Some(number) if range.contains(&number) => number,
+            Some(number) => {
+                let (least, most) = range.into_inner();
+                self.fault(place, format!("is {number}, which is not within {least} to {most}"), default)
+            }
+            None => self.fault(place, "is not a whole number", default),
+        }
+    }
+
+    fn switch(&mut self, setting: &str) -> bool {
+        match self.find(setting) {
+            None => false,
+            Some((_, Raw::Switch(switch))) => switch,
+            Some((_, Raw::Text(text))) if text == "true" => true,
+            Some((_, Raw::Text(text))) if text == "false" => false,
+            Some((place, _)) => self.fault(place, "is neither true nor false", false),
+        }
+    }
+
+    /// Reads the settings of TLS; `None` if it is off.
+    fn tls(&mut self) -> Option<TlsConfig> {
+        let is_on = self.switch("tls");
+        let [authorities, certificate, key] = ["ca_file", "cert_file", "key_file"].map(|setting| {
+            let place = self.find(setting)?.0;
+            let path = PathBuf::from(self.text(setting, ""));
+            // An empty path is a fault that was noted before.
+            (!path.as_os_str().is_empty()).then_some((place, path))
+        });
+        TlsFiles { authorities, certificate, key }.read(is_on, &mut self.faults)
+    }
+
+    fn fault<T>(&mut self, setting: String, reason: impl Into<String>, value: T) -> T {
+        self.faults.push(setting, reason);
+        value
+    }
+}
+
+/// Reads the table of the settings; empty if there is none.
+fn read(file: &Path, faults: &mut Faults) -> toml::Table {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return toml::Table::default(),
+        Err(error) => {
+            faults.push(FILE, format!("cannot be read: {error}"));
+            return toml::Table::default();
+        }
+    };
+    let mut document = match text.parse::<toml::Table>() {
+        Ok(document) => document,
+        // The error's full text quotes the line, in which a password may stand.
+        Err(error) => {
+            faults.push(FILE, format!("is not TOML: {}", error.message()));
+            return toml::Table::default();
+        }
+    };
+    match document.remove(TABLE) {
+        None => toml::Table::default(),
+        Some(toml::Value::Table(table)) => {
+            for unknown in table.keys().filter(|key| !SETTINGS.contains(&key.as_str())) {
+                faults.push(format!("{FILE}: {TABLE}.{unknown}"), "is not a setting");
+            }
+            table
+        }
+        Some(_) => {
+            faults.push(format!("{FILE}: {TABLE}"), "is not a table");
+            toml::Table::default()
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! A connection, kept for as long as the program wants it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use broker::{ConnectionState, Deadline, HealthStatus, IllegalTransition, RetryPolicy, RetryStats, events};
+use lapin::Channel;
+use crate::parts::{Connection, Connector};
+use crate::{ConnectionConfig, ConnectionError};
+use tokio::sync::watch;
+
+use super::monitor::ConnectionMonitor;
+
+type Callback = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Makes a connection, watches it and makes it again: `ConnectionManager` of the connection model.
+/// There is at most one connection at a time. Every operation ends by its deadline, and may be
+/// dropped at any point.
+pub struct ConnectionManager {
+    connector: Connector,
+    state: Arc<StateCell>,
+    current: Mutex<Option<Current>>,
+    retry: Mutex<RetryPolicy>,
+    on_connection_lost: Option<Callback>,
+    /// Lock that a call holds while it makes or ends the connection.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// The one connection. Dropping it cuts it, even if a caller still holds its monitor.
+struct Current {
+    monitor: Arc<ConnectionMonitor>,
+    connection: Arc<Connection>,
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        self.monitor.stop();
+        self.connection.cut();
+    }
+}
+
+impl ConnectionManager {
+    /// Creates a manager without a connection: the state is DISCONNECTED until
+    /// [`connect`](Self::connect).
+    #[must_use]
+    pub fn new(config: ConnectionConfig) -> Self {
+        Self {
+            connector: Connector::new(Arc::new(config)),
+            state: Arc::new(StateCell(watch::Sender::new(ConnectionState::Disconnected))),
+            current: Mutex::default(),
+            retry: Mutex::default(),
+            on_connection_lost: None,
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Sets the delays between attempts, by default [`RetryPolicy::default`].
+    #[must_use]
+    pub fn with_retry_policy(mut self, retry: RetryPolicy) -> Self {
+        self.retry = Mutex::new(retry);
+        self
+    }
+
+    /// Sets the callback for a lost connection. It is called with the reason; it must not block.
+    #[must_use]
+    pub fn on_connection_lost(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_connection_lost = Some(Arc::new(callback));
+        self
+    }
+
+    /// Returns the configuration that connections are made with.
+    pub fn config(&self) -> &ConnectionConfig {
+        self.connector.config()
+    }
+
+    /// Connects, in one attempt at each address. A connection that exists already stays.
+    ///
+    /// # Errors
+    /// If there is no connection afterwards; the state is DISCONNECTED then.
+    pub async fn connect(&self, deadline: Deadline) -> Result<(), ConnectionError> {
+        let _turn = self.turn(deadline).await?;
+        if self.get_status() == ConnectionState::Connected {
+            return Ok(());
+        }
+        self.drop_current();
+        let attempt = self.state.begin();
+        let connection = Box::pin(self.connector.connect(deadline)).await?;
+        self.install(connection, attempt);
+        Ok(())
+    }
+
+    /// Closes the connection politely, or cuts it if that takes too long.
+    pub async fn disconnect(&self) {
+        let _turn = self.turn.lock().await;
+        let current = self.current().take();
+        // A state that is DISCONNECTED stays so.
+        let _ = self.state.change(ConnectionState::Disconnected);
+        if let Some(current) = current {
+            current.monitor.stop();
+            current.connection.close().await;
+        }
+    }
+
+    /// Gives the connection up and makes another one: at once, and then by the retry policy until
+    /// `deadline`.
+    ///
+    /// # Errors
+    /// If the deadline came first, or the broker refused the login, which another attempt would not
+    /// change. The state is FAILED then.
+    pub async fn reconnect(&self, deadline: Deadline) -> Result<(), ConnectionError> {
+        let _turn = self.turn(deadline).await?;
+        self.persist(deadline).await
+    }
+
+    /// Ensures that there is a usable connection: the present one if it is trusted or answers, or
+    /// else another one, as [`reconnect`](Self::reconnect) makes it.
+    ///
+    /// # Errors
+    /// Those of [`reconnect`](Self::reconnect).
+    pub async fn ensure_connected(&self, deadline: Deadline) -> Result<(), ConnectionError> {
+        let _turn = self.turn(deadline).await?;
+        let monitor = self.current().as_ref().map(|current| Arc::clone(&current.monitor));
+        if let Some(monitor) = monitor
+            && self.get_status() == ConnectionState::Connected
+            && monitor.evaluate(deadline).await
+        {
+            return Ok(());
+        }
+        self.persist(deadline).await
+    }
+
+    /// Checks the connection, and returns its state.
+    pub fn get_status(&self) -> ConnectionState {
+        if let Some(current) = self.current().as_ref() {
+            current.monitor.notices_a_closed_connection();
+        }
+        self.state.get()
+    }
+
+    /// Returns a receiver of every state that the connection comes to.
+    pub fn subscribe(&self) -> watch::Receiver<ConnectionState> {
+        self.state.0.subscribe()
+    }
+
+    /// Asks the broker for an answer over the connection.
+    pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
+        let monitor = self.current().as_ref().map(|current| Arc::clone(&current.monitor));
+        match monitor {
+            Some(monitor) => monitor.check_health(deadline).await,
+            None => HealthStatus::unhealthy(false, Duration::ZERO, "there is no connection"),
+        }
+    }
+
+    /// Opens a channel on a usable connection.
+    ///
+    /// # Errors
+    /// If there is no connection, or no channel can be opened on it.
+    pub async fn channel(&self, deadline: Deadline) -> Result<Channel, ConnectionError> {
+        self.ensure_connected(deadline).await?;
+        let connection = self.current().as_ref().map(|current| Arc::clone(&current.connection));
+        let Some(connection) = connection else {
+            return Err(ConnectionError::lost());
+        };
+        let channel = connection.open_channel(deadline).await?;
+        connection.mark_used();
+        Ok(channel)
+    }
+
+    /// Returns the monitor of the connection, if there is one.
+    pub fn monitor(&self) -> Option<Arc<ConnectionMonitor>> {
+        self.current().as_ref().map(|current| Arc::clone(&current.monitor))
+    }
+
+    /// Returns attempts and delays since the retry policy was last reset.
+    pub fn retry_stats(&self) -> RetryStats {
+        self.retry().get_stats()
+    }
+
+    async fn turn(&self, deadline: Deadline) -> Result<tokio::sync::MutexGuard<'_, ()>, ConnectionError> {
+        deadline.run(self.turn.lock()).await.map_err(|_| ConnectionError::timeout())
+    }
+
+    async fn persist(&self, deadline: Deadline) -> Result<(), ConnectionError> {
+        self.drop_current();
+        self.retry().reset();
+        let attempt = self.state.begin();
+        let mut delay = Duration::ZERO;
+        loop {
+            let retries = self.retry().get_stats().attempts;
+            // A first attempt does not count as a reconnection.
+            if retries > 0 || self.state.get() == ConnectionState::Reconnecting {
+                events::reconnecting(&self.connector.peer(), retries + 1, delay);
+            }
+            let error = match Box::pin(self.connector.connect(deadline)).await {
+                Ok(connection) => {
+                    self.retry().reset();
+                    self.install(connection, attempt);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            let next = if error.is_transient() { self.retry().next_delay_before(deadline) } else { None };
+            let Some(next) = next else {
+                attempt.end(ConnectionState::Failed);
+                return Err(error);
+            };
+            delay = next;
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// Makes `connection` the one connection, and watches it.
+    fn install(&self, connection: Connection, attempt: Attempt<'_>) {
+        let connection = Arc::new(connection);
+        // Before a caller can see that it is lost.
+        attempt.end(ConnectionState::Connected);
+        let (state, callback) = (Arc::clone(&self.state), self.on_connection_lost.clone());
+        let on_lost = move |why: &str| {
+            state.lose();
+            if let Some(callback) = callback {
+                callback(why);
+            }
+        };
+        let monitor = Arc::new(ConnectionMonitor::start(Arc::clone(&connection), Box::new(on_lost)));
+        *self.current() = Some(Current { monitor, connection });
+    }
+
+    /// Cuts the connection, if there is one.
+    fn drop_current(&self) {
+        let current = self.current().take();
+        if let Some(current) = current {
+            current.monitor.stop();
+            if self.state.get() == ConnectionState::Connected {
+                events::lost(&current.connection.peer, "another connection replaces it");
+                self.state.lose();
+            }
+        }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Current>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn retry(&self) -> MutexGuard<'_, RetryPolicy> {
+        self.retry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for ConnectionManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionManager")
+            .field("config", self.config())
+            .field("state", &self.state.get())
+            .finish_non_exhaustive()
+    }
+}
+
+/// State of the connection, which changes only as the model allows.
+struct StateCell(watch::Sender<ConnectionState>);
+
+impl StateCell {
+    fn get(&self) -> ConnectionState {
+        *self.0.borrow()
+    }
+
+    fn change(&self, to: ConnectionState) -> Result<(), IllegalTransition> {
+        let mut result = Ok(());
+        self.0.send_if_modified(|state| match state.transition_to(to) {
+            Ok(reached) => {
+                *state = reached;
+                true
+            }
+            Err(illegal) => {
+                result = Err(illegal);
+                false
+            }
+        });
+        result
+    }
+
+    /// Notes that the open connection is lost. A connection that does not count as open cannot be
+    /// lost.
+    fn lose(&self) {
+        let _ = self.change(ConnectionState::Reconnecting);
+    }
+
+    /// Begins to connect, for the first time or again.
+    fn begin(&self) -> Attempt<'_> {
+        let to = match self.get() {
+            ConnectionState::Disconnected => ConnectionState::Connecting,
+            _ => ConnectionState::Reconnecting,
+        };
+        // A connection that was lost is RECONNECTING already.
+        let _ = self.change(to);
+        Attempt { state: self, is_over: false }
+    }
+}
+
+/// An attempt in progress. If it is dropped unfinished, the state is DISCONNECTED.
+struct Attempt<'a> {
+    state: &'a StateCell,
+    is_over: bool,
+}
+
+impl Attempt<'_> {
+    fn end(mut self, state: ConnectionState) {
+        self.is_over = self.state.change(state).is_ok();
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            let _ = self.state.change(ConnectionState::Disconnected);
+        }
+    }
+}

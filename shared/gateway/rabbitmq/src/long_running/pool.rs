@@ -1,0 +1,118 @@
+//! Pool: connections that are kept between uses, up to a limit.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker::{ConnectionCap, ConnectionSettings, Deadline, PoolStats};
+use crate::parts::{Connection, Connector, Dialler};
+use crate::{ConnectionConfig, ConnectionError};
+
+/// Longest time for closing a channel politely when its connection goes back.
+const RESET: Duration = Duration::from_secs(3);
+
+/// Size of a pool, and the time that its callers may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolLimits {
+    /// Most connections that are open at once, in use or not; at least 1.
+    pub max_size: usize,
+    /// Time that [`acquire`](ConnectionPool::acquire) waits for a connection to become free; at
+    /// least 1 s.
+    pub timeout: Duration,
+}
+
+impl Default for PoolLimits {
+    fn default() -> Self {
+        Self { max_size: 5, timeout: ConnectionSettings::default().pool_timeout }
+    }
+}
+
+/// Error of a limit out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says which range it is")]
+pub enum InvalidPoolLimits {
+    #[error("a pool has one connection at least")]
+    MaxSize,
+    #[error("a pool lets wait for a second at least")]
+    Timeout,
+}
+
+/// Reason why a pool gave no connection.
+pub type PoolError = broker::PoolError<ConnectionError>;
+
+/// Connections of one configuration: `ConnectionPool` of the connection model. Waiting callers get
+/// a connection in their order, and may stop waiting at any point.
+pub struct ConnectionPool {
+    connector: Connector,
+    limits: ConnectionSettings,
+    pool: broker::ConnectionPool<Connection, ()>,
+}
+
+/// A connection of a [`ConnectionPool`], with a channel.
+pub type PooledConnection = crate::PooledConnection<()>;
+
+impl ConnectionPool {
+    /// Creates a pool without connections.
+    ///
+    /// # Errors
+    /// If a limit is out of its range.
+    pub fn new(config: ConnectionConfig, limits: PoolLimits) -> Result<Self, InvalidPoolLimits> {
+        if limits.max_size == 0 {
+            return Err(InvalidPoolLimits::MaxSize);
+        }
+        if limits.timeout < Duration::from_secs(1) {
+            return Err(InvalidPoolLimits::Timeout);
+        }
+        let cap = ConnectionCap::new(limits.max_size);
+        let limits = ConnectionSettings { pool_timeout: limits.timeout, ..ConnectionSettings::default() };
+        let connector = Connector::new(Arc::new(config));
+        Ok(Self { connector, limits, pool: broker::ConnectionPool::new(cap) })
+    }
+
+    /// Takes a connection that answers: one that is idle, or a new one. Dropping it cuts it;
+    /// [`release`](Self::release) keeps it for others. A broker that cannot be reached is tried
+    /// again for a while, and half of the time is kept for the connection's use.
+    ///
+    /// # Errors
+    /// [`PoolError::PoolTimeout`] if none became free in time, or the reason why no new one could
+    /// be opened.
+    pub async fn acquire(&self, deadline: Deadline) -> Result<PooledConnection, PoolError> {
+        let mut dialler = Dialler::new(&self.connector);
+        let acquired = Box::pin(self.pool.acquire(&(), &mut dialler, &self.limits, deadline)).await;
+        acquired.map(PooledConnection::new).map_err(|error| match error {
+            broker::PoolError::PoolTimeout => PoolError::PoolTimeout,
+            broker::PoolError::Closed => PoolError::Closed,
+            broker::PoolError::Connection(error) => PoolError::Connection(error.into()),
+        })
+    }
+
+    /// Gives a connection back, for others to use. Its channel ends with everything that was open
+    /// on it.
+    pub async fn release(&self, connection: PooledConnection) {
+        if self.pool.is_closed() {
+            connection.close().await;
+        } else {
+            connection.release(Deadline::after(RESET)).await;
+        }
+    }
+
+    /// Closes the connections that are idle, and those in use as they come back. No caller gets one
+    /// any more.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// Returns the counts at this moment.
+    pub fn get_stats(&self) -> PoolStats {
+        self.pool.get_stats(&())
+    }
+}
+
+impl fmt::Debug for ConnectionPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionPool")
+            .field("config", self.connector.config())
+            .field("stats", &self.get_stats())
+            .finish_non_exhaustive()
+    }
+}
