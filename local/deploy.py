@@ -1,12 +1,14 @@
 """Deploys template.yaml into the local AWS stand-in, with the development binaries as code.
 
-The stand-in applies the SAM transform and CloudFormation; this program only packages (as `sam package` does) and reads
+The stand-in applies the SAM transform and CloudFormation; this program packages (as `sam package` does) and reads
 from the template what the stand-in is known not to do: the routes of both APIs and the tables' time to live.
-It writes both, with the physical names, to one JSON file for the HTTP front.
+It also makes what a deployment uses and does not own: a bucket, and a bus and a topic for events.
+It writes all of them, with the physical names, to one JSON file for the local stack.
 """
 
 import argparse
 import json
+import os
 import re
 import sys
 import time
@@ -196,6 +198,47 @@ def turn_on_time_to_live(template, names, dynamodb):
             dynamodb.update_time_to_live(TableName=names[name], TimeToLiveSpecification=specification)
 
 
+def queue_arn(url):
+    """A queue's URL ends with its account and its name."""
+    return ":".join(["arn:aws:sqs", os.environ["AWS_DEFAULT_REGION"], *url.split("/")[-2:]])
+
+
+def drop_bucket(bucket, notifications, s3):
+    """A bucket that the deployment does not own, with the notifications that its owner configures."""
+    s3.create_bucket(Bucket=bucket)
+    notified = {
+        "QueueArn": queue_arn(notifications),
+        "Events": ["s3:ObjectCreated:*"],
+        "Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": "drop/"}]}},
+    }
+    s3.put_bucket_notification_configuration(
+        Bucket=bucket, NotificationConfiguration={"QueueConfigurations": [notified]}
+    )
+
+
+def event_destinations(bus_arn, topic_arn, client):
+    """The bus with a rule to a queue, and the topic with a queue that subscribes to it. The URLs of both queues."""
+    bus = bus_arn.rpartition("/")[2]
+    sqs, events, sns = client("sqs"), client("events"), client("sns")
+    # A queue without a reader keeps an event for an hour.
+    kept = {"MessageRetentionPeriod": "3600"}
+    queues = {
+        "bus": sqs.create_queue(QueueName=bus, Attributes=kept)["QueueUrl"],
+        "topic": sqs.create_queue(QueueName=f"{bus}-of-the-topic", Attributes=kept)["QueueUrl"],
+    }
+    events.create_event_bus(Name=bus)
+    events.put_rule(Name=bus, EventBusName=bus, EventPattern=json.dumps({"source": ["integrahub"]}))
+    events.put_targets(Rule=bus, EventBusName=bus, Targets=[{"Id": "queue", "Arn": queue_arn(queues["bus"])}])
+    sns.create_topic(Name=topic_arn.rpartition(":")[2])
+    sns.subscribe(
+        TopicArn=topic_arn,
+        Protocol="sqs",
+        Endpoint=queue_arn(queues["topic"]),
+        Attributes={"RawMessageDelivery": "true"},
+    )
+    return queues
+
+
 def deploy(arguments):
     def client(service):
         # Path style, because bucket host names need not resolve here.
@@ -219,10 +262,12 @@ def deploy(arguments):
     names = physical_names(arguments.stack, cloudformation)
     turn_on_time_to_live(template, names, client("dynamodb"))
     print(f"created {len(names)} resources", flush=True)
+    drop_bucket(parameters["AcceptDrops"], names["NotificationsQueue"], s3)
     return {
         "routes": list(routes(template, "Api", names)),
         "rest_routes": list(routes(template, "RestApi", names)),
         "rest_unrouted": unrouted(template),
+        "event_queues": event_destinations(parameters["EventBusArn"], parameters["EventTopicArn"], client),
         "names": names,
         # What was compared with the policies of another deployment would be wrong.
         "parameters": parameters,

@@ -13,14 +13,13 @@ use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCE
 use crate::console;
 use crate::failure::{Explain as _, Failure};
 use crate::layout::{Layout, create};
-use crate::seed;
 use crate::supervisor::isolate;
 
 /// Parameters of the local stack that differ from the template's defaults: inline targets on this
 /// machine for all tenants, wide bounds for the records' expiry, as many concurrent executions as
-/// an account of some age allows, dropped objects also from a bucket that is not the stack's, load
-/// tests as large as one machine bears, and this machine's processor.
-const PARAMETERS: [(&str, &str); 11] = [
+/// an account of some age allows, dropped objects also from a bucket that is not the stack's, events
+/// to a bus and a topic, load tests as large as one machine bears, and this machine's processor.
+const PARAMETERS: [(&str, &str); 13] = [
     (
         "InlineTargets",
         "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
@@ -34,6 +33,8 @@ const PARAMETERS: [(&str, &str); 11] = [
     ("IdempotencyTableName", "mq-probe-idempotency"),
     ("UpsertConcurrency", "10"),
     ("AcceptDrops", DROP_BUCKET),
+    ("EventBusArn", EVENT_BUS),
+    ("EventTopicArn", EVENT_TOPIC),
     ("LoadTests", "true"),
     ("LoadTestWorkers", "16"),
     ("LoadTestMessages", "2000000"),
@@ -49,8 +50,11 @@ pub(crate) fn parameter(name: &str) -> Option<&'static str> {
 /// Name of the stack.
 pub(crate) const STACK_NAME: &str = "integrahub";
 
-/// Name of a bucket that the deployment does not own, and takes dropped objects from.
+/// Bucket that the deployment takes dropped objects from, and bus and topic that it sends events to.
+/// `local/deploy.py` makes them: a deployment owns none of them.
 pub(crate) const DROP_BUCKET: &str = "partner-files";
+pub(crate) const EVENT_BUS: &str = "arn:aws:events:us-east-1:000000000000:event-bus/integrahub-events";
+pub(crate) const EVENT_TOPIC: &str = "arn:aws:sns:us-east-1:000000000000:integrahub-events";
 
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
 
@@ -62,6 +66,7 @@ pub(crate) struct Deployment {
     pub(crate) rest_routes: Vec<RouteEntry>,
     /// Body with which the REST API answers what no route takes, with the variables of API Gateway.
     pub(crate) rest_unrouted: String,
+    pub(crate) event_queues: EventQueues,
     /// Physical names by logical id.
     names: BTreeMap<String, String>,
 }
@@ -71,6 +76,13 @@ pub(crate) struct Deployment {
 pub(crate) struct RouteEntry {
     pub(crate) key: String,
     pub(crate) function: String,
+}
+
+/// The URLs of the queue behind the event bus, and of the one behind the event topic.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct EventQueues {
+    pub(crate) bus: String,
+    pub(crate) topic: String,
 }
 
 impl Deployment {
@@ -106,9 +118,6 @@ pub(crate) async fn deploy(
     let binaries = binaries.parent().unwrap_or(layout.root());
     let mut parameters = BTreeMap::from(PARAMETERS);
     parameters.insert("DatabaseSecretArn", database_secret);
-    let (bus, topic) = (seed::bus_arn(), seed::topic_arn());
-    parameters.insert("EventBusArn", &bus);
-    parameters.insert("EventTopicArn", &topic);
     let servers = kafka.map(Kafka::bootstrap_servers);
     if let Some(servers) = &servers {
         parameters.extend([("KafkaAuthentication", "none"), ("KafkaBootstrapServers", servers)]);

@@ -17,7 +17,7 @@ use crate::components::postgres::Postgres;
 use crate::components::queue_manager::{self, QueueManager};
 use crate::components::rabbitmq::RabbitMq;
 use crate::console::{complain, say};
-use crate::deploy::{DROP_BUCKET, Deployment, STACK_NAME, deploy, parameter};
+use crate::deploy::{DROP_BUCKET, Deployment, EVENT_BUS, EVENT_TOPIC, STACK_NAME, deploy, parameter};
 use crate::env_file::{EnvFile, Variables};
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Door, Front, Kind};
@@ -190,7 +190,7 @@ async fn start(layout: &Layout, supervisor: &Supervisor, door: Door, given: Give
         supervisor.start(kafka.poller(layout, &ministack, deployment.name("UpsertFunction")?)?).await?;
         say("  chunks and events of batches go through Kafka, here a stand-in");
     }
-    let event_queues = seed::seed(&sdk, &deployment, &rabbitmq, &given).await?;
+    seed::seed(&sdk, &deployment, &rabbitmq, &given).await?;
     say("  stored the local API keys, target profiles and secrets, and declared the queues");
 
     let other = front::bind(0, door.kind.other()).await?;
@@ -198,13 +198,7 @@ async fn start(layout: &Layout, supervisor: &Supervisor, door: Door, given: Give
     let rest_api = if door.kind == Kind::Rest { base_url.clone() } else { other.base_url() };
     let mut variables =
         variables(&base_url, &given, &deployment, &ministack, &postgres, &rabbitmq, &queue_manager)?;
-    variables.extend([
-        ("REST_API", rest_api),
-        ("EVENT_BUS_ARN", seed::bus_arn()),
-        ("EVENTS_QUEUE_URL", event_queues.of_the_bus),
-        ("EVENT_TOPIC_ARN", seed::topic_arn()),
-        ("EVENT_TOPIC_QUEUE_URL", event_queues.of_the_topic),
-    ]);
+    variables.push(("REST_API", rest_api));
     if let Some(kafka) = &kafka {
         variables.push(("KAFKA_BOOTSTRAP_SERVERS", kafka.bootstrap_servers()));
         variables.push(("KAFKA_EVENTS_TOPIC", kafka::EVENTS_TOPIC.to_owned()));
@@ -257,6 +251,10 @@ fn variables(
         ("BATCHES_TABLE", deployment.name("BatchesTable")?.to_owned()),
         ("BATCHES_QUEUE_URL", deployment.name("BatchesReceivedQueue")?.to_owned()),
         ("DROP_BUCKET", DROP_BUCKET.to_owned()),
+        ("EVENT_BUS_ARN", EVENT_BUS.to_owned()),
+        ("EVENTS_QUEUE_URL", deployment.event_queues.bus.clone()),
+        ("EVENT_TOPIC_ARN", EVENT_TOPIC.to_owned()),
+        ("EVENT_TOPIC_QUEUE_URL", deployment.event_queues.topic.clone()),
         ("DROPS_QUEUE_URL", deployment.name("DropsReceivedQueue")?.to_owned()),
         ("DROP_INTAKE_FUNCTION", deployment.name("DropIntakeFunction")?.to_owned()),
         ("CHUNKS_QUEUE_URL", deployment.name("ChunksReadyQueue")?.to_owned()),

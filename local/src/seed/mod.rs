@@ -3,8 +3,6 @@
 
 mod access;
 mod broker;
-mod drops;
-mod events;
 mod owners;
 mod secrets;
 
@@ -14,7 +12,6 @@ use runtime::Sdk;
 
 pub(crate) use access::{KEYS, TENANT_A};
 pub(crate) use broker::QUEUES;
-pub(crate) use events::{EventQueues, bus_arn, topic_arn};
 
 use crate::components::postgres::Postgres;
 use crate::components::rabbitmq::RabbitMq;
@@ -34,8 +31,6 @@ pub(crate) async fn database_secret(sdk: &Sdk, postgres: &Postgres) -> Result<St
     secrets::database(aws_sdk_secretsmanager::Client::new(&sdk.single_attempt(TIMEOUT)), postgres).await
 }
 
-/// Returns the queues that events are delivered to.
-///
 /// # Errors
 /// What could not be written.
 pub(crate) async fn seed(
@@ -43,21 +38,14 @@ pub(crate) async fn seed(
     deployment: &Deployment,
     rabbitmq: &RabbitMq,
     given: &Given,
-) -> Result<EventQueues, Failure> {
+) -> Result<(), Failure> {
     let configuration = sdk.single_attempt(TIMEOUT);
     let access_table = deployment.name("AccessTable")?;
-    let clients = events::Clients {
-        bus: aws_sdk_eventbridge::Client::new(&configuration),
-        topic: aws_sdk_sns::Client::new(&configuration),
-        sqs: aws_sdk_sqs::Client::new(&configuration),
-    };
-    let ((), (), (), (), (), queues) = tokio::try_join!(
+    tokio::try_join!(
         access::seed(aws_sdk_dynamodb::Client::new(&configuration), access_table, rabbitmq, given),
         secrets::seed(aws_sdk_secretsmanager::Client::new(&configuration), rabbitmq, &given.targets),
         broker::declare_queues(rabbitmq),
-        drops::bucket(aws_sdk_s3::Client::new(&configuration), deployment.name("NotificationsQueue")?),
         owners::seed(aws_sdk_lambda::Client::new(&configuration), deployment.name("EstablishmentsFunction")?),
-        events::destinations(&clients),
     )?;
-    Ok(queues)
+    Ok(())
 }
