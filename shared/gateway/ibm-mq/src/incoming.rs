@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use libmqm_sys as mqi;
-use mq::{Float32, Float64, HeaderValue, MessageBody, Persistence, ReceivedMessage};
+use mq::{HeaderValue, MessageBody, Persistence, ReceivedMessage};
 
 use crate::body_text::as_text;
 use crate::dead_letter::deaths;
-use crate::mqi::{PropertyValue, text_in};
+use crate::mqi::text_in;
 use crate::properties::{CARRIERS, Carried, filled, stamped};
 use crate::property_names::from_property;
 
 /// Converts a message from any application to the gateway's form.
 pub(crate) fn received(
     md: &mqi::MQMD,
-    properties: Vec<(String, PropertyValue)>,
+    properties: Vec<(String, HeaderValue)>,
     body: Vec<u8>,
 ) -> ReceivedMessage {
     let backout_count = u64::try_from(md.BackoutCount).unwrap_or_default();
@@ -23,7 +23,7 @@ pub(crate) fn received(
     let own = CARRIERS.read(&mut got);
     // One by one, because most messages have few.
     let mut headers = BTreeMap::new();
-    headers.extend(got.properties.into_iter().map(|(name, value)| (from_property(name), value.into())));
+    headers.extend(got.properties.into_iter().map(|(name, value)| (from_property(name), value)));
     ReceivedMessage {
         msg_id: id(md.MsgId),
         correl_id: id(md.CorrelId),
@@ -55,24 +55,6 @@ fn id(bytes: mqi::MQBYTE24) -> Option<Vec<u8>> {
     (bytes != [0; 24]).then(|| bytes.to_vec())
 }
 
-impl From<PropertyValue> for HeaderValue {
-    fn from(value: PropertyValue) -> Self {
-        match value {
-            PropertyValue::Null => Self::Null,
-            PropertyValue::Boolean(value) => Self::Boolean(value),
-            PropertyValue::Bytes(bytes) => Self::Bytes(bytes),
-            PropertyValue::Int8(value) => Self::Int8(value),
-            PropertyValue::Int16(value) => Self::Int16(value),
-            PropertyValue::Int32(value) => Self::Int32(value),
-            PropertyValue::Int64(value) => Self::Int64(value),
-            PropertyValue::Float32(value) => Self::Float32(Float32::from(value)),
-            PropertyValue::Float64(value) => Self::Float64(Float64::from(value)),
-            PropertyValue::Text(text) => Self::Text(text),
-            PropertyValue::TextBytes(bytes) => Self::TextBytes(bytes),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use mq::{MessageType, MqLong};
@@ -92,7 +74,7 @@ mod tests {
         md.Feedback = 258;
         fill(&mut md.Format, "MQSTR");
         fill(&mut md.ReplyToQ, "REPLIES");
-        let message = received(&md, vec![("k$2d1".to_owned(), PropertyValue::Int32(5))], b"hello".to_vec());
+        let message = received(&md, vec![("k$2d1".to_owned(), HeaderValue::Int32(5))], b"hello".to_vec());
         assert_eq!((message.msg_id, message.correl_id), (Some(vec![9; 24]), None));
         assert_eq!((message.expiry_ms, message.backout_count, message.priority), (Some(12_300), 2, 7));
         assert_eq!((message.redelivered, message.delivery_count), (true, Some(2)));
@@ -106,10 +88,9 @@ mod tests {
 
     #[test]
     fn a_property_of_the_gateway_s_own_is_no_header() {
-        let text = |text: &str| PropertyValue::Text(text.to_owned());
         let properties = vec![
-            ("$contentType".to_owned(), text("application/json")),
-            ("$type".to_owned(), PropertyValue::Int8(1)),
+            ("$contentType".to_owned(), HeaderValue::from("application/json")),
+            ("$type".to_owned(), HeaderValue::Int8(1)),
         ];
         let message = received(&descriptor(), properties, Vec::new());
         assert_eq!(message.properties.content_type.as_deref(), Some("application/json"));

@@ -5,7 +5,7 @@ use libmqm_sys::{self as mqi, MQLONG};
 use mq::{BrokerError, Member, MessageType, Outgoing, Properties};
 
 use crate::mqi::descriptor;
-use crate::outgoing::{correlation_id, to_mq};
+use crate::outgoing::{check_header, correlation_id};
 use crate::properties::{CARRIERS, Carried};
 
 /// Returns an error for members that IBM MQ can carry in no message, before any is put.
@@ -18,7 +18,8 @@ pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
             |((member, required_by), detail)| refused(outgoing.pointer(index, member, required_by), detail),
         )?;
         for (name, value) in outgoing.headers(index).iter() {
-            to_mq(name, value).map_err(|detail| refused(outgoing.header_pointer(index, name), detail))?;
+            check_header(name, value)
+                .map_err(|detail| refused(outgoing.header_pointer(index, name), detail))?;
         }
         if !outgoing.differs_by_message() {
             break;

@@ -8,24 +8,25 @@ use jiff::civil::{self, Date};
 use jiff::tz::TimeZone;
 use libmqm_sys::{self as mqi, MQLONG};
 use mq::{
-    Base64Bytes, Carrier, Carriers, Group, GroupId, GroupSequence, MessageType, MqLong, PropertyText, Time,
+    Base64Bytes, Carrier, Carriers, Group, GroupId, GroupSequence, HeaderValue, MessageType, MqLong,
+    PropertyText, Time,
 };
 
-use crate::mqi::{PropertyValue, fill, text_in};
+use crate::mqi::{fill, text_in};
 use crate::outgoing::padded;
 use crate::property_names::is_own;
 
 /// Parts of a message that carry its properties: the descriptor, and message properties.
 pub(crate) struct Carried {
     pub(crate) descriptor: mqi::MQMD,
-    pub(crate) properties: Vec<(String, PropertyValue)>,
+    pub(crate) properties: Vec<(String, HeaderValue)>,
     /// Time at which a message that was got was put.
     pub(crate) put_at: Option<Timestamp>,
 }
 
 impl Carried {
     /// Parts of a message to be put.
-    pub(crate) fn of(descriptor: mqi::MQMD, properties: Vec<(String, PropertyValue)>) -> Self {
+    pub(crate) fn of(descriptor: mqi::MQMD, properties: Vec<(String, HeaderValue)>) -> Self {
         Self { descriptor, properties, put_at: None }
     }
 }
@@ -39,7 +40,7 @@ macro_rules! own {
         const { assert!(is_own($name)) };
         Carrier {
             write: |text, put| {
-                put.properties.push(($name.to_owned(), PropertyValue::Text(text.as_str().to_owned())));
+                put.properties.push(($name.to_owned(), HeaderValue::from(text.as_str())));
                 Ok(())
             },
             read: |got| take(&mut got.properties, $name),
@@ -139,9 +140,9 @@ fn text(field: &[c_char]) -> Option<PropertyText> {
 
 /// Takes a property that the gateway writes itself. A property of this name with another type is
 /// left as a header.
-fn take(properties: &mut Vec<(String, PropertyValue)>, name: &str) -> Option<PropertyText> {
+fn take(properties: &mut Vec<(String, HeaderValue)>, name: &str) -> Option<PropertyText> {
     let index = properties.iter().position(|(known, _)| known == name)?;
-    let (_, PropertyValue::Text(text)) = properties.get(index)? else { return None };
+    let (_, HeaderValue::Text(text)) = properties.get(index)? else { return None };
     let text = PropertyText::try_from(text.clone()).ok()?;
     properties.remove(index);
     Some(text)

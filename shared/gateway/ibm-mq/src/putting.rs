@@ -8,10 +8,11 @@ use std::time::Instant;
 use attempt::Deadline;
 use broker::load::{SENT_AT, SEQUENCE};
 use libmqm_sys::{self as mqi, MQLONG};
+use mq::HeaderValue;
 use tokio::sync::oneshot;
 
 use crate::earlier;
-use crate::mqi::{Connection, Object, Properties, PropertyValue, Refusal};
+use crate::mqi::{Connection, Object, Properties, Refusal};
 use crate::outgoing::{Prepared, Preparer};
 use crate::session::{Failure, Told};
 use crate::worker::{WorkerError, wait_for};
@@ -245,7 +246,7 @@ pub(crate) const fn options(sets_context: bool) -> (MQLONG, MQLONG) {
 }
 
 /// Properties of the last message, which the next one may share.
-pub(crate) type Last<'c> = Option<(Arc<Vec<(String, PropertyValue)>>, Properties<'c>)>;
+pub(crate) type Last<'c> = Option<(Arc<Vec<(String, HeaderValue)>>, Properties<'c>)>;
 
 /// Puts a message. Returns the time at which it was handed to the library, and the reason code of a
 /// warning.
@@ -287,6 +288,6 @@ fn properties<'c>(
     Ok(properties)
 }
 
-fn number(number: u64) -> PropertyValue {
-    PropertyValue::Int64(i64::try_from(number).unwrap_or(i64::MAX))
+fn number(number: u64) -> HeaderValue {
+    HeaderValue::Int64(i64::try_from(number).unwrap_or(i64::MAX))
 }

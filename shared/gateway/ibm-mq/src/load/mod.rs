@@ -11,8 +11,8 @@ mod producer;
 mod putter;
 
 use broker::load::{SENT_AT, SEQUENCE, Stamp, TEST_ID};
+use mq::HeaderValue;
 
-use crate::mqi::PropertyValue;
 use crate::property_names::is_called;
 
 pub(crate) use consumer::connect as connect_consumer;
@@ -20,17 +20,17 @@ pub(crate) use producer::connect as connect_producer;
 
 /// Reads the values of a message from its properties; `None` if it is not of the test with the id
 /// `test`.
-fn stamp(properties: &[(String, PropertyValue)], test: &str) -> Option<Stamp> {
+fn stamp(properties: &[(String, HeaderValue)], test: &str) -> Option<Stamp> {
     let value = |name: &str| {
         let found = properties.iter().find(|(property, _)| is_called(property, name));
         found.map(|(_, value)| value)
     };
     let number = |name: &str| match value(name)? {
-        PropertyValue::Int64(number) => u64::try_from(*number).ok(),
+        HeaderValue::Int64(number) => u64::try_from(*number).ok(),
         _ => None,
     };
     match value(TEST_ID)? {
-        PropertyValue::Text(id) if id == test => {}
+        HeaderValue::Text(id) if id == test => {}
         _ => return None,
     }
     Some(Stamp { sequence: number(SEQUENCE)?, sent_at_us: number(SENT_AT)? })
@@ -40,26 +40,26 @@ fn stamp(properties: &[(String, PropertyValue)], test: &str) -> Option<Stamp> {
 mod tests {
     use super::*;
 
-    fn properties(test: PropertyValue, sequence: PropertyValue) -> Vec<(String, PropertyValue)> {
+    fn properties(test: HeaderValue, sequence: HeaderValue) -> Vec<(String, HeaderValue)> {
         vec![
-            ("idempotencyKey".to_owned(), PropertyValue::Text("key".to_owned())),
+            ("idempotencyKey".to_owned(), HeaderValue::from("key")),
             (TEST_ID.to_owned(), test),
             (SEQUENCE.to_owned(), sequence),
-            (format!("usr.{SENT_AT}"), PropertyValue::Int64(5)),
+            (format!("usr.{SENT_AT}"), HeaderValue::Int64(5)),
         ]
     }
 
     #[test]
     fn a_message_is_known_again_by_its_own_test_alone() {
-        let text = |text: &str| PropertyValue::Text(text.to_owned());
-        let whole = properties(text("test-1"), PropertyValue::Int64(7));
+        let text = |text: &str| HeaderValue::Text(text.to_owned());
+        let whole = properties(text("test-1"), HeaderValue::Int64(7));
         assert_eq!(stamp(&whole, "test-1"), Some(Stamp { sequence: 7, sent_at_us: 5 }));
         assert_eq!(stamp(&whole, "test-2"), None);
         assert_eq!(stamp(&whole[..3], "test-1"), None, "it has no time");
         for (test, sequence) in [
-            (text("test-1"), PropertyValue::Int64(-1)),
+            (text("test-1"), HeaderValue::Int64(-1)),
             (text("test-1"), text("7")),
-            (PropertyValue::Bytes(b"test-1".to_vec()), PropertyValue::Int64(7)),
+            (HeaderValue::Bytes(b"test-1".to_vec()), HeaderValue::Int64(7)),
         ] {
             assert_eq!(stamp(&properties(test, sequence), "test-1"), None);
         }

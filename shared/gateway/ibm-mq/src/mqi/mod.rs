@@ -16,7 +16,7 @@ mod verb;
 pub(crate) use self::connection::{ChannelTls, Connection, Login, Occupied, Route};
 pub(crate) use self::library::{Library, LoadError};
 pub(crate) use self::object::{Got, Object, Take};
-pub(crate) use self::properties::{Properties, PropertyValue};
+pub(crate) use self::properties::{Properties, check_type};
 pub(crate) use self::structures::{descriptor, fill, text_in};
 pub(crate) use self::verb::Verb;
 

@@ -1,29 +1,11 @@
 //! Properties of a message, held by a message handle.
 #![allow(unsafe_code)]
 
-use std::fmt;
-
+use ::mq::HeaderValue;
 use libmqm_sys::{self as mq, MQLONG};
 
 use super::structures;
 use super::{Codes, Connection, Refusal, Verb, length_of};
-
-/// Value of a property, with one of IBM MQ's types.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum PropertyValue {
-    Null,
-    Boolean(bool),
-    Bytes(Vec<u8>),
-    Int8(i8),
-    Int16(i16),
-    Int32(i32),
-    Int64(i64),
-    Float32(f32),
-    Float64(f64),
-    Text(String),
-    /// Text that could not be converted to UTF-8.
-    TextBytes(Vec<u8>),
-}
 
 /// Properties of one message at a time. Dropping them deletes the handle.
 pub(crate) struct Properties<'c> {
@@ -63,12 +45,13 @@ impl<'c> Properties<'c> {
         self.handle
     }
 
-    /// Sets a property. It replaces one with the same name.
-    pub(crate) fn set(&self, name: &str, value: &PropertyValue) -> Result<(), Refusal> {
+    /// Sets a property, whose value passes [`check_type`]. It replaces one with the same name.
+    pub(crate) fn set(&self, name: &str, value: &HeaderValue) -> Result<(), Refusal> {
         let options = structures::set_property();
         let name = structures::name(name);
         let mut descriptor = structures::property_descriptor();
-        let (kind, value) = value.to_wire();
+        let wrong_type = |_| Refusal::failed(Verb::SetProperty, mq::MQRC_PROPERTY_TYPE_ERROR);
+        let (kind, value) = to_wire(value).map_err(wrong_type)?;
         let value = value.as_ref();
         let Codes { mut completion, mut reason } = Codes::UNSET;
         // SAFETY: the handles are of this thread's connection. The library only reads the name and
@@ -92,7 +75,7 @@ impl<'c> Properties<'c> {
 
     /// Reads all properties in their order, or returns `None` if names and values exceed `limit`
     /// bytes.
-    pub(crate) fn read(&mut self, limit: usize) -> Result<Option<Vec<(String, PropertyValue)>>, Refusal> {
+    pub(crate) fn read(&mut self, limit: usize) -> Result<Option<Vec<(String, HeaderValue)>>, Refusal> {
         self.name.resize(LONGEST_NAME, 0);
         // A long value of the last message was an exception.
         self.value.truncate(USUAL_VALUE);
@@ -111,7 +94,7 @@ impl<'c> Properties<'c> {
                 Some(rest) => left = rest,
                 None => return Ok(None),
             }
-            found.push((name, PropertyValue::from_wire(kind, bytes)));
+            found.push((name, from_wire(kind, bytes)));
             which = mq::MQIMPO_INQ_NEXT;
         }
     }
@@ -198,12 +181,6 @@ impl Drop for Properties<'_> {
     }
 }
 
-impl fmt::Debug for Properties<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Properties").finish_non_exhaustive()
-    }
-}
-
 /// Bytes of a value: borrowed ones, or a number's, which are the first ones of eight.
 enum Wire<'v> {
     Bytes(&'v [u8]),
@@ -231,48 +208,63 @@ impl AsRef<[u8]> for Wire<'_> {
     }
 }
 
-impl PropertyValue {
-    /// Type and bytes of the value, numbers in the machine's byte order.
-    fn to_wire(&self) -> (MQLONG, Wire<'_>) {
-        match self {
-            Self::Null => (mq::MQTYPE_NULL, Wire::Bytes(&[])),
-            Self::Boolean(value) => (mq::MQTYPE_BOOLEAN, Wire::of(MQLONG::from(*value).to_ne_bytes())),
-            Self::Bytes(bytes) => (mq::MQTYPE_BYTE_STRING, Wire::Bytes(bytes)),
-            Self::TextBytes(bytes) => (mq::MQTYPE_STRING, Wire::Bytes(bytes)),
-            Self::Int8(value) => (mq::MQTYPE_INT8, Wire::of(value.to_ne_bytes())),
-            Self::Int16(value) => (mq::MQTYPE_INT16, Wire::of(value.to_ne_bytes())),
-            Self::Int32(value) => (mq::MQTYPE_INT32, Wire::of(value.to_ne_bytes())),
-            Self::Int64(value) => (mq::MQTYPE_INT64, Wire::of(value.to_ne_bytes())),
-            Self::Float32(value) => (mq::MQTYPE_FLOAT32, Wire::of(value.to_ne_bytes())),
-            Self::Float64(value) => (mq::MQTYPE_FLOAT64, Wire::of(value.to_ne_bytes())),
-            Self::Text(text) => (mq::MQTYPE_STRING, Wire::Bytes(text.as_bytes())),
-        }
-    }
+/// Checks that IBM MQ has a type for a value.
+///
+/// # Errors
+/// The kind of values that it has none for.
+pub(crate) fn check_type(value: &HeaderValue) -> Result<(), &'static str> {
+    to_wire(value).map(drop)
+}
 
-    /// Reads a value of this type. A value whose length does not match its type is returned as
-    /// bytes.
-    fn from_wire(kind: MQLONG, bytes: &[u8]) -> Self {
-        let raw = || Self::Bytes(bytes.to_vec());
-        macro_rules! number {
-            ($variant:ident, $type:ty) => {
-                bytes.try_into().map_or_else(|_| raw(), |bytes| Self::$variant(<$type>::from_ne_bytes(bytes)))
-            };
+/// Type and bytes of a value, numbers in the machine's byte order.
+fn to_wire(value: &HeaderValue) -> Result<(MQLONG, Wire<'_>), &'static str> {
+    Ok(match value {
+        HeaderValue::Null => (mq::MQTYPE_NULL, Wire::Bytes(&[])),
+        HeaderValue::Boolean(value) => (mq::MQTYPE_BOOLEAN, Wire::of(MQLONG::from(*value).to_ne_bytes())),
+        HeaderValue::Bytes(bytes) => (mq::MQTYPE_BYTE_STRING, Wire::Bytes(bytes)),
+        HeaderValue::Int8(value) => (mq::MQTYPE_INT8, Wire::of(value.to_ne_bytes())),
+        HeaderValue::Int16(value) => (mq::MQTYPE_INT16, Wire::of(value.to_ne_bytes())),
+        HeaderValue::Int32(value) => (mq::MQTYPE_INT32, Wire::of(value.to_ne_bytes())),
+        HeaderValue::Int64(value) => (mq::MQTYPE_INT64, Wire::of(value.to_ne_bytes())),
+        HeaderValue::Float32(value) => (mq::MQTYPE_FLOAT32, Wire::of(value.get().to_ne_bytes())),
+        HeaderValue::Float64(value) => (mq::MQTYPE_FLOAT64, Wire::of(value.get().to_ne_bytes())),
+        HeaderValue::Text(text) => (mq::MQTYPE_STRING, Wire::Bytes(text.as_bytes())),
+        HeaderValue::UInt8(_) | HeaderValue::UInt16(_) | HeaderValue::UInt32(_) => {
+            return Err("unsigned integers");
         }
-        match kind {
-            mq::MQTYPE_NULL => Self::Null,
-            mq::MQTYPE_BOOLEAN => Self::Boolean(bytes.iter().any(|byte| *byte != 0)),
-            mq::MQTYPE_INT8 => number!(Int8, i8),
-            mq::MQTYPE_INT16 => number!(Int16, i16),
-            mq::MQTYPE_INT32 => number!(Int32, i32),
-            mq::MQTYPE_INT64 => number!(Int64, i64),
-            mq::MQTYPE_FLOAT32 => number!(Float32, f32),
-            mq::MQTYPE_FLOAT64 => number!(Float64, f64),
-            mq::MQTYPE_STRING => match std::str::from_utf8(bytes) {
-                Ok(text) => Self::Text(text.to_owned()),
-                Err(_) => Self::TextBytes(bytes.to_vec()),
-            },
-            _ => raw(),
-        }
+        HeaderValue::Decimal(_) => return Err("decimals"),
+        HeaderValue::Time(_) => return Err("times"),
+        HeaderValue::Array(_) => return Err("arrays"),
+        HeaderValue::Table(_) => return Err("tables"),
+        HeaderValue::TextBytes(_) => return Err("text that is not UTF-8"),
+    })
+}
+
+/// Reads a value of this type. A value whose length does not match its type is returned as bytes.
+fn from_wire(kind: MQLONG, bytes: &[u8]) -> HeaderValue {
+    let raw = || HeaderValue::Bytes(bytes.to_vec());
+    macro_rules! number {
+        ($variant:ident, $type:ty) => {
+            match bytes.try_into() {
+                Ok(bytes) => HeaderValue::$variant(<$type>::from_ne_bytes(bytes).into()),
+                Err(_) => raw(),
+            }
+        };
+    }
+    match kind {
+        mq::MQTYPE_NULL => HeaderValue::Null,
+        mq::MQTYPE_BOOLEAN => HeaderValue::Boolean(bytes.iter().any(|byte| *byte != 0)),
+        mq::MQTYPE_INT8 => number!(Int8, i8),
+        mq::MQTYPE_INT16 => number!(Int16, i16),
+        mq::MQTYPE_INT32 => number!(Int32, i32),
+        mq::MQTYPE_INT64 => number!(Int64, i64),
+        mq::MQTYPE_FLOAT32 => number!(Float32, f32),
+        mq::MQTYPE_FLOAT64 => number!(Float64, f64),
+        mq::MQTYPE_STRING => match std::str::from_utf8(bytes) {
+            Ok(text) => HeaderValue::from(text),
+            Err(_) => HeaderValue::TextBytes(bytes.to_vec()),
+        },
+        _ => raw(),
     }
 }
 
@@ -283,22 +275,21 @@ mod tests {
     #[test]
     fn values_survive_their_wire_form() {
         let values = [
-            PropertyValue::Null,
-            PropertyValue::Boolean(true),
-            PropertyValue::Boolean(false),
-            PropertyValue::Bytes(vec![0, 255]),
-            PropertyValue::Int8(-1),
-            PropertyValue::Int16(-2),
-            PropertyValue::Int32(-3),
-            PropertyValue::Int64(i64::MIN),
-            PropertyValue::Float32(1.5),
-            PropertyValue::Float64(-2.25),
-            PropertyValue::Text("é".to_owned()),
-            PropertyValue::TextBytes(vec![0xff]),
+            HeaderValue::Null,
+            HeaderValue::Boolean(true),
+            HeaderValue::Boolean(false),
+            HeaderValue::Bytes(vec![0, 255]),
+            HeaderValue::Int8(-1),
+            HeaderValue::Int16(-2),
+            HeaderValue::Int32(-3),
+            HeaderValue::Int64(i64::MIN),
+            HeaderValue::Float32(1.5_f32.into()),
+            HeaderValue::Float64((-2.25_f64).into()),
+            HeaderValue::from("é"),
         ];
         for value in values {
-            let (kind, bytes) = value.to_wire();
-            assert_eq!(PropertyValue::from_wire(kind, bytes.as_ref()), value);
+            let (kind, bytes) = to_wire(&value).unwrap_or_else(|kind| panic!("{kind}"));
+            assert_eq!(from_wire(kind, bytes.as_ref()), value);
         }
     }
 
@@ -306,7 +297,8 @@ mod tests {
     fn what_is_not_of_its_type_s_form_is_given_as_bytes() {
         for kind in [mq::MQTYPE_INT32, 12_345] {
             let bytes = vec![0xff, 0xfe, 0xfd];
-            assert_eq!(PropertyValue::from_wire(kind, &bytes), PropertyValue::Bytes(bytes));
+            assert_eq!(from_wire(kind, &bytes), HeaderValue::Bytes(bytes));
         }
+        assert_eq!(from_wire(mq::MQTYPE_STRING, &[0xff]), HeaderValue::TextBytes(vec![0xff]));
     }
 }
