@@ -13,7 +13,6 @@ use std::panic::AssertUnwindSafe;
 use std::time::{Duration, SystemTime};
 
 use attempt::{Deadline, Malformed};
-use aws_lambda_events::cloudformation::CloudFormationCustomResourceRequest as Request;
 use catalog::{Database, DatabaseError, Migrated};
 use events::kafka::{Topic, TopicError, TopicState};
 use futures_util::FutureExt as _;
@@ -21,7 +20,7 @@ use runtime::EnvironmentError;
 use serde_json::{Value, json};
 
 pub use response::ResponseError;
-use response::{Action, Pending, ResponseClient};
+use response::{Request, RequestType, ResponseClient};
 
 /// The part of an invocation's time that is kept free for the response.
 const RESERVE: Duration = Duration::from_secs(10);
@@ -48,8 +47,6 @@ pub enum MigrateError {
 pub enum InvocationError {
     #[error("the event is malformed")]
     Form(#[from] Malformed),
-    #[error("CloudFormation's request is of an unknown type")]
-    UnknownType,
     #[error("the event is neither a request of CloudFormation nor an empty object")]
     UnknownEvent,
     #[error("cannot respond to CloudFormation")]
@@ -101,15 +98,14 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
             return Ok(json!({"applied": migrated.applied, "version": migrated.version}));
         }
         let request: Request = attempt::malformed::from_value(event)?;
-        let pending = Pending::of(request).ok_or(InvocationError::UnknownType)?;
-        let response = match pending.action {
-            Action::Keep => pending.unchanged(),
-            Action::Migrate => match self.migrate(ends_at).await {
-                Ok(migrated) => pending.migrated(&migrated),
-                Err(error) => pending.failed(&error),
+        let response = match request.request_type {
+            RequestType::Delete => request.unchanged(),
+            RequestType::Create | RequestType::Update => match self.migrate(ends_at).await {
+                Ok(migrated) => request.migrated(&migrated),
+                Err(error) => request.failed(&error),
             },
         };
-        self.client.send(&response).await?;
+        self.client.send(&request.response_url, &response).await?;
         Ok(Value::Null)
     }
 

@@ -1,12 +1,7 @@
-//! The response to CloudFormation's request, and its delivery.
+//! CloudFormation's request, the response to it, and its delivery.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use aws_lambda_events::cloudformation::{
-    CloudFormationCustomResourceRequest as Request, CloudFormationCustomResourceResponse as Response,
-    CloudFormationCustomResourceResponseStatus as Status,
-};
 use aws_smithy_http_client::Connector;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
@@ -15,6 +10,8 @@ use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use aws_smithy_types::body::SdkBody;
 use backon::{ExponentialBuilder, Retryable as _};
 use catalog::Migrated;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::MigrateError;
@@ -32,8 +29,6 @@ const PAUSE: Duration = Duration::from_millis(300);
 /// everybody who has it can respond. The client's errors contain the URL, so they are left out too.
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
-    #[error("cannot serialize the response")]
-    Json(#[source] serde_json::Error),
     #[error("invalid response URL")]
     Url,
     #[error("the response was rejected with status {0}")]
@@ -45,87 +40,53 @@ pub enum ResponseError {
 }
 
 /// A request of CloudFormation that waits for its response.
-#[derive(Debug)]
-pub(crate) struct Pending {
-    url: String,
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Request {
+    pub(crate) request_type: RequestType,
+    #[serde(rename = "ResponseURL")]
+    pub(crate) response_url: String,
     stack_id: String,
     request_id: String,
     logical_resource_id: String,
-    physical_resource_id: String,
-    pub(crate) action: Action,
+    /// Id of the resource; `None` if it is to be created.
+    physical_resource_id: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    Migrate,
+#[derive(Clone, Copy, Deserialize)]
+pub(crate) enum RequestType {
+    Create,
+    Update,
     /// The stack is deleted: nothing is done. Its data outlive it, and so does their schema.
-    Keep,
+    Delete,
 }
 
-impl Pending {
-    /// Reads a request; `None` for an unknown type of request.
-    pub(crate) fn of(request: Request) -> Option<Self> {
-        Some(match request {
-            Request::Create(create) => Self {
-                url: create.response_url,
-                stack_id: create.stack_id,
-                request_id: create.request_id,
-                logical_resource_id: create.logical_resource_id,
-                physical_resource_id: PHYSICAL_ID.to_owned(),
-                action: Action::Migrate,
-            },
-            Request::Update(update) => Self {
-                url: update.response_url,
-                stack_id: update.stack_id,
-                request_id: update.request_id,
-                logical_resource_id: update.logical_resource_id,
-                physical_resource_id: update.physical_resource_id,
-                action: Action::Migrate,
-            },
-            Request::Delete(delete) => Self {
-                url: delete.response_url,
-                stack_id: delete.stack_id,
-                request_id: delete.request_id,
-                logical_resource_id: delete.logical_resource_id,
-                physical_resource_id: delete.physical_resource_id,
-                action: Action::Keep,
-            },
-            _ => return None,
+impl Request {
+    pub(crate) fn migrated(&self, migrated: &Migrated) -> Value {
+        let reason = format!("the schema is at version {}", migrated.version);
+        self.response("SUCCESS", &reason, &json!({"Version": migrated.version.to_string()}))
+    }
+
+    pub(crate) fn unchanged(&self) -> Value {
+        self.response("SUCCESS", "the schema stays as it is", &json!({}))
+    }
+
+    pub(crate) fn failed(&self, error: &MigrateError) -> Value {
+        self.response("FAILED", &format!("{error} (the function's log says more)"), &json!({}))
+    }
+
+    fn response(&self, status: &str, reason: &str, data: &Value) -> Value {
+        json!({
+            "Status": status,
+            "Reason": reason.chars().take(REASON_CHARS).collect::<String>(),
+            "PhysicalResourceId": self.physical_resource_id.as_deref().unwrap_or(PHYSICAL_ID),
+            "StackId": self.stack_id,
+            "RequestId": self.request_id,
+            "LogicalResourceId": self.logical_resource_id,
+            "NoEcho": false,
+            "Data": data,
         })
     }
-
-    pub(crate) fn migrated(self, migrated: &Migrated) -> PendingResponse {
-        let reason = format!("the schema is at version {}", migrated.version);
-        let mut pending = self.response(Status::Success, &reason);
-        pending.response.data = HashMap::from([("Version".to_owned(), migrated.version.to_string())]);
-        pending
-    }
-
-    pub(crate) fn unchanged(self) -> PendingResponse {
-        self.response(Status::Success, "the schema stays as it is")
-    }
-
-    pub(crate) fn failed(self, error: &MigrateError) -> PendingResponse {
-        self.response(Status::Failed, &format!("{error} (the function's log says more)"))
-    }
-
-    fn response(self, status: Status, reason: &str) -> PendingResponse {
-        let mut response = Response::default();
-        response.status = status;
-        response.reason = Some(reason.chars().take(REASON_CHARS).collect());
-        response.physical_resource_id = self.physical_resource_id;
-        response.stack_id = self.stack_id;
-        response.request_id = self.request_id;
-        response.logical_resource_id = self.logical_resource_id;
-        PendingResponse { url: self.url, response }
-    }
-}
-
-/// Response to CloudFormation, and the URL that it goes to.
-#[derive(Debug)]
-pub(crate) struct PendingResponse {
-    url: String,
-    response: Response,
 }
 
 /// Sends responses to their URLs.
@@ -139,10 +100,10 @@ impl ResponseClient {
 
     /// Sends a response, up to three times. Idempotent: the URL takes one object, the same each
     /// time.
-    pub(crate) async fn send(&self, pending: &PendingResponse) -> Result<(), ResponseError> {
-        let body = serde_json::to_string(&pending.response).map_err(ResponseError::Json)?;
+    pub(crate) async fn send(&self, url: &str, response: &Value) -> Result<(), ResponseError> {
+        let body = response.to_string();
         let attempt = || async {
-            let put = timeout(ATTEMPT, self.put(&pending.url, &body));
+            let put = timeout(ATTEMPT, self.put(url, &body));
             put.await.unwrap_or(Err(ResponseError::TimedOut))
         };
         let pauses = ExponentialBuilder::new().with_min_delay(PAUSE).with_max_times(RETRIES);
