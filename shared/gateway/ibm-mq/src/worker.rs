@@ -8,7 +8,6 @@
 //! ended keeps its permit for ever.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
@@ -200,11 +199,5 @@ impl Drop for Worker {
         if let (Some(closing), Some(ended)) = (&self.closing, self.ended.take()) {
             closing.0.lock().unwrap_or_else(PoisonError::into_inner).push(ended);
         }
-    }
-}
-
-impl fmt::Debug for Worker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker").finish_non_exhaustive()
     }
 }

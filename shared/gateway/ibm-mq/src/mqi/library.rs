@@ -1,7 +1,6 @@
 //! IBM's client library, loaded at run time.
 #![allow(unsafe_code)]
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use libmqm_sys::dlopen2::{MqWrapper, MqmContainer};
@@ -37,11 +36,5 @@ impl Library {
 
     pub(super) fn functions(&self) -> &MqWrapper {
         &self.0
-    }
-}
-
-impl fmt::Debug for Library {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Library").finish_non_exhaustive()
     }
 }

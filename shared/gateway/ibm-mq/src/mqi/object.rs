@@ -1,8 +1,6 @@
 //! Open queues and queue managers of a connection.
 #![allow(unsafe_code)]
 
-use std::fmt;
-
 use libmqm_sys::{self as mq, MQLONG};
 
 use super::structures::{self, UTF_8, fill, text_in};
@@ -314,11 +312,5 @@ impl<'c> Object<'c> {
 impl Drop for Object<'_> {
     fn drop(&mut self) {
         self.close(mq::MQCO_NONE);
-    }
-}
-
-impl fmt::Debug for Object<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Object").field("name", &self.name).finish_non_exhaustive()
     }
 }
