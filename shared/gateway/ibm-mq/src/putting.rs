@@ -40,7 +40,7 @@ pub(crate) struct Handed {
 }
 
 enum Step {
-    Put(Puts, oneshot::Sender<Result<Handed, Refused>>),
+    Put(Puts, oneshot::Sender<Result<Handed, Unfinished>>),
     Commit(Told<()>),
     /// Search for messages that were put before, with another handle.
     Find(earlier::Look, Told<u64>),
@@ -52,30 +52,19 @@ struct Puts {
     /// Time after which no further message is put.
     until: Instant,
     /// `Some` if they are the last ones of their unit of work, which is committed then.
-    commit: Option<Arc<Decision>>,
+    commit: Option<Decision>,
 }
 
 /// Decision whether a unit of work is committed. It is made once, either by the thread when it
 /// reaches the commit, or by the caller when it stops waiting.
-#[derive(Debug, Default)]
-struct Decision(AtomicBool);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Decision(Arc<AtomicBool>);
 
 impl Decision {
     /// `true` for the first caller, which makes the decision.
     fn is_ours(&self) -> bool {
         !self.0.swap(true, Ordering::SeqCst)
     }
-}
-
-/// Reason why the thread did not put or commit messages.
-enum Refused {
-    /// A message was refused, with its number.
-    Put(Refusal, u64),
-    /// IBM MQ cannot carry a message.
-    Unusable(String),
-    Commit(Refusal, Handed),
-    /// The caller had stopped waiting.
-    GivenUp,
 }
 
 /// Reason why messages are not known to be put, or not to be committed.
@@ -88,17 +77,6 @@ pub(crate) enum Unfinished {
     Commit(Failure, Option<Handed>),
 }
 
-impl From<Refused> for Unfinished {
-    fn from(refused: Refused) -> Self {
-        match refused {
-            Refused::Put(refusal, at) => Self::Put(refusal.into(), Some(at)),
-            Refused::Unusable(detail) => Self::Unusable(detail),
-            Refused::Commit(refusal, handed) => Self::Commit(refusal.into(), Some(handed)),
-            Refused::GivenUp => Self::Put(WorkerError::TimedOut.into(), None),
-        }
-    }
-}
-
 impl Putting {
     /// Job that opens the queue, and then puts messages of `preparer` on request of the returned
     /// [`Putting`]. They are made where they are put, because a message that comes from another
@@ -108,35 +86,23 @@ impl Putting {
         move |connection, told| work(connection, &queue, &preparer, told)
     }
 
-    /// Puts messages into the unit of work until `until`, perhaps only the first ones.
+    /// Puts messages into the unit of work until `until`, perhaps only the first ones. With
+    /// `commit`, they are the last ones of the unit of work, which is committed if all of them are
+    /// put. If the answer does not come in time and the commit has not begun, it does not begin.
     pub(crate) async fn put(
         &self,
         messages: Range<u64>,
         until: Deadline,
+        commit: Option<Decision>,
         deadline: Deadline,
     ) -> Result<Handed, Unfinished> {
-        let puts = Puts { messages, until: until.instant().into_std(), commit: None };
+        let puts = Puts { messages, until: until.instant().into_std(), commit: commit.clone() };
         match self.take(|answer| Step::Put(puts, answer), deadline).await {
-            Ok(answer) => Ok(answer?),
-            Err(no_answer) => Err(Unfinished::Put(no_answer.into(), None)),
-        }
-    }
-
-    /// Puts the last messages of a unit of work until `until`, and commits it if all of them are
-    /// put. If the answer does not come in time and the commit has not begun, it does not begin.
-    pub(crate) async fn put_and_commit(
-        &self,
-        messages: Range<u64>,
-        until: Deadline,
-        deadline: Deadline,
-    ) -> Result<Handed, Unfinished> {
-        let decision = Arc::new(Decision::default());
-        let commit = Some(Arc::clone(&decision));
-        let puts = Puts { messages, until: until.instant().into_std(), commit };
-        match self.take(|answer| Step::Put(puts, answer), deadline).await {
-            Ok(answer) => Ok(answer?),
-            Err(no_answer) if decision.is_ours() => Err(Unfinished::Put(no_answer.into(), None)),
-            Err(no_answer) => Err(Unfinished::Commit(no_answer.into(), None)),
+            Ok(answer) => answer,
+            Err(no_answer) => Err(match commit.filter(|commit| !commit.is_ours()) {
+                Some(_) => Unfinished::Commit(no_answer.into(), None),
+                None => Unfinished::Put(no_answer.into(), None),
+            }),
         }
     }
 
@@ -201,18 +167,18 @@ struct Putter<'c> {
 }
 
 impl Putter<'_> {
-    fn put(&mut self, Puts { messages, until, commit }: Puts) -> Result<Handed, Refused> {
+    fn put(&mut self, Puts { messages, until, commit }: Puts) -> Result<Handed, Unfinished> {
         let mut handed = Handed::default();
         let mut left = messages;
         while handed.bytes < MOST_BYTES
             && Instant::now() < until
             && let Some(number) = left.next()
         {
-            let prepared = self.preparer.prepare(number).map_err(Refused::Unusable)?;
+            let prepared = self.preparer.prepare(number).map_err(Unfinished::Unusable)?;
             let Some(message) = prepared else { break };
             handed.bytes += message.body.len();
             let put = put_one(self.connection, &self.queue, self.options, message, &mut self.last);
-            let (at, warning) = put.map_err(|refusal| Refused::Put(refusal, number))?;
+            let (at, warning) = put.map_err(|refusal| Unfinished::Put(refusal.into(), Some(number)))?;
             handed.times.push(at);
             handed.warnings.extend(warning);
         }
@@ -222,16 +188,17 @@ impl Putter<'_> {
         }
     }
 
-    fn commit(&self, decision: &Decision, mut handed: Handed) -> Result<Handed, Refused> {
+    fn commit(&self, decision: &Decision, mut handed: Handed) -> Result<Handed, Unfinished> {
         if !decision.is_ours() {
-            return Err(Refused::GivenUp);
+            // The caller has stopped waiting.
+            return Err(Unfinished::Put(WorkerError::TimedOut.into(), None));
         }
         match self.connection.commit() {
             Ok(()) => {
                 handed.is_committed = true;
                 Ok(handed)
             }
-            Err(refusal) => Err(Refused::Commit(refusal, handed)),
+            Err(refusal) => Err(Unfinished::Commit(refusal.into(), Some(handed))),
         }
     }
 }

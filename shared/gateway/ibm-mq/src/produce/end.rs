@@ -61,7 +61,7 @@ impl Producer<'_> {
     /// Ends the session, and returns which messages are on the queue, which may be, and why the
     /// others are not.
     pub(super) async fn explain(
-        mut self,
+        self,
         stop: Stop,
         session: Session,
         target: TargetQueue<'_>,
@@ -87,55 +87,42 @@ impl Producer<'_> {
                     _ => error,
                 }
             }
-            Stop::Commit(failure) => {
-                let during = During::Queue(target.queue);
-                if !failure.may_have_committed() {
-                    session.fail(failure, during, deadline).await
-                } else {
-                    drop(session);
-                    match self.resolve(failure, target).await {
-                        Resolved::Done => return Ok(self.report()),
-                        Resolved::Stopped(error) => error,
-                        Resolved::InDoubt(error, in_doubt) => {
-                            return Err(ProduceFailure { error, committed: self.next, in_doubt });
-                        }
-                    }
-                }
+            Stop::Commit(failure) if failure.may_have_committed() => {
+                drop(session);
+                return self.resolve(failure, target).await;
             }
+            Stop::Commit(failure) => session.fail(failure, During::Queue(target.queue), deadline).await,
         };
         Err(ProduceFailure { error, committed: self.next, in_doubt: Vec::new() })
     }
 
     /// Searches for the messages of the unit of work. In a first attempt, one that is found proves
     /// that all of them were committed.
-    async fn resolve(&mut self, failure: Failure, target: TargetQueue<'_>) -> Resolved {
+    async fn resolve(
+        mut self,
+        failure: Failure,
+        target: TargetQueue<'_>,
+    ) -> Result<ProduceReport, ProduceFailure> {
         let ids: Vec<MessageId> =
             (self.next..self.index()).map(|index| self.outgoing.message_id(index)).collect();
         let TargetQueue { pool, access, queue } = target;
         let is_first = self.outgoing.is_first_attempt();
-        if doubt::is_unit_on_queue(pool, access, queue, &ids, is_first, self.deadline).await {
-            self.committed();
-            if self.next >= self.outgoing.count() {
-                return Resolved::Done;
-            }
-            return Resolved::Stopped(BrokerError::unreachable(format!(
-                "the connection broke after a commit, which turned out to have happened; {} of {} messages are on \
-                 the queue",
-                self.next,
-                self.outgoing.count()
-            )));
+        if !doubt::is_unit_on_queue(pool, access, queue, &ids, is_first, self.deadline).await {
+            let error = failure.into_error(During::Queue(queue));
+            let detail =
+                format!("{} messages were put and their commit was not confirmed: {error}", ids.len());
+            let error = error.left_in_doubt(detail);
+            return Err(ProduceFailure { error, committed: self.next, in_doubt: ids });
         }
-        let error = failure.into_error(During::Queue(target.queue));
-        let detail = format!("{} messages were put and their commit was not confirmed: {error}", ids.len());
-        Resolved::InDoubt(error.left_in_doubt(detail), ids)
+        self.committed();
+        let (committed, of) = (self.next, self.outgoing.count());
+        if committed >= of {
+            return Ok(self.report());
+        }
+        let error = BrokerError::unreachable(format!(
+            "the connection broke after a commit, which turned out to have happened; {committed} of {of} \
+             messages are on the queue"
+        ));
+        Err(ProduceFailure { error, committed, in_doubt: Vec::new() })
     }
-}
-
-/// Result of searching the queue after a commit in doubt.
-enum Resolved {
-    /// All messages are on the queue.
-    Done,
-    /// The messages of the unit of work are on the queue, but later ones are missing.
-    Stopped(BrokerError),
-    InDoubt(BrokerError, Vec<MessageId>),
 }

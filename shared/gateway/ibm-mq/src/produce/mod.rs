@@ -22,7 +22,7 @@ use crate::outgoing::{Context, Preparer};
 use crate::owned::Owned;
 use crate::pool::Pool;
 use crate::produce::end::{Stop, TargetQueue};
-use crate::putting::{Handed, Putting, Unfinished};
+use crate::putting::{Decision, Handed, Putting, Unfinished};
 use crate::session::{Failure, Session};
 
 /// Maximum number of messages that the connection's thread is asked to put at once.
@@ -168,14 +168,6 @@ struct Unit {
     began: Option<Instant>,
 }
 
-/// State of a unit of work after filling it.
-enum Filled {
-    /// All messages of the unit are put.
-    Put,
-    /// All messages of the unit are put and committed.
-    Committed,
-}
-
 impl Unit {
     fn add(&mut self, handed: Handed, warned: &mut BTreeMap<MQLONG, u64>) {
         self.times.extend(handed.times);
@@ -213,10 +205,8 @@ struct Producer<'a> {
 impl Producer<'_> {
     async fn run(&mut self, putting: &Putting) -> Result<(), Stop> {
         while self.next < self.outgoing.count() {
-            let filled = self.fill(putting).await;
-            match filled {
-                Ok(Filled::Put) => self.commit(putting).await?,
-                Ok(Filled::Committed) => {}
+            match self.fill(putting).await {
+                Ok(()) => {}
                 // Without transactions, the messages that are already put are kept.
                 Err(Stop::OutOfTime) if !self.transaction.enabled && !self.unit.times.is_empty() => {
                     self.commit(putting).await?;
@@ -224,13 +214,17 @@ impl Producer<'_> {
                 }
                 Err(stop) => return Err(stop),
             }
+            // The unit of work may be committed already, with its last messages.
+            if !self.unit.times.is_empty() {
+                self.commit(putting).await?;
+            }
         }
         Ok(())
     }
 
     /// Puts the messages of one unit of work. The last ones are sent to the thread with the commit,
     /// which saves a round trip to the thread.
-    async fn fill(&mut self, putting: &Putting) -> Result<Filled, Stop> {
+    async fn fill(&mut self, putting: &Putting) -> Result<(), Stop> {
         while !self.is_full() {
             let end = self.allow().await?;
             let messages = self.index()..end;
@@ -239,19 +233,18 @@ impl Producer<'_> {
             }
             self.unit.began.get_or_insert_with(Instant::now);
             let is_last = end >= self.outgoing.count() || self.left_in_unit() <= end - messages.start;
-            let put = match is_last {
-                true => putting.put_and_commit(messages.clone(), self.stop_at, self.commit_until()).await,
-                false => putting.put(messages.clone(), self.stop_at, self.deadline).await,
-            };
+            let until = if is_last { self.commit_until() } else { self.deadline };
+            let commit = is_last.then(Decision::default);
+            let put = putting.put(messages.clone(), self.stop_at, commit, until).await;
             let handed = put.map_err(|unfinished| self.stopped(unfinished, messages))?;
             let is_committed = handed.is_committed;
             self.unit.add(handed, &mut self.warned);
             if is_committed {
                 self.confirm();
-                return Ok(Filled::Committed);
+                break;
             }
         }
-        Ok(Filled::Put)
+        Ok(())
     }
 
     /// Reason to stop after messages that are not known to be put, or to be committed.
