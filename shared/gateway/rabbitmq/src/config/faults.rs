@@ -3,10 +3,9 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use lapin::uri::SASLMechanism;
 use secrecy::ExposeSecret as _;
 
-use super::ConnectionConfig;
+use super::{ConnectionConfig, Login};
 
 /// Maximum length of a virtual host's name in bytes: AMQP carries it as a short string.
 const VHOST_MAX: usize = 255;
@@ -50,9 +49,8 @@ pub(super) fn check(config: &ConnectionConfig) -> Result<(), ConfigError> {
             faults.push("port", "is not within 1 to 65535");
         }
     }
-    let password = config.password.expose_secret();
-    if config.mechanism == SASLMechanism::Plain {
-        for (setting, value) in [("user", config.user.as_str()), ("password", password)] {
+    if let Login::Password { user, password } = &config.login {
+        for (setting, value) in [("user", user.as_str()), ("password", password.expose_secret())] {
             if value.is_empty() {
                 faults.push(setting, "is empty");
             }

@@ -73,12 +73,10 @@ pub struct ConnectionConfig {
     /// Addresses that may be of a special kind; `None` if each may.
     special: Option<SpecialAddresses>,
     vhost: String,
-    user: String,
-    password: SecretString,
+    login: Login,
     tls: Option<TlsConfig>,
     timeout: Duration,
     heartbeat: Heartbeat,
-    mechanism: SASLMechanism,
     host: Host,
 }
 
@@ -94,15 +92,6 @@ pub enum Login {
     },
     /// SASL EXTERNAL: the client's certificate is the login.
     Certificate,
-}
-
-impl Login {
-    fn into_parts(self) -> (String, SecretString, SASLMechanism) {
-        match self {
-            Self::Password { user, password } => (user, password, SASLMechanism::Plain),
-            Self::Certificate => (String::new(), SecretString::default(), SASLMechanism::External),
-        }
-    }
 }
 
 /// PEM material of a connection under TLS. The broker's certificate is always verified.
@@ -138,17 +127,14 @@ impl ConnectionConfig {
     /// # Errors
     /// All faults of the parameters.
     pub fn new(address: Address, vhost: String, login: Login) -> Result<Self, ConfigError> {
-        let (user, password, mechanism) = login.into_parts();
         let config = Self {
             addresses: vec![address],
             special: None,
             vhost,
-            user,
-            password,
+            login,
             tls: None,
             timeout: TIMEOUT,
             heartbeat: HEARTBEAT,
-            mechanism,
             host: Host::Process,
         };
         config.checked()
@@ -215,17 +201,14 @@ impl ConnectionConfig {
                 ));
             }
         };
-        let (user, password, mechanism) = login.into_parts();
         let config = Self {
             addresses: endpoint.addresses.clone(),
             special: Some(endpoint.special.clone()),
             vhost: endpoint.queue_manager.clone(),
-            user,
-            password,
+            login,
             tls,
             timeout: limits.timeout,
             heartbeat: Heartbeat::try_from(limits.heartbeat.as_secs()).unwrap_or(Heartbeat::MAX),
-            mechanism,
             host: Host::Process,
         };
         let config = config.checked().map_err(|error| unsupported(&error.to_string()))?;
@@ -295,7 +278,10 @@ impl ConnectionConfig {
     /// The user to log in as; empty if the client certificate is the login.
     #[must_use]
     pub fn user(&self) -> &str {
-        &self.user
+        match &self.login {
+            Login::Password { user, .. } => user,
+            Login::Certificate => "",
+        }
     }
 
     /// Time for one address to connect and log in.
@@ -320,8 +306,10 @@ impl ConnectionConfig {
     #[must_use]
     pub fn get_connection_url(&self) -> String {
         let scheme = if self.is_tls() { "amqps" } else { "amqp" };
-        // A login by certificate has neither user nor password.
-        let login = if self.user.is_empty() { String::new() } else { format!("{}:***@", self.user) };
+        let login = match &self.login {
+            Login::Password { user, .. } => format!("{user}:***@"),
+            Login::Certificate => String::new(),
+        };
         let vhost = if self.vhost.starts_with('/') { self.vhost.clone() } else { format!("/{}", self.vhost) };
         format!("{scheme}://{login}{}:{}{vhost}", self.host(), self.port())
     }
@@ -337,7 +325,7 @@ impl ConnectionConfig {
             broker: BrokerKind::RabbitMq,
             address: None,
             queue_manager: self.vhost.clone(),
-            user: self.user.clone(),
+            user: self.user().to_owned(),
             tls: self.is_tls(),
         }
     }
@@ -351,13 +339,14 @@ impl ConnectionConfig {
     }
 
     pub(crate) fn uri(&self, address: &Address) -> AMQPUri {
+        let (password, mechanism) = match &self.login {
+            Login::Password { password, .. } => (password.expose_secret(), SASLMechanism::Plain),
+            Login::Certificate => ("", SASLMechanism::External),
+        };
         AMQPUri {
-            scheme: if self.tls.is_some() { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
+            scheme: if self.is_tls() { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
             authority: AMQPAuthority {
-                userinfo: AMQPUserInfo {
-                    username: self.user.clone(),
-                    password: self.password.expose_secret().to_owned(),
-                },
+                userinfo: AMQPUserInfo { username: self.user().to_owned(), password: password.to_owned() },
                 host: address.host.clone(),
                 port: address.port,
             },
@@ -365,7 +354,7 @@ impl ConnectionConfig {
             query: AMQPQueryString {
                 frame_max: Some(FRAME_MAX),
                 heartbeat: Some(self.heartbeat),
-                auth_mechanism: Some(self.mechanism),
+                auth_mechanism: Some(mechanism),
                 ..AMQPQueryString::default()
             },
         }
@@ -377,7 +366,7 @@ impl fmt::Debug for ConnectionConfig {
         f.debug_struct("ConnectionConfig")
             .field("addresses", &self.addresses)
             .field("vhost", &self.vhost)
-            .field("user", &self.user)
+            .field("user", &self.user())
             .field("tls", &self.tls.is_some())
             .field("timeout", &self.timeout)
             .field("heartbeat", &self.heartbeat)

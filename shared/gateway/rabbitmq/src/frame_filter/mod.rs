@@ -11,10 +11,10 @@
 //! code that would restore the headers. It is delivered without them, and with a header that names
 //! them as missing.
 //!
-//! A patch of the library's parser cannot take the filter's place. Its short strings are `String`s in
-//! every public type, so a patch could only lose the bytes that responses show and moves must not
-//! change. It keeps one of two table entries of the same name. And the limit below needs the number
-//! of a table's values before the library allocates them, so the tables are read here in any case.
+//! A patch of the library's parser cannot take the filter's place. Short strings are `String`s in
+//! all of its types, so a patched parser would lose the bytes that responses show, and a move could
+//! not tell that it cannot put the message again unchanged. Also, the limit below needs the number
+//! of a table's values before the library allocates them, so tables are read here in any case.
 //!
 //! The filter also limits the memory of the library: of a message that exceeds the
 //! [`Intake`](crate::intake::Intake) only the beginning passes, and everything after it is dropped
