@@ -36,7 +36,6 @@ use tokio::runtime::Builder;
 
 use crate::error::{Error, describe};
 use crate::ingest::cut::Part;
-use crate::load::ours::Way;
 use crate::warm::runtime_alone::Kind;
 
 #[derive(Debug, Parser)]
@@ -101,7 +100,7 @@ enum Contender {
     /// A payload cut into chunks, or a part of that
     Cut { part: Part },
     /// Catalogues from S3 to PostgreSQL
-    LoadRows { way: Way },
+    LoadRows,
     /// The code of product-ingest
     Accepts,
     /// A function that does nothing
@@ -162,7 +161,7 @@ async fn contend(contender: Contender) -> Result<(), Error> {
         Contender::CallsAlone { task, url } => warm::baseline::contend(&task, &url).await,
         Contender::Claims { task } => idempotency::ours::contend(&task).await,
         Contender::Cut { part } => ingest::cut::contend(part).await,
-        Contender::LoadRows { way } => load::ours::contend(way).await,
+        Contender::LoadRows => load::ours::contend().await,
         Contender::Accepts => accept::contend().await,
         Contender::RuntimeAlone { kind, bytes } => warm::runtime_alone::serve(kind, bytes).await,
     }

@@ -1,4 +1,4 @@
-//! The chunker's pipeline as the function runs it, and the places that chunks' files go to.
+//! The chunker's pipeline as the function runs it, with its chunks' files in memory.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,18 +8,14 @@ use chunker::pipeline::{self, Outcome, Output, ReportFile, RunError, Source};
 use chunker::{Bounds, Cut, CutSpec};
 use futures_util::future::BoxFuture;
 use ingestion::chunk::{Generation, Plan};
-use ingestion::payload::chunk_key;
 use ingestion::product::{BatchStamp, ItemError};
 use ingestion::split::Format;
-use objects::Objects;
-use uuid::Uuid;
 
 use super::catalogue::rules;
 use crate::error::Error;
 
 /// Bytes of the payload that come at once, as storage hands them on.
 pub(super) const FRAME: usize = 16 * 1024;
-const MAX_FILE: usize = 32 * 1024 * 1024;
 
 /// The payload, as if it came from storage.
 pub(super) struct Stored(pub(super) Bytes);
@@ -40,8 +36,6 @@ pub(crate) enum Place {
     Nowhere,
     /// The memory of this process.
     Memory(Arc<Mutex<Files>>),
-    /// The place where the functions have the files of this batch.
-    Bucket(Objects, Uuid),
 }
 
 impl Place {
@@ -50,20 +44,16 @@ impl Place {
     }
 
     /// Takes a file away.
-    pub(crate) async fn take(&self, index: u32) -> Result<Vec<u8>, Error> {
-        let missing = || format!("the chunk {index} is missing");
-        match self {
-            Self::Nowhere => Err(missing().into()),
+    pub(crate) fn take(&self, index: u32) -> Result<Vec<u8>, Error> {
+        let file = match self {
+            Self::Nowhere => None,
             Self::Memory(files) => {
                 let mut files = files.lock().unwrap_or_else(PoisonError::into_inner);
                 let place = files.iter().position(|(number, _)| *number == index);
-                Ok(place.map(|place| files.swap_remove(place).1).ok_or_else(missing)?)
+                place.map(|place| files.swap_remove(place).1)
             }
-            Self::Bucket(objects, batch_id) => {
-                let key = chunk_key(*batch_id, Generation::FIRST, index);
-                Ok(objects.get(&key, MAX_FILE).await?)
-            }
-        }
+        };
+        file.ok_or_else(|| format!("the chunk {index} is missing").into())
     }
 }
 
@@ -77,14 +67,8 @@ impl Output for Place {
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         let place = self.clone();
         Box::pin(async move {
-            match place {
-                Self::Nowhere => drop(file),
-                Self::Memory(files) => {
-                    files.lock().unwrap_or_else(PoisonError::into_inner).push((index, file));
-                }
-                Self::Bucket(objects, batch_id) => {
-                    objects.put(&chunk_key(batch_id, Generation::FIRST, index), file).await?;
-                }
+            if let Self::Memory(files) = place {
+                files.lock().unwrap_or_else(PoisonError::into_inner).push((index, file));
             }
             Ok(())
         })

@@ -8,12 +8,11 @@ use std::io::Write as _;
 use bytes::Bytes;
 use clap::ValueEnum;
 use flate2::write::MultiGzDecoder;
-use ingestion::chunk::{Chunk, decode, frame};
-use ingestion::product::{Attributes, BatchStamp, EncodingError, ItemPlace, KeyHash, ProductKey, RowHasher};
+use ingestion::chunk::frame;
+use ingestion::product::{BatchStamp, ItemPlace};
 use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::catalogue::rules;
@@ -35,8 +34,6 @@ pub(crate) enum Part {
     Parse,
     /// Content of the chunks' files compressed
     Compress,
-    /// SHA-256 of the content, of every key and of every row
-    Hash,
 }
 
 /// Pass over a payload.
@@ -74,14 +71,13 @@ async fn go_over(part: Part, payload: &Bytes, content: &[u8]) -> Result<Pass, Er
             let (items, took) = twice(|| parse(content))?;
             (Some(items), took)
         }
-        Part::Compress | Part::Hash => {
+        Part::Compress => {
             let place = Place::memory();
-            let cut = cut(&place).await?;
-            let mut files = Vec::new();
-            for chunk in cut.chunks {
-                files.push(place.take(chunk.index).await?);
+            let mut contents = Vec::new();
+            for chunk in cut(&place).await?.chunks {
+                contents.push(frame::content(&place.take(chunk.index)?)?);
             }
-            (None, if part == Part::Compress { compress_all(&files)? } else { hash_all(content, &files)? })
+            (None, twice(|| contents.iter().try_for_each(|content| compress(content)))?.1)
         }
     };
     let bytes = u32::try_from(content.len())?;
@@ -93,23 +89,6 @@ fn twice<T>(pass: impl Fn() -> Result<T, Error>) -> Result<(T, Took), Error> {
     pass()?;
     let stopwatch = Stopwatch::start()?;
     Ok((pass()?, stopwatch.stop()?))
-}
-
-fn compress_all(files: &[Vec<u8>]) -> Result<Took, Error> {
-    let contents = files.iter().map(|file| frame::content(file)).collect::<Result<Vec<_>, _>>()?;
-    Ok(twice(|| contents.iter().try_for_each(|content| compress(content)))?.1)
-}
-
-fn hash_all(content: &[u8], files: &[Vec<u8>]) -> Result<Took, Error> {
-    let chunks = files.iter().map(|file| decode(file)).collect::<Result<Vec<_>, _>>()?;
-    let rows = chunks.iter().flat_map(Chunk::rows);
-    let rows = rows.map(|row| Ok((&row.key, row.attributes.decode()?)));
-    let rows = rows.collect::<Result<Vec<_>, EncodingError>>()?;
-    Ok(twice(|| {
-        hash(content, &rows);
-        Ok(())
-    })?
-    .1)
 }
 
 fn inflated(gzip: &[u8]) -> Result<Vec<u8>, Error> {
@@ -166,16 +145,4 @@ fn compress(content: &[u8]) -> Result<(), Error> {
     }
     drop(black_box(file.finish()?));
     Ok(())
-}
-
-fn hash(content: &[u8], rows: &[(&ProductKey, Attributes<'_>)]) {
-    let mut hash = Sha256::new();
-    for window in content.chunks(WINDOW) {
-        hash.update(window);
-    }
-    black_box(hash.finalize());
-    let mut hasher = RowHasher::default();
-    for (key, attributes) in rows {
-        black_box((KeyHash::of(key), hasher.hash(attributes)));
-    }
 }

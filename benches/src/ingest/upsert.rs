@@ -113,7 +113,7 @@ impl Bench {
         let cut = cut(BatchStamp::new(received_at, batch_id), &mut payload, &place).await?;
         let mut chunks = Vec::new();
         for chunk in &cut.chunks {
-            chunks.push(decode(&place.take(chunk.index).await?)?);
+            chunks.push(decode(&place.take(chunk.index)?)?);
         }
         self.database.begin_chunking(&batch, Plan::default()).await?;
         self.database.seal(batch_id, Generation::FIRST, &seal(cut)).await?;

@@ -89,10 +89,9 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     {
         objects.put(key, gzip(items, edition)?).await?;
     }
-    let mut contenders = vec![Program::own(OURS, "load-rows")?.arg("memory")];
+    let mut contenders = vec![Program::own(OURS, "load-rows")?];
     contenders.extend(Program::node("Node.js", ".local/bench/node-load/load.mjs"));
     contenders.push(Program::python("Python", "bench/python", "load.py"));
-    contenders.push(Program::own("by way of the bucket", "load-rows")?.arg("bucket"));
     let about = format!("{items} items in one object; medians of {rounds} rounds.");
     let mut comparison = Comparison {
         server: Server::connect(database_url).await?,

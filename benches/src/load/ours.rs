@@ -1,12 +1,10 @@
 //! The contender of the project: the code of `chunker` and of `upsert`, with S3 on the one side and
-//! PostgreSQL on the other, and without the queue between them. A chunk's file stays in memory, or
-//! lies in the bucket, as it does where the two are functions.
+//! PostgreSQL on the other, and without the queue between them. A chunk's file stays in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use catalog::{Database, DatabaseConfig, OwnerRule, WriteOutcome};
-use clap::ValueEnum;
 use ingestion::chunk::{Generation, Plan, decode};
 use ingestion::product::BatchStamp;
 use jiff::Timestamp;
@@ -26,16 +24,8 @@ use crate::ingest::chunks::{Place, cut, seal};
 /// turns for the establishment's lock, so while PostgreSQL writes one chunk the next is read.
 const WRITERS: usize = 2;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Way {
-    /// Chunks stay in memory
-    Memory,
-    /// Chunks are put into the bucket and read from there
-    Bucket,
-}
-
 /// The contender's process, which gets keys of catalogues.
-pub(crate) async fn contend(way: Way) -> Result<(), Error> {
+pub(crate) async fn contend() -> Result<(), Error> {
     let mut environment = Environment::of_process();
     let bucket = environment.required("PAYLOAD_BUCKET");
     let url: String = environment.required("DATABASE_URL");
@@ -47,7 +37,7 @@ pub(crate) async fn contend(way: Way) -> Result<(), Error> {
     let objects = Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket);
     // Instances have processors of their own.
     let instances = Builder::new_multi_thread().worker_threads(WRITERS).enable_all().build()?;
-    let loader = Loader { objects, database: Database::new(config), writers, way };
+    let loader = Loader { objects, database: Database::new(config), writers };
     let served = serve(async |key: &str| loader.load(key, &instances).await).await;
     instances.shutdown_background();
     served
@@ -58,7 +48,6 @@ struct Loader {
     /// The chunker's.
     database: Database,
     writers: Vec<Arc<Database>>,
-    way: Way,
 }
 
 impl Loader {
@@ -66,10 +55,7 @@ impl Loader {
         let stopwatch = Stopwatch::start()?;
         let batch = new_batch(Timestamp::now());
         let batch_id = batch.metadata.batch_id;
-        let place = match self.way {
-            Way::Memory => Place::memory(),
-            Way::Bucket => Place::Bucket(self.objects.clone(), batch_id),
-        };
+        let place = Place::memory();
         self.database.begin_chunking(&batch, Plan::default()).await?;
         let head = self.objects.head(key).await?;
         let mut payload = self.objects.body(key, &head);
@@ -101,7 +87,7 @@ async fn write(database: &Database, place: &Place, next: &AtomicU32, count: u32)
         if index >= count {
             return Ok(rows);
         }
-        let chunk = decode(&place.take(index).await?)?;
+        let chunk = decode(&place.take(index)?)?;
         let WriteOutcome::Done { result, .. } = database.write_chunk(&chunk).await? else {
             return Err("a chunk was written before".into());
         };
