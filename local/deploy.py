@@ -216,9 +216,11 @@ def drop_bucket(bucket, notifications, s3):
     )
 
 
-def event_destinations(bus_arn, topic_arn, client):
+def event_destinations(parameters, client):
     """The bus with a rule to a queue, and the topic with a queue that subscribes to it. The URLs of both queues."""
-    bus = bus_arn.rpartition("/")[2]
+    if "EventBusArn" not in parameters:
+        return {}
+    bus, topic_arn = parameters["EventBusArn"].rpartition("/")[2], parameters["EventTopicArn"]
     sqs, events, sns = client("sqs"), client("events"), client("sns")
     # A queue without a reader keeps an event for an hour.
     kept = {"MessageRetentionPeriod": "3600"}
@@ -267,7 +269,7 @@ def deploy(arguments):
         "routes": list(routes(template, "Api", names)),
         "rest_routes": list(routes(template, "RestApi", names)),
         "rest_unrouted": unrouted(template),
-        "event_queues": event_destinations(parameters["EventBusArn"], parameters["EventTopicArn"], client),
+        "event_queues": event_destinations(parameters, client),
         "names": names,
         # What was compared with the policies of another deployment would be wrong.
         "parameters": parameters,

@@ -125,7 +125,7 @@ pub(crate) async fn during(
             stack.close();
             outcome
         }
-        Ok(Err(stopped)) => Ok(stopped.into()),
+        Ok(Err(stopped)) => Ok(stopped),
         Err(failure) => Err(failure),
     };
     if let Err(failure) = &outcome {

@@ -13,7 +13,7 @@ use crate::front::Kind;
 use crate::layout::Layout;
 use crate::targets::Given;
 
-pub(crate) use signals::{Signals, Stopped};
+pub(crate) use signals::Signals;
 
 /// Runs IntegraHub on this machine.
 #[derive(Debug, clap::Parser)]

@@ -14,12 +14,9 @@ pub(crate) struct Signals {
     hang_up: Signal,
 }
 
-/// The kind of signal that asked to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
-    Interrupted,
-    Terminated,
-}
+/// Codes with which a shell reports that a signal ended a program.
+const INTERRUPTED: u8 = 130;
+const TERMINATED: u8 = 143;
 
 impl Signals {
     /// # Errors
@@ -33,21 +30,12 @@ impl Signals {
         })
     }
 
-    pub(crate) async fn wait(&mut self) -> Stopped {
+    /// Waits for a signal that asks to stop, and returns the exit code for it.
+    pub(crate) async fn wait(&mut self) -> ExitCode {
         tokio::select! {
-            _ = self.interrupt.recv() => Stopped::Interrupted,
-            _ = self.terminate.recv() => Stopped::Terminated,
-            _ = self.hang_up.recv() => Stopped::Terminated,
-        }
-    }
-}
-
-impl From<Stopped> for ExitCode {
-    /// Returns the code with which a shell reports the signal.
-    fn from(stopped: Stopped) -> Self {
-        match stopped {
-            Stopped::Interrupted => Self::from(130),
-            Stopped::Terminated => Self::from(143),
+            _ = self.interrupt.recv() => ExitCode::from(INTERRUPTED),
+            _ = self.terminate.recv() => ExitCode::from(TERMINATED),
+            _ = self.hang_up.recv() => ExitCode::from(TERMINATED),
         }
     }
 }

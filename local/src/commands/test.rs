@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use tokio::process::Command;
 
-use super::{Signals, Stopped};
+use super::Signals;
 use crate::console;
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Kind};
@@ -25,7 +25,7 @@ pub(super) async fn test(command: Vec<String>) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
     let layout = Layout::of_tests()?;
     let _lock = tokio::select! {
-        stopped = signals.wait() => return Ok(stopped.into()),
+        stopped = signals.wait() => return Ok(stopped),
         lock = wait_for_turn(&layout) => lock?,
     };
     let door = front::bind(PORT, Kind::Http).await?;
@@ -77,7 +77,7 @@ async fn execute(
         stopped = signals.wait() => {
             drop(guard);
             let _ended = tokio::time::timeout(GRACE, child.wait()).await;
-            Ok(Stopped::into(stopped))
+            Ok(stopped)
         }
     }
 }
