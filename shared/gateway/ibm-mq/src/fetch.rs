@@ -10,7 +10,7 @@ use libmqm_sys::{self as mqi, MQLONG};
 use mq::{Access, Ack, AckMode, BackoutRule, BrokerError, ConsumeCommand, Consumed, QueueName};
 
 use crate::depth::fail_to_get;
-use crate::doubt::{self, Evidence};
+use crate::doubt::{self, Evidence, SearchedQueue};
 use crate::errors::During;
 use crate::mqi::Connection;
 use crate::outgoing::selected;
@@ -63,7 +63,7 @@ pub(crate) async fn fetch(
             "the first message of the queue `{queue}` alone exceeds what an answer can carry"
         )));
     }
-    let from = SourceQueue { pool: Arc::clone(pool), access: access.clone(), queue: queue.clone() };
+    let from = SearchedQueue::new(pool, access, queue);
     let unit = Unit { session, from, taken };
     match command.mode {
         AckMode::Take(Ack::Commit | Ack::Rollback) => Ok(Box::new(unit)),
@@ -115,18 +115,11 @@ fn plan(
     }
 }
 
-/// Queue that messages came from, for searching it after a commit in doubt.
-pub(crate) struct SourceQueue {
-    pub(crate) pool: Arc<Pool>,
-    pub(crate) access: Access,
-    pub(crate) queue: QueueName,
-}
-
 /// Messages that were got and wait for their commit. Dropping it ends the connection, and backs
 /// them out.
 struct Unit {
     session: Session,
-    from: SourceQueue,
+    from: SearchedQueue,
     taken: Taken,
 }
 
@@ -177,7 +170,7 @@ impl Unit {
 /// allocated.
 async fn commit(
     session: Session,
-    from: &SourceQueue,
+    from: &SearchedQueue,
     evidence: &[Evidence],
     unneeded: impl Send + 'static,
     deadline: Deadline,
@@ -200,9 +193,8 @@ async fn commit(
         return Err(session.fail(failure, during, deadline).await);
     }
     drop(session);
-    let SourceQueue { pool, access, queue } = from;
     let error = failure.into_error(during);
-    if doubt::are_all_back(pool, access, queue, evidence, deadline).await {
+    if from.has_all_back(evidence, deadline).await {
         let detail = format!("the messages were not taken and are back on the queue: {error}");
         return Err(BrokerError::unreachable(detail).standing_for(&error));
     }

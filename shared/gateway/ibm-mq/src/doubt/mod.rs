@@ -45,74 +45,78 @@ pub(crate) fn remember(taken: &mut Vec<Evidence>, md: &mqi::MQMD) {
     }
 }
 
-/// True if all messages of a unit of work are certainly on the queue.
-pub(crate) async fn is_unit_on_queue(
-    pool: &Arc<Pool>,
-    access: &Access,
-    queue: &QueueName,
-    ids: &[MessageId],
-    is_first_attempt: bool,
-    deadline: Deadline,
-) -> bool {
-    let needed = Needed::of_put(is_first_attempt);
-    let most = if needed == Needed::One { MOST } else { MOST_OF_ALL };
-    if ids.is_empty() || (needed == Needed::All && ids.len() > most) {
-        return false;
-    }
-    let ids: Vec<_> = ids.iter().rev().take(most).map(|id| id.0).collect();
-    search(pool, access, queue, ids, needed, |_| true, deadline).await
+/// Queue that messages went to or came from, for searching it after a commit in doubt.
+pub(crate) struct SearchedQueue {
+    pool: Arc<Pool>,
+    access: Access,
+    pub(crate) queue: QueueName,
 }
 
-/// True if all messages that were got are certainly back on the queue.
-pub(crate) async fn are_all_back(
-    pool: &Arc<Pool>,
-    access: &Access,
-    queue: &QueueName,
-    taken: &[Evidence],
-    deadline: Deadline,
-) -> bool {
-    if taken.is_empty() || taken.len() > MOST_OF_ALL {
-        return false;
+impl SearchedQueue {
+    pub(crate) fn new(pool: &Arc<Pool>, access: &Access, queue: &QueueName) -> Self {
+        Self { pool: Arc::clone(pool), access: access.clone(), queue: queue.clone() }
     }
-    let taken: Vec<_> = taken.iter().rev().copied().collect();
-    let ids = taken.iter().map(|evidence| evidence.message_id).collect();
-    let is_back = move |found: &Evidence| taken.iter().any(|evidence| evidence.came_back_as(found));
-    search(pool, access, queue, ids, Needed::OF_GOT, is_back, deadline).await
-}
 
-/// Searches for messages by their ids over a connection that answers, and repeats that a little
-/// later: the queue manager may not have noticed yet that the other connection broke. A failed
-/// search proves nothing.
-async fn search(
-    pool: &Arc<Pool>,
-    access: &Access,
-    queue: &QueueName,
-    ids: Vec<mqi::MQBYTE24>,
-    needed: Needed,
-    is_proof: impl Fn(&Evidence) -> bool + Send + Sync + 'static,
-    deadline: Deadline,
-) -> bool {
-    let (ids, is_proof) = (Arc::new(ids), Arc::new(is_proof));
-    let mut found = false;
-    for pause in LOOKS {
-        if found || pause >= deadline.remaining() {
-            break;
+    /// True if all messages of a unit of work are certainly on the queue.
+    pub(crate) async fn has_unit(
+        &self,
+        ids: &[MessageId],
+        is_first_attempt: bool,
+        deadline: Deadline,
+    ) -> bool {
+        let needed = Needed::of_put(is_first_attempt);
+        let most = if needed == Needed::One { MOST } else { MOST_OF_ALL };
+        if ids.is_empty() || (needed == Needed::All && ids.len() > most) {
+            return false;
         }
-        tokio::time::sleep(pause).await;
-        let Ok(session) = pool.acquire(access, deadline).await else { break };
-        let (name, ids, is_proof) = (queue.as_str().to_owned(), Arc::clone(&ids), Arc::clone(&is_proof));
-        let job = move |connection: &Connection| look(connection, &name, &ids, needed, &*is_proof);
-        let Ok(proved) = session.call(deadline, job).await else { break };
-        session.finish();
-        found = proved;
+        let ids: Vec<_> = ids.iter().rev().take(most).map(|id| id.0).collect();
+        self.search(ids, needed, |_| true, deadline).await
     }
-    tracing::info!(
-        event_type = "commit.resolved",
-        queue = queue.as_str(),
-        found,
-        "searched the queue `{queue}` for the messages of a commit in doubt: found = {found}"
-    );
-    found
+
+    /// True if all messages that were got are certainly back on the queue.
+    pub(crate) async fn has_all_back(&self, taken: &[Evidence], deadline: Deadline) -> bool {
+        if taken.is_empty() || taken.len() > MOST_OF_ALL {
+            return false;
+        }
+        let taken: Vec<_> = taken.iter().rev().copied().collect();
+        let ids = taken.iter().map(|evidence| evidence.message_id).collect();
+        let is_back = move |found: &Evidence| taken.iter().any(|evidence| evidence.came_back_as(found));
+        self.search(ids, Needed::OF_GOT, is_back, deadline).await
+    }
+
+    /// Searches for messages by their ids over a connection that answers, and repeats that a little
+    /// later: the queue manager may not have noticed yet that the other connection broke. A failed
+    /// search proves nothing.
+    async fn search(
+        &self,
+        ids: Vec<mqi::MQBYTE24>,
+        needed: Needed,
+        is_proof: impl Fn(&Evidence) -> bool + Send + Sync + 'static,
+        deadline: Deadline,
+    ) -> bool {
+        let Self { pool, access, queue } = self;
+        let (ids, is_proof) = (Arc::new(ids), Arc::new(is_proof));
+        let mut found = false;
+        for pause in LOOKS {
+            if found || pause >= deadline.remaining() {
+                break;
+            }
+            tokio::time::sleep(pause).await;
+            let Ok(session) = pool.acquire(access, deadline).await else { break };
+            let (name, ids, is_proof) = (queue.as_str().to_owned(), Arc::clone(&ids), Arc::clone(&is_proof));
+            let job = move |connection: &Connection| look(connection, &name, &ids, needed, &*is_proof);
+            let Ok(proved) = session.call(deadline, job).await else { break };
+            session.finish();
+            found = proved;
+        }
+        tracing::info!(
+            event_type = "commit.resolved",
+            queue = queue.as_str(),
+            found,
+            "searched the queue `{queue}` for the messages of a commit in doubt: found = {found}"
+        );
+        found
+    }
 }
 
 fn look(

@@ -17,9 +17,8 @@ use mq::{Access, BrokerError, Destination, MoveCommand, MoveFailure, MoveReport,
 use tokio::sync::oneshot;
 
 use crate::depth::fail_to_get;
-use crate::doubt;
+use crate::doubt::{self, SearchedQueue};
 use crate::errors::During;
-use crate::fetch::SourceQueue;
 use crate::mqi::{Connection, Refusal};
 use crate::outgoing::selected;
 use crate::pool::Pool;
@@ -35,7 +34,7 @@ const MARGIN: Duration = Duration::from_secs(1);
 pub(crate) struct Moving {
     /// `None` after a commit that was not confirmed.
     open: Option<Open>,
-    from: SourceQueue,
+    from: SearchedQueue,
     /// Messages that were put last and are not committed.
     window: Window,
 }
@@ -72,7 +71,7 @@ pub(crate) async fn connect(
         Ok(()) => wait_for(is_open, deadline).await.map_err(Failure::from),
         Err(failure) => Err(failure),
     };
-    let from = SourceQueue { pool: Arc::clone(pool), access: access.clone(), queue: queue.clone() };
+    let from = SearchedQueue::new(pool, access, queue);
     match opened {
         Ok(Ok(())) => Ok(Moving { open: Some(Open { session, steps }), from, window: Window::default() }),
         Ok(Err((refusal, at))) => {
@@ -216,8 +215,7 @@ impl Moving {
         }
         // As long as the connection exists, its unit of work may hold the messages.
         self.open = None;
-        let SourceQueue { pool, access, queue } = &self.from;
-        if doubt::are_all_back(pool, access, queue, &evidence, deadline).await {
+        if self.from.has_all_back(&evidence, deadline).await {
             let detail =
                 format!("the last {count} messages were not moved and are back on the queue: {error}");
             return MoveFailure { error: BrokerError::unreachable(detail).standing_for(&error), in_doubt: 0 };

@@ -1,25 +1,14 @@
 //! Outcome of a produce: which messages are on the queue, which may be, and why the others are not.
 
-use std::sync::Arc;
-
 use libmqm_sys::MQLONG;
-use mq::{Access, BrokerError, MessageId, ProduceFailure, ProduceReport, QueueName, Warnings};
+use mq::{BrokerError, MessageId, ProduceFailure, ProduceReport, Warnings};
 
 use super::{Producer, UNIT_BYTES};
-use crate::doubt;
+use crate::doubt::SearchedQueue;
 use crate::errors::During;
 use crate::members;
-use crate::pool::Pool;
 use crate::reason::Reason;
 use crate::session::{Failure, Session};
-
-/// Queue that messages go to, for searching it after a commit in doubt.
-#[derive(Clone, Copy)]
-pub(super) struct TargetQueue<'a> {
-    pub(super) pool: &'a Arc<Pool>,
-    pub(super) access: &'a Access,
-    pub(super) queue: &'a QueueName,
-}
 
 /// Reason why a producer stopped before the last message.
 pub(super) enum Stop {
@@ -64,7 +53,7 @@ impl Producer<'_> {
         self,
         stop: Stop,
         session: Session,
-        target: TargetQueue<'_>,
+        target: &SearchedQueue,
     ) -> Result<ProduceReport, ProduceFailure> {
         let deadline = self.deadline;
         let error = match stop {
@@ -79,7 +68,7 @@ impl Producer<'_> {
                 BrokerError::unsupported(detail)
             }
             Stop::Put(failure, at) => {
-                let error = session.fail(failure, During::Queue(target.queue), deadline).await;
+                let error = session.fail(failure, During::Queue(&target.queue), deadline).await;
                 match (failure, at) {
                     (Failure::Refused(refusal), Some(at)) => {
                         members::blame(self.outgoing, at, refusal.reason, error)
@@ -91,7 +80,7 @@ impl Producer<'_> {
                 drop(session);
                 return self.resolve(failure, target).await;
             }
-            Stop::Commit(failure) => session.fail(failure, During::Queue(target.queue), deadline).await,
+            Stop::Commit(failure) => session.fail(failure, During::Queue(&target.queue), deadline).await,
         };
         Err(ProduceFailure { error, committed: self.next, in_doubt: Vec::new() })
     }
@@ -101,14 +90,13 @@ impl Producer<'_> {
     async fn resolve(
         mut self,
         failure: Failure,
-        target: TargetQueue<'_>,
+        target: &SearchedQueue,
     ) -> Result<ProduceReport, ProduceFailure> {
         let ids: Vec<MessageId> =
             (self.next..self.index()).map(|index| self.outgoing.message_id(index)).collect();
-        let TargetQueue { pool, access, queue } = target;
         let is_first = self.outgoing.is_first_attempt();
-        if !doubt::is_unit_on_queue(pool, access, queue, &ids, is_first, self.deadline).await {
-            let error = failure.into_error(During::Queue(queue));
+        if !target.has_unit(&ids, is_first, self.deadline).await {
+            let error = failure.into_error(During::Queue(&target.queue));
             let detail =
                 format!("{} messages were put and their commit was not confirmed: {error}", ids.len());
             let error = error.left_in_doubt(detail);

@@ -14,14 +14,14 @@ use libmqm_sys::MQLONG;
 use mq::{Access, BrokerError, Outgoing, ProduceFailure, ProduceReport, QueueName, Transaction};
 use tokio::sync::watch;
 
-use crate::doubt;
+use crate::doubt::{self, SearchedQueue};
 use crate::earlier::Look;
 use crate::errors::During;
 use crate::members;
 use crate::outgoing::{Context, Preparer};
 use crate::owned::Owned;
 use crate::pool::Pool;
-use crate::produce::end::{Stop, TargetQueue};
+use crate::produce::end::Stop;
 use crate::putting::{Decision, Handed, Putting, Unfinished};
 use crate::session::{Failure, Session};
 
@@ -51,9 +51,7 @@ pub(crate) struct Connected<'a> {
     session: Session,
     /// The opened queue, or the queue manager's refusal to open it.
     opened: Result<Putting, Failure>,
-    pool: Arc<Pool>,
-    access: Access,
-    queue: &'a QueueName,
+    target: SearchedQueue,
     outgoing: &'a Outgoing,
 }
 
@@ -61,7 +59,7 @@ pub(crate) struct Connected<'a> {
 pub(crate) async fn connect<'a>(
     pool: &Arc<Pool>,
     access: &Access,
-    queue: &'a QueueName,
+    queue: &QueueName,
     outgoing: &'a Outgoing,
     deadline: Deadline,
 ) -> Result<Connected<'a>, BrokerError> {
@@ -70,7 +68,7 @@ pub(crate) async fn connect<'a>(
     let preparer = Arc::new(Preparer::new(outgoing, context).map_err(BrokerError::unsupported)?);
     let job = |_: &Owned| Putting::job(queue.as_str(), Arc::clone(&preparer));
     let (session, opened) = pool.begin(access, deadline, job).await?;
-    Ok(Connected { session, opened, pool: Arc::clone(pool), access: access.clone(), queue, outgoing })
+    Ok(Connected { session, opened, target: SearchedQueue::new(pool, access, queue), outgoing })
 }
 
 #[async_trait]
@@ -97,7 +95,7 @@ impl ReadyToPut for Connected<'_> {
             error,
             "searched the queue `{}` for messages of earlier attempts: the first {found} are put, {from} of \
              them were known",
-            self.queue
+            self.target.queue
         );
         found
     }
@@ -113,7 +111,7 @@ impl ReadyToPut for Connected<'_> {
 }
 
 async fn put(
-    Connected { session, opened, pool, access, queue, outgoing }: Connected<'_>,
+    Connected { session, opened, target, outgoing }: Connected<'_>,
     from: u64,
     confirmed: &watch::Sender<u64>,
     deadline: Deadline,
@@ -121,7 +119,10 @@ async fn put(
     let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
     let putting = match opened {
         Ok(putting) => putting,
-        Err(failure) => return Err(nothing(session.fail(failure, During::Queue(queue), deadline).await)),
+        Err(failure) => {
+            let during = During::Queue(&target.queue);
+            return Err(nothing(session.fail(failure, during, deadline).await));
+        }
     };
     let most = session.most_uncommitted();
     if let Err(error) = fits_units(outgoing, from, most) {
@@ -154,9 +155,7 @@ async fn put(
             session.finish();
             Ok(producer.report())
         }
-        Some(stop) => {
-            producer.explain(stop, session, TargetQueue { pool: &pool, access: &access, queue }).await
-        }
+        Some(stop) => producer.explain(stop, session, &target).await,
     }
 }
 
