@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mq::Address;
-use crate::{ConfigError, ConfigFault, ConnectionConfig, Login, TlsConfig};
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::tls_files::TlsFiles;
+use crate::{ConfigError, ConfigFault, ConnectionConfig, Login, TlsConfig};
 
 const FILE: &str = "config.toml";
 /// Name of the table of `config.toml` that holds the settings.

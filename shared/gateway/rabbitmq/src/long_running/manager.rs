@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use broker::{ConnectionState, Deadline, HealthStatus, IllegalTransition, RetryPolicy, RetryStats, events};
 use lapin::Channel;
-use crate::parts::{Connection, Connector};
-use crate::{ConnectionConfig, ConnectionError};
 use tokio::sync::watch;
 
 use super::monitor::ConnectionMonitor;
+use crate::parts::{Connection, Connector};
+use crate::{ConnectionConfig, ConnectionError};
 
 type Callback = Arc<dyn Fn(&str) + Send + Sync>;
 

@@ -18,11 +18,11 @@ mod monitor;
 mod pool;
 mod tls_files;
 
+pub use crate::{ConfigError, ConfigFault, ConnectionConfig, ConnectionError, Host, Login, TlsConfig};
 pub use broker::{
     ConnectionState, HealthStatus, IllegalTransition, InvalidRetryPolicy, Jitter, PoolStats, RetryPolicy,
     RetryStats,
 };
-pub use crate::{ConfigError, ConfigFault, ConnectionConfig, ConnectionError, Host, Login, TlsConfig};
 
 pub use arguments::ConnectionArguments;
 pub use manager::ConnectionManager;

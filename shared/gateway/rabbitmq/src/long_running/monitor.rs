@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use broker::{Deadline, HealthStatus, Peer, events};
 use jiff::Timestamp;
-use crate::parts::{Connection, Pulse, Staleness};
 use tokio::task::AbortHandle;
+
+use crate::parts::{Connection, Pulse, Staleness};
 
 /// Time that a connection whose state is doubtful may take to answer.
 const PROBE: Duration = Duration::from_secs(1);

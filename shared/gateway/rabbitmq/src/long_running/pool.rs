@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker::{ConnectionCap, ConnectionSettings, Deadline, PoolStats};
+
 use crate::parts::{Connection, Connector, Dialler};
 use crate::{ConnectionConfig, ConnectionError};
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::TlsConfig;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::arguments::Faults;
+use crate::TlsConfig;
 
 /// A file, with the name of the setting that gives its path.
 pub(crate) type Named = (String, PathBuf);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use mq::{Access, Address, BrokerError, QueueName, Tls};
 
 use broker::Broker as _;
+use rabbitmq::long_running::{ConnectionArguments, ConnectionManager};
 use rabbitmq::{RabbitMq, TlsConfig};
-use rabbitmq_connection::{ConnectionArguments, ConnectionManager};
 use secrecy::SecretString;
 use tokio::sync::Mutex;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use broker::Deadline;
 use proptest::prelude::*;
-use rabbitmq_connection::ConnectionState::{Connected, Connecting, Disconnected, Failed, Reconnecting};
-use rabbitmq_connection::{ConnectionState, Jitter, RetryPolicy};
+use rabbitmq::long_running::ConnectionState::{Connected, Connecting, Disconnected, Failed, Reconnecting};
+use rabbitmq::long_running::{ConnectionState, Jitter, RetryPolicy};
 
 fn states() -> impl Strategy<Value = ConnectionState> {
     prop::sample::select(ConnectionState::ALL.to_vec())

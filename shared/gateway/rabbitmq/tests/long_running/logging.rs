@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use broker::Deadline;
-use rabbitmq_connection::{ConnectionManager, ConnectionPool, PoolLimits, RetryPolicy};
+use rabbitmq::long_running::{ConnectionManager, ConnectionPool, PoolLimits, RetryPolicy};
 use secrecy::SecretString;
 use test_support::log::Sink;
 use test_support::proxy::Proxy;

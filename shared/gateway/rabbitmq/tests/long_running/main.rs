@@ -9,7 +9,7 @@
     reason = "these are tests"
 )]
 
-#[path = "../../../rabbitmq/tests/it/authority.rs"]
+#[path = "../it/authority.rs"]
 mod authority;
 mod checklist;
 mod configuration;

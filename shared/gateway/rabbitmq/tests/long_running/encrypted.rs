@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use rabbitmq_connection::{ConnectionError, ConnectionManager, TlsConfig};
+use rabbitmq::long_running::{ConnectionError, ConnectionManager, TlsConfig};
 use secrecy::SecretString;
 use test_support::ports;
 use tokio::io::copy_bidirectional;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mq::Address;
-use rabbitmq_connection::{ConfigError, ConnectionArguments, ConnectionConfig, Host};
+use rabbitmq::long_running::{ConfigError, ConnectionArguments, ConnectionConfig, Host};
 use secrecy::SecretString;
 
 const NO_FILE: &str = "no-such-directory/config.toml";

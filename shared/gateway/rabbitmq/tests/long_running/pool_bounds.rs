@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::Config;
-use rabbitmq_connection::{ConnectionPool, PoolLimits};
+use rabbitmq::long_running::{ConnectionPool, PoolLimits};
 use test_support::proxy::Proxy;
 
 use crate::support::{arguments, load, proxy, soon};

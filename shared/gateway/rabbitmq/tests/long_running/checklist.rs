@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use broker::Deadline;
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
-use rabbitmq_connection::ConnectionState::{Connected, Connecting, Disconnected, Failed, Reconnecting};
-use rabbitmq_connection::{
+use rabbitmq::long_running::ConnectionState::{Connected, Connecting, Disconnected, Failed, Reconnecting};
+use rabbitmq::long_running::{
     ConnectionArguments, ConnectionConfig, ConnectionError, ConnectionManager, ConnectionPool, Host,
     PoolError, PoolLimits, RetryPolicy,
 };

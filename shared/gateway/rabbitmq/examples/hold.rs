@@ -1,7 +1,7 @@
 //! Holds a connection to RabbitMQ through its restarts, and prints every state that it comes to.
 //!
 //! ```text
-//! cargo run -p rabbitmq-connection --example hold -- --host 127.0.0.1 --seconds 60
+//! cargo run -p rabbitmq --example hold -- --host 127.0.0.1 --seconds 60
 //! ```
 //!
 //! What the command line leaves open comes from the environment (`AMQP_HOST`, `AMQP_PORT`,
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use broker::Deadline;
 use clap::Parser;
-use rabbitmq_connection::{
+use rabbitmq::long_running::{
     ConnectionArguments, ConnectionConfig, ConnectionManager, ConnectionState, Host, Jitter, RetryPolicy,
 };
 

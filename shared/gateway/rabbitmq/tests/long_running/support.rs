@@ -9,7 +9,7 @@ use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOpti
 use lapin::types::{FieldTable, ShortString};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
-use rabbitmq_connection::{ConnectionArguments, ConnectionConfig};
+use rabbitmq::long_running::{ConnectionArguments, ConnectionConfig};
 use secrecy::SecretString;
 use test_support::proxy::Proxy;
 
