@@ -13,7 +13,6 @@ mod errors_file;
 mod figures;
 mod format;
 mod list;
-mod query;
 mod readiness;
 mod replay;
 mod route;

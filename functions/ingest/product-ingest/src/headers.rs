@@ -1,11 +1,14 @@
 //! The headers of both routes.
 
+use std::str::FromStr;
+
 use api::{Problem, Reason};
 use endpoint::from_key;
 use http::{HeaderMap, HeaderValue};
 use idempotency::{ExpiryBounds, IdempotencyKey, KeyForm};
-use ingestion::payload::{LoadType, UnknownLoadType};
-use ingestion::product::{PartialPolicy, UnknownPartialPolicy};
+use ingestion::UnknownWord;
+use ingestion::payload::LoadType;
+use ingestion::product::PartialPolicy;
 
 const LOAD_TYPE: &str = "x-inova-load-type";
 const PARTIAL_ITEMS: &str = "x-inova-partial-items";
@@ -35,22 +38,25 @@ impl IngestHeaders {
                 "leave the header Idempotency-Expiry-Seconds away: keys of batches are kept for good";
             return Err(Problem::new(Reason::IdempotencyExpiryOutOfRange, detail));
         }
-        Ok(Self { key, load_type: load_type(headers)?, partial: partial(headers)? })
+        let load_type = word(headers, LOAD_TYPE, Reason::LoadTypeInvalid)?.ok_or_else(|| {
+            let detail = "send delta or full in the header X-Inova-Load-Type";
+            Problem::new(Reason::LoadTypeRequired, detail)
+        })?;
+        Ok(Self { key, load_type, partial: word(headers, PARTIAL_ITEMS, Reason::PartialItemsInvalid)? })
     }
 }
 
-fn load_type(headers: &HeaderMap) -> Result<LoadType, Problem> {
-    let mut values = headers.get_all(LOAD_TYPE).iter();
-    let Some(value) = values.next() else {
-        let detail = "send delta or full in the header X-Inova-Load-Type";
-        return Err(Problem::new(Reason::LoadTypeRequired, detail));
-    };
-    let parsed = if values.next().is_some() {
-        Err(UnknownLoadType)
-    } else {
-        value.to_str().unwrap_or_default().trim().parse()
-    };
-    parsed.map_err(|error| Problem::new(Reason::LoadTypeInvalid, format!("{error}{}", other_than(value))))
+/// Reads a header whose value is one of an enum's words; `None` if it is missing.
+fn word<T>(headers: &HeaderMap, name: &str, reason: Reason) -> Result<Option<T>, Problem>
+where
+    T: FromStr<Err = UnknownWord>,
+{
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    // Of two values it is unknown which one was meant.
+    let text = if values.next().is_some() { "" } else { value.to_str().unwrap_or_default().trim() };
+    let parsed = text.parse::<T>();
+    parsed.map(Some).map_err(|error| Problem::new(reason, format!("{error}{}", other_than(value))))
 }
 
 /// Returns a text about the value that was sent instead, if it is short text; else an empty text.
@@ -62,19 +68,6 @@ fn other_than(value: &HeaderValue) -> String {
         }
         text => format!(", not `{text}`"),
     }
-}
-
-fn partial(headers: &HeaderMap) -> Result<Option<PartialPolicy>, Problem> {
-    let mut values = headers.get_all(PARTIAL_ITEMS).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    let parsed = if values.next().is_some() {
-        Err(UnknownPartialPolicy)
-    } else {
-        value.to_str().unwrap_or_default().trim().parse()
-    };
-    parsed
-        .map(Some)
-        .map_err(|error| Problem::new(Reason::PartialItemsInvalid, format!("{error}{}", other_than(value))))
 }
 
 #[cfg(test)]

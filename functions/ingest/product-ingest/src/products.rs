@@ -113,7 +113,7 @@ fn received(batch: &AcceptedBatch) -> Reply {
 
 fn media_type(headers: &HeaderMap) -> Result<MediaType, Problem> {
     let known = |essence: &str| {
-        if body::is_gzip(essence) { Some(MediaType::Json) } else { essence.parse().ok() }
+        if body::is_gzip(essence) { Some(MediaType::Json) } else { essence.to_ascii_lowercase().parse().ok() }
     };
     body::media_type(headers, known).ok_or_else(|| {
         let detail = "send products as `Content-Type: application/json` (an array), its gzip as `application/gzip`, or `application/x-ndjson` (an object a line), in UTF-8";

@@ -197,7 +197,7 @@ fn whole_second(time: Timestamp) -> Timestamp {
 
 fn upload(value: Value, max_payload: u64) -> Result<Upload, Problem> {
     let request: UploadRequest = json::read(value)?;
-    let media_type = request.content_type.parse().map_err(|error| {
+    let media_type = request.content_type.to_ascii_lowercase().parse().map_err(|error| {
         // As the other route takes it.
         let is_gzip = request.content_type.eq_ignore_ascii_case("application/gzip");
         let gzip = if is_gzip { "; for gzip, say so in `content_encoding`" } else { "" };

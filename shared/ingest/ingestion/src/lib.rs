@@ -23,3 +23,4 @@ mod words;
 pub use cnpj::{Cnpj, CnpjError};
 pub use source_zone::SourceZone;
 pub use viewer::Viewer;
+pub use words::UnknownWord;

@@ -1,5 +1,17 @@
 //! Enums whose values have a word in requests, metadata and the database.
 
+/// Error of a text that is none of an enum's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be {}", listed(.0))]
+pub struct UnknownWord(pub &'static [&'static str]);
+
+fn listed(words: &[&str]) -> String {
+    match words {
+        [one, other] => format!("{one} or {other}"),
+        words => format!("one of {}", words.join(", ")),
+    }
+}
+
 /// Declares such enums, each value with its word. A crate that uses it depends on `serde`.
 #[macro_export]
 macro_rules! words {
@@ -25,6 +37,15 @@ macro_rules! words {
                     match self {
                         $(Self::$value => $word,)+
                     }
+                }
+            }
+
+            impl std::str::FromStr for $name {
+                type Err = $crate::UnknownWord;
+
+                fn from_str(text: &str) -> Result<Self, $crate::UnknownWord> {
+                    let known = Self::ALL.into_iter().find(|known| known.as_str() == text);
+                    known.ok_or($crate::UnknownWord(&[$($word),+]))
                 }
             }
 

@@ -15,7 +15,6 @@ use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::query::status;
 use crate::unknown::Span;
 use crate::{Batches, format, from_database};
 
@@ -33,7 +32,7 @@ impl Batches {
     pub(crate) async fn list(&self, viewer: &Viewer, query: &Query<'_>) -> Result<Reply, Problem> {
         let limit = query.limit(DEFAULT, 1..=MAX)?;
         let filter = BatchFilter {
-            status: status(query)?,
+            status: query.parsed("status")?,
             load_type: query.parsed("load_type")?,
             source_key: query.parsed_or_empty("source_key")?,
         };

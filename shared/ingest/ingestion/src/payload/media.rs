@@ -1,5 +1,3 @@
-use std::str::FromStr;
-
 use crate::words::words;
 
 words! {
@@ -12,19 +10,6 @@ words! {
     }
 }
 
-/// Error of a text that is neither `delta` nor `full`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be delta or full")]
-pub struct UnknownLoadType;
-
-impl FromStr for LoadType {
-    type Err = UnknownLoadType;
-
-    fn from_str(text: &str) -> Result<Self, UnknownLoadType> {
-        Self::ALL.into_iter().find(|known| known.as_str() == text).ok_or(UnknownLoadType)
-    }
-}
-
 words! {
     /// Framing of the items of a payload.
     MediaType {
@@ -32,19 +17,5 @@ words! {
         Json = "application/json",
         /// The payload has an item a line.
         NdJson = "application/x-ndjson",
-    }
-}
-
-/// Error of a media type that no payload has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be application/json or application/x-ndjson")]
-pub struct UnknownMediaType;
-
-impl FromStr for MediaType {
-    type Err = UnknownMediaType;
-
-    /// Reads a type without parameters, in any case.
-    fn from_str(text: &str) -> Result<Self, UnknownMediaType> {
-        Self::ALL.into_iter().find(|known| known.as_str().eq_ignore_ascii_case(text)).ok_or(UnknownMediaType)
     }
 }

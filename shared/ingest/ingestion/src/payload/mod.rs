@@ -15,7 +15,7 @@ pub use key::{
     batch_id, batch_of_payload, chunk_key, chunk_prefix, errors_key, errors_prefix, generation_of_chunk,
     payload_key, payload_key_of, payload_prefix,
 };
-pub use media::{LoadType, MediaType, UnknownLoadType, UnknownMediaType};
+pub use media::{LoadType, MediaType};
 pub use metadata::{InvalidMetadata, PayloadMetadata};
 pub use source::{InvalidSourceKey, Source, SourceKey, encoded_key};
 

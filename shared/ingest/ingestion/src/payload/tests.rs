@@ -121,11 +121,13 @@ fn types_are_read_as_they_are_written() {
         assert_eq!(serde_json::to_value(load_type).unwrap(), load_type.as_str());
     }
     for media_type in [MediaType::Json, MediaType::NdJson] {
-        assert_eq!(media_type.as_str().to_uppercase().parse(), Ok(media_type));
+        assert_eq!(media_type.as_str().parse(), Ok(media_type));
         assert_eq!(serde_json::to_value(media_type).unwrap(), media_type.as_str());
     }
-    assert_eq!("Full".parse::<LoadType>(), Err(UnknownLoadType));
-    assert_eq!("text/csv".parse::<MediaType>(), Err(UnknownMediaType));
+    let unknown = "Full".parse::<LoadType>().unwrap_err();
+    assert_eq!(unknown.to_string(), "must be delta or full");
+    let unknown = "processing".parse::<BatchStatus>().unwrap_err().to_string();
+    assert!(unknown.starts_with("must be one of AWAITING_UPLOAD, RECEIVED, "), "{unknown}");
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub use encoding::{EncodedAttributes, EncodingError};
 pub use error::{ItemError, ItemErrorCode, PartialKey};
 pub use hash::{KeyHash, RowHash};
 pub use item::{CnpjAccess, ItemPlace, ItemRules, MAX_PRODUCT_ID};
-pub use partial::{MemberSet, PartialItems, PartialPolicy, UnknownPartialPolicy};
+pub use partial::{MemberSet, PartialItems, PartialPolicy};
 pub use version::{BatchStamp, Version};
 
 pub(crate) use date::to_microseconds;
