@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use async_rs::Runtime;
@@ -12,10 +12,9 @@ use mq::{Address, BrokerError};
 use tokio::net::TcpStream;
 
 use crate::config::{ConnectionConfig, TlsConfig};
-use crate::connection::{Connection, Pulse};
+use crate::connection::Connection;
 use crate::errors::{During, Failure};
 use crate::frame_filter::Noticed;
-use crate::server::Server;
 use crate::tls;
 use crate::transport::{Kit, Socket, SocketShutdown, Transport, prepare};
 
@@ -109,17 +108,13 @@ pub(crate) async fn open(
     }
     let peer = config.peer(address);
     let noticed = Arc::new(Noticed::of(peer.clone()));
-    let pulse = Arc::new(Pulse::new());
-    let broken_by = Arc::new(OnceLock::new());
-    let transport = Transport::new(socket, Arc::clone(&noticed), Arc::clone(&pulse), Arc::clone(&broken_by));
+    let transport = Transport::new(socket, Arc::clone(&noticed));
     let login = log_in(config, address, transport);
     let mut amqp = take(log, Step::Authenticate, deadline, address, login).await;
     if let (Some(_), Err(StepError { error, .. })) = (config.tls(), &mut amqp) {
-        suspect_the_certificate(error, broken_by.get());
+        suspect_the_certificate(error, noticed.broken_by.get());
     }
-    let amqp = amqp?;
-    let server = noticed.greeting().map(Server::from_greeting).unwrap_or_default();
-    Ok(Connection::new(amqp, hangup, (config, peer), server, (pulse, noticed)))
+    Ok(Connection::new(amqp?, hangup, (config, peer), noticed))
 }
 
 /// Adds to a [`BrokerError::Unreachable`] error that the client certificate may be the cause, or

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use mq::QueueName;
 
 use crate::config::{ConnectionConfig, Host};
 use crate::errors::{During, Failure, chain, classify};
-use crate::frame_filter::{Noticed, Shortage};
+use crate::frame_filter::{Noticed, Pulse, Shortage};
 use crate::intake::Intake;
 use crate::leader::Leadership;
 use crate::server::Server;
@@ -38,7 +37,6 @@ pub struct Connection {
     /// The broker's address and the login, as the log names them.
     pub peer: Peer,
     pub(crate) server: Server,
-    pulse: Arc<Pulse>,
     noticed: Arc<Noticed>,
     host: Host,
     pub(crate) known_queues: KnownQueues,
@@ -73,20 +71,17 @@ impl Connection {
         amqp: lapin::Connection,
         hangup: SocketShutdown,
         (config, peer): (&ConnectionConfig, Peer),
-        server: Server,
-        (pulse, noticed): (Arc<Pulse>, Arc<Noticed>),
+        noticed: Arc<Noticed>,
     ) -> Self {
-        let last_used = Mutex::new(Moment::now());
         Self {
             hangup,
             amqp,
             peer,
-            server,
-            pulse,
+            server: noticed.greeting().map(Server::from_greeting).unwrap_or_default(),
             noticed,
             host: config.runs_in(),
             known_queues: KnownQueues::default(),
-            last_used,
+            last_used: Mutex::new(Moment::now()),
             _permit: None,
         }
     }
@@ -173,7 +168,7 @@ impl Connection {
         let idle = self.last_used.lock().unwrap_or_else(PoisonError::into_inner).age();
         let silent = match self.host {
             Host::Function => idle,
-            Host::Process => idle.min(self.pulse.age()),
+            Host::Process => idle.min(self.noticed.pulse.age()),
         };
         Staleness::of(silent, self.heartbeat())
     }
@@ -185,7 +180,7 @@ impl Connection {
 
     /// Time of the last bytes received from the broker.
     pub fn pulse(&self) -> Arc<Pulse> {
-        Arc::clone(&self.pulse)
+        Arc::clone(&self.noticed.pulse)
     }
 
     /// Number of messages that the broker has returned as unroutable on this connection.
@@ -273,30 +268,6 @@ impl broker::Connection for Connection {
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection").field("peer", &self.peer).finish_non_exhaustive()
-    }
-}
-
-/// Time of the last bytes received from the broker.
-#[derive(Debug)]
-pub struct Pulse {
-    start: Instant,
-    milliseconds: AtomicU64,
-}
-
-impl Pulse {
-    pub(crate) fn new() -> Self {
-        Self { start: Instant::now(), milliseconds: AtomicU64::new(0) }
-    }
-
-    pub(crate) fn beat(&self) {
-        let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.milliseconds.store(elapsed, Ordering::Relaxed);
-    }
-
-    /// Time since the last bytes were received.
-    pub fn age(&self) -> Duration {
-        let beat = Duration::from_millis(self.milliseconds.load(Ordering::Relaxed));
-        self.start.elapsed().saturating_sub(beat)
     }
 }
 

@@ -75,10 +75,10 @@ use crate::taking::Room;
 /// Building blocks of a connection, for programs that keep connections in another way than a
 /// function does.
 pub mod parts {
-    pub use crate::connection::{Connection, Pulse, Staleness};
+    pub use crate::connection::{Connection, Staleness};
     pub use crate::connector::Connector;
     pub use crate::errors::Failure;
-    pub use crate::frame_filter::{Passed, passed};
+    pub use crate::frame_filter::{Passed, Pulse, passed};
     pub use crate::pool::Dialler;
 }
 

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,6 @@ use lapin::AsyncTcpStream;
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 
-use crate::connection::Pulse;
 use crate::frame_filter::{FrameFilter, Noticed};
 
 /// Number of bytes read from the socket at once.
@@ -59,28 +58,20 @@ pub(crate) struct Transport {
     socket: Socket,
     filter: FrameFilter,
     chunk: Box<[u8]>,
-    pulse: Arc<Pulse>,
-    broken_by: Arc<OnceLock<Arc<io::Error>>>,
+    noticed: Arc<Noticed>,
 }
 
 impl Transport {
-    /// Creates a transport. `noticed` records what the filter sees, `pulse` records the time of
-    /// each read, and `broken_by` records the error that ended reading, which the library does not
-    /// always pass on.
-    pub(crate) fn new(
-        socket: Socket,
-        noticed: Arc<Noticed>,
-        pulse: Arc<Pulse>,
-        broken_by: Arc<OnceLock<Arc<io::Error>>>,
-    ) -> Self {
-        let filter = FrameFilter::new(noticed);
-        Self { socket, filter, chunk: vec![0; CHUNK].into(), pulse, broken_by }
+    /// Creates a transport that records in `noticed` what it sees.
+    pub(crate) fn new(socket: Socket, noticed: Arc<Noticed>) -> Self {
+        let filter = FrameFilter::new(Arc::clone(&noticed));
+        Self { socket, filter, chunk: vec![0; CHUNK].into(), noticed }
     }
 
     /// Records the first error, and returns a copy for the library.
     fn broken(&self, error: io::Error) -> io::Error {
         let (kind, error) = (error.kind(), Arc::new(error));
-        self.broken_by.get_or_init(|| Arc::clone(&error));
+        self.noticed.broken_by.get_or_init(|| Arc::clone(&error));
         io::Error::new(kind, error)
     }
 }
@@ -100,7 +91,7 @@ impl AsyncRead for Transport {
                 }
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(0)),
                 Poll::Ready(Ok(read)) => {
-                    this.pulse.beat();
+                    this.noticed.pulse.beat();
                     if let Err(error) = this.filter.push(this.chunk.get(..read).unwrap_or_default()) {
                         return Poll::Ready(Err(this.broken(error)));
                     }

@@ -34,6 +34,7 @@ use std::sync::Arc;
 use crate::content_header::{self, Read, UnreadableRouting};
 use crate::intake::Admission;
 
+pub use noticed::Pulse;
 pub(crate) use noticed::{Noticed, Shortage};
 pub use passed::{Passed, passed};
 

@@ -1,8 +1,10 @@
-//! Observations of the frame filter, shared with the connection.
+//! Observations of what the broker sends, shared with the connection.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use broker::{Peer, events};
 use tokio::sync::watch;
@@ -46,7 +48,33 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// Observations of the frame filter, and the limit on deliveries.
+/// Time of the last bytes received from the broker.
+#[derive(Debug)]
+pub struct Pulse {
+    start: Instant,
+    milliseconds: AtomicU64,
+}
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self { start: Instant::now(), milliseconds: AtomicU64::new(0) }
+    }
+}
+
+impl Pulse {
+    pub(crate) fn beat(&self) {
+        let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.milliseconds.store(elapsed, Ordering::Relaxed);
+    }
+
+    /// Time since the last bytes were received.
+    pub fn age(&self) -> Duration {
+        let beat = Duration::from_millis(self.milliseconds.load(Ordering::Relaxed));
+        self.start.elapsed().saturating_sub(beat)
+    }
+}
+
+/// Observations of the transport and its filter, and the limit on deliveries.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
     /// Peer to name in the log.
@@ -56,6 +84,9 @@ pub(crate) struct Noticed {
     /// The broker's reason for blocking the connection, while it is blocked.
     blocked: watch::Sender<Option<Shortage>>,
     intake: Intake,
+    pub(crate) pulse: Arc<Pulse>,
+    /// Error that ended reading, which the library does not always pass on.
+    pub(crate) broken_by: OnceLock<Arc<io::Error>>,
 }
 
 impl Noticed {
