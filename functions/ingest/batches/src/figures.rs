@@ -8,7 +8,6 @@ use api::Reply;
 use catalog::{DatabaseError, Figures};
 use events::kafka::{PartitionLag, TopicWatch};
 use ingestion::batch::BatchStatus;
-use lambda_http::Request;
 use runtime::metrics::{
     BATCH_DURATION, BATCHES, BATCHES_UNDER_WAY, CHUNKS_PENDING, ITEM_ERRORS, ITEMS, KAFKA_LAG,
     OLDEST_BATCH_AGE, OLDEST_CHUNK_AGE, OLDEST_EVENT_AGE, Scrape, UP,
@@ -17,8 +16,6 @@ use serde_json::json;
 
 use crate::Batches;
 
-/// Path by which another function asks for them. No route of the API leads here.
-const PATH: &str = "/metrics";
 /// Time that the database and Kafka may take. The other function waits for little longer.
 const PATIENCE: Duration = Duration::from_millis(1200);
 
@@ -30,10 +27,6 @@ const OUTCOMES: [&str; 5] = ["inserted", "updated", "unchanged", "stale", "faile
 /// Bounds of the times from receipt to end, in seconds. The database counts by the same.
 const BOUNDS: [f64; 12] =
     [1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0, 14_400.0, 86_400.0];
-
-pub(crate) fn is_asked(request: &Request) -> bool {
-    request.uri().path() == PATH
-}
 
 impl Batches {
     /// Returns the samples as JSON, or 503 if the database does not respond in time.

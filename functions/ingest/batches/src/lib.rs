@@ -65,15 +65,16 @@ pub struct Batches {
 impl Batches {
     /// Answers a request for any of the routes.
     pub async fn handle(&self, request: Request) -> Response<Body> {
-        if readiness::is_asked(&request) {
-            return respond(self.readiness().await, &TraceId::of(request.headers())).map(Body::Text);
-        }
-        if figures::is_asked(&request) {
-            return respond(self.metrics().await, &TraceId::of(request.headers())).map(Body::Text);
-        }
-        if usage::is_asked(&request) {
-            let trace_id = TraceId::of(request.headers());
-            let reply = self.usage(&request).await.unwrap_or_else(|problem| problem.to_reply(&trace_id));
+        let trace_id = TraceId::of(request.headers());
+        // Another function asks for these. No route of the API leads here.
+        let internal = match request.uri().path() {
+            "/health/ready" => Some(Ok(self.readiness().await)),
+            "/metrics" => Some(Ok(self.metrics().await)),
+            "/usage" => Some(self.usage(request.uri().query().unwrap_or_default()).await),
+            _ => None,
+        };
+        if let Some(reply) = internal {
+            let reply = reply.unwrap_or_else(|problem| problem.to_reply(&trace_id));
             return respond(reply, &trace_id).map(Body::Text);
         }
         let asked = route::asked(request.method().as_str(), request.uri().path());

@@ -8,7 +8,6 @@ use api::Reply;
 use api::readiness::{Dependencies, Dependency};
 use aws_sdk_sqs::Client;
 use ingestion::Viewer;
-use lambda_http::Request;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -25,12 +24,6 @@ pub(crate) struct Queues {
 /// Time for which an event may wait before its destinations count as unreachable, as in the alarm
 /// `EventsBehind`.
 const EVENTS_MAY_WAIT: Duration = Duration::from_secs(15 * 60);
-/// Path by which another function asks for readiness. No route of the API leads here.
-const PATH: &str = "/health/ready";
-
-pub(crate) fn is_asked(request: &Request) -> bool {
-    request.uri().path() == PATH
-}
 
 impl Batches {
     pub(crate) async fn readiness(&self) -> Reply {

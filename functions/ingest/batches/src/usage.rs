@@ -4,21 +4,14 @@
 use api::{Problem, Query, Reply, invalid_parameter};
 use catalog::UsageDay;
 use jiff::civil::Date;
-use lambda_http::Request;
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::{Batches, from_database};
 
-/// Path by which another function asks for it. No route of the API leads here.
-const PATH: &str = "/usage";
 /// Most days of tenants that an answer has. It stays below the size that an invocation may return.
 const MOST: usize = 18_000;
 const _: () = assert!(MOST * 345 < 6 * 1024 * 1024);
-
-pub(crate) fn is_asked(request: &Request) -> bool {
-    request.uri().path() == PATH
-}
 
 /// Days of one tenant or of all.
 #[derive(Debug, PartialEq, Eq)]
@@ -32,8 +25,8 @@ struct Asked {
 
 impl Batches {
     /// Returns the usage of the days that the query names, and whether that is all of it.
-    pub(crate) async fn usage(&self, request: &Request) -> Result<Reply, Problem> {
-        let Asked { from, to, tenant, after } = asked(request.uri().query().unwrap_or_default())?;
+    pub(crate) async fn usage(&self, query: &str) -> Result<Reply, Problem> {
+        let Asked { from, to, tenant, after } = asked(query)?;
         let most = u32::try_from(MOST + 1).unwrap_or(u32::MAX);
         let days = self.database.usage((from, to), tenant, after, most).await;
         Ok(answer(days.map_err(|error| from_database(&error))?))
