@@ -21,41 +21,8 @@ const LIKE_ASCII: [mqi::MQLONG; 30] = [
 const LATIN_9_DIFFERS: [(u8, char); 8] =
     [(0xa4, '€'), (0xa6, 'Š'), (0xa8, 'š'), (0xb4, 'Ž'), (0xb8, 'ž'), (0xbc, 'Œ'), (0xbd, 'œ'), (0xbe, 'Ÿ')];
 
-/// Characters of windows-1252 from 0x80 on; five positions are unassigned.
-const WINDOWS: [Option<char>; 32] = [
-    Some('€'),
-    None,
-    Some('‚'),
-    Some('ƒ'),
-    Some('„'),
-    Some('…'),
-    Some('†'),
-    Some('‡'),
-    Some('ˆ'),
-    Some('‰'),
-    Some('Š'),
-    Some('‹'),
-    Some('Œ'),
-    None,
-    Some('Ž'),
-    None,
-    None,
-    Some('‘'),
-    Some('’'),
-    Some('“'),
-    Some('”'),
-    Some('•'),
-    Some('–'),
-    Some('—'),
-    Some('˜'),
-    Some('™'),
-    Some('š'),
-    Some('›'),
-    Some('œ'),
-    None,
-    Some('ž'),
-    Some('Ÿ'),
-];
+/// Characters of windows-1252 from 0x80 on. A NUL stands at the five positions that are unassigned.
+const WINDOWS: &str = "€\0‚ƒ„…†‡ˆ‰Š‹Œ\0Ž\0\0‘’“”•–—˜™š›œ\0žŸ";
 
 /// Text of a body whose format declares it as text, if its character set is known for certain. A
 /// body of any other format is text if it is valid UTF-8.
@@ -83,8 +50,9 @@ fn latin_9(byte: u8) -> Option<char> {
 }
 
 fn windows(byte: u8) -> Option<char> {
-    match byte.checked_sub(0x80).and_then(|place| WINDOWS.get(usize::from(place))) {
-        Some(character) => *character,
+    match byte.checked_sub(0x80).and_then(|place| WINDOWS.chars().nth(place.into())) {
+        Some('\0') => None,
+        Some(character) => Some(character),
         None => Some(char::from(byte)),
     }
 }
