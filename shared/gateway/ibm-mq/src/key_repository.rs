@@ -30,8 +30,7 @@ struct Secret {
 
 /// A parsed key repository.
 pub(crate) struct KeyRepository {
-    /// File name for the client. For a key database it omits `.kdb`, as clients before 9.3 require.
-    name: &'static str,
+    format: Format,
     files: Vec<(&'static str, Vec<u8>)>,
     pub(crate) password: Option<SecretString>,
     pub(crate) certificate_label: Option<String>,
@@ -78,18 +77,13 @@ impl KeyRepository {
         if sth.is_none() && password.is_none() {
             return Err(Malformed::Members);
         }
-        let (name, file, repository) = match (kdb, p12) {
-            (Some(kdb), None) => ("key", "key.kdb", kdb),
-            (None, Some(p12)) => ("key.p12", "key.p12", p12),
+        let (format, repository) = match (kdb, p12) {
+            (Some(kdb), None) => (CMS, decode(kdb)?),
+            (None, Some(p12)) => (PKCS_12, decode(p12)?),
             _ => return Err(Malformed::Members),
         };
-        let mut files = vec![(file, decode(repository)?)];
-        if let Some(stash) = sth {
-            files.push(("key.sth", decode(stash)?));
-        }
-        let identity = Identity::of(&files, password.as_deref(), certificate_label.as_deref());
-        let password = password.map(SecretString::from);
-        Ok(Self { name, files, password, certificate_label, identity })
+        let stash = sth.map(decode).transpose()?;
+        Ok(Self::of(format, repository, stash, password.map(SecretString::from), certificate_label))
     }
 
     /// Builds a key repository from its files.
@@ -99,26 +93,26 @@ impl KeyRepository {
             return Err(Malformed::Closed);
         }
         let store = store.expose_secret();
-        let (name, file) = match kind(store)? {
-            Kind::Cms => ("key", "key.kdb"),
-            Kind::Pkcs12 => ("key.p12", "key.p12"),
-        };
-        let mut files = vec![(file, store.to_vec())];
-        if let Some(stash) = stash.as_ref().map(|stash| stash.expose_secret()) {
-            if stash.len() > LARGEST_STASH {
-                return Err(Malformed::Stash(stash.len()));
-            }
-            files.push(("key.sth", stash.to_vec()));
+        let format = format_of(store)?;
+        let stash = stash.as_ref().map(|stash| stash.expose_secret().to_vec());
+        if let Some(stash) = stash.as_ref().filter(|stash| stash.len() > LARGEST_STASH) {
+            return Err(Malformed::Stash(stash.len()));
         }
+        Ok(Self::of(format, store.to_vec(), stash, password.clone(), certificate_label.clone()))
+    }
+
+    fn of(
+        format: Format,
+        repository: Vec<u8>,
+        stash: Option<Vec<u8>>,
+        password: Option<SecretString>,
+        certificate_label: Option<String>,
+    ) -> Self {
+        let mut files = vec![(format.file, repository)];
+        files.extend(stash.map(|stash| ("key.sth", stash)));
         let text = password.as_ref().map(SecretString::expose_secret);
         let identity = Identity::of(&files, text, certificate_label.as_deref());
-        Ok(Self {
-            name,
-            files,
-            password: password.clone(),
-            certificate_label: certificate_label.clone(),
-            identity,
-        })
+        Self { format, files, password, certificate_label, identity }
     }
 
     pub(crate) fn identity(&self) -> Identity {
@@ -132,7 +126,7 @@ impl KeyRepository {
         sweep(directory)?;
         let place = directory.join(format!("{}-{}", std::process::id(), hex::encode(self.identity.0)));
         DirBuilder::new().mode(0o700).create(&place)?;
-        let written = Written { file: place.join(self.name), place };
+        let written = Written { file: place.join(self.format.name), place };
         for (name, content) in &self.files {
             let path = written.place.join(name);
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)?;
@@ -145,19 +139,23 @@ impl KeyRepository {
 /// than 200 bytes.
 const LARGEST_STASH: usize = 65_536;
 
-/// Type of a file, recognized by its content: neither secrets nor objects need a name that shows
-/// it.
+/// Type of a key repository, with the names of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Cms,
-    Pkcs12,
+struct Format {
+    /// File name for the client. For a key database it omits `.kdb`, as clients before 9.3 require.
+    name: &'static str,
+    file: &'static str,
 }
 
-/// Recognizes the type of a file. PKCS#12 is DER or BER that begins with version 3 (RFC 7292,
+const CMS: Format = Format { name: "key", file: "key.kdb" };
+const PKCS_12: Format = Format { name: "key.p12", file: "key.p12" };
+
+/// Recognizes the type of a file by its content, since neither secrets nor objects need a name that
+/// shows it. PKCS#12 is DER or BER that begins with version 3 (RFC 7292,
 /// section 4). IBM does not publish the format of CMS key databases, so every other file is taken
 /// for one, unless it is recognized as something else: the client then reports that it cannot use
 /// it.
-fn kind(file: &[u8]) -> Result<Kind, Malformed> {
+fn format_of(file: &[u8]) -> Result<Format, Malformed> {
     const OTHERS: [(&[u8], &str); 5] = [
         (b"\xFE\xED\xFE\xED", "a Java key store (JKS)"),
         (b"\xCE\xCE\xCE\xCE", "a Java key store (JCEKS)"),
@@ -178,7 +176,7 @@ fn kind(file: &[u8]) -> Result<Kind, Malformed> {
     if let Some((_, what)) = OTHERS.iter().find(|(start, _)| file.starts_with(start)) {
         return Err(Malformed::Kind(what));
     }
-    let Some(rest) = file.strip_prefix(&[0x30]) else { return Ok(Kind::Cms) };
+    let Some(rest) = file.strip_prefix(&[0x30]) else { return Ok(CMS) };
     let content = match rest.split_first() {
         // The length is in the lower bits, or the lower bits give the number of length bytes, which
         // is 0 if the length is indefinite.
@@ -187,7 +185,7 @@ fn kind(file: &[u8]) -> Result<Kind, Malformed> {
         _ => None,
     };
     match content.is_some_and(|content| content.starts_with(&[2, 1, 3])) {
-        true => Ok(Kind::Pkcs12),
+        true => Ok(PKCS_12),
         false => Err(Malformed::Kind("DER, but not PKCS#12")),
     }
 }
@@ -320,11 +318,11 @@ mod tests {
         };
         let kdb = of(b"\0CMS", Some(&[3]), None).unwrap();
         assert_eq!(kdb.files, [("key.kdb", b"\0CMS".to_vec()), ("key.sth", vec![3])]);
-        assert_eq!((kdb.name, kdb.certificate_label.as_deref()), ("key", Some("app")));
+        assert_eq!((kdb.format, kdb.certificate_label.as_deref()), (CMS, Some("app")));
         for header in [&[0x30, 5][..], &[0x30, 0x80], &[0x30, 0x81, 200], &[0x30, 0x82, 4, 210]] {
             let store = [header, &[2, 1, 3, 0x30, 0]].concat();
             let p12 = of(&store, None, Some("s3cret")).unwrap();
-            assert_eq!((p12.name, &p12.files), ("key.p12", &vec![("key.p12", store)]));
+            assert_eq!((p12.format, &p12.files), (PKCS_12, &vec![("key.p12", store)]));
             assert_eq!(p12.password.unwrap().expose_secret(), "s3cret");
         }
         assert_eq!(of(b"\0CMS", None, None).err(), Some(Malformed::Closed));
