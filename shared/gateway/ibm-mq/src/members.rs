@@ -94,14 +94,6 @@ mod tests {
                 (Member::Timestamp, None),
             ),
             (
-                Properties { group: group(GroupId::Text(String::new().try_into().unwrap())), ..none() },
-                (Member::Group, None),
-            ),
-            (
-                Properties { group: group(GroupId::Bytes(Base64Bytes(vec![0; 3]))), ..none() },
-                (Member::Group, None),
-            ),
-            (
                 Properties { group: group(GroupId::Bytes(Base64Bytes(vec![1; 25]))), ..none() },
                 (Member::Group, None),
             ),

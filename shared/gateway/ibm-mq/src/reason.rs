@@ -7,9 +7,12 @@
 use std::sync::OnceLock;
 
 use libmqm_sys::MQLONG;
+use serde::Deserialize;
+use serde::de::value::{Error, StrDeserializer};
 
 /// Kind of error for a caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
     /// Wrong login when connecting. For a queue: an operation that the user may not perform.
     Authentication,
@@ -23,19 +26,6 @@ pub(crate) enum Kind {
     Unsupported,
     Rejected,
     InDoubt,
-}
-
-impl Kind {
-    const ALL: [(&str, Self); 8] = [
-        ("authentication", Self::Authentication),
-        ("unknown_queue", Self::UnknownQueue),
-        ("full", Self::Full),
-        ("unreachable", Self::Unreachable),
-        ("too_large", Self::TooLarge),
-        ("unsupported", Self::Unsupported),
-        ("rejected", Self::Rejected),
-        ("in_doubt", Self::InDoubt),
-    ];
 }
 
 /// A line of the table.
@@ -76,8 +66,7 @@ fn row(line: &'static str) -> Option<Reason> {
     let mut columns = line.split('\t');
     let code = columns.next()?.parse().ok()?;
     let name = columns.next()?;
-    let kind = columns.next()?;
-    let kind = Kind::ALL.iter().find(|(known, _)| *known == kind)?.1;
+    let kind = Kind::deserialize(StrDeserializer::<Error>::new(columns.next()?)).ok()?;
     let words = columns.next().filter(|words| !words.is_empty()).unwrap_or(UNEXPECTED);
     Some(Reason { code, name, kind, words })
 }
