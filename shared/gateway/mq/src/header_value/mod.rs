@@ -45,46 +45,12 @@ pub enum HeaderValue {
     Table(BTreeMap<String, Self>),
 }
 
-/// The types that plain JSON has no form for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tag {
-    Int8,
-    UInt8,
-    Int16,
-    UInt16,
-    Int32,
-    UInt32,
-    Int64,
-    Float32,
-    Float64,
-    Decimal,
-    TextBase64,
-    Base64,
-    Time,
-    Table,
-}
+/// Names of the types that plain JSON has no form for.
+const TAGS: &str =
+    "int8 uint8 int16 uint16 int32 uint32 int64 float32 float64 decimal textBase64 base64 time table";
 
-impl Tag {
-    const ALL: [(&str, Self); 14] = [
-        ("int8", Self::Int8),
-        ("uint8", Self::UInt8),
-        ("int16", Self::Int16),
-        ("uint16", Self::UInt16),
-        ("int32", Self::Int32),
-        ("uint32", Self::UInt32),
-        ("int64", Self::Int64),
-        ("float32", Self::Float32),
-        ("float64", Self::Float64),
-        ("decimal", Self::Decimal),
-        ("textBase64", Self::TextBase64),
-        ("base64", Self::Base64),
-        ("time", Self::Time),
-        ("table", Self::Table),
-    ];
-
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, tag)| *tag)
-    }
+fn is_tag(name: &str) -> bool {
+    TAGS.split(' ').any(|tag| tag == name)
 }
 
 impl HeaderValue {
@@ -183,7 +149,7 @@ fn tagged<S: Serializer>(
 }
 
 fn reads_as_tagged(table: &BTreeMap<String, HeaderValue>) -> bool {
-    table.len() == 1 && table.keys().all(|name| Tag::named(name).is_some())
+    table.len() == 1 && table.keys().all(|name| is_tag(name))
 }
 
 impl<'de> Deserialize<'de> for HeaderValue {
@@ -206,9 +172,9 @@ impl Form {
                 HeaderValue::Array(values.collect::<Result<_, _>>()?)
             }
             Self::Object(mut members) => match members.pop() {
-                Some((name, form)) if members.is_empty() => match Tag::named(&name) {
-                    Some(tag) => of_tag(tag, form, depth)?,
-                    None => table(vec![(name, form)], depth)?,
+                Some((name, form)) if members.is_empty() => match is_tag(&name) {
+                    true => of_tag(&name, form, depth)?,
+                    false => table(vec![(name, form)], depth)?,
                 },
                 Some(last) => {
                     members.push(last);
@@ -240,32 +206,32 @@ fn table(members: Vec<(String, Form)>, depth: usize) -> Result<HeaderValue, Stri
 }
 
 /// Reads the value of an object whose only member is a tag.
-fn of_tag(tag: Tag, form: Form, depth: usize) -> Result<HeaderValue, String> {
+fn of_tag(tag: &str, form: Form, depth: usize) -> Result<HeaderValue, String> {
     let text = match (tag, form) {
-        (Tag::Table, Form::Object(members)) => return table(members, depth),
-        (Tag::Table, _) => return Err("`table` must be an object".to_owned()),
+        ("table", Form::Object(members)) => return table(members, depth),
+        ("table", _) => return Err("`table` must be an object".to_owned()),
         (_, Form::Text(text)) => text,
         (_, _) => return Err("the value of a type is text, as {\"int32\": \"7\"}".to_owned()),
     };
     let malformed = |what: &str| format!("is not {what}");
     let integer = |_| malformed("an integer of this type");
     Ok(match tag {
-        Tag::Int8 => HeaderValue::Int8(text.parse().map_err(integer)?),
-        Tag::UInt8 => HeaderValue::UInt8(text.parse().map_err(integer)?),
-        Tag::Int16 => HeaderValue::Int16(text.parse().map_err(integer)?),
-        Tag::UInt16 => HeaderValue::UInt16(text.parse().map_err(integer)?),
-        Tag::Int32 => HeaderValue::Int32(text.parse().map_err(integer)?),
-        Tag::UInt32 => HeaderValue::UInt32(text.parse().map_err(integer)?),
-        Tag::Int64 => HeaderValue::Int64(text.parse().map_err(integer)?),
-        Tag::Float32 => HeaderValue::Float32(text.parse().map_err(|_| malformed("a number"))?),
-        Tag::Float64 => HeaderValue::Float64(text.parse().map_err(|_| malformed("a number"))?),
-        Tag::Decimal => HeaderValue::Decimal(text.parse()?),
-        Tag::Base64 => HeaderValue::Bytes(Base64Bytes::decode(&text)?),
-        Tag::TextBase64 => match String::from_utf8(Base64Bytes::decode(&text)?) {
+        "int8" => HeaderValue::Int8(text.parse().map_err(integer)?),
+        "uint8" => HeaderValue::UInt8(text.parse().map_err(integer)?),
+        "int16" => HeaderValue::Int16(text.parse().map_err(integer)?),
+        "uint16" => HeaderValue::UInt16(text.parse().map_err(integer)?),
+        "int32" => HeaderValue::Int32(text.parse().map_err(integer)?),
+        "uint32" => HeaderValue::UInt32(text.parse().map_err(integer)?),
+        "int64" => HeaderValue::Int64(text.parse().map_err(integer)?),
+        "float32" => HeaderValue::Float32(text.parse().map_err(|_| malformed("a number"))?),
+        "float64" => HeaderValue::Float64(text.parse().map_err(|_| malformed("a number"))?),
+        "decimal" => HeaderValue::Decimal(text.parse()?),
+        "base64" => HeaderValue::Bytes(Base64Bytes::decode(&text)?),
+        "textBase64" => match String::from_utf8(Base64Bytes::decode(&text)?) {
             Ok(text) => HeaderValue::Text(text),
             Err(error) => HeaderValue::TextBytes(error.into_bytes()),
         },
-        Tag::Time => HeaderValue::Time(text.parse()?),
-        Tag::Table => return Err(malformed("text")),
+        "time" => HeaderValue::Time(text.parse()?),
+        _ => return Err(malformed("of a known type")),
     })
 }
