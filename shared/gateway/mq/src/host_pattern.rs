@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::{iter, mem};
 
 /// Name that is the local host's everywhere (RFC 6761, section 6.3).
 const LOCAL_HOST: &str = "localhost";
@@ -84,48 +85,27 @@ impl HostPattern {
             }
     }
 
-    /// True if the pattern matches all of `text`. It follows, for each character, the parts of the
-    /// pattern that may come next.
+    /// True if the pattern matches all of `text`. It follows, part by part, the places in the text
+    /// that the pattern may have come to.
     fn covers(&self, text: &str) -> bool {
-        let mut reached = vec![false; self.parts.len() + 1];
-        if let Some(first) = reached.first_mut() {
-            *first = true;
-        }
-        self.skip(&mut reached);
-        for character in text.chars() {
-            let mut next = vec![false; reached.len()];
-            for (index, part) in self.parts.iter().enumerate() {
-                let is_within = !matches!(character, '.' | ':');
-                let (stays, goes_on) = match part {
-                    Part::Exactly(expected) => (false, *expected == character),
-                    Part::One => (false, is_within),
-                    Part::WithinLabel => (is_within, false),
-                    Part::Across => (true, false),
+        let places = || iter::once(None).chain(text.chars().map(Some));
+        let mut reached: Vec<_> = places().map(|before| before.is_none()).collect();
+        for part in &self.parts {
+            // Whether the place before was reached without this part, and with it.
+            let (mut had, mut has) = (false, false);
+            for (place, before) in reached.iter_mut().zip(places()) {
+                let is_within = before.is_some_and(|character| !matches!(character, '.' | ':'));
+                let comes = match part {
+                    Part::Exactly(expected) => had && before == Some(*expected),
+                    Part::One => had && is_within,
+                    // A wildcard may stand for nothing.
+                    Part::WithinLabel => *place || has && is_within,
+                    Part::Across => *place || has,
                 };
-                let is_here = reached.get(index).copied().unwrap_or_default();
-                for (place, holds) in [(index, stays), (index + 1, goes_on)] {
-                    if let Some(place) = next.get_mut(place) {
-                        *place |= is_here && holds;
-                    }
-                }
+                (had, has) = (mem::replace(place, comes), comes);
             }
-            self.skip(&mut next);
-            reached = next;
         }
         reached.last().copied().unwrap_or_default()
-    }
-
-    /// A wildcard may stand for nothing.
-    fn skip(&self, reached: &mut [bool]) {
-        for (index, part) in self.parts.iter().enumerate() {
-            let is_optional = matches!(part, Part::WithinLabel | Part::Across);
-            if is_optional
-                && reached.get(index).copied().unwrap_or_default()
-                && let Some(next) = reached.get_mut(index + 1)
-            {
-                *next = true;
-            }
-        }
     }
 }
 
