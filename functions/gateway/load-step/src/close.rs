@@ -6,13 +6,12 @@ use broker::Deadline;
 use jiff::Timestamp;
 use load_test::store::{RunEnd, TestRecord};
 use load_test::{Micros, Plan, Report, Search, Sum, TestStatus, Usage};
-use uuid::Uuid;
 
 use crate::event::{Closed, TestRun};
 use crate::place::{Place, PlaceError};
 use crate::report::{self, Counted, ending, finding, reported};
-use crate::runs::{Begun, run_of};
-use crate::store::insist;
+use crate::runs::Begun;
+use crate::store::{fail, insist};
 use crate::{LoadStep, LoadStepError};
 
 /// Most bytes of tallies that a report is made of: more than can be read in the time there is.
@@ -49,14 +48,13 @@ pub(crate) enum Occasion {
     CutOff,
 }
 
-/// The run that is closed.
-#[derive(Debug)]
-struct Last {
-    number: u32,
-    sum: Sum,
-    /// True if the sum has all tallies.
-    complete: bool,
-    drained: bool,
+/// A run that is to be closed.
+#[derive(Clone, Copy, Debug)]
+struct Close<'a> {
+    step: &'a LoadStep,
+    of: &'a TestRun,
+    occasion: Occasion,
+    deadline: Deadline,
 }
 
 impl LoadStep {
@@ -68,118 +66,119 @@ impl LoadStep {
         occasion: Occasion,
         deadline: Deadline,
     ) -> Result<Closed, LoadStepError> {
+        let close = Close { step: self, of, occasion, deadline };
         loop {
             // A stop or a failure that comes meanwhile changes the report; each comes once.
-            if let Some(closed) = self.close_unless_changed(of, occasion, deadline).await? {
+            if let Some(closed) = close.unless_changed().await? {
                 return Ok(closed);
             }
         }
     }
+}
 
+impl Close<'_> {
     /// Closes a run; `None` if the test was stopped, failed or ended while its report was made.
-    async fn close_unless_changed(
-        &self,
-        of: &TestRun,
-        occasion: Occasion,
-        deadline: Deadline,
-    ) -> Result<Option<Closed>, LoadStepError> {
-        let Some(mut record) = self.record(of, deadline).await? else { return Ok(Some(of.closed())) };
+    async fn unless_changed(&self) -> Result<Option<Closed>, LoadStepError> {
+        let of = self.of;
+        let Some(mut record) = self.record().await? else { return Ok(Some(of.closed())) };
         if record.status.is_final() {
-            self.agree(of, record.status, deadline).await?;
-            self.count(&record, record.status).await?;
+            self.agree(record.status).await?;
+            self.step.count(&record, record.status).await?;
             return Ok(Some(of.closed()));
         }
-        let (sum, complete) = self.sum(of.test_id, of.run, deadline).await?;
+        let (sum, complete) = self.sum(of.run).await?;
         // The state machine has more time to read.
-        if !complete && occasion == Occasion::LastWorker {
+        if !complete && self.occasion == Occasion::LastWorker {
             return Ok(Some(of.closed()));
         }
         if !record.control().is_over()
-            && let Some(reason) = self.cut_off(&record, of, occasion, &sum, deadline).await?
+            && let Some(reason) = self.cut_off(&record, &sum).await?
         {
-            self.fail(of, reason, deadline).await?;
-            let Some(failed) = self.open(of, deadline).await? else { return Ok(None) };
+            let Some(failed) = self.fail(reason).await? else { return Ok(None) };
             record = failed;
         }
-        let drained = match run_of(&record, of.run).map(|run| run.drained) {
-            Some(Some(drained)) => drained,
+        let drained = match Begun::of(&record, of.run).map(|begun| begun.run.drained) {
+            Ok(Some(drained)) => drained,
             // Nobody worked, so there is nothing to look for.
-            Some(None) if complete && sum.steps() == 0 => false,
-            Some(None) => self.is_drained(&record, deadline).await,
-            None => false,
+            Ok(None) if complete && sum.steps() == 0 => false,
+            Ok(None) => self.is_drained(&record).await,
+            Err(_) => false,
         };
-        let last = Last { number: of.run, sum, complete, drained };
-        if let Some(end) = self.run_end(&record, &last) {
-            let ended =
-                insist(deadline, async || self.store.end_run(&of.tenant, of.test_id, of.run, end).await);
+        let counted = Counted { sum, complete, drained };
+        if let Some(end) = self.run_end(&record, &counted) {
+            let ended = insist(self.deadline, async || {
+                self.step.store.end_run(&of.tenant, of.test_id, of.run, end).await
+            });
             ended.await?;
-            let Some(judged) = self.open(of, deadline).await? else { return Ok(None) };
+            let Some(judged) = self.open().await? else { return Ok(None) };
             record = judged;
         }
         if Search::of(&record.test).is_some() && !record.control().is_over() && finding(&record).is_none() {
-            if occasion != Occasion::CutOff {
+            if self.occasion != Occasion::CutOff {
                 return Ok(Some(of.goes_on()));
             }
-            self.fail(of, CUT_OFF, deadline).await?;
-            let Some(failed) = self.open(of, deadline).await? else { return Ok(None) };
+            let Some(failed) = self.fail(CUT_OFF).await? else { return Ok(None) };
             record = failed;
         }
-        let (report, passed) = self.report(&record, last, deadline).await?;
-        let has_ended = self.end(of, &record, &report, passed, deadline).await?;
+        let (report, passed) = self.report(&record, counted).await?;
+        let has_ended = self.end(&record, &report, passed).await?;
         Ok(has_ended.then(|| of.closed()))
     }
 
     /// Returns why the test cannot count as done after this run; `None` if it can.
-    async fn cut_off(
-        &self,
-        record: &TestRecord,
-        of: &TestRun,
-        occasion: Occasion,
-        sum: &Sum,
-        deadline: Deadline,
-    ) -> Result<Option<&'static str>, LoadStepError> {
+    async fn cut_off(&self, record: &TestRecord, sum: &Sum) -> Result<Option<&'static str>, LoadStepError> {
         if sum.steps() == 0 {
             return Ok(Some("none of its workers began to work"));
         }
-        if occasion != Occasion::CutOff {
+        if self.occasion != Occasion::CutOff {
             return Ok(None);
         }
+        let of = self.of;
         let begun = Begun::of(record, of.run)?;
         let now = Micros::since_start(begun.run.started_at, Timestamp::now());
-        let known = insist(deadline, async || self.store.watch(&of.tenant, of.test_id, of.run).await);
+        let known =
+            insist(self.deadline, async || self.step.store.watch(&of.tenant, of.test_id, of.run).await);
         let known = known.await?;
         let have_ended =
             known.is_some_and(|(_, attendance)| attendance.have_ended(Plan::of(&begun.test).workers(), now));
         Ok((!have_ended).then_some(CUT_OFF))
     }
 
+    /// Notes why the test cannot go on, and reads it then; `None` if it is final, or is gone.
+    async fn fail(&self, reason: &str) -> Result<Option<TestRecord>, LoadStepError> {
+        fail(&self.step.store, self.of, reason, self.deadline).await?;
+        self.open().await
+    }
+
     /// Reads a test that is not final; `None` if it is, or is gone.
-    async fn open(&self, of: &TestRun, deadline: Deadline) -> Result<Option<TestRecord>, LoadStepError> {
-        Ok(self.record(of, deadline).await?.filter(|record| !record.status.is_final()))
+    async fn open(&self) -> Result<Option<TestRecord>, LoadStepError> {
+        Ok(self.record().await?.filter(|record| !record.status.is_final()))
+    }
+
+    async fn record(&self) -> Result<Option<TestRecord>, LoadStepError> {
+        self.step.record(self.of, self.deadline).await
     }
 
     /// Returns the end of a run; `None` if it never began, or has one.
-    fn run_end(&self, record: &TestRecord, last: &Last) -> Option<RunEnd> {
-        let begun = Begun::of(record, last.number).ok()?;
+    fn run_end(&self, record: &TestRecord, counted: &Counted) -> Option<RunEnd> {
+        let begun = Begun::of(record, self.of.run).ok()?;
         if begun.run.ended_at.is_some() {
             return None;
         }
         let is_probe = begun.run.rate_per_sec.is_some() && !record.control().is_over();
-        let passed = is_probe.then(|| self.judge(record, begun, last));
-        Some(RunEnd { passed, drained: last.drained, ended_at: Timestamp::now() })
+        let passed = is_probe.then(|| self.judge(record, &begun, counted));
+        Some(RunEnd { passed, drained: counted.drained, ended_at: Timestamp::now() })
     }
 
     /// Judges the probe of a search that ran to its end.
-    fn judge(&self, record: &TestRecord, begun: Begun<'_>, last: &Last) -> bool {
-        let usage = Usage::of(&last.sum, self.billing.memory_mb);
-        let Last { sum, complete, drained, .. } = last;
-        let counted = Counted { begun: Some(begun), sum, complete: *complete, drained: *drained };
-        let passed = report::of(record, &counted, usage, &self.billing).passed();
+    fn judge(&self, record: &TestRecord, begun: &Begun<'_>, counted: &Counted) -> bool {
+        let usage = Usage::of(&counted.sum, self.step.memory_mb);
+        let passed = report::of(record, Some(begun), counted, usage).passed();
         tracing::info!(
             event_type = "load_test.probed",
             passed,
             "probe {} of the load test {} {}",
-            last.number,
+            begun.number,
             record.test_id,
             if passed { "passed" } else { "did not pass" }
         );
@@ -191,31 +190,28 @@ impl LoadStep {
     async fn report(
         &self,
         record: &TestRecord,
-        last: Last,
-        deadline: Deadline,
+        mut counted: Counted,
     ) -> Result<(Report, Option<bool>), LoadStepError> {
-        let (reported, memory_mb) = (reported(record), self.billing.memory_mb);
-        let Last { number, mut sum, mut complete, mut drained } = last;
-        let mut usage = Usage::of(&sum, memory_mb);
-        let mut of_run = Begun::of(record, number).ok();
-        let mut others: Vec<_> = Begun::all(record).filter(|begun| begun.number != number).collect();
+        let (reported, memory_mb) = (reported(record), self.step.memory_mb);
+        let mut usage = Usage::of(&counted.sum, memory_mb);
+        let mut of_run = Begun::of(record, self.of.run).ok();
+        let mut others: Vec<_> = Begun::all(record).filter(|begun| begun.number != self.of.run).collect();
         // The one that the report is about comes first, because there may be no time for all.
         others.sort_by_key(|begun| Some(begun.number) != reported);
         for begun in others {
             let is_reported = Some(begun.number) == reported;
-            if !is_reported && deadline.earlier_by(TO_END).has_passed() {
+            if !is_reported && self.deadline.earlier_by(TO_END).has_passed() {
                 usage = usage.plus(Usage::planned(&Plan::of(&begun.test), memory_mb));
                 continue;
             }
-            let (other, is_whole) = self.sum(record.test_id, begun.number, deadline).await?;
-            usage = usage.plus(Usage::of(&other, memory_mb));
+            let (sum, complete) = self.sum(begun.number).await?;
+            usage = usage.plus(Usage::of(&sum, memory_mb));
             if is_reported {
-                (sum, complete, drained) = (other, is_whole, begun.run.drained.unwrap_or(false));
+                counted = Counted { sum, complete, drained: begun.run.drained.unwrap_or(false) };
                 of_run = Some(begun);
             }
         }
-        let counted = Counted { begun: of_run, sum: &sum, complete, drained };
-        let report = report::of(record, &counted, usage, &self.billing);
+        let report = report::of(record, of_run.as_ref(), &counted, usage);
         let passed = match report.status {
             TestStatus::Failed => Some(false),
             TestStatus::Stopped => None,
@@ -231,20 +227,19 @@ impl LoadStep {
     /// came before, so that the report would not be that of the test.
     async fn end(
         &self,
-        of: &TestRun,
         record: &TestRecord,
         report: &Report,
         passed: Option<bool>,
-        deadline: Deadline,
     ) -> Result<bool, LoadStepError> {
-        self.store_report(of, report, deadline).await?;
-        let present = insist(deadline, async || self.store.control(&of.tenant, of.test_id).await);
+        self.store_report(report).await?;
+        let (of, store) = (self.of, &self.step.store);
+        let present = insist(self.deadline, async || store.control(&of.tenant, of.test_id).await);
         if present.await? != Some(record.control()) {
             return Ok(false);
         }
         let (ending, now) = (ending(record), Timestamp::now());
-        let ended = insist(deadline, async || {
-            self.store.end(&of.tenant, of.test_id, ending, now, &report.summary, passed).await
+        let ended = insist(self.deadline, async || {
+            store.end(&of.tenant, of.test_id, ending, now, &report.summary, passed).await
         });
         let status = ended.await?;
         tracing::info!(
@@ -256,36 +251,34 @@ impl LoadStep {
         );
         // One may still have come in this moment.
         if status != report.status {
-            self.agree(of, status, deadline).await?;
+            self.agree(status).await?;
         }
-        self.count(record, status).await?;
+        self.step.count(record, status).await?;
         Ok(true)
     }
 
     /// Gives the report of a test that is final the state that the test has.
-    async fn agree(&self, of: &TestRun, status: TestStatus, deadline: Deadline) -> Result<(), LoadStepError> {
-        let report = insist(deadline, async || self.store.report(&of.tenant, of.test_id).await).await?;
+    async fn agree(&self, status: TestStatus) -> Result<(), LoadStepError> {
+        let (of, store) = (self.of, &self.step.store);
+        let report = insist(self.deadline, async || store.report(&of.tenant, of.test_id).await).await?;
         match report.filter(|report| report.status != status) {
-            Some(report) => self.store_report(of, &Report { status, ..report }, deadline).await,
+            Some(report) => self.store_report(&Report { status, ..report }).await,
             None => Ok(()),
         }
     }
 
-    async fn store_report(
-        &self,
-        of: &TestRun,
-        report: &Report,
-        deadline: Deadline,
-    ) -> Result<(), LoadStepError> {
-        insist(deadline, async || self.store.store_report(&of.tenant, of.test_id, report).await).await?;
+    async fn store_report(&self, report: &Report) -> Result<(), LoadStepError> {
+        let (of, store) = (self.of, &self.step.store);
+        insist(self.deadline, async || store.store_report(&of.tenant, of.test_id, report).await).await?;
         Ok(())
     }
 
     /// Adds up what the workers of a run counted, and tells whether that is all.
-    async fn sum(&self, test_id: Uuid, run: u32, deadline: Deadline) -> Result<(Sum, bool), LoadStepError> {
-        let sum = insist(deadline, async || {
-            let within = deadline.earlier_by(TO_END).remaining();
-            self.store.sum(test_id, run, MOST_TALLIES, within).await
+    async fn sum(&self, run: u32) -> Result<(Sum, bool), LoadStepError> {
+        let (test_id, store) = (self.of.test_id, &self.step.store);
+        let sum = insist(self.deadline, async || {
+            let within = self.deadline.earlier_by(TO_END).remaining();
+            store.sum(test_id, run, MOST_TALLIES, within).await
         });
         let (sum, is_whole) = sum.await?;
         if !is_whole {
@@ -299,11 +292,11 @@ impl LoadStep {
 
     /// True if a test that puts and takes messages has left its queues empty, and no client has one
     /// open that could have messages in hand. If that cannot be seen, it is not so.
-    async fn is_drained(&self, record: &TestRecord, deadline: Deadline) -> bool {
+    async fn is_drained(&self, record: &TestRecord) -> bool {
         if record.test.producers.is_none() || record.test.consumers.is_none() {
             return false;
         }
-        let (place, deadline) = (Place::of(&self.brokers, record), deadline.min(TO_LOOK));
+        let (place, deadline) = (Place::of(&self.step.brokers, record), self.deadline.min(TO_LOOK));
         loop {
             match look(&place, deadline).await {
                 Ok(Queues::Empty) => return true,

@@ -27,8 +27,6 @@ use std::time::{Duration, SystemTime};
 
 use broker::Deadline;
 use broker_access::Brokers;
-use jiff::Timestamp;
-use load_test::Prices;
 use load_test::store::{TestRecord, TestStore};
 use tracing::Instrument as _;
 use usage::UsageTable;
@@ -43,21 +41,14 @@ const RESERVE: Duration = Duration::from_secs(14);
 /// Time within which connections that are not kept must end before the answer.
 const TO_CLOSE: Duration = Duration::from_secs(1);
 
-/// Figures of this function for the estimate of a test's cost.
-#[derive(Clone, Copy, Debug)]
-pub struct Billing {
-    pub prices: Prices,
-    /// Memory of an invocation, in MB.
-    pub memory_mb: u32,
-}
-
 /// The function's state, which outlives invocations.
 #[derive(Debug)]
 pub struct LoadStep {
     store: TestStore,
     usage: UsageTable,
     brokers: Brokers,
-    billing: Billing,
+    /// Memory of an invocation, in MB, for the estimate of a test's cost.
+    memory_mb: u32,
 }
 
 impl LoadStep {
@@ -66,8 +57,8 @@ impl LoadStep {
     pub const CONNECTIONS: usize = 5;
 
     #[must_use]
-    pub const fn new(store: TestStore, usage: UsageTable, brokers: Brokers, billing: Billing) -> Self {
-        Self { store, usage, brokers, billing }
+    pub const fn new(store: TestStore, usage: UsageTable, brokers: Brokers, memory_mb: u32) -> Self {
+        Self { store, usage, brokers, memory_mb }
     }
 
     /// Executes the step of an event before `ends_at`, when the invocation is cut off.
@@ -113,18 +104,5 @@ impl LoadStep {
             tracing::Span::current().record("correlation_id", &record.trace_id);
         }
         Ok(record)
-    }
-
-    /// Notes why a test cannot go on.
-    async fn fail(&self, of: &TestRun, detail: &str, deadline: Deadline) -> Result<(), LoadStepError> {
-        tracing::warn!(
-            event_type = "load_test.failed",
-            detail,
-            "the load test {} fails: {detail}",
-            of.test_id
-        );
-        let at = Timestamp::now();
-        insist(deadline, async || self.store.fail(&of.tenant, of.test_id, at, detail).await).await?;
-        Ok(())
     }
 }

@@ -8,8 +8,7 @@ use broker_access::Brokers;
 use ibm_mq::Settings;
 use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{Error, LambdaEvent, Runtime, service_fn};
-use load_step::{Billing, Event, LoadStep};
-use load_test::Prices;
+use load_step::{Event, LoadStep};
 use load_test::store::TestStore;
 use runtime::{Environment, Sdk};
 use tower::util::MapResultLayer;
@@ -44,7 +43,7 @@ async fn serve() -> Result<(), Error> {
     let ibm_mq = Settings { library, data_path: Some(data_path), ..Settings::default() };
     let brokers = Brokers::new(connection_cap, ibm_mq, &sdk);
     let cap = brokers.cap();
-    let load_step = &LoadStep::new(store, usage, brokers, Billing { prices: Prices::US_EAST_1, memory_mb });
+    let load_step = &LoadStep::new(store, usage, brokers, memory_mb);
     let handler = service_fn(async |event: LambdaEvent<Event>| {
         let ends_at = event.context.deadline();
         runtime::answered(load_step.handle(event.payload, ends_at).await)

@@ -11,7 +11,7 @@ use mq::RateLimit;
 use crate::event::{Lanes, TestRun};
 use crate::place::Place;
 use crate::runs::{Begun, probes_before};
-use crate::store::insist;
+use crate::store::{fail, insist};
 use crate::{LoadStep, LoadStepError};
 
 /// Time from here to the start of a run, in whole seconds: the lanes' executions, cold starts and
@@ -44,7 +44,7 @@ impl LoadStep {
         if Begun::of(&record, of.run).is_err()
             && let Err(obstacle) = self.look(&record, of, deadline.min(TO_LOOK)).await
         {
-            self.fail(of, &obstacle, deadline).await?;
+            fail(&self.store, of, &obstacle, deadline).await?;
             return Ok(of.no_lanes());
         }
         let start = start(Timestamp::now(), Plan::of(&record.test.at_rate(rate)).lanes().count());

@@ -6,18 +6,15 @@ use load_test::{
     End, Ending, Facts, Finding, Micros, Next, Report, Search, SearchReport, Sum, TestEvent, Usage,
 };
 
-use crate::Billing;
 use crate::runs::{Begun, probes_before};
 
-/// A run with what its workers counted.
+/// What the workers of a run counted, and left.
 #[derive(Debug)]
-pub(crate) struct Counted<'a> {
-    /// The run; `None` if the test ended before one began.
-    pub(crate) begun: Option<Begun<'a>>,
-    pub(crate) sum: &'a Sum,
-    pub(crate) drained: bool,
+pub(crate) struct Counted {
+    pub(crate) sum: Sum,
     /// True if the sum has all tallies of the run.
     pub(crate) complete: bool,
+    pub(crate) drained: bool,
 }
 
 /// Returns the end of a test, as far as it is known now.
@@ -25,12 +22,12 @@ pub(crate) const fn ending(record: &TestRecord) -> Ending {
     if record.failure.is_some() { Ending::Broken } else { Ending::Orderly }
 }
 
-/// Makes the report of a run. `usage` is that of the whole test.
-pub(crate) fn of(record: &TestRecord, counted: &Counted<'_>, usage: Usage, billing: &Billing) -> Report {
+/// Makes the report of a run; `begun` is `None` if the test ended before one began. `usage` is that
+/// of the whole test.
+pub(crate) fn of(record: &TestRecord, begun: Option<&Begun<'_>>, counted: &Counted, usage: Usage) -> Report {
     let test_id = record.test_id.to_string();
     let target = record.target.to_string();
     let event = TestEvent::ReportStored(ending(record));
-    let begun = counted.begun.as_ref();
     // Before a run began there was nothing that could be cut.
     let start = begun.map_or(record.created_at, |begun| begun.run.started_at);
     let end = End { cut_at: cut_of(record, begun, start), is_drained: counted.drained };
@@ -45,9 +42,8 @@ pub(crate) fn of(record: &TestRecord, counted: &Counted<'_>, usage: Usage, billi
         search: search(record),
         complete: counted.complete,
         usage,
-        prices: &billing.prices,
     };
-    Report::of(&facts, counted.sum)
+    Report::of(&facts, &counted.sum)
 }
 
 /// Returns the time at which a run was cut short. A probe that was judged ran to its end, whatever

@@ -20,7 +20,8 @@ impl<'a> Begun<'a> {
     /// Finds a run of a test.
     pub(crate) fn of(record: &'a TestRecord, number: u32) -> Result<Self, LoadStepError> {
         let missing = LoadStepError::NoRun { test_id: record.test_id, run: number };
-        let run = run_of(record, number).ok_or(missing)?;
+        let index = usize::try_from(number).ok();
+        let run = *index.and_then(|index| record.runs.get(index)).ok_or(missing)?;
         Ok(Self { number, run, test: record.test.at_rate(run.rate_per_sec) })
     }
 
@@ -38,11 +39,6 @@ impl<'a> Begun<'a> {
     pub(crate) fn probe(&self) -> Option<Probe> {
         Some(Probe { rate_per_sec: self.run.rate_per_sec?, passed: self.run.passed? })
     }
-}
-
-/// Returns the run of this number; `None` if it has not begun.
-pub(crate) fn run_of(record: &TestRecord, number: u32) -> Option<Run> {
-    record.runs.get(usize::try_from(number).ok()?).copied()
 }
 
 /// Returns the results of the probes before the run of this number.

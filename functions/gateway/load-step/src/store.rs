@@ -5,7 +5,10 @@ use std::error::Error;
 
 use attempt::Retryable as _;
 use broker::{Deadline, Jitter, RetryPolicy};
-use load_test::store::TestStoreError;
+use jiff::Timestamp;
+use load_test::store::{TestStore, TestStoreError};
+
+use crate::event::TestRun;
 
 /// Pauses between attempts, in seconds: the first, and the longest. Each attempt is up to three of
 /// the client's own.
@@ -32,6 +35,21 @@ pub(crate) async fn insist<T>(
         log(&error);
         tokio::time::sleep(pause).await;
     }
+}
+
+/// Notes why a test cannot go on. Its workers read it within a second.
+///
+/// # Errors
+/// If the store does not do its part before `deadline`.
+pub(crate) async fn fail(
+    store: &TestStore,
+    of: &TestRun,
+    detail: &str,
+    deadline: Deadline,
+) -> Result<(), TestStoreError> {
+    let (at, test_id) = (Timestamp::now(), of.test_id);
+    tracing::warn!(event_type = "load_test.failed", detail, "the load test {test_id} fails: {detail}");
+    insist(deadline, async || store.fail(&of.tenant, test_id, at, detail).await).await
 }
 
 /// Logs that an operation of the store failed, and that the work continues.

@@ -31,8 +31,8 @@ use front::Front;
 use idempotency::KeyForm;
 use jiff::Timestamp;
 use lambda_http::{Body, Request, Response};
+use load_test::Limits;
 use load_test::store::{Engine, TestStore};
-use load_test::{Limits, Prices};
 
 use crate::route::{Asked, SCOPES};
 
@@ -44,15 +44,8 @@ pub struct LoadTests {
     engine: Engine,
     /// Limits of the deployment on one test. `workers` is also that on all tests of a tenant.
     limits: Limits,
-    costs: Costs,
-}
-
-/// Figures that the cost of a test is reckoned with.
-#[derive(Clone, Copy, Debug)]
-struct Costs {
-    /// Memory of `load-step`, in MB.
+    /// Memory of `load-step`, in MB, for the estimate of a test's cost.
     memory_mb: u32,
-    prices: Prices,
 }
 
 impl LoadTests {

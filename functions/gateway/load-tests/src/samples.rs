@@ -2,7 +2,7 @@
 
 use idempotency::Execution;
 use load_test::store::TestRecord;
-use load_test::{End, Facts, Limits, LoadTest, LoadTestRequest, Prices, Report, Sum, Usage};
+use load_test::{End, Facts, Limits, LoadTest, LoadTestRequest, Report, Sum, Usage};
 use mq::Target;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -50,7 +50,6 @@ pub(crate) fn report() -> Report {
         end: End::default(),
         search: None,
         usage: Usage::default(),
-        prices: &Prices::US_EAST_1,
         complete: true,
     };
     Report::of(&facts, &Sum::new())

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use front::{FrontSettings, Records};
+use load_test::Limits;
 use load_test::store::{Engine, TestStore};
-use load_test::{Limits, Prices};
 use runtime::{Environment, EnvironmentError, Sdk};
 
-use crate::{Costs, LoadTests};
+use crate::LoadTests;
 
 const A_DAY: u64 = 86_400;
 
@@ -30,8 +30,7 @@ impl LoadTests {
             retained: environment.required("LOAD_TEST_RETAINED"),
             retained_bytes: environment.required("LOAD_TEST_RETAINED_BYTES"),
         };
-        let costs =
-            Costs { memory_mb: environment.required("LOAD_STEP_MEMORY_MB"), prices: Prices::US_EAST_1 };
+        let memory_mb: u32 = environment.required("LOAD_STEP_MEMORY_MB");
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;
@@ -43,7 +42,7 @@ impl LoadTests {
             store: TestStore::new(dynamodb, table, s3, bucket, retention),
             engine: Engine::new(aws_sdk_sfn::Client::new(sdk.standard()), machine),
             limits,
-            costs,
+            memory_mb,
         })
     }
 }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::overdue::last_run;
 use crate::problems::{from_store, not_found};
 use crate::view::{ShownTest, fresh};
-use crate::{Costs, LoadTests, id};
+use crate::{LoadTests, id};
 
 /// Most bytes of tallies that are read for one response: some hundred hours of workers.
 const MOST_TALLIES: usize = 24 * 1024 * 1024;
@@ -66,7 +66,7 @@ impl LoadTests {
         }
         match format {
             Format::Json => ShownTest::of(record, report).into_reply(),
-            Format::Html => page(&record, report, &self.costs),
+            Format::Html => page(&record, report, self.memory_mb),
         }
     }
 
@@ -91,7 +91,7 @@ impl LoadTests {
         let sum = self.store.sum(record.test_id, last_run(record), MOST_TALLIES, READ_WITHIN).await;
         let (sum, is_complete) = sum.map_err(|error| from_store(&error))?;
         let test = record.test.at_rate(run.rate_per_sec);
-        Ok(Some(so_far(record, run.started_at, &test, (&sum, is_complete), &self.costs, now)))
+        Ok(Some(so_far(record, run.started_at, &test, (&sum, is_complete), self.memory_mb, now)))
     }
 }
 
@@ -102,7 +102,7 @@ fn so_far(
     started_at: Timestamp,
     test: &LoadTest,
     (sum, is_complete): (&Sum, bool),
-    costs: &Costs,
+    memory_mb: u32,
     now: Timestamp,
 ) -> Report {
     let stored_to = now.checked_sub(BEHIND).unwrap_or(now);
@@ -116,15 +116,14 @@ fn so_far(
         test,
         end: End { cut_at: Some(Micros::since_start(started_at, cut_at)), is_drained: false },
         search: None,
-        usage: Usage::of(sum, costs.memory_mb),
-        prices: &costs.prices,
+        usage: Usage::of(sum, memory_mb),
         complete: is_complete,
     };
     Report::of(&facts, sum)
 }
 
 /// Makes the page of a report. A test that has not begun has an empty one.
-fn page(record: &TestRecord, report: Option<Report>, costs: &Costs) -> Result<Reply, Problem> {
+fn page(record: &TestRecord, report: Option<Report>, memory_mb: u32) -> Result<Reply, Problem> {
     let report = match report {
         Some(report) => report,
         None if record.status.is_final() => {
@@ -132,7 +131,7 @@ fn page(record: &TestRecord, report: Option<Report>, costs: &Costs) -> Result<Re
         }
         None => {
             let nothing = (&Sum::new(), true);
-            so_far(record, record.created_at, &record.test, nothing, costs, record.created_at)
+            so_far(record, record.created_at, &record.test, nothing, memory_mb, record.created_at)
         }
     };
     let mut reply = fresh(Reply::new(200, "text/html; charset=utf-8", report.to_html()));
@@ -142,20 +141,20 @@ fn page(record: &TestRecord, report: Option<Report>, costs: &Costs) -> Result<Re
 
 #[cfg(test)]
 mod tests {
+    use load_test::TestStatus;
     use load_test::store::Failure;
-    use load_test::{Prices, TestStatus};
 
     use super::*;
     use crate::samples::record;
 
-    const COSTS: Costs = Costs { memory_mb: 1_024, prices: Prices::US_EAST_1 };
+    const MEMORY_MB: u32 = 1_024;
 
     fn at(time: &str) -> Timestamp {
         format!("2026-11-22T{time}Z").parse().unwrap()
     }
 
     fn report(record: &TestRecord, now: &str) -> Report {
-        so_far(record, at("10:00:00"), &record.test, (&Sum::new(), true), &COSTS, at(now))
+        so_far(record, at("10:00:00"), &record.test, (&Sum::new(), true), MEMORY_MB, at(now))
     }
 
     #[test]
@@ -174,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_page_runs_nothing_and_is_there_before_the_test_begins() {
-        let reply = page(&record(), None, &COSTS).unwrap();
+        let reply = page(&record(), None, MEMORY_MB).unwrap();
         assert_eq!(reply.headers["content-type"], "text/html; charset=utf-8");
         let policy = &reply.headers["content-security-policy"];
         for directive in ["default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "sandbox"] {
@@ -182,7 +181,7 @@ mod tests {
         }
         assert!(reply.body.starts_with("<!doctype html>") && reply.body.contains("PENDING"));
         let gone = TestRecord { status: TestStatus::Completed, ..record() };
-        assert_eq!(page(&gone, None, &COSTS).unwrap_err().reason, Reason::TestNotFound);
+        assert_eq!(page(&gone, None, MEMORY_MB).unwrap_err().reason, Reason::TestNotFound);
     }
 
     #[test]

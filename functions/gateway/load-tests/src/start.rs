@@ -17,7 +17,7 @@ use crate::problems::{from_engine, from_store};
 use crate::request::{NewTest, START, StartRequest, from_request};
 use crate::route::TESTS;
 use crate::view::workers;
-use crate::{Costs, LoadTests, id};
+use crate::{LoadTests, id};
 
 /// Longest time after which a request that found no room is told to come again, in seconds.
 const MOST_RETRY_AFTER: u32 = 600;
@@ -37,7 +37,7 @@ impl LoadTests {
                 let record = Box::pin(found).await?;
                 let start = Start::of(&record.tenant, record.test_id);
                 self.engine.start(&start).await.map_err(|error| from_engine(&error))?;
-                Ok(WorkDone::Record(started(&record, &self.costs)))
+                Ok(WorkDone::Record(started(&record, self.memory_mb)))
             })
             .await
     }
@@ -160,14 +160,14 @@ fn no_room(unfinished: &[TestRecord], now: Timestamp, [taken, wanted, most]: [u3
 }
 
 /// Makes the response to a start. It is the same in every attempt.
-fn started(record: &TestRecord, costs: &Costs) -> Reply {
+fn started(record: &TestRecord, memory_mb: u32) -> Reply {
     let path = format!("{TESTS}/{}", record.test_id);
     let body = json!({
         "testId": record.test_id,
         "status": "PENDING",
         "target": record.target.to_string(),
         "workers": workers(&record.test),
-        "estimate": estimate(&record.test, costs),
+        "estimate": estimate(&record.test, memory_mb),
         "links": links(&path),
     });
     let mut reply = Reply::json(202, &body);
@@ -181,30 +181,29 @@ fn links(path: &str) -> Value {
 
 /// Estimates the most that a test costs, without the time that its queues take to drain: a search
 /// with all its probes.
-fn estimate(test: &LoadTest, costs: &Costs) -> Cost {
-    let run = Usage::planned(&Plan::of(test), costs.memory_mb);
+fn estimate(test: &LoadTest, memory_mb: u32) -> Cost {
+    let run = Usage::planned(&Plan::of(test), memory_mb);
     let runs = match test.mode {
         Mode::Run => 1,
         Mode::Search => Search::MOST_PROBES,
     };
     let all = (1..runs).fold(run, |usage, _| usage.plus(run));
-    Cost::of(&all, &costs.prices)
+    Cost::of(&all)
 }
 
 #[cfg(test)]
 mod tests {
-    use load_test::Prices;
     use uuid::Uuid;
 
     use super::*;
     use crate::samples::{record, test};
 
-    const COSTS: Costs = Costs { memory_mb: 1_024, prices: Prices::US_EAST_1 };
+    const MEMORY_MB: u32 = 1_024;
 
     #[test]
     fn a_start_says_where_the_test_is_and_what_it_costs() {
         let record = record();
-        let reply = started(&record, &COSTS);
+        let reply = started(&record, MEMORY_MB);
         let path = format!("/tests/{}", record.test_id);
         let body: Value = serde_json::from_str(&reply.body).unwrap();
         assert_eq!((reply.status, reply.headers["location"].as_str()), (202, path.as_str()));
@@ -216,8 +215,8 @@ mod tests {
 
     #[test]
     fn a_search_is_estimated_with_all_its_probes() {
-        let once = estimate(&test(&json!({})), &COSTS).estimate_usd;
-        let search = estimate(&test(&json!({"mode": "search"})), &COSTS).estimate_usd;
+        let once = estimate(&test(&json!({})), MEMORY_MB).estimate_usd;
+        let search = estimate(&test(&json!({"mode": "search"})), MEMORY_MB).estimate_usd;
         assert!((search - 20.0 * once).abs() < 1e-4, "{search} of {once}");
     }
 

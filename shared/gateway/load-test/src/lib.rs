@@ -39,8 +39,8 @@ pub use micros::Micros;
 pub use plan::{Half, Lane, NameError, Plan, Role, Step, Window, Worker};
 pub use queues::{QueuePattern, Queues};
 pub use report::{
-    Change, Comparison, Cost, CriterionVerdict, Delta, Facts, Generator, LatencyReport, Outcome, Prices,
-    Rates, Report, SearchReport, Series, Setup, Usage, Verdicts,
+    Change, Comparison, Cost, CriterionVerdict, Delta, Facts, Generator, LatencyReport, Outcome, Rates,
+    Report, SearchReport, Series, Setup, Usage, Verdicts,
 };
 pub use request::{LoadTestRequest, RequestError, RequestErrorKind};
 pub use schedule::{Paced, Schedule, Share, Unthrottled};

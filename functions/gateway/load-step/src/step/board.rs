@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use load_test::store::{Attendance, Handled};
 use load_test::{Micros, Tally};
+use mq::BrokerError;
 use nix::time::ClockId;
 use tokio::sync::Notify;
 use tokio::sync::watch::{Receiver, Sender};
@@ -39,6 +40,12 @@ pub(super) enum Interrupt {
     Failed(String),
 }
 
+/// Reason why a worker stops using a connection.
+pub(super) enum Leave {
+    Interrupt(Interrupt),
+    Broken(BrokerError),
+}
+
 /// Time and processor that the invocation has used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
@@ -54,12 +61,17 @@ pub(super) struct Board {
     end: Micros,
     used: Used,
     tally: RefCell<Tally>,
-    /// Time at which the next message of a producer is due; `None` if it has none.
-    pending: Cell<Option<Micros>>,
+    /// Time at which the next message of a producer is due; `None` if it has none. Everything that
+    /// is due before it is in the tally.
+    pub(super) pending: Cell<Option<Micros>>,
     order: Sender<Order>,
-    attendance: Sender<Attendance>,
-    handled: Sender<Option<Handled>>,
-    wanted: Notify,
+    /// Workers that work, and those that have ended. It changes once a second.
+    pub(super) attendance: Sender<Attendance>,
+    /// Messages that the worker had handled before this step; `None` as long as they may grow.
+    pub(super) handled: Sender<Option<Handled>>,
+    /// Order to store the tally at once: the worker sends no more in this window, and the lane that
+    /// takes the next one wants to know how much it sent.
+    pub(super) wanted: Notify,
 }
 
 impl Order {
@@ -69,6 +81,12 @@ impl Order {
             Self::End | Self::Stop => Some(Interrupt::Stopped),
             Self::Abandon => Some(Interrupt::Superseded),
         }
+    }
+}
+
+impl From<Interrupt> for Leave {
+    fn from(interrupt: Interrupt) -> Self {
+        Self::Interrupt(interrupt)
     }
 }
 
@@ -102,12 +120,6 @@ impl Board {
     /// Changes the tally.
     pub(super) fn count<T>(&self, change: impl FnOnce(&mut Tally) -> T) -> T {
         change(&mut self.tally.borrow_mut())
-    }
-
-    /// Notes when the next message of a producer is due. Everything that is due before it is in the
-    /// tally.
-    pub(super) fn pending(&self, due: Option<Micros>) {
-        self.pending.set(due);
     }
 
     /// Returns the tally as it is now.
@@ -156,37 +168,6 @@ impl Board {
             done = work => Ok((done, true)),
         }
     }
-
-    /// Notes who works and who has ended.
-    pub(super) fn learn(&self, attendance: Attendance) {
-        self.attendance.send_replace(attendance);
-    }
-
-    /// Returns what is known of the workers. It changes once a second.
-    pub(super) fn attendance(&self) -> Receiver<Attendance> {
-        self.attendance.subscribe()
-    }
-
-    /// Notes what the worker had handled before this step, once that cannot grow any more.
-    pub(super) fn learn_handled(&self, handled: Handled) {
-        self.handled.send_replace(Some(handled));
-    }
-
-    /// Returns what the worker had handled before this step; `None` as long as it may grow.
-    pub(super) fn handled(&self) -> Receiver<Option<Handled>> {
-        self.handled.subscribe()
-    }
-
-    /// Asks to store the tally at once: the worker sends no more in this window, and the lane that
-    /// takes the next one wants to know how much it sent.
-    pub(super) fn store_now(&self) {
-        self.wanted.notify_one();
-    }
-
-    /// Waits until the tally is to be stored at once.
-    pub(super) async fn wanted_now(&self) {
-        self.wanted.notified().await;
-    }
 }
 
 /// Returns the processor time of this process and its threads; zero if the kernel does not tell.
@@ -233,10 +214,10 @@ mod tests {
         let board = board(30);
         assert_eq!(until(&board.snapshot()), 30);
         let behind = self::board(30);
-        behind.pending(Some(Micros::from_seconds(12)));
+        behind.pending.set(Some(Micros::from_seconds(12)));
         assert_eq!(until(&behind.snapshot()), 12);
         let ahead = self::board(30);
-        ahead.pending(Some(Micros::from_seconds(45)));
+        ahead.pending.set(Some(Micros::from_seconds(45)));
         assert_eq!(until(&ahead.snapshot()), 30);
         assert_eq!(until(&self::board(90).snapshot()), 60);
     }

@@ -10,7 +10,7 @@ use mq::{BrokerError, QueueName};
 use tokio::sync::watch::Receiver;
 
 use super::Shift;
-use super::board::Interrupt;
+use super::board::{Interrupt, Leave};
 use super::breath::Breath;
 use super::drain::Drain;
 use super::pace::Pace;
@@ -43,12 +43,6 @@ enum Done {
     Over,
 }
 
-/// Reason why a consumer stops using a connection.
-enum Leave {
-    Interrupt(Interrupt),
-    Broken(BrokerError),
-}
-
 /// Consumer of a load test, at work in one minute of the test.
 struct Consuming<'a> {
     shift: &'a Shift<'a>,
@@ -61,12 +55,6 @@ struct Consuming<'a> {
     attendance: Receiver<Attendance>,
     /// True if a message came on this connection.
     has_received: bool,
-}
-
-impl From<Interrupt> for Leave {
-    fn from(interrupt: Interrupt) -> Self {
-        Self::Interrupt(interrupt)
-    }
 }
 
 /// Takes the messages that come in the window. True if nothing is left for this worker in later
@@ -122,7 +110,7 @@ impl Shift<'_> {
         if self.test.backlog.is_none() {
             return Ok(true);
         }
-        let mut attendance = board.attendance();
+        let mut attendance = board.attendance.subscribe();
         loop {
             let now = self.clock.now();
             if now >= self.end {
@@ -147,7 +135,8 @@ impl Shift<'_> {
         if quota.is_certain() {
             return Ok(Some(quota.count(quota.claimed())));
         }
-        let (mut certain, closes) = (self.board.handled(), Deadline::at(self.clock.instant(self.end)));
+        let (mut certain, closes) =
+            (self.board.handled.subscribe(), Deadline::at(self.clock.instant(self.end)));
         let known = self.board.unless_ended(closes.run(certain.wait_for(Option::is_some))).await?;
         let handled = known.ok().and_then(Result::ok).and_then(|handled| *handled);
         Ok(handled.map(|handled| quota.count(handled)))
@@ -171,7 +160,7 @@ impl<'a> Consuming<'a> {
             pace,
             delay: Duration::from_millis(consumers.delay_ms.get().into()).into(),
             left: shift.quota.map(|quota| quota.count(quota.claimed())),
-            attendance: shift.board.attendance(),
+            attendance: shift.board.attendance.subscribe(),
             has_received: false,
         }
     }

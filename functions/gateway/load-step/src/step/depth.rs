@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use broker::Deadline;
-use jiff::Timestamp;
 use load_test::{LoadTest, Micros, Role, Worker};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::Shift;
 use super::board::{Interrupt, Order};
 use crate::place::{Place, PlaceError};
-use crate::store::{insist, log};
+use crate::store::{fail, insist, log};
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(2);
@@ -100,7 +99,7 @@ async fn measure_until_end(shift: &Shift<'_>) -> Result<(), Interrupt> {
     let board = &shift.board;
     // Before, the lane of the window before measures.
     board.unless_ended(tokio::time::sleep_until(shift.clock.instant(shift.from))).await?;
-    let mut backlog = shift.test.backlog.filter(|_| !board.attendance().borrow().is_backlogged());
+    let mut backlog = shift.test.backlog.filter(|_| !board.attendance.borrow().is_backlogged());
     let mut depths = Depths::of(shift.place.queue_count());
     let (mut was_seen, mut seen_at) = (true, shift.clock.now());
     let mut ticks = ticks(if backlog.is_some() { SOON } else { EVERY });
@@ -169,14 +168,9 @@ fn log_unseen(error: &PlaceError) {
 }
 
 impl Shift<'_> {
-    /// Notes that the test cannot go on. Other workers read it within a second.
+    /// Notes that the test cannot go on.
     async fn fail(&self, detail: &str) {
-        let (at, test_id) = (Timestamp::now(), self.of.test_id);
-        tracing::warn!(event_type = "load_test.failed", detail, "the load test {test_id} fails: {detail}");
-        let noted = insist(Deadline::after(TO_NOTE), async || {
-            self.store.fail(&self.of.tenant, test_id, at, detail).await
-        });
-        if let Err(error) = noted.await {
+        if let Err(error) = fail(self.store, self.of, detail, Deadline::after(TO_NOTE)).await {
             log(&error);
         }
     }
@@ -187,7 +181,9 @@ impl Shift<'_> {
             self.store.note_backlog(&self.of.tenant, self.of.test_id, self.of.run).await
         });
         match noted.await {
-            Ok(attendance) => self.board.learn(attendance),
+            Ok(attendance) => {
+                self.board.attendance.send_replace(attendance);
+            }
             Err(error) => log(&error),
         }
     }

@@ -27,7 +27,7 @@ pub(super) async fn store_tallies(shift: &Shift<'_>) {
         let due = async {
             tokio::select! {
                 () = sleep_until(next) => {}
-                () = board.wanted_now() => {}
+                () = board.wanted.notified() => {}
             }
         };
         if board.unless_ended(due).await.is_err() {
@@ -59,7 +59,7 @@ pub(super) async fn watch_test(shift: &Shift<'_>) {
         let read = shift.store.watch(&of.tenant, of.test_id, of.run);
         match board.unless_ended(read).await {
             Ok(Ok(Some((control, attendance)))) => {
-                board.learn(attendance);
+                board.attendance.send_replace(attendance);
                 if control.is_over() {
                     board.order(Order::Stop);
                 }

@@ -29,7 +29,7 @@ use crate::close::Occasion;
 use crate::event::{NextTurn, TestRun, Turn};
 use crate::place::Place;
 use crate::runs::Begun;
-use crate::store::insist;
+use crate::store::{fail, insist};
 use crate::test_clock::TestClock;
 use crate::{LoadStep, LoadStepError};
 
@@ -137,7 +137,7 @@ impl LoadStep {
             end: call.end(),
             board: Board::new(call.clock, call.end(), tally, call.used),
         };
-        shift.board.learn(attendance);
+        shift.board.attendance.send_replace(attendance);
         let outcome = Box::pin(shift.run()).await;
         self.conclude(&shift, outcome, deadline).await
     }
@@ -177,11 +177,11 @@ impl LoadStep {
             Err(Interrupt::Superseded) => return Ok(After::Superseded),
             Err(Interrupt::Stopped) => (now, true),
             Err(Interrupt::Failed(detail)) => {
-                self.fail(shift.of, &detail, deadline).await?;
+                fail(&self.store, shift.of, &detail, deadline).await?;
                 (now, true)
             }
         };
-        shift.board.pending(None);
+        shift.board.pending.set(None);
         shift.board.count(|tally| {
             tally.worked_until(until);
             if is_last {

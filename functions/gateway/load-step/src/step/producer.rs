@@ -11,7 +11,7 @@ use mq::BrokerError;
 use tokio::sync::watch::Receiver;
 
 use super::Shift;
-use super::board::Interrupt;
+use super::board::{Interrupt, Leave};
 use super::breath::Breath;
 use super::pace::{HeldBack, Message, Messages, Next};
 use super::patience::Patience;
@@ -30,18 +30,6 @@ const TO_SETTLE: Micros = Micros::from_seconds(20);
 /// order to end or a failure.
 const TO_END: Duration = Duration::from_secs(5);
 const TO_LEAVE: Duration = Duration::from_secs(1);
-
-/// Reason why a producer stops using a connection.
-enum Leave {
-    Interrupt(Interrupt),
-    Broken(BrokerError),
-}
-
-impl From<Interrupt> for Leave {
-    fn from(interrupt: Interrupt) -> Self {
-        Self::Interrupt(interrupt)
-    }
-}
 
 /// Producer of a load test, at work in one minute of the test.
 struct Producing<'a> {
@@ -71,11 +59,11 @@ pub(super) async fn produce(shift: &Shift<'_>, producers: &Producers) -> Result<
         messages: messages(shift),
         held_back: HeldBack::default(),
         handled_before: shift.quota.map(|quota| quota.claimed()).unwrap_or_default(),
-        certain: shift.board.handled(),
+        certain: shift.board.handled.subscribe(),
         in_flight: HashMap::new(),
         has_confirmed: false,
     };
-    shift.board.pending(producing.messages.next_due());
+    shift.board.pending.set(producing.messages.next_due());
     let mut patience = Patience::new();
     loop {
         let connect = async |deadline| shift.place.producer(&queue, &options, deadline).await;
@@ -132,7 +120,7 @@ impl Producing<'_> {
             }
         }
         if self.messages.is_unthrottled() {
-            self.shift.board.store_now();
+            self.shift.board.wanted.notify_one();
         }
         match self.settle(&mut *connection).await {
             Ok(()) => {
@@ -208,7 +196,7 @@ impl Producing<'_> {
         shift.board.count(|tally| tally.sent(sequence, due, at, sender));
         self.in_flight.insert(sequence, due);
         self.messages.was_put();
-        shift.board.pending(self.messages.next_due());
+        shift.board.pending.set(self.messages.next_due());
         Ok(())
     }
 

@@ -129,7 +129,7 @@ async fn look_until_certain(shift: &Shift<'_>, quota: &Quota) -> Result<(), Inte
         if has_settled(shift, quota).await? {
             match board.unless_ended(shift.store.handled(of.test_id, of.run, quota.step)).await? {
                 Ok(handled) => {
-                    board.learn_handled(handled);
+                    board.handled.send_replace(Some(handled));
                     return Ok(());
                 }
                 Err(error) => log(&error),

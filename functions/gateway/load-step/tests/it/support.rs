@@ -12,10 +12,10 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 use load_step::{
-    Answer, Billing, Closed, Closing, Event, Lanes, LoadStep, LoadStepError, NextTurn, TestRun, Turn,
+    Answer, Closed, Closing, Event, Lanes, LoadStep, LoadStepError, NextTurn, TestRun, Turn,
 };
 use load_test::store::{TestRecord, TestStore};
-use load_test::{Limits, LoadTest, LoadTestRequest, Prices, Report, TestStatus, Window};
+use load_test::{Limits, LoadTest, LoadTestRequest, Report, TestStatus, Window};
 use mq::{Address, BrokerKind, Endpoint, SecretRef, Target, Tls};
 use serde_json::{Value, from_value, json};
 use usage::{EndedTests, UsageTable};
@@ -75,12 +75,11 @@ impl Stand {
         s3.create_bucket().bucket(&name).send().await.unwrap();
         let store = TestStore::new(dynamodb.clone(), name.clone(), s3.clone(), name.clone(), RETENTION);
         let brokers = Brokers::new(LoadStep::CONNECTIONS * 8, ibm_mq::Settings::default(), &sdk);
-        let billing = Billing { prices: Prices::US_EAST_1, memory_mb: 1_152 };
         let connection = Connection::connect(&url(), ConnectionProperties::default()).await.unwrap();
         let channel = connection.create_channel().await.unwrap();
         channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
         let stand = Self {
-            load_step: LoadStep::new(store.clone(), usage.clone(), brokers, billing),
+            load_step: LoadStep::new(store.clone(), usage.clone(), brokers, 1_152),
             store,
             usage,
             s3,

@@ -4,9 +4,7 @@ use jiff::Timestamp;
 use mq::Payload;
 
 use super::number::{float, rounded};
-use super::{
-    Cost, Generator, LatencyReport, Prices, Rates, Report, SearchReport, Series, Setup, Usage, Verdicts,
-};
+use super::{Cost, Generator, LatencyReport, Rates, Report, SearchReport, Series, Setup, Usage, Verdicts};
 use crate::accounting::{Accounting, End};
 use crate::definition::LoadTest;
 use crate::micros::Micros;
@@ -38,8 +36,6 @@ pub struct Facts<'a> {
     pub search: Option<SearchReport>,
     /// Usage of the test, all probes of a search included.
     pub usage: Usage,
-    /// Prices of the estimate.
-    pub prices: &'a Prices,
 }
 
 /// Least part of the requested rate with which the test counts as having held that rate.
@@ -87,7 +83,7 @@ impl Report {
             expect: None,
             search: facts.search.clone(),
             comparison: None,
-            cost: Cost::of(&facts.usage, facts.prices),
+            cost: Cost::of(&facts.usage),
             series: series(&plan, sum),
         };
         report.expect = Verdicts::of(&facts.test.expect, &report);

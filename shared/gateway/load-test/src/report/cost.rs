@@ -7,20 +7,27 @@ use crate::micros::Micros;
 use crate::plan::{Plan, Role, Window};
 use crate::tally::Sum;
 
-/// Prices in USD. They change, and differ by region.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prices {
-    /// Price of a GB of memory for a second of an invocation.
-    pub gb_second_usd: f64,
-    /// Price of an invocation.
-    pub invocation_usd: f64,
-    /// Price of a transition of a state machine.
-    pub transition_usd: f64,
-    /// Price of a write of at most 1 KB to the table.
-    pub write_usd: f64,
-    /// Price of a strongly consistent read of at most 4 KB from the table.
-    pub read_usd: f64,
-}
+// List prices of us-east-1 in November 2026, in USD and without a free tier: Lambda on x86-64, which
+// is what workers run on, Step Functions (Standard), and DynamoDB on demand. They change, and differ
+// by region.
+//
+// Those of invocations and writes are confirmed in `capacity/prices.toml`. Those of transitions and
+// reads are as public pages had them before that day, and were not looked up again.
+
+/// Price of a GB of memory for a second of an invocation.
+const GB_SECOND_USD: f64 = 0.000_016_666_7;
+
+/// Price of an invocation.
+const INVOCATION_USD: f64 = 0.000_000_2;
+
+/// Price of a transition of a state machine.
+const TRANSITION_USD: f64 = 0.000_025;
+
+/// Price of a write of at most 1 KB to the table.
+const WRITE_USD: f64 = 0.000_000_625;
+
+/// Price of a strongly consistent read of at most 4 KB from the table.
+const READ_USD: f64 = 0.000_000_125;
 
 /// Resources that a test uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -45,22 +52,6 @@ pub struct Cost {
     pub transitions_usd: f64,
     /// Progress of the workers, each second, in the table.
     pub progress_usd: f64,
-}
-
-impl Prices {
-    /// List prices of us-east-1 in November 2026, without a free tier: Lambda on x86-64, which is
-    /// what workers run on, Step Functions (Standard), and DynamoDB on demand.
-    ///
-    /// Those of invocations and writes are confirmed in `capacity/prices.toml`. Those of
-    /// transitions and reads are as public pages had them before that day, and were not looked up
-    /// again.
-    pub const US_EAST_1: Self = Self {
-        gb_second_usd: 0.000_016_666_7,
-        invocation_usd: 0.000_000_2,
-        transition_usd: 0.000_025,
-        write_usd: 0.000_000_625,
-        read_usd: 0.000_000_125,
-    };
 }
 
 /// Write units of a worker's progress: its tally grows to 2 to 6 KB in a minute (measured with 500
@@ -105,13 +96,13 @@ impl Usage {
 impl Cost {
     /// Estimates the cost of a usage, to a millionth of a dollar.
     #[must_use]
-    pub fn of(usage: &Usage, prices: &Prices) -> Self {
+    pub fn of(usage: &Usage) -> Self {
         let invocations = float(usage.invocations);
         let gigabytes = f64::from(usage.memory_mb) / 1024.0;
-        let compute = usage.seconds * gigabytes * prices.gb_second_usd + invocations * prices.invocation_usd;
-        let transitions = invocations * float(TRANSITIONS) * prices.transition_usd;
+        let compute = usage.seconds * gigabytes * GB_SECOND_USD + invocations * INVOCATION_USD;
+        let transitions = invocations * float(TRANSITIONS) * TRANSITION_USD;
         // A worker writes its progress and reads whether to stop once a second.
-        let progress = usage.seconds * (PROGRESS_UNITS * prices.write_usd + prices.read_usd);
+        let progress = usage.seconds * (PROGRESS_UNITS * WRITE_USD + READ_USD);
         Self {
             estimate_usd: rounded(compute + transitions + progress, 6),
             compute_usd: rounded(compute, 6),

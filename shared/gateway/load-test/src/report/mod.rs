@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use build::Facts;
 pub use comparison::{Change, Comparison, Delta};
-pub use cost::{Cost, Prices, Usage};
+pub use cost::{Cost, Usage};
 pub use verdicts::{CriterionVerdict, Outcome, Verdicts};
 
 use crate::accounting::Accounting;

@@ -12,8 +12,6 @@ use crate::schedule::Schedule;
 use crate::search::SearchEnd;
 use crate::tally::{Sender, Sum, Tally};
 
-const PRICES: Prices = Prices::US_EAST_1;
-
 /// A run of 60 s at 100 messages a second, as its broker and its generator behave.
 #[derive(Clone, Copy)]
 struct Behaviour {
@@ -103,7 +101,6 @@ fn facts(test: &LoadTest) -> Facts<'_> {
         complete: true,
         search: None,
         usage: Usage { seconds: 126.0, memory_mb: 512, invocations: 2 },
-        prices: &PRICES,
     }
 }
 
@@ -381,7 +378,7 @@ fn the_cost_is_that_of_workers_transitions_and_progress() {
     let test = with(json!({"producers": {"count": 9, "ratePerSec": 100}, "durationSeconds": 3_600}));
     let usage = Usage::planned(&Plan::of(&test), 512);
     assert_eq!((usage.seconds, usage.invocations), (10.0 * (3_600.0 + 60.0 * 3.0), 600));
-    let cost = Cost::of(&usage, &PRICES);
+    let cost = Cost::of(&usage);
     // Ten workers for an hour.
     let compute = 37_800.0 * 0.5 * 0.000_016_666_7 + 600.0 * 0.000_000_2;
     assert!((cost.compute_usd - compute).abs() < 1e-6, "{cost:?}");

@@ -1,7 +1,7 @@
 //! Reports, and what a deletion leaves.
 
 use load_test::store::TestRecord;
-use load_test::{End, Ending, Facts, Prices, Report, Sum, TestStatus, Usage};
+use load_test::{End, Ending, Facts, Report, Sum, TestStatus, Usage};
 use uuid::Uuid;
 
 use crate::support::{TENANT, TestTable, now, step, tally};
@@ -20,7 +20,6 @@ fn report(record: &TestRecord) -> Report {
         complete: true,
         search: None,
         usage: Usage::default(),
-        prices: &Prices::US_EAST_1,
     };
     let mut sum = Sum::new();
     sum.add(&tally(step("p0a", 0, 0), 100));
