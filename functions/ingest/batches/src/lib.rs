@@ -65,7 +65,6 @@ pub struct Batches {
 impl Batches {
     /// Answers a request for any of the routes.
     pub async fn handle(&self, request: Request) -> Response<Body> {
-        let trace_id = TraceId::of(request.headers());
         // Another function asks for these. No route of the API leads here.
         let internal = match request.uri().path() {
             "/health/ready" => Some(Ok(self.readiness().await)),
@@ -74,6 +73,7 @@ impl Batches {
             _ => None,
         };
         if let Some(reply) = internal {
+            let trace_id = TraceId::of(request.headers());
             let reply = reply.unwrap_or_else(|problem| problem.to_reply(&trace_id));
             return respond(reply, &trace_id).map(Body::Text);
         }

@@ -1,8 +1,7 @@
 //! A batch's counters and state, derived from its chunks under the batch's lock.
 
 use ingestion::batch::{
-    BatchEvent, BatchStatus, Changes, ChunkCounts, ChunkResult, ChunkStatus, ChunkTally, Counters,
-    Deactivation,
+    BatchEvent, BatchStatus, Changes, ChunkCounts, ChunkResult, ChunkStatus, Counters, Deactivation,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Json;
@@ -46,9 +45,9 @@ pub(crate) async fn settle_by(
     batch: &LockedBatch,
     rows: &[Row],
 ) -> Result<Settled, DatabaseError> {
-    let (counts, tallies) = tally(rows)?;
+    let Tally { counts, done, given_up } = Tally::of(rows)?;
     let unlisted = rows.iter().map(|row| count(row, "rejected_unlisted")).sum::<Result<u64, _>>()?;
-    let counters = Counters::derive(batch.items_parsed, batch.items_in_error, tallies);
+    let counters = Counters::derive(batch.items_parsed, batch.items_in_error, done, given_up);
     if counts.pending == 0 {
         counters.balanced()?;
     }
@@ -82,30 +81,32 @@ pub(crate) async fn settle_by(
     Ok(Settled { status, undecided })
 }
 
-/// Sums the chunks of each state into one tally: the result is the same as from each chunk
-/// separately.
-fn tally(rows: &[Row]) -> Result<(ChunkCounts, Vec<ChunkTally>), DatabaseError> {
-    let mut counts = ChunkCounts::default();
-    let mut tallies = Vec::with_capacity(rows.len());
-    for row in rows {
-        let chunks = count(row, "chunks")?;
-        let items = count(row, "items")?;
-        tallies.push(match word(row, "status")? {
-            ChunkStatus::Pending => {
-                counts.pending = chunks;
-                ChunkTally::Pending
+/// Chunks of a batch by their state: their numbers, the outcomes of those that are done, and the
+/// items of those that were given up.
+#[derive(Default)]
+struct Tally {
+    counts: ChunkCounts,
+    done: Option<ChunkResult>,
+    given_up: u64,
+}
+
+impl Tally {
+    /// Reads the rows of [`TALLY`].
+    fn of(rows: &[Row]) -> Result<Self, DatabaseError> {
+        let mut tally = Self::default();
+        for row in rows {
+            let (chunks, items) = (count(row, "chunks")?, count(row, "items")?);
+            match word(row, "status")? {
+                ChunkStatus::Pending => tally.counts.pending = chunks,
+                ChunkStatus::Failed => (tally.counts.failed, tally.given_up) = (chunks, items),
+                ChunkStatus::Done => {
+                    tally.counts.done = chunks;
+                    tally.done = Some(ChunkResult::new(items, changes(row)?, count(row, "rejected")?)?);
+                }
             }
-            ChunkStatus::Failed => {
-                counts.failed = chunks;
-                ChunkTally::Failed(items)
-            }
-            ChunkStatus::Done => {
-                counts.done = chunks;
-                ChunkTally::Done(ChunkResult::new(items, changes(row)?, count(row, "rejected")?)?)
-            }
-        });
+        }
+        Ok(tally)
     }
-    Ok((counts, tallies))
 }
 
 pub(crate) fn changes(row: &Row) -> Result<Changes, DatabaseError> {

@@ -1,6 +1,6 @@
 //! Chunks that could not be written: failed attempts, and giving up.
 
-use ingestion::batch::{BatchStatus, ChunkEvent, ChunkStatus};
+use ingestion::batch::{BatchStatus, ChunkStatus};
 use ingestion::chunk::{ChunkId, Generation};
 use uuid::Uuid;
 
@@ -101,7 +101,7 @@ async fn fail(
         return Ok(GivenUp::OtherObject);
     }
     let before: ChunkStatus = word(&row, "status")?;
-    let after = before.after(ChunkEvent::GivenUp);
+    let after = before.given_up();
     if after == before {
         return Ok(GivenUp::Before(before));
     }

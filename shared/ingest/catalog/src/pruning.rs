@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-use ingestion::batch::{BatchEvent, BatchStatus, ChunkEvent, ChunkStatus};
+use ingestion::batch::{BatchEvent, BatchStatus, ChunkStatus};
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
@@ -177,7 +177,7 @@ async fn prune(connection: &mut Connection) -> Result<Pruned, DatabaseError> {
 async fn end(connection: &mut Connection, batch_id: Uuid) -> Result<(), DatabaseError> {
     loop {
         let mut session = connection.begin().await?;
-        let failed = ChunkStatus::Pending.after(ChunkEvent::GivenUp).as_str();
+        let failed = ChunkStatus::Pending.given_up().as_str();
         let error = PayloadFailure::too_old();
         let given_up =
             session.execute(GIVE_UP, &[&batch_id, &error.detail, &failed, &GIVEN_UP_AT_ONCE]).await?;

@@ -27,8 +27,6 @@ words! {
 pub enum BatchEvent {
     /// The payload was stored.
     PayloadArrived,
-    /// The time in which the payload could be put has ended.
-    UploadExpired,
     /// Cutting began, for the first time or again after a run died.
     ChunkingBegan,
     /// The payload cannot be read, to the end or at all.
@@ -72,7 +70,6 @@ impl BatchStatus {
             (Self::AwaitingUpload | Self::Expired, On::PayloadArrived) => Self::Received,
             // Storage notifies of an object at least once, also long after.
             (status, On::PayloadArrived) => status,
-            (Self::AwaitingUpload | Self::Expired, On::UploadExpired) => Self::Expired,
             (Self::Received | Self::Chunking, On::ChunkingBegan) => Self::Chunking,
             (Self::Received | Self::Chunking, On::PayloadFailed) => Self::Failed,
             (Self::Chunking | Self::Processing, On::ChunksCounted(chunks)) => chunks.batch(),
@@ -131,28 +128,14 @@ words! {
     }
 }
 
-/// Event in the life of a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChunkEvent {
-    /// The chunk's transaction is about to commit.
-    Written,
-    /// The chunk's message was received too often.
-    GivenUp,
-    /// A new generation writes it again.
-    Replayed,
-}
-
 impl ChunkStatus {
-    /// Returns the state after an event; the same state if the event came too late or twice. Every
-    /// event has an outcome in every state, since messages are delivered again and out of order.
+    /// Returns the state after the chunk's message was received too often. A chunk that was written
+    /// stays done, and one that was given up may still be written: it may only have been slow.
     #[must_use]
-    pub const fn after(self, event: ChunkEvent) -> Self {
-        match (self, event) {
-            (_, ChunkEvent::Replayed) => Self::Pending,
-            // Also from FAILED: the chunk may only have been slow.
-            (_, ChunkEvent::Written) => Self::Done,
-            (Self::Pending, ChunkEvent::GivenUp) => Self::Failed,
-            (Self::Done | Self::Failed, ChunkEvent::GivenUp) => self,
+    pub const fn given_up(self) -> Self {
+        match self {
+            Self::Pending | Self::Failed => Self::Failed,
+            Self::Done => Self::Done,
         }
     }
 }
@@ -199,7 +182,6 @@ mod tests {
         use BatchStatus::*;
         for (event, allowed) in [
             (On::PayloadArrived, &BatchStatus::ALL[..]),
-            (On::UploadExpired, &[AwaitingUpload, Expired]),
             (On::ChunkingBegan, &[Received, Chunking]),
             (On::PayloadFailed, &[Received, Chunking]),
             (On::ChunksCounted(chunks(1, 0, 0)), &[Chunking, Processing]),
@@ -218,25 +200,6 @@ mod tests {
     fn a_payload_that_failed_is_cut_again_by_a_replay() {
         let failed = BatchStatus::Chunking.after(BatchEvent::PayloadFailed).unwrap();
         assert_eq!(failed.after(BatchEvent::Replayed(chunks(0, 0, 0))), Ok(BatchStatus::Chunking));
-    }
-
-    #[test]
-    fn a_chunk_that_is_done_stays_done_until_a_replay() {
-        use ChunkEvent::*;
-        use ChunkStatus::*;
-        for (status, event, after) in [
-            (Pending, Written, Done),
-            (Pending, GivenUp, Failed),
-            (Failed, Written, Done),
-            (Failed, GivenUp, Failed),
-            (Done, GivenUp, Done),
-            (Done, Written, Done),
-            (Done, Replayed, Pending),
-            (Failed, Replayed, Pending),
-            (Pending, Replayed, Pending),
-        ] {
-            assert_eq!(status.after(event), after, "{event:?} in {status:?}");
-        }
     }
 
     #[test]

@@ -33,23 +33,18 @@ pub(crate) fn collated_test(collation: &str, test: impl AsyncFnOnce(&TestDatabas
 fn run(collation: Option<&str>, test: impl AsyncFnOnce(&TestDatabase)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     runtime.block_on(async {
-        let (server, cluster) = match std::env::var("DATABASE_URL") {
-            Ok(url) if !url.is_empty() => (DatabaseConfig::from_url(&url).unwrap(), None),
-            _ => {
-                let cluster = server::shared().await;
-                (server::config(&cluster), Some(cluster))
-            }
-        };
         let database = match collation {
-            None => TestDatabase::migrated(&server, cluster).await,
+            None => TestDatabase::migrated().await,
             Some(collation) => {
+                let (url, cluster) = server::usual().await;
+                let server = DatabaseConfig::from_url(&url).unwrap();
                 let database = TestDatabase::create(&server, cluster, &collated(collation)).await;
                 database.open().migrate().await.unwrap();
                 database
             }
         };
         let outcome = AssertUnwindSafe(test(&database)).catch_unwind().await;
-        database.drop(&server).await;
+        database.drop().await;
         if let Err(panic) = outcome {
             resume_unwind(panic);
         }
@@ -61,33 +56,16 @@ fn collated(collation: &str) -> String {
 }
 
 impl TestDatabase {
-    /// A database that the migrations were applied to: a copy of one that the first of the tests
-    /// at this server prepares for all of them.
-    async fn migrated(server: &DatabaseConfig, cluster: Option<Arc<Cluster>>) -> Self {
-        const TEMPLATE: &str = "migrated";
-        // Also held while copying: PostgreSQL copies no database that is in use.
-        const LOCK: &str = "SELECT pg_advisory_lock(hashtext('the template of the tests'))";
-        let administrator = connect(server).await;
-        administrator.batch_execute(LOCK).await.unwrap();
-        let exists = "SELECT 1 FROM pg_database WHERE datname = $1";
-        if administrator.query_opt(exists, &[&TEMPLATE]).await.unwrap().is_none() {
-            let made = Self::create(server, cluster.clone(), "").await;
-            made.open().migrate().await.unwrap();
-            let Self { config: DatabaseConfig { dbname, .. }, client, .. } = made;
-            drop(client);
-            let rename = format!("ALTER DATABASE {dbname} RENAME TO {TEMPLATE}");
-            // A connection that was closed takes a moment to end.
-            let mut renamed = administrator.batch_execute(&rename).await;
-            for _ in 0..500 {
-                if renamed.is_ok() {
-                    break;
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                renamed = administrator.batch_execute(&rename).await;
-            }
-            renamed.unwrap();
-        }
-        Self::create(server, cluster, &format!(" TEMPLATE {TEMPLATE}")).await
+    /// A database that the migrations were applied to.
+    pub(crate) async fn migrated() -> Self {
+        let (url, cluster) = server::usual().await;
+        let server = DatabaseConfig::from_url(&url).unwrap();
+        let migrate = async |dbname| {
+            let database = Database::new(DatabaseConfig { dbname, ..server.clone() });
+            database.migrate().await.unwrap();
+        };
+        let dbname = test_support::postgres::migrated(&url, migrate).await;
+        Self::at(DatabaseConfig { dbname, ..server.clone() }, cluster).await
     }
 
     pub(crate) async fn create(
@@ -97,15 +75,18 @@ impl TestDatabase {
     ) -> Self {
         let dbname = format!("test_{}", uuid::Uuid::new_v4().simple());
         connect(server).await.batch_execute(&format!("CREATE DATABASE {dbname}{options}")).await.unwrap();
-        let config = DatabaseConfig { dbname, ..server.clone() };
+        Self::at(DatabaseConfig { dbname, ..server.clone() }, cluster).await
+    }
+
+    async fn at(config: DatabaseConfig, cluster: Option<Arc<Cluster>>) -> Self {
         let client = connect(&config).await;
         Self { config, client, _cluster: cluster }
     }
 
-    async fn drop(self, server: &DatabaseConfig) {
+    async fn drop(self) {
         let Self { config, client, _cluster: cluster } = self;
         drop(client);
-        let administrator = connect(server).await;
+        let administrator = connect(&DatabaseConfig { dbname: "postgres".to_owned(), ..config.clone() }).await;
         let statement = format!("DROP DATABASE {}", config.dbname);
         // By itself it ends workers of autovacuum, which FORCE may not on behalf of such a user;
         // FORCE ends what a test left.

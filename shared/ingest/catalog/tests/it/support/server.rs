@@ -1,10 +1,20 @@
 use std::sync::{Arc, Weak};
 
-use catalog::{DatabaseConfig, Tls};
-use test_support::postgres::{Cluster, PASSWORD};
+use catalog::DatabaseConfig;
+use test_support::postgres::Cluster;
 
-/// The process's one, for tests that need nothing special.
-pub(crate) async fn shared() -> Arc<Cluster> {
+/// The URL of the server that `DATABASE_URL` names, or of the process's own.
+pub(super) async fn usual() -> (String, Option<Arc<Cluster>>) {
+    match std::env::var("DATABASE_URL") {
+        Ok(url) if !url.is_empty() => (url, None),
+        _ => {
+            let cluster = shared().await;
+            (cluster.url(), Some(cluster))
+        }
+    }
+}
+
+async fn shared() -> Arc<Cluster> {
     static SHARED: tokio::sync::Mutex<Weak<Cluster>> = tokio::sync::Mutex::const_new(Weak::new());
     let mut shared = SHARED.lock().await;
     if let Some(cluster) = shared.upgrade() {
@@ -16,12 +26,5 @@ pub(crate) async fn shared() -> Arc<Cluster> {
 }
 
 pub(crate) fn config(cluster: &Cluster) -> DatabaseConfig {
-    DatabaseConfig {
-        host: "127.0.0.1".to_owned(),
-        port: cluster.port(),
-        dbname: "postgres".to_owned(),
-        user: "postgres".to_owned(),
-        password: PASSWORD.into(),
-        tls: Tls::Off,
-    }
+    DatabaseConfig::from_url(&cluster.url()).unwrap()
 }
