@@ -1,12 +1,11 @@
 //! The configuration file of a queue manager.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::definition::{Definition, Kind};
-use crate::protocol::{Attribute, Chars, ConnectionName};
+use crate::definition::{Definition, message_length};
+use crate::protocol::{Chars, ConnectionName};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
@@ -14,10 +13,6 @@ pub enum ConfigurationError {
     Read { path: String, source: std::io::Error },
     #[error("`{path}` is not a configuration")]
     Parse { path: String, source: Box<toml::de::Error> },
-    #[error("`{0}` is no connection name; write host(port)")]
-    Listener(String),
-    #[error("queue `{queue}`: {fault}")]
-    Queue { queue: String, fault: String },
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -25,7 +20,7 @@ pub enum ConfigurationError {
 pub struct Configuration {
     pub name: String,
     /// Connection names at which clients reach this queue manager.
-    pub listeners: Vec<String>,
+    pub listeners: Vec<ConnectionName>,
     /// MAXUMSGS: messages put or got within one unit of work.
     #[serde(default = "uncommitted")]
     pub max_uncommitted: usize,
@@ -40,7 +35,7 @@ pub struct Configuration {
     #[serde(default)]
     pub authorities: Vec<Authority>,
     #[serde(default)]
-    pub queues: Vec<Queue>,
+    pub queues: Vec<Definition>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -85,22 +80,8 @@ pub enum Right {
     Context,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-pub struct Queue {
-    pub name: String,
-    #[serde(default)]
-    pub kind: Kind,
-    /// Attributes by the names of MQSC, such as MAXDEPTH.
-    #[serde(flatten)]
-    pub attributes: BTreeMap<String, toml::Value>,
-}
-
 fn uncommitted() -> usize {
     10_000
-}
-
-fn message_length() -> i32 {
-    4 * 1024 * 1024
 }
 
 fn ccsid() -> i32 {
@@ -114,17 +95,6 @@ impl Configuration {
             .map_err(|source| ConfigurationError::Read { path: name.clone(), source })?;
         toml::from_str(&text)
             .map_err(|source| ConfigurationError::Parse { path: name, source: Box::new(source) })
-    }
-
-    pub fn listeners(&self) -> Result<Vec<ConnectionName>, ConfigurationError> {
-        let parse = |text: &String| {
-            ConnectionName::parse(text).ok_or_else(|| ConfigurationError::Listener(text.clone()))
-        };
-        self.listeners.iter().map(parse).collect()
-    }
-
-    pub fn definitions(&self) -> Result<Vec<Definition>, ConfigurationError> {
-        self.queues.iter().map(Queue::definition).collect()
     }
 
     pub fn channel(&self, name: &Chars) -> Option<&Channel> {
@@ -147,26 +117,6 @@ fn covers(pattern: &str, name: &[u8]) -> bool {
     }
 }
 
-impl Queue {
-    fn definition(&self) -> Result<Definition, ConfigurationError> {
-        let fault = |fault: String| ConfigurationError::Queue { queue: self.name.clone(), fault };
-        let mut definition = Definition::new(Chars::from(self.name.as_str()), self.kind);
-        for (keyword, value) in &self.attributes {
-            let selector =
-                Definition::selector(keyword).ok_or_else(|| fault(format!("no attribute {keyword}")))?;
-            let attribute = match value {
-                toml::Value::Integer(number) => i32::try_from(*number).ok().map(Attribute::Number),
-                toml::Value::Boolean(on) => Some(Attribute::Number(i32::from(*on))),
-                toml::Value::String(text) => Some(Attribute::Text(text.as_bytes().to_vec())),
-                _ => None,
-            };
-            let set = attribute.and_then(|attribute| definition.set(selector, &attribute));
-            set.ok_or_else(|| fault(format!("{keyword} cannot be {value:?}")))?;
-        }
-        Ok(definition)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Configuration, Right};
@@ -175,9 +125,7 @@ mod tests {
     #[test]
     fn the_configuration_in_the_tree_is_one() {
         let configuration: Configuration = toml::from_str(include_str!("../qm1.toml")).unwrap();
-        configuration.listeners().unwrap();
-        let queues = configuration.definitions().unwrap();
-        assert!(queues.iter().any(|queue| queue.name == Chars::from("DEV.QUEUE.1")));
+        assert!(configuration.queues.iter().any(|queue| queue.name == Chars::from("DEV.QUEUE.1")));
         assert!(configuration.may("app", &Chars::from("DEV.QUEUE.1"), Right::Put));
         assert!(!configuration.may("app", &Chars::from("SYSTEM.ADMIN.COMMAND.QUEUE"), Right::Put));
     }
@@ -185,7 +133,6 @@ mod tests {
     #[test]
     fn an_unknown_attribute_is_refused() {
         let text = "name = 'Q'\nlisteners = []\n[[queues]]\nname = 'A'\nMAXDEPHT = 3";
-        let configuration: Configuration = toml::from_str(text).unwrap();
-        assert!(configuration.definitions().unwrap_err().to_string().contains("MAXDEPHT"));
+        assert!(toml::from_str::<Configuration>(text).unwrap_err().to_string().contains("MAXDEPHT"));
     }
 }

@@ -61,14 +61,16 @@ fn run(
     journal: Option<PathBuf>,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let configuration = Configuration::read(configuration)?;
-    let listeners = configuration.listeners()?;
-    let name = configuration.name.clone();
+    let (name, listeners) = (configuration.name.clone(), configuration.listeners.clone());
     std::fs::create_dir_all(directory)?;
     // Held until the process ends.
     let lock = File::create(directory.join(format!("{name}.lock")))?;
     lock.try_lock().map_err(|_| format!("{name} runs in {} already", directory.display()))?;
     let journal = journal.unwrap_or_else(|| directory.join(format!("{name}.journal")));
-    let server = Arc::new(Server::new(Manager::start(configuration, &journal)?));
+    let manager = Manager::start(configuration, &journal);
+    let manager =
+        manager.map_err(|error| format!("the journal {} cannot be used: {error}", journal.display()))?;
+    let server = Arc::new(Server::new(manager));
     server.listen(directory, &name, &listeners)?;
     std::mem::forget(lock);
     writeln!(io::stdout(), "ready")?;

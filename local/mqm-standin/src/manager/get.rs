@@ -90,7 +90,7 @@ impl State {
         }
         self.queue(&base)?;
         for name in [&through, &base] {
-            if self.definition(name)?.number(mq::MQIA_INHIBIT_GET) == mq::MQQA_GET_INHIBITED {
+            if self.definition(name)?.get_inhibited {
                 return Err(Reason(mq::MQRC_GET_INHIBITED));
             }
         }

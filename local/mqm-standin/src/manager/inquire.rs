@@ -4,16 +4,20 @@ use libmqm_sys as mq;
 
 use super::queue::Queue;
 use super::state::State;
-use crate::definition::{Definition, Kind};
+use crate::definition::Kind;
 use crate::protocol::{Answer, Attribute, Chars, Reason, Reply, done};
 
-/// Attributes that a queue keeps by itself.
-const LIVE: [i32; 5] = [
+/// The attributes of queues, which not every kind has.
+const OF_QUEUES: [i32; 9] = [
     mq::MQIA_CURRENT_Q_DEPTH,
+    mq::MQIA_MAX_Q_DEPTH,
     mq::MQIA_OPEN_INPUT_COUNT,
     mq::MQIA_OPEN_OUTPUT_COUNT,
+    mq::MQIA_BACKOUT_THRESHOLD,
     mq::MQIA_Q_TYPE,
     mq::MQCA_Q_NAME,
+    mq::MQCA_BACKOUT_REQ_Q_NAME,
+    mq::MQCA_BASE_Q_NAME,
 ];
 
 impl State {
@@ -33,8 +37,7 @@ impl State {
                 _ if is_manager => self.of_manager(selector),
                 queue => queue.and_then(|queue| queue.attribute(selector)),
             };
-            let is_known = LIVE.contains(&selector) || Definition::is_known(selector);
-            if value.is_none() && (is_manager || !is_known) {
+            if value.is_none() && (is_manager || !OF_QUEUES.contains(&selector)) {
                 return Err(Reason(mq::MQRC_SELECTOR_ERROR));
             }
             values.push(value);
@@ -68,14 +71,21 @@ fn number(count: usize) -> Attribute {
 
 impl Queue {
     fn attribute(&self, selector: i32) -> Option<Attribute> {
-        let count = |count| (self.definition.kind == Kind::Local).then(|| number(count));
-        match selector {
-            mq::MQIA_CURRENT_Q_DEPTH => count(self.depth()),
-            mq::MQIA_OPEN_INPUT_COUNT => count(self.inputs),
-            mq::MQIA_OPEN_OUTPUT_COUNT => count(self.outputs),
-            mq::MQIA_Q_TYPE => Some(Attribute::Number(self.definition.kind.queue_type())),
-            mq::MQCA_Q_NAME => Some(Attribute::Text(self.definition.name.padded(mq::MQ_Q_NAME_LENGTH))),
-            _ => self.definition.attribute(selector),
-        }
+        let definition = &self.definition;
+        let is_local = definition.kind == Kind::Local;
+        let stores = is_local || definition.kind == Kind::Model;
+        let name = |name: &Chars| Attribute::Text(name.padded(mq::MQ_Q_NAME_LENGTH));
+        Some(match selector {
+            mq::MQIA_CURRENT_Q_DEPTH if is_local => number(self.depth()),
+            mq::MQIA_MAX_Q_DEPTH if stores => Attribute::Number(definition.max_depth),
+            mq::MQIA_OPEN_INPUT_COUNT if is_local => number(self.inputs),
+            mq::MQIA_OPEN_OUTPUT_COUNT if is_local => number(self.outputs),
+            mq::MQIA_BACKOUT_THRESHOLD if stores => Attribute::Number(definition.backout_threshold),
+            mq::MQIA_Q_TYPE => Attribute::Number(definition.kind.queue_type()),
+            mq::MQCA_Q_NAME => name(&definition.name),
+            mq::MQCA_BACKOUT_REQ_Q_NAME if stores => name(&definition.backout_queue),
+            mq::MQCA_BASE_Q_NAME if definition.kind == Kind::Alias => name(&definition.target),
+            _ => return None,
+        })
     }
 }

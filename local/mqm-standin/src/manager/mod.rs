@@ -14,24 +14,17 @@ mod session;
 mod state;
 mod unit;
 
+use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libmqm_sys as mq;
 
-use crate::configuration::{Configuration, ConfigurationError};
+use crate::configuration::Configuration;
 use crate::protocol::{Reason, Reply, Request, done};
 pub(crate) use queue::Queue;
 pub(crate) use session::Session;
 pub(crate) use state::{Phase, SinceLimit, State};
-
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error("the configuration cannot be used")]
-    Configuration(#[from] ConfigurationError),
-    #[error("the journal cannot be used")]
-    Journal(#[from] std::io::Error),
-}
 
 #[derive(Debug)]
 pub struct Manager {
@@ -43,7 +36,10 @@ pub(crate) type HasGone<'a> = &'a dyn Fn() -> bool;
 
 impl Manager {
     /// Starts with the queues of the configuration and what the journal kept.
-    pub fn start(configuration: Configuration, journal: &Path) -> Result<Self, StartError> {
+    ///
+    /// # Errors
+    /// The journal cannot be used.
+    pub fn start(configuration: Configuration, journal: &Path) -> io::Result<Self> {
         Ok(Self { state: Mutex::new(restart::state(configuration, journal)?) })
     }
 

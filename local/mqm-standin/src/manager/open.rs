@@ -102,10 +102,9 @@ impl State {
         if !open.has(INPUT | mq::MQOO_BROWSE | mq::MQOO_OUTPUT) {
             return Ok(None);
         }
-        let name = alias.text(mq::MQCA_BASE_Q_NAME);
-        let base = self.queues.get(&name).ok_or(Reason(mq::MQRC_UNKNOWN_ALIAS_BASE_Q))?;
+        let base = self.queues.get(&alias.target).ok_or(Reason(mq::MQRC_UNKNOWN_ALIAS_BASE_Q))?;
         match base.definition.kind {
-            Kind::Local => Ok(Some(name)),
+            Kind::Local => Ok(Some(alias.target.clone())),
             Kind::Remote => remote(open),
             Kind::Alias | Kind::Model => Err(Reason(mq::MQRC_ALIAS_BASE_Q_TYPE_ERROR)),
         }
@@ -115,8 +114,7 @@ impl State {
     fn use_queue(&mut self, name: Chars, open: &Open) -> Result<Chars, Reason> {
         let queue = self.queues.get_mut(&name).ok_or(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME))?;
         if open.has(INPUT) {
-            let shareable = queue.definition.number(mq::MQIA_SHAREABILITY) == mq::MQQA_SHAREABLE;
-            let exclusive = open.has(mq::MQOO_INPUT_EXCLUSIVE) || !shareable;
+            let exclusive = open.has(mq::MQOO_INPUT_EXCLUSIVE) || !queue.definition.is_shareable;
             if queue.exclusive || (exclusive && queue.inputs > 0) {
                 return Err(Reason(mq::MQRC_OBJECT_IN_USE));
             }

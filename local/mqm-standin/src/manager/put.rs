@@ -64,7 +64,7 @@ impl State {
         let base = opened.queue.clone().ok_or(Reason(mq::MQRC_NOT_OPEN_FOR_OUTPUT))?;
         // An alias may be inhibited as well as its base queue.
         for name in [&through, &base] {
-            if self.definition(name)?.number(mq::MQIA_INHIBIT_PUT) == mq::MQQA_PUT_INHIBITED {
+            if self.definition(name)?.put_inhibited {
                 return Err(Reason(mq::MQRC_PUT_INHIBITED));
             }
         }
@@ -129,7 +129,7 @@ impl State {
             Err(Reason(mq::MQRC_MSG_TOO_BIG_FOR_Q_MGR))
         } else if channel.is_some_and(|channel| length > channel.max_message_length) {
             Err(Reason(mq::MQRC_MSG_TOO_BIG_FOR_CHANNEL))
-        } else if length > self.definition(name)?.number(mq::MQIA_MAX_MSG_LENGTH) {
+        } else if length > self.definition(name)?.max_message_length {
             Err(Reason(mq::MQRC_MSG_TOO_BIG_FOR_Q))
         } else {
             Ok(())
@@ -149,10 +149,10 @@ impl State {
         check_descriptor(descriptor)?;
         let unknown_report = check_report(descriptor.report)?;
         if descriptor.persistence == mq::MQPER_PERSISTENCE_AS_Q_DEF {
-            descriptor.persistence = definition.number(mq::MQIA_DEF_PERSISTENCE);
+            descriptor.persistence = definition.persistence;
         }
         if descriptor.priority == mq::MQPRI_PRIORITY_AS_Q_DEF {
-            descriptor.priority = definition.number(mq::MQIA_DEF_PRIORITY);
+            descriptor.priority = definition.priority;
         }
         let is_above = descriptor.priority > HIGHEST_PRIORITY;
         if matches!(descriptor.ccsid, mq::MQCCSI_Q_MGR | mq::MQCCSI_APPL) {

@@ -89,12 +89,12 @@ impl Queue {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        let most = usize::try_from(self.definition.number(mq::MQIA_MAX_Q_DEPTH)).unwrap_or_default();
+        let most = usize::try_from(self.definition.max_depth).unwrap_or_default();
         self.depth() >= most
     }
 
     pub(crate) fn place(&self, priority: i32, sequence: u64) -> QueuePlace {
-        let by_priority = self.definition.number(mq::MQIA_MSG_DELIVERY_SEQUENCE) == mq::MQMDS_PRIORITY;
+        let by_priority = self.definition.delivery_sequence == mq::MQMDS_PRIORITY;
         let priority = if by_priority { u8::try_from(priority.clamp(0, 9)).unwrap_or_default() } else { 9 };
         QueuePlace { rank: 9 - priority, sequence }
     }

@@ -1,15 +1,15 @@
 //! The state that a queue manager starts with: the queues of the configuration, and the messages of
 //! the journal.
 
+use std::io;
 use std::path::Path;
 
-use super::StartError;
 use super::journal::{Journal, Record};
 use super::state::State;
 use crate::configuration::Configuration;
 
-pub(super) fn state(configuration: Configuration, path: &Path) -> Result<State, StartError> {
-    let definitions = configuration.definitions()?;
+pub(super) fn state(configuration: Configuration, path: &Path) -> io::Result<State> {
+    let definitions = configuration.queues.clone();
     let (journal, records) = Journal::open(path)?;
     let mut state = State::new(configuration, journal);
     for definition in definitions {
@@ -50,7 +50,7 @@ impl State {
     }
 
     /// Writes the journal anew, with what there is now.
-    fn rewrite_journal(&mut self) -> std::io::Result<()> {
+    fn rewrite_journal(&mut self) -> io::Result<()> {
         let messages = self.queues.values().flat_map(|queue| {
             queue.persistent().map(|(place, stored)| Record::Commit {
                 puts: vec![(queue.definition.name.clone(), place, stored.clone())],

@@ -2,16 +2,27 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use super::Chars;
 
 const DEFAULT_PORT: u16 = 1414;
 
 /// An address of a connection name, `host(port)`. It stands for a unix socket of that name in the
 /// stand-in's directory, so that an address where nothing listens is a file that is not there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 pub struct ConnectionName {
     host: String,
     port: u16,
+}
+
+impl TryFrom<String> for ConnectionName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::parse(&text).ok_or_else(|| format!("`{text}` is no connection name; write host(port)"))
+    }
 }
 
 impl ConnectionName {
