@@ -64,7 +64,7 @@ fn login(target: &Target) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use mq::{BackoutRule, BrokerError, BrokerReply, Endpoint, IdleRule, Reach, Tls};
+    use mq::{BrokerError, BrokerReply, Endpoint};
     use orders::from_broker;
 
     use super::*;
@@ -74,21 +74,12 @@ mod tests {
             endpoint: Endpoint {
                 broker,
                 queue_manager: queue_manager.to_owned(),
-                channel: None,
-                addresses: Vec::new(),
-                ccdt_url: None,
-                tls: Tls::Off,
                 user: Some("app".to_owned()),
                 password_ref: Some("secret://mq/app".to_owned().try_into().unwrap()),
-                special: mq::SpecialAddresses::default(),
+                ..Endpoint::default()
             },
-            queue: None,
-            exchange: None,
             password_origin,
-            reach: Reach::default(),
-            backout: BackoutRule::default(),
-            idle_connections: IdleRule::default(),
-            limits: mq::ConnectionLimits::default(),
+            ..Target::default()
         }
     }
 

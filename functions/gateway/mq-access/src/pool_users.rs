@@ -42,7 +42,7 @@ impl PoolUsers {
 
 #[cfg(test)]
 mod tests {
-    use mq::{Address, BrokerKind, Tls};
+    use mq::{Address, BrokerKind};
 
     use super::*;
 
@@ -50,13 +50,8 @@ mod tests {
         Endpoint {
             broker: BrokerKind::RabbitMq,
             queue_manager: "/".to_owned(),
-            channel: None,
             addresses: vec![Address { host: host.to_owned(), port: 5672 }],
-            ccdt_url: None,
-            tls: Tls::Off,
-            user: None,
-            password_ref: None,
-            special: mq::SpecialAddresses::default(),
+            ..Endpoint::default()
         }
     }
 

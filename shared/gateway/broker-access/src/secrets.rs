@@ -332,13 +332,9 @@ mod tests {
             let endpoint = Endpoint {
                 broker: mq::BrokerKind::RabbitMq,
                 queue_manager: "/".to_owned(),
-                channel: None,
-                addresses: Vec::new(),
-                ccdt_url: None,
-                tls: Tls::Off,
                 user: user.map(str::to_owned),
                 password_ref: Some(reference.clone()),
-                special: mq::SpecialAddresses::default(),
+                ..Endpoint::default()
             };
             let secret = Text { value: secret.to_owned().into(), version: String::new() };
             login(&endpoint, origin, Some(&secret)).map(|login| login.map(|login| login.user))

@@ -67,7 +67,6 @@ mod tests {
     use std::io;
     use std::net::{IpAddr, SocketAddr};
 
-    use mq::{BrokerKind, SpecialAddresses, Tls};
     use tokio::sync::Barrier;
 
     use super::*;
@@ -101,15 +100,10 @@ mod tests {
 
     fn endpoint(conn_name: &str) -> Endpoint {
         Endpoint {
-            broker: BrokerKind::IbmMq,
             queue_manager: "QM1".to_owned(),
             channel: Some("C".to_owned()),
             addresses: conn_name.split(',').filter_map(|address| address.parse().ok()).collect(),
-            ccdt_url: None,
-            tls: Tls::Off,
-            user: None,
-            password_ref: None,
-            special: SpecialAddresses::default(),
+            ..Endpoint::default()
         }
     }
 

@@ -180,7 +180,7 @@ fn seconds(duration: Duration) -> MQLONG {
 
 #[cfg(test)]
 mod tests {
-    use mq::{BrokerKind, Credentials, Endpoint, KeyFiles, Opening, SecretRef};
+    use mq::{Credentials, Endpoint, KeyFiles, Opening, SecretRef};
 
     use super::*;
     use crate::tls::TlsInUse;
@@ -188,26 +188,21 @@ mod tests {
     fn access() -> Access {
         Access {
             endpoint: Endpoint {
-                broker: BrokerKind::IbmMq,
                 queue_manager: "QM1".to_owned(),
                 channel: Some("DEV.APP.SVRCONN".to_owned()),
                 addresses: [("one", 1414), ("fe80::1", 1415)]
                     .map(|(host, port)| Address { host: host.to_owned(), port })
                     .to_vec(),
-                ccdt_url: None,
-                tls: Tls::Off,
-                user: None,
-                password_ref: None,
-                special: mq::SpecialAddresses::default(),
+                ..Endpoint::default()
             },
             credentials: Some(Credentials { user: "app".to_owned(), password: "s3cret".into() }),
-            trust_store: None,
-            key_store: None,
-            key_files: None,
-            idle: mq::IdleRule::default(),
-            limits: mq::ConnectionLimits::default(),
-            secret_version: String::new(),
+            ..Access::default()
         }
+    }
+
+    fn tls(cipher_spec: Option<&str>) -> Tls {
+        let cipher_spec = cipher_spec.map(str::to_owned);
+        Tls::On { key_store_ref: None, trust_store_ref: None, cipher_spec, opening: Box::default() }
     }
 
     fn log_in(access: &Access) -> Result<Wanted, BrokerError> {
@@ -250,18 +245,10 @@ mod tests {
         let mut access = access();
         access.endpoint.ccdt_url = Some("file:///opt/mqm/files/ccdt.json".to_owned());
         access.key_store = Some(r#"{"p12":"AQI=","password":"s3cret"}"#.into());
-        let mut tls = |cipher_spec| {
-            access.endpoint.tls = Tls::On {
-                key_store_ref: None,
-                trust_store_ref: None,
-                cipher_spec,
-                opening: Default::default(),
-            };
-            log_in(&access)
-        };
-        assert!(tls(None).is_ok());
-        let refused = tls(Some("ANY_TLS13".to_owned())).unwrap_err().to_string();
-        assert!(refused.contains("ssl.cipherSpec"), "{refused}");
+        access.endpoint.tls = tls(None);
+        assert!(log_in(&access).is_ok());
+        access.endpoint.tls = tls(Some("ANY_TLS13"));
+        assert!(refused(&access).contains("ssl.cipherSpec"));
     }
 
     #[test]
@@ -281,12 +268,7 @@ mod tests {
     #[test]
     fn tls_has_one_key_repository_in_a_file_of_its_own() {
         let mut access = access();
-        access.endpoint.tls = Tls::On {
-            key_store_ref: None,
-            trust_store_ref: None,
-            cipher_spec: None,
-            opening: Default::default(),
-        };
+        access.endpoint.tls = tls(None);
         assert!(refused(&access).contains("key repository"));
         access.trust_store = Some(r#"{"p12":"AQI=","password":"s3cret","certificateLabel":"app"}"#.into());
         let wanted = log_in(&access).unwrap();

@@ -77,7 +77,7 @@ pub struct KeyFiles {
 }
 
 /// An [`Endpoint`] with the values of its secrets.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Access {
     /// Address and user of the connection.
     pub endpoint: Endpoint,

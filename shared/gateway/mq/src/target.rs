@@ -105,10 +105,11 @@ pub struct AuthSpec {
 }
 
 /// Protection of the connection.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Tls {
     /// Plain TCP.
+    #[default]
     Off,
     /// TLS with the server's certificate verified. `key_store_ref` holds the client certificate;
     /// `trust_store_ref` replaces the system's authorities; `cipher_spec` and `opening` are IBM
@@ -124,7 +125,7 @@ pub enum Tls {
 }
 
 /// All data that identify a connection, apart from the versions of its secrets.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
     /// Kind of the broker. It decides which of the other members have a meaning.
@@ -151,7 +152,7 @@ pub struct Endpoint {
 }
 
 /// A complete target that the caller may use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
     /// Address and user of the connection.
@@ -250,17 +251,19 @@ impl Target {
 
     /// Merges the request's members over its profile, and applies the defaults.
     fn merged(profile: Option<&Profile>, inline: &TargetSpec) -> Result<Self, TargetError> {
-        let none = TargetSpec::default();
-        let base = profile.map_or(&none, |profile| &profile.target);
+        let none = Profile::default();
+        let Profile { target: base, backout, idle_connections, connection, .. } = profile.unwrap_or(&none);
         if inline.ccdt_url.is_some() {
             return Err(TargetError::invalid("/target/ccdtUrl", "is allowed in profiles only"));
         }
         key_repository::check_request(inline.ssl.as_ref())?;
         key_repository::check_profile(base)?;
-        let backout = profile.map(|profile| profile.backout).unwrap_or_default();
-        let idle_connections = profile.map(|profile| profile.idle_connections).unwrap_or_default();
-        let limits = profile.map(|profile| profile.connection).unwrap_or_default();
-        Ok(Self { backout, idle_connections, limits, ..merge(base, inline).complete(inline)? })
+        Ok(Self {
+            backout: *backout,
+            idle_connections: *idle_connections,
+            limits: *connection,
+            ..merge(base, inline).complete(inline)?
+        })
     }
 
     /// Adds to a target, which [`Self::resolve`] made with the same arguments, the queues that its
@@ -386,18 +389,7 @@ impl TargetSpec {
             password_ref: auth.password_ref,
             special: SpecialAddresses::default(),
         };
-        let (password_origin, reach) = (PasswordOrigin::default(), Reach::default());
-        let (backout, idle_connections) = (BackoutRule::default(), IdleRule::default());
-        Ok(Target {
-            endpoint,
-            queue: self.queue,
-            exchange,
-            password_origin,
-            reach,
-            backout,
-            idle_connections,
-            limits: ConnectionLimits::default(),
-        })
+        Ok(Target { endpoint, queue: self.queue, exchange, ..Target::default() })
     }
 
     /// Returns the exchange with its routing key. A target names a queue or an exchange.

@@ -9,9 +9,9 @@ use broker::{Broker as _, ConnectionCap, ConnectionSettings, Deadline, UnitOfWor
 use ibm_mq::{IbmMq, Settings};
 use jiff::Timestamp;
 use mq::{
-    Access, Ack, AckMode, Address, BrokerError, BrokerKind, ConsumeCommand, Consumed, ContentSeed,
-    Credentials, Endpoint, ExplicitMessage, Headers, MqProps, Outgoing, Payload, ProduceCommand,
-    ProduceFailure, ProduceReport, ProduceSource, QueueName, Selector, Tls, Transaction,
+    Access, Ack, AckMode, Address, BrokerError, ConsumeCommand, Consumed, ContentSeed, Credentials, Endpoint,
+    ExplicitMessage, Headers, MqProps, Outgoing, Payload, ProduceCommand, ProduceFailure, ProduceReport,
+    ProduceSource, QueueName, Selector, Transaction,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -96,23 +96,16 @@ impl QueueManager {
         let addresses = vec![Address { host: "127.0.0.1".to_owned(), port: self.port }];
         Access {
             endpoint: Endpoint {
-                broker: BrokerKind::IbmMq,
                 queue_manager: self.name().to_owned(),
                 channel: Some("DEV.APP.SVRCONN".to_owned()),
                 special: addresses.clone().into(),
                 addresses,
-                ccdt_url: None,
-                tls: Tls::Off,
                 user: Some("app".to_owned()),
-                password_ref: None,
+                ..Endpoint::default()
             },
             credentials: Some(Credentials { user: "app".to_owned(), password: "passw0rd".into() }),
-            trust_store: None,
-            key_store: None,
-            key_files: None,
-            idle: mq::IdleRule::default(),
-            limits: mq::ConnectionLimits::default(),
             secret_version: "1".to_owned(),
+            ..Access::default()
         }
     }
 
