@@ -1,7 +1,6 @@
 //! Events of usage.
 
 use access::Reached;
-use api::idempotency_key::{IdempotencyKey, KeyForm};
 use events::{Attributes, Event, EventError, Fact};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -101,8 +100,7 @@ fn fact(
     data: Value,
 ) -> Result<Fact, EventError> {
     let id = id(event_type, identity);
-    let key = IdempotencyKey::parse_canonical(&id, KeyForm::Uuid)
-        .map_err(|_| EventError::Attribute { attribute: "idempotencykey", fault: "is not a key" })?;
+    let key = Attributes::key(&id)?;
     let group = key.to_string();
     let attributes = Attributes {
         trace_id: id.clone(),

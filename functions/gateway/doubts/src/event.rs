@@ -1,7 +1,7 @@
 //! The event of a doubt.
 
 use events::{Attributes, Event, EventError, Published};
-use idempotency::{Cause, Doubt, IdempotencyKey, KeyForm};
+use idempotency::{Cause, Doubt};
 use serde_json::json;
 
 const EVENT_TYPE: &str = "integrahub.message.in_doubt";
@@ -11,21 +11,16 @@ const LONGEST_TARGET: usize = 255;
 
 /// Makes the event of a doubt. A repeated call makes the same event.
 pub(crate) fn of(doubt: &Doubt) -> Result<Published, EventError> {
-    let key = |attribute, text: &str| {
-        let fault = "is not a key";
-        IdempotencyKey::parse_canonical(text, KeyForm::Uuid)
-            .map_err(|_| EventError::Attribute { attribute, fault })
-    };
     let id = doubt.id.to_string();
     let target: String = doubt.target.chars().filter(|c| !c.is_control()).take(LONGEST_TARGET).collect();
     let attributes = Attributes {
-        idempotency_key: key("idempotencykey", &id)?,
+        idempotency_key: Attributes::key(&id)?,
         id,
         source: "/messages".to_owned(),
         event_type: EVENT_TYPE.to_owned(),
         subject: (!target.is_empty()).then(|| target.clone()),
         time: doubt.noticed_at,
-        source_idempotency_key: Some(key("source_idempotency_key", &doubt.idempotency_key)?),
+        source_idempotency_key: Some(Attributes::source_key(&doubt.idempotency_key)?),
         tenant: doubt.tenant.clone(),
         trace_id: doubt.trace_id.clone(),
         traceparent: None,

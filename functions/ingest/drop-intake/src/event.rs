@@ -1,7 +1,6 @@
 //! The event of an object that was refused.
 
 use events::{Attributes, Event, EventError, Fact};
-use idempotency::{IdempotencyKey, KeyForm};
 use ingestion::payload::Source;
 use objects::Version;
 use serde_json::json;
@@ -19,10 +18,8 @@ const NO_TENANT: &str = "unknown";
 pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str) -> Result<Fact, EventError> {
     let id = ingestion::drops::refusal_id(source, version.modified_at, reason).to_string();
     let subject: String = source.key.chars().filter(|c| !c.is_control()).take(LONGEST_SUBJECT).collect();
-    let (attribute, fault) = ("idempotencykey", "is not a key");
     let attributes = Attributes {
-        idempotency_key: IdempotencyKey::parse_canonical(&id, KeyForm::Uuid)
-            .map_err(|_| EventError::Attribute { attribute, fault })?,
+        idempotency_key: Attributes::key(&id)?,
         // A new trace that only this event has: no request led to the object.
         trace_id: id.clone(),
         source: "/drops".to_owned(),

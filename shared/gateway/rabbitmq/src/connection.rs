@@ -5,8 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use attempt::Moment;
-use broker::{Deadline, HealthStatus, Peer, Permit, events};
+use broker::{Deadline, HealthStatus, Moment, Peer, Permit, events};
 use futures_util::{FutureExt as _, StreamExt as _};
 use lapin::{Channel, Event};
 use mq::QueueName;

@@ -1,4 +1,3 @@
-use api::idempotency_key::{IdempotencyKey, KeyForm};
 use events::{Attributes, Event, EventError};
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
@@ -30,8 +29,8 @@ pub fn chunk_event(origin: &Origin, chunk: ChunkReady, now: Timestamp) -> Result
         event_type: ChunkReady::EVENT_TYPE.to_owned(),
         subject: Some(chunk.chunk_index.to_string()),
         time: now,
-        idempotency_key: key("idempotencykey", &chunk.chunk_id().to_string(), KeyForm::Uuid)?,
-        source_idempotency_key: Some(key("source_idempotency_key", &origin.idempotency_key, KeyForm::Text)?),
+        idempotency_key: Attributes::key(&chunk.chunk_id().to_string())?,
+        source_idempotency_key: Some(Attributes::source_key(&origin.idempotency_key)?),
         tenant: origin.tenant_id.to_string(),
         trace_id: origin.trace_id.clone(),
         traceparent: None,
@@ -61,18 +60,10 @@ pub fn record_chunk(event: &ChunkEvent) {
     let span = tracing::Span::current();
     span.record("correlation_id", &attributes.trace_id);
     span.record("tenant", &attributes.tenant);
-    span.record("idempotency_key", attributes.source_idempotency_key.as_ref().map(IdempotencyKey::as_str));
+    span.record("idempotency_key", attributes.source_idempotency_key.as_ref().map(tracing::field::display));
     span.record("batch_id", tracing::field::display(chunk.batch_id));
     span.record("chunk_id", tracing::field::display(chunk.chunk_id()));
     span.record("cnpj", chunk.cnpj.as_str());
-}
-
-fn key(attribute: &'static str, value: &str, form: KeyForm) -> Result<IdempotencyKey, EventError> {
-    let fault = match form {
-        KeyForm::Uuid => "must be a UUID in lower case",
-        KeyForm::Text => "must be 1 to 255 visible ASCII characters",
-    };
-    IdempotencyKey::parse_canonical(value, form).map_err(|_| EventError::Attribute { attribute, fault })
 }
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ impl<T: DeserializeOwned> Event<T> {
             return Err(wrong("data", "must be an object"));
         };
         let source_key = sent.get(SOURCE_KEY).map(|key| match key {
-            Value::String(key) => parse_key(SOURCE_KEY, key, KeyForm::Text),
+            Value::String(key) => Attributes::source_key(key),
             _ => Err(wrong(SOURCE_KEY, TEXT_KEY)),
         });
         let attributes = Attributes {
@@ -151,11 +151,7 @@ impl<T: DeserializeOwned> Event<T> {
             event_type: text(&mut members, "type")?,
             subject: members.contains_key("subject").then(|| text(&mut members, "subject")).transpose()?,
             time: parse_time(&text(&mut members, "time")?)?,
-            idempotency_key: parse_key(
-                "idempotencykey",
-                &text(&mut members, "idempotencykey")?,
-                KeyForm::Uuid,
-            )?,
+            idempotency_key: Attributes::key(&text(&mut members, "idempotencykey")?)?,
             source_idempotency_key: source_key.transpose()?,
             tenant: text(&mut members, "tenant")?,
             trace_id: text(&mut members, "traceid")?,
@@ -233,6 +229,23 @@ const TRACE_ID: &str = "must be 1 to 128 visible ASCII characters";
 const TRACEPARENT: &str = "must be a traceparent of version 00 (W3C Trace Context)";
 
 impl Attributes {
+    /// Parses the key of an event itself, which is a UUID in its canonical spelling.
+    ///
+    /// # Errors
+    /// If it is another text.
+    pub fn key(value: &str) -> Result<IdempotencyKey, EventError> {
+        IdempotencyKey::parse_canonical(value, KeyForm::Uuid).map_err(|_| wrong("idempotencykey", KEY))
+    }
+
+    /// Parses the key of the client's request that caused an event, in its canonical spelling. A
+    /// client's header may have others.
+    ///
+    /// # Errors
+    /// If it is not such a key.
+    pub fn source_key(value: &str) -> Result<IdempotencyKey, EventError> {
+        IdempotencyKey::parse_canonical(value, KeyForm::Text).map_err(|_| wrong(SOURCE_KEY, TEXT_KEY))
+    }
+
     fn check(&self) -> Result<(), EventError> {
         for (attribute, value) in [("id", &self.id), ("type", &self.event_type), ("tenant", &self.tenant)] {
             demand(attribute, is_text(value), TEXT)?;
@@ -283,16 +296,6 @@ fn constant(
     fault: &'static str,
 ) -> Result<(), EventError> {
     demand(attribute, text(members, attribute)? == value, fault)
-}
-
-/// Parses a key in its canonical spelling, the only one in events; a client's header may have
-/// others.
-fn parse_key(attribute: &'static str, value: &str, form: KeyForm) -> Result<IdempotencyKey, EventError> {
-    let fault = match form {
-        KeyForm::Uuid => KEY,
-        KeyForm::Text => TEXT_KEY,
-    };
-    IdempotencyKey::parse_canonical(value, form).map_err(|_| wrong(attribute, fault))
 }
 
 fn parse_time(value: &str) -> Result<Timestamp, EventError> {

@@ -10,7 +10,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api::idempotency_key::{IdempotencyKey, KeyForm};
 use attempt::{Deadline, Retry, Retryable};
 use events::{
     Attributes, Encoded, Event, EventError, PublishError, Published, Publisher, Round, calls, log_refusal,
@@ -76,21 +75,15 @@ impl OutboxEvent {
     /// # Errors
     /// If the row has values that the envelope does not allow.
     pub fn to_event(&self) -> Result<Published, EventError> {
-        let key = |attribute, text: &str, form| {
-            let refused = |_| EventError::Attribute { attribute, fault: "is not a key" };
-            IdempotencyKey::parse_canonical(text, form).map_err(refused)
-        };
         let id = self.event_id.to_string();
-        let own_key = key("idempotencykey", &id, KeyForm::Uuid)?;
-        let key_of_batch = key("source_idempotency_key", &self.idempotency_key, KeyForm::Text)?;
         let attributes = Attributes {
+            idempotency_key: Attributes::key(&id)?,
             id,
-            idempotency_key: own_key,
             source: format!("/batches/{}", self.batch_id),
             event_type: self.event_type.clone(),
             subject: None,
             time: self.occurred_at,
-            source_idempotency_key: Some(key_of_batch),
+            source_idempotency_key: Some(Attributes::source_key(&self.idempotency_key)?),
             tenant: self.tenant_id.to_string(),
             trace_id: self.trace_id.clone(),
             traceparent: None,
