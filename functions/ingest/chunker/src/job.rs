@@ -58,6 +58,7 @@ mod tests {
         PayloadNotice {
             bucket: "payloads".to_owned(),
             key: "incoming/2026/11/21/23/019aa8ec-98d3-7e83-98f2-17f2d7e0e6d7".to_owned(),
+            version_id: None,
         }
     }
 

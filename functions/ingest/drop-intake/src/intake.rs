@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use objects::{CopyOf, ObjectError, Objects, Version};
 use runtime::metrics;
 use serde_json::{Map, Value, json};
-use transport::VersionNotice;
+use transport::PayloadNotice;
 use uuid::Uuid;
 
 use crate::refusal::Refusal;
@@ -40,8 +40,8 @@ struct Found {
 }
 
 impl DropIntake {
-    pub(crate) async fn process(&self, notice: &VersionNotice) -> Result<(), IntakeError> {
-        let (bucket, key) = (&notice.object.bucket, &notice.object.key);
+    pub(crate) async fn process(&self, notice: &PayloadNotice) -> Result<(), IntakeError> {
+        let PayloadNotice { bucket, key, version_id } = notice;
         let dropped = self.dropped_in(bucket)?;
         let name = match DropName::read(key) {
             Ok(name) => Ok(name),
@@ -54,7 +54,7 @@ impl DropIntake {
                 return Ok(());
             }
         };
-        let version = match dropped.version(key, notice.version_id.as_deref()).await {
+        let version = match dropped.version(key, version_id.as_deref()).await {
             Err(ObjectError::Missing { .. }) => {
                 tracing::info!(event_type = "drop.gone", "object `{key}` was deleted before it was read");
                 return Ok(());

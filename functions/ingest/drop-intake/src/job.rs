@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use transport::{VersionNotice, read_version_notices};
+use transport::{PayloadNotice, read_payload_notices};
 use worker::{Job, Record, Visibility};
 
 use crate::{DropIntake, IntakeError};
@@ -11,15 +11,15 @@ impl Job for DropIntake {
     const SUBJECT: &'static str = "drop";
     const RESERVE: Duration = Duration::from_secs(2);
 
-    type Work = VersionNotice;
+    type Work = PayloadNotice;
     type Error = IntakeError;
 
-    fn read(&self, record: &Record) -> Result<Vec<VersionNotice>, IntakeError> {
+    fn read(&self, record: &Record) -> Result<Vec<PayloadNotice>, IntakeError> {
         notices(record)
     }
 
-    async fn run(&self, notice: VersionNotice, _: &Record) -> Result<(), IntakeError> {
-        tracing::Span::current().record("object", &notice.object.key);
+    async fn run(&self, notice: PayloadNotice, _: &Record) -> Result<(), IntakeError> {
+        tracing::Span::current().record("object", &notice.key);
         self.process(&notice).await
     }
 
@@ -28,30 +28,29 @@ impl Job for DropIntake {
     }
 }
 
-fn notices(record: &Record) -> Result<Vec<VersionNotice>, IntakeError> {
+fn notices(record: &Record) -> Result<Vec<PayloadNotice>, IntakeError> {
     let event = attempt::malformed::from_slice(record.body.as_deref().unwrap_or_default());
-    Ok(read_version_notices(event.map_err(transport::UnknownNotice::from)?)?)
+    Ok(read_payload_notices(event.map_err(transport::UnknownNotice::from)?)?)
 }
 
 #[cfg(test)]
 mod tests {
     use attempt::Retryable as _;
     use serde_json::Value;
-    use transport::PayloadNotice;
     use worker::lanes;
 
     use super::*;
 
-    fn sample(name: &str) -> Vec<Result<Vec<VersionNotice>, IntakeError>> {
+    fn sample(name: &str) -> Vec<Result<Vec<PayloadNotice>, IntakeError>> {
         let path = format!("{}/../../../events/ingest/drop-intake/{name}.json", env!("CARGO_MANIFEST_DIR"));
         let event: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         lanes(event).unwrap().into_iter().flatten().map(|record| notices(&record)).collect()
     }
 
-    fn notice(name: &str, version_id: Option<&str>) -> Vec<VersionNotice> {
+    fn notice(name: &str, version_id: Option<&str>) -> Vec<PayloadNotice> {
         let key = format!("drop/11111111-1111-4111-8111-111111111111/full/{name}");
-        let object = PayloadNotice { bucket: "payloads".to_owned(), key };
-        vec![VersionNotice { object, version_id: version_id.map(str::to_owned) }]
+        let version_id = version_id.map(str::to_owned);
+        vec![PayloadNotice { bucket: "payloads".to_owned(), key, version_id }]
     }
 
     #[test]

@@ -36,7 +36,7 @@ struct Object {
 /// Reads the object that an event of S3 names.
 pub(crate) fn read(body: &[u8]) -> Result<PayloadNotice, Malformed> {
     let Created { detail } = attempt::malformed::from_slice(body)?;
-    Ok(PayloadNotice { bucket: detail.bucket.name, key: detail.object.key })
+    Ok(PayloadNotice { bucket: detail.bucket.name, key: detail.object.key, version_id: None })
 }
 
 /// Makes the receipt of a batch. It is the same in each call, so its time is when the batch was

@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn an_event_of_eventbridge_names_a_payload() {
         let key = "incoming/2026/11/21/23/019aa8ec-98d3-7e83-98f2-17f2d7e0e6d7".to_owned();
-        let payload = PayloadNotice { bucket: "payloads".to_owned(), key };
+        let payload = PayloadNotice { bucket: "payloads".to_owned(), key, version_id: None };
         let [stored] = &sample("payload")[..] else { panic!() };
         assert_eq!(stored.as_ref().unwrap(), std::slice::from_ref(&payload));
         let [first, again] = &sample("duplicate")[..] else { panic!() };

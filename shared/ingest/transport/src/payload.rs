@@ -19,14 +19,7 @@ pub struct PayloadNotice {
     pub bucket: String,
     /// Key of the object, decoded.
     pub key: String,
-}
-
-/// Version of an object that a notification names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VersionNotice {
-    /// Bucket and key of the object.
-    pub object: PayloadNotice,
-    /// Version id, if the bucket keeps versions.
+    /// Version id of the object, if the bucket keeps versions.
     pub version_id: Option<String>,
 }
 
@@ -61,14 +54,6 @@ struct TestEvent {
 /// # Errors
 /// If it is not an S3 event.
 pub fn read_payload_notices(event: Value) -> Result<Vec<PayloadNotice>, UnknownNotice> {
-    Ok(read_version_notices(event)?.into_iter().map(|notice| notice.object).collect())
-}
-
-/// Reads notifications with the versions, for objects that other programs may replace.
-///
-/// # Errors
-/// If it is not an S3 event.
-pub fn read_version_notices(event: Value) -> Result<Vec<VersionNotice>, UnknownNotice> {
     if let Ok(test) = TestEvent::deserialize(&event)
         && test.event == "s3:TestEvent"
     {
@@ -85,13 +70,13 @@ fn is_created(record: &S3EventRecord) -> bool {
         .is_some_and(|name| name.trim_start_matches("s3:").starts_with("ObjectCreated:"))
 }
 
-fn notice(record: S3EventRecord) -> Result<VersionNotice, UnknownNotice> {
+fn notice(record: S3EventRecord) -> Result<PayloadNotice, UnknownNotice> {
     let bucket = record.s3.bucket.name.ok_or(UnknownNotice::Unnamed)?;
     let key = record.s3.object.key.ok_or(UnknownNotice::Unnamed)?;
     // S3 encodes keys like a form: a space is a plus sign.
     let (key, _) = form_urlencoded::parse(key.as_bytes()).next().ok_or(UnknownNotice::Unnamed)?;
-    let object = PayloadNotice { bucket, key: key.into_owned() };
-    Ok(VersionNotice { object, version_id: record.s3.object.version_id.filter(|id| id != "null") })
+    let version_id = record.s3.object.version_id.filter(|id| id != "null");
+    Ok(PayloadNotice { bucket, key: key.into_owned(), version_id })
 }
 
 /// Queue of payloads that were stored.
@@ -158,7 +143,7 @@ mod tests {
         #[test]
         fn a_notification_that_is_sent_can_be_read(bucket in "[a-z0-9-]{3,20}", key in "\\PC{1,40}") {
             let sent = event(&bucket, &key, Timestamp::UNIX_EPOCH);
-            prop_assert_eq!(read_payload_notices(sent).unwrap(), [PayloadNotice { bucket, key }]);
+            prop_assert_eq!(read_payload_notices(sent).unwrap(), [PayloadNotice { bucket, key, version_id: None }]);
         }
     }
 

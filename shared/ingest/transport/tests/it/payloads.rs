@@ -18,7 +18,8 @@ async fn a_notification_is_one_message_in_the_form_of_s3() {
     assert_eq!(call.body["MessageGroupId"], tenant.to_string());
     let event: Value = serde_json::from_str(call.body["MessageBody"].as_str().unwrap()).unwrap();
     assert_eq!(event["Records"][0]["eventName"], "ObjectCreated:Put");
-    let notice = PayloadNotice { bucket: "payloads".to_owned(), key: "incoming/2026/11/21/a b".to_owned() };
+    let (bucket, key) = ("payloads".to_owned(), "incoming/2026/11/21/a b".to_owned());
+    let notice = PayloadNotice { bucket, key, version_id: None };
     assert_eq!(read_payload_notices(event).unwrap(), [notice]);
 }
 

@@ -84,9 +84,9 @@ async fn an_event_that_is_published_again_is_the_same_event() {
     let database = stand.database(&publisher);
     begin(&database, &batch()).await;
     // The bus takes the event, and the function dies before it deletes it from the outbox.
-    stand.sql.batch_execute("CREATE RULE keep AS ON DELETE TO outbox DO INSTEAD NOTHING").await.unwrap();
+    stand.tables.execute("CREATE RULE keep AS ON DELETE TO outbox DO INSTEAD NOTHING").await;
     database.publish_committed(&publisher).await;
-    stand.sql.batch_execute("DROP RULE keep ON outbox").await.unwrap();
+    stand.tables.execute("DROP RULE keep ON outbox").await;
     assert_eq!(stand.waiting().await, 1);
     let left = database.publish_left(&publisher, Duration::ZERO, 10, soon()).await.unwrap();
     assert_eq!(left, LeftEvents { published: 1, ..LeftEvents::default() });

@@ -77,7 +77,7 @@ async fn a_run_publishes_as_many_as_it_may_ten_in_a_call_in_their_order() {
     let insert = "INSERT INTO outbox (event_id, event_type, batch_id, tenant_id, idempotency_key, trace_id, data) \
         SELECT id, 'integrahub.batch.received', id, id, 'k', 't', '{}' FROM unnest($1::uuid[]) WITH ORDINALITY AS e (id, n) \
         ORDER BY n";
-    stand.sql.execute(insert, &[&ids]).await.unwrap();
+    stand.tables.client.execute(insert, &[&ids]).await.unwrap();
     let run = async |limit| database.publish_left(&publisher, Duration::ZERO, limit, soon()).await.unwrap();
     assert_eq!(run(120).await, LeftEvents { published: 120, refused: 0, is_more: true });
     assert!(stand.bus.calls().iter().all(|call| call.len() == 10));
@@ -95,7 +95,7 @@ async fn an_event_that_can_never_be_published_does_not_stand_in_the_way() {
     let insert = "INSERT INTO outbox (event_id, event_type, batch_id, tenant_id, idempotency_key, trace_id, data) \
         SELECT gen_random_uuid(), 'x', gen_random_uuid(), gen_random_uuid(), 'k', 't', \
             jsonb_build_object('text', repeat('x', size)) FROM unnest(ARRAY[300000, 1]) AS size";
-    stand.sql.execute(insert, &[]).await.unwrap();
+    stand.tables.client.execute(insert, &[]).await.unwrap();
     begin(&database, &batch).await;
     let left = database.publish_left(&publisher, Duration::ZERO, 10, soon()).await.unwrap();
     assert_eq!(left, LeftEvents { published: 2, refused: 1, is_more: false });

@@ -1,6 +1,6 @@
 //! The database, the bus and the topic of one test.
 
-use catalog::{Announced, Database, DatabaseConfig, NewBatch, Outbox, OwnerRule, Seal, SealedChunk};
+use catalog::{Announced, Database, NewBatch, Outbox, Seal, SealedChunk};
 use events::{Event, Publisher, Settings};
 use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
@@ -10,9 +10,9 @@ use krafka::testing::FakeBroker;
 use runtime::{Environment, Sdk};
 use serde_json::Value;
 use test_support::event_bus::FakeEventBus;
-use test_support::postgres::Cluster;
-use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
+
+use crate::support::TestDatabase;
 
 pub(crate) const GIVEN_UP: &str = "integrahub.chunk.given_up";
 pub(crate) const FINAL: &str = "integrahub.batch.final";
@@ -27,25 +27,13 @@ pub(crate) const EVENTS_TOPIC: &str = "batches.received";
 
 pub(crate) struct Stand {
     pub(crate) bus: FakeEventBus,
-    /// A connection of the test's own.
-    pub(crate) sql: Client,
-    config: DatabaseConfig,
-    _cluster: Option<Cluster>,
+    /// The database, which goes with its server.
+    pub(crate) tables: TestDatabase,
 }
 
 impl Stand {
     pub(crate) async fn open() -> Self {
-        let (url, cluster) = match std::env::var("DATABASE_URL") {
-            Ok(server) if !server.is_empty() => (database_at(&server).await, None),
-            _ => {
-                let cluster = Cluster::start(&[]).await;
-                (cluster.url(), Some(cluster))
-            }
-        };
-        let config = DatabaseConfig::from_url(&url).unwrap();
-        Database::new(config.clone()).migrate().await.unwrap();
-        let sql = connect(&url).await;
-        Self { bus: FakeEventBus::start().await, sql, config, _cluster: cluster }
+        Self { bus: FakeEventBus::start().await, tables: TestDatabase::migrated().await }
     }
 
     async fn publisher(&self, settings: Settings) -> Publisher {
@@ -87,29 +75,12 @@ impl Stand {
 
     /// Database as a process of the ingest opens it.
     pub(crate) fn database(&self, publisher: &Publisher) -> Database {
-        Database::new(self.config.clone())
-            .with_outbox(Outbox::needed_by(publisher))
-            .with_owner_rule(OwnerRule::First)
+        self.tables.open().with_outbox(Outbox::needed_by(publisher))
     }
 
     pub(crate) async fn waiting(&self) -> i64 {
-        self.sql.query_one("SELECT count(*) FROM outbox", &[]).await.unwrap().get(0)
+        self.tables.number("SELECT count(*) FROM outbox").await
     }
-}
-
-async fn connect(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
-/// Makes a database at the stack's server, with which it goes, and returns its URL.
-async fn database_at(server: &str) -> String {
-    let name = format!("publishing_{}", Uuid::new_v4().simple());
-    connect(server).await.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
-    let mut url = url::Url::parse(server).unwrap();
-    url.set_path(&name);
-    url.into()
 }
 
 fn both() -> Settings {

@@ -65,7 +65,7 @@ impl TestDatabase {
             database.migrate().await.unwrap();
         };
         let dbname = test_support::postgres::migrated(&url, migrate).await;
-        Self::at(DatabaseConfig { dbname, ..server.clone() }, cluster).await
+        Self::at(DatabaseConfig { dbname, ..server }, cluster).await
     }
 
     pub(crate) async fn create(
@@ -86,7 +86,8 @@ impl TestDatabase {
     async fn drop(self) {
         let Self { config, client, _cluster: cluster } = self;
         drop(client);
-        let administrator = connect(&DatabaseConfig { dbname: "postgres".to_owned(), ..config.clone() }).await;
+        let (url, _) = server::usual().await;
+        let administrator = connect(&DatabaseConfig::from_url(&url).unwrap()).await;
         let statement = format!("DROP DATABASE {}", config.dbname);
         // By itself it ends workers of autovacuum, which FORCE may not on behalf of such a user;
         // FORCE ends what a test left.
