@@ -5,15 +5,11 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
-    ProjectionType, ScalarAttributeType,
-};
 use aws_sdk_sqs::types::DeleteMessageBatchRequestEntry;
 use batch_items::BatchItems;
 use catalog::{BatchView, Database, DatabaseConfig, Outbox, OwnerRule};
 use chunker::Chunker;
-use end_to_end::{TENANT_A, variable};
+use end_to_end::{TENANT_A, create_batches_table, variable};
 use events::Publisher;
 use futures_util::FutureExt as _;
 use ingestion::Viewer;
@@ -25,7 +21,6 @@ use objects::Objects;
 use reconcile::{Reconcile, ReconcileError, Report, Settings};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
-use serde_norway::Value as Yaml;
 use test_support::event_bus::FakeEventBus;
 use tokio_postgres::{Client, NoTls};
 use transport::{ChunkAnnouncer, ChunkQueue, PayloadQueue};
@@ -71,19 +66,18 @@ impl Stand {
         let sqs = aws_sdk_sqs::Client::new(&patient);
         let name = format!("reconcile-{}", Uuid::new_v4().simple());
         s3.create_bucket().bucket(&name).send().await.unwrap();
-        create_table(&dynamodb, &name).await;
+        create_batches_table(&dynamodb, &name).await;
         let queue = async |kind: &str| {
             let created = sqs.create_queue().queue_name(format!("{name}-{kind}")).send().await;
             created.unwrap().queue_url.unwrap()
         };
-        let config = create_database().await;
-        Database::new(config.clone()).migrate().await.unwrap();
+        let (config, sql) = create_database().await;
         Self {
             received: queue("received").await,
             chunks: queue("chunks").await,
             dropped: queue("dropped").await,
             accepted: BatchItems::new(dynamodb.clone(), name.clone()),
-            sql: connect(&config).await,
+            sql,
             publisher: OnceLock::new(),
             bucket: name.clone(),
             table: name,
@@ -338,57 +332,21 @@ pub(crate) fn upload(hours_ago: i64) -> AcceptedBatch {
     batch
 }
 
-/// A table with the keys and indexes that the template gives it.
-async fn create_table(dynamodb: &aws_sdk_dynamodb::Client, name: &str) {
-    let template: Yaml = serde_norway::from_str(include_str!("../../template.yaml")).unwrap();
-    let table = &template["Resources"]["BatchesTable"]["Properties"];
-    let list = |value: &Yaml| value.as_sequence().unwrap().clone();
-    let text = |value: &Yaml| value.as_str().unwrap().to_owned();
-    let keys = |value: &Yaml| {
-        let key = |key: &Yaml| {
-            let kind = KeyType::from(text(&key["KeyType"]).as_str());
-            KeySchemaElement::builder()
-                .attribute_name(text(&key["AttributeName"]))
-                .key_type(kind)
-                .build()
-                .unwrap()
-        };
-        list(value).iter().map(key).collect::<Vec<_>>()
+/// Makes a database that is as if it had been migrated now.
+async fn create_database() -> (DatabaseConfig, Client) {
+    let url = variable("DATABASE_URL");
+    let server = DatabaseConfig::from_url(&url).unwrap();
+    let migrate = async |dbname| {
+        let database = Database::new(DatabaseConfig { dbname, ..server.clone() });
+        database.migrate().await.unwrap();
     };
-    let attribute = |attribute: &Yaml| {
-        let kind = ScalarAttributeType::from(text(&attribute["AttributeType"]).as_str());
-        let builder = AttributeDefinition::builder().attribute_name(text(&attribute["AttributeName"]));
-        builder.attribute_type(kind).build().unwrap()
-    };
-    let index = |index: &Yaml| {
-        let projection = &index["Projection"];
-        let kind = ProjectionType::from(text(&projection["ProjectionType"]).as_str());
-        let others = list(&projection["NonKeyAttributes"]).iter().map(text).collect();
-        let projection =
-            Projection::builder().projection_type(kind).set_non_key_attributes(Some(others)).build();
-        let builder =
-            GlobalSecondaryIndex::builder().index_name(text(&index["IndexName"])).projection(projection);
-        builder.set_key_schema(Some(keys(&index["KeySchema"]))).build().unwrap()
-    };
-    dynamodb
-        .create_table()
-        .table_name(name)
-        .billing_mode(BillingMode::PayPerRequest)
-        .set_attribute_definitions(Some(list(&table["AttributeDefinitions"]).iter().map(attribute).collect()))
-        .set_key_schema(Some(keys(&table["KeySchema"])))
-        .set_global_secondary_indexes(Some(
-            list(&table["GlobalSecondaryIndexes"]).iter().map(index).collect(),
-        ))
-        .send()
-        .await
-        .unwrap();
-}
-
-async fn create_database() -> DatabaseConfig {
-    let server = DatabaseConfig::from_url(&variable("DATABASE_URL")).unwrap();
-    let dbname = format!("reconcile_{}", Uuid::new_v4().simple());
-    connect(&server).await.batch_execute(&format!("CREATE DATABASE {dbname}")).await.unwrap();
-    DatabaseConfig { dbname, ..server }
+    let dbname = test_support::postgres::migrated(&url, migrate).await;
+    let config = DatabaseConfig { dbname, ..server };
+    let sql = connect(&config).await;
+    let now = "UPDATE batch_history SET announced_at = now(); \
+         UPDATE usage_stored_until SET day = (now() AT TIME ZONE 'UTC')::date - 1";
+    sql.batch_execute(now).await.unwrap();
+    (config, sql)
 }
 
 async fn connect(config: &DatabaseConfig) -> Client {

@@ -18,6 +18,7 @@
 )]
 
 mod access;
+mod batches_table;
 mod broker;
 mod command_line;
 pub mod contract;
@@ -33,6 +34,7 @@ mod records;
 mod site;
 
 pub use access::Access;
+pub use batches_table::create_batches_table;
 pub use broker::{Broker, Queue};
 pub use command_line::{CommandLine, Ran};
 pub use gateway::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, READONLY_KEY, TENANT_A};

@@ -1,6 +1,7 @@
 //! PostgreSQL servers: the programs, and a server in a directory of its own.
 
 mod cluster;
+mod migrated;
 mod programs;
 
 use std::ffi::OsStr;
@@ -13,6 +14,7 @@ use std::process::Command;
 use crate::root::Root;
 
 pub use cluster::{Cluster, PASSWORD};
+pub use migrated::migrated;
 pub use programs::programs;
 
 /// The account that a server runs as where the caller is root, whom PostgreSQL refuses. Debian's

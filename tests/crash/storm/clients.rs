@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::BillingMode;
 use aws_sdk_eventbridge::types::Target;
 use aws_sdk_s3::types::{
     Event, EventBridgeConfiguration, FilterRule, FilterRuleName, NotificationConfiguration,
     NotificationConfigurationFilter, QueueConfiguration, S3KeyFilter,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
-use end_to_end::variable;
 use serde_json::json;
 use test_support::postgres::PASSWORD;
 
@@ -83,28 +81,6 @@ impl Clients {
         self.events.put_rule().name(world).event_pattern(pattern.to_string()).send().await.unwrap();
         let target = Target::builder().id("receipts").arn(&receipts.arn).build().unwrap();
         self.events.put_targets().rule(world).targets(target).send().await.unwrap();
-    }
-
-    /// Creates a table of batch items like the stack's.
-    pub(super) async fn batches_table(&self, world: &str) {
-        let described = self.dynamodb.describe_table().table_name(variable("BATCHES_TABLE")).send().await;
-        let table = described.unwrap().table.unwrap();
-        let mut create = self
-            .dynamodb
-            .create_table()
-            .table_name(world)
-            .billing_mode(BillingMode::PayPerRequest)
-            .set_attribute_definitions(table.attribute_definitions)
-            .set_key_schema(table.key_schema);
-        for index in table.global_secondary_indexes.unwrap_or_default() {
-            let index = aws_sdk_dynamodb::types::GlobalSecondaryIndex::builder()
-                .set_index_name(index.index_name)
-                .set_key_schema(index.key_schema)
-                .set_projection(index.projection)
-                .build();
-            create = create.global_secondary_indexes(index.unwrap());
-        }
-        create.send().await.unwrap();
     }
 
     pub(super) async fn secret(&self, world: &str) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use catalog::{Database, DatabaseConfig};
-use end_to_end::variable;
+use end_to_end::{create_batches_table, variable};
 use ingestion::batch::BatchStatus;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -106,7 +106,7 @@ impl World {
         let receipts = clients.queue(&name, "receipts", Some((&unhandled, 1000))).await;
         let notifications = clients.queue(&name, "notifications", Some((&unhandled, 1000))).await;
         clients.bucket(&name, &notifications).await;
-        clients.batches_table(&name).await;
+        create_batches_table(&clients.dynamodb, &name).await;
         clients.secret(&name).await;
 
         let faults = Faults::default();
