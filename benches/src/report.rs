@@ -40,8 +40,6 @@ enum Shown {
     Times(&'static str),
     /// The row's median, as a multiple of another contender's.
     Of(&'static str),
-    /// The difference of the row's median to another contender's.
-    More(&'static str),
 }
 
 /// Bound of what a column shows.
@@ -82,11 +80,6 @@ impl Column {
         Self::new(heading, figure, 2, Shown::Of(whose))
     }
 
-    /// The distance of each other contender's figure to that of `whose` in the same case.
-    pub(crate) const fn more(heading: &'static str, figure: &'static str, whose: &'static str) -> Self {
-        Self::new(heading, figure, 1, Shown::More(whose))
-    }
-
     const fn new(heading: &'static str, figure: &'static str, decimals: usize, shown: Shown) -> Self {
         Self { heading, figure, decimals, shown, goals: &[] }
     }
@@ -113,7 +106,7 @@ impl Column {
     /// The contender that others are compared with.
     const fn reference(&self) -> Option<&'static str> {
         match self.shown {
-            Shown::Times(whose) | Shown::Of(whose) | Shown::More(whose) => Some(whose),
+            Shown::Times(whose) | Shown::Of(whose) => Some(whose),
             _ => None,
         }
     }
@@ -221,7 +214,6 @@ impl Report {
             Shown::Spread => spread(&values) * 100.0,
             Shown::Times(whose) => other(whose) / median(&values),
             Shown::Of(whose) => median(&values) / other(whose),
-            Shown::More(whose) => median(&values) - other(whose),
         }
     }
 }
@@ -258,7 +250,6 @@ fn number(value: f64, column: &Column) -> String {
     match column.shown {
         _ if value.is_nan() => String::new(),
         Shown::Spread => format!("{value:.0} %"),
-        Shown::More(_) => format!("{value:+.decimals$}"),
         Shown::Mean => format!("{value:.decimals$}").trim_end_matches('0').trim_end_matches('.').to_owned(),
         _ => format!("{value:.decimals$}"),
     }
@@ -275,7 +266,7 @@ pub(crate) fn table(headings: &[&str], rows: impl IntoIterator<Item = Vec<String
 }
 
 /// The date, and the processor as the kernel describes it.
-pub(crate) fn circumstances() -> String {
+fn circumstances() -> String {
     let date = jiff::Timestamp::now().strftime("%Y-%m-%d");
     let cpus = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -286,7 +277,7 @@ pub(crate) fn circumstances() -> String {
     format!("{date}, {cpus} cores, {}, {model}", std::env::consts::ARCH)
 }
 
-pub(crate) fn median(values: &[f64]) -> f64 {
+fn median(values: &[f64]) -> f64 {
     let values = sorted(values);
     let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
     let middle = values.len() / 2;
@@ -294,7 +285,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
 }
 
 /// The value below which this share of all values lies; the nearest one, without interpolation.
-pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
+fn percentile(values: &[f64], share: f64) -> f64 {
     let values = sorted(values);
     let last = values.len().saturating_sub(1);
     let below = (0..last).filter(|rank| count(rank + 1) / count(values.len()) < share).count();

@@ -21,12 +21,7 @@ pub(crate) fn edition(items: u32, edition: u32) -> Catalogue {
 
 /// An edition as clients send it.
 pub(crate) fn gzip(items: u32, number: u32) -> Result<Vec<u8>, Error> {
-    compressed(&edition(items, number))
-}
-
-/// A catalogue as clients send it.
-pub(crate) fn compressed(catalogue: &Catalogue) -> Result<Vec<u8>, Error> {
-    gzipped(&catalogue.payload(Layout::Array))
+    gzipped(&edition(items, number).payload(Layout::Array))
 }
 
 pub(crate) fn gzipped(text: &[u8]) -> Result<Vec<u8>, Error> {

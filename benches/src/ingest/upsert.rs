@@ -117,25 +117,39 @@ impl Bench {
         }
         self.database.begin_chunking(&batch, Plan::default()).await?;
         self.database.seal(batch_id, Generation::FIRST, &seal(cut)).await?;
-        let cpu = Cpu::of(self.writer().await?)?;
-        let (wal_before, cpu_before) = (self.wal().await?, cpu.so_far()?);
-        let mut changes = Changes::default();
-        for chunk in &chunks {
-            let WriteOutcome::Done { result, .. } = self.database.write_chunk(chunk).await? else {
-                return Err("a chunk was written before".into());
-            };
-            let of_chunk = result.changes();
-            changes.inserted += of_chunk.inserted;
-            changes.updated += of_chunk.updated;
-            changes.unchanged += of_chunk.unchanged;
-            changes.stale += of_chunk.stale;
-        }
-        let (cpu_after, wal_after) = (cpu.so_far()?, self.wal().await?);
+        let write = async {
+            let mut changes = Changes::default();
+            for chunk in &chunks {
+                let WriteOutcome::Done { result, .. } = self.database.write_chunk(chunk).await? else {
+                    return Err("a chunk was written before".into());
+                };
+                let of_chunk = result.changes();
+                changes.inserted += of_chunk.inserted;
+                changes.updated += of_chunk.updated;
+                changes.unchanged += of_chunk.unchanged;
+                changes.stale += of_chunk.stale;
+            }
+            Ok::<_, Error>(changes)
+        };
+        let (changes, cost) = self.cost(self.writer().await?, write).await?;
         if changes != expected {
             return Err(format!("{load:?} changed {changes:?}").into());
         }
+        Ok(cost)
+    }
+
+    /// Does work, and returns its cost to the process of PostgreSQL that does it.
+    async fn cost<T>(
+        &self,
+        pid: i32,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<(T, Cost), Error> {
+        let cpu = Cpu::of(pid)?;
+        let (wal_before, cpu_before) = (self.wal().await?, cpu.so_far()?);
+        let done = work.await?;
+        let (cpu_after, wal_after) = (cpu.so_far()?, self.wal().await?);
         let micros = cpu_after.saturating_sub(cpu_before).as_secs_f64() * 1e6;
-        Ok(Cost { micros, wal: bytes(wal_after - wal_before)? })
+        Ok((done, Cost { micros, wal: u32::try_from(wal_after - wal_before)?.into() }))
     }
 
     fn payload(&self, load: Load) -> Vec<u8> {
@@ -153,20 +167,20 @@ impl Bench {
         }
         let statement = self.observer.prepare("COPY reference FROM STDIN (FORMAT binary)").await?;
         let pid: i32 = self.observer.query_one("SELECT pg_backend_pid()", &[]).await?.try_get(0)?;
-        let cpu = Cpu::of(pid)?;
-        let (wal_before, cpu_before) = (self.wal().await?, cpu.so_far()?);
-        let mut copied = 0;
-        for file in files {
-            let mut sink = Box::pin(self.observer.copy_in::<_, Bytes>(&statement).await?);
-            sink.send(file).await?;
-            copied += sink.as_mut().finish().await?;
-        }
-        let (cpu_after, wal_after) = (cpu.so_far()?, self.wal().await?);
+        let copy = async {
+            let mut copied = 0;
+            for file in files {
+                let mut sink = Box::pin(self.observer.copy_in::<_, Bytes>(&statement).await?);
+                sink.send(file).await?;
+                copied += sink.as_mut().finish().await?;
+            }
+            Ok::<_, Error>(copied)
+        };
+        let (copied, cost) = self.cost(pid, copy).await?;
         if copied != u64::from(self.items) {
             return Err(format!("{copied} rows were copied").into());
         }
-        let micros = cpu_after.saturating_sub(cpu_before).as_secs_f64() * 1e6;
-        Ok(Cost { micros, wal: bytes(wal_after - wal_before)? })
+        Ok(cost)
     }
 
     /// Returns one chunk's rows as COPY writes them.
@@ -192,10 +206,6 @@ impl Bench {
         let query = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
         Ok(self.observer.query_one(query, &[]).await?.try_get(0)?)
     }
-}
-
-fn bytes(of_wal: i64) -> Result<f64, Error> {
-    Ok(u32::try_from(of_wal)?.into())
 }
 
 /// Another place for each of `items` places, far from its neighbours'.

@@ -1,6 +1,6 @@
 //! A queue manager for the time of a measurement: the stand-in of `local/mqm-standin`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -36,11 +36,6 @@ impl Manager {
         let pid = daemon.id().and_then(|pid| i32::try_from(pid).ok());
         let pid = pid.ok_or("the queue manager has no process")?;
         Ok(Self { cpu: Cpu::of(pid)?, daemon, library, directory })
-    }
-
-    /// The stand-in's library, which has IBM's name.
-    pub(super) fn library(&self) -> &Path {
-        &self.library
     }
 
     /// A contender with everything by which it finds the queue manager.

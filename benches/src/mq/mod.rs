@@ -1,6 +1,5 @@
 //! Cost that the crate `ibm-mq` adds to the library that it calls, beside the calls alone and
-//! beside IBM's own client in Python, over the stand-in for a queue manager; and what the library
-//! costs `mq-access` as it starts.
+//! beside IBM's own client in Python, over the stand-in for a queue manager.
 //!
 //! The stand-in takes the place of IBM's library in all contenders' processes, and of the queue
 //! manager. The wall-clock times are its own for the most part, so each process's CPU time is
@@ -8,7 +7,7 @@
 
 mod manager;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use broker::ConnectionCap;
 use clap::Args;
@@ -16,10 +15,9 @@ use ibm_mq::{IbmMq, Settings};
 use mq::{Address, Base64Bytes, BrokerKind, Endpoint, MqProps, Payload, Persistence, Tls, Transaction};
 
 use crate::child::Program;
-use crate::contender::{Answering, Contender as _, once, serve, turns};
+use crate::contender::{Answering, once, serve, turns};
 use crate::cpu::Took;
 use crate::error::Error;
-use crate::function::{self, Environment};
 use crate::gateway_crate::{Client, access, bounded};
 use crate::report::Goal::{AtLeast, AtMost};
 use crate::report::{Column, Report};
@@ -36,9 +34,6 @@ pub(crate) struct Options {
     /// Runs of each contender; a multiple of five gives each the same turns
     #[arg(long, env = "ROUNDS", default_value_t = 5)]
     rounds: u32,
-    /// Starts of mq-access with the library, and without
-    #[arg(long, env = "STARTS", default_value_t = 40)]
-    starts: u32,
 }
 
 /// Numbers of messages in a unit of work.
@@ -62,7 +57,7 @@ const COLUMNS: [Column; 6] = [
 ];
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
-    let Options { messages, rounds, starts } = options;
+    let Options { messages, rounds } = options;
     let manager = Manager::start()?;
     let contenders = [
         Program::own(OURS, "ibm-mq")?,
@@ -106,32 +101,8 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
             }
         }
     }
-    let start = measure_starts(manager.library(), *starts).await?;
     report.print();
-    start.print();
     Ok(())
-}
-
-const TO_POLL: &str = "first poll ms";
-const WITHOUT: &str = "without the library";
-
-/// Compares the starts of `mq-access`, from its spawn to its first poll.
-async fn measure_starts(library: &Path, starts: u32) -> Result<Report, Error> {
-    const COLUMNS: [Column; 2] = [
-        Column::median(TO_POLL, 1),
-        Column::more("more", TO_POLL, WITHOUT).goals(&[("with the library", AtMost(2.0))]),
-    ];
-    let mut report = Report::new(format!("Spawn of mq-access; medians of {starts} starts."), &COLUMNS);
-    let kinds = [("with the library", library), (WITHOUT, Path::new("/opt/none/libmqm_r.so"))];
-    for round in 0..starts {
-        for (name, library) in turns(&kinds, round) {
-            let program = function::named("mq-access")?.env("IBM_MQ_LIBRARY", library.display().to_string());
-            let environment = Environment::start(&program).await?;
-            report.add("", name, &[(TO_POLL, environment.to_poll.as_secs_f64() * 1e3)]);
-            environment.stop().await?;
-        }
-    }
-    Ok(report)
 }
 
 /// Environment of the contender in Rust.

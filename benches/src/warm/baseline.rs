@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calls::Replay;
 use super::pair::ECHO;
+use crate::clients::bare_lapin::confirm;
 use crate::clients::broker::{BODY, properties};
 use crate::contender::serve;
 use crate::cpu::Stopwatch;
@@ -66,11 +67,8 @@ async fn publish(connection: &Connection, key: &str) -> Result<(), Error> {
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
     let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
     let (exchange, properties) = (ShortString::default(), properties(key, 0));
-    let confirm = channel.basic_publish(exchange, QUEUE.into(), options, &BODY, properties);
-    let confirmation = confirm.await?.await?;
-    if !confirmation.is_ack() || confirmation.take_message().is_some() {
-        return Err("a message was refused or returned".into());
-    }
+    let sent = channel.basic_publish(exchange, QUEUE.into(), options, &BODY, properties).await?;
+    confirm(Some(sent)).await?;
     channel.close(200, "done".into()).await?;
     Ok(())
 }
