@@ -9,35 +9,26 @@ use ingestion::{Cnpj, Viewer};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Tenant of a batch, and the establishments that the batch may load.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Caller {
-    pub(crate) tenant_id: Uuid,
-    pub(crate) cnpjs: CnpjAccess,
+/// Reads the tenant of a batch, and the establishments that the batch may load, from an API key's
+/// item.
+///
+/// # Errors
+/// `API_KEY_INVALID` if the key's item has something else than a UUID and CNPJs: a key that may
+/// load too much would be worse than one that does not work.
+pub(crate) fn caller(principal: &Principal) -> Result<Viewer, Problem> {
+    Viewer::limited(principal.tenant_id()?, principal.cnpjs())
+        .map_err(|error| principal.refused("cnpjs", &error))
 }
 
-impl Caller {
-    /// Reads the caller from an API key's item.
-    ///
-    /// # Errors
-    /// `API_KEY_INVALID` if the key's item has something else than a UUID and CNPJs: a key that may
-    /// load too much would be worse than one that does not work.
-    pub(crate) fn of(principal: &Principal) -> Result<Self, Problem> {
-        let viewer = Viewer::limited(principal.tenant_id()?, principal.cnpjs());
-        let viewer = viewer.map_err(|error| principal.refused("cnpjs", &error))?;
-        Ok(Self { tenant_id: viewer.tenant_id(), cnpjs: viewer.cnpjs().clone() })
-    }
-
-    /// Returns the fingerprint of the caller's rights: the establishments that it may load. A batch
-    /// is loaded with the rights of the first request for it, so a caller with other rights must
-    /// not get its response.
-    pub(crate) fn rights(&self) -> Result<Fingerprint, Problem> {
-        let cnpjs = match &self.cnpjs {
-            CnpjAccess::Any => Value::Null,
-            CnpjAccess::Only(cnpjs) => cnpjs.iter().map(Cnpj::as_str).collect(),
-        };
-        fingerprint(cnpjs, None)
-    }
+/// Returns the fingerprint of a caller's rights: the establishments that it may load. A batch is
+/// loaded with the rights of the first request for it, so a caller with other rights must not get
+/// its response.
+pub(crate) fn rights(caller: &Viewer) -> Result<Fingerprint, Problem> {
+    let cnpjs = match caller.cnpjs() {
+        CnpjAccess::Any => Value::Null,
+        CnpjAccess::Only(cnpjs) => cnpjs.iter().map(Cnpj::as_str).collect(),
+    };
+    fingerprint(cnpjs, None)
 }
 
 /// Properties of a payload that the request gives beside its content.
@@ -59,14 +50,14 @@ pub(crate) fn fingerprint(mut of: Value, partial: Option<PartialPolicy>) -> Resu
 }
 
 /// Returns the id of a claim's batch. It is the same in every attempt.
-pub(crate) fn batch_id(caller: &Caller, execution: &Execution) -> Uuid {
+pub(crate) fn batch_id(caller: &Viewer, execution: &Execution) -> Uuid {
     let Execution { idempotency_key, fingerprint, created_at, .. } = execution;
-    payload::batch_id(caller.tenant_id, idempotency_key, fingerprint.as_str(), *created_at)
+    payload::batch_id(caller.tenant_id(), idempotency_key, fingerprint.as_str(), *created_at)
 }
 
 /// Returns the metadata of a claim's batch. They are the same in every attempt, but for the trace.
 pub(crate) fn metadata(
-    caller: &Caller,
+    caller: &Viewer,
     kind: Kind,
     execution: &Execution,
     checksum: Option<String>,
@@ -75,7 +66,7 @@ pub(crate) fn metadata(
     tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
     PayloadMetadata {
         batch_id,
-        tenant_id: caller.tenant_id,
+        tenant_id: caller.tenant_id(),
         load_type: kind.load_type,
         media_type: kind.media_type,
         idempotency_key: execution.idempotency_key.clone(),
@@ -96,9 +87,8 @@ mod tests {
     #[test]
     fn rights_are_the_set_of_establishments_and_none_is_not_all() {
         let rights = |cnpjs: Option<&[&str]>| {
-            let cnpjs = cnpjs.map(|cnpjs| cnpjs.iter().map(|cnpj| cnpj.parse().unwrap()).collect());
-            let cnpjs = cnpjs.map_or(CnpjAccess::Any, CnpjAccess::Only);
-            Caller { tenant_id: Uuid::nil(), cnpjs }.rights().unwrap().to_string()
+            let cnpjs = cnpjs.map(|cnpjs| cnpjs.iter().map(|&cnpj| cnpj.to_owned()).collect());
+            rights(&Viewer::limited(Uuid::nil(), cnpjs.as_ref()).unwrap()).unwrap().to_string()
         };
         let (one, other) = ("11222333000181", "05927228000145");
         assert_eq!(rights(Some(&[one, other])), rights(Some(&[other, one, "05.927.228/0001-45"])));
@@ -109,9 +99,9 @@ mod tests {
     #[test]
     fn a_tenant_that_is_no_uuid_takes_nothing_in() {
         let tenant = "11111111-1111-4111-8111-111111111111";
-        let caller = Caller::of(&Principal::new(tenant, [Scope::ProductsWrite])).unwrap();
-        assert_eq!((caller.tenant_id.to_string().as_str(), caller.cnpjs), (tenant, CnpjAccess::Any));
-        let problem = Caller::of(&Principal::new("pharmacy", [])).unwrap_err();
+        let known = caller(&Principal::new(tenant, [Scope::ProductsWrite]));
+        assert_eq!(known, Ok(Viewer::whole(tenant.parse().unwrap())));
+        let problem = caller(&Principal::new("pharmacy", [])).unwrap_err();
         assert_eq!(problem.reason, Reason::ApiKeyInvalid);
     }
 }

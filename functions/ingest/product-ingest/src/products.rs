@@ -7,11 +7,12 @@ use batch_items::BatchItems;
 use endpoint::WorkDone;
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, OperationType};
+use ingestion::Viewer;
 use ingestion::payload::{AcceptedBatch, MediaType};
 use lambda_http::Request;
 use serde_json::json;
 
-use crate::batch::{Caller, Kind, fingerprint, metadata};
+use crate::batch::{Kind, caller, fingerprint, metadata, rights};
 use crate::content::Content;
 use crate::headers::IngestHeaders;
 use crate::payloads::Payloads;
@@ -38,7 +39,7 @@ impl ProductIngest {
         // Inflated on its way, the body is no longer what its headers claim.
         let claimed = if endpoint::may_be_inflated(request) { Compression::None } else { claimed };
         let content = Content::read(request.body(), claimed, self.max_payload)?;
-        let caller = Caller::of(principal)?;
+        let caller = caller(principal)?;
         let members = json!({
             "load_type": kind.load_type,
             "media_type": kind.media_type,
@@ -50,7 +51,7 @@ impl ProductIngest {
             tenant: &principal.tenant,
             key: &key,
             fingerprint: &fingerprint,
-            rights: Some(&caller.rights()?),
+            rights: Some(&rights(&caller)?),
             target: "",
             key_name: principal.key_name(),
             trace_id: trace_id.as_str(),
@@ -66,7 +67,7 @@ impl ProductIngest {
     /// Stores the batch under its claim. A repeated call finds or stores the same batch.
     async fn accept(
         &self,
-        caller: &Caller,
+        caller: &Viewer,
         kind: Kind,
         execution: &Execution,
         content: Content,
@@ -75,7 +76,7 @@ impl ProductIngest {
         let batch = AcceptedBatch {
             metadata: metadata(caller, kind, execution, Some(content.checksum)),
             payload_bytes: Some(bytes),
-            cnpjs: caller.cnpjs.clone(),
+            cnpjs: caller.cnpjs().clone(),
             upload_expires_at: None,
         };
         store(&self.accepted, &self.payloads, &batch, content.gzip).await?;

@@ -9,6 +9,7 @@ use api::{Problem, Reason, Reply, Route, TraceId, body, json};
 use batch_items::Stored;
 use endpoint::WorkDone;
 use idempotency::{ClaimRequest, IdempotencyKey, OperationType};
+use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata};
 use ingestion::product::PartialPolicy;
@@ -18,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::batch::{Caller, Kind, batch_id, fingerprint};
+use crate::batch::{Kind, batch_id, caller, fingerprint, rights};
 use crate::content::too_large;
 use crate::headers::IngestHeaders;
 use crate::payloads::{Announced, Gzip};
@@ -73,13 +74,13 @@ impl ProductIngest {
         let fingerprint = fingerprint(json!({"load_type": load_type, "body": value}), partial)?;
         let Upload { media_type, announced } = upload(value, self.max_payload)?;
         let kind = Kind { load_type, media_type, partial: partial.unwrap_or(self.partial) };
-        let caller = Caller::of(principal)?;
+        let caller = caller(principal)?;
         let claim = ClaimRequest {
             operation: UPLOAD,
             tenant: &principal.tenant,
             key: &key,
             fingerprint: &fingerprint,
-            rights: Some(&caller.rights()?),
+            rights: Some(&rights(&caller)?),
             target: "",
             key_name: principal.key_name(),
             trace_id: trace_id.as_str(),
@@ -91,14 +92,14 @@ impl ProductIngest {
         })
         .await?;
         let metadata = recorded(&reply, &caller, kind, &key, trace_id)?;
-        let body = self.offer(caller, metadata, announced).await?;
+        let body = self.offer(&caller, metadata, announced).await?;
         Ok(Reply { body: body.to_string(), ..reply })
     }
 
     /// Returns the client's next step: to put its payload, or nothing if it did.
     async fn offer(
         &self,
-        caller: Caller,
+        caller: &Viewer,
         metadata: PayloadMetadata,
         announced: Announced,
     ) -> Result<Value, Problem> {
@@ -116,7 +117,7 @@ impl ProductIngest {
         let batch = AcceptedBatch {
             metadata,
             payload_bytes: None,
-            cnpjs: caller.cnpjs,
+            cnpjs: caller.cnpjs().clone(),
             upload_expires_at: Some(expires_at),
         };
         // A missing object means nothing: it expires after its batch is final.
@@ -151,7 +152,7 @@ fn created(batch_id: Uuid, partial: PartialPolicy) -> Reply {
 /// `STORE_UNAVAILABLE` if the record is malformed.
 fn recorded(
     reply: &Reply,
-    caller: &Caller,
+    caller: &Viewer,
     kind: Kind,
     key: &IdempotencyKey,
     trace_id: &TraceId,
@@ -163,7 +164,7 @@ fn recorded(
         tracing::error!(
             event_type = "idempotency.unreadable",
             "the record of an upload of tenant {} is malformed",
-            caller.tenant_id
+            caller.tenant_id()
         );
         Problem::new(
             Reason::StoreUnavailable,
@@ -173,7 +174,7 @@ fn recorded(
     tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
     Ok(PayloadMetadata {
         batch_id,
-        tenant_id: caller.tenant_id,
+        tenant_id: caller.tenant_id(),
         load_type: kind.load_type,
         media_type: kind.media_type,
         idempotency_key: key.as_str().to_owned(),
@@ -227,7 +228,6 @@ mod tests {
     use http::HeaderMap;
     use idempotency::KeyForm;
     use ingestion::payload::LoadType;
-    use ingestion::product::CnpjAccess;
 
     use super::*;
 
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_upload_keeps_the_policy_that_its_first_request_found() {
-        let caller = Caller { tenant_id: Uuid::nil(), cnpjs: CnpjAccess::Any };
+        let caller = Viewer::whole(Uuid::nil());
         let kind =
             Kind { load_type: LoadType::Delta, media_type: MediaType::Json, partial: PartialPolicy::Warn };
         let key = IdempotencyKey::parse("loja-12", KeyForm::Text).unwrap();
