@@ -1,7 +1,6 @@
 //! Faults of a configuration.
 
 use std::fmt;
-use std::ops::RangeInclusive;
 
 use secrecy::ExposeSecret as _;
 
@@ -30,25 +29,24 @@ impl fmt::Display for ConfigFault {
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct ConfigError(pub Vec<ConfigFault>);
 
-struct Faults(Vec<ConfigFault>);
+/// Faults that were found so far, so that the error has all of them.
+#[derive(Default)]
+pub(crate) struct Faults(Vec<ConfigFault>);
 
 impl Faults {
-    fn push(&mut self, setting: &str, reason: impl Into<String>) {
-        self.0.push(ConfigFault { setting: setting.to_owned(), reason: reason.into() });
+    pub(crate) fn push(&mut self, setting: impl Into<String>, reason: impl Into<String>) {
+        self.0.push(ConfigFault { setting: setting.into(), reason: reason.into() });
+    }
+
+    pub(crate) fn into_result(self) -> Result<(), ConfigError> {
+        if self.0.is_empty() { Ok(()) } else { Err(ConfigError(self.0)) }
     }
 }
 
-/// Checks the rules that apply to every configuration, whatever its source.
+/// Checks the rules that apply to every configuration, whatever its source. The ranges of port,
+/// timeout and heartbeat are those of the types of a target, and of the arguments of a program.
 pub(super) fn check(config: &ConnectionConfig) -> Result<(), ConfigError> {
-    let mut faults = Faults(Vec::new());
-    for address in &config.addresses {
-        if address.host.is_empty() {
-            faults.push("host", "is empty");
-        }
-        if address.port == 0 {
-            faults.push("port", "is not within 1 to 65535");
-        }
-    }
+    let mut faults = Faults::default();
     if let Login::Password { user, password } = &config.login {
         for (setting, value) in [("user", user.as_str()), ("password", password.expose_secret())] {
             if value.is_empty() {
@@ -65,15 +63,5 @@ pub(super) fn check(config: &ConnectionConfig) -> Result<(), ConfigError> {
     if config.vhost.len() > VHOST_MAX {
         faults.push("vhost", format!("has more than {VHOST_MAX} bytes"));
     }
-    if !within(&ConnectionConfig::TIMEOUT_SECONDS, config.timeout.as_secs()) {
-        faults.push("timeout", "is not within 1 to 300");
-    }
-    if !within(&ConnectionConfig::HEARTBEAT_SECONDS, config.heartbeat.into()) {
-        faults.push("heartbeat", "is not within 0 to 3600");
-    }
-    if faults.0.is_empty() { Ok(()) } else { Err(ConfigError(faults.0)) }
-}
-
-fn within(range: &RangeInclusive<i64>, value: u64) -> bool {
-    i64::try_from(value).is_ok_and(|value| range.contains(&value))
+    faults.into_result()
 }

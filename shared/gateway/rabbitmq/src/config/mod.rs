@@ -1,10 +1,9 @@
 //! Configuration of a connection.
 
-mod faults;
+pub(crate) mod faults;
 
 use std::fmt;
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use broker::{ConnectionSettings, Peer};
@@ -19,12 +18,6 @@ use crate::intake::MOST_HELD;
 use crate::tls;
 
 pub use self::faults::{ConfigError, ConfigFault};
-
-/// Default time for one address to connect and log in.
-const TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Default seconds between heartbeats.
-const HEARTBEAT: Heartbeat = 60;
 
 /// Seconds that replace a heartbeat of 0 in a function.
 const FUNCTION_HEARTBEAT: Heartbeat = 60;
@@ -69,15 +62,15 @@ impl Default for Settings {
 /// shows the password.
 #[derive(Clone)]
 pub struct ConnectionConfig {
-    addresses: Vec<Address>,
+    pub(crate) addresses: Vec<Address>,
     /// Addresses that may be of a special kind; `None` if each may.
-    special: Option<SpecialAddresses>,
-    vhost: String,
-    login: Login,
-    tls: Option<TlsConfig>,
-    timeout: Duration,
-    heartbeat: Heartbeat,
-    host: Host,
+    pub(crate) special: Option<SpecialAddresses>,
+    pub(crate) vhost: String,
+    pub(crate) login: Login,
+    pub(crate) tls: Option<TlsConfig>,
+    pub(crate) timeout: Duration,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) host: Host,
 }
 
 /// Login of a client.
@@ -114,52 +107,12 @@ impl TlsConfig {
 }
 
 impl ConnectionConfig {
-    /// Range of a port.
-    pub const PORT: RangeInclusive<i64> = 1..=65_535;
-    /// Range of a timeout, in seconds.
-    pub const TIMEOUT_SECONDS: RangeInclusive<i64> = 1..=300;
-    /// Range of a heartbeat, in seconds.
-    pub const HEARTBEAT_SECONDS: RangeInclusive<i64> = 0..=3_600;
-
-    /// Configures a connection to this address and virtual host, without TLS, with a timeout of 30
-    /// s and a heartbeat of 60 s, in a long-running process.
+    /// Checks the rules that apply to every configuration, whatever its source.
     ///
     /// # Errors
     /// All faults of the parameters.
-    pub fn new(address: Address, vhost: String, login: Login) -> Result<Self, ConfigError> {
-        let config = Self {
-            addresses: vec![address],
-            special: None,
-            vhost,
-            login,
-            tls: None,
-            timeout: TIMEOUT,
-            heartbeat: HEARTBEAT,
-            host: Host::Process,
-        };
-        config.checked()
-    }
-
-    fn checked(self) -> Result<Self, ConfigError> {
+    pub(crate) fn checked(self) -> Result<Self, ConfigError> {
         faults::check(&self).map(|()| self)
-    }
-
-    /// Sets the time for one address to connect and log in, 1 to 300 s.
-    ///
-    /// # Errors
-    /// The timeout is out of its range.
-    pub fn with_timeout(mut self, timeout: Duration) -> Result<Self, ConfigError> {
-        self.timeout = timeout;
-        self.checked()
-    }
-
-    /// Sets the seconds between heartbeats, 0 to 3600; 0 means no heartbeats.
-    ///
-    /// # Errors
-    /// The heartbeat is out of its range.
-    pub fn with_heartbeat(mut self, heartbeat: Heartbeat) -> Result<Self, ConfigError> {
-        self.heartbeat = heartbeat;
-        self.checked()
     }
 
     /// Configures the gateway's connections to a target.
@@ -236,15 +189,6 @@ impl ConnectionConfig {
     pub fn with_tls(mut self, tls: TlsConfig) -> Self {
         self.tls = Some(tls);
         self
-    }
-
-    /// Adds an address that is tried if those before it cannot be reached.
-    ///
-    /// # Errors
-    /// If the host is empty or the port 0.
-    pub fn with_fallback(mut self, address: Address) -> Result<Self, ConfigError> {
-        self.addresses.push(address);
-        self.checked()
     }
 
     /// Addresses to connect to, in order. There is at least one.

@@ -8,27 +8,15 @@ use std::time::Duration;
 
 use mq::Address;
 use secrecy::{ExposeSecret as _, SecretString};
+use toml::Value;
 
 use super::tls_files::TlsFiles;
-use crate::{ConfigError, ConfigFault, ConnectionConfig, Login, TlsConfig};
+use crate::config::faults::Faults;
+use crate::{ConfigError, ConnectionConfig, Host, Login, TlsConfig};
 
 const FILE: &str = "config.toml";
 /// Name of the table of `config.toml` that holds the settings.
 const TABLE: &str = "amqp";
-
-const SETTINGS: [&str; 11] = [
-    "host",
-    "port",
-    "user",
-    "password",
-    "vhost",
-    "timeout",
-    "heartbeat",
-    "tls",
-    "ca_file",
-    "cert_file",
-    "key_file",
-];
 
 const AMQP_PORT: i64 = 5_672;
 const AMQPS_PORT: i64 = 5_671;
@@ -87,12 +75,13 @@ impl ConnectionArguments {
         file: &Path,
     ) -> Result<ConnectionConfig, ConfigError> {
         let mut faults = Faults::default();
-        let table = read(file, &mut faults);
-        let mut reader = Reader { arguments: self, environment, table, faults };
+        let given = self.settings();
+        let table = read(file, &given, &mut faults);
+        let mut reader = Reader { given, environment, table, faults };
         let host = reader.text("host", "localhost");
         let tls = reader.tls();
         let default_port = if tls.is_some() { AMQPS_PORT } else { AMQP_PORT };
-        let port = reader.number("port", ConnectionConfig::PORT, default_port);
+        let port = reader.number("port", 1..=65_535, default_port);
         let has_certificate = tls.as_ref().is_some_and(|tls| tls.key_store.is_some());
         let has_login = ["user", "password"].iter().any(|setting| reader.find(setting).is_some());
         let login = if has_certificate && !has_login {
@@ -102,110 +91,87 @@ impl ConnectionArguments {
             Login::Password { user: reader.text("user", "guest"), password }
         };
         let vhost = reader.text("vhost", "/");
-        let timeout = reader.number("timeout", ConnectionConfig::TIMEOUT_SECONDS, 30);
-        let heartbeat = reader.number("heartbeat", ConnectionConfig::HEARTBEAT_SECONDS, 60);
+        let timeout = reader.number("timeout", 1..=300, 30);
+        let heartbeat = reader.number("heartbeat", 0..=3_600, 60);
         reader.faults.into_result()?;
-        let address = Address { host, port: u16::try_from(port).unwrap_or_default() };
-        let config = ConnectionConfig::new(address, vhost, login)?
-            .with_timeout(Duration::from_secs(timeout.unsigned_abs()))?
-            .with_heartbeat(u16::try_from(heartbeat).unwrap_or_default())?;
-        Ok(match tls {
-            Some(tls) => config.with_tls(tls),
-            None => config,
-        })
+        let config = ConnectionConfig {
+            addresses: vec![Address { host, port: u16::try_from(port).unwrap_or_default() }],
+            special: None,
+            vhost,
+            login,
+            tls,
+            timeout: Duration::from_secs(timeout.unsigned_abs()),
+            heartbeat: u16::try_from(heartbeat).unwrap_or_default(),
+            host: Host::Process,
+        };
+        config.checked()
+    }
+
+    /// All settings by their names, with the values that these arguments have.
+    fn settings(&self) -> Settings {
+        let text = |value: &Option<String>| value.clone().map(Value::String);
+        let path = |value: &Option<PathBuf>| {
+            value.as_ref().map(|path| Value::String(path.to_string_lossy().into_owned()))
+        };
+        let password = self.password.as_ref().map(|secret| secret.expose_secret().to_owned());
+        [
+            ("host", text(&self.host)),
+            ("port", self.port.map(Value::Integer)),
+            ("user", text(&self.user)),
+            ("password", password.map(Value::String)),
+            ("vhost", text(&self.vhost)),
+            ("timeout", self.timeout.map(Value::Integer)),
+            ("heartbeat", self.heartbeat.map(Value::Integer)),
+            ("tls", self.tls.map(Value::Boolean)),
+            ("ca_file", path(&self.ca_file)),
+            ("cert_file", path(&self.cert_file)),
+            ("key_file", path(&self.key_file)),
+        ]
     }
 }
 
-/// Faults that were found so far, so that the error has all of them.
-#[derive(Default)]
-pub(crate) struct Faults(Vec<ConfigFault>);
+/// Settings by their names. A value may be the password.
+type Settings = [(&'static str, Option<Value>); 11];
 
-impl Faults {
-    pub(crate) fn push(&mut self, setting: impl Into<String>, reason: impl Into<String>) {
-        self.0.push(ConfigFault { setting: setting.into(), reason: reason.into() });
-    }
-
-    fn into_result(self) -> Result<(), ConfigError> {
-        if self.0.is_empty() { Ok(()) } else { Err(ConfigError(self.0)) }
-    }
-}
-
-/// A value as its source spells it. It may be a password, so it is not `Debug`.
-enum Raw {
-    Text(String),
-    Number(i64),
-    Switch(bool),
-    Other,
-}
-
-struct Reader<'a, E> {
-    arguments: &'a ConnectionArguments,
+struct Reader<E> {
+    given: Settings,
     environment: E,
     table: toml::Table,
     faults: Faults,
 }
 
-impl<E: Fn(&str) -> Option<String>> Reader<'_, E> {
+impl<E: Fn(&str) -> Option<String>> Reader<E> {
     /// Finds the value of a setting in the first source that has it, with the setting's name in
     /// that source.
-    fn find(&self, setting: &str) -> Option<(String, Raw)> {
-        if let Some(raw) = self.argument(setting) {
-            return Some((format!("argument {setting}"), raw));
+    fn find(&self, setting: &str) -> Option<(String, Value)> {
+        let given = self.given.iter().find(|(name, _)| *name == setting);
+        if let Some((name, Some(value))) = given {
+            return Some((format!("argument {name}"), value.clone()));
         }
         let variable = format!("AMQP_{}", setting.to_ascii_uppercase());
         if let Some(text) = (self.environment)(&variable) {
-            return Some((variable, Raw::Text(text)));
+            return Some((variable, Value::String(text)));
         }
-        let raw = match self.table.get(setting)? {
-            toml::Value::String(text) => Raw::Text(text.clone()),
-            toml::Value::Integer(number) => Raw::Number(*number),
-            toml::Value::Boolean(switch) => Raw::Switch(*switch),
-            _ => Raw::Other,
-        };
-        Some((format!("{FILE}: {TABLE}.{setting}"), raw))
-    }
-
-    fn argument(&self, setting: &str) -> Option<Raw> {
-        let arguments = self.arguments;
-        let text = |value: &Option<String>| value.clone().map(Raw::Text);
-        let path = |value: &Option<PathBuf>| {
-            value.as_ref().map(|path| Raw::Text(path.to_string_lossy().into_owned()))
-        };
-        match setting {
-            "host" => text(&arguments.host),
-            "port" => arguments.port.map(Raw::Number),
-            "user" => text(&arguments.user),
-            "password" => {
-                arguments.password.as_ref().map(|secret| Raw::Text(secret.expose_secret().to_owned()))
-            }
-            "vhost" => text(&arguments.vhost),
-            "timeout" => arguments.timeout.map(Raw::Number),
-            "heartbeat" => arguments.heartbeat.map(Raw::Number),
-            "tls" => arguments.tls.map(Raw::Switch),
-            "ca_file" => path(&arguments.ca_file),
-            "cert_file" => path(&arguments.cert_file),
-            "key_file" => path(&arguments.key_file),
-            _ => None,
-        }
+        Some((format!("{FILE}: {TABLE}.{setting}"), self.table.get(setting)?.clone()))
     }
 
     fn text(&mut self, setting: &str, default: &str) -> String {
         match self.find(setting) {
             None => default.to_owned(),
-            Some((_, Raw::Text(text))) if !text.is_empty() => text,
-            Some((place, Raw::Text(_))) => self.fault(place, "is empty", String::new()),
+            Some((_, Value::String(text))) if !text.is_empty() => text,
+            Some((place, Value::String(_))) => self.fault(place, "is empty", String::new()),
             Some((place, _)) => self.fault(place, "is not text", String::new()),
         }
     }
 
     fn number(&mut self, setting: &str, range: RangeInclusive<i64>, default: i64) -> i64 {
-        let Some((place, raw)) = self.find(setting) else {
+        let Some((place, value)) = self.find(setting) else {
             return default;
         };
-        let number = match raw {
-            Raw::Number(number) => Some(number),
-            Raw::Text(text) => text.parse().ok(),
-            Raw::Switch(_) | Raw::Other => None,
+        let number = match value {
+            Value::Integer(number) => Some(number),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
         };
         match number {
             Some(number) if range.contains(&number) => number,
@@ -220,9 +186,9 @@ impl<E: Fn(&str) -> Option<String>> Reader<'_, E> {
     fn switch(&mut self, setting: &str) -> bool {
         match self.find(setting) {
             None => false,
-            Some((_, Raw::Switch(switch))) => switch,
-            Some((_, Raw::Text(text))) if text == "true" => true,
-            Some((_, Raw::Text(text))) if text == "false" => false,
+            Some((_, Value::Boolean(switch))) => switch,
+            Some((_, Value::String(text))) if text == "true" => true,
+            Some((_, Value::String(text))) if text == "false" => false,
             Some((place, _)) => self.fault(place, "is neither true nor false", false),
         }
     }
@@ -246,7 +212,7 @@ impl<E: Fn(&str) -> Option<String>> Reader<'_, E> {
 }
 
 /// Reads the table of the settings; empty if there is none.
-fn read(file: &Path, faults: &mut Faults) -> toml::Table {
+fn read(file: &Path, settings: &Settings, faults: &mut Faults) -> toml::Table {
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return toml::Table::default(),
@@ -265,8 +231,9 @@ fn read(file: &Path, faults: &mut Faults) -> toml::Table {
     };
     match document.remove(TABLE) {
         None => toml::Table::default(),
-        Some(toml::Value::Table(table)) => {
-            for unknown in table.keys().filter(|key| !SETTINGS.contains(&key.as_str())) {
+        Some(Value::Table(table)) => {
+            let is_unknown = |key: &&String| settings.iter().all(|(name, _)| name != key);
+            for unknown in table.keys().filter(is_unknown) {
                 faults.push(format!("{FILE}: {TABLE}.{unknown}"), "is not a setting");
             }
             table

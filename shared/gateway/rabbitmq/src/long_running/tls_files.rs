@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::arguments::Faults;
 use crate::TlsConfig;
+use crate::config::faults::Faults;
 
 /// A file, with the name of the setting that gives its path.
 pub(crate) type Named = (String, PathBuf);

@@ -4,7 +4,6 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use mq::Address;
 use rabbitmq::long_running::{ConfigError, ConnectionArguments, ConnectionConfig, Host};
 use secrecy::SecretString;
 
@@ -156,14 +155,6 @@ fn no_heartbeat_is_accepted_in_a_process_and_raised_in_a_function() {
     assert_eq!(config.running_in(Host::Function).heartbeat(), Duration::from_secs(60));
     let low = of_environment(&[("AMQP_HEARTBEAT", "1")]).unwrap();
     assert_eq!(low.running_in(Host::Function).heartbeat(), Duration::from_secs(1));
-}
-
-#[test]
-fn a_fallback_address_is_checked_too() {
-    let config = of_environment(&[]).unwrap();
-    let good = Address { host: "second".to_owned(), port: 5_672 };
-    assert_eq!(config.clone().with_fallback(good).unwrap().addresses().len(), 2);
-    assert!(config.with_fallback(Address { host: String::new(), port: 0 }).is_err());
 }
 
 /// An authority, and a certificate of it with its key, in files.
