@@ -20,7 +20,7 @@ use std::cell::Cell;
 
 use broker::Deadline;
 use jiff::Timestamp;
-use load_test::store::{Claim, Handled, Stored, TestRecord, TestStore};
+use load_test::store::{Handled, Stored, TestRecord, TestStore};
 use load_test::{Lane, LoadTest, Micros, Plan, Role, Search, Step, Tally, Window};
 
 use self::board::{Board, Interrupt, Order, Used};
@@ -152,13 +152,12 @@ impl LoadStep {
             self.store.claim(of.test_id, of.run, step).await
         });
         match claim.await? {
-            Claim::Claimed(handled) => Ok(Some(handled)),
             // The claim before may have been this one's, with its answer lost. The next attempt
             // supersedes it.
-            Claim::Superseded if attempts.get() > 1 => {
+            None if attempts.get() > 1 => {
                 Err(LoadStepError::ClaimInDoubt { lane: step.lane, window: step.window })
             }
-            Claim::Superseded => Ok(None),
+            claimed => Ok(claimed),
         }
     }
 

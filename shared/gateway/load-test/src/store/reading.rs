@@ -31,16 +31,7 @@ impl TestStore {
     /// # Errors
     /// If the table does not respond, or the item is malformed.
     pub async fn control(&self, tenant: &str, test_id: Uuid) -> Result<Option<Control>, TestStoreError> {
-        let get = self
-            .dynamodb
-            .get_item()
-            .table_name(&self.table)
-            .set_key(Some(item::test_key(tenant, test_id)))
-            .projection_expression("#status, stopRequestedAt, failure")
-            .expression_attribute_names("#status", "status")
-            .consistent_read(true);
-        let found = get.send().await.map_err(TestStoreError::unavailable)?;
-        found.item.map(item::control).transpose()
+        Ok(self.watch(tenant, test_id, 0).await?.map(|(control, _)| control))
     }
 
     /// Lists up to `limit` (at most 1,000) of a tenant's tests, the newest first: those that are

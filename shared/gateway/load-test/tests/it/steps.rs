@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use attempt::{Retry, Retryable as _};
-use load_test::store::{Claim, Handled, Stored, TestStoreError};
+use load_test::store::{Handled, Stored, TestStoreError};
 use load_test::{Micros, Step, Sum, Tally};
 use uuid::Uuid;
 
@@ -12,10 +12,10 @@ use crate::support::{TestTable, step, tally};
 /// Time within which each read of a test comes to its end.
 const LONG: Duration = Duration::from_secs(60);
 
-const NOTHING_BEFORE: Claim = Claim::Claimed(Handled { before: 0, in_window: 0 });
+const NOTHING_BEFORE: Option<Handled> = Some(Handled { before: 0, in_window: 0 });
 
 impl TestTable {
-    async fn claim(&self, test_id: Uuid, step: Step) -> Claim {
+    async fn claim(&self, test_id: Uuid, step: Step) -> Option<Handled> {
         self.store.claim(test_id, 0, step).await.unwrap()
     }
 
@@ -43,7 +43,7 @@ async fn a_step_is_claimed_once() {
     let table = TestTable::make().await;
     let test_id = Uuid::now_v7();
     assert_eq!(table.claim(test_id, step("p0a", 0, 0)).await, NOTHING_BEFORE);
-    assert_eq!(table.claim(test_id, step("p0a", 0, 0)).await, Claim::Superseded);
+    assert_eq!(table.claim(test_id, step("p0a", 0, 0)).await, None);
     assert_eq!(table.store.claim(test_id, 1, step("p0a", 0, 0)).await.unwrap(), NOTHING_BEFORE);
     assert_eq!(table.claim(Uuid::now_v7(), step("p0a", 0, 0)).await, NOTHING_BEFORE);
     assert_eq!(table.claim(test_id, step("c0a", 0, 0)).await, NOTHING_BEFORE);
@@ -57,12 +57,12 @@ async fn an_attempt_that_is_superseded_stores_nothing_more() {
     let [first, second, third] = [0, 1, 2].map(|attempt| step("p0a", 0, attempt));
     assert_eq!(table.claim(test_id, first).await, NOTHING_BEFORE);
     assert_eq!(table.count(test_id, first, 10).await, Stored::Kept);
-    assert_eq!(table.claim(test_id, second).await, Claim::Claimed(Handled { before: 10, in_window: 10 }));
+    assert_eq!(table.claim(test_id, second).await, Some(Handled { before: 10, in_window: 10 }));
     assert_eq!(table.count(test_id, first, 11).await, Stored::Superseded);
     let beyond = large(first, 400_000);
     assert_eq!(table.store.store_tally(test_id, 0, &beyond).await.unwrap().0, Stored::Superseded);
     assert_eq!(table.count(test_id, second, 5).await, Stored::Kept);
-    assert_eq!(table.claim(test_id, third).await, Claim::Claimed(Handled { before: 15, in_window: 15 }));
+    assert_eq!(table.claim(test_id, third).await, Some(Handled { before: 15, in_window: 15 }));
     let (sum, complete) = table.sum(test_id).await;
     let mut expected = Sum::new();
     expected.add(&tally(first, 10));
@@ -77,7 +77,7 @@ async fn an_attempt_that_comes_after_a_later_one_is_refused() {
     let test_id = Uuid::now_v7();
     assert_eq!(table.claim(test_id, step("p0a", 0, 3)).await, NOTHING_BEFORE);
     for attempt in 0..3 {
-        assert_eq!(table.claim(test_id, step("p0a", 0, attempt)).await, Claim::Superseded);
+        assert_eq!(table.claim(test_id, step("p0a", 0, attempt)).await, None);
         assert_eq!(table.count(test_id, step("p0a", 0, attempt), 1).await, Stored::Superseded);
     }
     assert_eq!(table.count(test_id, step("p0a", 0, 3), 1).await, Stored::Kept);
@@ -104,7 +104,7 @@ async fn a_producer_learns_what_it_sent_in_earlier_windows() {
     for window in 0..6 {
         let lane = if window % 2 == 0 { "p1a" } else { "p1b" };
         let own = step(lane, window, 0);
-        let claimed = Claim::Claimed(Handled { before, in_window: 0 });
+        let claimed = Some(Handled { before, in_window: 0 });
         assert_eq!(table.claim(test_id, own).await, claimed, "{window}");
         table.count(test_id, own, u64::from(window) + 1).await;
         before += u64::from(window) + 1;
@@ -122,13 +122,13 @@ async fn what_the_window_before_sends_after_the_claim_is_read_when_the_window_op
     let (first, second) = (step("p0a", 0, 0), step("p0b", 1, 0));
     table.claim(test_id, first).await;
     table.count(test_id, first, 10).await;
-    assert_eq!(table.claim(test_id, second).await, Claim::Claimed(Handled { before: 10, in_window: 0 }));
+    assert_eq!(table.claim(test_id, second).await, Some(Handled { before: 10, in_window: 0 }));
     table.count(test_id, first, 14).await;
     let handled = table.store.handled(test_id, 0, second).await.unwrap();
     assert_eq!(handled, Handled { before: 14, in_window: 0 });
     table.count(test_id, second, 3).await;
     let third = step("p0a", 2, 0);
-    assert_eq!(table.claim(test_id, third).await, Claim::Claimed(Handled { before: 17, in_window: 0 }));
+    assert_eq!(table.claim(test_id, third).await, Some(Handled { before: 17, in_window: 0 }));
     assert_eq!(table.store.handled(test_id, 0, step("c0a", 2, 0)).await.unwrap(), Handled::default());
     table.remove().await;
 }

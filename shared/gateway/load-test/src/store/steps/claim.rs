@@ -7,9 +7,9 @@ use futures_util::future::try_join_all;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::Handled;
 use super::earlier::Earlier;
 use super::key::{StepKey, of_worker};
-use super::{Claim, Handled};
 use crate::Step;
 use crate::store::item::{named, number, text};
 use crate::store::{TestStore, TestStoreError};
@@ -18,7 +18,8 @@ use crate::store::{TestStore, TestStoreError};
 const PAGE: i32 = 8;
 
 impl TestStore {
-    /// Claims a step for the caller, by test, run and step. Of several callers one gets it. Earlier
+    /// Claims a step for the caller, by test, run and step, and returns what the worker handled
+    /// before it; `None` if another invocation has the step, or a later attempt of it. Earlier
     /// attempts of the same window are superseded: their tallies are refused from then on, also of
     /// one that has not claimed its step yet.
     ///
@@ -27,14 +28,19 @@ impl TestStore {
     ///
     /// # Errors
     /// If the table does not respond.
-    pub async fn claim(&self, test_id: Uuid, run: u32, step: Step) -> Result<Claim, TestStoreError> {
+    pub async fn claim(
+        &self,
+        test_id: Uuid,
+        run: u32,
+        step: Step,
+    ) -> Result<Option<Handled>, TestStoreError> {
         let lower = (0..step.attempt).map(|attempt| Step { attempt, ..step });
         try_join_all(lower.map(|lower| self.supersede(test_id, run, lower, step.attempt))).await?;
         let earlier = self.earlier(test_id, run, step).await?;
         if !self.put_claim(test_id, run, step, earlier.settled(step.window.number())).await? {
-            return Ok(Claim::Superseded);
+            return Ok(None);
         }
-        Ok(Claim::Claimed(earlier.handled(step.window.number())))
+        Ok(Some(earlier.handled(step.window.number())))
     }
 
     /// Reads what the worker of a step handled before it, as it is stored now.

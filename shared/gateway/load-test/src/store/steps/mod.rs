@@ -8,15 +8,6 @@ mod tallies;
 
 pub(crate) use key::partitions;
 
-/// Result of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// The caller has the step, before which the worker handled these messages.
-    Claimed(Handled),
-    /// Another invocation has the step, or a later attempt of it.
-    Superseded,
-}
-
 /// Messages that a worker handled before a step, as far as they are stored: that a producer sent,
 /// or a consumer took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
