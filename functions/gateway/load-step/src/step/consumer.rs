@@ -133,7 +133,7 @@ impl Shift<'_> {
     /// messages it may take in this one; `None` if the window closes first.
     async fn left_to_take(&self, quota: Quota) -> Result<Option<u64>, Interrupt> {
         if quota.is_certain() {
-            return Ok(Some(quota.count(quota.claimed())));
+            return Ok(Some(quota.count(quota.claimed)));
         }
         let (mut certain, closes) =
             (self.board.handled.subscribe(), Deadline::at(self.clock.instant(self.end)));
@@ -159,7 +159,7 @@ impl<'a> Consuming<'a> {
             drain: Drain::new(shift.test, now),
             pace,
             delay: Duration::from_millis(consumers.delay_ms.get().into()).into(),
-            left: shift.quota.map(|quota| quota.count(quota.claimed())),
+            left: shift.quota.map(|quota| quota.count(quota.claimed)),
             attendance: shift.board.attendance.subscribe(),
             has_received: false,
         }

@@ -5,7 +5,8 @@ use load_test::{Micros, Paced, Sender, Share};
 /// Messages of a producer in one window.
 #[derive(Clone, Debug)]
 pub(super) struct Messages {
-    timing: Timing,
+    /// Schedule of the messages; `None` if each is due when it can be put.
+    schedule: Option<Paced>,
     share: Share,
     /// Number of messages that were put.
     put: u64,
@@ -16,12 +17,6 @@ pub(super) struct Messages {
     until: Micros,
     /// Message in hand.
     in_hand: Option<Message>,
-}
-
-#[derive(Clone, Debug)]
-enum Timing {
-    Paced(Paced),
-    Unthrottled,
 }
 
 /// A message that is to be put.
@@ -50,7 +45,7 @@ impl Messages {
     /// Makes the messages of a window that ends at `end`, each with its time.
     pub(super) fn paced(schedule: Paced, share: Share, end: Micros) -> Self {
         let until = end.plus(Self::OVERTIME);
-        Self { timing: Timing::Paced(schedule), ..Self::new(share, until) }
+        Self { schedule: Some(schedule), ..Self::new(share, until) }
     }
 
     /// Makes the messages of a window that ends at `end`, each due when it can be put. Only
@@ -61,7 +56,7 @@ impl Messages {
 
     fn new(share: Share, until: Micros) -> Self {
         let allowed = share.count;
-        Self { timing: Timing::Unthrottled, share, put: 0, allowed, is_certain: true, until, in_hand: None }
+        Self { schedule: None, share, put: 0, allowed, is_certain: true, until, in_hand: None }
     }
 
     /// Sets the number of messages that may be put, which is certain from now on.
@@ -84,11 +79,12 @@ impl Messages {
     /// Takes the next message in hand. Without a rate it is due when it is in hand: that it waits
     /// for room then is part of its latency.
     fn message(&mut self, now: Micros) -> Option<Message> {
-        if self.in_hand.is_none() && self.put < self.allowed {
-            let sequence = self.share.first.saturating_add(self.put.saturating_mul(self.share.step));
-            let due = match &self.timing {
-                Timing::Paced(schedule) => schedule.due(sequence)?,
-                Timing::Unthrottled => now,
+        if self.in_hand.is_none()
+            && let Some(sequence) = self.next_sequence()
+        {
+            let due = match &self.schedule {
+                Some(schedule) => schedule.due(sequence)?,
+                None => now,
             };
             self.in_hand = Some(Message { sequence, due });
         }
@@ -104,12 +100,12 @@ impl Messages {
     /// Returns the time at which the next message is due; `None` if there is none, or it has none
     /// yet.
     pub(super) fn next_due(&self) -> Option<Micros> {
-        match &self.timing {
-            Timing::Paced(schedule) if self.put < self.allowed => {
-                schedule.due(self.share.first.saturating_add(self.put.saturating_mul(self.share.step)))
-            }
-            Timing::Paced(_) | Timing::Unthrottled => None,
-        }
+        self.schedule.as_ref()?.due(self.next_sequence()?)
+    }
+
+    fn next_sequence(&self) -> Option<u64> {
+        let next = || self.share.first.saturating_add(self.put.saturating_mul(self.share.step));
+        (self.put < self.allowed).then(next)
     }
 
     /// Time from which messages that are not put are given up.
@@ -119,7 +115,7 @@ impl Messages {
 
     /// True if the messages have no rate.
     pub(super) const fn is_unthrottled(&self) -> bool {
-        matches!(self.timing, Timing::Unthrottled)
+        self.schedule.is_none()
     }
 
     /// True if the number of messages that may be put is known.

@@ -58,7 +58,7 @@ pub(super) async fn produce(shift: &Shift<'_>, producers: &Producers) -> Result<
         options: &options,
         messages: messages(shift),
         held_back: HeldBack::default(),
-        handled_before: shift.quota.map(|quota| quota.claimed()).unwrap_or_default(),
+        handled_before: shift.quota.map(|quota| quota.claimed).unwrap_or_default(),
         certain: shift.board.handled.subscribe(),
         in_flight: HashMap::new(),
         has_confirmed: false,

@@ -31,18 +31,13 @@ pub(super) struct Quota {
     schedule: Unthrottled,
     step: Step,
     /// Number of messages that were handled before the step when it was claimed.
-    claimed: Handled,
+    pub(super) claimed: Handled,
     claimed_at: Micros,
 }
 
 impl Quota {
     pub(super) const fn new(schedule: Unthrottled, step: Step, claimed: Handled, claimed_at: Micros) -> Self {
         Self { schedule, step, claimed, claimed_at }
-    }
-
-    /// Returns what was handled before the step when it was claimed.
-    pub(super) const fn claimed(&self) -> Handled {
-        self.claimed
     }
 
     /// True if nothing is left for later windows once the step has handled `own` messages.
