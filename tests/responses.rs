@@ -236,34 +236,27 @@ fn a_load_test_is_as_the_contract_describes_it_in_every_state() {
             ended_at: None,
             passed: None,
         };
-        let shown = ShownTest {
+        let listed = ListedTest {
             test_id,
             status,
             created_at: now,
-            stop_requested_at: Some(now),
             ended_at: Some(now),
             target: "/:Q".to_owned(),
             workers: 1,
-            runs: vec![run],
-            failure: Some("failure".to_owned()),
             summary: Some("summary".to_owned()),
             passed: Some(true),
+        };
+        let shown = ShownTest {
+            listed: listed.clone(),
+            stop_requested_at: Some(now),
+            runs: vec![run],
+            failure: Some("failure".to_owned()),
             complete: true,
             warnings: vec!["a warning".to_owned()],
             report: Some(report(status, Outcome::Met, SearchEnd::Narrowed, Change::Same)),
         };
         made("LoadTest", json!(shown));
-        let listed = ListedTest {
-            test_id,
-            status,
-            created_at: now,
-            ended_at: None,
-            target: "/:Q".to_owned(),
-            workers: 1,
-            summary: None,
-            passed: None,
-        };
-        made("LoadTestSummary", json!(listed));
+        made("LoadTestSummary", json!(ListedTest { ended_at: None, summary: None, passed: None, ..listed }));
     }
 }
 

@@ -16,7 +16,6 @@ use crate::overdue::{close_due, until};
 use crate::problems::{from_engine, from_store};
 use crate::request::{NewTest, START, StartRequest, from_request};
 use crate::route::TESTS;
-use crate::view::workers;
 use crate::{LoadTests, id};
 
 /// Longest time after which a request that found no room is told to come again, in seconds.
@@ -67,7 +66,7 @@ impl LoadTests {
         tracing::info!(
             event_type = "load_test.accepted",
             test_id = %test_id,
-            workers = workers(&record.test),
+            workers = record.test.worker_count(),
             "accepted load test {test_id} of `{}`",
             record.target
         );
@@ -77,14 +76,21 @@ impl LoadTests {
     /// Refuses a test whose workers the tenant has no room for.
     async fn find_room(&self, tenant: &str, test: &LoadTest) -> Result<(), Problem> {
         let unfinished = self.store.unfinished(tenant).await.map_err(|error| from_store(&error))?;
-        let taken = unfinished.iter().map(|record| workers(&record.test)).fold(0, u32::saturating_add);
-        let wanted = workers(test);
-        if taken.saturating_add(wanted) <= self.limits.workers {
+        let room = self.room(&unfinished, test);
+        if room.is_err() {
+            self.attend(&unfinished, Timestamp::now()).await;
+        }
+        room
+    }
+
+    /// Refuses a test that has no room beside others.
+    fn room(&self, others: &[TestRecord], test: &LoadTest) -> Result<(), Problem> {
+        let taken = others.iter().map(|other| other.test.worker_count()).fold(0, u32::saturating_add);
+        let (wanted, most) = (test.worker_count(), self.limits.workers);
+        if taken.saturating_add(wanted) <= most {
             return Ok(());
         }
-        let now = Timestamp::now();
-        self.attend(&unfinished, now).await;
-        Err(no_room(&unfinished, now, [taken, wanted, self.limits.workers]))
+        Err(no_room(others, Timestamp::now(), [taken, wanted, most]))
     }
 
     /// Takes a new test back if another one has its room: of several starts at once, each may have
@@ -95,15 +101,12 @@ impl LoadTests {
         let Some(stored) = unfinished.iter().find(|other| other.test_id == record.test_id) else {
             return Ok(());
         };
-        let earlier = earlier(&unfinished, stored);
-        let taken = earlier.iter().map(|other| workers(&other.test)).fold(0, u32::saturating_add);
-        let wanted = workers(&record.test);
-        if taken.saturating_add(wanted) <= self.limits.workers {
-            return Ok(());
+        let room = self.room(&earlier(&unfinished, stored), &record.test);
+        if room.is_err() {
+            let deleted = self.store.delete(&record.tenant, record.test_id).await;
+            deleted.map_err(|error| from_store(&error))?;
         }
-        let deleted = self.store.delete(&record.tenant, record.test_id).await;
-        deleted.map_err(|error| from_store(&error))?;
-        Err(no_room(&earlier, Timestamp::now(), [taken, wanted, self.limits.workers]))
+        room
     }
 }
 
@@ -166,7 +169,7 @@ fn started(record: &TestRecord, memory_mb: u32) -> Reply {
         "testId": record.test_id,
         "status": "PENDING",
         "target": record.target.to_string(),
-        "workers": workers(&record.test),
+        "workers": record.test.worker_count(),
         "estimate": estimate(&record.test, memory_mb),
         "links": links(&path),
     });

@@ -3,7 +3,7 @@
 use api::{Problem, Reason, Reply};
 use jiff::Timestamp;
 use load_test::store::{Run, TestRecord};
-use load_test::{LoadTest, Report, Series, TestStatus};
+use load_test::{Report, Series, TestStatus};
 use mq::RateLimit;
 use serde::Serialize;
 use uuid::Uuid;
@@ -29,17 +29,11 @@ pub struct ListedTest {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownTest {
-    pub test_id: Uuid,
-    pub status: TestStatus,
-    pub created_at: Timestamp,
+    #[serde(flatten)]
+    pub listed: ListedTest,
     pub stop_requested_at: Option<Timestamp>,
-    pub ended_at: Option<Timestamp>,
-    pub target: String,
-    pub workers: u32,
     pub runs: Vec<ShownRun>,
     pub failure: Option<String>,
-    pub summary: Option<String>,
-    pub passed: Option<bool>,
     /// True if the report counts everything that the workers stored.
     pub complete: bool,
     pub warnings: Vec<String>,
@@ -64,7 +58,7 @@ impl ListedTest {
             created_at: record.created_at,
             ended_at: record.ended_at,
             target: record.target.to_string(),
-            workers: workers(&record.test),
+            workers: record.test.worker_count(),
             summary: record.summary.clone(),
             passed: record.passed,
         }
@@ -74,19 +68,13 @@ impl ListedTest {
 impl ShownTest {
     /// Makes the view of a test with its report, which is the one so far if the test is not final.
     pub(crate) fn of(record: TestRecord, report: Option<Report>) -> Self {
-        let summary = report.as_ref().map(|report| report.summary.clone());
+        let mut listed = ListedTest::of(&record);
+        listed.summary = record.summary.or_else(|| report.as_ref().map(|report| report.summary.clone()));
         Self {
-            test_id: record.test_id,
-            status: record.status,
-            created_at: record.created_at,
+            listed,
             stop_requested_at: record.stop_requested_at,
-            ended_at: record.ended_at,
-            target: record.target.to_string(),
-            workers: workers(&record.test),
             runs: record.runs.into_iter().map(ShownRun::of).collect(),
             failure: record.failure.map(|failure| failure.detail),
-            summary: record.summary.or(summary),
-            passed: record.passed,
             complete: report.as_ref().is_some_and(|report| report.complete),
             warnings: Vec::new(),
             report,
@@ -111,11 +99,6 @@ impl ShownRun {
         let Run { rate_per_sec, started_at, ended_at, passed, drained: _ } = run;
         Self { rate_per_sec, started_at, ended_at, passed }
     }
-}
-
-/// Counts the workers of a test, each of which has a connection.
-pub(crate) fn workers(test: &LoadTest) -> u32 {
-    test.producer_count().saturating_add(test.consumer_count())
 }
 
 /// Makes a JSON response that must not be cached.
@@ -176,7 +159,7 @@ mod tests {
         assert_eq!(shown["runs"], runs);
         let summary = Some("first of all".to_owned());
         let last = TestRecord { summary: summary.clone(), passed: Some(true), ..record() };
-        assert_eq!(ShownTest::of(last, Some(report())).summary, summary);
+        assert_eq!(ShownTest::of(last, Some(report())).listed.summary, summary);
     }
 
     #[test]

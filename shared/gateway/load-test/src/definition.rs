@@ -152,6 +152,12 @@ impl LoadTest {
         self.consumers.as_ref().map_or(0, |consumers| consumers.count.get())
     }
 
+    /// Counts the workers, each of which has a connection.
+    #[must_use]
+    pub fn worker_count(&self) -> u32 {
+        self.producer_count().saturating_add(self.consumer_count())
+    }
+
     /// Returns the longest time that the test may run by its own length or by the limits. Consumers
     /// go on for a while after that: see [`crate::Plan`].
     #[must_use]

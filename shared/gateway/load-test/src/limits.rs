@@ -55,12 +55,12 @@ impl Limits {
     }
 
     fn check_workers(&self, test: &LoadTest) -> Result<(), RequestError> {
-        let (producers, consumers) = (test.producer_count(), test.consumer_count());
-        let workers = producers.saturating_add(consumers);
+        let workers = test.worker_count();
         if workers <= self.workers {
             return Ok(());
         }
-        let pointer = if producers >= consumers { "/producers/count" } else { "/consumers/count" };
+        let more_producers = test.producer_count() >= test.consumer_count();
+        let pointer = if more_producers { "/producers/count" } else { "/consumers/count" };
         let detail = format!(
             "makes {workers} workers, producers and consumers together, and a test may have {}",
             self.workers
