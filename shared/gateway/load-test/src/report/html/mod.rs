@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use self::escape::Escaped;
 use super::number::{decimal, duration, float, grouped, percent, size};
-use super::{Outcome, Report};
+use super::{LatencyReport, Outcome, Report};
 use crate::status::TestStatus;
 
 const STYLE: &str = include_str!("page.css");
@@ -36,6 +36,17 @@ pub(super) fn page(report: &Report) -> String {
     tables::write(&mut page, report);
     page.push_str("</body></html>\n");
     page
+}
+
+/// Returns the latencies that were measured, each with its name, its class and its percentiles.
+fn latencies(report: &Report) -> impl Iterator<Item = (&'static str, &'static str, &LatencyReport)> {
+    [
+        ("due to sent", "sent", &report.lateness_us),
+        ("due to confirmed", "confirmed", &report.put_latency_us),
+        ("due to received", "received", &report.end_to_end_latency_us),
+    ]
+    .into_iter()
+    .filter_map(|(name, class, latencies)| Some((name, class, latencies.as_ref()?)))
 }
 
 /// Returns the class that colours the summary.

@@ -75,14 +75,7 @@ fn whole(number: f64) -> String {
 }
 
 fn percentiles(page: &mut String, report: &Report) {
-    let latencies = [
-        ("due to sent", "sent", &report.lateness_us),
-        ("due to confirmed", "confirmed", &report.put_latency_us),
-        ("due to received", "received", &report.end_to_end_latency_us),
-    ];
-    let known: Vec<_> = latencies
-        .into_iter()
-        .filter_map(|(label, class, report)| Some((label, class, report.as_ref()?)))
+    let known: Vec<_> = super::latencies(report)
         .map(|(label, class, report)| {
             let values = Percentile::ALL.map(|percentile| float(report.percentile(percentile)));
             (label, class, values)

@@ -40,20 +40,12 @@ fn coloured(class: &str, text: &str) -> String {
 }
 
 fn latencies(page: &mut String, report: &Report) {
-    let row = |name: &str, report: &Option<LatencyReport>| {
-        let report = report.as_ref()?;
-        let at = |percentile| duration(super::float(report.percentile(percentile)));
+    let row = |(name, _, latencies): (&str, &str, &LatencyReport)| {
+        let at = |percentile| duration(super::float(latencies.percentile(percentile)));
         let [p50, p75, p90, p95, p99, p99_9, max] = Percentile::ALL.map(at);
-        Some([name.to_owned(), grouped(report.count), p50, p75, p90, p95, p99, p99_9, max])
+        [name.to_owned(), grouped(latencies.count), p50, p75, p90, p95, p99, p99_9, max]
     };
-    let rows: Vec<_> = [
-        row("due to sent", &report.lateness_us),
-        row("due to confirmed", &report.put_latency_us),
-        row("due to received", &report.end_to_end_latency_us),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let rows: Vec<_> = super::latencies(report).map(row).collect();
     if !rows.is_empty() {
         let head = ["", "messages", "p50", "p75", "p90", "p95", "p99", "p99.9", "max"];
         table(page, "Latency", head, &rows);
