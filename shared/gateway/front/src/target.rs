@@ -54,27 +54,22 @@ pub(crate) async fn resolve(
     let (profile, own) = tokio::join!(profile(access, tenant, named), own);
     let (profile, own) = (profile?, own?);
     let allowed = inline_targets.of(tenant).and(&own);
+    let asked = Asked { profile: profile.as_ref(), named, allowed };
     let resolved = match queues.further {
-        OtherQueues::InPlace(names) => {
-            in_place(profile.as_ref(), allowed, named, names, |_| "/queues".to_owned())
-        }
-        OtherQueues::Listed(names) => {
-            in_place(profile.as_ref(), allowed, named, names, |index| format!("/queues/{index}"))
-        }
-        OtherQueues::None | OtherQueues::Queue(_) | OtherQueues::Any => {
-            complete(profile.as_ref(), allowed, named, queues.own)
-        }
+        OtherQueues::InPlace(names) => asked.in_place(names, |_| "/queues".to_owned()),
+        OtherQueues::Listed(names) => asked.in_place(names, |index| format!("/queues/{index}")),
+        OtherQueues::None | OtherQueues::Queue(_) | OtherQueues::Any => asked.complete(queues.own),
     };
     let target = resolved.map_err(|problem| named.place.point(problem))?;
     if target.endpoint.broker == BrokerKind::IbmMq {
         for reports in queues.reports {
-            check_reports(profile.as_ref(), allowed, (named, &target), reports)?;
+            asked.check_reports(&target, reports)?;
         }
     }
     match queues.further {
         OtherQueues::None | OtherQueues::InPlace(_) | OtherQueues::Listed(_) => Ok(target),
         OtherQueues::Queue(queue) => {
-            check_further(profile.as_ref(), allowed, named, queue)?;
+            asked.check_further(queue)?;
             if target.queue.as_ref() == Some(queue) {
                 return Err(Problem::violation("/to/queue", "is the queue that the messages come from"));
             }
@@ -122,76 +117,125 @@ async fn own_targets(access: &AccessStore, tenant: &str) -> Result<InlineTargets
     }))
 }
 
-/// Checks the reply queue of reports as if the request had named it in its target: the queue
-/// manager puts the reports there.
-fn check_reports(
-    profile: Option<&Profile>,
-    allowed: AllowedTargets<'_>,
-    (named, target): (&NamedTarget, &Target),
-    Reports { pointer, place }: &Reports,
-) -> Result<(), Problem> {
-    let pointer = format!("{pointer}/replyTo");
-    let queue = QueueName::try_from(String::from(place.queue.clone()));
-    let queue = queue.map_err(|rule| Problem::violation(pointer.clone(), rule))?;
-    let is_elsewhere = |manager: &str| manager != target.endpoint.queue_manager;
-    if place.queue_manager.as_deref().is_some_and(is_elsewhere) {
-        let detail = "a message that asks for reports may have no replyToQueueManager other than the target's: the reports would go there";
-        return Err(Problem::new(Reason::TargetNotAllowed, detail));
-    }
-    let checked = with_queue(profile, allowed, named, &queue);
-    checked.map(drop).map_err(|problem| {
-        let mut problem = of_queue(&queue, relocate(problem, "/target/queue", &pointer));
-        if problem.faults.is_empty() {
-            problem.detail.push_str("; the reports that the message asks for would go there");
+/// Target that a request names, with what decides about it.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    profile: Option<&'a Profile>,
+    named: &'a NamedTarget,
+    allowed: AllowedTargets<'a>,
+}
+
+impl Asked<'_> {
+    /// Checks the reply queue of reports as if the request had named it in its target: the queue
+    /// manager puts the reports there.
+    fn check_reports(self, target: &Target, Reports { pointer, place }: &Reports) -> Result<(), Problem> {
+        let pointer = format!("{pointer}/replyTo");
+        let queue = QueueName::try_from(String::from(place.queue.clone()));
+        let queue = queue.map_err(|rule| Problem::violation(pointer.clone(), rule))?;
+        let is_elsewhere = |manager: &str| manager != target.endpoint.queue_manager;
+        if place.queue_manager.as_deref().is_some_and(is_elsewhere) {
+            let detail = "a message that asks for reports may have no replyToQueueManager other than the target's: the reports would go there";
+            return Err(Problem::new(Reason::TargetNotAllowed, detail));
         }
-        problem
-    })
-}
-
-/// Checks a further queue as if the request had named it in its target.
-fn check_further(
-    profile: Option<&Profile>,
-    allowed: AllowedTargets<'_>,
-    named: &NamedTarget,
-    queue: &QueueName,
-) -> Result<(), Problem> {
-    let resolved = with_queue(profile, allowed, named, queue);
-    resolved.map(drop).map_err(|problem| relocate(problem, "/target", "/to"))
-}
-
-/// Resolves a target whose work uses other queues in place of its own. Each of them is checked as
-/// if the request had named it in its target. `pointer` leads to the member that names the queue of
-/// an index.
-fn in_place(
-    profile: Option<&Profile>,
-    allowed: AllowedTargets<'_>,
-    named: &NamedTarget,
-    names: &[QueueName],
-    pointer: impl Fn(usize) -> String,
-) -> Result<Target, Problem> {
-    check_named(profile, named)?;
-    let mut first = None;
-    for (index, name) in names.iter().enumerate() {
-        let resolved = with_queue(profile, allowed, named, name);
-        let target = resolved
-            .map_err(|problem| of_queue(name, relocate(problem, "/target/queue", &pointer(index))))?;
-        if first.is_none() {
-            first = Some(target);
-        }
+        self.with_queue(&queue).map(drop).map_err(|problem| {
+            let mut problem = of_queue(&queue, relocate(problem, "/target/queue", &pointer));
+            if problem.faults.is_empty() {
+                problem.detail.push_str("; the reports that the message asks for would go there");
+            }
+            problem
+        })
     }
-    first.ok_or_else(|| Problem::violation("/queues", "must name a queue"))
-}
 
-/// Resolves a target as if the request had named this queue in it.
-fn with_queue(
-    profile: Option<&Profile>,
-    allowed: AllowedTargets<'_>,
-    named: &NamedTarget,
-    queue: &QueueName,
-) -> Result<Target, Problem> {
-    let target = TargetSpec { queue: Some(queue.clone()), ..named.target.clone().unwrap_or_default() };
-    let further = NamedTarget { target: Some(target), ..named.clone() };
-    complete(profile, allowed, &further, QueueRule::Required)
+    /// Checks a further queue as if the request had named it in its target.
+    fn check_further(self, queue: &QueueName) -> Result<(), Problem> {
+        self.with_queue(queue).map(drop).map_err(|problem| relocate(problem, "/target", "/to"))
+    }
+
+    /// Resolves a target whose work uses other queues in place of its own. Each of them is checked
+    /// as if the request had named it in its target. `pointer` leads to the member that names the
+    /// queue of an index.
+    fn in_place(self, names: &[QueueName], pointer: impl Fn(usize) -> String) -> Result<Target, Problem> {
+        self.check_named()?;
+        let mut first = None;
+        for (index, name) in names.iter().enumerate() {
+            let target = self.with_queue(name);
+            let target = target
+                .map_err(|problem| of_queue(name, relocate(problem, "/target/queue", &pointer(index))))?;
+            first.get_or_insert(target);
+        }
+        first.ok_or_else(|| Problem::violation("/queues", "must name a queue"))
+    }
+
+    /// Resolves a target as if the request had named this queue in it.
+    fn with_queue(self, queue: &QueueName) -> Result<Target, Problem> {
+        let target =
+            TargetSpec { queue: Some(queue.clone()), ..self.named.target.clone().unwrap_or_default() };
+        let named = NamedTarget { target: Some(target), ..self.named.clone() };
+        Asked { named: &named, ..self }.complete(QueueRule::Required)
+    }
+
+    fn complete(self, queue: QueueRule) -> Result<Target, Problem> {
+        self.check_named()?;
+        let Self { profile, named, allowed } = self;
+        let inline = named.target.as_ref();
+        let first = named.first_of_the_only_keys();
+        let resolved = match first {
+            None => Target::resolve(profile, inline, allowed),
+            Some((_, key)) => self.resolve_with_key(key),
+        };
+        let target = resolved.map_err(|error| {
+            if let (TargetError::Invalid { pointer: "/target/routingKey", .. }, Some((index, _))) =
+                (&error, first)
+            {
+                return of_message(*index, &error);
+            }
+            if let (TargetError::Profile(_), Some(name)) = (&error, &named.target_ref) {
+                tracing::error!(
+                    event_type = "profile.unusable",
+                    profile = name.as_str(),
+                    %error,
+                    "target profile `{}` cannot be used: {error}",
+                    name.as_str()
+                );
+            }
+            from_target(&error)
+        })?;
+        let has_place = match queue {
+            QueueRule::Required => target.queue.is_some(),
+            QueueRule::OrExchange => target.queue.is_some() || target.exchange.is_some(),
+            QueueRule::Optional => true,
+        };
+        if !has_place {
+            return Err(Problem::violation("/target/queue", "is required"));
+        }
+        for (index, key) in &named.routing_keys {
+            target
+                .check_routing_key(key, profile, inline, allowed)
+                .map_err(|error| of_message(*index, &error))?;
+        }
+        Ok(Target { password_origin: password_origin(named), ..target })
+    }
+
+    /// Refuses a request that names no target.
+    fn check_named(self) -> Result<(), Problem> {
+        if self.profile.is_none() && self.named.target.is_none() {
+            return Err(Problem::violation("/target", "name a target or a targetRef"));
+        }
+        Ok(())
+    }
+
+    /// Resolves a target whose own routing key no message uses: the caller must be allowed to use
+    /// `key`, and not the target's own.
+    fn resolve_with_key(self, key: &RoutingKey) -> Result<Target, TargetError> {
+        let inline = self.named.target.clone().unwrap_or_default();
+        let with_key = TargetSpec { routing_key: Some(key.clone()), ..inline };
+        let mut target = Target::resolve(self.profile, Some(&with_key), self.allowed)?;
+        if let Some(exchange) = &mut target.exchange {
+            let own = self.profile.and_then(|profile| profile.target.routing_key.clone());
+            exchange.routing_key = own.unwrap_or_default();
+        }
+        Ok(target)
+    }
 }
 
 /// Makes faults at or below `from` faults at or below `to`.
@@ -213,77 +257,6 @@ fn of_queue(name: &QueueName, mut problem: Problem) -> Problem {
         problem.detail = format!("queue `{}`: {}", cut(name.as_str(), 100), problem.detail);
     }
     problem
-}
-
-fn complete(
-    profile: Option<&Profile>,
-    allowed: AllowedTargets<'_>,
-    named: &NamedTarget,
-    queue: QueueRule,
-) -> Result<Target, Problem> {
-    check_named(profile, named)?;
-    let inline = named.target.as_ref();
-    let first = named.first_of_the_only_keys();
-    let resolved = match first {
-        None => Target::resolve(profile, inline, allowed),
-        Some((_, key)) => resolve_with_key(profile, inline, allowed, key),
-    };
-    let target = resolved.map_err(|error| {
-        if let (TargetError::Invalid { pointer: "/target/routingKey", .. }, Some((index, _))) =
-            (&error, first)
-        {
-            return of_message(*index, &error);
-        }
-        if let (TargetError::Profile(_), Some(name)) = (&error, &named.target_ref) {
-            tracing::error!(
-                event_type = "profile.unusable",
-                profile = name.as_str(),
-                %error,
-                "target profile `{}` cannot be used: {error}",
-                name.as_str()
-            );
-        }
-        from_target(&error)
-    })?;
-    let has_place = match queue {
-        QueueRule::Required => target.queue.is_some(),
-        QueueRule::OrExchange => target.queue.is_some() || target.exchange.is_some(),
-        QueueRule::Optional => true,
-    };
-    if !has_place {
-        return Err(Problem::violation("/target/queue", "is required"));
-    }
-    for (index, key) in &named.routing_keys {
-        target
-            .check_routing_key(key, profile, inline, allowed)
-            .map_err(|error| of_message(*index, &error))?;
-    }
-    Ok(Target { password_origin: password_origin(named), ..target })
-}
-
-/// Refuses a request that names no target.
-fn check_named(profile: Option<&Profile>, named: &NamedTarget) -> Result<(), Problem> {
-    if profile.is_none() && named.target.is_none() {
-        return Err(Problem::violation("/target", "name a target or a targetRef"));
-    }
-    Ok(())
-}
-
-/// Resolves a target whose own routing key no message uses: the caller must be allowed to use
-/// `key`, and not the target's own.
-fn resolve_with_key(
-    profile: Option<&Profile>,
-    inline: Option<&TargetSpec>,
-    allowed: AllowedTargets<'_>,
-    key: &RoutingKey,
-) -> Result<Target, TargetError> {
-    let with_key = TargetSpec { routing_key: Some(key.clone()), ..inline.cloned().unwrap_or_default() };
-    let mut target = Target::resolve(profile, Some(&with_key), allowed)?;
-    if let Some(exchange) = &mut target.exchange {
-        let own = profile.and_then(|profile| profile.target.routing_key.clone());
-        exchange.routing_key = own.unwrap_or_default();
-    }
-    Ok(target)
 }
 
 /// Makes the problem of a message whose routing key is not allowed, or goes to no exchange.
@@ -321,8 +294,8 @@ mod tests {
         let named = api::json::read::<TargetRequest>(body)?.into_named()?;
         let profile: Option<Profile> = profile.map(|profile| serde_json::from_value(profile).unwrap());
         let allowed: InlineTargets = "rabbitmq://h:1/*?tenant=*&tls=optional&secrets=*".parse().unwrap();
-        complete(profile.as_ref(), allowed.of("tenant"), &named, QueueRule::Required)
-            .map_err(|problem| named.place.point(problem))
+        let asked = Asked { profile: profile.as_ref(), named: &named, allowed: allowed.of("tenant") };
+        asked.complete(QueueRule::Required).map_err(|problem| named.place.point(problem))
     }
 
     #[test]
@@ -371,22 +344,20 @@ mod tests {
         let profile = json!({"target": {"broker": "rabbitmq", "connName": "h:1", "queue": "ORDERS"},
                              "queues": ["ORDERS.*"]});
         let profile: Profile = serde_json::from_value(profile).unwrap();
-        let of_profile = NamedTarget {
-            target_ref: Some("orders".to_owned().try_into().unwrap()),
-            target: None,
-            place: TargetPlace::From,
-            routing_keys: Vec::new(),
-            all_have_one: false,
-        };
+        let name = "orders".to_owned().try_into().unwrap();
+        let of_profile =
+            NamedTarget { place: TargetPlace::From, ..NamedTarget::in_members(Some(name), None) };
         let none = InlineTargets::default();
         let check = |queue: &str| {
             let queue = QueueName::try_from(queue.to_owned()).unwrap();
-            check_further(Some(&profile), none.of("tenant"), &of_profile, &queue)
+            let allowed = none.of("tenant");
+            Asked { profile: Some(&profile), named: &of_profile, allowed }.check_further(&queue)
         };
         assert!(check("ORDERS").is_ok() && check("ORDERS.DLQ").is_ok());
         assert_eq!(check("PAYMENTS").unwrap_err().reason, Reason::TargetNotAllowed);
         let nowhere = NamedTarget { target: Some(TargetSpec::default()), target_ref: None, ..of_profile };
-        let problem = complete(None, none.of("tenant"), &nowhere, QueueRule::Required).unwrap_err();
+        let asked = Asked { profile: None, named: &nowhere, allowed: none.of("tenant") };
+        let problem = asked.complete(QueueRule::Required).unwrap_err();
         let pointer = |problem: Problem| nowhere.place.point(problem).faults[0].pointer.clone();
         assert_eq!(pointer(Problem::violation("/target/queue", "is required")), "/from/target/queue");
         assert!(pointer(problem).starts_with("/from/target/"));
@@ -399,14 +370,15 @@ mod tests {
         let profile: Profile = serde_json::from_value(profile).unwrap();
         let none = InlineTargets::default();
         let named = NamedTarget::in_members(Some("orders".to_owned().try_into().unwrap()), None);
-        let target = complete(Some(&profile), none.of("tenant"), &named, QueueRule::Required).unwrap();
+        let asked = Asked { profile: Some(&profile), named: &named, allowed: none.of("tenant") };
+        let target = asked.complete(QueueRule::Required).unwrap();
         let check = |queue: &str, manager: Option<&str>| {
             let place = ReportPlace {
                 queue: queue.to_owned().try_into().unwrap(),
                 queue_manager: manager.map(|manager| manager.to_owned().try_into().unwrap()),
             };
             let reports = Reports { pointer: "/messages/3".to_owned(), place };
-            check_reports(Some(&profile), none.of("tenant"), (&named, &target), &reports)
+            asked.check_reports(&target, &reports)
         };
         for (queue, manager) in [("ORDERS", None), ("REPLIES.1", None), ("REPLIES.1", Some("QM1"))] {
             assert!(check(queue, manager).is_ok(), "{queue} {manager:?}");
@@ -433,7 +405,8 @@ mod tests {
             let named = NamedTarget::in_members(Some("orders".to_owned().try_into().unwrap()), target);
             let names: Vec<QueueName> =
                 names.iter().map(|name| (*name).to_owned().try_into().unwrap()).collect();
-            in_place(Some(&profile), none.of("tenant"), &named, &names, |index| format!("/queues/{index}"))
+            let asked = Asked { profile: Some(&profile), named: &named, allowed: none.of("tenant") };
+            asked.in_place(&names, |index| format!("/queues/{index}"))
         };
         let target = resolve(None, &["LOAD.1", "LOAD.2"]).unwrap();
         assert_eq!(target.to_string(), "QM1:LOAD.1");
@@ -449,8 +422,8 @@ mod tests {
         assert_eq!(faults(&[])[0].pointer, "/queues");
         let nobody = NamedTarget::in_members(None, None);
         let names: [QueueName; 1] = ["LOAD.1".to_owned().try_into().unwrap()];
-        let problem =
-            in_place(None, none.of("tenant"), &nobody, &names, |_| "/queues".to_owned()).unwrap_err();
+        let asked = Asked { profile: None, named: &nobody, allowed: none.of("tenant") };
+        let problem = asked.in_place(&names, |_| "/queues".to_owned()).unwrap_err();
         assert_eq!(problem.faults[0].pointer, "/target");
     }
 
@@ -464,7 +437,9 @@ mod tests {
             let target: TargetSpec = serde_json::from_value(target).unwrap();
             let keys = keys.iter().enumerate().map(|(index, text)| (index, key(text))).collect();
             let named = NamedTarget::in_members(None, Some(target)).with_routing_keys(keys, all_have_one);
-            complete(Some(&profile), InlineTargets::default().of("tenant"), &named, QueueRule::OrExchange)
+            let none = InlineTargets::default();
+            let asked = Asked { profile: Some(&profile), named: &named, allowed: none.of("tenant") };
+            asked.complete(QueueRule::OrExchange)
         };
         let orders = json!({"exchange": "orders"});
         let target = resolve(orders.clone(), &["orders.new", "orders.old"], true).unwrap();

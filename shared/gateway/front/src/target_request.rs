@@ -128,14 +128,7 @@ fn named(
     if target.is_some() || target_ref.is_some() {
         return Err(beside_a_target(&bare));
     }
-    let place = TargetPlace::Body;
-    Ok(NamedTarget {
-        target_ref: None,
-        target: Some(bare),
-        place,
-        routing_keys: Vec::new(),
-        all_have_one: false,
-    })
+    Ok(NamedTarget { place: TargetPlace::Body, ..NamedTarget::in_members(None, Some(bare)) })
 }
 
 /// Makes the problem of members of a target beside `target` or `targetRef`.
