@@ -14,18 +14,12 @@ use crate::freeze::freeze;
 
 /// Errors of Kafka's protocol, for [`Broker::fail`] and [`Broker::fail_next`].
 pub mod code {
-    /// `UNKNOWN_TOPIC_OR_PARTITION`.
-    pub const UNKNOWN_TOPIC: i16 = 3;
     /// `NOT_LEADER_OR_FOLLOWER`.
     pub const NOT_LEADER: i16 = 6;
     /// `REQUEST_TIMED_OUT`.
     pub const TIMED_OUT: i16 = 7;
     /// `NOT_ENOUGH_REPLICAS`.
     pub const TOO_FEW_REPLICAS: i16 = 19;
-    /// `TOPIC_AUTHORIZATION_FAILED`.
-    pub const NOT_AUTHORIZED: i16 = 29;
-    /// `INVALID_RECORD`.
-    pub const INVALID_RECORD: i16 = 87;
     /// No error of the protocol: the broker closes the connection instead of answering
     /// (librdkafka's `RD_KAFKA_RESP_ERR__TRANSPORT`).
     pub const DISCONNECTED: i16 = -195;
@@ -35,10 +29,6 @@ pub mod code {
 pub mod api {
     /// `Produce`.
     pub const PRODUCE: i16 = 0;
-    /// `Metadata`.
-    pub const METADATA: i16 = 3;
-    /// `InitProducerId`.
-    pub const INIT_PRODUCER_ID: i16 = 22;
 }
 
 /// A cluster of three brokers without TLS and logins. A topic that a client asks about and allows

@@ -12,10 +12,10 @@ if [ -f superuser-password ]; then
   rm statements.sql
 fi
 
-# fsync: what the cluster holds is made anew for each stack and each test, so there is nothing that
-# a crash of the machine could lose. No unix socket: its path may be longer than the system allows.
-# Dynamic shared memory in the data directory: what a killed server leaves of it goes with the
-# directory.
+# fsync and full_page_writes: what the cluster holds is made anew for each stack and each test, so
+# there is nothing that a crash of the machine could lose. A server that is killed loses nothing.
+# No unix socket: its path may be longer than the system allows. Dynamic shared memory in the data
+# directory: what a killed server leaves of it goes with the directory.
 exec "$BINARIES/postgres" -D data -p "$PORT" \
   -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c dynamic_shared_memory_type=mmap \
-  -c fsync=off -c max_connections=200 -c timezone=UTC -c log_timezone=UTC "$@"
+  -c fsync=off -c full_page_writes=off -c max_connections=200 -c timezone=UTC -c log_timezone=UTC "$@"

@@ -6,7 +6,7 @@ use crate::support::{Item, Load, TestDatabase, config, product};
 /// The test has a server of its own, so that no other test writes there.
 #[tokio::test]
 async fn unchanged_rows_are_neither_moved_nor_logged() {
-    let cluster = Cluster::start(&["full_page_writes=off", "autovacuum=off"]).await;
+    let cluster = Cluster::start(&["autovacuum=off"]).await;
     let test = TestDatabase::create(&config(&cluster), None, "").await;
     let database = test.open();
     database.migrate().await.unwrap();
