@@ -45,7 +45,9 @@ impl Http {
 
     /// `None` where there was no answer.
     pub(crate) async fn send(&self, call: &Call) -> Option<Answer> {
-        let request = self.client.request(call.method.clone(), format!("{}{}", self.base_url, call.path));
+        // A signed URL is whole.
+        let base_url = if call.path.starts_with('/') { self.base_url.as_str() } else { "" };
+        let request = self.client.request(call.method.clone(), format!("{base_url}{}", call.path));
         let response = request.headers(call.headers.clone()).body(call.body.clone()).send().await.ok()?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         Some(Answer { status, headers, body: response.bytes().await.ok()? })

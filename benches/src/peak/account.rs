@@ -84,7 +84,7 @@ impl Stack<'_> {
     pub(super) async fn account(&self, sent: &Sent) -> Result<Times, Error> {
         let Sent { load, path, accepted_at } = sent;
         let get = Call::get(path.as_str(), &load.tenant.api_key);
-        let found = self.tell(&self.http, "batch at its end", &get, 200).await?.json();
+        let found = self.caller.call("batch at its end", &get, 200).await?.json();
         // The batch of a file is alone in the list of that file's batches.
         let batch = found.pointer("/batches/0").unwrap_or(&found);
         let outcome = Outcome::of(batch, &load.cnpjs, &self.observer).await;

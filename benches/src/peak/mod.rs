@@ -18,14 +18,15 @@ use std::time::Duration;
 use catalog::DatabaseConfig;
 use clap::{Args, value_parser};
 use runtime::Sdk;
+use tokio::sync::watch;
 use tokio_postgres::Client;
 
+use crate::callers::{Caller, Phase};
 use crate::clients::broker::Queues;
 use crate::database::connect;
 use crate::error::Error;
 use crate::http_client::Http;
 use crate::peak::tenant::Tenant;
-use crate::tally::Tally;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -83,25 +84,25 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The stack, as callers and an observer of its database reach it.
 struct Stack<'a> {
     options: &'a Options,
-    http: Http,
-    /// For signed URLs, which are whole.
-    storage: Http,
+    /// Sends what is no request meanwhile.
+    caller: Caller,
     s3: aws_sdk_s3::Client,
     queues: Queues,
     observer: Client,
-    tally: Arc<Tally>,
 }
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     let sdk = Sdk::from_environment().await;
     let stack = Stack {
         options,
-        http: Http::new(&options.base_url)?,
-        storage: Http::new("")?,
+        caller: Caller {
+            http: Http::new(&options.base_url)?,
+            tally: Arc::default(),
+            phase: watch::channel(Phase::Unmeasured).1,
+        },
         s3: aws_sdk_s3::Client::new(&sdk.single_attempt(TIMEOUT)),
         queues: Queues::open(&options.amqp_url).await?,
         observer: connect(&DatabaseConfig::from_url(&options.database_url)?).await?,
-        tally: Arc::default(),
     };
     let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
     let tenant = async || Tenant::store(&dynamodb, &options.access_table).await;

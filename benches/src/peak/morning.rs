@@ -1,6 +1,5 @@
 //! All tenants' catalogues within a window, of many sizes and by every way in.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::try_join;
@@ -53,7 +52,7 @@ pub(super) async fn measure(stack: &Stack<'_>, tenants: &[Tenant], hostile: &Ten
     let mut planned = spread(sound, Duration::ZERO, window)?;
     planned.extend(spread(broken, Duration::ZERO, window)?);
     let (phase, phases) = watch::channel(Phase::Meanwhile);
-    let caller = Caller { http: stack.http.clone(), tally: Arc::clone(&stack.tally), phase: phases };
+    let caller = Caller { phase: phases, ..stack.caller.clone() };
     let round = async {
         let round = stack.round(planned).await;
         phase.send_replace(Phase::Over);
@@ -63,16 +62,16 @@ pub(super) async fn measure(stack: &Stack<'_>, tenants: &[Tenant], hostile: &Ten
     let ((ended, samples), _) = try_join(round, meanwhile).await?;
     for (load, times) in &ended {
         if load.content == Content::Sound {
-            stack.tally.took(FINAL, &format!("{} items", load.items), times.seconds())?;
-            stack.tally.took(FINAL, load.way.name, times.seconds())?;
+            stack.caller.tally.took(FINAL, &format!("{} items", load.items), times.seconds())?;
+            stack.caller.tally.took(FINAL, load.way.name, times.seconds())?;
         } else {
-            stack.tally.took(FINAL, load.content.name(), times.seconds())?;
+            stack.caller.tally.took(FINAL, load.content.name(), times.seconds())?;
         }
     }
-    stack.tally.report(about, &COLUMNS).print();
+    stack.caller.tally.report(about, &COLUMNS).print();
     #[expect(clippy::print_stdout, reason = "the report")]
     {
-        println!("\nBatches over time.\n\n{}\n{}", series(&samples), stack.tally.answers());
+        println!("\nBatches over time.\n\n{}\n{}", series(&samples), stack.caller.tally.answers());
     }
     Ok(())
 }

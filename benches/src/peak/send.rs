@@ -14,7 +14,7 @@ use super::Stack;
 use super::load::{Door, Load};
 use crate::callers::BATCHES;
 use crate::error::Error;
-use crate::http_client::{Answer, Call, Http};
+use crate::http_client::{Answer, Call};
 
 const LOAD_TYPE: &str = "full";
 const ACCEPTED: &str = "accepted";
@@ -36,14 +36,14 @@ impl Stack<'_> {
             Door::Upload => self.upload(&load).await?,
             Door::File => self.drop_file(&load).await?,
         };
-        self.tally.took(ACCEPTED, load.way.name, begin.elapsed().as_secs_f64())?;
+        self.caller.tally.took(ACCEPTED, load.way.name, begin.elapsed().as_secs_f64())?;
         Ok(Sent { load, path, accepted_at: Timestamp::now() })
     }
 
     async fn post(&self, load: &Load) -> Result<String, Error> {
         let post = keyed(PRODUCTS.path, load, load.body.clone()).with("content-type", content_type(load));
         let post = if load.way.is_gzip { post.with("content-encoding", "gzip") } else { post };
-        location(&self.tell(&self.http, "catalogue", &post, 202).await?)
+        location(&self.caller.call("catalogue", &post, 202).await?)
     }
 
     async fn upload(&self, load: &Load) -> Result<String, Error> {
@@ -54,7 +54,7 @@ impl Stack<'_> {
             "sha256": hex::encode(Sha256::digest(&load.body)),
         });
         let announce = keyed(UPLOADS.path, load, announced.to_string());
-        let answer = self.tell(&self.http, "upload", &announce, 201).await?;
+        let answer = self.caller.call("upload", &announce, 201).await?;
         let offered = answer.json();
         let url = offered.pointer("/upload/url").and_then(Value::as_str).unwrap_or_default();
         let mut put = Call::put(url, load.body.clone());
@@ -62,7 +62,7 @@ impl Stack<'_> {
         for (name, value) in headers.into_iter().flatten() {
             put = put.with(name, value.as_str().unwrap_or_default());
         }
-        self.tell(&self.storage, "PUT of an upload", &put, 200).await?;
+        self.caller.call("PUT of an upload", &put, 200).await?;
         location(&answer)
     }
 
@@ -73,18 +73,6 @@ impl Stack<'_> {
         let put = self.s3.put_object().bucket(&self.options.bucket).key(&key);
         put.body(ByteStream::from(load.body.clone())).send().await?;
         Ok(format!("{BATCHES}?source_key={key}"))
-    }
-
-    /// Sends until an answer is final, and counts each. It must have this status.
-    pub(super) async fn tell(
-        &self,
-        http: &Http,
-        kind: &'static str,
-        call: &Call,
-        status: u16,
-    ) -> Result<Answer, Error> {
-        let answer = http.insist(call, status, |outcome| self.tally.answered(kind, outcome)).await;
-        Ok(answer.map_err(|wrong| format!("{kind}: {wrong}"))?)
     }
 }
 
