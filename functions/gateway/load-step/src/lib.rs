@@ -16,6 +16,8 @@ mod place;
 mod prepare;
 mod report;
 mod runs;
+#[cfg(test)]
+mod samples;
 mod step;
 mod store;
 mod test_clock;

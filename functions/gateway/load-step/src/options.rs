@@ -114,16 +114,12 @@ fn at_least_one(number: u32) -> NonZeroUsize {
 
 #[cfg(test)]
 mod tests {
-    use load_test::{Limits, LoadTestRequest};
-    use serde_json::{Value, from_value, json};
+    use serde_json::{Value, json};
 
     use super::*;
 
     fn test(consumers: &Value, producers: &Value) -> LoadTest {
-        let body = json!({
-            "targetRef": "t", "durationSeconds": 60, "consumers": consumers, "producers": producers,
-        });
-        from_value::<LoadTestRequest>(body).unwrap().into_parts(&Limits::NONE).unwrap().2
+        crate::samples::test(json!({"consumers": consumers, "producers": producers}))
     }
 
     fn prefetch(test: &LoadTest, most: u64) -> u16 {

@@ -4,7 +4,7 @@ use access::Scope;
 use api::{Fault, Problem, Reason, Route};
 use front::{KeyRule, NamedTarget, Operation, OtherQueues, Plan, QueueRule, Reports, Work};
 use idempotency::OperationType;
-use load_test::{Limits, LoadTest, LoadTestRequest, Queues, RequestError, RequestErrorKind};
+use load_test::{LoadTest, LoadTestRequest, Queues, RequestError, RequestErrorKind};
 use mq::ReportPlace;
 use serde::Deserialize;
 
@@ -43,7 +43,7 @@ impl Operation for StartRequest {
 
     fn plan(self) -> Result<Plan<NewTest>, Problem> {
         let tags = self.0.tags().clone();
-        let parts = self.0.into_parts(&Limits::NONE);
+        let parts = self.0.into_parts();
         let (target_ref, target, test) = parts.map_err(|error| from_request(&error))?;
         if let Some(producers) = &test.producers {
             let checked = tags.check(&producers.headers, "/producers/headers");
@@ -86,6 +86,7 @@ pub(crate) fn from_request(error: &RequestError) -> Problem {
 
 #[cfg(test)]
 mod tests {
+    use load_test::Limits;
     use mq::QueueName;
     use serde_json::{Value, json};
 

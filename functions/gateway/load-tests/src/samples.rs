@@ -2,7 +2,7 @@
 
 use idempotency::Execution;
 use load_test::store::TestRecord;
-use load_test::{End, Facts, Limits, LoadTest, LoadTestRequest, Report, Sum, Usage};
+use load_test::{End, Facts, LoadTest, LoadTestRequest, Report, Sum, Usage};
 use mq::Target;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -26,7 +26,7 @@ pub(crate) fn test(members: &Value) -> LoadTest {
     let (Value::Object(mut all), Value::Object(members)) = (body, members) else { panic!("objects") };
     all.extend(members.clone());
     let request: LoadTestRequest = serde_json::from_value(Value::Object(all)).unwrap();
-    request.into_parts(&Limits::NONE).unwrap().2
+    request.into_parts().unwrap().2
 }
 
 /// Makes the record of that test.

@@ -15,7 +15,7 @@ pub(crate) const LIMITS: Limits = Limits {
 /// Reads the body of a request that has the right form, and checks it.
 pub(crate) fn checked(body: Value) -> Result<LoadTest, RequestError> {
     let request: LoadTestRequest = api::json::read(body).unwrap();
-    request.into_parts(&LIMITS).map(|(_, _, test)| test)
+    request.into_parts().and_then(|(_, _, test)| test.within(&LIMITS))
 }
 
 /// Reads the body of a request that is accepted.

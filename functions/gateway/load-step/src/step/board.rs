@@ -200,9 +200,7 @@ mod tests {
     fn until(tally: &Tally) -> u64 {
         let mut sum = load_test::Sum::new();
         sum.add(tally);
-        let test = r#"{"producers": {"ratePerSec": 1}, "durationSeconds": 60, "targetRef": "t"}"#;
-        let request: load_test::LoadTestRequest = serde_json::from_str(test).unwrap();
-        let (_, _, test) = request.into_parts(&load_test::Limits::NONE).unwrap();
+        let test = crate::samples::test(serde_json::json!({"producers": {"ratePerSec": 1}}));
         let (plan, schedule) = (load_test::Plan::of(&test), test.schedule());
         let accounting = load_test::Accounting::of(&plan, schedule.as_ref(), &sum, load_test::End::default());
         let [hole] = accounting.holes.as_slice() else { return 60 };

@@ -191,18 +191,11 @@ impl Shift<'_> {
 
 #[cfg(test)]
 mod tests {
-    use load_test::{Limits, LoadTestRequest};
     use mq::BrokerError;
-    use serde_json::{Value, from_value, json};
+    use serde_json::json;
 
     use super::*;
-
-    fn test(members: Value) -> LoadTest {
-        let mut body = json!({"targetRef": "t", "durationSeconds": 60, "foreign": null});
-        let Value::Object(members) = members else { panic!("members") };
-        body.as_object_mut().unwrap().extend(members);
-        from_value::<LoadTestRequest>(body).unwrap().into_parts(&Limits::NONE).unwrap().2
-    }
+    use crate::samples::test;
 
     #[test]
     fn queues_are_measured_in_turns_and_none_is_forgotten() {

@@ -66,17 +66,14 @@ impl Drain {
 
 #[cfg(test)]
 mod tests {
-    use load_test::{Limits, LoadTestRequest};
-    use serde_json::{Value, from_value, json};
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::samples::test;
 
-    fn drain(members: Value) -> Drain {
-        let mut body = json!({"targetRef": "t", "durationSeconds": 60, "consumers": {}});
-        let Value::Object(members) = members else { panic!("members") };
-        body.as_object_mut().unwrap().extend(members);
-        let request: LoadTestRequest = from_value(body).unwrap();
-        Drain::new(&request.into_parts(&Limits::NONE).unwrap().2, at(0))
+    fn drain(mut members: Value) -> Drain {
+        members["consumers"] = json!({});
+        Drain::new(&test(members), at(0))
     }
 
     const fn at(milliseconds: u64) -> Micros {

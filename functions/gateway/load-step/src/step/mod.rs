@@ -313,17 +313,15 @@ fn next_open(plan: &Plan, turn: &Turn, now: Micros) -> Option<Window> {
 
 #[cfg(test)]
 mod tests {
-    use load_test::{Limits, LoadTestRequest};
-    use serde_json::{from_value, json};
+    use serde_json::json;
     use uuid::Uuid;
 
     use super::*;
+    use crate::samples::test;
 
     #[test]
     fn a_lane_goes_on_with_the_first_window_that_has_not_closed() {
-        let body = json!({"targetRef": "t", "producers": {"ratePerSec": 1}, "durationSeconds": 330});
-        let request: LoadTestRequest = from_value(body).unwrap();
-        let plan = Plan::of(&request.into_parts(&Limits::NONE).unwrap().2);
+        let plan = Plan::of(&test(json!({"producers": {"ratePerSec": 1}, "durationSeconds": 330})));
         let of = TestRun { tenant: "t".to_owned(), test_id: Uuid::nil(), run: 0 };
         let turn = Turn { of, lane: "p0b".parse().unwrap(), window: Window::new(1), attempt: 0 };
         let next = |second| next_open(&plan, &turn, Micros::from_seconds(second)).map(Window::number);

@@ -193,11 +193,12 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use load_test::{Limits, LoadTest, LoadTestRequest, Schedule};
+    use load_test::Schedule;
     use proptest::prelude::*;
-    use serde_json::{from_value, json};
+    use serde_json::json;
 
     use super::*;
+    use crate::samples::test;
 
     const END: Micros = Micros::from_seconds(60);
     const SHARE: Share = Share { first: 7, step: 10, count: 3 };
@@ -207,10 +208,7 @@ mod tests {
     }
 
     fn schedule(per_second: u32) -> Paced {
-        let body = json!({"targetRef": "t", "producers": {"ratePerSec": per_second}, "durationSeconds": 60});
-        let request: LoadTestRequest = from_value(body).unwrap();
-        let test: LoadTest = request.into_parts(&Limits::NONE).unwrap().2;
-        match test.schedule() {
+        match test(json!({"producers": {"ratePerSec": per_second}})).schedule() {
             Some(Schedule::Paced(schedule)) => schedule,
             other => panic!("{other:?}"),
         }

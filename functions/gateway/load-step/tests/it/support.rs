@@ -11,9 +11,7 @@ use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOpti
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
-use load_step::{
-    Answer, Closed, Closing, Event, Lanes, LoadStep, LoadStepError, NextTurn, TestRun, Turn,
-};
+use load_step::{Answer, Closed, Closing, Event, Lanes, LoadStep, LoadStepError, NextTurn, TestRun, Turn};
 use load_test::store::{TestRecord, TestStore};
 use load_test::{Limits, LoadTest, LoadTestRequest, Report, TestStatus, Window};
 use mq::{Address, BrokerKind, Endpoint, SecretRef, Target, Tls};
@@ -305,7 +303,7 @@ pub(crate) fn test(members: Value) -> LoadTest {
     let Value::Object(members) = members else { panic!("members") };
     body.as_object_mut().unwrap().extend(members);
     let request: LoadTestRequest = from_value(body).unwrap();
-    request.into_parts(&LIMITS).unwrap().2
+    request.into_parts().unwrap().2.within(&LIMITS).unwrap()
 }
 
 async fn create_table(dynamodb: &aws_sdk_dynamodb::Client, name: &str) {

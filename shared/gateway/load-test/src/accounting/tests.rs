@@ -3,7 +3,6 @@ use serde_json::{from_value, json};
 
 use super::*;
 use crate::definition::LoadTest;
-use crate::limits::Limits;
 use crate::plan::{Lane, Step};
 use crate::request::LoadTestRequest;
 use crate::samples::accepted;
@@ -289,7 +288,7 @@ fn of_many_holes_the_first_are_listed_and_all_are_counted() {
 fn a_hole_of_any_length_is_counted_at_once() {
     let body = json!({"producers": {"count": 2, "ratePerSec": 1_000_000}, "durationSeconds": 604_800});
     let request: LoadTestRequest = from_value(body).unwrap();
-    let (_, _, test) = request.into_parts(&Limits::NONE).unwrap();
+    let (_, _, test) = request.into_parts().unwrap();
     let end = End { cut_at: None, is_drained: false };
     let accounting = Accounting::of(&Plan::of(&test), test.schedule().as_ref(), &Sum::new(), end);
     let due = 604_800_000_000;

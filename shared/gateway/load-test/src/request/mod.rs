@@ -104,15 +104,12 @@ impl LoadTestRequest {
         &self.tags
     }
 
-    /// Checks the members against each other and against the limits, and converts them to profile,
-    /// target and test.
+    /// Checks the members against each other, and converts them to profile, target and test. The
+    /// test has no limits: see [`LoadTest::within`].
     ///
     /// # Errors
-    /// The first contradiction of two members, or the first limit that the test exceeds.
-    pub fn into_parts(
-        self,
-        limits: &Limits,
-    ) -> Result<(Option<ProfileName>, Option<TargetSpec>, LoadTest), RequestError> {
+    /// The first contradiction of two members.
+    pub fn into_parts(self) -> Result<(Option<ProfileName>, Option<TargetSpec>, LoadTest), RequestError> {
         rules::check(&self)?;
         let length = self.length()?;
         let test = LoadTest {
@@ -126,9 +123,9 @@ impl LoadTestRequest {
             mode: self.mode,
             expect: self.expect,
             foreign: self.foreign,
-            limits: *limits,
+            limits: Limits::NONE,
         };
-        Ok((self.target_ref, self.target, test.within(limits)?))
+        Ok((self.target_ref, self.target, test.within(&Limits::NONE)?))
     }
 
     /// Returns the length, which one of three members gives.
@@ -152,8 +149,7 @@ impl LoadTestRequest {
 }
 
 impl LoadTest {
-    /// Returns the test with the limits of a deployment. A request that was read with
-    /// [`Limits::NONE`] is refused here if the deployment does not allow it.
+    /// Returns the test with the limits of a deployment.
     ///
     /// # Errors
     /// The first limit that the test exceeds, or a warm-up or backlog that it does not hold.

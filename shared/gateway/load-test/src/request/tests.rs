@@ -36,7 +36,7 @@ fn the_request_of_the_contract_is_understood() {
         "producers": {"count": 2, "ratePerSec": 100, "messageSizeBytes": 256},
         "consumers": {"count": 1}, "durationSeconds": 15
     });
-    let (profile, target, test) = read::<LoadTestRequest>(sent).unwrap().into_parts(&LIMITS).unwrap();
+    let (profile, target, test) = read::<LoadTestRequest>(sent).unwrap().into_parts().unwrap();
     assert_eq!(profile.unwrap().as_str(), "local-rabbit");
     assert_eq!(target.unwrap().queue.unwrap().as_str(), "DEV.QUEUE.3");
     assert_eq!(test.longest().get(), 15_000_000);
@@ -256,7 +256,7 @@ fn producers_without_a_rate_stay_within_the_limits() {
 fn a_test_that_was_read_without_limits_is_held_to_them_later() {
     let sent = body(json!({"producers": {"count": 60}, "durationSeconds": 604_800}));
     let request = read::<LoadTestRequest>(sent).unwrap();
-    let (_, _, test) = request.into_parts(&Limits::NONE).unwrap();
+    let (_, _, test) = request.into_parts().unwrap();
     assert_eq!(test.limits, Limits::NONE);
     let error = test.clone().within(&LIMITS).unwrap_err();
     assert_eq!((error.kind, error.pointer.as_str()), (RequestErrorKind::BeyondLimit, "/producers/count"));

@@ -201,7 +201,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     use super::*;
-    use crate::{Limits, LoadTestRequest};
+    use crate::LoadTestRequest;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_795_000_000 + second).unwrap()
@@ -213,7 +213,7 @@ mod tests {
             "durationSeconds": 60, "expect": {"lost": 0}, "foreign": "take"
         }))
         .unwrap();
-        let (_, _, test) = request.into_parts(&Limits::NONE).unwrap();
+        let (_, _, test) = request.into_parts().unwrap();
         let endpoint = json!({
             "broker": "rabbitmq", "queueManager": "/", "channel": null, "addresses": [], "ccdtUrl": null,
             "tls": "off", "user": "guest", "passwordRef": null

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{
 };
 use jiff::{SignedDuration, Timestamp};
 use load_test::store::{TestRecord, TestStore};
-use load_test::{Limits, LoadTest, LoadTestRequest, Micros, Sender, Step, Tally, Window};
+use load_test::{LoadTest, LoadTestRequest, Micros, Sender, Step, Tally, Window};
 use serde_json::{Value, from_value, json};
 use uuid::Uuid;
 
@@ -109,7 +109,7 @@ pub(crate) fn test() -> LoadTest {
         "targetRef": "local", "producers": {"ratePerSec": 100}, "consumers": {}, "durationSeconds": 60
     });
     let request: LoadTestRequest = from_value(body).unwrap();
-    request.into_parts(&Limits::NONE).unwrap().2
+    request.into_parts().unwrap().2
 }
 
 /// A test that was accepted now.

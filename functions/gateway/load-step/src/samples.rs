@@ -1,0 +1,12 @@
+//! A test that the tests of several modules use.
+
+use load_test::{LoadTest, LoadTestRequest};
+use serde_json::{Value, from_value, json};
+
+/// Makes a test of a minute with these members.
+pub(crate) fn test(members: Value) -> LoadTest {
+    let mut body = json!({"targetRef": "t", "durationSeconds": 60});
+    let Value::Object(members) = members else { panic!("members") };
+    body.as_object_mut().unwrap().extend(members);
+    from_value::<LoadTestRequest>(body).unwrap().into_parts().unwrap().2
+}
