@@ -34,6 +34,11 @@ const SESSION: &str = "SET statement_timeout = '20s'; SET lock_timeout = '15s'; 
 pub(crate) const MIGRATION_SESSION: &str =
     "SET statement_timeout = 0; SET lock_timeout = '10s'; SET timezone = 'UTC'";
 
+/// Turns sequential scans off until the transaction ends. A plan that was made while the tables had
+/// few rows, when reading all of them was cheapest, stays in use for some time after they have
+/// many.
+pub(crate) const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
+
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// A client and its prepared statements.

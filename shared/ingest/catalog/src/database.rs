@@ -19,6 +19,9 @@ use crate::secret::DatabaseSecret;
 /// Time limit of a call: less than the 30 s of the functions that write.
 const BUDGET: Duration = Duration::from_secs(25);
 
+/// Largest number of additions that are added up at once.
+const FOLDED: i64 = 50_000;
+
 /// The product catalogue and its batches.
 ///
 /// It holds at most one connection, opens it when it is first needed, and again if it breaks. Calls
@@ -27,9 +30,9 @@ const BUDGET: Duration = Duration::from_secs(25);
 pub struct Database {
     source: Source,
     connection: Mutex<Option<Connection>>,
-    guard: DeactivationGuard,
-    owner_rule: OwnerRule,
-    listed_errors: u64,
+    pub(crate) guard: DeactivationGuard,
+    pub(crate) owner_rule: OwnerRule,
+    pub(crate) listed_errors: u64,
     budget: Duration,
     outbox: Outbox,
     /// Batches whose events were committed on connections of this process.
@@ -124,18 +127,6 @@ impl Database {
         self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) const fn guard(&self) -> DeactivationGuard {
-        self.guard
-    }
-
-    pub(crate) const fn owner_rule(&self) -> OwnerRule {
-        self.owner_rule
-    }
-
-    pub(crate) const fn listed_errors(&self) -> u64 {
-        self.listed_errors
-    }
-
     /// Current configuration, read from the secret if there is one.
     pub(crate) async fn config(&self) -> Result<DatabaseConfig, DatabaseError> {
         match &self.source {
@@ -190,6 +181,14 @@ impl Database {
         .await
     }
 
+    /// Adds up a slice of additions by `sql`, at most `$1` of them, and returns whether there may
+    /// be more.
+    pub(crate) async fn fold(&self, sql: &'static str) -> Result<bool, DatabaseError> {
+        let rows = self.change(sql, &[&FOLDED]).await?;
+        let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get("folded"))?;
+        Ok(folded >= FOLDED)
+    }
+
     /// The previous call's connection if it still works, or a new one.
     async fn reuse_or_open(&self, slot: &mut Option<Connection>) -> Result<Connection, DatabaseError> {
         if let Some(connection) = slot.take()
@@ -197,9 +196,6 @@ impl Database {
         {
             return Ok(connection);
         }
-        match &self.source {
-            Source::Given(config) => Connection::open(config).await,
-            Source::Secret(secret) => Connection::open(&secret.read().await?).await,
-        }
+        Connection::open(&self.config().await?).await
     }
 }

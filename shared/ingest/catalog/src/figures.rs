@@ -5,15 +5,10 @@
 
 use std::time::Duration;
 
-use tokio_postgres::Row;
-
 use crate::connection::Connection;
 use crate::database::Database;
 use crate::error::DatabaseError;
-use crate::rows::count;
-
-/// Largest number of additions that are added up at once.
-const FOLDED: i64 = 50_000;
+use crate::rows::{count, seconds};
 
 const UNDER_WAY: &str = "SELECT status, count(*) AS batches, sum(chunks_pending)::bigint AS chunks, \
          extract(epoch FROM clock_timestamp() - min(received_at))::double precision AS seconds \
@@ -100,19 +95,11 @@ impl Database {
     /// Adds up a slice of what final batches added to the counters. Returns whether there may be
     /// more. It changes no counter, and may be repeated.
     pub async fn fold_counters(&self) -> Result<bool, DatabaseError> {
-        let rows = self.change(FOLD, &[&FOLDED]).await?;
-        let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get("folded"))?;
-        Ok(folded >= FOLDED)
+        self.fold(FOLD).await
     }
 }
 
 async fn oldest(connection: &mut Connection, sql: &'static str) -> Result<Duration, DatabaseError> {
     let rows = connection.query(sql, &[]).await?;
     rows.first().map_or(Ok(Duration::ZERO), seconds)
-}
-
-/// Reads an age. The clock of a function that received a batch may be ahead of the database's.
-fn seconds(row: &Row) -> Result<Duration, DatabaseError> {
-    let seconds: Option<f64> = row.try_get("seconds")?;
-    Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default())
 }

@@ -27,6 +27,7 @@ use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::outbox;
+use crate::rows::seconds;
 use crate::stopped::{self, StalledBatch};
 
 /// Time after which every transaction has ended that began before a time was announced. The server
@@ -49,8 +50,7 @@ const ADVANCE: &str = "UPDATE batch_history SET kept_since = now() - $1 * interv
      WHERE kept_since < now() - $1 * interval '1 second' AND announced_at <= now() - $2 * interval '1 second' \
      RETURNING is_only";
 /// Selects the seconds by which the oldest final batch has exceeded its retention time.
-const BEHIND: &str = "SELECT \
-     COALESCE(extract(epoch FROM now() - min(finished_at))::double precision - $1, 0) AS seconds \
+const BEHIND: &str = "SELECT extract(epoch FROM now() - min(finished_at))::double precision - $1 AS seconds \
      FROM (SELECT finished_at FROM batches WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1) AS oldest";
 
 const UNDER_WAY: &str = "SELECT batch_id, tenant_id, idempotency_key, trace_id, payload_uri, status, generation, \
@@ -127,8 +127,7 @@ impl Database {
     /// Returns the time by which the next batch to delete has exceeded `kept_for`.
     pub async fn pruning_behind(&self, kept_for: Duration) -> Result<Duration, DatabaseError> {
         let rows = self.read(BEHIND, &[&kept_for.as_secs_f64()]).await?;
-        let seconds = rows.first().map_or(Ok(0.0), |row| row.try_get("seconds"))?;
-        Ok(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+        rows.first().map_or(Ok(Duration::ZERO), seconds)
     }
 
     /// Ends up to `limit` batches that are too old and in progress, oldest first: their pending

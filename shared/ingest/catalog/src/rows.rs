@@ -1,5 +1,7 @@
 //! Reads columns into the types of `ingestion`, and writes them.
 
+use std::time::Duration;
+
 use ingestion::Cnpj;
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
@@ -22,6 +24,13 @@ pub(crate) fn word<'a, T: Deserialize<'a>>(row: &'a Row, column: &'static str) -
 
 pub(crate) fn cnpj(row: &Row, column: &'static str) -> Result<Cnpj, DatabaseError> {
     row.try_get::<_, &str>(column)?.parse().map_err(|_| DatabaseError::Unreadable(column))
+}
+
+/// Reads an age, zero without one. The clock of a function that received a batch may be ahead of
+/// the database's.
+pub(crate) fn seconds(row: &Row) -> Result<Duration, DatabaseError> {
+    let seconds: Option<f64> = row.try_get("seconds")?;
+    Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default())
 }
 
 /// Converts a count for its column.

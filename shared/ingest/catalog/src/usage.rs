@@ -63,9 +63,6 @@ const FOLD: &str = "WITH taken AS (DELETE FROM usage_additions WHERE ctid = ANY(
                  failed = usage_days.failed + EXCLUDED.failed) \
      SELECT count(*) AS folded FROM taken";
 
-/// Largest number of additions that are added up at once.
-const FOLDED: i64 = 50_000;
-
 /// Batches that a tenant sent on a day, and their items, and what it had stored at the day's end.
 /// Batches that are not final are missing from all but the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -118,9 +115,7 @@ impl Database {
     /// Adds up a slice of what final batches added to the usage. Returns whether there may be more.
     /// It changes no answer of [`Database::usage`], and may be repeated.
     pub async fn fold_usage(&self) -> Result<bool, DatabaseError> {
-        let rows = self.change(FOLD, &[&FOLDED]).await?;
-        let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get("folded"))?;
-        Ok(folded >= FOLDED)
+        self.fold(FOLD).await
     }
 
     /// Adds the next `slice` of batches to what each tenant had stored at the end of the next day

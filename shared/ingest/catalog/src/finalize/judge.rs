@@ -8,9 +8,9 @@ use ingestion::batch::Deactivation;
 
 use super::later::LaterChunks;
 use super::missing::Missing;
-use super::{Finalization, GROUP, Load, NO_SCANS, end};
+use super::{Finalization, GROUP, Load, end};
 use crate::batch::lock;
-use crate::connection::Session;
+use crate::connection::{NO_SCANS, Session};
 use crate::error::DatabaseError;
 use crate::rows::{bigint, count};
 

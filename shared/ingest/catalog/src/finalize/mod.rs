@@ -30,7 +30,7 @@ use self::missing::Missing;
 use self::own::OwnKeys;
 use crate::account::settle;
 use crate::batch::{self, LockedBatch};
-use crate::connection::{Connection, Session};
+use crate::connection::{Connection, NO_SCANS, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::locks::{self, Hold};
@@ -85,9 +85,6 @@ const DECIDERS: &str = "SELECT c.cnpj, NOT c.refused AND EXISTS (SELECT FROM est
          AND NOT l.refused AND (l.received_at, l.batch_id) > ($3, $1) AND b.tenant_id = $4) AS is_left \
      FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL \
      ORDER BY c.cnpj";
-/// Turns sequential scans off until the transaction ends. A plan that was made while the tables had
-/// few rows stays in use for some time after they have many.
-const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = now(), updated_at = now() \
      WHERE ctid = ANY($1) AND active";
 const DECIDED: &str =
@@ -111,7 +108,7 @@ impl Database {
     /// # Errors
     /// If the database fails or does not know the batch. Earlier decisions remain.
     pub async fn finalize(&self, batch_id: Uuid) -> Result<Finalized, DatabaseError> {
-        self.with_connection(async |connection| finalize(connection, batch_id, self.guard()).await).await
+        self.with_connection(async |connection| finalize(connection, batch_id, self.guard).await).await
     }
 }
 

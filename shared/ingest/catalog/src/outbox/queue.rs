@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::database::Database;
 use crate::error::DatabaseError;
-use crate::rows::count;
+use crate::rows::{count, seconds};
 
 /// An event to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ const LEFT: &str = events!(
 const REMOVE: &str = "DELETE FROM outbox WHERE sequence = ANY($1)";
 const REFUSE: &str = "UPDATE outbox SET refused_at = clock_timestamp() WHERE sequence = ANY($1)";
 const BACKLOG: &str = "SELECT count(*) AS events, \
-     COALESCE(extract(epoch FROM clock_timestamp() - min(occurred_at))::double precision, 0) AS seconds FROM outbox";
+     extract(epoch FROM clock_timestamp() - min(occurred_at))::double precision AS seconds FROM outbox";
 
 impl Database {
     /// Batches of which this process committed events since the last call. It does not query the
@@ -107,8 +107,7 @@ impl Database {
     pub async fn backlog(&self) -> Result<Backlog, DatabaseError> {
         let rows = self.read(BACKLOG, &[]).await?;
         let Some(row) = rows.first() else { return Ok(Backlog::default()) };
-        let oldest = Duration::try_from_secs_f64(row.try_get("seconds")?).unwrap_or_default();
-        Ok(Backlog { events: count(row, "events")?, oldest })
+        Ok(Backlog { events: count(row, "events")?, oldest: seconds(row)? })
     }
 }
 

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 
 use crate::account::{Settled, TALLY, settle_by};
 use crate::batch::{self, LockedBatch, generation};
-use crate::connection::{Connection, Session};
+use crate::connection::{Connection, NO_SCANS, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::finalize::{Finalized, finalize};
@@ -63,9 +63,6 @@ pub enum WriteOutcome {
     TooOld,
 }
 
-/// Turns sequential scans off until the transaction ends. A plan that was made while the table had
-/// few rows, when reading all of it was cheapest, stays in use for some time after it has many.
-const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 /// Selects the states of history, batch and chunk: always one row.
 const STATE: &str = "SELECT h.kept_since, b.generation AS current, c.generation, c.status FROM batch_history h \
      LEFT JOIN batches b ON b.batch_id = $1 LEFT JOIN batch_chunks c ON c.batch_id = b.batch_id AND c.chunk_index = $2 \
@@ -93,11 +90,8 @@ impl Database {
     }
 
     async fn write(&self, connection: &mut Connection, chunk: &Chunk) -> Result<WriteOutcome, DatabaseError> {
-        let mut terms = Terms {
-            rejected: HashSet::new(),
-            owner_rule: self.owner_rule(),
-            most_listed: self.listed_errors(),
-        };
+        let mut terms =
+            Terms { rejected: HashSet::new(), owner_rule: self.owner_rule, most_listed: self.listed_errors };
         let outcome = match attempt(connection, chunk, &terms).await {
             Err(error) if error.blames_the_data() => {
                 terms.rejected = rejected::find(connection, chunk).await?;
@@ -135,7 +129,7 @@ impl Database {
         connection: &mut Connection,
         chunk: &Chunk,
     ) -> Result<Finalized, DatabaseError> {
-        finalize(connection, chunk.batch().batch_id(), self.guard()).await
+        finalize(connection, chunk.batch().batch_id(), self.guard).await
     }
 }
 
