@@ -26,8 +26,6 @@ pub struct Configuration {
     pub max_uncommitted: usize,
     #[serde(default = "message_length")]
     pub max_message_length: i32,
-    #[serde(default = "ccsid")]
-    pub ccsid: i32,
     #[serde(default)]
     pub users: Vec<User>,
     #[serde(default)]
@@ -82,10 +80,6 @@ pub enum Right {
 
 fn uncommitted() -> usize {
     10_000
-}
-
-fn ccsid() -> i32 {
-    1208
 }
 
 impl Configuration {

@@ -17,12 +17,6 @@ pub enum Kind {
     Model = mq::MQQT_MODEL,
 }
 
-impl Kind {
-    pub const fn queue_type(self) -> i32 {
-        self as i32
-    }
-}
-
 /// A queue as the configuration has it, with the queue manager's defaults. An attribute that its
 /// kind lacks has no effect.
 #[derive(Clone, Debug, Deserialize)]
@@ -69,11 +63,4 @@ pub(crate) fn message_length() -> i32 {
 
 fn yes() -> bool {
     true
-}
-
-impl Definition {
-    /// The queue that a model makes.
-    pub(crate) fn instance(&self, name: Chars) -> Self {
-        Self { name, kind: Kind::Local, ..self.clone() }
-    }
 }

@@ -22,9 +22,6 @@ enum Command {
         directory: PathBuf,
         #[arg(long)]
         configuration: PathBuf,
-        /// Keeps persistent messages; made if it is not there.
-        #[arg(long)]
-        journal: Option<PathBuf>,
         /// Run until a signal comes, whatever becomes of standard input.
         #[arg(long)]
         detached: bool,
@@ -41,8 +38,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Command::parse() {
-        Command::Run { directory, configuration, journal, detached } => {
-            run(&directory, &configuration, journal).map(|()| wait(detached))
+        Command::Run { directory, configuration, detached } => {
+            run(&directory, &configuration).map(|()| wait(detached))
         }
         Command::Control { directory, queue_manager, line } => control(&directory, &queue_manager, &line),
     };
@@ -55,18 +52,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(
-    directory: &Path,
-    configuration: &Path,
-    journal: Option<PathBuf>,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn run(directory: &Path, configuration: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let configuration = Configuration::read(configuration)?;
     let (name, listeners) = (configuration.name.clone(), configuration.listeners.clone());
     std::fs::create_dir_all(directory)?;
     // Held until the process ends.
     let lock = File::create(directory.join(format!("{name}.lock")))?;
     lock.try_lock().map_err(|_| format!("{name} runs in {} already", directory.display()))?;
-    let journal = journal.unwrap_or_else(|| directory.join(format!("{name}.journal")));
+    let journal = directory.join(format!("{name}.journal"));
     let manager = Manager::start(configuration, &journal);
     let manager =
         manager.map_err(|error| format!("the journal {} cannot be used: {error}", journal.display()))?;

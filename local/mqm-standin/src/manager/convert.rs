@@ -1,9 +1,9 @@
-//! MQGMO_CONVERT, for text.
+//! MQGMO_CONVERT, for text, which is converted to UTF-8 alone.
 
 use libmqm_sys as mq;
 
 use crate::protocol::{Chars, Message, Reason};
-use crate::text::{decode, encode};
+use crate::text::{UTF_8, decode};
 
 /// The converted message, or `None` if it already is as wanted or has no data.
 pub(super) fn convert(message: &Message, ccsid: i32) -> Result<Option<Message>, Reason> {
@@ -14,7 +14,10 @@ pub(super) fn convert(message: &Message, ccsid: i32) -> Result<Option<Message>, 
     if descriptor.format != Chars::from(mq::MQFMT_STRING) {
         return Err(Reason(mq::MQRC_FORMAT_ERROR));
     }
-    let body = encode(&decode(&message.body, descriptor.ccsid)?, ccsid)?;
+    if ccsid != UTF_8 {
+        return Err(Reason(mq::MQRC_TARGET_CCSID_ERROR));
+    }
+    let body = decode(&message.body, descriptor.ccsid)?.into_bytes();
     let mut converted = Message { body, ..message.clone() };
     converted.descriptor.ccsid = ccsid;
     Ok(Some(converted))
@@ -26,7 +29,7 @@ mod tests {
 
     use super::convert;
     use crate::protocol::{Chars, Descriptor, Message, Reason};
-    use crate::text::{LATIN_1, UTF_8};
+    use crate::text::UTF_8;
 
     fn message(ccsid: i32, body: &[u8]) -> Message {
         let descriptor = Descriptor { ccsid, format: Chars::from(mq::MQFMT_STRING), ..Descriptor::default() };
@@ -34,12 +37,11 @@ mod tests {
     }
 
     #[test]
-    fn text_is_converted_between_character_sets() {
-        let converted = convert(&message(LATIN_1, b"caf\xe9"), UTF_8).unwrap().unwrap();
-        assert_eq!((converted.body.as_slice(), converted.descriptor.ccsid), ("café".as_bytes(), UTF_8));
-        let ebcdic = convert(&converted, 37).unwrap().unwrap();
-        assert_eq!(ebcdic.body, b"\x83\x81\x86\x51");
-        assert_eq!(convert(&ebcdic, UTF_8).unwrap(), Some(converted));
+    fn text_is_converted_to_utf_8() {
+        for (ccsid, body) in [(819, b"caf\xe9"), (37, b"\x83\x81\x86\x51")] {
+            let converted = convert(&message(ccsid, body), UTF_8).unwrap().unwrap();
+            assert_eq!((converted.body.as_slice(), converted.descriptor.ccsid), ("café".as_bytes(), UTF_8));
+        }
     }
 
     #[test]
@@ -50,8 +52,8 @@ mod tests {
     #[test]
     fn what_cannot_be_converted_says_why() {
         let reason = |ccsid, body: &[u8], target| convert(&message(ccsid, body), target).unwrap_err();
-        assert_eq!(reason(UTF_8, "€".as_bytes(), LATIN_1), Reason(mq::MQRC_NOT_CONVERTED));
+        assert_eq!(reason(367, b"\xe9", UTF_8), Reason(mq::MQRC_NOT_CONVERTED));
         assert_eq!(reason(850, b"x", UTF_8), Reason(mq::MQRC_SOURCE_CCSID_ERROR));
-        assert_eq!(reason(UTF_8, b"x", 850), Reason(mq::MQRC_TARGET_CCSID_ERROR));
+        assert_eq!(reason(UTF_8, b"x", 37), Reason(mq::MQRC_TARGET_CCSID_ERROR));
     }
 }

@@ -3,7 +3,7 @@
 use libmqm_sys as mq;
 
 use super::state::State;
-use crate::definition::Definition;
+use crate::definition::{Definition, Kind};
 use crate::protocol::{Chars, Reason};
 
 impl State {
@@ -21,7 +21,7 @@ impl State {
         if self.queues.contains_key(&name) {
             return Err(Reason(mq::MQRC_OBJECT_ALREADY_EXISTS));
         }
-        self.define(model.instance(name.clone()));
+        self.define(Definition { name: name.clone(), kind: Kind::Local, ..model.clone() });
         Ok(name)
     }
 }

@@ -9,6 +9,7 @@ use super::session::{Handle, Work};
 use super::state::State;
 use super::{HasGone, Manager, convert, open};
 use crate::protocol::{Answer, Chars, Get, Got, Message, Reason, Reply};
+use crate::text::UTF_8;
 
 const BROWSES: i32 = mq::MQGMO_BROWSE_FIRST | mq::MQGMO_BROWSE_NEXT | mq::MQGMO_BROWSE_MSG_UNDER_CURSOR;
 
@@ -107,36 +108,8 @@ impl State {
             let left = at.saturating_sub(crate::clock::now()) / 100;
             message.descriptor.expiry = i32::try_from(left).unwrap_or(i32::MAX).max(1);
         }
-        let shaped = self.shape(get, message);
+        let shaped = shape(get, message);
         self.deliver(session, get, &base, place, shaped)
-    }
-
-    /// The message as this get wants it: converted, and without its properties for a caller without
-    /// a message handle.
-    fn shape(&self, get: &Get, mut message: Message) -> Shaped {
-        if !get.takes_properties {
-            message.properties.clear();
-        }
-        let length = message.body.len();
-        let shaped = |message, warning| Shaped { message, length, warning };
-        let may_be_cut = get.has(mq::MQGMO_ACCEPT_TRUNCATED_MSG);
-        // A message that stays on the queue is not converted.
-        if !get.has(mq::MQGMO_CONVERT) || (!get.has_room_for(&message) && !may_be_cut) {
-            return shaped(message, mq::MQRC_NONE);
-        }
-        let ccsid = match get.ccsid {
-            mq::MQCCSI_Q_MGR | mq::MQCCSI_APPL => self.configuration.ccsid,
-            ccsid => ccsid,
-        };
-        match convert::convert(&message, ccsid) {
-            Ok(Some(converted)) if get.has_room_for(&converted) || may_be_cut => {
-                shaped(converted, mq::MQRC_NONE)
-            }
-            // Before the conversion it fits, so it is got.
-            Ok(Some(_)) => shaped(message, mq::MQRC_CONVERTED_MSG_TOO_BIG),
-            Ok(None) => shaped(message, mq::MQRC_NONE),
-            Err(Reason(reason)) => shaped(message, reason),
-        }
     }
 
     /// Finds the message that this get is about.
@@ -205,6 +178,32 @@ impl State {
         let handle = self.handle_mut(session, get.handle)?;
         handle.locked = handle.locked.filter(|locked| *locked != place);
         Ok(())
+    }
+}
+
+/// The message as this get wants it: converted, and without its properties for a caller without
+/// a message handle.
+fn shape(get: &Get, mut message: Message) -> Shaped {
+    if !get.takes_properties {
+        message.properties.clear();
+    }
+    let length = message.body.len();
+    let shaped = |message, warning| Shaped { message, length, warning };
+    let may_be_cut = get.has(mq::MQGMO_ACCEPT_TRUNCATED_MSG);
+    // A message that stays on the queue is not converted.
+    if !get.has(mq::MQGMO_CONVERT) || (!get.has_room_for(&message) && !may_be_cut) {
+        return shaped(message, mq::MQRC_NONE);
+    }
+    let ccsid = match get.ccsid {
+        mq::MQCCSI_Q_MGR | mq::MQCCSI_APPL => UTF_8,
+        ccsid => ccsid,
+    };
+    match convert::convert(&message, ccsid) {
+        Ok(Some(converted)) if get.has_room_for(&converted) || may_be_cut => shaped(converted, mq::MQRC_NONE),
+        // Before the conversion it fits, so it is got.
+        Ok(Some(_)) => shaped(message, mq::MQRC_CONVERTED_MSG_TOO_BIG),
+        Ok(None) => shaped(message, mq::MQRC_NONE),
+        Err(Reason(reason)) => shaped(message, reason),
     }
 }
 

@@ -6,6 +6,7 @@ use super::queue::Queue;
 use super::state::State;
 use crate::definition::Kind;
 use crate::protocol::{Answer, Attribute, Chars, Reason, Reply, done};
+use crate::text::UTF_8;
 
 /// The attributes of queues, which not every kind has.
 const OF_QUEUES: [i32; 9] = [
@@ -54,7 +55,7 @@ impl State {
         Some(match selector {
             mq::MQIA_PLATFORM => Attribute::Number(mq::MQPL_UNIX),
             mq::MQIA_COMMAND_LEVEL => Attribute::Number(mq::MQCMDL_CURRENT_LEVEL),
-            mq::MQIA_CODED_CHAR_SET_ID => Attribute::Number(configuration.ccsid),
+            mq::MQIA_CODED_CHAR_SET_ID => Attribute::Number(UTF_8),
             mq::MQIA_MAX_UNCOMMITTED_MSGS => number(configuration.max_uncommitted),
             mq::MQCA_Q_MGR_NAME => text(&configuration.name, mq::MQ_Q_MGR_NAME_LENGTH),
             mq::MQCA_Q_MGR_IDENTIFIER => {
@@ -81,7 +82,7 @@ impl Queue {
             mq::MQIA_OPEN_INPUT_COUNT if is_local => number(self.inputs),
             mq::MQIA_OPEN_OUTPUT_COUNT if is_local => number(self.outputs),
             mq::MQIA_BACKOUT_THRESHOLD if stores => Attribute::Number(definition.backout_threshold),
-            mq::MQIA_Q_TYPE => Attribute::Number(definition.kind.queue_type()),
+            mq::MQIA_Q_TYPE => Attribute::Number(definition.kind as i32),
             mq::MQCA_Q_NAME => name(&definition.name),
             mq::MQCA_BACKOUT_REQ_Q_NAME if stores => name(&definition.backout_queue),
             mq::MQCA_BASE_Q_NAME if definition.kind == Kind::Alias => name(&definition.target),

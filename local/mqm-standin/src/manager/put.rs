@@ -7,6 +7,7 @@ use super::queue::{Hold, Stored};
 use super::session::Work;
 use super::state::State;
 use crate::protocol::{Answer, Chars, Context, Descriptor, Message, Put, Reason, Reply};
+use crate::text::UTF_8;
 
 /// Context options of MQPMO, the options that MQOPEN must have had for them, and the reason if it
 /// had not.
@@ -19,8 +20,6 @@ const CONTEXTS: [(i32, i32, i32); 2] = [
 /// contexts.
 const KNOWN: i32 = mq::MQPMO_SYNCPOINT
     | mq::MQPMO_NO_SYNCPOINT
-    | mq::MQPMO_NEW_MSG_ID
-    | mq::MQPMO_NEW_CORREL_ID
     | mq::MQPMO_FAIL_IF_QUIESCING
     | mq::MQPMO_PASS_ALL_CONTEXT
     | mq::MQPMO_SET_ALL_CONTEXT;
@@ -75,7 +74,7 @@ impl State {
         let is_in_unit = put.has(mq::MQPMO_SYNCPOINT);
         let mut message = put.message;
         message.descriptor.context = context;
-        let (number, warning) = self.complete(&mut message.descriptor, &through, put.options)?;
+        let (number, warning) = self.complete(&mut message.descriptor, &through)?;
         if message.is_persistent() && self.queue(&base)?.creator.is_some() {
             return Err(Reason(mq::MQRC_PERSISTENT_NOT_ALLOWED));
         }
@@ -118,7 +117,7 @@ impl State {
         if !self.queues.contains_key(name) {
             return Err(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME));
         }
-        let (number, _) = self.complete(&mut message.descriptor, name, mq::MQPMO_NONE)?;
+        let (number, _) = self.complete(&mut message.descriptor, name)?;
         (message.descriptor.context.put_date, message.descriptor.context.put_time) = now();
         self.store(name, message, number, None)
     }
@@ -138,12 +137,7 @@ impl State {
 
     /// Checks the descriptor and fills in what the queue and the queue manager decide. Returns the
     /// message's number, and a warning or MQRC_NONE.
-    fn complete(
-        &mut self,
-        descriptor: &mut Descriptor,
-        through: &Chars,
-        options: i32,
-    ) -> Result<(u64, i32), Reason> {
+    fn complete(&mut self, descriptor: &mut Descriptor, through: &Chars) -> Result<(u64, i32), Reason> {
         let number = self.number();
         let definition = self.definition(through)?;
         check_descriptor(descriptor)?;
@@ -156,13 +150,10 @@ impl State {
         }
         let is_above = descriptor.priority > HIGHEST_PRIORITY;
         if matches!(descriptor.ccsid, mq::MQCCSI_Q_MGR | mq::MQCCSI_APPL) {
-            descriptor.ccsid = self.configuration.ccsid;
+            descriptor.ccsid = UTF_8;
         }
-        if options & mq::MQPMO_NEW_MSG_ID != 0 || descriptor.message_id == [0; 24] {
+        if descriptor.message_id == [0; 24] {
             descriptor.message_id = self.id(number);
-        }
-        if options & mq::MQPMO_NEW_CORREL_ID != 0 {
-            descriptor.correlation_id = self.id(number | 1 << 40);
         }
         let in_group =
             mq::MQMF_MSG_IN_GROUP | mq::MQMF_LAST_MSG_IN_GROUP | mq::MQMF_SEGMENT | mq::MQMF_LAST_SEGMENT;

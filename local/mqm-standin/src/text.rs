@@ -1,9 +1,12 @@
-//! Character sets that have one byte for each character.
+//! Text in a few character sets that have one byte for each character.
 
-use std::collections::HashMap;
+use libmqm_sys as mq;
 
-use super::LATIN_1;
+use crate::protocol::Reason;
 
+pub(crate) const UTF_8: i32 = 1208;
+const LATIN_1: i32 = 819;
+const ASCII: i32 = 367;
 /// EBCDIC of the United States, Canada, Brazil and Portugal.
 const EBCDIC: i32 = 37;
 /// EBCDIC of Belgium and Switzerland, the international one.
@@ -45,7 +48,7 @@ fn characters(ccsid: i32) -> Option<[char; 256]> {
     let mut characters: [char; 256] =
         std::array::from_fn(|byte| u8::try_from(byte).unwrap_or_default().into());
     match ccsid {
-        LATIN_1 => {}
+        ASCII | LATIN_1 => {}
         EBCDIC => characters = IN_EBCDIC.map(char::from),
         EBCDIC_INTERNATIONAL => {
             characters = IN_EBCDIC.map(char::from);
@@ -64,26 +67,27 @@ fn characters(ccsid: i32) -> Option<[char; 256]> {
     Some(characters)
 }
 
-pub(super) fn decode(bytes: &[u8], ccsid: i32) -> Option<String> {
-    let characters = characters(ccsid)?;
-    Some(bytes.iter().filter_map(|byte| characters.get(usize::from(*byte))).collect())
-}
-
-/// The byte of each character, if this is such a character set.
-pub(super) fn bytes(ccsid: i32) -> Option<HashMap<char, u8>> {
-    Some(characters(ccsid)?.into_iter().zip(0..=u8::MAX).collect())
+/// Reads text.
+pub(crate) fn decode(bytes: &[u8], ccsid: i32) -> Result<String, Reason> {
+    if ccsid == ASCII && !bytes.is_ascii() {
+        return Err(Reason(mq::MQRC_NOT_CONVERTED));
+    }
+    let characters = characters(ccsid).ok_or(Reason(mq::MQRC_SOURCE_CCSID_ERROR))?;
+    Ok(bytes.iter().filter_map(|byte| characters.get(usize::from(*byte))).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{EBCDIC, EBCDIC_INTERNATIONAL, LATIN_1, WINDOWS, bytes, decode};
+    use std::collections::BTreeSet;
+
+    use super::{EBCDIC, EBCDIC_INTERNATIONAL, LATIN_1, WINDOWS, characters, decode};
 
     #[test]
     fn every_byte_is_a_character_of_its_own() {
         for ccsid in [LATIN_1, EBCDIC, EBCDIC_INTERNATIONAL, WINDOWS] {
-            assert_eq!(bytes(ccsid).unwrap().len(), 256, "{ccsid}");
+            assert_eq!(BTreeSet::from(characters(ccsid).unwrap()).len(), 256, "{ccsid}");
         }
-        assert_eq!(bytes(850), None);
+        assert_eq!(characters(850), None);
     }
 
     #[test]
