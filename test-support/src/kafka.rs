@@ -20,9 +20,6 @@ pub mod code {
     pub const TIMED_OUT: i16 = 7;
     /// `NOT_ENOUGH_REPLICAS`.
     pub const TOO_FEW_REPLICAS: i16 = 19;
-    /// No error of the protocol: the broker closes the connection instead of answering
-    /// (librdkafka's `RD_KAFKA_RESP_ERR__TRANSPORT`).
-    pub const DISCONNECTED: i16 = -195;
 }
 
 /// Kinds of requests, for [`Broker::fail_next`].

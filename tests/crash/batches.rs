@@ -12,8 +12,7 @@ use uuid::Uuid;
 use crate::crash::stand::faults::{Blow, Faults, Op};
 use crate::crash::stand::function::Function;
 use crate::crash::stand::store::StoreProxy;
-use crate::crash::stand::store_variables;
-use crate::crash::stand::{answer, of_invocation};
+use crate::crash::stand::{answer, http_event, of_invocation, store_variables};
 
 const PATH: &str = "/v1/inovafarma/batches";
 const READY: &str = "/health/ready";
@@ -52,26 +51,8 @@ pub(crate) fn function(stores: &StoreProxy, database: &[(&str, &str)]) -> Functi
 }
 
 async fn get(function: &Function, path: &str) -> Answer {
-    let event = json!({
-        "version": "2.0",
-        "routeKey": "$default",
-        "rawPath": path,
-        "rawQueryString": "",
-        "headers": {"host": "127.0.0.1", "x-api-key": KEY_A, "x-forwarded-proto": "http"},
-        "requestContext": {
-            "accountId": "000000000000",
-            "apiId": "local",
-            "domainName": "127.0.0.1",
-            "domainPrefix": "local",
-            "http": {"method": "GET", "path": path, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "crash"},
-            "requestId": Uuid::new_v4().to_string(),
-            "routeKey": "$default",
-            "stage": "$default",
-            "time": "01/Jan/2026:00:00:00 +0000",
-            "timeEpoch": 1_767_225_600_000_u64,
-        },
-        "isBase64Encoded": false,
-    });
+    let headers = json!({"x-api-key": KEY_A, "x-forwarded-proto": "http"});
+    let event = http_event("GET", path, headers, b"");
     let invoked = function.invoke(event.to_string().into()).await;
     // `status` asks at these paths, and its own answer is the one that clients get.
     if [READY, METRICS].contains(&path) { of_invocation(&invoked) } else { answer(&event, &invoked) }

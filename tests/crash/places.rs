@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use end_to_end::{Answer, Queue, TENANT_A};
+use end_to_end::{Access, Answer, Queue, TENANT_A};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -34,24 +34,20 @@ impl Moving {
         let target = asked.body.as_object_mut().unwrap().remove("target").unwrap();
         asked.body["targetRef"] = json!(profile);
         let this = Self { asked, profile };
-        this.write(stand, &target).await;
+        this.write(&target).await;
         this
     }
 
     async fn point_at(&self, stand: &Stand, queue: &Queue) {
         let mut target = stand.request(Operation::Produce, queue, json!({})).body;
-        self.write(stand, &target["target"].take()).await;
+        self.write(&target["target"].take()).await;
         // What a function remembers of a profile ends with its process.
         stand.front(Operation::Produce).end_idle();
     }
 
-    async fn write(&self, stand: &Stand, target: &Value) {
+    async fn write(&self, target: &Value) {
         let pk = format!("PROFILE#{TENANT_A}#{}", self.profile);
-        stand.put_access(&pk, &json!({ "target": target })).await;
-    }
-
-    async fn remove(self, stand: &Stand) {
-        stand.remove_access(&format!("PROFILE#{TENANT_A}#{}", self.profile)).await;
+        Access::open().await.put(&json!({"pk": pk, "target": target})).await;
     }
 }
 
@@ -156,7 +152,6 @@ async fn a_retry_on_another_queue_begins_again_and_says_what_is_where() {
     assert_eq!((replay.header("idempotent-replay"), &replay.bytes), (Some("true"), &done.bytes));
     assert_whole(&stand, &a, on_a).await;
     assert_eq!(u64::try_from(settled(&stand, &b).await.len()).unwrap(), on_b);
-    moving.remove(&stand).await;
     for queue in [a, b] {
         stand.broker.delete(&queue).await;
     }
@@ -241,7 +236,6 @@ async fn what_a_crash_left_at_a_place_that_nobody_noted_is_told_of_no_other() {
     let done = stand.ask(&moving.asked).await.answer;
     assert_eq!(assert_begun_again(&done, &a), [] as [Value; 0]);
     assert_whole(&stand, &a, on_a).await;
-    moving.remove(&stand).await;
     stand.broker.delete(&a).await;
 }
 

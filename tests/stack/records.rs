@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::gateway::TENANT_A;
@@ -49,19 +48,6 @@ impl Records {
     pub async fn remove(&self, operation: &str, key: Uuid, attributes: &[&str]) {
         let update = self.dynamodb.update_item().table_name(&self.table).key("pk", Self::key(operation, key));
         update.update_expression(format!("REMOVE {}", attributes.join(", "))).send().await.unwrap();
-    }
-
-    /// Writes an item of the access table.
-    pub async fn put_access(&self, pk: &str, item: &Value) {
-        let mut item: HashMap<String, AttributeValue> = serde_dynamo::to_item(item).unwrap();
-        item.insert("pk".to_owned(), AttributeValue::S(pk.to_owned()));
-        let put = self.dynamodb.put_item().table_name(crate::variable("ACCESS_TABLE"));
-        put.set_item(Some(item)).send().await.unwrap();
-    }
-
-    pub async fn remove_access(&self, pk: &str) {
-        let delete = self.dynamodb.delete_item().table_name(crate::variable("ACCESS_TABLE"));
-        delete.key("pk", AttributeValue::S(pk.to_owned())).send().await.unwrap();
     }
 
     /// Puts the record back into the state of an execution that never ended, as a crash would have

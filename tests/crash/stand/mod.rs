@@ -224,15 +224,6 @@ impl Stand {
         self.records.remove(asked.operation.record(), asked.key, attributes).await;
     }
 
-    /// Writes an item of the access table, as an operator does.
-    pub(crate) async fn put_access(&self, pk: &str, item: &Value) {
-        self.records.put_access(pk, item).await;
-    }
-
-    pub(crate) async fn remove_access(&self, pk: &str) {
-        self.records.remove_access(pk).await;
-    }
-
     /// Ends the record's lease, if there is a record, as time does.
     pub(crate) async fn age(&self, asked: &Asked) {
         if self.record(asked).await.is_none() {
