@@ -20,9 +20,9 @@ use crate::pooled::{PooledConnection, Reservation};
 use crate::retry::{Jitter, RetryPolicy};
 use crate::settings::ConnectionSettings;
 
-/// Reason why a pool gave no connection. `E` is why none could be opened.
+/// Reason why a pool gave no connection.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum PoolError<E = BrokerError> {
+pub enum PoolError {
     /// Every connection that the pool may have was in use.
     #[error("no connection to the broker became free in time")]
     PoolTimeout,
@@ -31,7 +31,7 @@ pub enum PoolError<E = BrokerError> {
     Closed,
     /// No connection could be opened.
     #[error(transparent)]
-    Connection(E),
+    Connection(BrokerError),
 }
 
 impl From<PoolError> for BrokerError {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use broker::{ConnectionState, Deadline, HealthStatus, IllegalTransition, RetryPolicy, RetryStats, events};
 use lapin::Channel;
+use mq::BrokerError;
 use tokio::sync::watch;
 
 use super::monitor::ConnectionMonitor;
-use crate::parts::{Connection, Connector};
+use crate::parts::{Connection, Connector, Failure};
 use crate::{ConnectionConfig, ConnectionError};
 
 type Callback = Arc<dyn Fn(&str) + Send + Sync>;
@@ -120,8 +121,7 @@ impl ConnectionManager {
     /// Those of [`reconnect`](Self::reconnect).
     pub async fn ensure_connected(&self, deadline: Deadline) -> Result<(), ConnectionError> {
         let _turn = self.turn(deadline).await?;
-        let monitor = self.current().as_ref().map(|current| Arc::clone(&current.monitor));
-        if let Some(monitor) = monitor
+        if let Some(monitor) = self.monitor()
             && self.get_status() == ConnectionState::Connected
             && monitor.evaluate(deadline).await
         {
@@ -145,8 +145,7 @@ impl ConnectionManager {
 
     /// Asks the broker for an answer over the connection.
     pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
-        let monitor = self.current().as_ref().map(|current| Arc::clone(&current.monitor));
-        match monitor {
+        match self.monitor() {
             Some(monitor) => monitor.check_health(deadline).await,
             None => HealthStatus::unhealthy(false, Duration::ZERO, "there is no connection"),
         }
@@ -159,9 +158,8 @@ impl ConnectionManager {
     pub async fn channel(&self, deadline: Deadline) -> Result<Channel, ConnectionError> {
         self.ensure_connected(deadline).await?;
         let connection = self.current().as_ref().map(|current| Arc::clone(&current.connection));
-        let Some(connection) = connection else {
-            return Err(ConnectionError::lost());
-        };
+        let lost = || BrokerError::unreachable("the connection to RabbitMQ was lost");
+        let connection = connection.ok_or_else(lost)?;
         let channel = connection.open_channel(deadline).await?;
         connection.mark_used();
         Ok(channel)
@@ -178,7 +176,7 @@ impl ConnectionManager {
     }
 
     async fn turn(&self, deadline: Deadline) -> Result<tokio::sync::MutexGuard<'_, ()>, ConnectionError> {
-        deadline.run(self.turn.lock()).await.map_err(|_| ConnectionError::timeout())
+        deadline.run(self.turn.lock()).await.map_err(|_| Failure::Deadline.into())
     }
 
     async fn persist(&self, deadline: Deadline) -> Result<(), ConnectionError> {

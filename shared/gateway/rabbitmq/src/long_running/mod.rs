@@ -20,11 +20,11 @@ mod tls_files;
 
 pub use crate::{ConfigError, ConfigFault, ConnectionConfig, ConnectionError, Host, Login, TlsConfig};
 pub use broker::{
-    ConnectionState, HealthStatus, IllegalTransition, InvalidRetryPolicy, Jitter, PoolStats, RetryPolicy,
-    RetryStats,
+    ConnectionState, HealthStatus, IllegalTransition, InvalidRetryPolicy, Jitter, PoolError, PoolStats,
+    RetryPolicy, RetryStats,
 };
 
 pub use arguments::ConnectionArguments;
 pub use manager::ConnectionManager;
 pub use monitor::ConnectionMonitor;
-pub use pool::{ConnectionPool, InvalidPoolLimits, PoolError, PoolLimits, PooledConnection};
+pub use pool::{ConnectionPool, PoolLimits, PooledConnection};

@@ -4,10 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::{ConnectionCap, ConnectionSettings, Deadline, PoolStats};
+use broker::{ConnectionCap, ConnectionSettings, Deadline, PoolError, PoolStats};
 
+use crate::config::faults::Faults;
 use crate::parts::{Connection, Connector, Dialler};
-use crate::{ConnectionConfig, ConnectionError};
+use crate::{ConfigError, ConnectionConfig};
 
 /// Longest time for closing a channel politely when its connection goes back.
 const RESET: Duration = Duration::from_secs(3);
@@ -28,19 +29,6 @@ impl Default for PoolLimits {
     }
 }
 
-/// Error of a limit out of its range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant's message says which range it is")]
-pub enum InvalidPoolLimits {
-    #[error("a pool has one connection at least")]
-    MaxSize,
-    #[error("a pool lets wait for a second at least")]
-    Timeout,
-}
-
-/// Reason why a pool gave no connection.
-pub type PoolError = broker::PoolError<ConnectionError>;
-
 /// Connections of one configuration: `ConnectionPool` of the connection model. Waiting callers get
 /// a connection in their order, and may stop waiting at any point.
 pub struct ConnectionPool {
@@ -57,13 +45,15 @@ impl ConnectionPool {
     ///
     /// # Errors
     /// If a limit is out of its range.
-    pub fn new(config: ConnectionConfig, limits: PoolLimits) -> Result<Self, InvalidPoolLimits> {
+    pub fn new(config: ConnectionConfig, limits: PoolLimits) -> Result<Self, ConfigError> {
+        let mut faults = Faults::default();
         if limits.max_size == 0 {
-            return Err(InvalidPoolLimits::MaxSize);
+            faults.push("max_size", "is not at least 1");
         }
         if limits.timeout < Duration::from_secs(1) {
-            return Err(InvalidPoolLimits::Timeout);
+            faults.push("timeout", "is not at least 1 s");
         }
+        faults.into_result()?;
         let cap = ConnectionCap::new(limits.max_size);
         let limits = ConnectionSettings { pool_timeout: limits.timeout, ..ConnectionSettings::default() };
         let connector = Connector::new(Arc::new(config));
@@ -80,11 +70,7 @@ impl ConnectionPool {
     pub async fn acquire(&self, deadline: Deadline) -> Result<PooledConnection, PoolError> {
         let mut dialler = Dialler::new(&self.connector);
         let acquired = Box::pin(self.pool.acquire(&(), &mut dialler, &self.limits, deadline)).await;
-        acquired.map(PooledConnection::new).map_err(|error| match error {
-            broker::PoolError::PoolTimeout => PoolError::PoolTimeout,
-            broker::PoolError::Closed => PoolError::Closed,
-            broker::PoolError::Connection(error) => PoolError::Connection(error.into()),
-        })
+        acquired.map(PooledConnection::new)
     }
 
     /// Gives a connection back, for others to use. Its channel ends with everything that was open
