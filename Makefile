@@ -33,7 +33,7 @@ newest:
 	@scripts/brokers.sh make rabbitmq-4.3 || echo "SKIPPED: what differs on RabbitMQ 4.3, which cannot be had here"
 
 # All contenders are optimised as for a release. The stack is the one that tests use.
-bench: cargo ## Measure starts, clients, warm requests, idempotency, limits, the ingest and its morning peak, and load tests (ONLY=startup,clients,mq,warm,idempotency,limits,ingest,load,accept,peak,tests or some of them, ROUNDS=4 MESSAGES=100000 STARTS=40 REQUESTS=1000 ITEMS=100000, PEAK_TENANTS=8 WINDOW=30 PEAK_FLOOD=100 PEAK_CHUNKS=200 PEAK_SLOW_MS=2000, BENCH_TEST_SECONDS=20, LIMIT_SECONDS=40; SMOKE=1 only checks that every part runs)
+bench: cargo ## Measure starts, clients, warm requests, idempotency, limits, the ingest and its morning peak, and load tests (ONLY=startup,clients,mq,warm,idempotency,limits,ingest,load,peak,tests or some of them, ROUNDS=4 MESSAGES=100000 STARTS=40 REQUESTS=1000 ITEMS=100000, PEAK_TENANTS=8 WINDOW=30 PEAK_FLOOD=100 PEAK_CHUNKS=200 PEAK_SLOW_MS=2000, BENCH_TEST_SECONDS=20, LIMIT_SECONDS=40; SMOKE=1 only checks that every part runs)
 	@scripts/bench.sh $(ONLY)
 
 contract: cargo ## Check responses against openapi.yaml with generated requests (CONTRACT_SECONDS=90 SEED=1, SEED=random)

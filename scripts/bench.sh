@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # scripts/bench.sh [PART[,PART…]…]: builds the programs to measure and prints a table for each
 # part. Without an argument it runs all parts: startup, clients, mq, warm, idempotency, limits,
-# ingest, load, accept, peak and tests.
+# ingest, load, peak and tests.
 # SMOKE=1 runs the parts at their smallest size with development binaries: it shows that they work,
 # and its figures mean nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(startup clients mq warm idempotency limits ingest load accept peak tests)
+all=(startup clients mq warm idempotency limits ingest load peak tests)
 IFS=', ' read -ra parts <<<"$*"
 ((${#parts[@]})) || parts=("${all[@]}")
 for part in "${parts[@]}"; do

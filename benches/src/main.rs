@@ -4,7 +4,6 @@
 //! `benches contend` is such a contender; the Python ones are in benches/python, those in Node.js
 //! in benches/node.
 
-mod accept;
 mod callers;
 mod child;
 mod clients;
@@ -61,8 +60,6 @@ enum Command {
     Load(load::Options),
     /// Compare puts and gets on IBM MQ with the calls alone and with IBM's client in Python
     Mq(mq::Options),
-    /// Measure accepting a catalogue beside the put of its object alone
-    Accept(accept::Options),
     /// Measure a morning peak of catalogues, and quiet tenants beside a flood
     Peak(peak::Options),
     /// Compare load tests of a stack with a bare client of RabbitMQ
@@ -101,8 +98,6 @@ enum Contender {
     Cut { part: Part },
     /// Catalogues from S3 to PostgreSQL
     LoadRows,
-    /// The code of product-ingest
-    Accepts,
     /// A function that does nothing
     RuntimeAlone { kind: Kind, bytes: usize },
 }
@@ -143,7 +138,6 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Ingest(options) => ingest::run(&options).await,
         Command::Load(options) => load::run(&options).await,
         Command::Mq(options) => mq::run(&options).await,
-        Command::Accept(options) => accept::run(&options).await,
         Command::Peak(options) => peak::run(&options).await,
         Command::Tests(options) => load_tests::run(&options).await,
         Command::Limits(options) => limits::run(&options).await,
@@ -162,7 +156,6 @@ async fn contend(contender: Contender) -> Result<(), Error> {
         Contender::Claims { task } => idempotency::ours::contend(&task).await,
         Contender::Cut { part } => ingest::cut::contend(part).await,
         Contender::LoadRows => load::ours::contend().await,
-        Contender::Accepts => accept::contend().await,
         Contender::RuntimeAlone { kind, bytes } => warm::runtime_alone::serve(kind, bytes).await,
     }
 }
