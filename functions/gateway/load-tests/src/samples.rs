@@ -52,5 +52,5 @@ pub(crate) fn report() -> Report {
         usage: Usage::default(),
         complete: true,
     };
-    Report::of(&facts, &Sum::new())
+    Report::of(&facts, &Sum::default())
 }

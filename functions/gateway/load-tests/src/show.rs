@@ -130,7 +130,7 @@ fn page(record: &TestRecord, report: Option<Report>, memory_mb: u32) -> Result<R
             return Err(Problem::new(Reason::TestNotFound, "the report of this test is not kept any more"));
         }
         None => {
-            let nothing = (&Sum::new(), true);
+            let nothing = (&Sum::default(), true);
             so_far(record, record.created_at, &record.test, nothing, memory_mb, record.created_at)
         }
     };
@@ -154,7 +154,7 @@ mod tests {
     }
 
     fn report(record: &TestRecord, now: &str) -> Report {
-        so_far(record, at("10:00:00"), &record.test, (&Sum::new(), true), MEMORY_MB, at(now))
+        so_far(record, at("10:00:00"), &record.test, (&Sum::default(), true), MEMORY_MB, at(now))
     }
 
     #[test]

@@ -198,7 +198,7 @@ mod tests {
 
     /// Returns how far a tally says that its step came, in seconds.
     fn until(tally: &Tally) -> u64 {
-        let mut sum = load_test::Sum::new();
+        let mut sum = load_test::Sum::default();
         sum.add(tally);
         let test = crate::samples::test(serde_json::json!({"producers": {"ratePerSec": 1}}));
         let (plan, schedule) = (load_test::Plan::of(&test), test.schedule());

@@ -148,22 +148,6 @@ impl Accounting {
             ..self
         }
     }
-
-    /// Counts the messages whose fate is known or named: all that were due, if nothing is wrong.
-    #[must_use]
-    pub fn accounted(&self) -> u64 {
-        [
-            self.received,
-            self.lost.unwrap_or(0),
-            self.retained,
-            self.unrecorded,
-            self.refused,
-            self.in_doubt,
-            self.not_sent,
-        ]
-        .into_iter()
-        .fold(0, u64::saturating_add)
-    }
 }
 
 /// Counts the messages that were due or were sent, and those of them of which no tally knows.

@@ -52,7 +52,7 @@ fn tallies(test: &LoadTest) -> [Tally; 2] {
 
 /// Sums tallies of workers that ended in order after some seconds.
 fn ended(tallies: [Tally; 2], seconds: u64) -> Sum {
-    let mut sum = Sum::new();
+    let mut sum = Sum::default();
     for mut tally in tallies {
         tally.worked_until(Micros::from_seconds(seconds));
         tally.was_last();
@@ -287,10 +287,10 @@ fn a_failed_test_says_why_and_what_it_did_until_then() {
         summary.starts_with("The test failed: the broker at `mq.host:1414` cannot be reached. 100.0 "),
         "{summary}"
     );
-    let summary = Report::of(&facts, &Sum::new()).summary;
+    let summary = Report::of(&facts, &Sum::default()).summary;
     assert!(summary.ends_with("No message was sent, so nothing was measured."), "{summary}");
     facts.status = TestStatus::Stopped;
-    assert!(Report::of(&facts, &Sum::new()).summary.starts_with("The test was stopped after 30 s."));
+    assert!(Report::of(&facts, &Sum::default()).summary.starts_with("The test was stopped after 30 s."));
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn a_test_that_failed_before_it_began_says_nothing_of_its_criteria() {
     facts.status = TestStatus::Failed;
     facts.failure = Some("the queue `Q` holds 12 messages that are not the test's");
     facts.end = End { cut_at: Some(Micros::ZERO), is_drained: false };
-    let report = Report::of(&facts, &Sum::new());
+    let report = Report::of(&facts, &Sum::default());
     assert_eq!(
         report.summary,
         "The test failed: the queue `Q` holds 12 messages that are not the test's. \

@@ -22,17 +22,10 @@ pub(crate) struct Work {
 }
 
 impl Sum {
-    /// Makes an empty sum.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds the last tally of a step. False if a tally of the step was added before: nothing
-    /// changes then.
-    pub fn add(&mut self, tally: &Tally) -> bool {
+    /// Adds the last tally of a step. A step of which a tally was added before changes nothing.
+    pub fn add(&mut self, tally: &Tally) {
         if !self.steps.insert(tally.step) {
-            return false;
+            return;
         }
         self.figures.add(&tally.figures);
         let work = self.work.entry(tally.step.lane.worker).or_default();
@@ -40,7 +33,6 @@ impl Sum {
         if tally.is_last {
             work.ended = Some(work.ended.map_or(tally.until, |ended| ended.min(tally.until)));
         }
-        true
     }
 
     /// Counts the steps.

@@ -61,7 +61,7 @@ fn count(tally: &mut Tally, event: &Event) {
 }
 
 fn sum<'a>(tallies: impl IntoIterator<Item = &'a Tally>) -> Sum {
-    let mut sum = Sum::new();
+    let mut sum = Sum::default();
     for tally in tallies {
         sum.add(tally);
     }

@@ -21,7 +21,7 @@ fn report(record: &TestRecord) -> Report {
         search: None,
         usage: Usage::default(),
     };
-    let mut sum = Sum::new();
+    let mut sum = Sum::default();
     sum.add(&tally(step("p0a", 0, 0), 100));
     Report::of(&facts, &sum)
 }

@@ -64,7 +64,7 @@ async fn an_attempt_that_is_superseded_stores_nothing_more() {
     assert_eq!(table.count(test_id, second, 5).await, Stored::Kept);
     assert_eq!(table.claim(test_id, third).await, Some(Handled { before: 15, in_window: 15 }));
     let (sum, complete) = table.sum(test_id).await;
-    let mut expected = Sum::new();
+    let mut expected = Sum::default();
     expected.add(&tally(first, 10));
     expected.add(&tally(second, 5));
     assert_eq!((sum, complete), (expected, true));
@@ -137,7 +137,7 @@ async fn what_the_window_before_sends_after_the_claim_is_read_when_the_window_op
 async fn tallies_of_all_workers_add_up() {
     let table = TestTable::make().await;
     let test_id = Uuid::now_v7();
-    let mut expected = Sum::new();
+    let mut expected = Sum::default();
     for number in 0..10 {
         for (lane, count) in [(format!("p{number}a"), 20), (format!("c{number}a"), 0)] {
             let step = step(&lane, 0, 0);
@@ -155,7 +155,7 @@ async fn tallies_of_all_workers_add_up() {
     let (sum, complete) = table.store.sum(test_id, 0, 500, LONG).await.unwrap();
     assert!(!complete && (1..20).contains(&sum.steps()), "{} steps", sum.steps());
     let (none, complete) = table.sum(Uuid::now_v7()).await;
-    assert_eq!((none, complete), (Sum::new(), true));
+    assert_eq!((none, complete), (Sum::default(), true));
     // Nothing is read in no time, which is not the sum of a test without tallies.
     let error = table.store.sum(test_id, 0, usize::MAX, Duration::ZERO).await.unwrap_err();
     assert_eq!(error.retry(), Retry::Later);
@@ -176,14 +176,14 @@ async fn a_large_tally_is_stored_in_parts_and_counts_like_any_other() {
         assert!((bytes..1_400_000).contains(&size), "{size}");
         assert_eq!(table.store.store_tally(test_id, 0, &large).await.unwrap(), (Stored::Kept, size));
         table.count(test_id, other, 3).await;
-        let mut expected = Sum::new();
+        let mut expected = Sum::default();
         expected.add(&large);
         expected.add(&tally(other, 3));
         assert_eq!(table.sum(test_id).await, (expected, true));
     }
     // Parts that are left over count for nothing.
     table.count(test_id, own, 2).await;
-    let mut expected = Sum::new();
+    let mut expected = Sum::default();
     expected.add(&tally(own, 2));
     expected.add(&tally(other, 3));
     assert_eq!(table.sum(test_id).await, (expected, true));

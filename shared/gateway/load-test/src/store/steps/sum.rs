@@ -159,9 +159,7 @@ impl Reader {
     fn add(&mut self, name: &str, bytes: &[u8]) {
         self.bytes = self.bytes.saturating_add(bytes.len());
         match Tally::from_bytes(bytes) {
-            Ok(tally) => {
-                self.sum.add(&tally);
-            }
+            Ok(tally) => self.sum.add(&tally),
             Err(error) => {
                 self.lacks = true;
                 let error: &(dyn std::error::Error + 'static) = &error;
@@ -241,7 +239,7 @@ mod tests {
     }
 
     fn sum(workers: impl IntoIterator<Item = u32>) -> Sum {
-        let mut sum = Sum::new();
+        let mut sum = Sum::default();
         for worker in workers {
             sum.add(&tally(worker));
         }
