@@ -2,10 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use libmqm_sys as mq;
 use serde::Deserialize;
-
-use crate::protocol::{Answer, Reason, Reply};
 
 /// A call that shall go wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -94,19 +91,6 @@ impl Faults {
     fn faults(&self) -> std::sync::MutexGuard<'_, Vec<Fault>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The reply of a call that ends with a reason code, which is a warning of MQ's or a failure.
-pub(crate) fn injected(reason: i32, carried_out: Option<Reply>) -> Reply {
-    const WARNINGS: [i32; 5] = [
-        mq::MQRC_BACKED_OUT,
-        mq::MQRC_ALREADY_CONNECTED,
-        mq::MQRC_TRUNCATED_MSG_ACCEPTED,
-        mq::MQRC_TRUNCATED_MSG_FAILED,
-        mq::MQRC_OUTCOME_MIXED,
-    ];
-    let answer = carried_out.and_then(Result::ok).map_or(Answer::None, |(answer, _)| answer);
-    if WARNINGS.contains(&reason) { Ok((answer, reason)) } else { Err(Reason(reason)) }
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use libmqm_sys as mq;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::control;
-use crate::fault::{Effect, Faults, When, injected};
+use crate::fault::{Effect, Faults, When};
 use crate::manager::Manager;
-use crate::protocol::{self, ConnectionName, Reply, Request};
+use crate::protocol::{self, Answer, ConnectionName, Reason, Reply, Request};
 
 /// A queue manager and the faults it shall have.
 #[derive(Debug)]
@@ -87,7 +87,8 @@ impl Server {
             Some((Effect::Warning(warning), _)) => reply.map(|reply| Ok((reply?.0, warning))),
             // A connection that is broken for its client is for the queue manager, too.
             Some((Effect::Reason(mq::MQRC_CONNECTION_BROKEN) | Effect::Cut(_), _)) => None,
-            Some((Effect::Reason(reason), _)) => Some(injected(reason, reply)),
+            Some((Effect::Reason(mq::MQRC_BACKED_OUT), _)) => Some(Ok((Answer::None, mq::MQRC_BACKED_OUT))),
+            Some((Effect::Reason(reason), _)) => Some(Err(Reason(reason))),
             Some((Effect::Hang(_), _)) => {
                 while !closes(socket, PollTimeout::NONE) {}
                 None

@@ -29,12 +29,6 @@ impl Chars {
         field.resize(length, b' ');
         field
     }
-
-    /// Cut to the length of a field, as it would come back out of one.
-    #[must_use]
-    pub fn cut(&self, length: usize) -> Self {
-        Self::from_field(self.0.get(..length).unwrap_or(&self.0))
-    }
 }
 
 impl From<&str> for Chars {

@@ -21,7 +21,7 @@ verbs! {
             queue_manager,
             channel: Chars::default(),
             credentials: credentials(&cno)?,
-            application: application(chars(&cno.value.ApplName)),
+            application: chars(&cno.value.ApplName),
             options: cno.value.Options,
         };
         let (number, connection_id) = connection::open(&request, &route)?;
@@ -42,16 +42,6 @@ verbs! {
         }
         closed
     }
-}
-
-/// The name that administrators see: the caller's, or else the program's.
-fn application(given: Chars) -> Chars {
-    if !given.is_blank() {
-        return given;
-    }
-    let program = std::env::current_exe().ok();
-    let name = program.as_deref().and_then(Path::file_name).unwrap_or_default();
-    Chars::from(name.to_string_lossy().as_ref()).cut(mq::MQ_APPL_NAME_LENGTH)
 }
 
 /// The route that MQCNO names by a channel definition, or else by a table.
