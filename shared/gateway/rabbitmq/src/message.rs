@@ -267,7 +267,7 @@ pub(crate) fn integer(value: &AMQPValue) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use mq::{
         Base64Bytes, ContentSeed, CorrelIdMode, ExplicitMessage, HeaderName, Headers, MqLong, MqProps,
         OwnProps, ProduceCommand, ProduceSource, Properties, Transaction,
@@ -307,9 +307,8 @@ mod tests {
         assert!(check(&CorrelId::Bytes(vec![0xff])).is_err());
     }
 
-    /// Pointer to the member of the message at `index` that is refused, in a request of two messages,
-    /// of which the first sets nothing itself.
-    fn refused(change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage), index: u64) -> String {
+    /// A request of two messages, of which the first sets nothing itself.
+    pub(crate) fn two(change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage)) -> Outgoing {
         let mut second = ExplicitMessage::of_text("b");
         let mut command = ProduceCommand {
             source: ProduceSource::Explicit { messages: Vec::new() },
@@ -322,8 +321,12 @@ mod tests {
         change(&mut command, &mut second);
         command.source = ProduceSource::Explicit { messages: vec![ExplicitMessage::of_text("a"), second] };
         let at = Timestamp::from_second(1_790_000_000).unwrap();
-        let outgoing = Outgoing::new(&command, ContentSeed::new("tenant", "key", "fingerprint", at));
-        match check(&outgoing, index).unwrap_err() {
+        Outgoing::new(&command, ContentSeed::new("tenant", "key", "fingerprint", at))
+    }
+
+    /// Pointer to the member of the message at `index` that is refused.
+    fn refused(change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage), index: u64) -> String {
+        match check(&two(change), index).unwrap_err() {
             BrokerError::Unsupported { pointer: Some(pointer), .. } => pointer,
             error => panic!("{error:?}"),
         }

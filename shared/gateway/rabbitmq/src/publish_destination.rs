@@ -77,12 +77,10 @@ fn unusable_key(outgoing: &Outgoing, index: u64, detail: String) -> BrokerError 
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-    use mq::{
-        ContentSeed, ExplicitMessage, Headers, MqProps, OwnProps, ProduceCommand, ProduceSource, Transaction,
-    };
+    use mq::OwnProps;
 
     use super::*;
+    use crate::message::tests::two;
 
     fn pointer(error: &BrokerError) -> Option<&str> {
         match error {
@@ -93,19 +91,9 @@ mod tests {
 
     #[test]
     fn a_routing_key_is_pointed_to_only_in_a_message() {
-        let key = || Some("k".to_owned().try_into().unwrap());
-        let mut second = ExplicitMessage::of_text("b");
-        second.own = OwnProps { routing_key: key(), ..OwnProps::default() }.boxed();
-        let command = ProduceCommand {
-            source: ProduceSource::Explicit { messages: vec![ExplicitMessage::of_text("a"), second] },
-            rate_limit_per_sec: None,
-            transaction: Transaction::default(),
-            props: MqProps::default(),
-            headers: Headers::default(),
-            warnings: Vec::new(),
-        };
-        let at = Timestamp::from_second(1_790_000_000).unwrap();
-        let outgoing = Outgoing::new(&command, ContentSeed::new("tenant", "key", "fingerprint", at));
+        let routing_key = Some("k".to_owned().try_into().unwrap());
+        let own = OwnProps { routing_key, ..OwnProps::default() };
+        let outgoing = two(|_, second| second.own = own.boxed());
         let own = unusable_key(&outgoing, 1, "too long".to_owned());
         assert_eq!(pointer(&own), Some("/messages/1/routingKey"));
         // The key may come from a profile, and then the request does not name it.

@@ -10,7 +10,7 @@ use mq::Address;
 use secrecy::{ExposeSecret as _, SecretString};
 use toml::Value;
 
-use super::tls_files::TlsFiles;
+use super::tls_files;
 use crate::config::faults::Faults;
 use crate::{ConfigError, ConnectionConfig, Host, Login, TlsConfig};
 
@@ -196,13 +196,13 @@ impl<E: Fn(&str) -> Option<String>> Reader<E> {
     /// Reads the settings of TLS; `None` if it is off.
     fn tls(&mut self) -> Option<TlsConfig> {
         let is_on = self.switch("tls");
-        let [authorities, certificate, key] = ["ca_file", "cert_file", "key_file"].map(|setting| {
+        let files = ["ca_file", "cert_file", "key_file"].map(|setting| {
             let place = self.find(setting)?.0;
             let path = PathBuf::from(self.text(setting, ""));
             // An empty path is a fault that was noted before.
             (!path.as_os_str().is_empty()).then_some((place, path))
         });
-        TlsFiles { authorities, certificate, key }.read(is_on, &mut self.faults)
+        tls_files::read(files, is_on, &mut self.faults)
     }
 
     fn fault<T>(&mut self, setting: String, reason: impl Into<String>, value: T) -> T {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use broker::{ConnectionState, Deadline, HealthStatus, IllegalTransition, RetryPolicy, RetryStats, events};
+use broker::{ConnectionState, Deadline, HealthStatus, RetryPolicy, RetryStats, events};
 use lapin::Channel;
 use mq::BrokerError;
 use tokio::sync::watch;
@@ -96,7 +96,7 @@ impl ConnectionManager {
         let _turn = self.turn.lock().await;
         let current = self.current().take();
         // A state that is DISCONNECTED stays so.
-        let _ = self.state.change(ConnectionState::Disconnected);
+        self.state.change(ConnectionState::Disconnected);
         if let Some(current) = current {
             current.monitor.stop();
             current.connection.close().await;
@@ -262,25 +262,19 @@ impl StateCell {
         *self.0.borrow()
     }
 
-    fn change(&self, to: ConnectionState) -> Result<(), IllegalTransition> {
-        let mut result = Ok(());
-        self.0.send_if_modified(|state| match state.transition_to(to) {
-            Ok(reached) => {
-                *state = reached;
-                true
-            }
-            Err(illegal) => {
-                result = Err(illegal);
-                false
-            }
-        });
-        result
+    /// Changes the state; `false` if the model does not allow that.
+    fn change(&self, to: ConnectionState) -> bool {
+        self.0.send_if_modified(|state| {
+            let reached = state.transition_to(to);
+            *state = reached.unwrap_or(*state);
+            reached.is_ok()
+        })
     }
 
     /// Notes that the open connection is lost. A connection that does not count as open cannot be
     /// lost.
     fn lose(&self) {
-        let _ = self.change(ConnectionState::Reconnecting);
+        self.change(ConnectionState::Reconnecting);
     }
 
     /// Begins to connect, for the first time or again.
@@ -290,7 +284,7 @@ impl StateCell {
             _ => ConnectionState::Reconnecting,
         };
         // A connection that was lost is RECONNECTING already.
-        let _ = self.change(to);
+        self.change(to);
         Attempt { state: self, is_over: false }
     }
 }
@@ -303,14 +297,14 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     fn end(mut self, state: ConnectionState) {
-        self.is_over = self.state.change(state).is_ok();
+        self.is_over = self.state.change(state);
     }
 }
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            let _ = self.state.change(ConnectionState::Disconnected);
+            self.state.change(ConnectionState::Disconnected);
         }
     }
 }

@@ -10,46 +10,36 @@ use crate::config::faults::Faults;
 /// A file, with the name of the setting that gives its path.
 pub(crate) type Named = (String, PathBuf);
 
-pub(crate) struct TlsFiles {
-    pub(crate) authorities: Option<Named>,
-    pub(crate) certificate: Option<Named>,
-    pub(crate) key: Option<Named>,
-}
-
-impl TlsFiles {
-    /// Reads the files if TLS is on, and notes their faults. Their contents are never shown.
-    pub(crate) fn read(self, is_on: bool, faults: &mut Faults) -> Option<TlsConfig> {
-        if !is_on {
-            for (place, _) in [self.authorities, self.certificate, self.key].into_iter().flatten() {
-                faults.push(place, "is of no use without tls");
-            }
-            return None;
+/// Reads the files of authorities, certificate and key if TLS is on, and notes their faults. Their
+/// contents are never shown.
+pub(crate) fn read(files: [Option<Named>; 3], is_on: bool, faults: &mut Faults) -> Option<TlsConfig> {
+    if !is_on {
+        for (place, _) in files.into_iter().flatten() {
+            faults.push(place, "is of no use without tls");
         }
-        match (&self.certificate, &self.key) {
-            (Some((place, _)), None) => faults.push(place, "needs key_file, the certificate's private key"),
-            (None, Some((place, _))) => faults.push(place, "needs cert_file, the key's certificate"),
-            (Some(_), Some(_)) | (None, None) => {}
-        }
-        let read = |named: &Option<Named>, faults: &mut Faults| {
-            let (place, path) = named.as_ref()?;
-            read_file(place, path, faults)
-        };
-        let trust_store = read(&self.authorities, faults);
-        let certificate = read(&self.certificate, faults);
-        let key = read(&self.key, faults);
-        let mut config = TlsConfig { trust_store, key_store: None };
-        let has_authorities =
-            config.trust_store.is_some() && check(self.authorities.as_ref(), &config, faults);
-        if let (Some(certificate), Some(key)) = (certificate, key) {
-            let (certificate, key) = (certificate.expose_secret(), key.expose_secret());
-            config.key_store = Some(SecretString::from(format!("{certificate}\n{key}")));
-            // Authorities that cannot be used are a fault that was noted before.
-            if has_authorities || self.authorities.is_none() {
-                check(self.certificate.as_ref(), &config, faults);
-            }
-        }
-        Some(config)
+        return None;
     }
+    match &files {
+        [_, Some((place, _)), None] => faults.push(place, "needs key_file, the certificate's private key"),
+        [_, None, Some((place, _))] => faults.push(place, "needs cert_file, the key's certificate"),
+        [_, Some(_), Some(_)] | [_, None, None] => {}
+    }
+    let [trust_store, certificate, key] = files.each_ref().map(|named| {
+        let (place, path) = named.as_ref()?;
+        read_file(place, path, faults)
+    });
+    let [authorities, of_certificate, _] = &files;
+    let mut config = TlsConfig { trust_store, key_store: None };
+    let has_authorities = config.trust_store.is_some() && check(authorities.as_ref(), &config, faults);
+    if let (Some(certificate), Some(key)) = (certificate, key) {
+        let (certificate, key) = (certificate.expose_secret(), key.expose_secret());
+        config.key_store = Some(SecretString::from(format!("{certificate}\n{key}")));
+        // Authorities that cannot be used are a fault that was noted before.
+        if has_authorities || authorities.is_none() {
+            check(of_certificate.as_ref(), &config, faults);
+        }
+    }
+    Some(config)
 }
 
 fn read_file(place: &str, path: &Path, faults: &mut Faults) -> Option<SecretString> {

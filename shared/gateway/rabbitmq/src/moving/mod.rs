@@ -267,7 +267,7 @@ impl Moving {
                 continue;
             }
             self.left_somewhere += count;
-            self.source.warn(format!(
+            self.source.report.warnings.push(format!(
                 "the queue `{queue}` refused {count} messages, which stay, and may also be there or at its dead-letter exchange"
             ));
         }

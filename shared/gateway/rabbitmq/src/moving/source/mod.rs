@@ -10,7 +10,7 @@ use lapin::BasicProperties;
 use lapin::message::Delivery;
 use lapin::options::BasicGetOptions;
 use lapin::types::AMQPValue;
-use mq::{BrokerError, KeptReason, MoveCommand, MoveOutcome, MoveReport, QueueName, Reach, Warnings};
+use mq::{BrokerError, KeptReason, MoveCommand, MoveOutcome, MoveReport, QueueName, Reach};
 
 use super::losses::{Losses, Past};
 use super::route::{self, Route};
@@ -59,7 +59,6 @@ pub(super) struct Source {
     pub(super) ready: Option<u64>,
     /// Number of messages in hand that will be returned.
     held: u64,
-    stayed: u64,
     /// Facts about the queue; `None` before it was asked, `Some(None)` if the broker did not
     /// disclose them.
     facts: Option<Option<QueueFacts>>,
@@ -77,12 +76,11 @@ pub(super) struct Source {
     most_held: usize,
     /// Outcomes of the messages, with the tags of their deliveries.
     considered: Vec<(u64, MoveOutcome)>,
-    examined: u64,
     is_over: bool,
-    is_truncated: bool,
     has_exceeded_the_intake: bool,
     losses: Losses,
-    warnings: Warnings,
+    /// Report of the move, as far as it goes before the end.
+    pub(super) report: MoveReport,
 }
 
 impl Source {
@@ -119,7 +117,6 @@ impl Source {
             has_more: ready > MOST_EXAMINED,
             ready: Some(ready),
             held: 0,
-            stayed: 0,
             facts: None,
             limit: None,
             counts: HashMap::new(),
@@ -127,12 +124,10 @@ impl Source {
             leadership: None,
             most_held,
             considered: Vec::new(),
-            examined: 0,
             is_over: false,
-            is_truncated: false,
             has_exceeded_the_intake: false,
             losses: Losses::default(),
-            warnings: Warnings::default(),
+            report: MoveReport::default(),
         })
     }
 
@@ -150,12 +145,7 @@ impl Source {
     /// Stops examining messages.
     pub(super) fn end(&mut self, is_truncated: bool) {
         self.is_over = true;
-        self.is_truncated |= is_truncated;
-    }
-
-    /// Adds a warning to the report.
-    pub(super) fn warn(&mut self, warning: String) {
-        self.warnings.push(warning);
+        self.report.truncated |= is_truncated;
     }
 
     /// True if no message in hand will be returned.
@@ -177,7 +167,7 @@ impl Source {
                 break;
             }
             if stop_at.has_passed() {
-                self.warnings.push("the time ended before all messages were looked at".to_owned());
+                self.report.warnings.push("the time ended before all messages were looked at".to_owned());
                 self.end(true);
                 break;
             }
@@ -185,7 +175,7 @@ impl Source {
                 if in_hand > 0 {
                     break;
                 }
-                self.warnings.push(format!(
+                self.report.warnings.push(format!(
                     "the queue `{}` takes back {MOST_RETURNED} messages at once, so no further ones were looked at",
                     self.queue
                 ));
@@ -200,7 +190,7 @@ impl Source {
                 break;
             };
             self.left -= 1;
-            self.examined += 1;
+            self.report.examined += 1;
             self.ready = Some(message.message_count.into());
             if let Some(parcel) = self.examine(message.delivery, deadline).await {
                 return Ok(Some(parcel));
@@ -275,8 +265,8 @@ impl Source {
         why: KeptReason,
         deadline: Deadline,
     ) {
-        self.stayed += 1;
-        if self.stayed <= MoveReport::MOST_STAYING {
+        self.report.stayed += 1;
+        if self.report.stayed <= MoveReport::MOST_STAYING {
             self.hold(tag, MoveOutcome { stays: Some(why), ..considered });
         } else {
             self.held += 1;
@@ -325,12 +315,12 @@ impl Source {
         let server = &self.session.server;
         // The messages that were not moved return only after this, so it must be quick.
         let deadline_of_looks = super::stop_at(deadline).min(TO_ASK);
-        self.warnings.extend(self.losses.warnings(asked, server, deadline_of_looks).await);
+        self.report.warnings.extend(self.losses.warnings(asked, server, deadline_of_looks).await);
         let gone = self.tell_of_returns(more, deadline).await;
         // If the move reached its maximum number of messages, ids that were not reached are not
         // missing.
         let selected = self.selected.take().filter(|_| self.is_over).unwrap_or_default();
-        let Self { session, queue, held, stayed, ready, mut considered, examined, warnings, .. } = self;
+        let Self { session, queue, held, ready, mut considered, report, .. } = self;
         if self.has_exceeded_the_intake {
             session.cut(&queue, deadline).await;
         } else {
@@ -342,13 +332,10 @@ impl Source {
         considered.sort_by_key(|(tag, _)| *tag);
         MoveReport {
             messages: considered.into_iter().map(|(_, considered)| considered).collect(),
-            stayed,
-            examined,
             remaining: ready
                 .map(|ready| ready.saturating_add(held).saturating_add(more).saturating_sub(gone)),
-            truncated: self.is_truncated,
             not_found: selected.into_iter().filter(|(_, found)| !found).map(|(id, _)| id).collect(),
-            warnings,
+            ..report
         }
     }
 }

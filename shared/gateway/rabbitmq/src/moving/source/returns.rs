@@ -74,7 +74,7 @@ impl Source {
                 true => ", so the move ended at the first message that stays",
                 false => "",
             };
-            self.warnings.push(format!(
+            self.report.warnings.push(format!(
                 "the queue `{}` counts what returns to it and may drop it past a limit{end}: messages that return now: {returning}",
                 self.queue
             ));
@@ -86,7 +86,7 @@ impl Source {
         let mut counts: Vec<_> = self.counts.values().copied().collect();
         counts.resize(usize::try_from(returning).unwrap_or(usize::MAX).max(counts.len()), 0);
         let when = if counts_returns { "now that they return" } else { "the next time" };
-        self.warnings.extend(limit.warning(&counts, when));
+        self.report.warnings.extend(limit.warning(&counts, when));
         let gone = counts.iter().filter(|count| limit.is_passed_by_a_return(**count)).count();
         u64::try_from(gone).unwrap_or(u64::MAX)
     }
