@@ -174,7 +174,7 @@ impl Stand {
         };
         let mut chunks = 0;
         while let Some(event) = self.take(&self.chunks).await {
-            let answer = upsert.handle(event, SystemTime::now() + TIME).await.unwrap();
+            let answer = worker::serve(&upsert, event, SystemTime::now() + TIME).await.unwrap();
             assert!(answer.batch_item_failures.is_empty(), "{answer:?}");
             chunks += 1;
         }

@@ -7,10 +7,9 @@ use batch_items::BatchItems;
 use catalog::{Database, Outbox};
 use chunker::{Chunker, Settings};
 use events::Publisher;
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use lambda_runtime::Error;
 use objects::Objects;
 use runtime::{Environment, Sdk};
-use serde_json::Value;
 use transport::{ChunkAnnouncer, ChunkTransport};
 use worker::Visibility;
 
@@ -44,10 +43,5 @@ async fn serve() -> Result<(), Error> {
         visibility: Visibility::new(sqs, own_queue_url, base),
         settings,
     };
-    let chunker = &chunker;
-    run(service_fn(async |event: LambdaEvent<Value>| {
-        let ends_at = event.context.deadline();
-        runtime::answered(chunker.handle(event.payload, ends_at).await)
-    }))
-    .await
+    runtime::serve(async |event, ends_at| chunker.handle(event, ends_at).await).await
 }

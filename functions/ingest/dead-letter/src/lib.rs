@@ -19,14 +19,11 @@ pub use error::DeadLetterError;
 pub use message::Work;
 pub use unhandled::UnhandledQueue;
 
-use std::time::SystemTime;
-
 use batch_items::BatchItems;
 use catalog::Database;
 use events::Publisher;
 use objects::Objects;
-use serde_json::Value;
-use worker::{BatchResponse, ServeError, Visibility};
+use worker::Visibility;
 
 /// Name of the function in metrics.
 const SERVICE: &str = "dead-letter";
@@ -41,15 +38,4 @@ pub struct DeadLetter {
     /// Visibility timeouts of the queues that messages come from.
     pub sources: Vec<Visibility>,
     pub unhandled: UnhandledQueue,
-}
-
-impl DeadLetter {
-    /// Handles the messages of one invocation, which is cut off at `ends_at`, and returns those
-    /// that stay in their queue.
-    ///
-    /// # Errors
-    /// If the event as a whole cannot be read.
-    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, ServeError> {
-        worker::serve(self, event, ends_at).await
-    }
 }

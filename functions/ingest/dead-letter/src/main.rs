@@ -7,10 +7,9 @@ use batch_items::BatchItems;
 use catalog::{Database, Outbox};
 use dead_letter::{DeadLetter, UnhandledQueue};
 use events::Publisher;
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use lambda_runtime::Error;
 use objects::Objects;
 use runtime::{Environment, Sdk};
-use serde_json::Value;
 use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
@@ -42,10 +41,5 @@ async fn serve() -> Result<(), Error> {
         sources: sources.map(source).into(),
         unhandled: UnhandledQueue::new(sqs.clone(), unhandled),
     };
-    let dead_letter = &dead_letter;
-    run(service_fn(async |event: LambdaEvent<Value>| {
-        let ends_at = event.context.deadline();
-        runtime::answered(dead_letter.handle(event.payload, ends_at).await)
-    }))
-    .await
+    runtime::serve(async |event, ends_at| worker::serve(&dead_letter, event, ends_at).await).await
 }

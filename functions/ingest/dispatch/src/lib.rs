@@ -11,15 +11,12 @@ mod job;
 
 pub use job::DispatchError;
 
-use std::time::SystemTime;
-
 use ingestion::drops::{PREFIX, tenant_of};
 use ingestion::payload::PayloadMetadata;
 use objects::{ObjectError, Objects};
-use serde_json::Value;
 use transport::{PayloadNotice, PayloadQueue};
 use uuid::Uuid;
-use worker::{BatchResponse, ServeError, Visibility};
+use worker::Visibility;
 
 /// The function's state, which outlives invocations.
 #[derive(Debug)]
@@ -34,15 +31,6 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Handles the messages of one invocation, which is cut off at `ends_at`, and returns those to
-    /// retry.
-    ///
-    /// # Errors
-    /// If the event as a whole cannot be read.
-    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, ServeError> {
-        worker::serve(self, event, ends_at).await
-    }
-
     /// Passes a message on, to the queue for the object that it names. A message whose tenant
     /// cannot be known goes without a group: the next function says what is wrong with the object.
     async fn pass_on(&self, body: &[u8], notice: &PayloadNotice) -> Result<(), DispatchError> {

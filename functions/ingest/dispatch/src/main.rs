@@ -4,10 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use dispatch::Dispatch;
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use lambda_runtime::Error;
 use objects::Objects;
 use runtime::{Environment, Sdk};
-use serde_json::Value;
 use transport::PayloadQueue;
 use worker::Visibility;
 
@@ -33,10 +32,5 @@ async fn serve() -> Result<(), Error> {
         drops: PayloadQueue::new(sqs.clone(), drops),
         visibility: Visibility::new(sqs, own_queue_url, base),
     };
-    let dispatch = &dispatch;
-    run(service_fn(async |event: LambdaEvent<Value>| {
-        let ends_at = event.context.deadline();
-        runtime::answered(dispatch.handle(event.payload, ends_at).await)
-    }))
-    .await
+    runtime::serve(async |event, ends_at| worker::serve(&dispatch, event, ends_at).await).await
 }

@@ -83,7 +83,7 @@ impl Stand {
             visibility: Visibility::new(queue(&self.own).await, self.own.queue_url(), Duration::from_secs(1)),
         };
         let ends_at = SystemTime::now() + Duration::from_secs(30);
-        let response = dispatch.handle(event, ends_at).await.unwrap();
+        let response = worker::serve(&dispatch, event, ends_at).await.unwrap();
         response.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect()
     }
 }

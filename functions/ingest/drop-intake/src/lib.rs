@@ -19,16 +19,13 @@ mod settings;
 
 pub use error::IntakeError;
 
-use std::time::SystemTime;
-
 use access::AccessStore;
 use batch_items::BatchItems;
 use events::Publisher;
 use idempotency::Store;
 use ingestion::product::PartialPolicy;
 use objects::Objects;
-use serde_json::Value;
-use worker::{BatchResponse, ServeError, Visibility};
+use worker::Visibility;
 
 /// The function's state: its clients and settings, all injected.
 #[derive(Debug)]
@@ -50,15 +47,4 @@ pub struct DropIntake {
     max_bytes: u64,
     /// Policy about items that lack members.
     partial: PartialPolicy,
-}
-
-impl DropIntake {
-    /// Handles the messages of one invocation, which is cut off at `ends_at`, and returns those to
-    /// retry.
-    ///
-    /// # Errors
-    /// If the event as a whole cannot be read.
-    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, ServeError> {
-        worker::serve(self, event, ends_at).await
-    }
 }

@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use drop_intake::DropIntake;
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use serde_json::Value;
+use lambda_runtime::Error;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -13,10 +12,5 @@ async fn main() -> ExitCode {
 
 async fn serve() -> Result<(), Error> {
     let intake = DropIntake::from_environment(env!("CARGO_PKG_NAME")).await?;
-    let intake = &intake;
-    run(service_fn(async |event: LambdaEvent<Value>| {
-        let ends_at = event.context.deadline();
-        runtime::answered(intake.handle(event.payload, ends_at).await)
-    }))
-    .await
+    runtime::serve(async |event, ends_at| worker::serve(&intake, event, ends_at).await).await
 }

@@ -7,9 +7,8 @@ use std::process::ExitCode;
 
 use catalog::Database;
 use establishments::Establishments;
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use lambda_runtime::Error;
 use runtime::Sdk;
-use serde_json::Value;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -18,9 +17,6 @@ async fn main() -> ExitCode {
 
 async fn serve() -> Result<(), Error> {
     let sdk = Sdk::from_environment().await;
-    let establishments = &Establishments::new(Database::from_environment(&sdk).await?);
-    run(service_fn(async |event: LambdaEvent<Value>| {
-        runtime::answered(establishments.handle(event.payload).await)
-    }))
-    .await
+    let establishments = Establishments::new(Database::from_environment(&sdk).await?);
+    runtime::serve(async |event, _| establishments.handle(event).await).await
 }

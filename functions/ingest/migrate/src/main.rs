@@ -5,10 +5,9 @@ use std::process::ExitCode;
 use catalog::Database;
 use events::kafka::{Cluster, EventTopics, Topic, TopicPlan};
 use ingestion::SourceZone;
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use lambda_runtime::Error;
 use migrate::Migrate;
 use runtime::{Environment, Sdk};
-use serde_json::Value;
 use transport::ChunkTransport;
 
 #[tokio::main(flavor = "current_thread")]
@@ -24,11 +23,7 @@ async fn serve() -> Result<(), Error> {
     let topics = topics(&mut environment, sdk);
     let migrate = Migrate::new(environment.check(), async || Database::from_environment(sdk).await);
     let migrate = migrate.with_topics(topics);
-    let migrate = &migrate;
-    run(service_fn(async |event: LambdaEvent<Value>| {
-        runtime::answered(migrate.handle(event.payload, event.context.deadline()).await)
-    }))
-    .await
+    runtime::serve(async |event, ends_at| migrate.handle(event, ends_at).await).await
 }
 
 /// Reads the topic of chunks, if Kafka is their transport, and those of events, if there are any.

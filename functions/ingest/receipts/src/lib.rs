@@ -13,13 +13,10 @@ mod job;
 
 pub use error::ReceiptError;
 
-use std::time::SystemTime;
-
 use batch_items::BatchItems;
 use events::Publisher;
 use objects::Objects;
-use serde_json::Value;
-use worker::{BatchResponse, ServeError, Visibility};
+use worker::Visibility;
 
 /// The function's state, which outlives invocations.
 #[derive(Debug)]
@@ -29,15 +26,4 @@ pub struct Receipts {
     pub publisher: Publisher,
     /// Visibility of messages in the queue that EventBridge sends to.
     pub visibility: Visibility,
-}
-
-impl Receipts {
-    /// Handles the messages of one invocation, which is cut off at `ends_at`, and returns those to
-    /// retry.
-    ///
-    /// # Errors
-    /// If the event as a whole cannot be read.
-    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, ServeError> {
-        worker::serve(self, event, ends_at).await
-    }
 }

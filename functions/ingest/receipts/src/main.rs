@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use batch_items::BatchItems;
 use events::Publisher;
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use lambda_runtime::Error;
 use objects::Objects;
 use receipts::Receipts;
 use runtime::{Environment, Sdk};
-use serde_json::Value;
 use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
@@ -33,10 +32,5 @@ async fn serve() -> Result<(), Error> {
         publisher: Publisher::of(&sdk, events),
         visibility: Visibility::new(aws_sdk_sqs::Client::new(sdk.standard()), own_queue_url, base),
     };
-    let receipts = &receipts;
-    run(service_fn(async |event: LambdaEvent<Value>| {
-        let ends_at = event.context.deadline();
-        runtime::answered(receipts.handle(event.payload, ends_at).await)
-    }))
-    .await
+    runtime::serve(async |event, ends_at| worker::serve(&receipts, event, ends_at).await).await
 }

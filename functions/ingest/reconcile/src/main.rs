@@ -6,11 +6,10 @@ use std::process::ExitCode;
 use batch_items::BatchItems;
 use catalog::{Database, Outbox};
 use events::Publisher;
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use lambda_runtime::Error;
 use objects::Objects;
 use reconcile::{Reconcile, Settings};
 use runtime::{Environment, Sdk};
-use serde_json::Value;
 use transport::PayloadQueue;
 
 #[tokio::main(flavor = "current_thread")]
@@ -44,10 +43,5 @@ async fn serve() -> Result<(), Error> {
         drop_bucket: Some(drop_bucket).filter(|name| !name.is_empty()),
         settings,
     };
-    let reconcile = &reconcile;
-    run(service_fn(async |event: LambdaEvent<Value>| {
-        let ends_at = event.context.deadline();
-        runtime::answered(reconcile.handle(&event.payload, ends_at).await)
-    }))
-    .await
+    runtime::serve(async |event, ends_at| reconcile.handle(&event, ends_at).await).await
 }

@@ -26,10 +26,10 @@ use ingestion::batch::ChunkResult;
 use ingestion::chunk::{Chunk, ChunkId, ChunkReady, decode};
 use objects::Objects;
 use runtime::metrics;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use tokio::time::{Instant, timeout};
 use transport::{ChunkEvent, ChunkQueue};
-use worker::{BatchResponse, ServeError, Visibility};
+use worker::Visibility;
 
 /// Name of the function in metrics.
 const SERVICE: &str = "upsert";
@@ -58,15 +58,6 @@ pub struct Upsert {
 }
 
 impl Upsert {
-    /// Handles the records of one invocation, which is cut off at `ends_at`, and returns the
-    /// messages to retry.
-    ///
-    /// # Errors
-    /// If the event as a whole cannot be read, or a record of Kafka was neither written nor parked.
-    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, ServeError> {
-        worker::serve(self, event, ends_at).await
-    }
-
     async fn process(&self, event: &ChunkEvent) -> Result<(), UpsertError> {
         let began = Instant::now();
         let ready = event.data();
@@ -224,6 +215,8 @@ fn measure(result: ChunkResult, took: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn event_of(time: &str) -> ChunkEvent {

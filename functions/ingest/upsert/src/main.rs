@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use catalog::{Database, Outbox, OwnerRule};
 use events::Publisher;
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use lambda_runtime::Error;
 use objects::Objects;
 use runtime::{Environment, Sdk};
-use serde_json::Value;
 use transport::ChunkQueue;
 use upsert::Upsert;
 use worker::Visibility;
@@ -40,10 +39,5 @@ async fn serve() -> Result<(), Error> {
         queue: ChunkQueue::new(sqs.clone(), queue_url.clone()),
         visibility: Visibility::new(sqs, queue_url, base),
     };
-    let upsert = &upsert;
-    run(service_fn(async |event: LambdaEvent<Value>| {
-        let ends_at = event.context.deadline();
-        runtime::answered(upsert.handle(event.payload, ends_at).await)
-    }))
-    .await
+    runtime::serve(async |event, ends_at| worker::serve(&upsert, event, ends_at).await).await
 }

@@ -8,8 +8,11 @@ use std::any::type_name;
 use std::error::Error;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
-use lambda_runtime::Diagnostic;
+use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
+use serde::Serialize;
+use serde_json::Value;
 
 /// Most characters of a panic's message that are logged.
 const LONGEST_PANIC: usize = 300;
@@ -46,6 +49,22 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     let message: String = panic.payload_as_str().unwrap_or_default().chars().take(LONGEST_PANIC).collect();
     let place = panic.location().map(ToString::to_string);
     tracing::error!(event_type = "function.panicked", place, panic = message, "the function panicked");
+}
+
+/// Handles each invocation by `handle`, which gets its event and the time at which it is cut off.
+///
+/// # Errors
+/// Those of the runtime.
+pub async fn serve<T: Serialize, E: Error + 'static>(
+    handle: impl AsyncFn(Value, SystemTime) -> Result<T, E>,
+) -> Result<(), lambda_runtime::Error> {
+    let handle = &handle;
+    lambda_runtime::run(service_fn(async |event: LambdaEvent<Value>| {
+        let ends_at = event.context.deadline();
+        // Boxed: the futures of functions are large, and nest deeply.
+        answered(Box::pin(handle(event.payload, ends_at)).await)
+    }))
+    .await
 }
 
 /// Logs an invocation that failed as a whole, with the causes. Its caller gets the error's type,

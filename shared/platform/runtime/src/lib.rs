@@ -15,6 +15,6 @@ mod sdk;
 pub use actions::{ActionError, Actions};
 pub use envelope::Envelope;
 pub use environment::{Environment, EnvironmentError};
-pub use invocation::{answered, run};
+pub use invocation::{answered, run, serve};
 pub use log::{AUDIT, init as init_log};
 pub use sdk::Sdk;
