@@ -3,8 +3,6 @@
 //! call.
 #![allow(unsafe_code)]
 
-use std::fmt;
-
 use libmqm_sys::dlopen2::{MqWrapper, MqmContainer};
 use libmqm_sys::{self as mq, MQLONG};
 
@@ -23,24 +21,18 @@ pub(crate) struct Property {
     pub(crate) value: Vec<u8>,
 }
 
-/// A call that did not end well.
-#[derive(Debug)]
-pub(crate) struct Failed(&'static str, MQLONG);
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ended with reason {}", self.0, self.1)
-    }
-}
-
 /// Completion code and reason code of a call.
 struct Codes(MQLONG, MQLONG);
 
 impl Codes {
     const UNSET: Self = Self(mq::MQCC_UNKNOWN, mq::MQRC_UNEXPECTED_ERROR);
 
-    fn check(self, verb: &'static str) -> Result<(), Failed> {
-        if self.0 == mq::MQCC_OK { Ok(()) } else { Err(Failed(verb, self.1)) }
+    fn check(self, verb: &'static str) -> Result<(), Error> {
+        if self.0 == mq::MQCC_OK {
+            Ok(())
+        } else {
+            Err(format!("{verb} ended with reason {}", self.1).into())
+        }
     }
 }
 
@@ -87,14 +79,14 @@ impl Connection {
         Ok(Self { library, handle })
     }
 
-    pub(crate) fn open_queue(&self, name: &str, options: MQLONG) -> Result<mq::MQHOBJ, Failed> {
+    pub(crate) fn open_queue(&self, name: &str, options: MQLONG) -> Result<mq::MQHOBJ, Error> {
         let mut od = structures::object(mq::MQOT_Q);
         fill(&mut od.ObjectName, name);
         let (mut queue, options) = (mq::MQHO_UNUSABLE_HOBJ, options | mq::MQOO_FAIL_IF_QUIESCING);
         call!(self.MQOPEN(&mut od, options, &mut queue)).check("MQOPEN").map(|()| queue)
     }
 
-    pub(crate) fn message_handle(&self) -> Result<mq::MQHMSG, Failed> {
+    pub(crate) fn message_handle(&self) -> Result<mq::MQHMSG, Error> {
         let options = structures::create_message_handle();
         let mut message = mq::MQHM_UNUSABLE_HMSG;
         call!(self.MQCRTMH(&options, &mut message)).check("MQCRTMH").map(|()| message)
@@ -106,7 +98,7 @@ impl Connection {
         name: &str,
         kind: MQLONG,
         value: &[u8],
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Error> {
         let (options, name) = (structures::set_property(), structures::name(name));
         let mut descriptor = structures::property_descriptor();
         // Name and value are only read.
@@ -120,7 +112,7 @@ impl Connection {
         message: mq::MQHMSG,
         md: &mut mq::MQMD,
         body: &[u8],
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Error> {
         let mut options = structures::put_options();
         options.Options = mq::MQPMO_SYNCPOINT | mq::MQPMO_FAIL_IF_QUIESCING;
         options.OriginalMsgHandle = message;
@@ -138,7 +130,7 @@ impl Connection {
         message: mq::MQHMSG,
         md: &mut mq::MQMD,
         body: &mut [u8],
-    ) -> Result<usize, Failed> {
+    ) -> Result<usize, Error> {
         let mut options = structures::get_options();
         options.Options = mq::MQGMO_SYNCPOINT | mq::MQGMO_FAIL_IF_QUIESCING | mq::MQGMO_PROPERTIES_IN_HANDLE;
         options.MsgHandle = message;
@@ -149,7 +141,7 @@ impl Connection {
     }
 
     /// All properties.
-    pub(crate) fn properties(&self, message: mq::MQHMSG) -> Result<Vec<Property>, Failed> {
+    pub(crate) fn properties(&self, message: mq::MQHMSG) -> Result<Vec<Property>, Error> {
         let (mut name, mut value) = ([0_u8; mq::MQ_MAX_PROPERTY_NAME_LENGTH + 1], [0_u8; 1024]);
         let mut which = mq::MQIMPO_INQ_FIRST;
         let mut all = Vec::new();
@@ -182,7 +174,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn commit(&self) -> Result<(), Failed> {
+    pub(crate) fn commit(&self) -> Result<(), Error> {
         call!(self.MQCMIT()).check("MQCMIT")
     }
 }

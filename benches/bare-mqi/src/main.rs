@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use libmqm_sys::{self as mq, MQLONG};
 use nix::time::ClockId;
 
-use crate::calls::{Connection, Failed, Property};
+use crate::calls::{Connection, Property};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -127,5 +127,3 @@ fn cpu() -> Result<Duration, Error> {
 fn length_of(bytes: &[u8]) -> MQLONG {
     MQLONG::try_from(bytes.len()).unwrap_or(MQLONG::MAX)
 }
-
-impl std::error::Error for Failed {}
