@@ -103,21 +103,25 @@ pub(crate) fn elsewhere_in_a_problem(left: &[AbandonedProgress], count: u64) -> 
     }
 }
 
+/// Returns the messages that earlier attempts left at a place, as a warning tells of them: their
+/// number, and the place with the word before it.
+pub(crate) fn left_behind(left: &AbandonedProgress, most: u64, preposition: &str) -> String {
+    let AbandonedProgress { name, done, in_doubt } = left;
+    let place = match name {
+        Some(name) => format!("`{name}`, which is another queue or broker than this attempt's"),
+        None => "queues or brokers that are not known any more".to_owned(),
+    };
+    let more = in_doubt.min(&most);
+    format!("{done} messages, and perhaps {more} more, {preposition} {place}")
+}
+
 /// Makes a warning for each place that was left.
 fn moved(left: &[AbandonedProgress], count: u64) -> Vec<String> {
-    left.iter()
-        .map(|AbandonedProgress { name, done, in_doubt }| {
-            let place = match name {
-                Some(name) => format!("`{name}`, which is another queue or broker than this attempt's"),
-                None => "queues or brokers that are not known any more".to_owned(),
-            };
-            let more = in_doubt.min(&count);
-            format!(
-                "earlier attempts put {done} messages, and perhaps {more} more, on {place}; \
-             this attempt began again with the first message"
-            )
-        })
-        .collect()
+    let warning = |left| {
+        let messages = left_behind(left, count, "on");
+        format!("earlier attempts put {messages}; this attempt began again with the first message")
+    };
+    left.iter().map(warning).collect()
 }
 
 /// A response to a consume without its label: see [`Prepared`].
@@ -251,76 +255,9 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use api::{Problem, Reason, TraceId};
-    use std::collections::BTreeMap;
-
-    use mq::{HeaderValue, MaxMessages, MessageBody, Selector, TargetSpec, WaitSeconds};
-    use proptest::prelude::*;
 
     use super::*;
     use crate::produce::with_elsewhere;
-
-    /// Texts that a publisher could put into a message to remove the label, or to forge it.
-    const HOSTILE: [&str; 6] = [
-        "$serde_json::private::RawValue",
-        "$serde_json::private::Number",
-        "deliveryInDoubt",
-        "not json",
-        r#"{"forged":true}"#,
-        r#"{"deliveryInDoubt":false,"#,
-    ];
-
-    fn text() -> impl Strategy<Value = String> {
-        prop_oneof![any::<String>(), prop::sample::select(HOSTILE.to_vec()).prop_map(str::to_owned)]
-    }
-
-    fn value() -> impl Strategy<Value = HeaderValue> {
-        let leaf = prop_oneof![
-            Just(HeaderValue::Null),
-            any::<bool>().prop_map(HeaderValue::Boolean),
-            any::<i64>().prop_map(HeaderValue::Int64),
-            text().prop_map(HeaderValue::Text)
-        ];
-        leaf.prop_recursive(3, 12, 4, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(HeaderValue::Array),
-                headers(inner).prop_map(HeaderValue::Table),
-            ]
-        })
-    }
-
-    fn headers(
-        value: impl Strategy<Value = HeaderValue>,
-    ) -> impl Strategy<Value = BTreeMap<String, HeaderValue>> {
-        prop::collection::btree_map(text(), value, 0..4)
-    }
-
-    fn message() -> impl Strategy<Value = ReceivedMessage> {
-        let body =
-            prop_oneof![prop::collection::vec(any::<u8>(), 0..60), text().prop_map(String::into_bytes)];
-        (headers(value()), body, prop::option::of(text())).prop_map(|(headers, body, format)| {
-            ReceivedMessage {
-                msg_id: format.clone().map(String::into_bytes),
-                correl_id: Some(body.clone()),
-                body: MessageBody(body),
-                headers,
-                exchange: format.clone(),
-                routing_key: format.clone(),
-                user_id: format.clone(),
-                format,
-                ..ReceivedMessage::default()
-            }
-        })
-    }
-
-    fn target() -> Target {
-        let spec = TargetSpec {
-            broker: Some(mq::BrokerKind::RabbitMq),
-            conn_name: Some("broker:5672".to_owned().try_into().unwrap()),
-            ..TargetSpec::default()
-        };
-        let profile = mq::Profile { target: spec, ..mq::Profile::default() };
-        Target::resolve(Some(&profile), None, mq::InlineTargets::default().of("tenant")).unwrap()
-    }
 
     /// Sixteen of the longest names, in characters of several bytes and in ones that JSON escapes.
     #[test]
@@ -357,33 +294,5 @@ mod tests {
             .map(|n| AbandonedProgress { name: Some(format!("/:ORDERS.{n}")), done: n, in_doubt: u64::MAX })
             .collect();
         assert_eq!(elsewhere_in_a_problem(&left, 100), elsewhere(&left, 100));
-    }
-
-    proptest! {
-        #[test]
-        fn whatever_foreign_messages_hold_doubt_changes_the_label_and_nothing_else(
-            messages in prop::collection::vec(message(), 0..4)
-        ) {
-            let command = ConsumeCommand {
-                max_messages: MaxMessages::default(),
-                wait_seconds: WaitSeconds::default(),
-                mode: AckMode::Take(Ack::Commit),
-                selector: Selector::default(),
-                convert: false,
-                backout: mq::BackoutRule::default(),
-                warnings: Vec::new(),
-            };
-            let got = Consumed { messages, ..Consumed::default() };
-            let in_hand = InHand { consumed: &got, stored: None };
-            let prepared = consumed(&target(), &command, in_hand, Duration::ZERO).unwrap();
-            let certain = prepared.response().clone();
-            let doubtful = prepared.in_doubt();
-            let rest = certain.body.strip_prefix(r#"{"deliveryInDoubt":false,"#).unwrap();
-            prop_assert_eq!(doubtful.body.strip_prefix(r#"{"deliveryInDoubt":true,"#), Some(rest));
-            prop_assert_eq!((doubtful.status, doubtful.headers), (certain.status, certain.headers));
-            let written = serde_json::to_string(&got.messages).unwrap();
-            let expected = format!("\"messages\":{written}");
-            prop_assert!(rest.contains(&expected));
-        }
     }
 }

@@ -289,15 +289,9 @@ fn answered(
 }
 
 /// Makes a warning about a place that was left.
-fn moved_elsewhere(AbandonedProgress { name, done, in_doubt }: &AbandonedProgress, max: u64) -> String {
-    let place = match name {
-        Some(name) => format!("`{name}`, which is another queue or broker than this attempt's"),
-        None => "queues or brokers that are not known any more".to_owned(),
-    };
-    let more = in_doubt.min(&max);
-    format!(
-        "earlier attempts moved {done} messages, and perhaps {more} more, from {place}; this attempt began again"
-    )
+fn moved_elsewhere(left: &AbandonedProgress, max: u64) -> String {
+    let messages = answer::left_behind(left, max, "from");
+    format!("earlier attempts moved {messages}; this attempt began again")
 }
 
 #[cfg(test)]
