@@ -10,12 +10,17 @@ use serde::Deserialize;
 
 use crate::operation::Action;
 
-/// Members of the response to a consume, a browse or a move that count.
+/// Members of a response, or of its problem, that count. Of a produce and a move, `enqueued` and
+/// `moved` have what all attempts did, and `resumed_from` what the earlier ones did.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Taken<'a> {
+struct Counted<'a> {
     #[serde(borrow)]
     messages: Vec<Message<'a>>,
+    reason: String,
+    enqueued: u64,
+    moved: u64,
+    resumed_from: u64,
 }
 
 /// Message of a response. Its body is there or stored.
@@ -24,24 +29,6 @@ struct Taken<'a> {
 struct Message<'a> {
     body_base64: Option<&'a str>,
     body_size: Option<u64>,
-}
-
-/// Members of the response to a move, or of its problem, that count: what all attempts moved, and
-/// the earlier ones.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Relocated {
-    moved: u64,
-    resumed_from: u64,
-}
-
-/// Members of the response to a produce, or of its problem, that count.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Enqueued {
-    reason: String,
-    enqueued: u64,
-    resumed_from: u64,
 }
 
 impl Action {
@@ -67,7 +54,8 @@ fn to_put(command: &ProduceCommand) -> Cost {
 /// Returns the cost of a produce: all that it was to put, also if it is in doubt, or what was put
 /// if it failed. Earlier attempts were charged for theirs.
 fn put(reply: &Reply, drawn: Cost) -> Cost {
-    let Enqueued { reason, enqueued, resumed_from } = serde_json::from_str(&reply.body).unwrap_or_default();
+    let Counted { reason, enqueued, resumed_from, .. } =
+        serde_json::from_str(&reply.body).unwrap_or_default();
     let is_all = reply.status < 400 || reason == Reason::OutcomeInDoubt.as_str();
     let of_all_attempts = if is_all { drawn.messages } else { enqueued.min(drawn.messages) };
     let messages = of_all_attempts.saturating_sub(resumed_from);
@@ -80,14 +68,14 @@ fn put(reply: &Reply, drawn: Cost) -> Cost {
 
 /// Returns the cost of a consume or a browse: the messages in its response, with their bodies.
 fn taken(reply: &Reply, _: Cost) -> Cost {
-    let Taken { messages } = serde_json::from_str(&reply.body).unwrap_or_default();
+    let Counted { messages, .. } = serde_json::from_str(&reply.body).unwrap_or_default();
     let bytes = messages.iter().map(Message::bytes).fold(0, u64::saturating_add);
     Cost { messages: as_u64(messages.len()), bytes }
 }
 
 /// Returns the cost of a move: the messages that this attempt moved. Their bytes are not known.
 fn relocated(reply: &Reply, _: Cost) -> Cost {
-    let Relocated { moved, resumed_from } = serde_json::from_str(&reply.body).unwrap_or_default();
+    let Counted { moved, resumed_from, .. } = serde_json::from_str(&reply.body).unwrap_or_default();
     Cost { messages: moved.saturating_sub(resumed_from), bytes: 0 }
 }
 
