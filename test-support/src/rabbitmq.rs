@@ -17,7 +17,7 @@ use crate::root::Root;
 
 /// Debian's launchers that run as their caller; the ones in `/usr/sbin` switch to the system's user
 /// and the system's directories.
-pub const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
+const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
 
 /// Location of a node's files, and its ports on 127.0.0.1.
 #[derive(Clone, Debug)]

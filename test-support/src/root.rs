@@ -48,16 +48,6 @@ impl Root {
         self.directory().is_none_or(|directory| directory.join("version").is_file())
     }
 
-    /// Returns the root's name and the command that makes it, unless it is made or is the machine's
-    /// own.
-    #[must_use]
-    pub fn missing(&self) -> Option<(&str, Command)> {
-        let name = self.0.as_deref().filter(|_| !self.is_made())?;
-        let mut command = Command::new(SCRIPT);
-        command.args(["make", name]);
-        Some((name, command))
-    }
-
     /// The directory that has its `/usr`; the machine's own has none.
     #[must_use]
     pub fn directory(&self) -> Option<PathBuf> {

@@ -145,7 +145,7 @@ async fn answers(ready: &Ready) -> bool {
 }
 
 /// A problem, the end of the log that may explain it, and where the rest is.
-pub(crate) fn with_log(problem: &str, log: &Path) -> String {
+fn with_log(problem: &str, log: &Path) -> String {
     const LINES: usize = 15;
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::root::Root;
+use programs::programs;
 
 pub use cluster::{Cluster, PASSWORD};
 pub use migrated::migrated;
-pub use programs::programs;
 
 /// The account that a server runs as where the caller is root, whom PostgreSQL refuses. Debian's
 /// package creates it.

@@ -9,8 +9,7 @@ const DEBIAN: &str = "/usr/lib/postgresql";
 
 /// The directory with the programs of the newest version in a root, as those who entered it see it.
 /// On the machine itself they may be on the path instead.
-#[must_use]
-pub fn programs(root: &Root) -> Option<PathBuf> {
+pub(super) fn programs(root: &Root) -> Option<PathBuf> {
     if let Some(directory) = root.directory() {
         let found = newest(&directory.join(DEBIAN.trim_start_matches('/')))?;
         return found.strip_prefix(directory).ok().map(|found| Path::new("/").join(found));
