@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use catalog::DatabaseConfig;
-use secrecy::ExposeSecret as _;
+use reqwest::Url;
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
@@ -13,44 +12,37 @@ use crate::error::Error;
 
 /// Server on which databases are made.
 pub(crate) struct Server {
-    config: DatabaseConfig,
+    url: Url,
     administrator: Client,
 }
 
 impl Server {
     pub(crate) async fn connect(url: &str) -> Result<Self, Error> {
-        let config = DatabaseConfig::from_url(url)?;
-        let administrator = connect(&config).await?;
-        Ok(Self { config, administrator })
+        Ok(Self { url: Url::parse(url)?, administrator: connect(url).await? })
     }
 
-    /// A new database.
-    pub(crate) async fn create(&self) -> Result<DatabaseConfig, Error> {
-        let dbname = format!("bench_{}", Uuid::new_v4().simple());
-        self.administrator.batch_execute(&format!("CREATE DATABASE {dbname}")).await?;
-        Ok(DatabaseConfig { dbname, ..self.config.clone() })
-    }
-
-    pub(crate) async fn drop(&self, config: &DatabaseConfig) -> Result<(), Error> {
-        let statement = format!("DROP DATABASE {}", config.dbname);
+    /// Does work that gets the URL of a new database, and drops that.
+    pub(crate) async fn during<T>(
+        &self,
+        work: impl AsyncFnOnce(&str) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let name = format!("bench_{}", Uuid::new_v4().simple());
+        self.administrator.batch_execute(&format!("CREATE DATABASE {name}")).await?;
+        let mut url = self.url.clone();
+        url.set_path(&format!("/{name}"));
+        let done = work(url.as_str()).await;
+        let statement = format!("DROP DATABASE {name}");
         // By itself it ends workers of autovacuum, which FORCE may not on behalf of such a user;
         // FORCE ends what a contender left.
         if self.administrator.batch_execute(&statement).await.is_err() {
             self.administrator.batch_execute(&format!("{statement} WITH (FORCE)")).await?;
         }
-        Ok(())
+        done
     }
 }
 
-pub(crate) async fn connect(config: &DatabaseConfig) -> Result<Client, Error> {
-    let (client, connection) = tokio_postgres::Config::new()
-        .host(&config.host)
-        .port(config.port)
-        .dbname(&config.dbname)
-        .user(&config.user)
-        .password(config.password.expose_secret())
-        .connect(NoTls)
-        .await?;
+pub(crate) async fn connect(url: &str) -> Result<Client, Error> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
     // Ends with its client.
     tokio::spawn(connection);
     Ok(client)

@@ -57,10 +57,8 @@ pub(super) async fn measure(url: &str, items: u32, rounds: u32) -> Result<Report
     let about = format!("{items} rows in chunks of {CHUNK}; medians of {rounds} rounds.");
     let mut report = Report::new(about, &COLUMNS);
     for _ in 0..rounds {
-        let database = server.create().await?;
-        let outcome = round(&database, items).await;
-        server.drop(&database).await?;
-        for (name, Cost { micros, wal }) in outcome? {
+        let costs = server.during(async |url: &str| round(url, items).await).await?;
+        for (name, Cost { micros, wal }) in costs {
             let items = f64::from(items);
             report.tell("", name, &[(MICROS, micros / items), (WAL, wal / items)]);
         }
@@ -68,9 +66,9 @@ pub(super) async fn measure(url: &str, items: u32, rounds: u32) -> Result<Report
     Ok(report)
 }
 
-async fn round(config: &DatabaseConfig, items: u32) -> Result<[(&'static str, Cost); 5], Error> {
-    let database = Database::new(config.clone()).with_owner_rule(OwnerRule::First);
-    let bench = Bench { database, observer: connect(config).await?, items };
+async fn round(url: &str, items: u32) -> Result<[(&'static str, Cost); 5], Error> {
+    let database = Database::new(DatabaseConfig::from_url(url)?).with_owner_rule(OwnerRule::First);
+    let bench = Bench { database, observer: connect(url).await?, items };
     bench.database.migrate().await?;
     // Autovacuum comes when it likes, and what it writes would be counted.
     let tables = "ALTER TABLE products SET (autovacuum_enabled = false); \

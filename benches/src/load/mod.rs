@@ -7,7 +7,6 @@ use catalog::{Database, DatabaseConfig};
 use clap::Args;
 use objects::Objects;
 use runtime::Sdk;
-use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -93,16 +92,11 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     contenders.extend(Program::node("Node.js", ".local/bench/node-load/load.mjs"));
     contenders.push(Program::python("Python", "bench/python", "load.py"));
     let about = format!("{items} items in one object; medians of {rounds} rounds.");
-    let mut comparison = Comparison {
-        server: Server::connect(database_url).await?,
-        keys,
-        items: *items,
-        sums: None,
-        report: Report::new(about, &COLUMNS),
-    };
+    let server = Server::connect(database_url).await?;
+    let mut comparison = Comparison { keys, items: *items, sums: None, report: Report::new(about, &COLUMNS) };
     for round in 0..*rounds {
         for contender in turns(&contenders, round) {
-            comparison.measure(contender).await?;
+            server.during(async |url: &str| comparison.measure(contender, url).await).await?;
         }
     }
     comparison.report.print();
@@ -116,7 +110,6 @@ struct Keys {
 }
 
 struct Comparison {
-    server: Server,
     keys: Keys,
     items: u32,
     /// Sums over the rows after the first edition and after the second, which every contender must
@@ -127,21 +120,11 @@ struct Comparison {
 
 impl Comparison {
     /// Measures one contender in a database of its own.
-    async fn measure(&mut self, program: &Program) -> Result<(), Error> {
-        let config = self.server.create().await?;
-        let measured = self.measure_in(&config, program).await;
-        self.server.drop(&config).await?;
-        measured
-    }
-
-    async fn measure_in(&mut self, config: &DatabaseConfig, program: &Program) -> Result<(), Error> {
-        let observer = connect(config).await?;
-        Database::new(config.clone()).migrate().await?;
+    async fn measure(&mut self, program: &Program, url: &str) -> Result<(), Error> {
+        let observer = connect(url).await?;
+        Database::new(DatabaseConfig::from_url(url)?).migrate().await?;
         // Autovacuum comes when it likes.
         observer.batch_execute("ALTER TABLE products SET (autovacuum_enabled = false)").await?;
-        let DatabaseConfig { host, port, dbname, user, password, .. } = config;
-        let url =
-            format!("postgres://{user}:{}@{host}:{port}/{dbname}?sslmode=disable", password.expose_secret());
         let program = program.clone().env("DATABASE_URL", url);
         let mut contender = Answering::<Loaded>::start(&program).await?;
         contender.send(&self.keys.warm_up).await?;

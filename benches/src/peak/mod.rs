@@ -15,7 +15,6 @@ mod tenant;
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::DatabaseConfig;
 use clap::{Args, value_parser};
 use runtime::Sdk;
 use tokio::sync::watch;
@@ -102,7 +101,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
         },
         s3: aws_sdk_s3::Client::new(&sdk.single_attempt(TIMEOUT)),
         queues: Queues::open(&options.amqp_url).await?,
-        observer: connect(&DatabaseConfig::from_url(&options.database_url)?).await?,
+        observer: connect(&options.database_url).await?,
     };
     let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
     let tenant = async || Tenant::store(&dynamodb, &options.access_table).await;
