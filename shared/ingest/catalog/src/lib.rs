@@ -91,10 +91,7 @@ pub use finalize::{Finalized, deactivation_guard};
 pub use item_errors::{ItemErrorPage, LISTED_ITEM_ERRORS};
 pub use last::FinalBatch;
 pub use migrate::Migrated;
-pub use outbox::{
-    Backlog, BatchFinal, BatchHeld, ChunkGivenUp, ErrorsByCode, LeftEvents, Links, Outbox, OutboxError,
-    OutboxEvent,
-};
+pub use outbox::{Backlog, LeftEvents, Links, Outbox, OutboxError, OutboxEvent};
 pub use owners::{
     ChangedOwners, OwnedEstablishment, OwnerChange, OwnerFilter, OwnerRequest, OwnerRule, OwnerRuleError,
     RefusedOwner,

@@ -9,12 +9,14 @@ mod facts;
 mod publishing;
 mod queue;
 
-pub use facts::{BatchFinal, BatchHeld, ChunkGivenUp, ErrorsByCode, Links};
+pub use facts::Links;
 pub use publishing::{LeftEvents, OutboxError};
 pub use queue::{Backlog, OutboxEvent};
 
+use std::collections::BTreeMap;
+
 use ingestion::batch::{BatchStatus, ChunkCounts, Deactivation};
-use serde::Serialize;
+use serde_json::Value;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
@@ -32,11 +34,6 @@ pub enum Outbox {
     /// Events are not written, and cost no statement.
     #[default]
     Unused,
-}
-
-/// A fact that is an event.
-trait Fact: Serialize {
-    const EVENT_TYPE: &'static str;
 }
 
 /// Inserts an event. It copies the batch's own values, because the batch may be deleted when its
@@ -64,11 +61,11 @@ pub(crate) async fn ended(session: &mut Session<'_>, batch_id: Uuid) -> Result<(
         return Ok(());
     }
     let batch = shown(session, batch_id).await?;
-    let mut by_code = ErrorsByCode::new();
+    let mut by_code = BTreeMap::new();
     for row in session.query(ERRORS, &[&batch_id]).await? {
         by_code.insert(row.try_get("code")?, count(&row, "errors")?);
     }
-    write(session, batch_id, &BatchFinal::of(batch, by_code)).await
+    write(session, batch_id, "integrahub.batch.final", facts::ended(batch, &by_code)).await
 }
 
 /// Writes the event that the guard holds a batch's deactivation.
@@ -82,7 +79,8 @@ pub(crate) async fn held(
         return Ok(());
     }
     let batch = shown(session, batch_id).await?;
-    write(session, batch_id, &BatchHeld::of(batch, would_deactivate, deactivated)).await
+    let data = facts::held(&batch, would_deactivate, deactivated);
+    write(session, batch_id, "integrahub.batch.held", data).await
 }
 
 /// Writes the event that a chunk of a locked batch was given up.
@@ -96,9 +94,8 @@ pub(crate) async fn chunk_given_up(
     if session.outbox() == Outbox::Unused {
         return Ok(());
     }
-    let LockedBatch { batch_id, generation, .. } = *batch;
-    let (error, links) = (error.to_owned(), Links::of(batch_id));
-    write(session, batch_id, &ChunkGivenUp { batch_id, generation, chunk_index, items, error, links }).await
+    let data = facts::chunk_given_up(batch, chunk_index, items, error);
+    write(session, batch.batch_id, "integrahub.chunk.given_up", data).await
 }
 
 async fn shown(session: &mut Session<'_>, batch_id: Uuid) -> Result<BatchView, DatabaseError> {
@@ -106,9 +103,13 @@ async fn shown(session: &mut Session<'_>, batch_id: Uuid) -> Result<BatchView, D
     view::view(&row.ok_or(DatabaseError::UnknownBatch(batch_id))?)
 }
 
-async fn write<F: Fact>(session: &mut Session<'_>, batch_id: Uuid, fact: &F) -> Result<(), DatabaseError> {
-    let data = serde_json::to_value(fact).map_err(|_| DatabaseError::Unreadable("an event's data"))?;
-    session.execute(WRITE, &[&batch_id, &Uuid::now_v7(), &F::EVENT_TYPE, &Json(data)]).await?;
+async fn write(
+    session: &mut Session<'_>,
+    batch_id: Uuid,
+    event_type: &str,
+    data: Value,
+) -> Result<(), DatabaseError> {
+    session.execute(WRITE, &[&batch_id, &Uuid::now_v7(), &event_type, &Json(data)]).await?;
     session.wrote_event_of(batch_id);
     Ok(())
 }
