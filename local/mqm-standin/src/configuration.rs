@@ -7,14 +7,6 @@ use serde::Deserialize;
 use crate::definition::{Definition, message_length};
 use crate::protocol::{Chars, ConnectionName};
 
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigurationError {
-    #[error("could not read `{path}`")]
-    Read { path: String, source: std::io::Error },
-    #[error("`{path}` is not a configuration")]
-    Parse { path: String, source: Box<toml::de::Error> },
-}
-
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
@@ -83,12 +75,14 @@ fn uncommitted() -> usize {
 }
 
 impl Configuration {
-    pub fn read(path: &Path) -> Result<Self, ConfigurationError> {
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigurationError::Read { path: name.clone(), source })?;
-        toml::from_str(&text)
-            .map_err(|source| ConfigurationError::Parse { path: name, source: Box::new(source) })
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read or is no configuration; the text says which, and why.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| format!("could not read `{}`: {error}", path.display()))?;
+        toml::from_str(&text).map_err(|error| format!("`{}` is not a configuration: {error}", path.display()))
     }
 
     pub fn channel(&self, name: &Chars) -> Option<&Channel> {

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "{}", chain(error.as_ref()));
+            let _ = writeln!(io::stderr(), "{error}");
             ExitCode::FAILURE
         }
     }
@@ -87,9 +87,4 @@ fn control(directory: &Path, name: &str, line: &str) -> Result<(), Box<dyn std::
     BufReader::new(socket).read_line(&mut answer)?;
     write!(io::stdout(), "{answer}")?;
     Ok(())
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -2,7 +2,6 @@
 
 mod connect;
 mod convert;
-mod dynamic;
 mod get;
 mod inquire;
 mod journal;

@@ -1,4 +1,4 @@
-//! MQOPEN and MQCLOSE.
+//! MQOPEN and MQCLOSE. Opening a model queue makes a dynamic one, which its close deletes.
 
 use libmqm_sys as mq;
 
@@ -86,6 +86,24 @@ impl State {
         done(Answer::Opened { handle, name: opened })
     }
 
+    /// Makes a queue of a model. An asterisk at the end of the name stands for something unique.
+    fn create_dynamic(&mut self, model: &Definition, wanted: &Chars) -> Result<Chars, Reason> {
+        let text = wanted.to_string();
+        let name = match text.strip_suffix('*') {
+            Some(prefix) => format!("{prefix}{:016X}", crate::clock::now() << 20 ^ self.number()),
+            None => text,
+        };
+        if !is_name(&name) {
+            return Err(Reason(mq::MQRC_DYNAMIC_Q_NAME_ERROR));
+        }
+        let name = Chars::from(name.as_str());
+        if self.queues.contains_key(&name) {
+            return Err(Reason(mq::MQRC_OBJECT_ALREADY_EXISTS));
+        }
+        self.define(Definition { name: name.clone(), kind: Kind::Local, ..model.clone() });
+        Ok(name)
+    }
+
     /// Checks that the user may open the queue with these options. For an alias, the rights of the
     /// alias itself count.
     fn check_rights(&self, session: u64, open: &Open) -> Result<(), Reason> {
@@ -155,6 +173,12 @@ impl State {
         }
         done(Answer::None)
     }
+}
+
+/// True if MQ accepts a name for an object.
+fn is_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._/%".contains(&byte);
+    !name.is_empty() && name.len() <= mq::MQ_Q_NAME_LENGTH && name.bytes().all(plain)
 }
 
 fn check_options(open: &Open) -> Result<(), Reason> {

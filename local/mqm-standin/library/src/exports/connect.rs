@@ -1,9 +1,9 @@
-//! MQCONNX and MQDISC.
+//! Connections and their units of work: MQCONNX, MQDISC, MQCMIT, MQBACK.
 
 use std::path::Path;
 
 use libmqm_sys as mq;
-use mqm_standin::protocol::{Chars, Connect, ConnectionName, Password, Reason};
+use mqm_standin::protocol::{Chars, Connect, ConnectionName, Password, Reason, Request};
 
 use super::{get_or, set, verbs};
 use crate::ccdt;
@@ -41,6 +41,16 @@ verbs! {
             set(handle, mq::MQHC_UNUSABLE_HCONN);
         }
         closed
+    }
+
+    /// Commits the unit of work.
+    fn MQCMIT(connection: mq::MQHCONN) {
+        connection::find(connection)?.call(&Request::Commit).map(|(_, warning)| warning)
+    }
+
+    /// Backs the unit of work out.
+    fn MQBACK(connection: mq::MQHCONN) {
+        connection::find(connection)?.call(&Request::Back).map(|(_, warning)| warning)
     }
 }
 

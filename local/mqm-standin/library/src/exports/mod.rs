@@ -9,7 +9,6 @@ mod get;
 mod object;
 mod property;
 mod put;
-mod unit;
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
