@@ -23,7 +23,7 @@ const USUAL_MAXUMSGS: u64 = 10_000;
 /// A connection with the facts that its queue manager reported. Dropping it ends the connection,
 /// and backs out uncommitted work.
 pub(crate) struct Owned {
-    worker: Worker,
+    pub(crate) worker: Worker,
     queue_manager: Option<QueueManager>,
     peer: Peer,
     heartbeat: Duration,
@@ -54,10 +54,6 @@ impl Owned {
     /// Maximum number of messages of a unit of work, at least 1.
     pub(crate) fn most_uncommitted(&self) -> u64 {
         self.queue_manager().map_or(USUAL_MAXUMSGS, |facts| facts.max_uncommitted.max(1))
-    }
-
-    pub(crate) fn worker(&self) -> &Worker {
-        &self.worker
     }
 
     pub(crate) fn abandoned(&self) -> Arc<AtomicBool> {

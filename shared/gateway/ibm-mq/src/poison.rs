@@ -139,11 +139,11 @@ fn move_to(
     match Object::open_queue(connection, queue, with_context) {
         Ok(to) => {
             let options = mqi::MQPMO_SYNCPOINT | mqi::MQPMO_PASS_ALL_CONTEXT;
-            to.put(&mut md, options, Some(properties), Some(got_from), body)
+            to.put(&mut md, options, properties, Some(got_from), body)
         }
         Err(Refusal { reason: mqi::MQRC_NOT_AUTHORIZED, .. }) => {
             let to = Object::open_queue(connection, queue, mqi::MQOO_OUTPUT)?;
-            to.put(&mut md, mqi::MQPMO_SYNCPOINT, Some(properties), None, body)
+            to.put(&mut md, mqi::MQPMO_SYNCPOINT, properties, None, body)
         }
         Err(refusal) => Err(refusal),
     }

@@ -227,7 +227,7 @@ pub(crate) fn put_one<'c>(
     let properties = properties(connection, &message, last)?;
     let Prepared { mut descriptor, properties: shared, body, .. } = message;
     let at = Instant::now();
-    let warning = queue.put(&mut descriptor, options, Some(&properties), None, &body)?;
+    let warning = queue.put(&mut descriptor, options, &properties, None, &body)?;
     *last = Some((shared, properties));
     Ok((at, warning))
 }

@@ -1,7 +1,6 @@
 //! Session: the connection of one operation.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::ops::Deref;
 
 use attempt::Deadline;
 use broker::PooledConnection;
@@ -10,10 +9,9 @@ use mq::{BrokerError, IdleRule};
 use tokio::sync::oneshot;
 
 use crate::errors::{During, Uncommitted};
-use crate::facts::QueueManager;
 use crate::mqi::{Connection, Refusal, Verb};
 use crate::owned::Owned;
-use crate::worker::{Worker, WorkerError, wait_for};
+use crate::worker::{WorkerError, wait_for};
 
 /// Sender by which a job on the connection's thread reports the result of its first call.
 pub(crate) type Told<T> = oneshot::Sender<Result<T, Refusal>>;
@@ -62,25 +60,18 @@ impl Failure {
     }
 }
 
-impl Session {
-    /// Attributes that the queue manager reported when connecting, or `None` if the user may not
-    /// inquire them.
-    pub(crate) fn queue_manager(&self) -> Option<&QueueManager> {
-        self.0.connection().queue_manager()
-    }
+impl Deref for Session {
+    type Target = Owned;
 
+    fn deref(&self) -> &Owned {
+        self.0.connection()
+    }
+}
+
+impl Session {
     /// Identifier of the queue manager, which no other queue manager has.
     pub(crate) fn cluster(&self) -> Option<&str> {
         self.queue_manager().map(|queue_manager| queue_manager.id.as_str()).filter(|id| !id.is_empty())
-    }
-
-    /// Maximum number of messages of a unit of work, at least 1.
-    pub(crate) fn most_uncommitted(&self) -> u64 {
-        self.0.connection().most_uncommitted()
-    }
-
-    pub(crate) fn abandoned(&self) -> Arc<AtomicBool> {
-        self.0.connection().abandoned()
     }
 
     /// Runs `job` on the connection's thread.
@@ -93,7 +84,7 @@ impl Session {
         deadline: Deadline,
         job: impl FnOnce(&Connection) -> Result<T, Refusal> + Send + 'static,
     ) -> Result<T, Failure> {
-        Ok(self.worker().run(deadline, job).await??)
+        Ok(self.worker.run(deadline, job).await??)
     }
 
     /// Waits for a later answer of a job on the connection's thread.
@@ -107,7 +98,7 @@ impl Session {
 
     /// Begins a job on the connection's thread, which receives its instructions while it runs.
     pub(crate) fn begin(&self, job: impl FnOnce(&Connection) + Send + 'static) -> Result<(), Failure> {
-        Ok(self.worker().begin(job)?)
+        Ok(self.worker.begin(job)?)
     }
 
     /// Keeps the connection for the next request, or ends it if its target's rule requires that. No
@@ -116,10 +107,6 @@ impl Session {
         if self.0.key().idle() == IdleRule::Keep {
             self.0.release();
         }
-    }
-
-    fn worker(&self) -> &Worker {
-        self.0.connection().worker()
     }
 
     /// Backs out uncommitted work, and keeps the connection if that succeeded.

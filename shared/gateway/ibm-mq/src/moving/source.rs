@@ -263,7 +263,7 @@ impl<'c> Source<'c> {
             None => body,
         };
         let options = mqi::MQPMO_SYNCPOINT | target.context;
-        if let Some(reason) = target.queue.put(&mut md, options, Some(&self.properties), None, body)? {
+        if let Some(reason) = target.queue.put(&mut md, options, &self.properties, None, body)? {
             let Reason { code, name, words, .. } = Reason::of(reason);
             let warning =
                 format!("IBM MQ warned of messages that were put on `{to}` ({code}, {name}). {words}");

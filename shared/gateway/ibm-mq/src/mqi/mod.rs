@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_warning_is_a_refusal_of_its_reason_s_kind_unless_it_is_harmless_for_the_call() {
-        for verb in Verb::ALL {
+        for &verb in Verb::ALL {
             let harmless = verb.harmless_warnings();
             let mut accepted = Vec::new();
             for (reason, name) in MQRC_MAPSTR.all() {

@@ -51,20 +51,12 @@ impl<'c> Object<'c> {
         name: &str,
         options: MQLONG,
     ) -> Result<Self, Refusal> {
-        Self::open_exactly(connection, name, options, None)
+        Self::open_selection(connection, name, options, None)
     }
 
-    /// Opens a queue to get or browse messages whose properties satisfy `expression`.
+    /// Opens a queue to get or browse messages, only those whose properties satisfy `expression` if
+    /// there is one.
     pub(crate) fn open_selection(
-        connection: &'c Connection,
-        name: &str,
-        options: MQLONG,
-        expression: &str,
-    ) -> Result<Self, Refusal> {
-        Self::open_exactly(connection, name, options, Some(expression))
-    }
-
-    fn open_exactly(
         connection: &'c Connection,
         name: &str,
         options: MQLONG,
@@ -121,7 +113,7 @@ impl<'c> Object<'c> {
         &self,
         descriptor: &mut mq::MQMD,
         options: MQLONG,
-        properties: Option<&Properties<'_>>,
+        properties: &Properties<'_>,
         context: Option<&Object<'_>>,
         body: &[u8],
     ) -> Result<Option<MQLONG>, Refusal> {
@@ -130,7 +122,7 @@ impl<'c> Object<'c> {
         if options & mq::MQPMO_SYNCPOINT != 0 {
             self.connection.begins_unit_of_work();
         }
-        pmo.OriginalMsgHandle = properties.map_or(mq::MQHM_NONE, Properties::handle);
+        pmo.OriginalMsgHandle = properties.handle();
         pmo.Context = context.map_or(mq::MQHO_NONE, |object| object.handle);
         let Codes { mut completion, mut reason } = Codes::UNSET;
         // SAFETY: the handles are open and of this thread's connection. The descriptor is an MQMD

@@ -2,26 +2,44 @@
 
 use libmqm_sys::{self as mq, MQLONG};
 
-/// A call, with the purpose that it has here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Connect,
+/// Declares the calls, each with IBM's name.
+macro_rules! verbs {
+    ($($(#[$doc:meta])* $verb:ident $name:literal,)*) => {
+        /// A call, with the purpose that it has here.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Verb {
+            $($(#[$doc])* $verb,)*
+        }
+
+        impl Verb {
+            #[cfg(test)]
+            pub(crate) const ALL: &[Self] = &[$(Self::$verb),*];
+
+            pub(crate) const fn name(self) -> &'static str {
+                match self { $(Self::$verb => $name,)* }
+            }
+        }
+    };
+}
+
+verbs! {
+    Connect "MQCONNX",
     /// MQCONNX with TLS settings that another connection already uses.
-    Join,
-    Commit,
-    BackOut,
-    Disconnect,
-    Open,
-    Put,
-    Get,
+    Join "MQCONNX",
+    Commit "MQCMIT",
+    BackOut "MQBACK",
+    Disconnect "MQDISC",
+    Open "MQOPEN",
+    Put "MQPUT",
+    Get "MQGET",
     /// MQGET that releases a lock.
-    Unlock,
-    Inquire,
-    Close,
-    CreateHandle,
-    DeleteHandle,
-    SetProperty,
-    InquireProperty,
+    Unlock "MQGET",
+    Inquire "MQINQ",
+    Close "MQCLOSE",
+    CreateHandle "MQCRTMH",
+    DeleteHandle "MQDLTMH",
+    SetProperty "MQSETMP",
+    InquireProperty "MQINQMP",
 }
 
 /// Warnings of an MQGET that returned the message. They concern conversion, or a header in the
@@ -56,43 +74,6 @@ const OF_GETS: [MQLONG; 26] = [
 ];
 
 impl Verb {
-    #[cfg(test)]
-    pub(crate) const ALL: [Self; 15] = [
-        Self::Connect,
-        Self::Join,
-        Self::Commit,
-        Self::BackOut,
-        Self::Disconnect,
-        Self::Open,
-        Self::Put,
-        Self::Get,
-        Self::Unlock,
-        Self::Inquire,
-        Self::Close,
-        Self::CreateHandle,
-        Self::DeleteHandle,
-        Self::SetProperty,
-        Self::InquireProperty,
-    ];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Connect | Self::Join => "MQCONNX",
-            Self::Commit => "MQCMIT",
-            Self::BackOut => "MQBACK",
-            Self::Disconnect => "MQDISC",
-            Self::Open => "MQOPEN",
-            Self::Put => "MQPUT",
-            Self::Get | Self::Unlock => "MQGET",
-            Self::Inquire => "MQINQ",
-            Self::Close => "MQCLOSE",
-            Self::CreateHandle => "MQCRTMH",
-            Self::DeleteHandle => "MQDLTMH",
-            Self::SetProperty => "MQSETMP",
-            Self::InquireProperty => "MQINQMP",
-        }
-    }
-
     /// Warnings after which the call has done everything that the caller relies on. Any other
     /// warning counts as a failure with its reason: a commit may be pending, a connection may have
     /// other TLS settings, an attribute may be missing.

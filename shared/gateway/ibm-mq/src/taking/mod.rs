@@ -104,11 +104,8 @@ fn open<'c>(connection: &'c Connection, plan: &Plan, way: Way) -> Result<(Object
         Way::LookAndGet => to_get | mqi::MQOO_BROWSE,
         Way::Get | Way::GetUnseen => to_get,
     };
-    let opened = match &plan.selection.expression {
-        Some(expression) => Object::open_selection(connection, &plan.queue, options, expression),
-        None => Object::open_queue(connection, &plan.queue, options),
-    };
-    match opened {
+    let expression = plan.selection.expression.as_deref();
+    match Object::open_selection(connection, &plan.queue, options, expression) {
         Err(Refusal { reason: mqi::MQRC_NOT_AUTHORIZED, .. }) if way == Way::LookAndGet => {
             open(connection, plan, Way::GetUnseen)
         }
