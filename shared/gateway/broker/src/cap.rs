@@ -9,7 +9,6 @@
 //! does. If no other permit is left, no connection can be opened any more, and
 //! [`ConnectionCap::is_exhausted`] is true.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -35,6 +34,7 @@ pub trait IdleConnections: Send + Sync {
 }
 
 /// Bound of the connections that are open at once.
+#[derive(Debug)]
 pub struct ConnectionCap {
     max: usize,
     open: AtomicUsize,
@@ -53,6 +53,7 @@ pub struct ConnectionCap {
 }
 
 /// Right to have one connection open.
+#[derive(Debug)]
 pub struct Permit {
     cap: Arc<ConnectionCap>,
     is_lost: bool,
@@ -61,6 +62,7 @@ pub struct Permit {
 }
 
 /// A connection that was asked to end, and the time of that.
+#[derive(Debug)]
 struct Ending {
     since: Instant,
     permit: Weak<()>,
@@ -225,21 +227,6 @@ impl ConnectionCap {
             Some((_, shelf)) => shelf.close_longest_idle(),
             None => false,
         }
-    }
-}
-
-impl fmt::Debug for ConnectionCap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionCap")
-            .field("max", &self.max)
-            .field("open", &self.open())
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Permit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Permit").finish_non_exhaustive()
     }
 }
 

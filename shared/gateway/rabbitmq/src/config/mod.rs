@@ -2,7 +2,6 @@
 
 pub(crate) mod faults;
 
-use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -60,7 +59,7 @@ impl Default for Settings {
 
 /// Parameters of a connection, `ConnectionConfig` of the connection model. No method of this type
 /// shows the password.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ConnectionConfig {
     pub(crate) addresses: Vec<Address>,
     /// Addresses that may be of a special kind; `None` if each may.
@@ -302,19 +301,5 @@ impl ConnectionConfig {
                 ..AMQPQueryString::default()
             },
         }
-    }
-}
-
-impl fmt::Debug for ConnectionConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionConfig")
-            .field("addresses", &self.addresses)
-            .field("vhost", &self.vhost)
-            .field("user", &self.user())
-            .field("tls", &self.tls.is_some())
-            .field("timeout", &self.timeout)
-            .field("heartbeat", &self.heartbeat)
-            .field("host", &self.host)
-            .finish_non_exhaustive()
     }
 }
