@@ -138,7 +138,11 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     for round in 0..*rounds {
         for &who in turns(&[OURS, BARE], round) {
             let measured = stand.measure(who, Some(half)).await?;
-            for (case, Latency { p50, p95 }) in measured.latencies() {
+            for (case, Latency { p50, p95 }) in [
+                ("put", measured.put_latency_us),
+                ("end to end", measured.end_to_end_latency_us),
+                ("lateness", measured.lateness_us),
+            ] {
                 latencies.tell(case, who, &[(P50, f64::from(p50)), (P95, f64::from(p95))]);
             }
         }
@@ -179,15 +183,5 @@ impl Stand<'_> {
             return Err(format!("{who} received {received} of {due} messages").into());
         }
         Ok(measured)
-    }
-}
-
-impl Measured {
-    fn latencies(&self) -> [(&'static str, Latency); 3] {
-        [
-            ("put", self.put_latency_us),
-            ("end to end", self.end_to_end_latency_us),
-            ("lateness", self.lateness_us),
-        ]
     }
 }

@@ -1,6 +1,5 @@
 //! Well-behaved callers, which check every answer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ingestion::generate::{Catalogue, Layout};
@@ -8,9 +7,9 @@ use product_ingest::PRODUCTS;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::Shared;
+use super::Soaker;
 use crate::callers::messages::{empty, number, put_and_get, same};
-use crate::callers::{BATCHES, Caller, KEY, expect};
+use crate::callers::{BATCHES, KEY, expect};
 use crate::error::Error;
 use crate::http_client::Call;
 
@@ -31,13 +30,7 @@ const LOOKS: [Look; 4] = [
 ];
 const OFTEN: Look = ("batches", "/v1/inovafarma/batches?limit=5", "/batches");
 
-#[derive(Clone, Debug)]
-pub(super) struct Honest {
-    pub(super) caller: Caller,
-    pub(super) shared: Arc<Shared>,
-}
-
-impl Honest {
+impl Soaker {
     /// Puts messages and gets them again.
     pub(super) async fn put_and_get(self, queue: String) {
         let mut cycle = 0;

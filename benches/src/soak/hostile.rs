@@ -1,14 +1,13 @@
 //! Callers that send the worst that is known, one request after the other, while their phase lasts.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::Shared;
+use super::Soaker;
 use super::shapes::{LONG_BROWSE, SHAPES, Shape, Turn};
-use crate::callers::{Caller, Phase};
+use crate::callers::Phase;
 use crate::error::Error;
 use crate::http_client::Answer;
 
@@ -21,20 +20,11 @@ const LARGEST_PROBLEM: usize = 4096;
 const LIMITS: [&str; 4] = ["TENANT_RATE_LIMIT", "KEY_REUSE_ABUSE", "BUSY", "POOL_TIMEOUT"];
 const NO_BATCH: &str = "01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e";
 
-#[derive(Clone, Debug)]
-pub(super) struct Hostile {
-    pub(super) caller: Caller,
-    pub(super) shared: Arc<Shared>,
-}
-
-impl Hostile {
+impl Soaker {
     /// Sends all shapes in turn. Each caller begins with another one.
     pub(super) async fn attack(mut self, number: usize) {
         let mut turn = u64::try_from(number).unwrap_or_default() * 1_000_000;
         for shape in SHAPES.iter().cycle().skip(number.wrapping_mul(7)) {
-            if shape.name == LONG_BROWSE.name {
-                continue;
-            }
             if !self.may_go_on().await {
                 return;
             }

@@ -22,8 +22,6 @@ use crate::callers::{Caller, Phase};
 use crate::clients::broker::Queues;
 use crate::error::{Error, describe};
 use crate::http_client::Http;
-use crate::soak::honest::Honest;
-use crate::soak::hostile::Hostile;
 use crate::soak::memory::Memory;
 use crate::soak::report::Soaked;
 
@@ -80,6 +78,13 @@ impl Shared {
     }
 }
 
+/// One of the callers, well-behaved or hostile.
+#[derive(Clone, Debug)]
+struct Soaker {
+    caller: Caller,
+    shared: Arc<Shared>,
+}
+
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     let whole = Duration::from_secs(options.seconds.into());
     let queues = Queues::open(&options.amqp_url).await?;
@@ -88,22 +93,21 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
         queues.create(name).await?;
     }
     let (phase, phases) = watch::channel(Phase::Unmeasured);
-    let shared = Arc::<Shared>::default();
     let caller = Caller { http: Http::new(&options.base_url)?, tally: Arc::default(), phase: phases };
+    let soaker = Soaker { caller, shared: Arc::default() };
 
-    let honest = Honest { caller: caller.clone(), shared: Arc::clone(&shared) };
-    let mut honest_ones = JoinSet::new();
+    let mut honest = JoinSet::new();
     for name in &names {
-        honest_ones.spawn(honest.clone().put_and_get(name.clone()));
+        honest.spawn(soaker.clone().put_and_get(name.clone()));
     }
-    honest_ones.spawn(honest.clone().load());
-    honest_ones.spawn(honest.look());
-    let hostile = Hostile { caller: caller.clone(), shared: Arc::clone(&shared) };
-    let mut hostile_ones = JoinSet::new();
+    honest.spawn(soaker.clone().load());
+    honest.spawn(soaker.clone().look());
+    let mut hostile = JoinSet::new();
     for number in 1..=options.hostile {
-        hostile_ones.spawn(hostile.clone().attack(number));
+        hostile.spawn(soaker.clone().attack(number));
     }
-    hostile_ones.spawn(hostile.browse());
+    hostile.spawn(soaker.clone().browse());
+    let Soaker { caller, shared } = soaker;
     let mut memory = Memory::of_functions_at(&options.endpoint);
     let blocks = take_turns(whole, &phase, &shared);
     let sampled = async {
@@ -117,7 +121,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
         () = sampled => {}
     }
     phase.send_replace(Phase::Over);
-    for (callers, patience) in [(&mut hostile_ones, LAST_REQUESTS), (&mut honest_ones, LAST_BATCHES)] {
+    for (callers, patience) in [(&mut hostile, LAST_REQUESTS), (&mut honest, LAST_BATCHES)] {
         let ended = timeout(patience, async { while callers.join_next().await.is_some() {} }).await;
         let late = |_| format!("a caller does not come to its end within {} s", patience.as_secs()).into();
         shared.check(ended.map_err(late));

@@ -56,8 +56,7 @@ const fn shape(name: &'static str, expected: &'static [u16], call: fn(&Turn) -> 
     Shape { name, expected, call }
 }
 
-pub(super) const SHAPES: [Shape; 26] = [
-    LONG_BROWSE,
+pub(super) const SHAPES: [Shape; 25] = [
     shape("long name over a long array", &[400], |turn| keyed(turn, PRODUCE, gzip(&NAME_OVER_ARRAY))),
     shape("name of 3.5 MB", &[400], |turn| keyed(turn, PRODUCE, gzip(&LONG_NAME))),
     shape("name of slashes", &[400], |turn| keyed(turn, PRODUCE, gzip(&SLASHES))),
