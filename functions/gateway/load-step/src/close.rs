@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use broker::Deadline;
 use jiff::Timestamp;
-use load_test::store::{RunEnd, TestRecord};
+use load_test::store::{RunEnd, TestRecord, TestRun};
 use load_test::{Micros, Plan, Report, Search, Sum, TestStatus, Usage};
 
-use crate::event::{Closed, TestRun};
+use crate::event::Closed;
 use crate::place::{Place, PlaceError};
 use crate::report::{self, Counted, ending, finding, reported};
 use crate::runs::Begun;
@@ -80,16 +80,16 @@ impl Close<'_> {
     /// Closes a run; `None` if the test was stopped, failed or ended while its report was made.
     async fn unless_changed(&self) -> Result<Option<Closed>, LoadStepError> {
         let of = self.of;
-        let Some(mut record) = self.record().await? else { return Ok(Some(of.closed())) };
+        let Some(mut record) = self.record().await? else { return Ok(Some(Closed::last(of))) };
         if record.status.is_final() {
             self.agree(record.status).await?;
             self.step.count(&record, record.status).await?;
-            return Ok(Some(of.closed()));
+            return Ok(Some(Closed::last(of)));
         }
         let (sum, complete) = self.sum(of.run).await?;
         // The state machine has more time to read.
         if !complete && self.occasion == Occasion::LastWorker {
-            return Ok(Some(of.closed()));
+            return Ok(Some(Closed::last(of)));
         }
         if !record.control().is_over()
             && let Some(reason) = self.cut_off(&record, &sum).await?
@@ -106,23 +106,20 @@ impl Close<'_> {
         };
         let counted = Counted { sum, complete, drained };
         if let Some(end) = self.run_end(&record, &counted) {
-            let ended = insist(self.deadline, async || {
-                self.step.store.end_run(&of.tenant, of.test_id, of.run, end).await
-            });
-            ended.await?;
+            insist(self.deadline, async || self.step.store.end_run(of, end).await).await?;
             let Some(judged) = self.open().await? else { return Ok(None) };
             record = judged;
         }
         if Search::of(&record.test).is_some() && !record.control().is_over() && finding(&record).is_none() {
             if self.occasion != Occasion::CutOff {
-                return Ok(Some(of.goes_on()));
+                return Ok(Some(Closed::followed(of)));
             }
             let Some(failed) = self.fail(CUT_OFF).await? else { return Ok(None) };
             record = failed;
         }
         let (report, passed) = self.report(&record, counted).await?;
         let has_ended = self.end(&record, &report, passed).await?;
-        Ok(has_ended.then(|| of.closed()))
+        Ok(has_ended.then(|| Closed::last(of)))
     }
 
     /// Returns why the test cannot count as done after this run; `None` if it can.
@@ -136,9 +133,7 @@ impl Close<'_> {
         let of = self.of;
         let begun = Begun::of(record, of.run)?;
         let now = Micros::since_start(begun.run.started_at, Timestamp::now());
-        let known =
-            insist(self.deadline, async || self.step.store.watch(&of.tenant, of.test_id, of.run).await);
-        let known = known.await?;
+        let known = insist(self.deadline, async || self.step.store.watch(of).await).await?;
         let have_ended =
             known.is_some_and(|(_, attendance)| attendance.have_ended(Plan::of(&begun.test).workers(), now));
         Ok((!have_ended).then_some(CUT_OFF))

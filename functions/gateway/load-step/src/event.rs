@@ -1,9 +1,9 @@
 //! Events of a test's state machine, and the answers to them.
 
 use jiff::Timestamp;
+use load_test::store::TestRun;
 use load_test::{Lane, Plan, Step, Window};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 /// An action of the state machine. It knows members that an action does not need.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -15,15 +15,6 @@ pub enum Event {
     Step(Turn),
     /// Judge a run. If no other follows, end the test with its report.
     Close(Closing),
-}
-
-/// A run of a test: 0, or the number of the probe of a search.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct TestRun {
-    pub tenant: String,
-    pub test_id: Uuid,
-    pub run: u32,
 }
 
 /// A lane's turn: one window, in one attempt.
@@ -108,26 +99,30 @@ impl Event {
     }
 }
 
-impl TestRun {
+impl Lanes {
     /// Returns the lanes of a run that began at `start`.
-    pub(crate) fn lanes(&self, plan: &Plan, start: Timestamp) -> Lanes {
+    pub(crate) fn of(run: &TestRun, plan: &Plan, start: Timestamp) -> Self {
         let lanes = plan.lanes().filter_map(|lane| {
             let window = plan.next(lane, None)?;
             Some(LaneStart { lane, window, at: Plan::starts_at(start, window) })
         });
-        Lanes { of: self.clone(), lanes: lanes.collect() }
+        Self { of: run.clone(), lanes: lanes.collect() }
     }
 
-    pub(crate) fn no_lanes(&self) -> Lanes {
-        Lanes { of: self.clone(), lanes: Vec::new() }
+    pub(crate) fn none(run: &TestRun) -> Self {
+        Self { of: run.clone(), lanes: Vec::new() }
+    }
+}
+
+impl Closed {
+    /// Ends a run that no other follows.
+    pub(crate) fn last(run: &TestRun) -> Self {
+        Self { of: run.clone(), more: false }
     }
 
-    pub(crate) fn closed(&self) -> Closed {
-        Closed { of: self.clone(), more: false }
-    }
-
-    pub(crate) fn goes_on(&self) -> Closed {
-        Closed { of: Self { run: self.run.saturating_add(1), ..self.clone() }, more: true }
+    /// Ends a run that another one follows.
+    pub(crate) fn followed(run: &TestRun) -> Self {
+        Self { of: TestRun { run: run.run.saturating_add(1), ..run.clone() }, more: true }
     }
 }
 
@@ -210,8 +205,11 @@ mod tests {
     fn a_run_that_is_closed_names_the_next_one_if_there_is_one() {
         let of = TestRun { tenant: "t".to_owned(), test_id: TEST.parse().unwrap(), run: 3 };
         let closed = |closed| to_value(Answer::Closed(closed)).unwrap();
-        assert_eq!(closed(of.closed()), run(json!({"run": 3, "more": false})));
-        assert_eq!(closed(of.goes_on()), run(json!({"run": 4, "more": true})));
-        assert_eq!(to_value(Answer::Prepared(of.no_lanes())).unwrap(), run(json!({"run": 3, "lanes": []})));
+        assert_eq!(closed(Closed::last(&of)), run(json!({"run": 3, "more": false})));
+        assert_eq!(closed(Closed::followed(&of)), run(json!({"run": 4, "more": true})));
+        assert_eq!(
+            to_value(Answer::Prepared(Lanes::none(&of))).unwrap(),
+            run(json!({"run": 3, "lanes": []}))
+        );
     }
 }

@@ -23,13 +23,13 @@ mod store;
 mod test_clock;
 
 pub use error::LoadStepError;
-pub use event::{Answer, Closed, Closing, Event, LaneStart, Lanes, NextTurn, TestRun, Turn};
+pub use event::{Answer, Closed, Closing, Event, LaneStart, Lanes, NextTurn, Turn};
 
 use std::time::{Duration, SystemTime};
 
 use broker::Deadline;
 use broker_access::Brokers;
-use load_test::store::{TestRecord, TestStore};
+use load_test::store::{TestRecord, TestRun, TestStore};
 use tracing::Instrument as _;
 use usage::UsageTable;
 

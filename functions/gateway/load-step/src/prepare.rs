@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use broker::Deadline;
 use jiff::Timestamp;
-use load_test::store::TestRecord;
+use load_test::store::{TestRecord, TestRun};
 use load_test::{Next, Plan, Search};
 use mq::RateLimit;
 
-use crate::event::{Lanes, TestRun};
+use crate::event::Lanes;
 use crate::place::Place;
 use crate::runs::{Begun, probes_before};
 use crate::store::{fail, insist};
@@ -33,26 +33,23 @@ impl LoadStep {
     /// Begins a run, and returns its lanes: none if the test was stopped, has failed or is over, or
     /// cannot run. A run that has begun keeps its start.
     pub(crate) async fn prepare(&self, of: &TestRun, deadline: Deadline) -> Result<Lanes, LoadStepError> {
-        let Some(record) = self.record(of, deadline).await? else { return Ok(of.no_lanes()) };
+        let Some(record) = self.record(of, deadline).await? else { return Ok(Lanes::none(of)) };
         if record.control().is_over() {
-            return Ok(of.no_lanes());
+            return Ok(Lanes::none(of));
         }
         let rate = match wanted(&record, of.run) {
             Wanted::Run(rate) => rate,
-            Wanted::Nothing => return Ok(of.no_lanes()),
+            Wanted::Nothing => return Ok(Lanes::none(of)),
         };
         if Begun::of(&record, of.run).is_err()
             && let Err(obstacle) = self.look(&record, of, deadline.min(TO_LOOK)).await
         {
             fail(&self.store, of, &obstacle, deadline).await?;
-            return Ok(of.no_lanes());
+            return Ok(Lanes::none(of));
         }
         let start = start(Timestamp::now(), Plan::of(&record.test.at_rate(rate)).lanes().count());
-        let run = insist(deadline, async || {
-            self.store.begin_run(&of.tenant, of.test_id, of.run, rate, start).await
-        });
-        let run = run.await?;
-        let lanes = of.lanes(&Plan::of(&record.test.at_rate(run.rate_per_sec)), run.started_at);
+        let run = insist(deadline, async || self.store.begin_run(of, rate, start).await).await?;
+        let lanes = Lanes::of(of, &Plan::of(&record.test.at_rate(run.rate_per_sec)), run.started_at);
         tracing::info!(
             event_type = "load_test.prepared",
             lanes = lanes.lanes.len(),

@@ -6,9 +6,7 @@ use std::error::Error;
 use attempt::Retryable as _;
 use broker::{Deadline, Jitter, RetryPolicy};
 use jiff::Timestamp;
-use load_test::store::{TestStore, TestStoreError};
-
-use crate::event::TestRun;
+use load_test::store::{TestRun, TestStore, TestStoreError};
 
 /// Pauses between attempts, in seconds: the first, and the longest. Each attempt is up to three of
 /// the client's own.

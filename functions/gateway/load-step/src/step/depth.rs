@@ -177,9 +177,7 @@ impl Shift<'_> {
 
     /// Notes that the queues hold the backlog, so that the consumers begin.
     async fn note_backlog(&self) {
-        let noted = insist(Deadline::after(TO_NOTE), async || {
-            self.store.note_backlog(&self.of.tenant, self.of.test_id, self.of.run).await
-        });
+        let noted = insist(Deadline::after(TO_NOTE), async || self.store.note_backlog(self.of).await);
         match noted.await {
             Ok(attendance) => {
                 self.board.attendance.send_replace(attendance);

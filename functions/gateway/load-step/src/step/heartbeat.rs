@@ -56,7 +56,7 @@ pub(super) async fn watch_test(shift: &Shift<'_>) {
     let (board, mut ticks) = (&shift.board, ticks());
     let of = shift.of;
     while board.unless_ended(ticks.tick()).await.is_ok() {
-        let read = shift.store.watch(&of.tenant, of.test_id, of.run);
+        let read = shift.store.watch(of);
         match board.unless_ended(read).await {
             Ok(Ok(Some((control, attendance)))) => {
                 board.attendance.send_replace(attendance);

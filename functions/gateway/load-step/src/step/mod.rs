@@ -20,13 +20,13 @@ use std::cell::Cell;
 
 use broker::Deadline;
 use jiff::Timestamp;
-use load_test::store::{Handled, Stored, TestRecord, TestStore};
+use load_test::store::{Handled, Stored, TestRecord, TestRun, TestStore};
 use load_test::{Lane, LoadTest, Micros, Plan, Role, Search, Step, Tally, Window};
 
 use self::board::{Board, Interrupt, Order, Used};
 use self::quota::Quota;
 use crate::close::Occasion;
-use crate::event::{NextTurn, TestRun, Turn};
+use crate::event::{NextTurn, Turn};
 use crate::place::Place;
 use crate::runs::Begun;
 use crate::store::{fail, insist};
@@ -107,13 +107,13 @@ impl LoadStep {
     async fn work(&self, call: &Call<'_>, deadline: Deadline) -> Result<After, LoadStepError> {
         let (of, step) = (&call.turn.of, call.turn.step());
         let came_at = call.clock.at(call.used.since);
-        let known = insist(deadline, async || self.store.watch(&of.tenant, of.test_id, of.run).await);
-        let Some((control, attendance)) = known.await? else { return Ok(After::Superseded) };
+        let known = insist(deadline, async || self.store.watch(of).await).await?;
+        let Some((control, attendance)) = known else { return Ok(After::Superseded) };
         if control.is_over() || attendance.has_ended(step.lane.worker, call.clock.now()) {
             return Ok(After::Nothing);
         }
         let Some(sent) = self.claim(call, deadline).await? else { return Ok(After::Superseded) };
-        insist(deadline, async || self.store.begin_work(&of.tenant, of.test_id, of.run, step).await).await?;
+        insist(deadline, async || self.store.begin_work(of, step).await).await?;
         let claimed_at = call.clock.now();
         // A first attempt answers for all that is due from when it came. An attempt before a later
         // one may have worked until it was superseded, and what it did then is not stored.
@@ -223,10 +223,7 @@ impl LoadStep {
             After::Next => false,
             After::Nothing => true,
         };
-        let ended = insist(deadline, async || {
-            self.store.end_work(&of.tenant, of.test_id, of.run, step, is_last).await
-        });
-        let attendance = ended.await?;
+        let attendance = insist(deadline, async || self.store.end_work(of, step, is_last).await).await?;
         if !is_last {
             return Ok(next_turn);
         }

@@ -140,7 +140,7 @@ async fn has_settled(shift: &Shift<'_>, quota: &Quota) -> Result<bool, Interrupt
     if now >= settled_at(window) {
         return Ok(true);
     }
-    let known = shift.store.watch(&of.tenant, of.test_id, of.run);
+    let known = shift.store.watch(of);
     Ok(match shift.board.unless_ended(known).await? {
         Ok(Some((_, attendance))) => !attendance.works_before(quota.step.lane.worker, window, now),
         // The look of each second finds out that the test is gone.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use load_step::TestRun;
 use load_test::TestStatus;
+use load_test::store::TestRun;
 use serde_json::json;
 use usage::EndedTests;
 use uuid::Uuid;

@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(4);
 
 /// Runs the first windows of lanes, stops the test after a while, and returns how long the lanes
 /// went on.
-async fn stopped(stand: &Stand, of: &load_step::TestRun, lanes: &[&str], after: Duration) -> Duration {
+async fn stopped(stand: &Stand, of: &load_test::store::TestRun, lanes: &[&str], after: Duration) -> Duration {
     let stop = async {
         sleep(after).await;
         stand.stop(of).await;

@@ -1,12 +1,12 @@
 //! Searches, whose probes use the same queues one after the other.
 
 use jiff::{SignedDuration, Timestamp};
-use load_step::TestRun;
+use load_test::store::TestRun;
 use load_test::{SearchEnd, TestStatus};
 use mq::RateLimit;
 use serde_json::{Value, json};
 
-use crate::support::{Stand, TENANT};
+use crate::support::Stand;
 
 fn rate(rate: i64) -> Option<RateLimit> {
     Some(RateLimit::try_from(rate).unwrap())
@@ -15,7 +15,7 @@ fn rate(rate: i64) -> Option<RateLimit> {
 impl Stand {
     async fn begin_probe(&self, of: &TestRun, per_second: i64) {
         let start = Timestamp::now() + SignedDuration::from_millis(300);
-        self.store.begin_run(TENANT, of.test_id, of.run, rate(per_second), start).await.unwrap();
+        self.store.begin_run(of, rate(per_second), start).await.unwrap();
     }
 }
 

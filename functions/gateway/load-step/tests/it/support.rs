@@ -11,8 +11,8 @@ use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOpti
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
-use load_step::{Answer, Closed, Closing, Event, Lanes, LoadStep, LoadStepError, NextTurn, TestRun, Turn};
-use load_test::store::{TestRecord, TestStore};
+use load_step::{Answer, Closed, Closing, Event, Lanes, LoadStep, LoadStepError, NextTurn, Turn};
+use load_test::store::{TestRecord, TestRun, TestStore};
 use load_test::{Limits, LoadTest, LoadTestRequest, Report, TestStatus, Window};
 use mq::{Address, BrokerKind, Endpoint, SecretRef, Target, Tls};
 use serde_json::{Value, from_value, json};
@@ -145,7 +145,7 @@ impl Stand {
     /// Begins a run that starts so many milliseconds from now, without a look at the queue.
     pub(crate) async fn begin(&self, of: &TestRun, milliseconds: i64) -> Timestamp {
         let start = Timestamp::now() + SignedDuration::from_millis(milliseconds);
-        let run = self.store.begin_run(TENANT, of.test_id, of.run, None, start).await.unwrap();
+        let run = self.store.begin_run(of, None, start).await.unwrap();
         run.started_at
     }
 

@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use uuid::Uuid;
 
 use crate::store::item::{self, run_number};
-use crate::store::record::Control;
+use crate::store::record::{Control, TestRun};
 use crate::store::update::{self, Updated};
 use crate::store::{Item, TestStore, TestStoreError};
 use crate::{Lane, Micros, Step, Window, Worker};
@@ -112,12 +112,22 @@ impl TestStore {
     ///
     /// # Errors
     /// If the table does not respond, or the item is malformed.
-    pub async fn watch(
-        &self,
-        tenant: &str,
-        test_id: Uuid,
-        run: u32,
-    ) -> Result<Option<(Control, Attendance)>, TestStoreError> {
+    pub async fn watch(&self, of: &TestRun) -> Result<Option<(Control, Attendance)>, TestStoreError> {
+        let Some(item) = self.watched(&of.tenant, of.test_id).await? else { return Ok(None) };
+        let attendance = Attendance::read(&item, of.run);
+        Ok(Some((item::control(item)?, attendance)))
+    }
+
+    /// Reads whether the workers of a test may go on; `None` if there is no such test.
+    ///
+    /// # Errors
+    /// If the table does not respond, or the item is malformed.
+    pub async fn control(&self, tenant: &str, test_id: Uuid) -> Result<Option<Control>, TestStoreError> {
+        self.watched(tenant, test_id).await?.map(item::control).transpose()
+    }
+
+    /// Reads the attributes of a test that workers look at.
+    async fn watched(&self, tenant: &str, test_id: Uuid) -> Result<Option<Item>, TestStoreError> {
         let get = self
             .dynamodb
             .get_item()
@@ -130,26 +140,18 @@ impl TestStore {
             .expression_attribute_names("#backlogged", BACKLOGGED)
             .consistent_read(true);
         let found = get.send().await.map_err(TestStoreError::unavailable)?;
-        let Some(item) = found.item.filter(|item| !item.is_empty()) else { return Ok(None) };
-        let attendance = Attendance::read(&item, run);
-        Ok(Some((item::control(item)?, attendance)))
+        Ok(found.item.filter(|item| !item.is_empty()))
     }
 
     /// Notes that the lane of a step works in its window of a run.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
-    pub async fn begin_work(
-        &self,
-        tenant: &str,
-        test_id: Uuid,
-        run: u32,
-        step: Step,
-    ) -> Result<(), TestStoreError> {
-        let update = self.update_test(tenant, test_id).update_expression("ADD #working :lane");
+    pub async fn begin_work(&self, of: &TestRun, step: Step) -> Result<(), TestStoreError> {
+        let update = self.update_test(&of.tenant, of.test_id).update_expression("ADD #working :lane");
         let update = update.expression_attribute_names("#working", WORKING);
-        let update = update.expression_attribute_values(":lane", one(run, working(step)));
-        attended(update, test_id, run).await.map(drop)
+        let update = update.expression_attribute_values(":lane", one(of.run, working(step)));
+        attended(update, of).await.map(drop)
     }
 
     /// Notes that the lane of a step does not work in its window any more, and, if `is_last`, that
@@ -160,54 +162,43 @@ impl TestStore {
     /// If the table does not respond, or there is no such test.
     pub async fn end_work(
         &self,
-        tenant: &str,
-        test_id: Uuid,
-        run: u32,
+        of: &TestRun,
         step: Step,
         is_last: bool,
     ) -> Result<Attendance, TestStoreError> {
         let update = self
-            .update_test(tenant, test_id)
+            .update_test(&of.tenant, of.test_id)
             .expression_attribute_names("#working", WORKING)
-            .expression_attribute_values(":lane", one(run, working(step)));
+            .expression_attribute_values(":lane", one(of.run, working(step)));
         let update = if is_last {
             update
                 .update_expression("ADD #ended :worker DELETE #working :lane")
                 .expression_attribute_names("#ended", ENDED)
-                .expression_attribute_values(":worker", one(run, step.lane.worker))
+                .expression_attribute_values(":worker", one(of.run, step.lane.worker))
         } else {
             update.update_expression("DELETE #working :lane")
         };
-        attended(update, test_id, run).await
+        attended(update, of).await
     }
 
     /// Notes that the queues of a run held the backlog, so that its consumers begin.
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
-    pub async fn note_backlog(
-        &self,
-        tenant: &str,
-        test_id: Uuid,
-        run: u32,
-    ) -> Result<Attendance, TestStoreError> {
-        let update = self.update_test(tenant, test_id).update_expression("ADD #backlogged :run");
+    pub async fn note_backlog(&self, of: &TestRun) -> Result<Attendance, TestStoreError> {
+        let update = self.update_test(&of.tenant, of.test_id).update_expression("ADD #backlogged :run");
         let update = update.expression_attribute_names("#backlogged", BACKLOGGED);
-        let number = AttributeValue::Ss(vec![run_number(run)]);
-        attended(update.expression_attribute_values(":run", number), test_id, run).await
+        let number = AttributeValue::Ss(vec![run_number(of.run)]);
+        attended(update.expression_attribute_values(":run", number), of).await
     }
 }
 
 /// Sends an update of a test that is there, and returns the attendance after it.
-async fn attended(
-    update: UpdateItemFluentBuilder,
-    test_id: Uuid,
-    run: u32,
-) -> Result<Attendance, TestStoreError> {
+async fn attended(update: UpdateItemFluentBuilder, of: &TestRun) -> Result<Attendance, TestStoreError> {
     let update = update.condition_expression("attribute_exists(pk)").return_values(ReturnValue::AllNew);
     match update::send(update).await? {
-        Updated::Done(item) => Ok(Attendance::read(&item, run)),
-        Updated::Refused(_) => Err(TestStoreError::Unknown(test_id)),
+        Updated::Done(item) => Ok(Attendance::read(&item, of.run)),
+        Updated::Refused(_) => Err(TestStoreError::Unknown(of.test_id)),
     }
 }
 

@@ -8,7 +8,7 @@ use mq::RateLimit;
 use uuid::Uuid;
 
 use crate::store::item::{self, TestItem, text, time};
-use crate::store::record::{Failure, Run, RunEnd, TestRecord};
+use crate::store::record::{Failure, Run, RunEnd, TestRecord, TestRun};
 use crate::store::update::{self, Updated};
 use crate::store::{Item, TestStore, TestStoreError};
 use crate::{Ending, IllegalTransition, TestEvent, TestStatus};
@@ -55,9 +55,7 @@ impl TestStore {
     /// If the table does not respond, or the test does not exist or is final.
     pub async fn begin_run(
         &self,
-        tenant: &str,
-        test_id: Uuid,
-        run: u32,
+        of: &TestRun,
         rate: Option<RateLimit>,
         started_at: Timestamp,
     ) -> Result<Run, TestStoreError> {
@@ -65,12 +63,12 @@ impl TestStore {
         let set = |update: UpdateItemFluentBuilder, _: TestStatus| {
             update
                 .update_expression("SET #status = :to, runs.#run = if_not_exists(runs.#run, :run)")
-                .expression_attribute_names("#run", item::run_number(run))
+                .expression_attribute_names("#run", item::run_number(of.run))
                 .expression_attribute_values(":run", item::run_value(&begun))
         };
-        match self.change(tenant, test_id, TestEvent::Began, set).await? {
+        match self.change(&of.tenant, of.test_id, TestEvent::Began, set).await? {
             Changed::To(item) => {
-                let stored = TestItem::read(item)?.run(run);
+                let stored = TestItem::read(item)?.run(of.run);
                 stored.ok_or_else(|| TestStoreError::unreadable("the item lacks the run that began"))
             }
             Changed::Final(status) => Err(IllegalTransition { status, event: TestEvent::Began }.into()),
@@ -128,18 +126,12 @@ impl TestStore {
     ///
     /// # Errors
     /// If the table does not respond, or there is no such test.
-    pub async fn end_run(
-        &self,
-        tenant: &str,
-        test_id: Uuid,
-        run: u32,
-        end: RunEnd,
-    ) -> Result<(), TestStoreError> {
+    pub async fn end_run(&self, of: &TestRun, end: RunEnd) -> Result<(), TestStoreError> {
         let RunEnd { passed, drained, ended_at } = end;
         let mut update = self
-            .update_test(tenant, test_id)
+            .update_test(&of.tenant, of.test_id)
             .condition_expression("attribute_exists(runs.#run) AND attribute_not_exists(runs.#run.endedAt)")
-            .expression_attribute_names("#run", item::run_number(run))
+            .expression_attribute_names("#run", item::run_number(of.run))
             .expression_attribute_values(":endedAt", time(ended_at))
             .expression_attribute_values(":drained", AttributeValue::Bool(drained));
         let mut set = "SET runs.#run.endedAt = :endedAt, runs.#run.drained = :drained".to_owned();
@@ -148,7 +140,7 @@ impl TestStore {
             update = update.expression_attribute_values(":passed", AttributeValue::Bool(passed));
         }
         let update = update.update_expression(set);
-        unless_unknown(test_id, &update::send(update).await?)
+        unless_unknown(of.test_id, &update::send(update).await?)
     }
 
     /// Makes a test final, and returns its state. The report has to be stored before. `summary` is

@@ -23,7 +23,7 @@ mod update;
 pub use attendance::Attendance;
 pub use engine::{Engine, EngineError, Start};
 pub use error::TestStoreError;
-pub use record::{Control, Failure, Run, RunEnd, TestRecord};
+pub use record::{Control, Failure, Run, RunEnd, TestRecord, TestRun};
 pub use steps::{Handled, Stored};
 
 use std::collections::HashMap;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::store::item::{self, TestItem, tenant_partition, test_sort, text};
-use crate::store::record::{Control, TestRecord};
+use crate::store::record::TestRecord;
 use crate::store::{Item, LONGEST, TestStore, TestStoreError};
 
 /// Most tests that one call lists.
@@ -24,14 +24,6 @@ impl TestStore {
         let Some(item) = self.item(item::test_key(tenant, test_id)).await? else { return Ok(None) };
         let test = TestItem::read(item)?;
         if test.is_expired(Timestamp::now()) { Ok(None) } else { self.whole(test).await }
-    }
-
-    /// Reads whether the workers of a test may go on; `None` if there is no such test.
-    ///
-    /// # Errors
-    /// If the table does not respond, or the item is malformed.
-    pub async fn control(&self, tenant: &str, test_id: Uuid) -> Result<Option<Control>, TestStoreError> {
-        Ok(self.watch(tenant, test_id, 0).await?.map(|(control, _)| control))
     }
 
     /// Lists up to `limit` (at most 1,000) of a tenant's tests, the newest first: those that are

@@ -42,6 +42,18 @@ pub struct TestRecord {
     pub passed: Option<bool>,
 }
 
+/// Key of a run of a test: number 0, or that of the probe of a search.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TestRun {
+    /// Tenant whose test it is.
+    pub tenant: String,
+    /// Id of the test.
+    pub test_id: Uuid,
+    /// Number of the run.
+    pub run: u32,
+}
+
 /// Run of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -4,7 +4,7 @@ use load_test::store::{Attendance, Handled, TestStoreError};
 use load_test::{Half, Lane, Micros, Step, Tally, Worker};
 use uuid::Uuid;
 
-use crate::support::{TENANT, TestTable, now, step};
+use crate::support::{TENANT, TestTable, now, run, step};
 
 /// Time of the test at which its first windows are open.
 const NOW: Micros = Micros::from_seconds(10);
@@ -20,12 +20,12 @@ fn worker(name: &str) -> Worker {
 }
 
 impl TestTable {
-    async fn begins(&self, test_id: Uuid, run: u32, name: &str) {
-        self.store.begin_work(TENANT, test_id, run, first(name)).await.unwrap();
+    async fn begins(&self, test_id: Uuid, number: u32, name: &str) {
+        self.store.begin_work(&run(test_id, number), first(name)).await.unwrap();
     }
 
-    async fn ends(&self, test_id: Uuid, run: u32, name: &str, is_last: bool) -> Attendance {
-        self.store.end_work(TENANT, test_id, run, first(name), is_last).await.unwrap()
+    async fn ends(&self, test_id: Uuid, number: u32, name: &str, is_last: bool) -> Attendance {
+        self.store.end_work(&run(test_id, number), first(name), is_last).await.unwrap()
     }
 }
 
@@ -43,9 +43,9 @@ async fn the_last_worker_that_ends_sees_that_all_have_ended() {
     assert!(!table.ends(test_id, 0, "c0a", true).await.have_ended(all, NOW));
     let last = table.ends(test_id, 0, "p0b", true).await;
     assert!(last.have_ended(all, NOW));
-    let (control, watched) = table.store.watch(TENANT, test_id, 0).await.unwrap().unwrap();
+    let (control, watched) = table.store.watch(&run(test_id, 0)).await.unwrap().unwrap();
     assert_eq!((control.is_over(), watched), (false, last));
-    let (_, other) = table.store.watch(TENANT, test_id, 1).await.unwrap().unwrap();
+    let (_, other) = table.store.watch(&run(test_id, 1)).await.unwrap().unwrap();
     assert_eq!(other, Attendance::default());
     table.remove().await;
 }
@@ -66,10 +66,10 @@ async fn a_backlog_is_noted_once_for_all_consumers_and_changes_nothing_else() {
     let before = table.created().await;
     let test_id = before.test_id;
     for _ in 0..2 {
-        assert!(table.store.note_backlog(TENANT, test_id, 3).await.unwrap().is_backlogged());
+        assert!(table.store.note_backlog(&run(test_id, 3)).await.unwrap().is_backlogged());
     }
     table.store.fail(TENANT, test_id, now(), "the broker is gone").await.unwrap();
-    let (control, attendance) = table.store.watch(TENANT, test_id, 3).await.unwrap().unwrap();
+    let (control, attendance) = table.store.watch(&run(test_id, 3)).await.unwrap().unwrap();
     assert!(control.is_over() && attendance.is_backlogged());
     let after = table.get(test_id).await;
     assert_eq!((after.runs, after.test, after.status), (before.runs, before.test, before.status));
@@ -81,10 +81,10 @@ async fn a_test_that_is_gone_has_no_workers() {
     let table = TestTable::make().await;
     let test_id = Uuid::now_v7();
     let gone = |error: TestStoreError| assert!(matches!(error, TestStoreError::Unknown(_)), "{error}");
-    gone(table.store.begin_work(TENANT, test_id, 0, first("p0a")).await.unwrap_err());
-    gone(table.store.end_work(TENANT, test_id, 0, first("p0a"), true).await.unwrap_err());
-    gone(table.store.note_backlog(TENANT, test_id, 0).await.unwrap_err());
-    assert!(table.store.watch(TENANT, test_id, 0).await.unwrap().is_none());
+    gone(table.store.begin_work(&run(test_id, 0), first("p0a")).await.unwrap_err());
+    gone(table.store.end_work(&run(test_id, 0), first("p0a"), true).await.unwrap_err());
+    gone(table.store.note_backlog(&run(test_id, 0)).await.unwrap_err());
+    assert!(table.store.watch(&run(test_id, 0)).await.unwrap().is_none());
     assert_eq!(table.items().await.len(), 0);
     table.remove().await;
 }

@@ -6,12 +6,12 @@ use load_test::store::{Control, Failure, Run, RunEnd, TestRecord, TestStoreError
 use load_test::{Ending, TestStatus};
 use uuid::Uuid;
 
-use crate::support::{RETENTION, TENANT, TestTable, later, now, record};
+use crate::support::{RETENTION, TENANT, TestTable, later, now, record, run};
 
 impl TestTable {
     async fn begun(&self) -> TestRecord {
         let record = self.created().await;
-        self.store.begin_run(TENANT, record.test_id, 0, None, later(10)).await.unwrap();
+        self.store.begin_run(&run(record.test_id, 0), None, later(10)).await.unwrap();
         record
     }
 
@@ -45,9 +45,9 @@ async fn a_creation_that_is_repeated_later_does_not_set_the_test_back() {
 async fn the_first_start_of_a_run_stays() {
     let table = TestTable::make().await;
     let test_id = table.created().await.test_id;
-    let begin = async |run, rate: i64, at| {
+    let begin = async |number, rate: i64, at| {
         let rate = Some(rate.try_into().unwrap());
-        table.store.begin_run(TENANT, test_id, run, rate, at).await.unwrap()
+        table.store.begin_run(&run(test_id, number), rate, at).await.unwrap()
     };
     let (start, next) = (later(10), later(80));
     let first = begin(0, 100, start).await;
@@ -74,10 +74,10 @@ async fn the_first_end_of_a_run_stays_and_one_that_never_began_stays_so() {
     let table = TestTable::make().await;
     let test_id = table.begun().await.test_id;
     let end = RunEnd { passed: Some(true), drained: false, ended_at: now() };
-    table.store.end_run(TENANT, test_id, 0, end).await.unwrap();
+    table.store.end_run(&run(test_id, 0), end).await.unwrap();
     let other = RunEnd { passed: Some(false), drained: true, ended_at: later(5) };
-    table.store.end_run(TENANT, test_id, 0, other).await.unwrap();
-    table.store.end_run(TENANT, test_id, 1, other).await.unwrap();
+    table.store.end_run(&run(test_id, 0), other).await.unwrap();
+    table.store.end_run(&run(test_id, 1), other).await.unwrap();
     let runs = table.get(test_id).await.runs;
     assert_eq!(runs.len(), 1);
     assert_eq!(
@@ -92,9 +92,9 @@ async fn a_run_that_nobody_judges_ends_too() {
     let table = TestTable::make().await;
     let test_id = table.begun().await.test_id;
     let end = RunEnd { passed: None, drained: true, ended_at: now() };
-    table.store.end_run(TENANT, test_id, 0, end).await.unwrap();
+    table.store.end_run(&run(test_id, 0), end).await.unwrap();
     let other = RunEnd { passed: Some(true), drained: false, ended_at: later(5) };
-    table.store.end_run(TENANT, test_id, 0, other).await.unwrap();
+    table.store.end_run(&run(test_id, 0), other).await.unwrap();
     let run = table.get(test_id).await.runs[0];
     assert_eq!((run.passed, run.drained, run.ended_at), (None, Some(true), Some(end.ended_at)));
     table.remove().await;
@@ -110,7 +110,7 @@ async fn a_stop_is_noted_once_and_the_test_is_stopping_from_then_on() {
     let again = table.store.request_stop(TENANT, test_id, later(3)).await.unwrap().unwrap();
     assert_eq!(again, stopped);
     // The stop came while the workers got ready.
-    table.store.begin_run(TENANT, test_id, 0, None, later(10)).await.unwrap();
+    table.store.begin_run(&run(test_id, 0), None, later(10)).await.unwrap();
     let control = table.store.control(TENANT, test_id).await.unwrap().unwrap();
     assert_eq!(
         control,
@@ -176,7 +176,7 @@ async fn a_final_state_stays_with_what_was_stored_with_it() {
     let error = end(Ending::Broken, "Third.", None).await.unwrap_err();
     assert!(matches!(error, TestStoreError::Illegal(_)), "{error}");
     assert_eq!(error.retry(), Retry::Never);
-    let error = table.store.begin_run(TENANT, test_id, 1, None, now()).await.unwrap_err();
+    let error = table.store.begin_run(&run(test_id, 1), None, now()).await.unwrap_err();
     assert!(matches!(error, TestStoreError::Illegal(_)), "{error}");
     let stored = table.get(test_id).await;
     assert_eq!(
@@ -202,9 +202,9 @@ async fn events_of_a_test_that_is_not_there_make_none() {
     let test_id = record().test_id;
     let end = RunEnd { passed: Some(true), drained: true, ended_at: now() };
     let errors = [
-        table.store.begin_run(TENANT, test_id, 0, None, now()).await.unwrap_err(),
+        table.store.begin_run(&run(test_id, 0), None, now()).await.unwrap_err(),
         table.store.fail(TENANT, test_id, now(), "broken").await.unwrap_err(),
-        table.store.end_run(TENANT, test_id, 0, end).await.unwrap_err(),
+        table.store.end_run(&run(test_id, 0), end).await.unwrap_err(),
         table.store.end(TENANT, test_id, Ending::Broken, now(), "", None).await.unwrap_err(),
     ];
     for error in errors {

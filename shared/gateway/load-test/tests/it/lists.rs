@@ -6,7 +6,7 @@ use load_test::{Ending, TestStatus};
 use mq::{Base64Bytes, Payload};
 use uuid::Uuid;
 
-use crate::support::{TENANT, TestTable, now, record};
+use crate::support::{TENANT, TestTable, now, record, run};
 
 fn ids(records: &[TestRecord]) -> Vec<Uuid> {
     records.iter().map(|record| record.test_id).collect()
@@ -76,7 +76,7 @@ async fn only_tests_that_are_not_final_are_unfinished() {
         [table.created().await, table.created().await, table.created().await, table.created().await]
             .map(|record| record.test_id);
     for test_id in [running, stopping, over] {
-        table.store.begin_run(TENANT, test_id, 0, None, now()).await.unwrap();
+        table.store.begin_run(&run(test_id, 0), None, now()).await.unwrap();
     }
     table.store.request_stop(TENANT, stopping, now()).await.unwrap();
     table.store.end(TENANT, over, Ending::Orderly, now(), "", None).await.unwrap();

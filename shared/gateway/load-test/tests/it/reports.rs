@@ -4,7 +4,7 @@ use load_test::store::TestRecord;
 use load_test::{End, Ending, Facts, Report, Sum, TestStatus, Usage};
 use uuid::Uuid;
 
-use crate::support::{TENANT, TestTable, now, step, tally};
+use crate::support::{TENANT, TestTable, now, run, step, tally};
 
 fn report(record: &TestRecord) -> Report {
     let test_id = record.test_id.to_string();
@@ -46,7 +46,7 @@ async fn a_deletion_leaves_nothing_of_the_test_and_all_of_the_others() {
     let table = TestTable::make().await;
     let record = table.created().await;
     let test_id = record.test_id;
-    table.store.begin_run(TENANT, test_id, 0, None, now()).await.unwrap();
+    table.store.begin_run(&run(test_id, 0), None, now()).await.unwrap();
     // More steps of a worker than one request deletes.
     for window in 0..30 {
         table.store.claim(test_id, 0, step("p0a", window, 0)).await.unwrap();

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use jiff::{SignedDuration, Timestamp};
-use load_test::store::{TestRecord, TestStore};
+use load_test::store::{TestRecord, TestRun, TestStore};
 use load_test::{LoadTest, LoadTestRequest, Micros, Sender, Step, Tally, Window};
 use serde_json::{Value, from_value, json};
 use uuid::Uuid;
@@ -93,6 +93,11 @@ impl TestTable {
         self.s3.delete_bucket().bucket(&self.name).send().await.unwrap();
         self.dynamodb.delete_table().table_name(&self.name).send().await.unwrap();
     }
+}
+
+/// The run of this number.
+pub(crate) fn run(test_id: Uuid, number: u32) -> TestRun {
+    TestRun { tenant: TENANT.to_owned(), test_id, run: number }
 }
 
 /// A time in whole microseconds, as the table keeps it.
