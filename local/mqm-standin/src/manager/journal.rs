@@ -1,5 +1,5 @@
-//! The journal: persistent messages, which outlive the queue manager, as a file of records. A record
-//! holds a whole unit of work, so that it is there or it is not.
+//! The journal: persistent messages, which outlive the queue manager, as a file of records. A
+//! record holds a whole unit of work, so that it is there or it is not.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
