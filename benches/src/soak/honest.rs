@@ -46,8 +46,8 @@ impl Soaker {
 
     /// Looks at what anybody may look at.
     pub(super) async fn look(self) {
-        for look in LOOKS.into_iter().cycle().take_while(|_| self.caller.goes_on()) {
-            for (kind, path, member) in [look, OFTEN] {
+        while self.caller.goes_on() {
+            for (kind, path, member) in LOOKS.into_iter().flat_map(|look| [look, OFTEN]) {
                 let looked = self.look_at(kind, path, member).await;
                 self.shared.check(looked);
                 sleep(PAUSE).await;
