@@ -1,8 +1,12 @@
+//! Batches that are claimed one by one: their end, and the tags of their objects.
+
 use attempt::Deadline;
 use catalog::{DatabaseError, StalledBatch};
 use tracing::{Instrument as _, Span};
 
+use crate::Reconcile;
 use crate::error::{CheckError, FirstError};
+use crate::report::BatchesReport;
 
 /// Most batches that one check works on. Each may take seconds: a full load's deactivation, or the
 /// tags of thousands of objects.
@@ -11,9 +15,58 @@ const LIMIT: u32 = 50;
 /// Maximum number of batches that one statement claims.
 const AT_ONCE: u32 = 5;
 
+impl Reconcile {
+    /// Finalizes batches whose chunks are all written.
+    pub(crate) async fn finalize_batches(
+        &self,
+        deadline: Deadline,
+        report: &mut BatchesReport,
+    ) -> Result<(), CheckError> {
+        let claim = async |limit| self.database.take_unfinished(self.settings.unfinished_for, limit).await;
+        for_each(deadline, claim, async |batch| {
+            let end = self.database.finalize(batch.batch_id).await?;
+            if end.became_final {
+                tracing::warn!(
+                    event_type = "batch.finalized",
+                    status = %end.status,
+                    "batch {}, whose chunks were all written, was finalized: {}",
+                    batch.batch_id,
+                    end.status
+                );
+                report.finalized = report.finalized.saturating_add(1);
+            }
+            if end.status.is_final() {
+                payloads::retention::release(&self.database, &self.objects, batch.batch_id).await;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Tags the objects of final batches that a function left untagged when it died.
+    pub(crate) async fn release_objects(
+        &self,
+        deadline: Deadline,
+        report: &mut BatchesReport,
+    ) -> Result<(), CheckError> {
+        let claim = async |limit| self.database.take_unreleased(self.settings.unfinished_for, limit).await;
+        for_each(deadline, claim, async |batch| {
+            payloads::retention::try_release(&self.database, &self.objects, batch.batch_id).await?;
+            tracing::warn!(
+                event_type = "batch.released",
+                "the objects of final batch {} may expire now",
+                batch.batch_id
+            );
+            report.released = report.released.saturating_add(1);
+            Ok(())
+        })
+        .await
+    }
+}
+
 /// Claims batches a few at a time, and does the work for each in its span. A batch that fails keeps
 /// its claim until its time has doubled, and does not stop the others.
-pub(crate) async fn for_each(
+async fn for_each(
     deadline: Deadline,
     claim: impl AsyncFn(u32) -> Result<Vec<StalledBatch>, DatabaseError>,
     mut work: impl AsyncFnMut(&StalledBatch) -> Result<(), CheckError>,

@@ -27,14 +27,12 @@ mod claimed;
 mod dropped;
 mod error;
 mod history;
-mod kept;
 mod notify;
 mod objects_found;
 mod pass;
 mod report;
 mod settings;
 mod stopped;
-mod unfinished;
 mod unpublished;
 mod uploads;
 
