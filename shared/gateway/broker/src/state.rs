@@ -42,10 +42,6 @@ pub struct IllegalTransition {
 }
 
 impl ConnectionState {
-    /// All states, each once.
-    pub const ALL: [Self; 5] =
-        [Self::Disconnected, Self::Connecting, Self::Connected, Self::Reconnecting, Self::Failed];
-
     /// Returns the states that may follow this one.
     #[must_use]
     pub const fn successors(self) -> &'static [Self] {

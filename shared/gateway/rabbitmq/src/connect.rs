@@ -99,11 +99,11 @@ pub(crate) async fn open(
     log: &mut StepLog,
     dials: &mut Dials,
 ) -> Result<Connection, StepError> {
-    let resolved = broker::resolve(&SystemNames, address, config.special());
+    let resolved = broker::resolve(&SystemNames, address, config.special.as_ref());
     let candidates = take(log, Step::Resolve, deadline, address, resolved).await?;
     let dialled = dial(address, &candidates, deadline, dials);
     let (mut socket, hangup) = take(log, Step::Connect, deadline, address, dialled).await?;
-    if let Some(tls) = config.tls() {
+    if let Some(tls) = &config.tls {
         socket = take(log, Step::Tls, deadline, address, secure(socket, address, tls)).await?;
     }
     let peer = config.peer(address);
@@ -111,7 +111,7 @@ pub(crate) async fn open(
     let transport = Transport::new(socket, Arc::clone(&noticed));
     let login = log_in(config, address, transport);
     let mut amqp = take(log, Step::Authenticate, deadline, address, login).await;
-    if let (Some(_), Err(StepError { error, .. })) = (config.tls(), &mut amqp) {
+    if let (Some(_), Err(StepError { error, .. })) = (&config.tls, &mut amqp) {
         suspect_the_certificate(error, noticed.broken_by.get());
     }
     Ok(Connection::new(amqp?, hangup, (config, peer), noticed))

@@ -78,7 +78,7 @@ impl Connection {
             peer,
             server: noticed.greeting().map(Server::from_greeting).unwrap_or_default(),
             noticed,
-            host: config.runs_in(),
+            host: config.host,
             known_queues: KnownQueues::default(),
             last_used: Mutex::new(Moment::now()),
             _permit: None,
@@ -109,10 +109,10 @@ impl Connection {
     }
 
     /// Opens a channel on a connection that was idle, which proves that the broker still answers.
-    /// `None` if it does not answer within the time that `staleness` allows: 3 s for `Fresh`, 1 s
+    /// `None` if it does not answer within the time that its staleness allows: 3 s for `Fresh`, 1 s
     /// for `Doubtful`, none for `Dead`.
-    pub async fn reopen(&self, staleness: Staleness, deadline: Deadline) -> Option<(Channel, HealthStatus)> {
-        match staleness {
+    pub(crate) async fn reopen(&self, deadline: Deadline) -> Option<(Channel, HealthStatus)> {
+        match self.staleness() {
             Staleness::Fresh => self.timed_channel(deadline.min(TRUSTED)).await.ok(),
             Staleness::Doubtful => match self.probe(deadline.min(PROBE)).await {
                 (Some(channel), health) => Some((channel, health)),

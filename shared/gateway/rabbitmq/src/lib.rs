@@ -106,8 +106,7 @@ impl RabbitMq {
     /// same limit.
     #[must_use]
     pub fn sharing(cap: Arc<ConnectionCap>) -> Self {
-        let settings = Settings { cap: cap.max(), ..Settings::default() };
-        Self { pool: Pool::new(settings, cap) }
+        Self { pool: Pool::new(Settings::default(), cap) }
     }
 
     /// Ends idle connections that are too old to be used again. A function that was frozen calls

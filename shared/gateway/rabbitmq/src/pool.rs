@@ -123,7 +123,7 @@ impl Opener for Dialler<'_> {
         connection: &Connection,
         deadline: Deadline,
     ) -> Option<(Channel, HealthStatus)> {
-        connection.reopen(connection.staleness(), deadline).await
+        connection.reopen(deadline).await
     }
 
     async fn open(

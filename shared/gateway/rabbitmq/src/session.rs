@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use broker::Deadline;
-use futures_util::future::BoxFuture;
-use lapin::Channel;
-use lapin::options::{BasicNackOptions, QueueDeclareOptions};
+use futures_util::future::{BoxFuture, try_join};
+use lapin::options::{BasicConsumeOptions, BasicNackOptions, BasicQosOptions, QueueDeclareOptions};
 use lapin::types::{FieldTable, ShortString};
+use lapin::{Channel, Consumer};
 use mq::{BrokerError, QueueName};
 
 use crate::errors::{During, Failure};
@@ -116,6 +116,19 @@ pub(crate) fn call<'a, T: Send + 'a>(
     Box::pin(
         async move { deadline.run(exchange).await.map_err(|_| Failure::Deadline)?.map_err(Failure::from) },
     )
+}
+
+/// Starts a consumer with this tag.
+pub(crate) async fn consume(
+    channel: &Channel,
+    queue: ShortString,
+    tag: ShortString,
+    prefetch: u16,
+) -> lapin::Result<Consumer> {
+    let limit = channel.basic_qos(prefetch, BasicQosOptions::default());
+    let consume = channel.basic_consume(queue, tag, BasicConsumeOptions::default(), FieldTable::default());
+    // The broker handles them in this order, so neither request waits for the other's answer.
+    try_join(limit, consume).await.map(|((), consumer)| consumer)
 }
 
 /// A queue's name as an AMQP short string.

@@ -196,10 +196,6 @@ impl ConnectionConfig {
         &self.addresses
     }
 
-    pub(crate) fn special(&self) -> Option<&SpecialAddresses> {
-        self.special.as_ref()
-    }
-
     /// The first host to try.
     #[must_use]
     pub fn host(&self) -> &str {
@@ -271,14 +267,6 @@ impl ConnectionConfig {
             user: self.user().to_owned(),
             tls: self.is_tls(),
         }
-    }
-
-    pub(crate) fn tls(&self) -> Option<&TlsConfig> {
-        self.tls.as_ref()
-    }
-
-    pub(crate) fn runs_in(&self) -> Host {
-        self.host
     }
 
     pub(crate) fn uri(&self, address: &Address) -> AMQPUri {

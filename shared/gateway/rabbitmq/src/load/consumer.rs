@@ -7,19 +7,18 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use broker::Deadline;
 use broker::load::{Arrival, Foreign, GetEnd, GetError, GetOptions, LoadConsumer};
-use futures_util::future::{FutureExt as _, try_join};
+use futures_util::future::FutureExt as _;
 use futures_util::stream::StreamExt as _;
 use lapin::Channel;
 use lapin::message::Delivery;
-use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
-use lapin::types::{FieldTable, ShortString};
+use lapin::options::{BasicAckOptions, BasicCancelOptions};
 use mq::{Access, BrokerError, QueueName};
 
 use super::stamp;
 use crate::content_header;
 use crate::errors::{During, Failure};
 use crate::pool::Pool;
-use crate::session::{Session, call, inspect, short};
+use crate::session::{Session, call, consume, inspect, short};
 
 /// Consumer tag, the only one on its channel.
 const CONSUMER: &str = "integrahub-load";
@@ -89,20 +88,13 @@ pub(crate) async fn connect<'a>(
     })
 }
 
-async fn consume(channel: Arc<Channel>, queue: ShortString, prefetch: u16) -> lapin::Result<lapin::Consumer> {
-    let limit = channel.basic_qos(prefetch, BasicQosOptions::default());
-    let consume =
-        channel.basic_consume(queue, CONSUMER.into(), BasicConsumeOptions::default(), FieldTable::default());
-    // The broker handles them in this order, so neither request waits for the other's answer.
-    try_join(limit, consume).await.map(|((), consumer)| consumer)
-}
-
 impl Consumer<'_> {
     /// Waits for the next delivery. `None` if the broker has ended the consumer.
     async fn delivery(&mut self) -> Option<Result<Delivery, Failure>> {
         if let Deliveries::NotWanted = self.deliveries {
+            let (channel, queue) = (Arc::clone(&self.channel), short(self.queue));
             let prefetch = self.options.prefetch.get();
-            let begun = consume(Arc::clone(&self.channel), short(self.queue), prefetch);
+            let begun = async move { consume(&channel, queue, CONSUMER.into(), prefetch).await };
             self.deliveries = Deliveries::Wanted(Box::pin(begun));
         }
         if let Err(failure) = self.begun().await {

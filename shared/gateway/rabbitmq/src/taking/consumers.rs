@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use broker::Deadline;
-use futures_util::future::{FutureExt as _, try_join, try_join_all};
+use futures_util::future::{FutureExt as _, try_join_all};
 use futures_util::stream::StreamExt as _;
 use lapin::Consumer;
 use lapin::message::Delivery;
-use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
-use lapin::types::FieldTable;
+use lapin::options::BasicCancelOptions;
 
 use super::{POLL, Taking};
 use crate::errors::Failure;
-use crate::session::{Session, call, inspect, short};
+use crate::session::{Session, call, consume, inspect, short};
 
 /// Prefix of consumer tags.
 const CONSUMER: &str = "integrahub";
@@ -175,19 +174,10 @@ impl Taking<'_> {
         prefetch: usize,
         deadline: Deadline,
     ) -> Result<Consumer, Failure> {
-        let channel = session.channel();
         let prefetch = u16::try_from(prefetch).unwrap_or(u16::MAX);
-        let limit = channel.basic_qos(prefetch, BasicQosOptions::default());
         self.consumers += 1;
-        let consume = channel.basic_consume(
-            short(self.queue),
-            format!("{CONSUMER}-{}", self.consumers).into(),
-            BasicConsumeOptions::default(),
-            FieldTable::default(),
-        );
-        // The broker handles them in this order, so neither request waits for the other's answer.
-        let started =
-            call(deadline, async { try_join(limit, consume).await.map(|((), consumer)| consumer) }).await;
+        let tag = format!("{CONSUMER}-{}", self.consumers).into();
+        let started = call(deadline, consume(session.channel(), short(self.queue), tag, prefetch)).await;
         // Permission to read is not the cause: a message was taken before.
         self.consumer_was_refused =
             started.as_ref().err().and_then(Failure::reply).is_some_and(|reply| reply.code == 403);
