@@ -1,10 +1,21 @@
-//! The lock of a directory: it has one stack, however many people type `make run`.
+//! The claim of a directory: it has one stack, however many people type `make run`.
 
+use std::fmt;
 use std::fs::{File, TryLockError};
-use std::io::{Seek as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 
+use nix::unistd::getpid;
+use serde::{Deserialize, Serialize};
+
 use crate::failure::{Explain as _, Failure};
+
+/// Outcome of asking for a directory.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    Ours(Lock),
+    Taken(Holder),
+}
 
 /// Held until dropped, or until the process ends in whatever way.
 #[derive(Debug)]
@@ -12,43 +23,46 @@ pub(crate) struct Lock {
     _file: File,
 }
 
-/// Holder of a lock that is taken.
-#[derive(Debug)]
-pub(crate) struct Taken {
-    pub(crate) holder: String,
+/// The supervisor that has a directory.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Holder {
+    pub(crate) pid: i32,
+    purpose: String,
 }
 
-impl Lock {
-    /// Takes the lock and writes `holder` into it, or says who has it.
-    ///
-    /// # Errors
-    /// The file cannot be opened or written.
-    pub(crate) fn take(path: &Path, holder: &str) -> Result<Result<Self, Taken>, Failure> {
-        let explain = || format!("lock {}", path.display());
-        if let Some(directory) = path.parent() {
-            crate::layout::create(directory)?;
+impl fmt::Display for Holder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "process {}, {}", self.pid, self.purpose)
+    }
+}
+
+/// Claims a directory by its lock file for this process.
+///
+/// # Errors
+/// The file cannot be used.
+pub(crate) fn claim(path: &Path, purpose: &str) -> Result<Claim, Failure> {
+    let explain = || format!("lock {}", path.display());
+    if let Some(directory) = path.parent() {
+        crate::layout::create(directory)?;
+    }
+    // Not truncated when opened: the text is the holder's until the lock is ours.
+    let mut file = File::options().create(true).truncate(false).write(true).open(path).or_explain(explain)?;
+    match file.try_lock() {
+        Ok(()) => {
+            file.set_len(0).or_explain(explain)?;
+            let holder = Holder { pid: getpid().as_raw(), purpose: purpose.to_owned() };
+            // In one write, so that nobody reads a part of it.
+            file.write_all(&serde_json::to_vec(&holder).or_explain(explain)?).or_explain(explain)?;
+            Ok(Claim::Ours(Lock { _file: file }))
         }
-        // Not truncated when opened: the text is the holder's until the lock is ours.
-        let mut file = File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(path)
-            .or_explain(explain)?;
-        match file.try_lock() {
-            Ok(()) => {
-                file.set_len(0).or_explain(explain)?;
-                file.rewind().or_explain(explain)?;
-                file.write_all(holder.as_bytes()).or_explain(explain)?;
-                Ok(Ok(Self { _file: file }))
-            }
-            Err(TryLockError::WouldBlock) => {
-                let holder = std::fs::read_to_string(path).unwrap_or_default();
-                Ok(Err(Taken { holder }))
-            }
-            Err(TryLockError::Error(error)) => Err(error).or_explain(explain),
+        // Read between its taking and its writing, the file is empty: there is a holder that cannot
+        // be named yet.
+        Err(TryLockError::WouldBlock) => {
+            let holder = std::fs::read(path).or_explain(explain)?;
+            let holder = serde_json::from_slice(&holder);
+            holder.map(Claim::Taken).or_explain(|| "find out who uses this directory (try again)".into())
         }
+        Err(TryLockError::Error(error)) => Err(error).or_explain(explain),
     }
 }
 
@@ -60,10 +74,12 @@ mod tests {
     fn a_second_taker_learns_who_has_it_and_gets_it_afterwards() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("deep/lock");
-        let first = Lock::take(&path, "process 1").unwrap().unwrap();
-        assert_eq!(Lock::take(&path, "process 2").unwrap().unwrap_err().holder, "process 1");
+        let Claim::Ours(first) = claim(&path, "a long purpose").unwrap() else { panic!("it is free") };
+        let Claim::Taken(holder) = claim(&path, "tests").unwrap() else { panic!("it is taken") };
+        assert_eq!(holder.to_string(), format!("process {}, a long purpose", std::process::id()));
         drop(first);
-        assert!(Lock::take(&path, "2").unwrap().is_ok());
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "2");
+        let Claim::Ours(_second) = claim(&path, "tests").unwrap() else { panic!("it is free again") };
+        let Claim::Taken(holder) = claim(&path, "tests").unwrap() else { panic!("it is taken again") };
+        assert_eq!(holder.purpose, "tests");
     }
 }

@@ -1,12 +1,10 @@
 //! A stack from its start to its end, with the order in which components start.
 
-use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use runtime::Sdk;
-use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
 use crate::commands::Signals;
@@ -22,7 +20,6 @@ use crate::env_file::{EnvFile, Variables};
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Door, Front, Kind};
 use crate::layout::Layout;
-use crate::lock::{Lock, Taken};
 use crate::supervisor::{Supervisor, leftovers};
 use crate::targets::Given;
 use crate::{seed, setup};
@@ -57,45 +54,6 @@ impl Stack {
         drop(self.env_file);
         self.front.abort();
     }
-}
-
-/// The outcome of asking for a directory.
-#[derive(Debug)]
-pub(crate) enum Claim {
-    Ours(Lock),
-    Taken(Holder),
-}
-
-/// The supervisor that has a directory.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Holder {
-    pub(crate) pid: i32,
-    purpose: String,
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "process {}, {}", self.pid, self.purpose)
-    }
-}
-
-/// Claims a directory for this process.
-///
-/// # Errors
-/// The lock file cannot be used.
-pub(crate) fn claim(layout: &Layout, purpose: &str) -> Result<Claim, Failure> {
-    let explain = || "claim the directory".to_owned();
-    let pid = i32::try_from(std::process::id()).or_explain(explain)?;
-    let holder = serde_json::to_string(&Holder { pid, purpose: purpose.to_owned() }).or_explain(explain)?;
-    Ok(match Lock::take(&layout.lock_file(), &holder)? {
-        Ok(lock) => Claim::Ours(lock),
-        // Read between its taking and its writing, the file is empty: there is a holder that cannot
-        // be named yet.
-        Err(Taken { holder }) => Claim::Taken(
-            serde_json::from_str(&holder)
-                .or_explain(|| "find out who uses this directory (try again)".into())?,
-        ),
-    })
 }
 
 /// Starts a stack whose front listens at `door`, and a front of the other kind at a free port, does

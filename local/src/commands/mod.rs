@@ -10,7 +10,6 @@ use std::process::ExitCode;
 
 use crate::failure::Failure;
 use crate::front::Kind;
-use crate::layout::Layout;
 use crate::targets::Given;
 
 pub(crate) use signals::Signals;
@@ -45,8 +44,6 @@ pub(crate) enum Command {
     },
     /// Stop every stack of this repository, also what a killed one left running.
     Stop,
-    /// Install what is missing, and start nothing.
-    Setup,
 }
 
 impl Command {
@@ -59,7 +56,6 @@ impl Command {
             }
             Self::Test { command } => test::test(command).await,
             Self::Stop => stop::stop().await,
-            Self::Setup => crate::setup::ensure(&Layout::of_run()?).await.map(|()| ExitCode::SUCCESS),
         }
     }
 }

@@ -11,8 +11,9 @@ use crate::demo;
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Kind};
 use crate::layout::Layout;
+use crate::lock::{Claim, claim};
 use crate::seed::KEYS;
-use crate::stack::{self, Claim, Stack};
+use crate::stack::{self, Stack};
 use crate::targets::Given;
 
 /// Products of the catalogue to send.
@@ -21,7 +22,7 @@ const PRODUCTS: u32 = 1_000;
 pub(super) async fn run(port: u16, kind: Kind, demonstrate: bool, given: Given) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
     let layout = Layout::of_run()?;
-    let _lock = match stack::claim(&layout, &format!("http://127.0.0.1:{port}"))? {
+    let _lock = match claim(&layout.lock_file(), &format!("http://127.0.0.1:{port}"))? {
         Claim::Ours(lock) => lock,
         Claim::Taken(holder) => {
             return Err(Failure::new(format!(

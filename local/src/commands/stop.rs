@@ -9,7 +9,7 @@ use crate::console::{during, say};
 use crate::env_file::EnvFile;
 use crate::failure::Failure;
 use crate::layout::Layout;
-use crate::stack::{self, Claim};
+use crate::lock::{Claim, claim};
 use crate::supervisor::{leftovers, process};
 
 /// A supervisor stops its components within a few seconds.
@@ -38,10 +38,10 @@ pub(super) async fn stop() -> Result<ExitCode, Failure> {
 /// Stops the supervisor, and returns whether one ran. A supervisor that does not end in time is
 /// killed.
 async fn stop_supervisor(what: &str, layout: &Layout) -> Result<bool, Failure> {
-    let Claim::Taken(holder) = stack::claim(layout, "stop")? else { return Ok(false) };
+    let Claim::Taken(holder) = claim(&layout.lock_file(), "stop")? else { return Ok(false) };
     process::signal(holder.pid, Signal::SIGTERM);
     let gone = tokio::time::timeout(PATIENCE, async {
-        while matches!(stack::claim(layout, "stop"), Ok(Claim::Taken(_))) {
+        while matches!(claim(&layout.lock_file(), "stop"), Ok(Claim::Taken(_))) {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });

@@ -11,8 +11,8 @@ use crate::console;
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Kind};
 use crate::layout::Layout;
-use crate::lock::Lock;
-use crate::stack::{self, Claim, Stack};
+use crate::lock::{Claim, Lock, claim};
+use crate::stack::{self, Stack};
 use crate::supervisor::process;
 use crate::targets::Given;
 
@@ -38,7 +38,7 @@ pub(super) async fn test(command: Vec<String>) -> Result<ExitCode, Failure> {
 async fn wait_for_turn(layout: &Layout) -> Result<Lock, Failure> {
     let mut told = false;
     loop {
-        match stack::claim(layout, "tests")? {
+        match claim(&layout.lock_file(), "tests")? {
             Claim::Ours(lock) => return Ok(lock),
             Claim::Taken(holder) if !told => {
                 console::say(format_args!(
