@@ -28,19 +28,3 @@ fn state(status: TestStatus) -> Option<EndedTests> {
         TestStatus::Pending | TestStatus::Running | TestStatus::Stopping => None,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_test_counts_once_it_is_final() {
-        let all = TestStatus::ALL;
-        let counted = all.into_iter().filter_map(|status| Some((status, state(status)?)));
-        for (status, EndedTests { completed, stopped, failed }) in counted {
-            assert!(status.is_final());
-            assert_eq!(completed + stopped + failed, 1, "{status}");
-        }
-        assert_eq!(all.iter().filter(|status| state(**status).is_some()).count(), 3);
-    }
-}

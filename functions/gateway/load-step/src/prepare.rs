@@ -126,13 +126,4 @@ mod tests {
             assert_eq!(start(now.parse().unwrap(), lanes).to_string(), expected);
         }
     }
-
-    #[test]
-    fn a_queue_that_is_not_empty_is_named_with_its_messages() {
-        assert_eq!(
-            not_empty("Q", 12),
-            "the queue `Q` holds 12 messages that are not the test's; take them away, or send foreign: take"
-        );
-        assert!(not_empty("Q", 1).contains("1 message that is not the test's; take it away"));
-    }
 }

@@ -86,7 +86,6 @@ pub(crate) fn from_request(error: &RequestError) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use load_test::Limits;
     use mq::QueueName;
     use serde_json::{Value, json};
 
@@ -123,16 +122,6 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_of_a_deployment_wait_until_the_record_is_claimed() {
-        let NewTest(test) = plan(&json!({"producers": {"count": 1_000}})).unwrap().action;
-        let limits = Limits { workers: 50, hours: 8, messages: 1_000, retained: 1_000, ..Limits::NONE };
-        let problem = from_request(&test.within(&limits).unwrap_err());
-        assert_eq!(problem.reason, Reason::ExceedsTestLimit);
-        assert_eq!(problem.faults[0].pointer, "/producers/count");
-        assert!(problem.detail.contains("a test may have 50"), "{}", problem.detail);
-    }
-
-    #[test]
     fn messages_that_ask_for_reports_name_where_they_go() {
         let mq_props = json!({"report": 256, "replyTo": "REPLIES"});
         let members = json!({"producers": {"count": 1, "ratePerSec": 1, "mqProps": mq_props}});
@@ -141,20 +130,5 @@ mod tests {
             reports.iter().map(|reports| (reports.pointer.as_str(), &*reports.place.queue)).collect();
         assert_eq!(places, [("/producers/mqProps", "REPLIES")]);
         assert!(plan(&json!({})).unwrap().reports.is_empty());
-    }
-
-    #[test]
-    fn members_that_do_not_go_together_are_the_caller_s_mistake() {
-        for (members, pointer) in [
-            (json!({"durationSeconds": null}), ""),
-            (json!({"stages": [{"ratePerSec": 1, "seconds": 1}]}), "/stages"),
-            (json!({"colour": "red"}), "/colour"),
-        ] {
-            let problem = plan(&members).unwrap_err();
-            assert_eq!(
-                (problem.reason, problem.faults[0].pointer.as_str()),
-                (Reason::SchemaViolation, pointer)
-            );
-        }
     }
 }

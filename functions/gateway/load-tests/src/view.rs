@@ -179,14 +179,4 @@ mod tests {
         assert_eq!(shown["report"]["series"]["sent"], json!([]));
         assert!(shown["warnings"][0].as_str().unwrap().contains("no series"), "{}", shown["warnings"]);
     }
-
-    #[test]
-    fn a_list_has_what_tells_one_test_from_another() {
-        let listed = serde_json::to_value(ListedTest::of(&record())).unwrap();
-        let expected = json!({
-            "testId": record().test_id, "status": "PENDING", "createdAt": "2026-11-22T10:00:00Z", "endedAt": null,
-            "target": "/:DEV.QUEUE.1", "workers": 3, "summary": null, "passed": null
-        });
-        assert_eq!(listed, expected);
-    }
 }

@@ -23,15 +23,6 @@ pub(super) struct Patience {
     pauses: RetryPolicy,
 }
 
-/// Consequence of a failure.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Verdict {
-    /// Try again after a pause.
-    Again(Duration),
-    /// The target refuses the test, or has not worked for too long.
-    GiveUp,
-}
-
 impl Patience {
     /// Time after which a target that does not work is given up.
     pub(super) const LONGEST: Micros = Micros::from_seconds(10);
@@ -58,8 +49,9 @@ impl Patience {
         self.pauses.reset();
     }
 
-    /// Notes a failure at `at`.
-    pub(super) fn failed(&mut self, error: &PlaceError, at: Micros) -> Verdict {
+    /// Notes a failure at `at`, and returns the pause before the next attempt; `None` if the target
+    /// refuses the test, or has not worked for too long.
+    pub(super) fn failed(&mut self, error: &PlaceError, at: Micros) -> Option<Duration> {
         let connected_at = self.connected_at.take();
         if connected_at.is_some_and(|connected| at.since(connected) >= Self::STEADY) {
             self.worked();
@@ -69,9 +61,9 @@ impl Patience {
         // The last attempt to connect has what is left of the time, and ends for want of it.
         self.learn(error, is_over && connected_at.is_none());
         if error.is_final() || is_over {
-            return Verdict::GiveUp;
+            return None;
         }
-        Verdict::Again(self.pauses.next_delay())
+        Some(self.pauses.next_delay())
     }
 
     /// Keeps an error as the reason, unless another one tells more. That the time ended is kept
@@ -122,18 +114,16 @@ impl Shift<'_> {
     /// Waits for the next attempt after a failure, or ends the test with its reason.
     pub(super) async fn bear(&self, patience: &mut Patience, error: &PlaceError) -> Result<(), Interrupt> {
         let cause: &dyn std::error::Error = error;
-        match patience.failed(error, self.clock.now()) {
-            Verdict::GiveUp => Err(Interrupt::Failed(patience.why(error))),
-            Verdict::Again(pause) => {
-                tracing::warn!(
-                    event_type = "load_step.reconnects",
-                    error = cause,
-                    "worker {} connects again: {cause}",
-                    self.step.lane.worker
-                );
-                self.board.unless_ended(tokio::time::sleep(pause)).await
-            }
-        }
+        let Some(pause) = patience.failed(error, self.clock.now()) else {
+            return Err(Interrupt::Failed(patience.why(error)));
+        };
+        tracing::warn!(
+            event_type = "load_step.reconnects",
+            error = cause,
+            "worker {} connects again: {cause}",
+            self.step.lane.worker
+        );
+        self.board.unless_ended(tokio::time::sleep(pause)).await
     }
 }
 
@@ -154,7 +144,7 @@ mod tests {
     /// Returns the times of failures until the worker gives up, if it fails each `every` ms.
     fn failures(patience: &mut Patience, from: u64, every: u64) -> u64 {
         let mut now = from;
-        while let Verdict::Again(pause) = patience.failed(&away(), at(now)) {
+        while let Some(pause) = patience.failed(&away(), at(now)) {
             assert!(pause <= Duration::from_secs(1), "{pause:?}");
             now += every;
         }
@@ -165,7 +155,7 @@ mod tests {
     fn a_target_that_does_not_work_for_ten_seconds_is_given_up() {
         assert_eq!(failures(&mut Patience::new(), 5_000, 700), 10_500);
         let refused = BrokerError::authentication_failed("refused").into();
-        assert_eq!(Patience::new().failed(&refused, at(0)), Verdict::GiveUp);
+        assert_eq!(Patience::new().failed(&refused, at(0)), None);
         assert_eq!(Patience::new().why(&refused), "refused");
     }
 
@@ -195,16 +185,16 @@ mod tests {
         ] {
             let mut patience = Patience::new();
             for error in [first, second] {
-                assert!(matches!(patience.failed(error, at(1_000)), Verdict::Again(_)));
+                assert!(patience.failed(error, at(1_000)).is_some());
             }
-            assert_eq!(patience.failed(last, at(11_000)), Verdict::GiveUp);
+            assert_eq!(patience.failed(last, at(11_000)), None);
             assert_eq!(patience.why(last), format!("the target did not work for 10 s: {reason}"));
         }
         // After a connection it is no lack of time.
         let mut patience = Patience::new();
         patience.failed(&no_tls, at(1_000));
         patience.connected(at(10_900));
-        assert_eq!(patience.failed(&rejected, at(11_000)), Verdict::GiveUp);
+        assert_eq!(patience.failed(&rejected, at(11_000)), None);
         assert_eq!(patience.why(&rejected), "the target did not work for 10 s: ACCESS_REFUSED");
     }
 
@@ -223,13 +213,13 @@ mod tests {
         patience.failed(&away(), at(0));
         for second in 1..10 {
             patience.connected(at(second * 1_000));
-            assert!(matches!(patience.failed(&away(), at(second * 1_000 + 900)), Verdict::Again(_)));
+            assert!(patience.failed(&away(), at(second * 1_000 + 900)).is_some());
         }
         patience.connected(at(10_000));
-        assert_eq!(patience.failed(&away(), at(10_900)), Verdict::GiveUp);
+        assert_eq!(patience.failed(&away(), at(10_900)), None);
         // One that lasted was a target that worked.
         patience.connected(at(20_000));
-        assert!(matches!(patience.failed(&away(), at(22_000)), Verdict::Again(_)));
+        assert!(patience.failed(&away(), at(22_000)).is_some());
     }
 
     #[test]

@@ -220,23 +220,6 @@ async fn a_broker_that_is_away_for_a_moment_fails_nothing() {
 }
 
 #[tokio::test]
-async fn a_message_of_others_ends_the_test_and_stays() {
-    let stand = Stand::open().await;
-    let body = json!({"producers": {"ratePerSec": 50}, "consumers": {}, "durationSeconds": 600});
-    let (of, _) = stand.begun(body, 500).await;
-    let put = async {
-        sleep(Duration::from_secs(3)).await;
-        stand.publish().await;
-    };
-    tokio::join!(stand.turn(&of, "p0a", 0), stand.turn(&of, "c0a", 0), put);
-    let report = stand.closed_as(&of, TestStatus::Failed).await;
-    let reason = report.failure.as_deref().unwrap();
-    assert!(reason.contains(&stand.name) && reason.contains("not of this test"), "{reason}");
-    assert_eq!(report.accounting.foreign_taken, 0);
-    stand.remove().await;
-}
-
-#[tokio::test]
 async fn queues_that_hold_too_much_fail_the_test() {
     let stand = Stand::open().await;
     let mut test = test(json!({"producers": {"ratePerSec": 200}, "durationSeconds": 60}));

@@ -31,27 +31,6 @@ async fn a_queue_with_messages_of_others_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_target_that_cannot_be_used_fails_the_test_before_it_begins() {
-    let stand = Stand::open().await;
-    let (mut no_queue, mut no_secret) = (stand.target(None), stand.target(None));
-    no_queue.queue = Some("absent.load-step".to_owned().try_into().unwrap());
-    no_secret.endpoint.password_ref = Some(mq::SecretRef::SecretsManager("local/absent".to_owned()));
-    for (target, said) in [
-        (stand.target(Some(1)), "127.0.0.1:1"),
-        (no_queue, "absent.load-step"),
-        (no_secret, "secret://local/absent"),
-    ] {
-        let body = json!({"producers": {"ratePerSec": 50}, "durationSeconds": 5});
-        let of = stand.accepted_at(target, body).await;
-        assert_eq!(stand.prepare(&of).await.lanes, []);
-        let report = stand.closed_as(&of, TestStatus::Failed).await;
-        let reason = report.failure.unwrap();
-        assert!(reason.contains(said), "{said} is not in {reason}");
-    }
-    stand.remove().await;
-}
-
-#[tokio::test]
 async fn a_test_that_was_stopped_before_it_began_runs_nothing() {
     let stand = Stand::open().await;
     let of = stand.accepted(json!({"producers": {"ratePerSec": 50}, "durationSeconds": 5})).await;

@@ -253,18 +253,6 @@ fn producers_without_a_rate_stay_within_the_limits() {
 }
 
 #[test]
-fn a_test_that_was_read_without_limits_is_held_to_them_later() {
-    let sent = body(json!({"producers": {"count": 60}, "durationSeconds": 604_800}));
-    let request = read::<LoadTestRequest>(sent).unwrap();
-    let (_, _, test) = request.into_parts().unwrap();
-    assert_eq!(test.limits, Limits::NONE);
-    let error = test.clone().within(&LIMITS).unwrap_err();
-    assert_eq!((error.kind, error.pointer.as_str()), (RequestErrorKind::BeyondLimit, "/producers/count"));
-    let wide = Limits { workers: 61, hours: 168, ..LIMITS };
-    assert_eq!(test.within(&wide).unwrap().limits, wide);
-}
-
-#[test]
 fn messages_on_the_queues_are_held_to_a_number_and_to_bytes() {
     let most = |members| accepted(body(members)).most_retained();
     assert_eq!(most(json!({})), LIMITS.retained);
