@@ -26,11 +26,6 @@ struct Request {
 pub(crate) async fn contend(task: &str) -> Result<(), Error> {
     runtime::init_log("info");
     let task: Task = serde_json::from_str(task)?;
-    let response = Reply {
-        status: task.response.status_code,
-        headers: task.response.headers.clone(),
-        body: task.response.body.clone(),
-    };
     let dynamodb = aws_sdk_dynamodb::Client::new(Sdk::from_environment().await.standard());
     let store = Store::new(dynamodb, task.table.clone());
     serve(async |line: &str| {
@@ -38,7 +33,7 @@ pub(crate) async fn contend(task: &str) -> Result<(), Error> {
         let requests: Vec<_> = keys.iter().map(|key| task.request(job, key)).collect();
         let stopwatch = Stopwatch::start()?;
         for request in &requests {
-            let became = handle(&store, request, &response).await?;
+            let became = handle(&store, request, &task.response).await?;
             if became != job {
                 return Err(format!("a request was {became:?} and should be {job:?}").into());
             }

@@ -1,7 +1,6 @@
 //! The contenders' task and their blocks of work, in JSON.
 
-use std::collections::BTreeMap;
-
+use ::idempotency::Reply;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -16,15 +15,7 @@ pub(crate) struct Task {
     pub(crate) body: String,
     /// JSON text of the body with one other value.
     pub(crate) other_body: String,
-    pub(crate) response: Response,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Response {
-    pub(crate) status_code: u16,
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) body: String,
+    pub(crate) response: Reply,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -74,11 +65,7 @@ impl Task {
             table: table.to_owned(),
             body: order(4)?,
             other_body: order(5)?,
-            response: Response {
-                status_code: 201,
-                headers: BTreeMap::from([("content-type".to_owned(), "application/json".to_owned())]),
-                body: response.to_string(),
-            },
+            response: Reply::new(201, "application/json", response.to_string()),
         })
     }
 
