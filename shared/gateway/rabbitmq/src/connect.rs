@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use async_rs::Runtime;
 use broker::{Deadline, Step, StepLog, SystemNames};
 use lapin::{AsyncTcpStream, ConnectionProperties};
 use mq::{Address, BrokerError};
@@ -16,7 +15,7 @@ use crate::connection::Connection;
 use crate::errors::{During, Failure};
 use crate::frame_filter::Noticed;
 use crate::tls;
-use crate::transport::{Kit, Socket, SocketShutdown, Transport, prepare};
+use crate::transport::{Socket, SocketShutdown, Transport, prepare, runtime};
 
 /// Maximum number of TCP connections that one use of a broker may try to open, over all addresses,
 /// host names and attempts.
@@ -192,7 +191,7 @@ async fn log_in(
             .map(AsyncTcpStream::Plain)
             .ok_or_else(|| lapin::Error::from(io::Error::from(io::ErrorKind::ConnectionAborted)))
     };
-    lapin::Connection::connector(config.uri(address), Runtime::new(Kit::current()), connect, options)
+    lapin::Connection::connector(config.uri(address), runtime(), connect, options)
         .await
         .map_err(|error| Failure::from(error).into_error(During::LogIn { vhost: config.vhost() }))
 }

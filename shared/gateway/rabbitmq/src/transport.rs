@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use async_rs::Tokio;
-use async_rs::traits::{Executor, Reactor, RuntimeKit};
-use async_rs::util::Task;
+use async_rs::traits::Reactor;
+use async_rs::util::RuntimeParts;
+use async_rs::{Runtime, Tokio};
 use futures_io::{AsyncRead, AsyncWrite};
 use futures_util::Stream;
 use lapin::AsyncTcpStream;
@@ -124,40 +124,15 @@ impl AsyncWrite for Transport {
 }
 
 /// Tokio runtime for the library, with [`Transport`] as its TCP stream.
+pub(crate) fn runtime() -> Runtime<RuntimeParts<Tokio, TransportReactor>> {
+    Runtime::new(RuntimeParts::new(Tokio::current(), TransportReactor(Tokio::current())))
+}
+
+/// Timers of Tokio. It opens no connections.
 #[derive(Clone, Debug)]
-pub(crate) struct Kit(Tokio);
+pub(crate) struct TransportReactor(Tokio);
 
-impl Kit {
-    pub(crate) fn current() -> Self {
-        Self(Tokio::current())
-    }
-}
-
-impl RuntimeKit for Kit {}
-
-impl Executor for Kit {
-    type Task<T: Send + 'static> = <Tokio as Executor>::Task<T>;
-
-    fn block_on<T, F: Future<Output = T>>(&self, future: F) -> T {
-        self.0.block_on(future)
-    }
-
-    fn spawn<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
-        &self,
-        future: F,
-    ) -> Task<Self::Task<T>> {
-        self.0.spawn(future)
-    }
-
-    fn spawn_blocking<T: Send + 'static, F: FnOnce() -> T + Send + 'static>(
-        &self,
-        function: F,
-    ) -> Task<Self::Task<T>> {
-        self.0.spawn_blocking(function)
-    }
-}
-
-impl Reactor for Kit {
+impl Reactor for TransportReactor {
     type TcpStream = Transport;
     type Sleep = <Tokio as Reactor>::Sleep;
 
