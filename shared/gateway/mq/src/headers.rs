@@ -122,15 +122,3 @@ impl TryFrom<BTreeMap<HeaderName, HeaderValue>> for Headers {
         Ok(Self(headers))
     }
 }
-
-impl TryFrom<BTreeMap<HeaderName, String>> for Headers {
-    type Error = String;
-
-    fn try_from(headers: BTreeMap<HeaderName, String>) -> Result<Self, String> {
-        headers
-            .into_iter()
-            .map(|(name, text)| (name, HeaderValue::from(text)))
-            .collect::<BTreeMap<_, _>>()
-            .try_into()
-    }
-}

@@ -334,7 +334,7 @@ pub(crate) mod tests {
 
     fn header(name: &str) -> Headers {
         let name = HeaderName::try_from(name.to_owned()).unwrap();
-        Headers::try_from(BTreeMap::from([(name, "value".to_owned())])).unwrap()
+        Headers::try_from(BTreeMap::from([(name, HeaderValue::from("value"))])).unwrap()
     }
 
     #[test]

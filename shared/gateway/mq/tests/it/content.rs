@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;
 use mq::{
-    Base64Bytes, BatchCount, ContentSeed, CorrelId, CorrelIdMode, ExplicitMessage, HeaderName, Headers,
-    MessageSize, MqProps, Outgoing, OutgoingMessage, Payload, ProduceCommand, ProduceSource, Template,
-    TemplateError, Transaction, TxSize,
+    Base64Bytes, BatchCount, ContentSeed, CorrelId, CorrelIdMode, ExplicitMessage, HeaderName, HeaderValue,
+    Headers, MessageSize, MqProps, Outgoing, OutgoingMessage, Payload, ProduceCommand, ProduceSource,
+    Template, TemplateError, Transaction, TxSize,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -50,7 +50,7 @@ fn body(source: ProduceSource, index: u64) -> String {
 
 fn headers(entries: &[(&str, &str)]) -> Headers {
     let entry = |(name, value): &(&str, &str)| {
-        (HeaderName::try_from((*name).to_owned()).unwrap(), (*value).to_owned())
+        (HeaderName::try_from((*name).to_owned()).unwrap(), HeaderValue::from(*value))
     };
     Headers::try_from(entries.iter().map(entry).collect::<BTreeMap<_, _>>()).unwrap()
 }
@@ -174,7 +174,7 @@ fn reserved_and_oversized_headers_are_refused() {
     assert!(HeaderName::try_from("x".repeat(255)).is_ok() && HeaderName::try_from("x".repeat(256)).is_err());
     let large = |length: usize| {
         let name = HeaderName::try_from("n".to_owned()).unwrap();
-        Headers::try_from(BTreeMap::from([(name, "v".repeat(length))]))
+        Headers::try_from(BTreeMap::from([(name, HeaderValue::from("v".repeat(length)))]))
     };
     assert!(large(Headers::MAX_BYTES - 1).is_ok() && large(Headers::MAX_BYTES).is_err());
 }

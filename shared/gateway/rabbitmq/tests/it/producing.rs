@@ -7,8 +7,8 @@ use broker::Broker as _;
 use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::AMQPValue;
 use mq::{
-    Base64Bytes, BrokerError, CorrelIdMode, ExpiryMs, HeaderName, Headers, MqProps, Outgoing, Persistence,
-    Priority, ProduceSource, RateLimit, Transaction, TxSize,
+    Base64Bytes, BrokerError, CorrelIdMode, ExpiryMs, HeaderName, HeaderValue, Headers, MqProps, Outgoing,
+    Persistence, Priority, ProduceSource, RateLimit, Transaction, TxSize,
 };
 use tokio::sync::watch;
 
@@ -21,7 +21,7 @@ fn durable() -> QueueDeclareOptions {
 fn headers(entries: &[(&str, &str)]) -> Headers {
     let entries: BTreeMap<_, _> = entries
         .iter()
-        .map(|(name, value)| (HeaderName::try_from((*name).to_owned()).unwrap(), (*value).to_owned()))
+        .map(|(name, value)| (HeaderName::try_from((*name).to_owned()).unwrap(), HeaderValue::from(*value)))
         .collect();
     Headers::try_from(entries).unwrap()
 }
