@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use broker::load::{PutOptions, TEST_ID};
+use broker::load::TEST_ID;
 use libmqm_sys::{self as mqi, MQLONG};
 use mq::{
     Access, BrokerError, CorrelId, HeaderValue, MessageId, Outgoing, OutgoingMessage, Persistence, Properties,
@@ -59,25 +59,14 @@ impl Context {
 }
 
 impl Preparer {
-    /// Creates the preparer of a produce.
+    /// Creates the preparer of a produce, or of the load test with the id `test`.
     ///
     /// # Errors
     /// If IBM MQ cannot carry the messages' headers.
-    pub(crate) fn new(outgoing: &Outgoing, context: Context) -> Result<Self, String> {
-        Self::made(outgoing, None, context)
-    }
-
-    /// Creates the preparer of a load test.
-    ///
-    /// # Errors
-    /// If IBM MQ cannot carry the messages' headers.
-    pub(crate) fn of_test(options: &PutOptions, context: Context) -> Result<Self, String> {
-        Self::made(&options.outgoing, Some(options.test.as_str().to_owned()), context)
-    }
-
-    fn made(outgoing: &Outgoing, test: Option<String>, context: Context) -> Result<Self, String> {
+    pub(crate) fn new(outgoing: &Outgoing, test: Option<&str>, context: Context) -> Result<Self, String> {
         let context = sets_context(outgoing).then_some(context);
-        let mut preparer = Self { outgoing: outgoing.clone(), test, context, shared: None };
+        let mut preparer =
+            Self { outgoing: outgoing.clone(), test: test.map(str::to_owned), context, shared: None };
         if !outgoing.differs_by_message() {
             preparer.shared = Some(preparer.describe(0)?);
         }

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::earlier;
 use crate::mqi::{Connection, Object, Properties, Refusal};
 use crate::outgoing::{Prepared, Preparer};
-use crate::session::{Failure, Told};
+use crate::session::{Failure, Told, unless_refused};
 use crate::worker::{WorkerError, wait_for};
 
 /// Bytes of bodies after which the thread reports what it has put.
@@ -130,13 +130,8 @@ impl Putting {
 /// Executes the steps on the thread, until the sender is dropped.
 fn work(connection: &Connection, name: &str, preparer: &Preparer, told: Told<Putting>) {
     let (to_open, context) = options(preparer.sets_context());
-    let queue = match Object::open_queue(connection, name, to_open) {
-        Ok(queue) => queue,
-        Err(refusal) => {
-            let _ = told.send(Err(refusal));
-            return;
-        }
-    };
+    let opened = Object::open_queue(connection, name, to_open);
+    let Some((queue, told)) = unless_refused(opened, told) else { return };
     // If the caller has stopped waiting, the channel is closed, and the loop ends at once.
     let (steps, todo) = mpsc::channel();
     let _ = told.send(Ok(Putting { steps }));

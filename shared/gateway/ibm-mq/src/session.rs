@@ -16,6 +16,17 @@ use crate::worker::{WorkerError, wait_for};
 /// Sender by which a job on the connection's thread reports the result of its first call.
 pub(crate) type Told<T> = oneshot::Sender<Result<T, Refusal>>;
 
+/// Returns what a job has opened, with the sender. `None` after a refusal, which is sent.
+pub(crate) fn unless_refused<O, T>(opened: Result<O, Refusal>, told: Told<T>) -> Option<(O, Told<T>)> {
+    match opened {
+        Ok(opened) => Some((opened, told)),
+        Err(refusal) => {
+            let _ = told.send(Err(refusal));
+            None
+        }
+    }
+}
+
 /// A connection in use. Dropping it ends the connection, and backs out uncommitted work.
 pub(crate) struct Session(pub(crate) PooledConnection<Owned>);
 

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use super::stamp;
 use crate::mqi::{Connection, Got, Object, Properties, Refusal, Take};
-use crate::session::Told;
+use crate::session::{Told, unless_refused};
 
 /// Maximum time that one call may block. A call that blocks cannot be stopped.
 const SLICE: Duration = Duration::from_millis(500);
@@ -73,13 +73,7 @@ pub(super) enum End {
 pub(super) fn take(connection: &Connection, plan: &Plan, abandoned: &AtomicBool, told: Told<Gets>) {
     let opened = Object::open_queue(connection, &plan.queue, mqi::MQOO_INPUT_SHARED);
     let opened = opened.and_then(|queue| Ok((queue, Properties::new(connection)?)));
-    let (queue, properties) = match opened {
-        Ok(opened) => opened,
-        Err(refusal) => {
-            let _ = told.send(Err(refusal));
-            return;
-        }
-    };
+    let Some(((queue, properties), told)) = unless_refused(opened, told) else { return };
     let (begin, begun) = mpsc::channel();
     let (handed, arrivals) = channel(plan.prefetch);
     let (ended, end) = oneshot::channel();

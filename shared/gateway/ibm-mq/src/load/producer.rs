@@ -64,7 +64,8 @@ pub(crate) async fn connect<'a>(
 ) -> Result<Producer<'a>, BrokerError> {
     members::check(&options.outgoing)?;
     let context = Context::of(access, pool.settings());
-    let preparer = Preparer::of_test(options, context).map_err(BrokerError::unsupported)?;
+    let preparer = Preparer::new(&options.outgoing, Some(options.test.as_str()), context);
+    let preparer = preparer.map_err(BrokerError::unsupported)?;
     let plan = Plan {
         queue: queue.as_str().to_owned(),
         sets_context: preparer.sets_context(),

@@ -14,7 +14,7 @@ use crate::mqi::{Connection, Effect, Object, Refusal, Verb};
 use crate::outgoing::Prepared;
 use crate::putting::{Last, options, put_one};
 use crate::reason::{Kind, Reason};
-use crate::session::Told;
+use crate::session::{Told, unless_refused};
 
 /// Queue that is put on.
 #[derive(Clone, Debug)]
@@ -55,13 +55,8 @@ pub(super) enum Event {
 /// `abandoned` is set.
 pub(super) fn work(connection: &Connection, plan: &Plan, abandoned: &AtomicBool, told: Told<Puts>) {
     let (to_open, context) = options(plan.sets_context);
-    let queue = match Object::open_queue(connection, &plan.queue, to_open) {
-        Ok(queue) => queue,
-        Err(refusal) => {
-            let _ = told.send(Err(refusal));
-            return;
-        }
-    };
+    let opened = Object::open_queue(connection, &plan.queue, to_open);
+    let Some((queue, told)) = unless_refused(opened, told) else { return };
     let (steps, todo) = mpsc::channel();
     let (reports, events) = unbounded_channel();
     // If the caller has stopped waiting, the channel is closed, and the loop ends at once.

@@ -65,7 +65,7 @@ pub(crate) async fn connect<'a>(
 ) -> Result<Connected<'a>, BrokerError> {
     members::check(outgoing)?;
     let context = Context::of(access, pool.settings());
-    let preparer = Arc::new(Preparer::new(outgoing, context).map_err(BrokerError::unsupported)?);
+    let preparer = Arc::new(Preparer::new(outgoing, None, context).map_err(BrokerError::unsupported)?);
     let job = |_: &Owned| Putting::job(queue.as_str(), Arc::clone(&preparer));
     let (session, opened) = pool.begin(access, deadline, job).await?;
     Ok(Connected { session, opened, target: SearchedQueue::new(pool, access, queue), outgoing })

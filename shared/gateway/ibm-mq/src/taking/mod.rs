@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use crate::doubt;
 use crate::mqi::{Connection, Object, Properties, Refusal};
 use crate::poison::{Poison, Verdict};
-use crate::session::Told;
+use crate::session::{Told, unless_refused};
 use room::Room;
 
 pub(crate) use self::plan::{Plan, Selection, Taken, Wait};
@@ -43,13 +43,7 @@ pub(crate) fn take(
     abandoned: &AtomicBool,
     told: Told<oneshot::Receiver<Answer>>,
 ) {
-    let mut taking = match Taking::begin(connection, plan) {
-        Ok(taking) => taking,
-        Err(refusal) => {
-            let _ = told.send(Err(refusal));
-            return;
-        }
-    };
+    let Some((mut taking, told)) = unless_refused(Taking::begin(connection, plan), told) else { return };
     let (answer, taken) = oneshot::channel();
     taking.begun = Some(Begun { told, taken });
     if !plan.is_quick() && !taking.tell() {
