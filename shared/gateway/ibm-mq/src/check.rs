@@ -21,7 +21,6 @@ use crate::session::Session;
 #[derive(Default)]
 struct Log {
     steps: StepLog,
-    failure: Option<(Step, BrokerError)>,
     latency: Option<Duration>,
     version: Option<String>,
 }
@@ -33,25 +32,26 @@ pub(crate) async fn test(
     deadline: Deadline,
 ) -> TestReport {
     let mut log = Log::default();
-    run(&mut log, pool, access, queue, deadline).await;
-    let failure = log.failure.as_ref().map(|(step, error)| (*step, error));
+    let failure = run(&mut log, pool, access, queue, deadline).await.err();
+    let failure = failure.as_ref().map(|(step, error)| (*step, error));
     let report = log.steps.report(BrokerKind::IbmMq, failure);
     TestReport { version: log.version, latency_ms: log.latency.map(milliseconds), ..report }
 }
 
+/// Makes the steps. The connection ends behind the last one.
+///
+/// # Errors
+/// The step that failed, and why.
 async fn run(
     log: &mut Log,
     pool: &Arc<Pool>,
     access: &Access,
     queue: Option<&QueueName>,
     deadline: Deadline,
-) {
+) -> Result<(), (Step, BrokerError)> {
     let (session, took) = match pool.open_fresh(access, &mut log.steps, deadline).await {
         Ok(opened) => opened,
-        Err((Some(step), error)) => {
-            log.failure = Some((step, error));
-            return;
-        }
+        Err((Some(step), error)) => return Err((step, error)),
         Err((None, error)) => {
             let mut at = step_of(&error);
             match refusal_of(&error).map(|refusal| refusal.reason) {
@@ -68,14 +68,12 @@ async fn run(
                 // The client was not called, or did not return.
                 None => {}
             }
-            log.failure = Some((at, error));
-            return;
+            return Err((at, error));
         }
     };
     let took = |step| if step == Step::Connect { took } else { Duration::ZERO };
     log.steps.0.extend(of_client(access).map(|step| (step, took(step))));
-    look(log, &session, queue, deadline).await;
-    // The connection ends when `session` is dropped.
+    look(log, &session, queue, deadline).await.map_err(|error| (Step::OpenQueue, error))
 }
 
 /// The steps that the client's single call goes through, as far as they are known. A channel table
@@ -88,30 +86,27 @@ fn of_client(access: &Access) -> impl Iterator<Item = Step> {
 
 /// Measures a round trip, asks for the queue manager's version, and opens the queue if one is
 /// given.
-async fn look(log: &mut Log, session: &Session, queue: Option<&QueueName>, deadline: Deadline) {
+async fn look(
+    log: &mut Log,
+    session: &Session,
+    queue: Option<&QueueName>,
+    deadline: Deadline,
+) -> Result<(), BrokerError> {
     let asked = session.call(deadline, |connection| {
         let started = Instant::now();
         let version = QueueManager::ask_version(connection);
         Ok((started.elapsed(), version))
     });
-    match asked.await {
-        Ok((took, version)) => {
-            log.latency = Some(took);
-            log.version = version_of(session.queue_manager(), version.ok());
-        }
-        Err(failure) => {
-            log.failure = Some((Step::OpenQueue, failure.into_error(During::Connection)));
-            return;
-        }
-    }
-    let Some(queue) = queue else { return };
+    let (took, version) = asked.await.map_err(|failure| failure.into_error(During::Connection))?;
+    log.latency = Some(took);
+    log.version = version_of(session.queue_manager(), version.ok());
+    let Some(queue) = queue else { return Ok(()) };
     let started = Instant::now();
     let name = queue.as_str().to_owned();
     let opened = session.call(deadline, move |connection| QueueKind::ask(connection, &name)).await;
-    match opened {
-        Ok(_) => log.steps.0.push((Step::OpenQueue, started.elapsed())),
-        Err(failure) => log.failure = Some((Step::OpenQueue, failure.into_error(During::Queue(queue)))),
-    }
+    opened.map_err(|failure| failure.into_error(During::Queue(queue)))?;
+    log.steps.0.push((Step::OpenQueue, started.elapsed()));
+    Ok(())
 }
 
 /// Version text such as `9.4.5.0 (command level 945, UNIX, CCSID 1208)`.

@@ -34,6 +34,13 @@ fn zero<T: Structure>() -> T {
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
+/// Structure of zeros with its identifier and its version.
+macro_rules! initial {
+    ($name:ident, $id:ident, $version:ident) => {
+        mq::$name { StrucId: id(mq::$id), Version: mq::$version, ..zero() }
+    };
+}
+
 /// Identifier of four characters at the start of a structure.
 fn id(name: &CStr) -> mq::MQCHAR4 {
     let mut id = [0; 4];
@@ -74,9 +81,7 @@ pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
 
 /// A message descriptor for a datagram without properties.
 pub(crate) fn descriptor() -> mq::MQMD {
-    let mut md: mq::MQMD = zero();
-    md.StrucId = id(mq::MQMD_STRUC_ID);
-    md.Version = mq::MQMD_VERSION_2;
+    let mut md = initial!(MQMD, MQMD_STRUC_ID, MQMD_VERSION_2);
     md.MsgType = mq::MQMT_DATAGRAM;
     md.Expiry = mq::MQEI_UNLIMITED;
     md.Encoding = mq::MQENC_NATIVE;
@@ -99,9 +104,7 @@ pub(crate) fn descriptor() -> mq::MQMD {
 }
 
 pub(super) fn object(kind: MQLONG) -> mq::MQOD {
-    let mut od: mq::MQOD = zero();
-    od.StrucId = id(mq::MQOD_STRUC_ID);
-    od.Version = mq::MQOD_VERSION_4;
+    let mut od = initial!(MQOD, MQOD_STRUC_ID, MQOD_VERSION_4);
     od.ObjectType = kind;
     fill(&mut od.DynamicQName, "AMQ.*");
     for name in [&mut od.ObjectName, &mut od.ObjectQMgrName, &mut od.ResolvedQName, &mut od.ResolvedQMgrName]
@@ -116,9 +119,7 @@ pub(super) fn object(kind: MQLONG) -> mq::MQOD {
 }
 
 pub(super) fn get_options() -> mq::MQGMO {
-    let mut gmo: mq::MQGMO = zero();
-    gmo.StrucId = id(mq::MQGMO_STRUC_ID);
-    gmo.Version = mq::MQGMO_VERSION_4;
+    let mut gmo = initial!(MQGMO, MQGMO_STRUC_ID, MQGMO_VERSION_4);
     fill(&mut gmo.ResolvedQName, "");
     for status in [&mut gmo.GroupStatus, &mut gmo.SegmentStatus, &mut gmo.Segmentation, &mut gmo.Reserved1] {
         *status = c_char::from_ne_bytes([b' ']);
@@ -128,9 +129,7 @@ pub(super) fn get_options() -> mq::MQGMO {
 }
 
 pub(super) fn put_options() -> mq::MQPMO {
-    let mut pmo: mq::MQPMO = zero();
-    pmo.StrucId = id(mq::MQPMO_STRUC_ID);
-    pmo.Version = mq::MQPMO_VERSION_3;
+    let mut pmo = initial!(MQPMO, MQPMO_STRUC_ID, MQPMO_VERSION_3);
     pmo.Timeout = -1;
     fill(&mut pmo.ResolvedQName, "");
     fill(&mut pmo.ResolvedQMgrName, "");
@@ -139,11 +138,8 @@ pub(super) fn put_options() -> mq::MQPMO {
 }
 
 pub(super) fn connect_options() -> mq::MQCNO {
-    let mut cno: mq::MQCNO = zero();
-    cno.StrucId = id(mq::MQCNO_STRUC_ID);
     // Version with an application name (MQ 9.1.2 or later).
-    cno.Version = mq::MQCNO_VERSION_7;
-    cno
+    initial!(MQCNO, MQCNO_STRUC_ID, MQCNO_VERSION_7)
 }
 
 /// Definition of a client channel.
@@ -193,49 +189,35 @@ pub(super) fn channel() -> mq::MQCD {
 const MAX_MESSAGE: MQLONG = 104_857_600;
 
 pub(super) fn security() -> mq::MQCSP {
-    let mut csp: mq::MQCSP = zero();
-    csp.StrucId = id(mq::MQCSP_STRUC_ID);
-    csp.Version = mq::MQCSP_VERSION_1;
+    let mut csp = initial!(MQCSP, MQCSP_STRUC_ID, MQCSP_VERSION_1);
     csp.AuthenticationType = mq::MQCSP_AUTH_USER_ID_AND_PWD;
     csp
 }
 
 pub(super) fn tls() -> mq::MQSCO {
-    let mut sco: mq::MQSCO = zero();
-    sco.StrucId = id(mq::MQSCO_STRUC_ID);
     // Version with a certificate label (MQ 8 or later).
-    sco.Version = mq::MQSCO_VERSION_5;
+    let mut sco = initial!(MQSCO, MQSCO_STRUC_ID, MQSCO_VERSION_5);
     sco.EncryptionPolicySuiteB = [mq::MQ_SUITE_B_NONE, 0, 0, 0];
     sco
 }
 
 pub(super) fn create_message_handle() -> mq::MQCMHO {
-    let mut options: mq::MQCMHO = zero();
-    options.StrucId = id(mq::MQCMHO_STRUC_ID);
-    options.Version = mq::MQCMHO_VERSION_1;
-    options
+    initial!(MQCMHO, MQCMHO_STRUC_ID, MQCMHO_VERSION_1)
 }
 
 pub(super) fn delete_message_handle() -> mq::MQDMHO {
-    let mut options: mq::MQDMHO = zero();
-    options.StrucId = id(mq::MQDMHO_STRUC_ID);
-    options.Version = mq::MQDMHO_VERSION_1;
-    options
+    initial!(MQDMHO, MQDMHO_STRUC_ID, MQDMHO_VERSION_1)
 }
 
 pub(super) fn set_property() -> mq::MQSMPO {
-    let mut options: mq::MQSMPO = zero();
-    options.StrucId = id(mq::MQSMPO_STRUC_ID);
-    options.Version = mq::MQSMPO_VERSION_1;
+    let mut options = initial!(MQSMPO, MQSMPO_STRUC_ID, MQSMPO_VERSION_1);
     options.ValueEncoding = mq::MQENC_NATIVE;
     options.ValueCCSID = UTF_8;
     options
 }
 
 pub(super) fn inquire_property() -> mq::MQIMPO {
-    let mut options: mq::MQIMPO = zero();
-    options.StrucId = id(mq::MQIMPO_STRUC_ID);
-    options.Version = mq::MQIMPO_VERSION_1;
+    let mut options = initial!(MQIMPO, MQIMPO_STRUC_ID, MQIMPO_VERSION_1);
     options.RequestedEncoding = mq::MQENC_NATIVE;
     options.RequestedCCSID = UTF_8;
     options.ReturnedEncoding = mq::MQENC_NATIVE;
@@ -245,9 +227,7 @@ pub(super) fn inquire_property() -> mq::MQIMPO {
 }
 
 pub(super) fn property_descriptor() -> mq::MQPD {
-    let mut pd: mq::MQPD = zero();
-    pd.StrucId = id(mq::MQPD_STRUC_ID);
-    pd.Version = mq::MQPD_VERSION_1;
+    let mut pd = initial!(MQPD, MQPD_STRUC_ID, MQPD_VERSION_1);
     pd.Support = mq::MQPD_SUPPORT_OPTIONAL;
     pd.CopyOptions = mq::MQCOPY_DEFAULT;
     pd
