@@ -34,7 +34,7 @@ pub(crate) struct KeyRepository {
     files: Vec<(&'static str, Vec<u8>)>,
     pub(crate) password: Option<SecretString>,
     pub(crate) certificate_label: Option<String>,
-    identity: Identity,
+    pub(crate) identity: Identity,
 }
 
 /// Digest over the whole key repository, including its password and label; equal only for equal
@@ -113,10 +113,6 @@ impl KeyRepository {
         let text = password.as_ref().map(SecretString::expose_secret);
         let identity = Identity::of(&files, text, certificate_label.as_deref());
         Self { format, files, password, certificate_label, identity }
-    }
-
-    pub(crate) fn identity(&self) -> Identity {
-        self.identity
     }
 
     /// Writes the files below `directory`, readable only by this user, until the returned value is
@@ -223,14 +219,8 @@ impl Identity {
 #[derive(Debug)]
 pub(crate) struct Written {
     place: PathBuf,
-    file: PathBuf,
-}
-
-impl Written {
     /// Path for the client, as it expects it.
-    pub(crate) fn file(&self) -> &Path {
-        &self.file
-    }
+    pub(crate) file: PathBuf,
 }
 
 impl Drop for Written {
@@ -357,7 +347,7 @@ mod tests {
     fn the_same_files_are_the_same_repository_however_they_came() {
         let json = parse(r#"{"kdb":"AENNUw==","sth":"Aw==","certificateLabel":"app"}"#).unwrap();
         let binary = KeyRepository::of_files(&files(b"\0CMS", Some(&[3]), None)).unwrap();
-        assert_eq!(json.identity(), binary.identity());
+        assert_eq!(json.identity, binary.identity);
     }
 
     #[test]
@@ -372,11 +362,11 @@ mod tests {
         fs::write(directory.path().join("4194305-file"), "").unwrap();
         let written = parse(r#"{"kdb":"AQI=","sth":"Aw=="}"#).unwrap().write(directory.path()).unwrap();
         for (name, content) in [("key.kdb", vec![1, 2]), ("key.sth", vec![3])] {
-            let file = written.file().with_file_name(name);
+            let file = written.file.with_file_name(name);
             assert_eq!(fs::read(&file).unwrap(), content);
             assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         }
-        let place = written.file().parent().unwrap().to_owned();
+        let place = written.file.parent().unwrap().to_owned();
         assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o700);
         assert_eq!(fs::read_dir(&place).unwrap().count(), 2);
         assert_eq!((left(4_194_305).exists(), left(1).exists()), (false, true));
@@ -386,7 +376,7 @@ mod tests {
 
     #[test]
     fn repositories_differ_by_content_password_and_label() {
-        let of = |json: &str| parse(json).unwrap().identity();
+        let of = |json: &str| parse(json).unwrap().identity;
         let one = r#"{"p12":"AQI=","password":"a"}"#;
         assert_eq!(of(one), of(one));
         for other in [

@@ -64,8 +64,8 @@ impl Wanted {
             WantedRoute::Table { url } => Route::Table { url: url.clone() },
         };
         let tls = self.tls.as_ref().zip(lease).map(|(wanted, lease)| ChannelTls {
-            is_joined: lease.is_joined(),
-            repository: lease.file().to_owned(),
+            is_joined: lease.is_joined,
+            repository: lease.file.clone(),
             password: wanted.repository.password.clone(),
             cipher_spec: wanted.cipher_spec.clone(),
             certificate_label: wanted.repository.certificate_label.clone(),
@@ -278,7 +278,7 @@ mod tests {
         let tls = wanted.at(&[], Some(&first)).tls.unwrap();
         assert_eq!(tls.cipher_spec, ANY_CIPHER);
         assert_eq!(tls.certificate_label.as_deref(), Some("app"));
-        assert_eq!((&*tls.repository, tls.is_joined), (first.file(), false));
+        assert_eq!((&tls.repository, tls.is_joined), (&first.file, false));
         assert!(wanted.at(&[], Some(&second)).tls.unwrap().is_joined);
         access.key_store = access.trust_store.clone();
         assert!(refused(&access).contains("not in both"));

@@ -12,7 +12,7 @@ use broker::{
     ConnectionCap, ConnectionPool, ConnectionSettings, HealthStatus, Key, OpenError, Opened, Opener, Peer,
     Permit, Step, StepLog, SystemNames, events,
 };
-use libmqm_sys::{MQRC_CHANNEL_NOT_AVAILABLE, MQRC_MAX_CONNS_LIMIT_REACHED};
+use libmqm_sys::{MQLONG, MQRC_CHANNEL_NOT_AVAILABLE, MQRC_MAX_CONNS_LIMIT_REACHED};
 use mq::{Access, Address, BrokerError, BrokerKind, IdleRule, PoolReport, Tls};
 
 use crate::channel_table::{self, ChannelTableError};
@@ -326,8 +326,9 @@ where
                 Ok((owned, answer, health))
             }
             Err(error) => {
-                if let Some(full) = Full::of(&error) {
-                    self.pool.pool.end_idle(|key| full.is_shared_by(key, &self.target.key));
+                if let Some(refusal) = refusal_of(&error) {
+                    let reason = refusal.reason;
+                    self.pool.pool.end_idle(|key| is_of_the_same_limit(reason, key, &self.target.key));
                 }
                 Err(OpenError { may_pass: is_worth_another_attempt(&error), error })
             }
@@ -379,28 +380,14 @@ fn is_worth_another_attempt(error: &BrokerError) -> bool {
     error.is_transient() && !is_missing
 }
 
-/// Object whose limit of connections is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Full {
-    Channel,
-    QueueManager,
-}
-
-impl Full {
-    fn of(error: &BrokerError) -> Option<Self> {
-        match refusal_of(error)?.reason {
-            MQRC_CHANNEL_NOT_AVAILABLE => Some(Self::Channel),
-            MQRC_MAX_CONNS_LIMIT_REACHED => Some(Self::QueueManager),
-            _ => None,
-        }
-    }
-
-    /// True if connections with these keys, also of other users, count towards the same limit.
-    fn is_shared_by(self, one: &Key, other: &Key) -> bool {
-        let is_on_it = match self {
-            Self::Channel => one.endpoint().channel == other.endpoint().channel,
-            Self::QueueManager => true,
-        };
-        is_on_it && one.target() == other.target()
-    }
+/// True if connections with these keys, also of other users, count towards the same limit of
+/// connections, which the channel or the queue manager has reached for this reason. False for other
+/// reasons.
+fn is_of_the_same_limit(reason: MQLONG, one: &Key, other: &Key) -> bool {
+    let is_on_it = match reason {
+        MQRC_CHANNEL_NOT_AVAILABLE => one.endpoint().channel == other.endpoint().channel,
+        MQRC_MAX_CONNS_LIMIT_REACHED => true,
+        _ => false,
+    };
+    is_on_it && one.target() == other.target()
 }

@@ -27,8 +27,10 @@ struct InUse {
 #[derive(Debug)]
 pub(crate) struct TlsLease {
     of: Arc<TlsInUse>,
-    file: PathBuf,
-    is_joined: bool,
+    /// Path of the key repository, as the client expects it.
+    pub(crate) file: PathBuf,
+    /// True if the settings were already leased by another connection.
+    pub(crate) is_joined: bool,
 }
 
 impl TlsInUse {
@@ -48,15 +50,15 @@ impl TlsInUse {
     ) -> io::Result<Option<TlsLease>> {
         let mut in_use = self.lock();
         let (file, is_joined) = match in_use.as_mut() {
-            Some(used) if used.identity == repository.identity() => {
+            Some(used) if used.identity == repository.identity => {
                 used.connections += 1;
-                (used.written.file().to_owned(), true)
+                (used.written.file.clone(), true)
             }
             Some(_) => return Ok(None),
             None => {
                 let written = repository.write(directory)?;
-                let file = written.file().to_owned();
-                *in_use = Some(InUse { identity: repository.identity(), written, connections: 1 });
+                let file = written.file.clone();
+                *in_use = Some(InUse { identity: repository.identity, written, connections: 1 });
                 (file, false)
             }
         };
@@ -65,18 +67,6 @@ impl TlsInUse {
 
     fn lock(&self) -> MutexGuard<'_, Option<InUse>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl TlsLease {
-    /// Path of the key repository, as the client expects it.
-    pub(crate) fn file(&self) -> &Path {
-        &self.file
-    }
-
-    /// True if the settings were already leased by another connection.
-    pub(crate) fn is_joined(&self) -> bool {
-        self.is_joined
     }
 }
 
@@ -108,8 +98,8 @@ mod tests {
         // The same files, with another password.
         let (one, other) = (repository("a"), repository("b"));
         let (first, second) = (lease(&one).unwrap(), lease(&one).unwrap());
-        assert!(!first.is_joined() && second.is_joined());
-        let file = first.file().to_owned();
+        assert!(!first.is_joined && second.is_joined);
+        let file = first.file.clone();
         assert!(lease(&other).is_none());
         drop(first);
         assert!(lease(&other).is_none());
