@@ -2,7 +2,7 @@
 //! replayed.
 
 use std::io::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -18,11 +18,6 @@ const PRODUCTS: &str = "/v1/inovafarma/products";
 const BATCHES: &str = "/v1/inovafarma/batches";
 const ITEMS: u32 = 5_000;
 const SHORTER: u32 = 4_800;
-
-/// Time that a batch may take, and the interval at which it is asked for.
-const PATIENCE: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(100);
-const FINAL: [&str; 3] = ["COMPLETED", "PARTIAL_FAIL", "FAILED"];
 
 /// Returns the id of the first batch.
 pub(super) async fn show(client: &Client) -> Result<String, Failure> {
@@ -104,30 +99,12 @@ fn compress(payload: &[u8]) -> std::io::Result<Vec<u8>> {
     gzip.finish()
 }
 
-/// Follows a batch until it is final, and prints each state that is seen.
+/// Follows a batch until it is final, and prints its states.
 async fn finished(client: &Client, accepted: &Reply) -> Result<Reply, Failure> {
     let path = format!("{BATCHES}/{}", accepted.show("batch_id"));
-    let begin = Instant::now();
-    let mut seen = accepted.show("status");
-    loop {
-        let batch = client.get(&path).await?;
-        batch.expect("200", batch.status == 200)?;
-        let status = batch.show("status");
-        if FINAL.contains(&status.as_str()) {
-            say(format_args!(
-                "   {seen} -> {status} after {:.1} s: {}",
-                begin.elapsed().as_secs_f64(),
-                account(&batch)
-            ));
-            return Ok(batch);
-        }
-        if !seen.ends_with(&status) {
-            seen = format!("{seen} -> {status}");
-        }
-        batch
-            .expect(&format!("a final status within {} s", PATIENCE.as_secs()), begin.elapsed() < PATIENCE)?;
-        tokio::time::sleep(POLL).await;
-    }
+    let (batch, states) = client.finished(&path, accepted.show("status"), Instant::now()).await?;
+    say(format_args!("   {states}: {}", account(&batch)));
+    Ok(batch)
 }
 
 fn completed(batch: &Reply) -> bool {

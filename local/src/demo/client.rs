@@ -11,6 +11,12 @@ use crate::failure::{Explain as _, Failure};
 
 const TIMEOUT: Duration = Duration::from_secs(40);
 
+/// States of batches and tests that nothing changes, the time that one may take to get there, and
+/// the interval at which it is asked for.
+const FINAL: [&str; 4] = ["COMPLETED", "PARTIAL_FAIL", "STOPPED", "FAILED"];
+const PATIENCE: Duration = Duration::from_secs(120);
+const POLL: Duration = Duration::from_millis(100);
+
 #[derive(Debug)]
 pub(super) struct Client {
     http: reqwest::Client,
@@ -60,6 +66,32 @@ impl Client {
             .header("Content-Type", "application/gzip")
             .body(gzip);
         answer(format!("POST {path}"), request).await
+    }
+
+    /// Asks for a batch or a test until it is final. Returns it and its states, of which it had the
+    /// first when it began.
+    pub(super) async fn finished(
+        &self,
+        path: &str,
+        first: String,
+        begin: Instant,
+    ) -> Result<(Reply, String), Failure> {
+        let mut seen = first;
+        loop {
+            let reply = self.get(path).await?;
+            reply.expect("200", reply.status == 200)?;
+            let status = reply.show("status");
+            if FINAL.contains(&status.as_str()) {
+                let seconds = begin.elapsed().as_secs_f64();
+                return Ok((reply, format!("{seen} -> {status} after {seconds:.1} s")));
+            }
+            if !seen.ends_with(&status) {
+                seen = format!("{seen} -> {status}");
+            }
+            let is_in_time = begin.elapsed() < PATIENCE;
+            reply.expect(&format!("a final status within {} s", PATIENCE.as_secs()), is_in_time)?;
+            tokio::time::sleep(POLL).await;
+        }
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {

@@ -1,12 +1,12 @@
 //! A load test: producers and consumers on a queue of their own. It runs while other parts of the
 //! demonstration go on, because its workers have ten seconds to get ready.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::client::{Client, Reply};
+use super::client::Client;
 use super::messages::RABBITMQ;
 use crate::console::say;
 use crate::failure::Failure;
@@ -16,11 +16,6 @@ const TESTS: &str = "/tests";
 const QUEUE: &str = "DEV.QUEUE.2";
 const RATE: u64 = 200;
 const SECONDS: u64 = 4;
-
-/// Time that the test may take, and the interval at which it is asked for.
-const PATIENCE: Duration = Duration::from_secs(120);
-const POLL: Duration = Duration::from_millis(200);
-const FINAL: [&str; 3] = ["COMPLETED", "STOPPED", "FAILED"];
 
 /// A test that runs.
 #[derive(Debug)]
@@ -53,12 +48,13 @@ pub(super) async fn start(client: &Client) -> Result<Running, Failure> {
 }
 
 /// Follows the test to its end, and prints what its report says first.
-pub(super) async fn show(client: &Client, running: &Running) -> Result<(), Failure> {
+pub(super) async fn show(client: &Client, running: Running) -> Result<(), Failure> {
     say("\n13. Look at the load test");
-    let test = finished(client, running).await?;
+    let path = format!("{TESTS}/{}", running.test_id);
+    let (test, states) = client.finished(&path, running.status, running.begin).await?;
+    say(format_args!("   {states}"));
     let summary = test.body.pointer("/report/summary").and_then(Value::as_str).unwrap_or_default();
     say(format_args!("   {summary}"));
-    let path = format!("{TESTS}/{}", running.test_id);
     say(format_args!("   What is known of it, as a page: {}{path}?format=html", client.base_url()));
     let is_due = test.number_at("/report/accounting/due") == Some(RATE.saturating_mul(SECONDS));
     // A worker that began late on a busy machine leaves a hole, and then nobody knows.
@@ -66,26 +62,4 @@ pub(super) async fn show(client: &Client, running: &Running) -> Result<(), Failu
     let is_received = test.number_at("/report/accounting/received").is_some_and(|received| received > 0);
     let is_right = test.show("status") == "COMPLETED" && is_due && is_whole && is_received;
     test.expect("a COMPLETED test whose messages arrived", is_right)
-}
-
-/// Asks for the test until it is final, and prints each state that is seen.
-async fn finished(client: &Client, running: &Running) -> Result<Reply, Failure> {
-    let path = format!("{TESTS}/{}", running.test_id);
-    let mut seen = running.status.clone();
-    loop {
-        let test = client.get(&path).await?;
-        test.expect("200", test.status == 200)?;
-        let status = test.show("status");
-        if FINAL.contains(&status.as_str()) {
-            let seconds = running.begin.elapsed().as_secs_f64();
-            say(format_args!("   {seen} -> {status} after {seconds:.1} s"));
-            return Ok(test);
-        }
-        if !seen.ends_with(&status) {
-            seen = format!("{seen} -> {status}");
-        }
-        let is_in_time = running.begin.elapsed() < PATIENCE;
-        test.expect(&format!("a final status within {} s", PATIENCE.as_secs()), is_in_time)?;
-        tokio::time::sleep(POLL).await;
-    }
 }

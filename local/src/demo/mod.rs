@@ -26,7 +26,7 @@ pub(crate) async fn show(stack: &Stack) -> Result<(), Failure> {
     let load_test = load_test::start(&client).await?;
     let sent = catalogue::show(&client).await?;
     let dropped = drops::show(&client, stack.variables()).await?;
-    load_test::show(&client, &load_test).await?;
+    load_test::show(&client, load_test).await?;
     let published = events::show(stack.variables(), &sent, &dropped).await?;
     if stack.variables().iter().any(|(name, _)| *name == kafka::SERVERS) {
         kafka::show(stack.variables(), &published).await?;
