@@ -26,6 +26,8 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
 
+use crate::each::each;
+
 /// Client of one bucket.
 #[derive(Clone, Debug)]
 pub struct Objects {
@@ -103,12 +105,14 @@ impl Objects {
     /// # Errors
     /// If S3 does not respond.
     pub async fn there(&self, keys: Vec<String>) -> Result<HashSet<String>, ObjectError> {
-        let asked = self.each(keys, async |objects, key| match objects.head(&key).await {
-            Ok(_) => Ok(Some(key)),
-            Err(ObjectError::Missing { .. }) => Ok(None),
-            Err(error) => Err(error),
+        let asked = keys.into_iter().map(|key| async move {
+            match self.head(&key).await {
+                Ok(_) => Ok(Some(key)),
+                Err(ObjectError::Missing { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
         });
-        asked.await.into_iter().filter_map(Result::transpose).collect()
+        each(asked).await.into_iter().filter_map(Result::transpose).collect()
     }
 
     /// Returns an object's bytes as they come. No request is made before the first call of

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use aws_sdk_s3::types::{Tag, Tagging};
 
+use crate::each::each;
 use crate::{ObjectError, Objects};
 
 impl Objects {
@@ -13,8 +14,8 @@ impl Objects {
     /// # Errors
     /// The first one, after all were tried: an object without the tag is only kept longer.
     pub async fn tag_final(&self, uris: Vec<String>) -> Result<(), ObjectError> {
-        let tagged = self.each(uris, async |objects, uri| objects.tag(&uri).await).await;
-        tagged.into_iter().collect()
+        let tagged = uris.into_iter().map(|uri| async move { self.tag(&uri).await });
+        each(tagged).await.into_iter().collect()
     }
 
     /// Removes the tag again, so that the objects do not expire. Idempotent; an object that is gone
@@ -23,8 +24,8 @@ impl Objects {
     /// # Errors
     /// The first one, after all were tried: then it is unknown which objects expire.
     pub async fn untag_final(&self, uris: Vec<String>) -> Result<(), ObjectError> {
-        let untagged = self.each(uris, async |objects, uri| objects.untag(&uri).await).await;
-        untagged.into_iter().collect()
+        let untagged = uris.into_iter().map(|uri| async move { self.untag(&uri).await });
+        each(untagged).await.into_iter().collect()
     }
 
     /// Sets the tags of one version of an object, in place of all others. Idempotent.
@@ -58,11 +59,7 @@ impl Objects {
 
     async fn tag(&self, uri: &str) -> Result<(), ObjectError> {
         let key = self.key_of(uri)?;
-        let tag = Tag::builder().key("state").value("final").build();
-        let tagging = tag.and_then(|tag| Tagging::builder().tag_set(tag).build());
-        let tagging = tagging.map_err(|error| ObjectError::broken(key, error))?;
-        let request = self.client.put_object_tagging().bucket(&self.bucket).key(key).tagging(tagging);
-        unless_gone(request.send().await.map(drop).map_err(|error| ObjectError::of(key, error)))
+        unless_gone(self.tag_as(key, None, &[("state", "final".to_owned())]).await)
     }
 
     async fn untag(&self, uri: &str) -> Result<(), ObjectError> {
