@@ -3,9 +3,11 @@
 
 use api::Reply;
 use api::readiness::Dependency;
+use futures_util::future::OptionFuture;
 use serde_json::json;
 
 use crate::Status;
+use crate::ingest::Ingest;
 
 /// Dependency that no request needs: without it, something is late.
 const NEEDED_LATER: &str = "eventTargets";
@@ -49,26 +51,17 @@ impl Status {
         if let Some(reply) = self.ready.get(&()) {
             return reply;
         }
+        let results = self.results.as_ref();
         let (access, records, mq_access, results, ingest) = tokio::join!(
             Dependency::check("accessStore", self.access.probe()),
             Dependency::check("idempotencyStore", self.records.probe()),
             Dependency::check("mqAccess", self.mq_access.probe()),
-            async {
-                match &self.results {
-                    Some(results) => Some(Dependency::check("resultsBucket", results.probe()).await),
-                    None => None,
-                }
-            },
-            async {
-                match &self.ingest {
-                    Some(ingest) => ingest.dependencies().await,
-                    None => Vec::new(),
-                }
-            },
+            OptionFuture::from(results.map(|results| Dependency::check("resultsBucket", results.probe()))),
+            OptionFuture::from(self.ingest.as_ref().map(Ingest::dependencies)),
         );
         let mut dependencies = vec![access, records, mq_access];
         dependencies.extend(results);
-        dependencies.extend(ingest);
+        dependencies.extend(ingest.into_iter().flatten());
         let reply = reply(&dependencies);
         self.ready.put((), reply.clone());
         reply

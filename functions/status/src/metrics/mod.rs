@@ -16,6 +16,7 @@ use std::time::Duration;
 use access::Scope;
 use api::{Problem, Query, Reason, Reply};
 use attempt::Moment;
+use futures_util::future::OptionFuture;
 use lambda_http::Request;
 use runtime::metrics::{BUILD_INFO, CONTENT_TYPE, SNAPSHOT_AGE, Scrape, UP};
 
@@ -56,25 +57,13 @@ impl Status {
 
     /// Reads all parts that the deployment has.
     async fn snapshot(&self) -> Scrape {
-        let database = async {
-            match &self.ingest {
-                Some(ingest) => {
-                    Some(part(PATIENCE, "database", &self.metrics.last_database, ingest.metrics()).await)
-                }
-                None => None,
-            }
-        };
-        let queues = async {
-            match &self.metrics.queues {
-                Some(queues) => {
-                    Some(part(PATIENCE, "queues", &self.metrics.last_queues, queues.metrics()).await)
-                }
-                None => None,
-            }
-        };
-        let counters = counters::counters(&self.usage);
-        let usage = part(PATIENCE, "usage", &self.metrics.last_usage, counters);
-        let (database, queues, usage) = tokio::join!(database, queues, usage);
+        let Metrics { queues, last_database, last_queues, last_usage, .. } = &self.metrics;
+        let database = self.ingest.as_ref();
+        let database = database.map(|ingest| part(PATIENCE, "database", last_database, ingest.metrics()));
+        let queues = queues.as_ref().map(|queues| part(PATIENCE, "queues", last_queues, queues.metrics()));
+        let usage = part(PATIENCE, "usage", last_usage, counters::counters(&self.usage));
+        let (database, queues, usage) =
+            tokio::join!(OptionFuture::from(database), OptionFuture::from(queues), usage);
         let mut scrape = Scrape::default();
         for part in [database, queues, Some(usage)].into_iter().flatten() {
             scrape.extend(part);
