@@ -259,13 +259,13 @@ impl Visit for Fields {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use serde_json::json;
     use test_support::log::Sink;
     use tracing_subscriber::layer::SubscriberExt as _;
 
-    fn logged(emit: impl FnOnce()) -> Value {
+    pub(crate) fn logged(emit: impl FnOnce()) -> Value {
         let sink = Sink::default();
         let writer = sink.clone();
         let subscriber = tracing_subscriber::registry().with(Envelope::to(move || writer.clone()));

@@ -98,20 +98,8 @@ fn with_cause(error: &dyn Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::Envelope;
-    use serde_json::Value;
-    use test_support::log::Sink;
-    use tracing_subscriber::layer::SubscriberExt as _;
-
     use super::*;
-
-    fn logged(emit: impl FnOnce()) -> Value {
-        let sink = Sink::default();
-        let writer = sink.clone();
-        let subscriber = tracing_subscriber::registry().with(Envelope::to(move || writer.clone()));
-        tracing::subscriber::with_default(subscriber, emit);
-        serde_json::from_str(&sink.text()).unwrap()
-    }
+    use crate::envelope::tests::logged;
 
     #[derive(Debug, thiserror::Error)]
     enum Whole<T> {

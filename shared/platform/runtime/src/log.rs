@@ -51,13 +51,19 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn no_level_leaves_an_audit_event_out() {
+    /// Emits events at a level.
+    fn logged(level: tracing::Level, emit: impl FnOnce()) -> Sink {
         let sink = Sink::default();
         let writer = sink.clone();
         let layer = Envelope::to(move || writer.clone());
-        let subscriber = Registry::default().with(filter(tracing::Level::ERROR)).with(layer);
-        tracing::subscriber::with_default(subscriber, || {
+        let subscriber = Registry::default().with(filter(level)).with(layer);
+        tracing::subscriber::with_default(subscriber, emit);
+        sink
+    }
+
+    #[test]
+    fn no_level_leaves_an_audit_event_out() {
+        let sink = logged(tracing::Level::ERROR, || {
             let _entered = tracing::error_span!("request", tenant = "t").entered();
             tracing::info!("not logged");
             tracing::info!(target: AUDIT, event_type = "request.completed", "done");
@@ -69,11 +75,7 @@ mod tests {
 
     #[test]
     fn every_line_of_an_invocation_has_the_ids_of_aws_and_x_ray() {
-        let sink = Sink::default();
-        let writer = sink.clone();
-        let layer = Envelope::to(move || writer.clone());
-        let subscriber = Registry::default().with(filter(tracing::Level::ERROR)).with(layer);
-        tracing::subscriber::with_default(subscriber, || {
+        let sink = logged(tracing::Level::ERROR, || {
             let mut context = lambda_runtime::Context::default();
             context.request_id = "7a9c".to_owned();
             context.xray_trace_id = Some("Root=1-5759e988-bd862e3fe1be46a994272793".to_owned());
@@ -89,11 +91,7 @@ mod tests {
 
     #[test]
     fn at_the_level_debug_the_log_is_still_ours() {
-        let sink = Sink::default();
-        let writer = sink.clone();
-        let layer = Envelope::to(move || writer.clone());
-        let subscriber = Registry::default().with(filter(tracing::Level::DEBUG)).with(layer);
-        tracing::subscriber::with_default(subscriber, || {
+        let sink = logged(tracing::Level::DEBUG, || {
             tracing::debug!(target: "aws_sdk_dynamodb::operation::get_item", "theirs");
             tracing::debug!(target: "aws_smithy_runtime::client::orchestrator", "theirs");
             tracing::error!(target: "lambda_runtime::layers::panic", "theirs");
