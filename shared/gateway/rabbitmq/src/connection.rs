@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use broker::{Deadline, HealthStatus, Moment, Peer, Permit, events};
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::StreamExt as _;
 use lapin::{Channel, Event};
 use mq::QueueName;
 
@@ -16,6 +16,7 @@ use crate::frame_filter::{Noticed, Pulse, Shortage};
 use crate::intake::Intake;
 use crate::leader::Leadership;
 use crate::server::Server;
+use crate::session::call;
 use crate::transport::SocketShutdown;
 
 /// Time for a connection that was idle to answer before another one is opened: `TRUSTED` if the
@@ -95,10 +96,7 @@ impl Connection {
     /// # Errors
     /// The broker refuses, or does not answer in time.
     pub async fn open_channel(&self, deadline: Deadline) -> Result<Channel, Failure> {
-        match deadline.run(self.amqp.create_channel().boxed()).await {
-            Ok(channel) => Ok(channel?),
-            Err(_) => Err(Failure::Deadline),
-        }
+        call(deadline, self.amqp.create_channel()).await
     }
 
     /// Opens a channel, and reports how fast the broker answered.
@@ -127,10 +125,7 @@ impl Connection {
     /// # Errors
     /// The broker does not answer; the connection must not be used again.
     pub async fn close_channel(&self, channel: &Channel, deadline: Deadline) -> Result<(), Failure> {
-        match deadline.run(channel.close(200, "OK".into()).boxed()).await {
-            Ok(closed) => Ok(closed?),
-            Err(_) => Err(Failure::Deadline),
-        }
+        call(deadline, channel.close(200, "OK".into())).await
     }
 
     /// Largest frame that either side may send, in bytes.

@@ -147,7 +147,7 @@ impl Holders {
         let channel = session.open_channel(until).await.map_err(|failure| failure.into_error(during))?;
         let counted = Self::count_on(&channel, queue, settled, until).await;
         // A connection is kept for reuse only if no channel is open on it.
-        let _ = call(deadline, channel.close(200, "OK".into())).await;
+        let _ = session.close_channel(&channel, deadline).await;
         counted
     }
 

@@ -89,7 +89,7 @@ impl Session {
         let channel = self.open_channel(deadline).await?;
         let counts = inspect(&channel, queue, deadline).await?;
         // A connection is kept for reuse only if no channel is open on it.
-        let _ = call(deadline, channel.close(200, "OK".into())).await;
+        let _ = self.close_channel(&channel, deadline).await;
         Ok(counts)
     }
 

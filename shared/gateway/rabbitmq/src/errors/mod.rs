@@ -2,9 +2,6 @@
 
 mod replies;
 
-use std::error::Error;
-use std::fmt::Write as _;
-
 use lapin::ErrorKind;
 use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
 use mq::{BrokerError, BrokerKind, BrokerReply, QueueName};
@@ -79,17 +76,6 @@ impl Failure {
             Self::Deadline => BrokerError::timeout("RabbitMQ did not answer in time"),
         }
     }
-}
-
-/// An error with all its sources, for operators.
-pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut below = error.source();
-    while let Some(error) = below {
-        let _ = write!(text, ": {error}");
-        below = error.source();
-    }
-    text
 }
 
 /// Reason why there is no connection. Each variant holds the gateway's error.
@@ -191,6 +177,7 @@ fn classify_kind(kind: &ErrorKind, during: During<'_>) -> BrokerError {
 
 #[cfg(test)]
 mod tests {
+    use attempt::chain;
     use lapin::protocol::{AMQPError, AMQPHardError};
 
     use super::*;

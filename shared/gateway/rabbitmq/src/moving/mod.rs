@@ -395,7 +395,7 @@ impl Relocation for Moving {
     async fn finish(self: Box<Self>, deadline: Deadline) -> MoveReport {
         let Self { source, puts, next, .. } = *self;
         // A connection is kept for reuse only if no channel is open on it.
-        let _ = call(deadline, puts.close(200, "OK".into())).await;
+        let _ = source.session.close_channel(&puts, deadline).await;
         source.finish(u64::from(next.is_some()), deadline).await
     }
 }
