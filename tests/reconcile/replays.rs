@@ -8,7 +8,6 @@ use ingestion::payload::{AcceptedBatch, LoadType};
 use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
 use objects::Objects;
-use payloads::retention::Finality;
 use reconcile::{Check, ReconcileError};
 use uuid::Uuid;
 
@@ -71,8 +70,8 @@ async fn a_replay_removes_the_tags_of_the_generation_before() {
         queue.notify(&stand.bucket, objects.key(&begun.payload_uri).unwrap(), None).await.unwrap();
         assert_eq!(stand.cut().await, 1);
         assert_eq!(tagged(stand, &seen.uris).await, 0, "the chunker keeps what it announces");
-        let late = payloads::retention::tag_as_seen(&database, &objects, &seen).await.unwrap();
-        assert_eq!((late, tagged(stand, &seen.uris).await), (Finality::NoLonger, 0));
+        let is_final = payloads::retention::tag_as_seen(&database, &objects, &seen).await.unwrap();
+        assert_eq!((is_final, tagged(stand, &seen.uris).await), (false, 0));
         payloads::retention::release(&database, &objects, batch_id).await;
         assert_eq!(tagged(stand, &seen.uris).await, 0, "it is not final");
 

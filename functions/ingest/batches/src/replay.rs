@@ -207,28 +207,11 @@ mod tests {
     const BATCH: Uuid = Uuid::from_u128(0x01a1_fd8c_697b_7c4e_8d21_3f5a_6b7c_8d9e);
 
     fn wanted(status: BatchStatus) -> Wanted {
-        let accepted = ingestion::payload::AcceptedBatch {
-            metadata: ingestion::payload::PayloadMetadata {
-                batch_id: BATCH,
-                tenant_id: Uuid::nil(),
-                load_type: ingestion::payload::LoadType::Full,
-                media_type: ingestion::payload::MediaType::Json,
-                idempotency_key: String::new(),
-                received_at: jiff::Timestamp::UNIX_EPOCH,
-                checksum: None,
-                trace_id: String::new(),
-                partial: ingestion::product::PartialPolicy::Warn,
-                source: None,
-            },
-            payload_bytes: None,
-            cnpjs: ingestion::product::CnpjAccess::Any,
-            upload_expires_at: None,
-        };
         Wanted {
             viewer: Viewer::whole(Uuid::nil()),
             batch_id: BATCH,
             replay: Replay { scope: ReplayScope::Failed, confirm_deactivation: false },
-            batch: BatchView { status, ..crate::view::of(&accepted, jiff::Timestamp::UNIX_EPOCH) },
+            batch: BatchView { status, ..crate::list::tests::full(BATCH.as_u128()) },
         }
     }
 

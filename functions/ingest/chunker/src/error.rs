@@ -10,7 +10,6 @@ use crate::pipeline::RunError;
 
 /// Reason why a payload was not completely processed. Its object stays in the bucket.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ChunkerError {
     #[error("cannot read the notification")]
     Notice(#[from] UnknownNotice),
@@ -48,7 +47,6 @@ impl Retryable for ChunkerError {
 
 /// Reason why an invocation failed as a whole.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvocationError {
     #[error(transparent)]
     Serve(#[from] ServeError),

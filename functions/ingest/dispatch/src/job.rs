@@ -9,7 +9,6 @@ use crate::Dispatch;
 
 /// Reason why a message was not passed on. It stays in its queue.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum DispatchError {
     #[error("cannot read the notification")]
     Notice(#[from] UnknownNotice),

@@ -8,7 +8,6 @@ use transport::UnknownNotice;
 
 /// Reason why an object was neither accepted nor refused. It stays in the bucket.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum IntakeError {
     #[error("cannot read the notification")]
     Notice(#[from] UnknownNotice),

@@ -4,7 +4,6 @@ use payloads::PayloadError;
 
 /// Reason why a receipt was not published to every destination.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ReceiptError {
     #[error("not an event of S3 from EventBridge")]
     Form(#[from] Malformed),

@@ -31,7 +31,6 @@ ingestion::words! {
 /// Reason why a run did not do all of its work. The finished part stays; the next run does the
 /// rest.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ReconcileError {
     #[error("the event is not known")]
     Event(#[from] UnknownEvent),

@@ -6,7 +6,6 @@ use objects::ObjectError;
 
 /// Reason why a chunk was not written.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UpsertError {
     #[error("the record has no event")]
     NoEvent,

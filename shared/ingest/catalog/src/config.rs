@@ -4,7 +4,6 @@ use std::str::FromStr;
 
 use secrecy::SecretString;
 use tokio_postgres::config::Host;
-use url::Url;
 
 /// Settings of a connection.
 #[derive(Clone, Debug)]
@@ -90,19 +89,15 @@ impl DatabaseConfig {
     /// # Errors
     /// If the URL is malformed.
     pub fn from_url(text: &str) -> Result<Self, ConfigError> {
-        let mut url = Url::parse(text).map_err(|error| ConfigError::Url(Some(error.into())))?;
-        let mut mode = TlsMode::default();
-        for (name, value) in url.query_pairs() {
-            match name.as_ref() {
-                "sslmode" => mode = value.parse()?,
-                _ => return Err(ConfigError::Url(None)),
-            }
+        let (url, mode) = match text.split_once("?sslmode=") {
+            Some((url, mode)) => (url, mode.parse()?),
+            None => (text, TlsMode::default()),
+        };
+        if url.contains('?') {
+            return Err(ConfigError::Url(None));
         }
-        url.set_query(None);
-        let parsed: tokio_postgres::Config = url
-            .as_str()
-            .parse()
-            .map_err(|error: tokio_postgres::Error| ConfigError::Url(Some(error.into())))?;
+        let parsed: tokio_postgres::Config =
+            url.parse().map_err(|error: tokio_postgres::Error| ConfigError::Url(Some(error.into())))?;
         let host = match parsed.get_hosts() {
             [Host::Tcp(host)] => host.clone(),
             _ => return Err(ConfigError::Missing("host")),

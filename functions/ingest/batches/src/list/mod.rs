@@ -124,4 +124,4 @@ fn list_of(viewer: &Viewer, filter: &BatchFilter) -> ListOf {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

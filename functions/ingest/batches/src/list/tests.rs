@@ -8,7 +8,7 @@ use super::*;
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// Returns a batch with a number for its id; the greater, the newer.
-fn full(id: u128) -> BatchView {
+pub(crate) fn full(id: u128) -> BatchView {
     let batch = AcceptedBatch {
         metadata: PayloadMetadata {
             batch_id: Uuid::from_u128(id),

@@ -1,17 +1,15 @@
-use std::fmt;
-
 use sha2::{Digest as _, Sha256};
 
 use super::{Attributes, ProductKey, RowHasher};
 
 /// Hash of a product's key: 16 bytes of a SHA-256. It stands for the key in the list of products
 /// that a chunk contained.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(pub [u8; 16]);
 
 /// Hash of a product's content: 16 bytes of a SHA-256 over the typed attributes, so neither
 /// spelling nor order matters. [`RowHasher`] makes many of them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowHash(pub [u8; 16]);
 
 impl KeyHash {
@@ -38,16 +36,4 @@ impl RowHash {
 pub(super) fn first_half(digest: impl Into<[u8; 32]>) -> [u8; 16] {
     let [half @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = digest.into();
     half
-}
-
-impl fmt::Debug for KeyHash {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "KeyHash({})", hex::encode(self.0))
-    }
-}
-
-impl fmt::Debug for RowHash {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "RowHash({})", hex::encode(self.0))
-    }
 }

@@ -88,24 +88,15 @@ pub async fn try_release(
 ) -> Result<(), RetentionError> {
     for _ in 0..MAX_ROUNDS {
         let Some(batch) = database.final_batch(batch_id).await? else { return Ok(()) };
-        if tag_as_seen(database, objects, &batch).await? == Finality::Still {
+        if tag_as_seen(database, objects, &batch).await? {
             return Ok(());
         }
     }
     Err(RetentionError::Unsettled)
 }
 
-/// State of a batch, compared with the one that was seen before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finality {
-    /// The batch is final in the same generation.
-    Still,
-    /// The batch is being replayed.
-    NoLonger,
-}
-
 /// Tags the objects of a batch that was seen to be final. If it is being replayed by now, removes
-/// the tags again.
+/// the tags again. Returns if it is still final.
 ///
 /// # Errors
 /// If the database or storage fail; then some objects may lack the tag.
@@ -113,7 +104,7 @@ pub async fn tag_as_seen(
     database: &Database,
     objects: &Objects,
     batch: &FinalBatch,
-) -> Result<Finality, RetentionError> {
+) -> Result<bool, RetentionError> {
     let tagged = match dropped::publish(database, objects, batch).await {
         Ok(()) => objects.tag_final(batch.uris.clone()).await.map_err(RetentionError::Object),
         Err(error) => Err(error),
@@ -124,8 +115,8 @@ pub async fn tag_as_seen(
     };
     if is_final {
         tagged?;
-        return Ok(Finality::Still);
+        return Ok(true);
     }
     objects.untag_final(batch.uris.clone()).await?;
-    Ok(Finality::NoLonger)
+    Ok(false)
 }
