@@ -22,7 +22,7 @@ mod steps;
 
 pub use cap::{Admitted, ClosingHandle, ConnectionCap, IdleConnections, Permit};
 // Every operation takes a deadline.
-pub use attempt::{Deadline, Moment};
+pub use attempt::{Deadline, Moment, chain};
 pub use events::Peer;
 pub use health::HealthStatus;
 pub use latencies::{Latencies, milliseconds};

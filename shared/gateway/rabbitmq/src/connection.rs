@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use broker::{Deadline, HealthStatus, Moment, Peer, Permit, events};
+use broker::{Deadline, HealthStatus, Moment, Peer, Permit, chain, events};
 use futures_util::StreamExt as _;
 use lapin::{Channel, Event};
 use mq::QueueName;
 
 use crate::config::{ConnectionConfig, Host};
-use crate::errors::{During, Failure, chain, classify};
+use crate::errors::{During, Failure, classify};
 use crate::frame_filter::{Noticed, Pulse, Shortage};
 use crate::intake::Intake;
 use crate::leader::Leadership;

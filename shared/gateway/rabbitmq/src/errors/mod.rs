@@ -177,7 +177,7 @@ fn classify_kind(kind: &ErrorKind, during: During<'_>) -> BrokerError {
 
 #[cfg(test)]
 mod tests {
-    use attempt::chain;
+    use broker::chain;
     use lapin::protocol::{AMQPError, AMQPHardError};
 
     use super::*;
