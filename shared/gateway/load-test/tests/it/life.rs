@@ -72,31 +72,20 @@ async fn the_first_start_of_a_run_stays() {
 #[tokio::test]
 async fn the_first_end_of_a_run_stays_and_one_that_never_began_stays_so() {
     let table = TestTable::make().await;
-    let test_id = table.begun().await.test_id;
-    let end = RunEnd { passed: Some(true), drained: false, ended_at: now() };
-    table.store.end_run(&run(test_id, 0), end).await.unwrap();
-    let other = RunEnd { passed: Some(false), drained: true, ended_at: later(5) };
-    table.store.end_run(&run(test_id, 0), other).await.unwrap();
-    table.store.end_run(&run(test_id, 1), other).await.unwrap();
-    let runs = table.get(test_id).await.runs;
-    assert_eq!(runs.len(), 1);
-    assert_eq!(
-        (runs[0].passed, runs[0].drained, runs[0].ended_at),
-        (Some(true), Some(false), Some(end.ended_at))
-    );
-    table.remove().await;
-}
-
-#[tokio::test]
-async fn a_run_that_nobody_judges_ends_too() {
-    let table = TestTable::make().await;
-    let test_id = table.begun().await.test_id;
-    let end = RunEnd { passed: None, drained: true, ended_at: now() };
-    table.store.end_run(&run(test_id, 0), end).await.unwrap();
-    let other = RunEnd { passed: Some(true), drained: false, ended_at: later(5) };
-    table.store.end_run(&run(test_id, 0), other).await.unwrap();
-    let run = table.get(test_id).await.runs[0];
-    assert_eq!((run.passed, run.drained, run.ended_at), (None, Some(true), Some(end.ended_at)));
+    // A run that nobody judges ends too.
+    for passed in [Some(true), None] {
+        let test_id = table.begun().await.test_id;
+        let end = RunEnd { passed, drained: false, ended_at: now() };
+        table.store.end_run(&run(test_id, 0), end).await.unwrap();
+        let other = RunEnd { passed: Some(false), drained: true, ended_at: later(5) };
+        for number in [0, 1] {
+            table.store.end_run(&run(test_id, number), other).await.unwrap();
+        }
+        let runs = table.get(test_id).await.runs;
+        assert_eq!(runs.len(), 1);
+        assert_eq!((runs[0].passed, runs[0].drained), (passed, Some(false)));
+        assert_eq!(runs[0].ended_at, Some(end.ended_at));
+    }
     table.remove().await;
 }
 
