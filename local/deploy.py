@@ -217,28 +217,18 @@ def drop_bucket(bucket, notifications, s3):
 
 
 def event_destinations(parameters, client):
-    """The bus with a rule to a queue, and the topic with a queue that subscribes to it. The URLs of both queues."""
+    """The topic, and the bus with a rule to a queue, whose URL it returns."""
     if "EventBusArn" not in parameters:
-        return {}
-    bus, topic_arn = parameters["EventBusArn"].rpartition("/")[2], parameters["EventTopicArn"]
-    sqs, events, sns = client("sqs"), client("events"), client("sns")
+        return ""
+    bus, events = parameters["EventBusArn"].rpartition("/")[2], client("events")
+    client("sns").create_topic(Name=parameters["EventTopicArn"].rpartition(":")[2])
     # A queue without a reader keeps an event for an hour.
     kept = {"MessageRetentionPeriod": "3600"}
-    queues = {
-        "bus": sqs.create_queue(QueueName=bus, Attributes=kept)["QueueUrl"],
-        "topic": sqs.create_queue(QueueName=f"{bus}-of-the-topic", Attributes=kept)["QueueUrl"],
-    }
+    queue_url = client("sqs").create_queue(QueueName=bus, Attributes=kept)["QueueUrl"]
     events.create_event_bus(Name=bus)
     events.put_rule(Name=bus, EventBusName=bus, EventPattern=json.dumps({"source": ["integrahub"]}))
-    events.put_targets(Rule=bus, EventBusName=bus, Targets=[{"Id": "queue", "Arn": queue_arn(queues["bus"])}])
-    sns.create_topic(Name=topic_arn.rpartition(":")[2])
-    sns.subscribe(
-        TopicArn=topic_arn,
-        Protocol="sqs",
-        Endpoint=queue_arn(queues["topic"]),
-        Attributes={"RawMessageDelivery": "true"},
-    )
-    return queues
+    events.put_targets(Rule=bus, EventBusName=bus, Targets=[{"Id": "queue", "Arn": queue_arn(queue_url)}])
+    return queue_url
 
 
 def deploy(arguments):
@@ -269,7 +259,7 @@ def deploy(arguments):
         "routes": list(routes(template, "Api", names)),
         "rest_routes": list(routes(template, "RestApi", names)),
         "rest_unrouted": unrouted(template),
-        "event_queues": event_destinations(parameters, client),
+        "events_queue": event_destinations(parameters, client),
         "names": names,
         # What was compared with the policies of another deployment would be wrong.
         "parameters": parameters,

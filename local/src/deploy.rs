@@ -66,7 +66,8 @@ pub(crate) struct Deployment {
     pub(crate) rest_routes: Vec<RouteEntry>,
     /// Body with which the REST API answers what no route takes, with the variables of API Gateway.
     pub(crate) rest_unrouted: String,
-    pub(crate) event_queues: EventQueues,
+    /// URL of the queue behind the event bus.
+    pub(crate) events_queue: String,
     /// Physical names by logical id.
     names: BTreeMap<String, String>,
 }
@@ -76,13 +77,6 @@ pub(crate) struct Deployment {
 pub(crate) struct RouteEntry {
     pub(crate) key: String,
     pub(crate) function: String,
-}
-
-/// The URLs of the queue behind the event bus, and of the one behind the event topic.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct EventQueues {
-    pub(crate) bus: String,
-    pub(crate) topic: String,
 }
 
 impl Deployment {

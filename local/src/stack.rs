@@ -12,7 +12,7 @@ use crate::components::epmd;
 use crate::components::kafka::{self, Kafka};
 use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCESS_KEY};
 use crate::components::postgres::Postgres;
-use crate::components::queue_manager::{self, QueueManager};
+use crate::components::queue_manager::QueueManager;
 use crate::components::rabbitmq::RabbitMq;
 use crate::console::{complain, say};
 use crate::deploy::{DROP_BUCKET, Deployment, EVENT_BUS, EVENT_TOPIC, STACK_NAME, deploy, parameter};
@@ -203,16 +203,14 @@ fn variables(
         ("INLINE_TARGETS", parameter("InlineTargets").unwrap_or_default().to_owned()),
         ("ESTABLISHMENT_OWNERS", parameter("EstablishmentOwners").unwrap_or("first").to_owned()),
         ("RABBIT_CONN_NAME", rabbitmq.conn_name()),
-        ("IBM_MQ_CONN_NAME", queue_manager::CONN_NAME.to_owned()),
         ("IBM_MQ_DIRECTORY", queue_manager.directory().display().to_string()),
         ("PAYLOAD_BUCKET", deployment.name("PayloadBucket")?.to_owned()),
         ("BATCHES_TABLE", deployment.name("BatchesTable")?.to_owned()),
         ("BATCHES_QUEUE_URL", deployment.name("BatchesReceivedQueue")?.to_owned()),
         ("DROP_BUCKET", DROP_BUCKET.to_owned()),
         ("EVENT_BUS_ARN", EVENT_BUS.to_owned()),
-        ("EVENTS_QUEUE_URL", deployment.event_queues.bus.clone()),
+        ("EVENTS_QUEUE_URL", deployment.events_queue.clone()),
         ("EVENT_TOPIC_ARN", EVENT_TOPIC.to_owned()),
-        ("EVENT_TOPIC_QUEUE_URL", deployment.event_queues.topic.clone()),
         ("DROPS_QUEUE_URL", deployment.name("DropsReceivedQueue")?.to_owned()),
         ("DROP_INTAKE_FUNCTION", deployment.name("DropIntakeFunction")?.to_owned()),
         ("CHUNKS_QUEUE_URL", deployment.name("ChunksReadyQueue")?.to_owned()),
@@ -227,7 +225,6 @@ fn variables(
         ("DEAD_LETTER_FUNCTION", deployment.name("DeadLetterFunction")?.to_owned()),
         ("RECONCILE_FUNCTION", deployment.name("ReconcileFunction")?.to_owned()),
         ("TESTS_TABLE", deployment.name("TestsTable")?.to_owned()),
-        ("LOAD_STEP_FUNCTION", deployment.name("LoadStepFunction")?.to_owned()),
         ("LOAD_TEST_MACHINE", deployment.name("LoadTestMachine")?.to_owned()),
     ])
 }
