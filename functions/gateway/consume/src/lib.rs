@@ -133,7 +133,7 @@ impl Operation for ConsumeRequest {
             AckMode::Browse => Plan::read(named, Read::Browse(command)),
             AckMode::Take(_) => Plan::change(named, CONSUME, Change::Consume { command, large }),
         };
-        Ok(plan.tagged(self.tags))
+        Ok(Plan { tags: self.tags, ..plan })
     }
 }
 

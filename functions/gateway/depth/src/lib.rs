@@ -37,7 +37,8 @@ impl Operation for DepthRequest {
             None => Plan::read(named, Read::Depth),
             Some(queues) => {
                 let queues = queues.into_vec();
-                Plan::read(named, Read::Depths(queues.clone())).reaching(OtherQueues::Listed(queues))
+                let read = Read::Depths(queues.clone());
+                Plan { further: OtherQueues::Listed(queues), ..Plan::read(named, read) }
             }
         })
     }

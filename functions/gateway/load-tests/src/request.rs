@@ -51,7 +51,7 @@ impl Operation for StartRequest {
         }
         let (further, reports) = (further(&test.queues), reports(&test));
         let named = NamedTarget::in_members(target_ref, target);
-        Ok(Plan::new(named, NewTest(test)).reaching(further).reporting_to(reports).tagged(tags))
+        Ok(Plan { further, reports, tags, ..Plan::new(named, NewTest(test)) })
     }
 }
 

@@ -73,7 +73,7 @@ impl Operation for MoveRequest {
         } else {
             Plan::change(named, MOVE, Change::Move(command))
         };
-        Ok(plan.reaching(further).tagged(self.tags))
+        Ok(Plan { further, tags: self.tags, ..plan })
     }
 }
 
@@ -97,11 +97,13 @@ mod tests {
         let command = |to| MoveCommand { to, max: MaxMoves::default(), msg_ids: None };
         let dry = plan(json!({"from": from, "to": "origin", "dryRun": true})).unwrap();
         let preview = Read::PreviewMove(command(Destination::Origin));
-        assert_eq!(dry, Plan::read(named.clone(), preview).reaching(OtherQueues::Any));
+        let preview = Plan::read(named.clone(), preview);
+        assert_eq!(dry, Plan { further: OtherQueues::Any, ..preview });
         let to_queue = plan(json!({"from": from, "to": {"queue": "ORDERS"}})).unwrap();
         let orders = mq::QueueName::try_from("ORDERS".to_owned()).unwrap();
         let change = Change::Move(command(Destination::Queue(orders.clone())));
-        assert_eq!(to_queue, Plan::change(named, MOVE, change).reaching(OtherQueues::Queue(orders)));
+        let further = OtherQueues::Queue(orders);
+        assert_eq!(to_queue, Plan { further, ..Plan::change(named, MOVE, change) });
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(crate) fn produced(target: &Target, produced: &Produced<'_>, took: Duration)
         resumed_from,
         target: target.to_string(),
         transactions: report.transactions,
-        warnings: warnings.iter().chain(&report.warnings).chain(&moved).collect(),
+        warnings: warnings.iter().chain(report.warnings.iter()).chain(&moved).collect(),
     };
     Reply::json(201, &body)
 }
@@ -178,7 +178,7 @@ pub(crate) fn consumed(
         truncated: consumed.truncated || may_have_left_more,
         wait_seconds_applied: consumed.wait_seconds_applied,
         duration_ms: millis(took),
-        warnings: command.warnings.iter().chain(&consumed.warnings).collect(),
+        warnings: command.warnings.iter().chain(consumed.warnings.iter()).collect(),
         messages,
     };
     Prepared::json(200, &answer)

@@ -84,14 +84,9 @@ pub struct MqAccess {
 }
 
 impl MqAccess {
-    pub fn new(store: Store, brokers: Brokers) -> Self {
-        Self { store, brokers, pool_users: PoolUsers::default(), uploads: None }
-    }
-
-    /// Adds the bucket of uploaded bodies.
-    #[must_use]
-    pub fn with_uploads(self, uploads: Objects) -> Self {
-        Self { uploads: Some(uploads), ..self }
+    /// Creates the function's state. `uploads` is the bucket of uploaded bodies, if there is one.
+    pub fn new(store: Store, brokers: Brokers, uploads: Option<Objects>) -> Self {
+        Self { store, brokers, pool_users: PoolUsers::default(), uploads }
     }
 
     /// Executes an order and returns its response before `ends_at`, when the invocation is cut off.

@@ -30,18 +30,13 @@ async fn serve() -> Result<(), Error> {
 
     let sdk = Sdk::from_environment().await;
     let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
-    let uploads = results_bucket.clone();
+    let objects = |bucket: &str| Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket.to_owned());
+    let uploads = (!results_bucket.is_empty()).then(|| objects(&results_bucket));
     let store = records(&sdk, dynamodb, table, results_bucket, "mq-access");
     let ibm_mq = Settings { library, data_path: Some(data_path), ..Settings::default() };
     let brokers = Brokers::new(connection_cap, ibm_mq, &sdk);
     let cap = brokers.cap();
-    let mq_access = MqAccess::new(store, brokers);
-    let mq_access = if uploads.is_empty() {
-        mq_access
-    } else {
-        mq_access.with_uploads(Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), uploads))
-    };
-    let mq_access = &mq_access;
+    let mq_access = &MqAccess::new(store, brokers, uploads);
     let handler = service_fn(async |event: LambdaEvent<Box<RawValue>>| {
         let LambdaEvent { payload, context } = event;
         let order = runtime::answered(mq_access::order(payload.get()))?;

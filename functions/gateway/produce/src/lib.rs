@@ -39,14 +39,17 @@ impl Operation for ProduceRequest {
     const MAX_BODY: usize = api::body::MAX_JSON;
 
     fn plan(mut self) -> Result<Plan, Problem> {
-        let tags = self.take_tags();
+        let tags = std::mem::take(&mut self.tags);
         let (target_ref, target, command) = self.into_parts()?;
         check_tags(&tags, &command)?;
         check_time_budget(&command)?;
-        let named = NamedTarget::in_members(target_ref, target)
-            .with_routing_keys(routing_keys(&command), all_have_routing_keys(&command));
+        let named = NamedTarget {
+            routing_keys: routing_keys(&command),
+            all_have_one: all_have_routing_keys(&command),
+            ..NamedTarget::in_members(target_ref, target)
+        };
         let reports = reports(&command);
-        Ok(Plan::change(named, PRODUCE, Change::Produce(command)).reporting_to(reports).tagged(tags))
+        Ok(Plan { reports, tags, ..Plan::change(named, PRODUCE, Change::Produce(command)) })
     }
 }
 

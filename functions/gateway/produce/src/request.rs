@@ -22,18 +22,13 @@ pub struct ProduceRequest {
     #[serde(default, deserialize_with = "or_default")]
     headers: Headers,
     #[serde(default, deserialize_with = "or_default")]
-    tags: Tags,
+    pub(crate) tags: Tags,
 }
 
 /// Messages of a request: as many as `batch.count` can ask for.
 type Messages = List<MessageForm, 1, 100_000>;
 
 impl ProduceRequest {
-    /// Takes the tags.
-    pub(crate) fn take_tags(&mut self) -> Tags {
-        std::mem::take(&mut self.tags)
-    }
-
     /// Checks the members against each other, and converts them to profile, target and command.
     pub(crate) fn into_parts(
         self,

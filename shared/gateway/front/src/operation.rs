@@ -141,24 +141,6 @@ impl<W> Plan<W> {
     pub const fn new(named: NamedTarget, action: W) -> Self {
         Self { named, further: OtherQueues::None, reports: Vec::new(), tags: Tags::NONE, action }
     }
-
-    /// Adds the further queues that the work reaches.
-    #[must_use]
-    pub fn reaching(self, further: OtherQueues) -> Self {
-        Self { further, ..self }
-    }
-
-    /// Adds the caller's own tags.
-    #[must_use]
-    pub fn tagged(self, tags: Tags) -> Self {
-        Self { tags, ..self }
-    }
-
-    /// Adds the places to which reports about the work's messages go.
-    #[must_use]
-    pub fn reporting_to(self, reports: Vec<Reports>) -> Self {
-        Self { reports, ..self }
-    }
 }
 
 impl Work for Action {

@@ -325,7 +325,7 @@ mod tests {
         assert!(none.need_a_list(&by_name(Some(TargetSpec::default()))));
         assert!(queues(&any).need_a_list(&by_name(None)));
         let keys = vec![(0, RoutingKey::default())];
-        assert!(none.need_a_list(&by_name(None).with_routing_keys(keys, true)));
+        assert!(none.need_a_list(&NamedTarget { routing_keys: keys, all_have_one: true, ..by_name(None) }));
         let place = ReportPlace { queue: "R".to_owned().try_into().unwrap(), queue_manager: None };
         let reports = [Reports { pointer: "/messages/0".to_owned(), place }];
         assert!(Queues { reports: &reports, ..none }.need_a_list(&by_name(None)));
@@ -435,8 +435,9 @@ mod tests {
         let key = |text: &str| RoutingKey::try_from(text.to_owned()).unwrap();
         let resolve = |target: Value, keys: &[&str], all_have_one| {
             let target: TargetSpec = serde_json::from_value(target).unwrap();
-            let keys = keys.iter().enumerate().map(|(index, text)| (index, key(text))).collect();
-            let named = NamedTarget::in_members(None, Some(target)).with_routing_keys(keys, all_have_one);
+            let routing_keys = keys.iter().enumerate().map(|(index, text)| (index, key(text))).collect();
+            let named = NamedTarget::in_members(None, Some(target));
+            let named = NamedTarget { routing_keys, all_have_one, ..named };
             let none = InlineTargets::default();
             let asked = Asked { profile: Some(&profile), named: &named, allowed: none.of("tenant") };
             asked.complete(QueueRule::OrExchange)

@@ -102,12 +102,6 @@ impl NamedTarget {
         Self { target_ref, target, place: TargetPlace::Member, routing_keys: Vec::new(), all_have_one: false }
     }
 
-    /// Adds the routing keys that messages have of their own.
-    #[must_use]
-    pub fn with_routing_keys(self, routing_keys: Vec<(usize, RoutingKey)>, all_have_one: bool) -> Self {
-        Self { routing_keys, all_have_one, ..self }
-    }
-
     /// Returns the first of the messages' routing keys, if the target's own is neither used nor
     /// named by the request.
     pub(crate) fn first_of_the_only_keys(&self) -> Option<&(usize, RoutingKey)> {

@@ -59,15 +59,6 @@ impl Deref for Warnings {
     }
 }
 
-impl<'a> IntoIterator for &'a Warnings {
-    type Item = &'a String;
-    type IntoIter = std::slice::Iter<'a, String>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.texts.iter()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
