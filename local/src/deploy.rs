@@ -119,13 +119,13 @@ pub(crate) async fn deploy(
     let parameters = serde_json::to_string(&parameters).or_explain(explain)?;
     create(&directory)?;
 
-    let mut command = Command::new(layout.python().join("bin/python"));
+    let mut command = Command::new(layout.python("python"));
     command.env_clear();
     isolate(&mut command, layout);
     command
-        .arg(layout.deploy_script())
+        .arg(layout.root().join("local/deploy.py"))
         .arg("--template")
-        .arg(layout.template())
+        .arg(layout.root().join("template.yaml"))
         .arg("--binaries")
         .arg(binaries)
         .args(["--endpoint", &ministack.endpoint(), "--stack", STACK_NAME, "--parameters", &parameters])

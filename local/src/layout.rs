@@ -39,26 +39,9 @@ impl Layout {
         &self.state
     }
 
-    pub(crate) fn template(&self) -> PathBuf {
-        self.root.join("template.yaml")
-    }
-
-    pub(crate) fn deploy_script(&self) -> PathBuf {
-        self.root.join("local/deploy.py")
-    }
-
-    /// Returns the directory of environments and tools, which all stacks of the repository share.
-    pub(crate) fn shared(&self) -> PathBuf {
-        self.root.join(".local")
-    }
-
-    pub(crate) fn python(&self) -> PathBuf {
-        self.shared().join("python")
-    }
-
-    /// Returns the Python environment of the stand-in for Kafka.
-    pub(crate) fn kafka_python(&self) -> PathBuf {
-        self.shared().join("kafka")
+    /// Returns a Python that `scripts/setup.sh` has set up. All stacks of the repository share it.
+    pub(crate) fn python(&self, environment: &str) -> PathBuf {
+        self.root.join(".local").join(environment).join("bin/python")
     }
 
     pub(crate) fn env_file(&self) -> PathBuf {

@@ -8,7 +8,6 @@ use runtime::Sdk;
 use tokio::task::JoinHandle;
 
 use crate::commands::Signals;
-use crate::components::epmd;
 use crate::components::kafka::{self, Kafka};
 use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCESS_KEY};
 use crate::components::postgres::Postgres;
@@ -133,7 +132,7 @@ async fn start(layout: &Layout, supervisor: &Supervisor, door: Door, given: Give
             deploy(layout, &ministack, &secret, &library, kafka.as_ref()).await
         },
         async {
-            supervisor.start(epmd::component(layout, epmd_port)?).await?;
+            supervisor.start(rabbitmq.epmd(layout)?).await?;
             supervisor.start(rabbitmq.component(layout)?).await
         },
         async {

@@ -74,7 +74,7 @@ impl Kafka {
 }
 
 fn python(layout: &Layout, script: &str) -> Command {
-    let mut command = Command::new(layout.kafka_python().join("bin/python"));
+    let mut command = Command::new(layout.python("kafka"));
     command.env_clear().env("PYTHONDONTWRITEBYTECODE", "1").arg(layout.root().join(script));
     command
 }

@@ -35,7 +35,7 @@ impl Ministack {
         let home = layout.component_directory("ministack")?;
         let temporary = home.join("tmp");
         create(&temporary)?;
-        let mut command = Command::new(layout.python().join("bin/python"));
+        let mut command = Command::new(layout.python("python"));
         command
             .env_clear()
             .arg(layout.root().join("local/aws_stand_in.py"))

@@ -1,6 +1,5 @@
 //! The programs that the stack consists of, one file each.
 
-pub(crate) mod epmd;
 pub(crate) mod kafka;
 pub(crate) mod ministack;
 pub(crate) mod postgres;

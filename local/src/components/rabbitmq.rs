@@ -1,6 +1,6 @@
 //! A private RabbitMQ node: its own name, ports, cookie, data and user.
 
-use test_support::rabbitmq::Node;
+use test_support::rabbitmq::{self, Node};
 use test_support::root::Root;
 
 use super::{Component, Ready};
@@ -35,6 +35,16 @@ impl RabbitMq {
 
     pub(crate) fn password(&self) -> &str {
         &self.password
+    }
+
+    /// Erlang's port mapper. RabbitMQ would start one by itself, as a daemon that outlives it.
+    ///
+    /// # Errors
+    /// The component's directory cannot be made.
+    pub(crate) fn epmd(&self, layout: &Layout) -> Result<Component, Failure> {
+        let mut command = rabbitmq::epmd(&Root::of_rabbitmq(), self.epmd_port);
+        command.current_dir(layout.component_directory("epmd")?);
+        Ok(Component::new("epmd", command, Ready::Listens(self.epmd_port), "usually at once"))
     }
 
     /// # Errors
