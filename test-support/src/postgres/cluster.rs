@@ -1,17 +1,16 @@
 //! A PostgreSQL server of a test's own: it can be ended and started again, and goes with the test.
 
 use std::fs;
-use std::os::unix::fs::chown;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::Pid;
 use tokio_postgres::NoTls;
 
-use super::{Account, Server, temporary};
+use super::{Account, Server, home};
 use crate::ports;
 
 /// Password of the user `postgres`; the server lets that user in by no other means.
@@ -33,13 +32,7 @@ pub struct Cluster {
 impl Cluster {
     /// A new server with these settings besides the usual ones.
     pub async fn start(settings: &[&str]) -> Self {
-        let directory =
-            tempfile::Builder::new().prefix("integrahub-cluster-").tempdir_in(temporary()).unwrap();
-        let account =
-            geteuid().is_root().then(|| Account::find().unwrap().expect("an account for PostgreSQL"));
-        if let Some(account) = account {
-            chown(directory.path(), Some(account.uid), Some(account.gid)).unwrap();
-        }
+        let (directory, account) = home("integrahub-cluster-").unwrap();
         let [port] = ports::free().unwrap();
         let settings: Vec<String> = settings.iter().map(|setting| (*setting).to_owned()).collect();
         let described = Server { directory: directory.path(), port, account, settings: &settings };

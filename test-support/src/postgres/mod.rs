@@ -11,15 +11,13 @@ use std::os::unix::fs::{OpenOptionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use tempfile::TempDir;
+
 use crate::root::Root;
 use programs::programs;
 
 pub use cluster::{Cluster, PASSWORD};
 pub use migrated::migrated;
-
-/// The account that a server runs as where the caller is root, whom PostgreSQL refuses. Debian's
-/// package creates it.
-pub const ACCOUNT: &str = "postgres";
 
 /// Account that a server runs as.
 #[derive(Clone, Copy, Debug)]
@@ -28,22 +26,32 @@ pub struct Account {
     pub gid: u32,
 }
 
-impl Account {
-    /// The account [`ACCOUNT`], if it exists.
-    ///
-    /// # Errors
-    /// The system cannot be asked.
-    pub fn find() -> io::Result<Option<Self>> {
-        let user = nix::unistd::User::from_name(ACCOUNT)?;
-        Ok(user.map(|user| Self { uid: user.uid.as_raw(), gid: user.gid.as_raw() }))
+/// Makes a directory for a server, and returns the account that has to own it: PostgreSQL refuses to
+/// run as root, so for root it runs as `postgres`, which Debian's package creates.
+///
+/// # Errors
+/// There is no such account, or the file system refuses.
+pub fn home(prefix: &str) -> io::Result<(TempDir, Option<Account>)> {
+    let directory = tempfile::Builder::new().prefix(prefix).tempdir_in(temporary())?;
+    if !nix::unistd::geteuid().is_root() {
+        return Ok((directory, None));
     }
+    let user = nix::unistd::User::from_name("postgres")?.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            "PostgreSQL does not run as root, and there is no user postgres to run it as: start again as \
+             another user, or create that one",
+        )
+    })?;
+    let account = Account { uid: user.uid.as_raw(), gid: user.gid.as_raw() };
+    chown(directory.path(), Some(account.uid), Some(account.gid))?;
+    Ok((directory, Some(account)))
 }
 
 /// Returns the directory below which a server's files are made: one in memory if it has room. The
 /// tests make and drop hundreds of databases with 300 files each, and on a disk a third of the
 /// server's processor time goes into that.
-#[must_use]
-pub fn temporary() -> PathBuf {
+fn temporary() -> PathBuf {
     const MEMORY: &str = "/dev/shm";
     const ROOM: u64 = 4 << 30;
     let room = nix::sys::statvfs::statvfs(MEMORY)

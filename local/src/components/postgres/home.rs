@@ -1,11 +1,10 @@
 //! The directory of the server's files. PostgreSQL refuses to run as root, so for root it runs as
 //! another user, to whom the directory is given.
 
-use std::fs::Permissions;
-use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use test_support::postgres::{ACCOUNT, Account, temporary};
+use test_support::postgres::{self, Account};
 
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
@@ -14,43 +13,16 @@ use crate::layout::Layout;
 const LINK: &str = "home";
 const PREFIX: &str = "integrahub-postgres-";
 
-/// Makes a temporary directory that is the server's alone, and that `own` links to. No user:
-/// ourselves.
+/// Makes a temporary directory that is the server's alone, and that `own` links to, so that a
+/// clean-up finds it. No account: ourselves.
 ///
 /// # Errors
 /// There is no user to run it as, or the file system refuses.
 pub(super) fn prepare(own: &Path) -> Result<(PathBuf, Option<Account>), Failure> {
-    let account = if nix::unistd::geteuid().is_root() {
-        let account = Account::find().or_explain(|| format!("look up the user {ACCOUNT}"))?;
-        Some(account.ok_or_else(|| {
-            Failure::new(format!(
-                "PostgreSQL does not run as root, and there is no user {ACCOUNT} to run it as: start again as another \
-                 user, or create that one."
-            ))
-        })?)
-    } else {
-        None
-    };
-    let home = make(own)?;
-    give(&home, account)?;
-    Ok((home, account))
-}
-
-fn give(home: &Path, account: Option<Account>) -> Result<(), Failure> {
-    let explain = || format!("prepare {}", home.display());
-    std::fs::set_permissions(home, Permissions::from_mode(0o700)).or_explain(explain)?;
-    match account {
-        Some(account) => chown(home, Some(account.uid), Some(account.gid)).or_explain(explain),
-        None => Ok(()),
-    }
-}
-
-/// Makes a temporary directory, linked before it is used, so that a clean-up finds it.
-fn make(own: &Path) -> Result<PathBuf, Failure> {
     let explain = || "create a temporary directory for PostgreSQL".to_owned();
-    let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(temporary()).or_explain(explain)?;
+    let (directory, account) = postgres::home(PREFIX).or_explain(explain)?;
     symlink(directory.path(), own.join(LINK)).or_explain(explain)?;
-    Ok(directory.keep())
+    Ok((directory.keep(), account))
 }
 
 /// Removes the server's directory, if there is one.
@@ -75,7 +47,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let layout = Layout::at(root.path());
         let own = layout.component_directory("postgres").unwrap();
-        let other = make(&own).unwrap();
+        let (other, _) = prepare(&own).unwrap();
         std::fs::write(other.join("file"), "").unwrap();
         forget(&layout);
         assert!(!other.exists() && own.is_dir());
