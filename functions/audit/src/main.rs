@@ -18,11 +18,10 @@ async fn serve() -> Result<(), Error> {
     let group: String = environment.required("AUDIT_LOG_GROUP");
     // One for each execution environment.
     let stream: String = environment.optional("AWS_LAMBDA_LOG_STREAM_NAME", "audit".to_owned());
-    let table: String = environment.optional("USAGE_TABLE", String::new());
+    let table = environment.given("USAGE_TABLE");
     environment.check()?;
     let sdk = Sdk::from_environment().await;
-    let dynamodb = || aws_sdk_dynamodb::Client::new(sdk.standard());
-    let usage = (!table.is_empty()).then(|| UsageTable::new(dynamodb(), table));
+    let usage = table.map(|table| UsageTable::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table));
     let audit = Audit::new(LogGroup::new(&sdk, group, stream), usage);
     let audit = &audit;
     run(service_fn(async |event: LambdaEvent<Value>| runtime::answered(audit.handle(event.payload).await)))

@@ -25,7 +25,7 @@ async fn serve() -> Result<(), Error> {
     let records: String = environment.required("IDEMPOTENCY_TABLE");
     let stream: String = environment.required("IDEMPOTENCY_STREAM_ARN");
     let access: String = environment.required("ACCESS_TABLE");
-    let batches = environment.optional("BATCHES_FUNCTION", String::new());
+    let batches = environment.given("BATCHES_FUNCTION");
     let least_expiry = Duration::from_secs(environment.required("IDEMPOTENCY_EXPIRY_MIN_SECONDS"));
     let events = events::Settings::read(&mut environment);
     environment.check()?;
@@ -41,7 +41,7 @@ async fn serve() -> Result<(), Error> {
         usage: UsageTable::new(dynamodb.clone(), table),
         records: Records::new(scans, records),
         access: AccessStore::new(dynamodb, access),
-        ingest: (!batches.is_empty()).then(|| Ingest::new(lambda, batches)),
+        ingest: batches.map(|batches| Ingest::new(lambda, batches)),
         earlier: EarlierDays::default(),
         publisher: Publisher::of(&sdk, events),
         least_expiry,

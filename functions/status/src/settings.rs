@@ -35,11 +35,11 @@ impl Status {
         let access_table: String = environment.required("ACCESS_TABLE");
         let idempotency_table: String = environment.required("IDEMPOTENCY_TABLE");
         let mq_access: String = environment.required("MQ_ACCESS_FUNCTION");
-        let batches = environment.optional("BATCHES_FUNCTION", String::new());
+        let batches = environment.given("BATCHES_FUNCTION");
         let console = environment.optional("CONSOLE", false);
-        let uploads = environment.optional("CONSOLE_UPLOADS", String::new());
+        let uploads: Option<String> = environment.given("CONSOLE_UPLOADS");
         let queues = environment.optional("METRICS_QUEUES", QueueUrls::default());
-        let results = environment.optional("RESULTS_BUCKET", String::new());
+        let results: Option<String> = environment.given("RESULTS_BUCKET");
         let usage_table: String = environment.required("USAGE_TABLE");
         let limit = Budget::limit(&mut environment);
         let tokens = ::endpoint::token_settings(&mut environment);
@@ -51,22 +51,18 @@ impl Status {
         status.access = status.access.with_tokens(tokens);
         if console {
             // S3 is where the SDK has it, if it was told a place: on the local stack.
-            let uploads = sdk.standard().endpoint_url().or((!uploads.is_empty()).then_some(uploads.as_str()));
-            status.console = Some(Console::new(uploads));
+            status.console = Some(Console::new(sdk.standard().endpoint_url().or(uploads.as_deref())));
         }
         status.metrics.queues =
             Queues::new(|| aws_sdk_sqs::Client::new(&sdk.single_attempt(PATIENCE)), queues);
-        status.results = (!results.is_empty())
-            .then(|| Objects::new(aws_sdk_s3::Client::new(&sdk.single_attempt(PATIENCE)), results));
+        status.results = results
+            .map(|results| Objects::new(aws_sdk_s3::Client::new(&sdk.single_attempt(PATIENCE)), results));
         // An order that lists the connections counts like any other order.
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
         status.limiter = limiter.build(&dynamodb);
         status.budget = budget.map(|(table, limit)| Budget::new(dynamodb, table, limit));
-        if batches.is_empty() {
-            return Ok(status);
-        }
         let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(PATIENCE));
-        Ok(Self { ingest: Some(Ingest::new(lambda, batches)), ..status })
+        Ok(Self { ingest: batches.map(|batches| Ingest::new(lambda, batches)), ..status })
     }
 
     pub(crate) fn new(

@@ -7,10 +7,7 @@ use runtime::Environment;
 pub fn token_settings<F: Fn(&str) -> Option<String>>(
     environment: &mut Environment<F>,
 ) -> Option<TokenSettings> {
-    let issuer = environment.optional("JWT_ISSUER", String::new());
-    if issuer.is_empty() {
-        return None;
-    }
+    let issuer: String = environment.given("JWT_ISSUER")?;
     let audiences: Audiences = environment.required("JWT_AUDIENCE");
     let tenant_claim = environment.optional("JWT_TENANT_CLAIM", "tenant".to_owned());
     let scopes_claim = environment.optional("JWT_SCOPES_CLAIM", "scope".to_owned());

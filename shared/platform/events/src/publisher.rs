@@ -53,9 +53,7 @@ impl Settings {
     /// Reads `EVENT_BUS` (a name or an ARN), `EVENT_TOPIC_ARN`, and the variables of
     /// [`EventTopics::read`]. Without a destination, no event is written or published.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
-        let mut given =
-            |name| Some(environment.optional(name, String::new())).filter(|text| !text.is_empty());
-        let (bus, topic) = (given("EVENT_BUS"), given("EVENT_TOPIC_ARN"));
+        let (bus, topic) = (environment.given("EVENT_BUS"), environment.given("EVENT_TOPIC_ARN"));
         Self { bus, topic, kafka: EventTopics::read(environment) }
     }
 }

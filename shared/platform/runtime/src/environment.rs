@@ -41,24 +41,22 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
     /// Reads a variable that must be there; its type's default stands in until
     /// [`check`](Self::check) refuses it.
     pub fn required<T: FromStr<Err: Display> + Default>(&mut self, name: &str) -> T {
-        match (self.lookup)(name).filter(|value| !value.is_empty()) {
-            Some(value) => self.parse(name, &value).unwrap_or_default(),
-            None => {
-                self.wrong.push(format!("{name} is missing"));
-                T::default()
-            }
+        let faults = self.wrong.len();
+        let value = self.given(name);
+        if value.is_none() && self.wrong.len() == faults {
+            self.wrong.push(format!("{name} is missing"));
         }
+        value.unwrap_or_default()
     }
 
     /// Reads a variable that may be absent or empty; then `default` counts.
     pub fn optional<T: FromStr<Err: Display>>(&mut self, name: &str, default: T) -> T {
-        match (self.lookup)(name).filter(|value| !value.is_empty()) {
-            Some(value) => self.parse(name, &value).unwrap_or(default),
-            None => default,
-        }
+        self.given(name).unwrap_or(default)
     }
 
-    fn parse<T: FromStr<Err: Display>>(&mut self, name: &str, value: &str) -> Option<T> {
+    /// Reads a variable that may be absent or empty.
+    pub fn given<T: FromStr<Err: Display>>(&mut self, name: &str) -> Option<T> {
+        let value = (self.lookup)(name).filter(|value| !value.is_empty())?;
         value.parse().map_err(|error| self.wrong.push(format!("{name}: {error}"))).ok()
     }
 

@@ -36,8 +36,6 @@ mod watch;
 pub use cluster::Cluster;
 pub use connect::{ConnectError, SecretFault};
 pub use producer::{ProduceError, Producer, Record};
-pub use settings::{
-    Authentication, BootstrapServers, EventTopics, InvalidServers, InvalidTopic, Settings, TopicName,
-};
+pub use settings::{Authentication, BootstrapServers, EventTopics, Settings, TopicName};
 pub use topic::{Topic, TopicError, TopicPlan, TopicState};
 pub use watch::{PartitionLag, TopicWatch, WatchError};

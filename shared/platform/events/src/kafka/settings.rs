@@ -60,16 +60,6 @@ pub struct BootstrapServers(String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicName(String);
 
-/// Error for a text that is not a list of brokers.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be a list host:port,host:port with ports from 1 to 65535")]
-pub struct InvalidServers;
-
-/// Error for a topic name that Kafka does not allow.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be 1 to 249 letters, digits, '.', '_' and '-', and neither '.' nor '..'")]
-pub struct InvalidTopic;
-
 impl Settings {
     /// Reads the settings of the topic of chunks: `KAFKA_BOOTSTRAP_SERVERS`, `KAFKA_CHUNKS_TOPIC`
     /// (`chunks.ready` by default), `KAFKA_AUTHENTICATION` (`none`, `iam`, `scram` or `mtls`) and
@@ -92,8 +82,8 @@ impl EventTopics {
     /// Reads `KAFKA_EVENTS_TOPIC` and `KAFKA_FAILURES_TOPIC` (`chunks.failed` by default). `None`
     /// if the first is missing; then nothing else is read.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<Self> {
-        let events: NamedTopic = environment.optional("KAFKA_EVENTS_TOPIC", NamedTopic(None));
-        let events = Settings::of_topic(events.0?, environment);
+        let events = environment.given("KAFKA_EVENTS_TOPIC")?;
+        let events = Settings::of_topic(events, environment);
         let topic = environment.optional("KAFKA_FAILURES_TOPIC", TopicName(FAILURES.to_owned()));
         Some(Self { failures: Settings { topic, ..events.clone() }, events })
     }
@@ -108,17 +98,6 @@ impl Authentication {
             Kind::Scram => Self::Scram { secret_arn: environment.required("KAFKA_SECRET_ARN") },
             Kind::Mtls => Self::Mtls { secret_arn: environment.required("KAFKA_SECRET_ARN") },
         }
-    }
-}
-
-/// Name of a topic that may be missing.
-struct NamedTopic(Option<TopicName>);
-
-impl FromStr for NamedTopic {
-    type Err = InvalidTopic;
-
-    fn from_str(text: &str) -> Result<Self, InvalidTopic> {
-        text.parse().map(|name| Self(Some(name)))
     }
 }
 
@@ -154,9 +133,9 @@ impl BootstrapServers {
 }
 
 impl FromStr for BootstrapServers {
-    type Err = InvalidServers;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidServers> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         let servers: Vec<&str> = text.split(',').map(str::trim).collect();
         let is_server = |server: &&str| {
             server.rsplit_once(':').is_some_and(|(host, port)| {
@@ -165,7 +144,8 @@ impl FromStr for BootstrapServers {
                     && port.parse::<u16>().is_ok_and(|port| port > 0)
             })
         };
-        if servers.iter().all(is_server) { Ok(Self(servers.join(","))) } else { Err(InvalidServers) }
+        let fault = "must be a list host:port,host:port with ports from 1 to 65535";
+        servers.iter().all(is_server).then(|| Self(servers.join(","))).ok_or(fault)
     }
 }
 
@@ -184,14 +164,15 @@ impl TopicName {
 }
 
 impl FromStr for TopicName {
-    type Err = InvalidTopic;
+    type Err = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, InvalidTopic> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let is_name = (1..=LONGEST_TOPIC).contains(&text.len())
             && text.chars().all(is_allowed)
             && !matches!(text, "." | "..");
-        if is_name { Ok(Self(text.to_owned())) } else { Err(InvalidTopic) }
+        let fault = "must be 1 to 249 letters, digits, '.', '_' and '-', and neither '.' nor '..'";
+        is_name.then(|| Self(text.to_owned())).ok_or(fault)
     }
 }
 
@@ -277,7 +258,7 @@ mod tests {
     #[test]
     fn servers_have_a_host_and_a_port() {
         for text in ["", ",", ":9092", "a:0", "a:65536", "a:9092,", "http://a:9092", "a b:1"] {
-            assert_eq!(text.parse::<BootstrapServers>(), Err(InvalidServers), "{text}");
+            assert!(text.parse::<BootstrapServers>().is_err(), "{text}");
         }
         assert!("[::1]:9092".parse::<BootstrapServers>().is_ok());
     }
@@ -286,7 +267,7 @@ mod tests {
     fn topics_have_the_names_that_kafka_allows() {
         let long = "t".repeat(LONGEST_TOPIC + 1);
         for text in [".", "..", "a/b", "é", &long] {
-            assert_eq!(text.parse::<TopicName>(), Err(InvalidTopic), "{text}");
+            assert!(text.parse::<TopicName>().is_err(), "{text}");
         }
         assert!("Chunks.ready_2-x".parse::<TopicName>().is_ok());
     }
