@@ -80,6 +80,11 @@ impl Serialize for Hour {
     }
 }
 
+/// Returns the first moment of a day.
+pub(crate) fn start_of(day: Date) -> Timestamp {
+    day.to_zoned(TimeZone::UTC).map(|start| start.timestamp()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

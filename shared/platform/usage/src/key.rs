@@ -5,7 +5,7 @@ use jiff::civil::Date;
 
 use crate::contribution::Window;
 use crate::counts::Line;
-use crate::hour::Hour;
+use crate::hour::{Hour, start_of};
 
 pub(crate) const TOTAL: &str = "TOTAL";
 pub(crate) const MARK: &str = "MARK";
@@ -40,7 +40,7 @@ impl Key {
     }
 
     pub(crate) fn of_day(day: Date, tenant: &str, operation: &str, key_name: &str) -> Self {
-        let ttl = Some(seconds(day).saturating_add(DAYS_OF_DAY.saturating_mul(SECONDS_OF_DAY)));
+        let ttl = Some(start_of(day).as_second().saturating_add(DAYS_OF_DAY.saturating_mul(SECONDS_OF_DAY)));
         Self { pk: day_pk(day), sk: line(tenant, operation, key_name), ttl }
     }
 
@@ -78,10 +78,6 @@ pub(crate) fn test_pk(id: &str) -> String {
 /// a day after its last record.
 pub(crate) fn ttl_of_mark(at: Timestamp) -> i64 {
     at.as_second().saturating_add(SECONDS_OF_DAY.saturating_mul(7))
-}
-
-fn seconds(day: Date) -> i64 {
-    day.to_zoned(jiff::tz::TimeZone::UTC).map(|start| start.timestamp().as_second()).unwrap_or_default()
 }
 
 /// Beginning of the sort keys of a tenant's lines.

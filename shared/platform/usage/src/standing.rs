@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
 
-use crate::hour::Hour;
+use crate::hour::{Hour, start_of};
 use crate::key;
 
 /// Time by which a gap is widened backwards: a request that was made within it before the gap may
@@ -91,11 +90,6 @@ impl Standing {
             && end <= read_until
             && !self.gaps.iter().any(|gap| gap.is_in(start, end))
     }
-}
-
-/// Returns the first moment of a day.
-fn start_of(day: Date) -> Timestamp {
-    day.to_zoned(TimeZone::UTC).map(|start| start.timestamp()).unwrap_or_default()
 }
 
 #[cfg(test)]
