@@ -5,9 +5,9 @@ mod migrated;
 mod programs;
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{OpenOptionsExt as _, chown};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,13 +26,15 @@ pub struct Account {
     pub gid: u32,
 }
 
-/// Makes a directory for a server, and returns the account that has to own it: PostgreSQL refuses to
-/// run as root, so for root it runs as `postgres`, which Debian's package creates.
+/// Makes a directory that only a server may read, and returns the account that owns it, if that is
+/// not the caller. PostgreSQL refuses to run as root, so for root it runs as `postgres`, which
+/// Debian's package creates.
 ///
 /// # Errors
 /// There is no such account, or the file system refuses.
 pub fn home(prefix: &str) -> io::Result<(TempDir, Option<Account>)> {
-    let directory = tempfile::Builder::new().prefix(prefix).tempdir_in(temporary())?;
+    let only_owner = Permissions::from_mode(0o700);
+    let directory = tempfile::Builder::new().prefix(prefix).permissions(only_owner).tempdir_in(temporary())?;
     if !nix::unistd::geteuid().is_root() {
         return Ok((directory, None));
     }
