@@ -82,7 +82,8 @@ impl FromStr for Algorithms {
     type Err = TokenSettingError;
 
     fn from_str(text: &str) -> Result<Self, TokenSettingError> {
-        let known = |name: &str| name.parse::<Algorithm>().ok().filter(|algorithm| provider::checks(*algorithm));
+        let known =
+            |name: &str| name.parse::<Algorithm>().ok().filter(|algorithm| provider::checks(*algorithm));
         let algorithm = |name: &str| known(name).ok_or_else(|| TokenSettingError::Algorithm(name.to_owned()));
         let algorithms = listed(text).map(algorithm).collect::<Result<Vec<_>, _>>()?;
         if algorithms.is_empty() {
