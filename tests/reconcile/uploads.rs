@@ -196,7 +196,7 @@ async fn an_upload_that_was_signed_again_is_still_waited_for() {
         let awaited = stand.accepted.awaited(Timestamp::MAX, 10).await.unwrap();
         // Items have microseconds.
         let expected = extended.upload_expires_at.unwrap().as_microsecond();
-        assert_eq!(awaited[0].expires_at().as_microsecond(), expected);
+        assert_eq!(awaited[0].upload_expires_at.as_microsecond(), expected);
     })
     .await;
 }

@@ -105,7 +105,7 @@ impl Reconcile {
             }
             head => head?,
         };
-        let notified_before = half_way(upload.expires_at(), now);
+        let notified_before = half_way(upload.upload_expires_at, now);
         let claimed =
             self.notify_once(upload.tenant_id, upload.batch_id, &upload.key(), notified_before).await?;
         let mut settled = Settled::Left;
@@ -159,7 +159,7 @@ impl Reconcile {
         now: Timestamp,
         grace: SignedDuration,
     ) -> Result<(), CheckError> {
-        let next = now.saturating_add(now.duration_since(upload.expires_at())).unwrap_or(Timestamp::MAX);
+        let next = now.saturating_add(now.duration_since(upload.upload_expires_at)).unwrap_or(Timestamp::MAX);
         let next = next.saturating_sub(grace).unwrap_or(now);
         Ok(self.accepted.look_again(upload, next).await?)
     }

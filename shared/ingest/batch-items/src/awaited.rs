@@ -38,7 +38,7 @@ pub struct AwaitedUpload {
     pub batch_id: Uuid,
     received_at: Timestamp,
     /// Time until which the payload could be put, in the item's own spelling.
-    upload_expires_at: Timestamp,
+    pub upload_expires_at: Timestamp,
     /// Time at which to check if the payload was put.
     awaited_until: Timestamp,
 }
@@ -48,12 +48,6 @@ impl AwaitedUpload {
     #[must_use]
     pub fn key(&self) -> String {
         payload_key(self.received_at, self.batch_id)
-    }
-
-    /// Returns the time until which the payload could be put.
-    #[must_use]
-    pub const fn expires_at(&self) -> Timestamp {
-        self.upload_expires_at
     }
 }
 

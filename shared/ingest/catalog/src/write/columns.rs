@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use ingestion::product::{ATTRIBUTES, Attribute};
+use ingestion::product::ATTRIBUTES;
 
 const KEY: [&str; 3] = ["cnpj", "shopid", "productid"];
 /// Columns that every version of a product has, after its attributes.
@@ -70,5 +70,5 @@ fn new_row() -> Vec<&'static str> {
 
 /// Columns that another version of a row has.
 fn version() -> Vec<&'static str> {
-    ATTRIBUTES.iter().map(Attribute::column).chain(VERSION).collect()
+    ATTRIBUTES.iter().map(|attribute| attribute.column).chain(VERSION).collect()
 }

@@ -47,7 +47,7 @@ impl AttributeReader<'static> for Edges {
     fn text(&mut self, attribute: &'static Attribute) -> Result<Option<Cow<'static, str>>, Infallible> {
         let edge = self.next(["Ácido \"acetil\" \\ 100 mg", "linha\n\ttabulação", "7891234567895", ""]);
         // Only the empty ones are alike.
-        let text = if edge.is_empty() { String::new() } else { format!("{} {edge}", attribute.name()) };
+        let text = if edge.is_empty() { String::new() } else { format!("{} {edge}", attribute.name) };
         Ok(Some(text.into()))
     }
 
@@ -121,15 +121,15 @@ impl AttributeWriter for Expected {
 
 /// An attribute's column as text: a time in microseconds since 1970.
 fn shown(attribute: &Attribute) -> String {
-    let column = attribute.column();
-    match attribute.kind() {
+    let column = attribute.column;
+    match attribute.kind {
         Kind::Time => format!("(extract(epoch FROM {column}) * 1000000)::bigint::text"),
         _ => format!("{column}::text"),
     }
 }
 
 fn columns() -> Vec<&'static str> {
-    ATTRIBUTES.iter().map(Attribute::column).collect()
+    ATTRIBUTES.iter().map(|attribute| attribute.column).collect()
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn the_table_has_a_column_for_each_attribute_in_the_order_of_the_list() {
             .filter(|(name, _): &(String, String)| !OTHER_COLUMNS.contains(&name.as_str()))
             .collect();
         let list = ATTRIBUTES.iter().map(|attribute| {
-            let of_kind = match attribute.kind() {
+            let of_kind = match attribute.kind {
                 Kind::Text => "text",
                 Kind::Price => "numeric(14,4)",
                 Kind::Decimal => "numeric",
@@ -155,7 +155,7 @@ fn the_table_has_a_column_for_each_attribute_in_the_order_of_the_list() {
                 Kind::Time => "timestamp with time zone",
                 Kind::Json => "jsonb",
             };
-            (attribute.column().to_owned(), of_kind.to_owned())
+            (attribute.column.to_owned(), of_kind.to_owned())
         });
         assert_eq!(table, list.collect::<Vec<_>>(), "add a migration, and append to the list of attributes");
     });
@@ -173,7 +173,7 @@ fn every_column_comes_back_as_it_was_sent() {
         let row = &test.rows(&select).await[0];
         let mut values: Vec<Option<String>> = (0..ATTRIBUTES.len()).map(|column| row.get(column)).collect();
         for (value, attribute) in values.iter_mut().zip(ATTRIBUTES) {
-            if attribute.kind() == Kind::Json {
+            if attribute.kind == Kind::Json {
                 *value = value.take().map(|json| json.parse::<Value>().unwrap().to_string());
             }
         }

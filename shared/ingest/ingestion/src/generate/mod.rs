@@ -135,7 +135,7 @@ impl Catalogue {
         for attribute in ATTRIBUTES {
             for name in attribute.members() {
                 if members.iter().all(|(member, _)| *member != name) {
-                    members.push((name, plain(attribute.kind(), &mut random)));
+                    members.push((name, plain(attribute.kind, &mut random)));
                 }
             }
         }

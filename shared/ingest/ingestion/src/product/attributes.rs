@@ -20,10 +20,14 @@ pub struct Attribute {
     /// to another attribute.
     pub(super) number: u8,
     pub(super) members: &'static [Field],
-    name: &'static str,
-    kind: Kind,
-    group: Group,
-    column: &'static str,
+    /// The name in [`Attributes`].
+    pub name: &'static str,
+    /// The kind of the values.
+    pub kind: Kind,
+    /// The group of attributes with which it changes.
+    pub group: Group,
+    /// The column in the table `products`.
+    pub column: &'static str,
 }
 
 /// Kind of an attribute's values.
@@ -58,30 +62,6 @@ pub enum Group {
 }
 
 impl Attribute {
-    /// Returns the name in [`Attributes`].
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// Returns the kind of the values.
-    #[must_use]
-    pub const fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    /// Returns the group of attributes with which it changes.
-    #[must_use]
-    pub const fn group(&self) -> Group {
-        self.group
-    }
-
-    /// Returns the column in the table `products`.
-    #[must_use]
-    pub const fn column(&self) -> &'static str {
-        self.column
-    }
-
     /// Returns the members of an item from which the attribute is read, as the source writes their
     /// names; none for [`Kind::Json`].
     pub fn members(&self) -> impl Iterator<Item = &'static str> {

@@ -91,7 +91,7 @@ impl Sections {
     /// Writes an attribute's number, and returns the section that its value belongs in.
     fn of(&mut self, attribute: &Attribute) -> &mut Vec<u8> {
         let [catalogue, price, stock, item] = &mut self.0;
-        let section = match attribute.group() {
+        let section = match attribute.group {
             Group::Catalogue => catalogue,
             Group::Price => price,
             Group::Stock => stock,

@@ -159,7 +159,7 @@ impl<'a> AttributeReader<'a> for ItemAttributes<'_, 'a> {
 
     fn time(&mut self, attribute: &'static Attribute) -> Result<Option<Timestamp>, Fault> {
         // The time of a creation is not compared; the time of a change is, with those of its day.
-        let day = if attribute.group() == Group::Item { Day::End } else { Day::Begin };
+        let day = if attribute.group == Group::Item { Day::End } else { Day::Begin };
         attribute
             .members
             .iter()

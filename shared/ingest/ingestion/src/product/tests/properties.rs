@@ -40,7 +40,7 @@ impl Drawn {
     }
 
     fn value<T>(&self, attribute: &Attribute, value: Option<Option<T>>) -> Result<Option<T>, Infallible> {
-        Ok(value.flatten().filter(|_| self.without != Some(attribute.name())))
+        Ok(value.flatten().filter(|_| self.without != Some(attribute.name)))
     }
 }
 
@@ -118,7 +118,7 @@ proptest! {
         drawn in drawn(),
         attribute in prop::sample::select(ATTRIBUTES),
     ) {
-        let without = Drawn { without: Some(attribute.name()), ..drawn.clone() };
+        let without = Drawn { without: Some(attribute.name), ..drawn.clone() };
         let is_absent = drawn.attributes() == without.attributes();
         let sections = |drawn: &Drawn| {
             let mut sections = Sections::default();
@@ -127,7 +127,7 @@ proptest! {
         };
         let (before, after) = (sections(&drawn), sections(&without));
         for (group, (before, after)) in Group::ALL.into_iter().zip(before.into_iter().zip(after)) {
-            prop_assert_eq!(before == after, is_absent || group != attribute.group(), "{:?}", group);
+            prop_assert_eq!(before == after, is_absent || group != attribute.group, "{:?}", group);
         }
     }
 
