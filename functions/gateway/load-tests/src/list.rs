@@ -49,6 +49,6 @@ impl LoadTests {
         self.attend(&records, now).await;
         let last = records.last().filter(|_| has_more);
         let next_cursor = last.map(|record| list.cursor(record.test_id.into_bytes()));
-        json(&Page { tests: records.iter().map(ListedTest::of).collect(), next_cursor })
+        Ok(json(&Page { tests: records.iter().map(ListedTest::of).collect(), next_cursor }))
     }
 }

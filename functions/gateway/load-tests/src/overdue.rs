@@ -4,8 +4,6 @@
 //! that sees such a test has it closed: by another execution, which makes the report of what is
 //! stored.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use load_test::store::{EngineError, Start, TestRecord};
 use load_test::{Micros, Plan, Role};
@@ -52,11 +50,6 @@ pub(crate) fn close_due(record: &TestRecord) -> Timestamp {
     };
     let due = CLOSED_WITHIN.of_day(done_by);
     record.cut_at().map_or(due, |end| due.min(STOPPED_WITHIN.of_day(end)))
-}
-
-/// Returns the time that lies between `now` and `then`; none if it has passed.
-pub(crate) fn until(now: Timestamp, then: Timestamp) -> Duration {
-    Micros::since_start(now, then).into()
 }
 
 /// Returns the number of the last run of a test; 0 if none has begun.

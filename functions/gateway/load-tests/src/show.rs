@@ -65,7 +65,7 @@ impl LoadTests {
             report = report.map(|report| report.compared_with(baseline));
         }
         match format {
-            Format::Json => ShownTest::of(record, report).into_reply(),
+            Format::Json => Ok(ShownTest::of(record, report).into_reply()),
             Format::Html => page(&record, report, self.memory_mb),
         }
     }

@@ -8,11 +8,11 @@ use idempotency::{Execution, whole_seconds};
 use jiff::Timestamp;
 use lambda_http::Request;
 use load_test::store::{Start, TestRecord};
-use load_test::{Cost, LoadTest, Mode, Plan, Search, Usage};
+use load_test::{Cost, LoadTest, Micros, Mode, Plan, Search, Usage};
 use mq::{Tags, Target};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::overdue::{close_due, until};
+use crate::overdue::close_due;
 use crate::problems::{from_engine, from_store};
 use crate::request::{NewTest, START, StartRequest, from_request};
 use crate::route::TESTS;
@@ -158,7 +158,7 @@ fn no_room(unfinished: &[TestRecord], now: Timestamp, [taken, wanted, most]: [u3
          stop one of them, or send this one again with the same key when one has ended"
     );
     let ends = unfinished.iter().map(close_due).min();
-    let seconds = whole_seconds(ends.map(|end| until(now, end)).unwrap_or_default());
+    let seconds = whole_seconds(ends.map(|end| Micros::since_start(now, end).into()).unwrap_or_default());
     Problem::new(Reason::TenantRateLimit, detail).retry_after(seconds.min(MOST_RETRY_AFTER))
 }
 
@@ -171,15 +171,11 @@ fn started(record: &TestRecord, memory_mb: u32) -> Reply {
         "target": record.target.to_string(),
         "workers": record.test.worker_count(),
         "estimate": estimate(&record.test, memory_mb),
-        "links": links(&path),
+        "links": {"self": path, "html": format!("{path}?format=html"), "stop": format!("{path}/stop")},
     });
     let mut reply = Reply::json(202, &body);
     reply.set_header("location", path);
     reply
-}
-
-fn links(path: &str) -> Value {
-    json!({"self": path, "html": format!("{path}?format=html"), "stop": format!("{path}/stop")})
 }
 
 /// Estimates the most that a test costs, without the time that its queues take to drain: a search
@@ -196,6 +192,7 @@ fn estimate(test: &LoadTest, memory_mb: u32) -> Cost {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
     use uuid::Uuid;
 
     use super::*;

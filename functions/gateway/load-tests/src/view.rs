@@ -1,6 +1,6 @@
 //! Tests as responses show them.
 
-use api::{Problem, Reason, Reply};
+use api::Reply;
 use jiff::Timestamp;
 use load_test::store::{Run, TestRecord};
 use load_test::{Report, Series, TestStatus};
@@ -82,15 +82,16 @@ impl ShownTest {
     }
 
     /// Makes the response. A report that no response can carry loses the figures of its seconds.
-    pub(crate) fn into_reply(mut self) -> Result<Reply, Problem> {
-        let mut reply = json(&self)?;
-        if reply.body.len() > MAX_BYTES {
-            let Some(report) = &mut self.report else { return Ok(reply) };
-            report.series = Series::default();
-            self.warnings.push("the report is too large for a response: it has no series".to_owned());
-            reply = json(&self)?;
+    pub(crate) fn into_reply(mut self) -> Reply {
+        let reply = json(&self);
+        match &mut self.report {
+            Some(report) if reply.body.len() > MAX_BYTES => {
+                report.series = Series::default();
+                self.warnings.push("the report is too large for a response: it has no series".to_owned());
+                json(&self)
+            }
+            _ => reply,
         }
-        Ok(reply)
     }
 }
 
@@ -102,12 +103,8 @@ impl ShownRun {
 }
 
 /// Makes a JSON response that must not be cached.
-pub(crate) fn json(body: &impl Serialize) -> Result<Reply, Problem> {
-    let text = serde_json::to_string(body).map_err(|error| {
-        tracing::error!(event_type = "load_tests.unwritable", %error, "cannot write a response: {error}");
-        Problem::new(Reason::StoreUnavailable, "what is known of load tests cannot be shown")
-    })?;
-    Ok(fresh(Reply::new(200, "application/json", text)))
+pub(crate) fn json(body: &impl Serialize) -> Reply {
+    fresh(Reply::json(200, body))
 }
 
 /// Has a response not be cached.
@@ -125,7 +122,7 @@ mod tests {
     use crate::samples::{record, report};
 
     fn body(shown: ShownTest) -> Value {
-        serde_json::from_str(&shown.into_reply().unwrap().body).unwrap()
+        serde_json::from_str(&shown.into_reply().body).unwrap()
     }
 
     #[test]
