@@ -8,7 +8,7 @@ use mq::{Death, HeaderValue};
 use crate::header_value::from_amqp;
 
 const DEATHS: &str = "x-death";
-const FIRST_QUEUE: &str = "x-first-death-queue";
+pub(crate) const FIRST_QUEUE: &str = "x-first-death-queue";
 const FIRST_REASON: &str = "x-first-death-reason";
 
 /// Reads the dead-letter history from the headers of a delivery, as [`deaths`] does.

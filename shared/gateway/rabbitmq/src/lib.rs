@@ -53,7 +53,6 @@ mod transport;
 mod unit_of_work;
 mod window;
 
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -83,6 +82,7 @@ pub mod parts {
 }
 
 /// The [`Broker`] implementation for RabbitMQ, for all targets.
+#[derive(Debug)]
 pub struct RabbitMq {
     pool: Pool,
 }
@@ -113,12 +113,6 @@ impl RabbitMq {
     /// this when it resumes, before any request.
     pub fn end_stale(&self) {
         self.pool.end_stale();
-    }
-}
-
-impl fmt::Debug for RabbitMq {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RabbitMq").field("pools", &self.pool.reports()).finish()
     }
 }
 

@@ -22,6 +22,7 @@ use crate::pooled::PooledConnection;
 const MOST_REMEMBERED: usize = 64;
 
 /// Connections to all targets.
+#[derive(Debug)]
 pub(crate) struct Pool {
     settings: Settings,
     pool: ConnectionPool<Connection>,

@@ -1,6 +1,5 @@
 //! A connection of a pool, with a channel for its user.
 
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use crate::errors::ConnectionError;
 
 /// A connection in use with an open channel. Dropping it closes the socket, which ends everything
 /// that was open on it.
+#[derive(Debug)]
 pub struct PooledConnection<K: PoolKey = Arc<Key>> {
     // In this order: the channel of a closed connection sends nothing.
     pooled: broker::PooledConnection<Connection, K>,
@@ -81,11 +81,5 @@ impl<K: PoolKey> Deref for PooledConnection<K> {
 
     fn deref(&self) -> &Self::Target {
         &self.pooled
-    }
-}
-
-impl<K: PoolKey> fmt::Debug for PooledConnection<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.pooled.fmt(f)
     }
 }

@@ -107,7 +107,7 @@ pub(crate) async fn preview(
         let Some(parcel) = next.map_err(|failure| failure.into_error(During::Queue(queue)))? else { break };
         if known.contains(&parcel.to) || expect_queue(&source.session, &parcel.to, deadline).await.is_ok() {
             known.insert(parcel.to.clone());
-            source.arrives(parcel.to, parcel.past);
+            source.losses.note(parcel.to, parcel.past);
             source.hold(parcel.tag, parcel.considered);
         } else {
             source.route.close(parcel.to, KeptReason::Unroutable);
@@ -326,7 +326,7 @@ impl Moving {
         let channel = self.source.session.channel();
         let multiple = BasicAckOptions { multiple: true };
         match self.window.last() {
-            Some(last) if self.source.holds_none() => {
+            Some(last) if self.source.held == 0 => {
                 call(deadline, channel.basic_ack(last.tag, multiple)).await?;
             }
             _ => {
@@ -369,7 +369,7 @@ impl Relocation for Moving {
             if !self.window.is_empty() {
                 self.publish(deadline).await?;
             }
-            let is_last = self.source.is_over() && self.next.is_none();
+            let is_last = self.source.is_over && self.next.is_none();
             let is_in_doubt = self.left_somewhere > before;
             if is_last || is_in_doubt || !self.window.is_empty() {
                 let count = u64::try_from(self.window.len()).unwrap_or(u64::MAX);
@@ -386,7 +386,7 @@ impl Relocation for Moving {
             return Err(self.in_doubt("are at their new places, and may be back at the old one too", &error));
         }
         for Parcel { tag, to, considered, past, .. } in std::mem::take(&mut self.window) {
-            self.source.arrives(to, past);
+            self.source.losses.note(to, past);
             self.source.moved(tag, considered);
         }
         Ok(())

@@ -7,14 +7,13 @@ use lapin::types::{AMQPValue, FieldTable, ShortString};
 use mq::{Death, Destination, KeptReason, QueueName, Reach};
 
 use crate::content_header;
+use crate::deaths::FIRST_QUEUE;
 
 /// Headers in which a queue counts deliveries. The queue adds them to a delivery; they are not part
 /// of the message.
 const COUNTS: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
 /// Headers by which a publisher names further routing keys.
 const COPIES: [&str; 2] = ["CC", "BCC"];
-
-const FIRST_DEATH_QUEUE: &str = "x-first-death-queue";
 
 /// Destinations of the messages of one move.
 pub(super) struct Route {
@@ -78,7 +77,7 @@ fn has_moved_properties(headers: &FieldTable) -> bool {
 /// Queue from which a message was dead-lettered for the first time. The broker records it in a
 /// header, and keeps it when the message is dead-lettered again.
 fn origin(headers: Option<&FieldTable>, deaths: &[Death]) -> Option<QueueName> {
-    let first = match headers?.inner().get(FIRST_DEATH_QUEUE) {
+    let first = match headers?.inner().get(FIRST_QUEUE) {
         Some(AMQPValue::LongString(text)) => String::from_utf8(text.as_bytes().to_vec()).ok(),
         _ => None,
     };

@@ -58,7 +58,7 @@ pub(super) struct Source {
     /// Number of ready messages in the broker's latest answer.
     pub(super) ready: Option<u64>,
     /// Number of messages in hand that will be returned.
-    held: u64,
+    pub(super) held: u64,
     /// Facts about the queue; `None` before it was asked, `Some(None)` if the broker did not
     /// disclose them.
     facts: Option<Option<QueueFacts>>,
@@ -76,9 +76,11 @@ pub(super) struct Source {
     most_held: usize,
     /// Outcomes of the messages, with the tags of their deliveries.
     considered: Vec<(u64, MoveOutcome)>,
-    is_over: bool,
+    /// True if no more messages are examined.
+    pub(super) is_over: bool,
     has_exceeded_the_intake: bool,
-    losses: Losses,
+    /// Messages that were moved, or would be in a preview.
+    pub(super) losses: Losses,
     /// Report of the move, as far as it goes before the end.
     pub(super) report: MoveReport,
 }
@@ -138,19 +140,10 @@ impl Source {
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over
-    }
-
     /// Stops examining messages.
     pub(super) fn end(&mut self, is_truncated: bool) {
         self.is_over = true;
         self.report.truncated |= is_truncated;
-    }
-
-    /// True if no message in hand will be returned.
-    pub(super) fn holds_none(&self) -> bool {
-        self.held == 0
     }
 
     /// The next message to publish. `in_hand` is the number of messages that wait to be published.
@@ -285,11 +278,6 @@ impl Source {
     pub(super) fn hold(&mut self, tag: u64, considered: MoveOutcome) {
         self.held += 1;
         self.considered.push((tag, considered));
-    }
-
-    /// Records a message that is moved to a queue, or would be in a preview.
-    pub(super) fn arrives(&mut self, to: QueueName, past: Past) {
-        self.losses.note(to, past);
     }
 
     /// Records a message that was moved.
