@@ -5,12 +5,11 @@
 //! log, with a chunk or in a message attribute. [`Malformed`] keeps the place and the kind of the
 //! fault, in bounded length, and drops the text.
 
-use std::fmt;
-
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::error::Category;
+use serde_path_to_error::Segment;
 
 /// Most characters of a path. Names of members come from outside too.
 const LONGEST_PATH: usize = 200;
@@ -19,18 +18,15 @@ const LONGEST_PATH: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {fault}")]
 pub struct Malformed {
-    path: Path,
+    path: String,
     fault: Fault,
 }
 
-/// Place in a document: names of members and indexes, at most 200 characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Path(String);
-
 /// Kind of a document's fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The text is not JSON from here on.
+    #[error("no valid JSON at line {line} column {column}")]
     Syntax {
         /// Line of the fault, from 1.
         line: usize,
@@ -38,44 +34,30 @@ pub enum Fault {
         column: usize,
     },
     /// The document ends in the middle.
+    #[error("the JSON ends too early")]
     Incomplete,
     /// The object lacks this member.
+    #[error("the member `{0}` is missing")]
     Missing(String),
     /// The object has this member twice.
+    #[error("the member `{0}` occurs twice")]
     Repeated(String),
     /// The object has a member that is not known.
+    #[error("the member is not known")]
     UnknownMember,
     /// The value is of another type, such as a text in place of a number.
+    #[error("the value has the wrong type")]
     Type,
     /// The value is of the right type but not allowed.
+    #[error("the value is not allowed")]
     Value,
-}
-
-impl fmt::Display for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Syntax { line, column } => write!(f, "no valid JSON at line {line} column {column}"),
-            Self::Incomplete => f.write_str("the JSON ends too early"),
-            Self::Missing(member) => write!(f, "the member `{member}` is missing"),
-            Self::Repeated(member) => write!(f, "the member `{member}` occurs twice"),
-            Self::UnknownMember => f.write_str("the member is not known"),
-            Self::Type => f.write_str("the value has the wrong type"),
-            Self::Value => f.write_str("the value is not allowed"),
-        }
-    }
 }
 
 impl Malformed {
     /// Returns the place in the document, as `/members/0/name`; `/` for the document itself.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.path.0
+        &self.path
     }
 
     /// Returns the fault of the document.
@@ -85,7 +67,7 @@ impl Malformed {
     }
 
     fn new(path: &serde_path_to_error::Path, fault: Fault) -> Self {
-        Self { path: Path::of(path), fault }
+        Self { path: place(path), fault }
     }
 
     fn of_json(path: &serde_path_to_error::Path, error: &serde_json::Error) -> Self {
@@ -98,23 +80,21 @@ impl Malformed {
     }
 }
 
-impl Path {
-    fn of(path: &serde_path_to_error::Path) -> Self {
-        use serde_path_to_error::Segment;
-        let mut text = String::new();
-        for segment in path {
-            match segment {
-                Segment::Seq { index } => text.push_str(&format!("/{index}")),
-                Segment::Map { key } => text.extend(['/'].into_iter().chain(key.chars().take(LONGEST_PATH))),
-                // The name of a variant may be a value of the document.
-                Segment::Enum { .. } | Segment::Unknown => {}
-            }
+/// Returns a place in a document: names of members and indexes, at most 200 characters.
+fn place(path: &serde_path_to_error::Path) -> String {
+    let mut text = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => text.push_str(&format!("/{index}")),
+            Segment::Map { key } => text.extend(['/'].into_iter().chain(key.chars().take(LONGEST_PATH))),
+            // The name of a variant may be a value of the document.
+            Segment::Enum { .. } | Segment::Unknown => {}
         }
-        if text.is_empty() {
-            text.push('/');
-        }
-        Self(text.chars().take(LONGEST_PATH).collect())
     }
+    if text.is_empty() {
+        text.push('/');
+    }
+    text.chars().take(LONGEST_PATH).collect()
 }
 
 impl Fault {
@@ -146,7 +126,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> Result<T, Malfor
     let read = serde_path_to_error::deserialize(&mut parser)
         .map_err(|error| Malformed::of_json(error.path(), error.inner()))?;
     parser.end().map_err(|error| Malformed {
-        path: Path("/".to_owned()),
+        path: "/".to_owned(),
         fault: Fault::Syntax { line: error.line(), column: error.column() },
     })?;
     Ok(read)
@@ -168,19 +148,7 @@ pub fn from_value<T: DeserializeOwned>(value: Value) -> Result<T, Malformed> {
 pub fn from_item<T: DeserializeOwned>(item: impl Into<serde_dynamo::Item>) -> Result<T, Malformed> {
     let item: serde_dynamo::Item = item.into();
     let attributes = serde_dynamo::AttributeValue::M(item.into());
-    read(serde_dynamo::Deserializer::from_attribute_value(attributes))
-}
-
-/// Reads from any source.
-///
-/// # Errors
-/// If the document does not fit the type.
-pub fn read<'de, T, D>(source: D) -> Result<T, Malformed>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de>,
-{
-    serde_path_to_error::deserialize(source)
+    serde_path_to_error::deserialize(serde_dynamo::Deserializer::from_attribute_value(attributes))
         .map_err(|error| Malformed::new(error.path(), Fault::of_text(&error.inner().to_string())))
 }
 
