@@ -21,7 +21,7 @@ mod item;
 
 pub(crate) use item::record;
 
-use expression::{doubt_noted, expression};
+use expression::{Expression, doubt_noted, expression};
 
 type Item = HashMap<String, AttributeValue>;
 
@@ -48,7 +48,19 @@ pub(crate) async fn write(
     if let (Transition::Claim { .. }, Some(record)) = (transition, transition.apply(None)) {
         return put(dynamodb, table, pk, &record, detail).await;
     }
-    let expression = expression(transition, detail);
+    match update(dynamodb, table, pk, expression(transition, detail)).await? {
+        Ok(()) => Ok(Ok(())),
+        Err(found) => in_the_way(found).map(Err),
+    }
+}
+
+/// Sends an update. If its condition fails, the item that prevented it comes back.
+async fn update(
+    dynamodb: &Client,
+    table: &str,
+    pk: &str,
+    expression: Expression,
+) -> Result<Result<(), Option<Item>>, StoreError> {
     let update = dynamodb
         .update_item()
         .table_name(table)
@@ -62,7 +74,7 @@ pub(crate) async fn write(
         Ok(_) => Ok(Ok(())),
         Err(SdkError::ServiceError(error)) if error.err().is_conditional_check_failed_exception() => {
             match error.into_err() {
-                UpdateItemError::ConditionalCheckFailedException(failed) => in_the_way(failed.item).map(Err),
+                UpdateItemError::ConditionalCheckFailedException(failed) => Ok(Err(failed.item)),
                 other => Err(StoreError::unavailable(other)),
             }
         }
@@ -86,22 +98,7 @@ pub(crate) async fn note_doubt(
     token: &Token,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let to = doubt_noted(token, now);
-    let update = dynamodb
-        .update_item()
-        .table_name(table)
-        .key("pk", text(pk))
-        .update_expression(to.update())
-        .condition_expression(to.condition)
-        .set_expression_attribute_names(Some(to.names))
-        .set_expression_attribute_values(Some(to.values));
-    match update.send().await {
-        Ok(_) => Ok(true),
-        Err(SdkError::ServiceError(error)) if error.err().is_conditional_check_failed_exception() => {
-            Ok(false)
-        }
-        Err(error) => Err(StoreError::unavailable(error)),
-    }
+    Ok(update(dynamodb, table, pk, doubt_noted(token, now)).await?.is_ok())
 }
 
 async fn put(
