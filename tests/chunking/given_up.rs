@@ -48,19 +48,19 @@ impl Functions {
         ChunkReady {
             batch_id: batch.batch_id,
             generation: Generation::FIRST,
-            chunk_index: chunk.index(),
+            chunk_index: chunk.index,
             chunk_uri: format!(
                 "s3://{}/{}",
                 self.bucket,
-                chunk_key(batch.batch_id, Generation::FIRST, chunk.index())
+                chunk_key(batch.batch_id, Generation::FIRST, chunk.index)
             ),
             cnpj: chunk.cnpjs()[0],
-            items: chunk.items(),
+            items: chunk.items,
         }
     }
 
     async fn put_chunk(&self, chunk: &Chunk, batch: &PayloadMetadata, file: Vec<u8>) {
-        let key = chunk_key(batch.batch_id, Generation::FIRST, chunk.index());
+        let key = chunk_key(batch.batch_id, Generation::FIRST, chunk.index);
         self.s3.put_object().bucket(&self.bucket).key(key).body(file.into()).send().await.unwrap();
     }
 
@@ -84,16 +84,16 @@ impl Functions {
     async fn seal_quietly(&self, metadata: &PayloadMetadata, chunks: &[Chunk]) {
         self.begin(metadata).await;
         let sealed = chunks.iter().map(|chunk| SealedChunk {
-            index: chunk.index(),
+            index: chunk.index,
             uri: self.ready(chunk, metadata).chunk_uri,
-            items: chunk.items(),
+            items: chunk.items,
             first_cnpj: chunk.cnpjs()[0],
             cnpjs: chunk.cnpjs(),
         });
         let seal = Seal {
             payload_bytes: 2,
             checksum: "ab".repeat(32),
-            items_parsed: chunks.iter().map(|chunk| u64::from(chunk.items())).sum(),
+            items_parsed: chunks.iter().map(|chunk| u64::from(chunk.items)).sum(),
             items_in_error: 0,
             unreadable_keys: 0,
             items_partial: 0,

@@ -236,10 +236,7 @@ fn pack(mut found: Receiver<Found>, made: &Sender<Made>) -> io::Result<()> {
         let one = match one {
             Found::Chunk(chunk) => {
                 let file = encode(&chunk)?;
-                Made::File(
-                    CutChunk { index: chunk.index(), items: chunk.items(), cnpjs: chunk.cnpjs() },
-                    file,
-                )
+                Made::File(CutChunk { index: chunk.index, items: chunk.items, cnpjs: chunk.cnpjs() }, file)
             }
             Found::Errors(errors) => Made::Errors(errors),
         };

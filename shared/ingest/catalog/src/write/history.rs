@@ -65,7 +65,7 @@ pub(super) async fn withdrawn(
     if rows.is_empty() {
         return Ok(withdrawn);
     }
-    let (received_at, batch_id) = (chunk.batch().received_at(), chunk.batch().batch_id());
+    let (received_at, batch_id) = (chunk.batch.received_at(), chunk.batch.batch_id());
     let mut cnpjs: Vec<Cnpj> = rows.iter().map(|row| row.key.cnpj).collect();
     cnpjs.dedup();
     let answers = session.query(LATER_LOADS, &[&texts(&cnpjs), &received_at, &batch_id]).await?;
@@ -112,7 +112,7 @@ pub(super) async fn outranked(
         return Ok(outranked);
     };
     let since = since.max(kept_since);
-    let batch_id = chunk.batch().batch_id();
+    let batch_id = chunk.batch.batch_id();
     let answers = session.query(SINCE, &[&texts(&chunk.cnpjs()), &since, &batch_id]).await?;
     let batches = answers
         .iter()
@@ -137,8 +137,8 @@ async fn confirmed(
     candidates: &[Candidate],
     batches: &[(Uuid, Timestamp)],
 ) -> Result<HashSet<i64>, DatabaseError> {
-    let (received_at, batch_id) = (chunk.batch().received_at(), chunk.batch().batch_id());
-    let index = i32::try_from(chunk.index())?;
+    let (received_at, batch_id) = (chunk.batch.received_at(), chunk.batch.batch_id());
+    let index = i32::try_from(chunk.index)?;
     let ids: Vec<Uuid> = batches.iter().map(|(batch, _)| *batch).collect();
     let keys: Vec<i64> = candidates.iter().map(|candidate| candidate.key).collect();
     let earlier_chunks =

@@ -129,7 +129,7 @@ impl Database {
         connection: &mut Connection,
         chunk: &Chunk,
     ) -> Result<Finalized, DatabaseError> {
-        finalize(connection, chunk.batch().batch_id(), self.guard).await
+        finalize(connection, chunk.batch.batch_id(), self.guard).await
     }
 }
 
@@ -184,7 +184,7 @@ async fn transact(
     let sound: Vec<&Row> = sound.map(|(_, row)| row).collect();
     let first = if connection.were_neighbours { sound.len() } else { probe(sound.len()) };
     let first_ranges = Ranges::of(sound.get(..first).unwrap_or_default())?;
-    let (batch_id, index) = (chunk.batch().batch_id(), i32::try_from(chunk.index())?);
+    let (batch_id, index) = (chunk.batch.batch_id(), i32::try_from(chunk.index)?);
     let cnpjs = chunk.cnpjs();
     let mut session = connection.begin().await?;
     let [_, _, state, foreign, found] = session
@@ -213,14 +213,13 @@ async fn transact(
     let plan = Plan::of(&mut session, chunk, &differing, own.len(), kept_since).await?;
     apply(&mut session, &plan).await?;
     let refused = refused(chunk, terms, &foreign);
-    let result =
-        ChunkResult::new(u64::from(chunk.items()), plan.counts(chunk), u64::try_from(refused.len())?)?;
+    let result = ChunkResult::new(u64::from(chunk.items), plan.counts(chunk), u64::try_from(refused.len())?)?;
     let Some((before, after)) = settle_done(&mut session, chunk, &foreign, &refused, result, terms).await?
     else {
         // Another call was faster, or a replay took the chunk over. The rows written here are
         // rolled back.
         let state = session.query(STATE, &[&batch_id, &index]).await?;
-        let unknown = DatabaseError::UnknownChunk { batch_id, index: chunk.index() };
+        let unknown = DatabaseError::UnknownChunk { batch_id, index: chunk.index };
         return outcome_in(&state, chunk)?.ok_or(unknown);
     };
     session.commit().await?;
@@ -250,8 +249,8 @@ async fn settle_done(
     result: ChunkResult,
     terms: &Terms,
 ) -> Result<Option<(BatchStatus, Settled)>, DatabaseError> {
-    let batch_id = chunk.batch().batch_id();
-    if chunk.generation() > Generation::FIRST {
+    let batch_id = chunk.batch.batch_id();
+    if chunk.generation > Generation::FIRST {
         let items: Vec<u64> = chunk.rows().iter().map(|row| row.version.item_index()).collect();
         item_errors::forget_refused(session, batch_id, &items).await?;
     }
@@ -270,19 +269,19 @@ async fn settle_done(
 /// Outcome for a chunk that was written before, or now belongs to another generation; `state` are
 /// the rows of [`STATE`].
 fn outcome_in(state: &[tokio_postgres::Row], chunk: &Chunk) -> Result<Option<Outcome>, DatabaseError> {
-    let batch_id = chunk.batch().batch_id();
-    let too_old = (chunk.batch().received_at() < kept_since(state)?).then_some(Outcome::TooOld);
+    let batch_id = chunk.batch.batch_id();
+    let too_old = (chunk.batch.received_at() < kept_since(state)?).then_some(Outcome::TooOld);
     let row = state.first().ok_or(DatabaseError::UnknownBatch(batch_id))?;
     if row.try_get::<_, Option<i32>>("current")?.is_none() {
         return too_old.ok_or(DatabaseError::UnknownBatch(batch_id)).map(Some);
     }
-    let unknown = DatabaseError::UnknownChunk { batch_id, index: chunk.index() };
+    let unknown = DatabaseError::UnknownChunk { batch_id, index: chunk.index };
     if row.try_get::<_, Option<i32>>("generation")?.is_none() {
-        let superseded = generation(row, "current")? > chunk.generation();
+        let superseded = generation(row, "current")? > chunk.generation;
         return if superseded { Ok(Some(Outcome::Superseded)) } else { too_old.ok_or(unknown).map(Some) };
     }
     let status: ChunkStatus = word(row, "status")?;
-    match generation(row, "generation")?.cmp(&chunk.generation()) {
+    match generation(row, "generation")?.cmp(&chunk.generation) {
         std::cmp::Ordering::Greater => Ok(Some(Outcome::Superseded)),
         std::cmp::Ordering::Less => too_old.ok_or(unknown).map(Some),
         std::cmp::Ordering::Equal if status == ChunkStatus::Done => Ok(Some(Outcome::AlreadyDone)),
@@ -304,7 +303,7 @@ async fn report(
     errors: &[ItemError],
     most: u64,
 ) -> Result<(), DatabaseError> {
-    let unlisted = item_errors::insert_up_to(session, chunk.batch().batch_id(), errors, most).await?;
+    let unlisted = item_errors::insert_up_to(session, chunk.batch.batch_id(), errors, most).await?;
     if unlisted > 0 {
         session.execute(UNLISTED, &[&chunk.id().uuid(), &bigint(unlisted)?]).await?;
     }
@@ -320,7 +319,7 @@ async fn mark_done(
     contained: &[&Row],
     result: ChunkResult,
 ) -> Result<Option<(LockedBatch, Vec<tokio_postgres::Row>)>, DatabaseError> {
-    let batch_id = chunk.batch().batch_id();
+    let batch_id = chunk.batch.batch_id();
     let changes = result.changes();
     let (keys, contents) = if contained.is_empty() {
         (None, None)

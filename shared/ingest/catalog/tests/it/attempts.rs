@@ -183,7 +183,7 @@ fn a_late_success_and_the_dead_letter_at_once_end_with_the_chunk_done_and_the_fu
                 assert!(matches!(written, WriteOutcome::Done { .. }), "{written:?}");
             }));
             let giving_up = join_all(load.chunks.iter().map(async |chunk| {
-                let given_up = give_up(&test.open(), &load, chunk.index()).await;
+                let given_up = give_up(&test.open(), &load, chunk.index).await;
                 assert!(!matches!(given_up, GivenUp::Superseded), "{given_up:?}");
             }));
             tokio::join!(giving_up, writing);

@@ -58,10 +58,15 @@ impl Row {
 /// Rows that one transaction writes, in the order of their keys, each key once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
-    pub(super) batch: BatchStamp,
-    pub(super) generation: Generation,
-    pub(super) index: u32,
-    pub(super) items: u32,
+    /// The batch of the chunk.
+    pub batch: BatchStamp,
+    /// The generation in which the chunk is written.
+    pub generation: Generation,
+    /// The chunk's index in the batch.
+    pub index: u32,
+    /// Number of valid items that the chunk was made of: its rows, and the items that one of them
+    /// superseded.
+    pub items: u32,
     pub(super) rows: Vec<Row>,
 }
 
@@ -70,31 +75,6 @@ impl Chunk {
     #[must_use]
     pub fn id(&self) -> ChunkId {
         ChunkId::of(self.batch.batch_id(), self.generation, self.index)
-    }
-
-    /// Returns the batch of the chunk.
-    #[must_use]
-    pub const fn batch(&self) -> BatchStamp {
-        self.batch
-    }
-
-    /// Returns the generation in which the chunk is written.
-    #[must_use]
-    pub const fn generation(&self) -> Generation {
-        self.generation
-    }
-
-    /// Returns the chunk's index in the batch.
-    #[must_use]
-    pub const fn index(&self) -> u32 {
-        self.index
-    }
-
-    /// Returns the number of valid items that the chunk was made of: its rows, and the items that
-    /// one of them superseded.
-    #[must_use]
-    pub const fn items(&self) -> u32 {
-        self.items
     }
 
     /// Counts the items that were superseded by a later version in the chunk; they count as stale.

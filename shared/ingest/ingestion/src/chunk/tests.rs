@@ -88,7 +88,7 @@ fn plans_are_pinned_as_json_and_refused_out_of_range() {
 
 /// Numbers, items, and rows of chunks.
 fn counts(chunks: &[Chunk]) -> Vec<(u32, u32, usize)> {
-    chunks.iter().map(|chunk| (chunk.index(), chunk.items(), chunk.rows().len())).collect()
+    chunks.iter().map(|chunk| (chunk.index, chunk.items, chunk.rows().len())).collect()
 }
 
 /// Products of one establishment with these numbers, whose keys have the order of the numbers.
@@ -154,7 +154,7 @@ fn of_one_key_the_latest_version_is_left() {
         product(4, None, "without a date, and later"),
     ]);
     let [chunk] = chunks.as_slice() else { panic!("one chunk") };
-    assert_eq!((chunk.items(), chunk.duplicates()), (6, 3));
+    assert_eq!((chunk.items, chunk.duplicates()), (6, 3));
     // The key's CNPJ comes first in the order: 1 and 4 share one.
     assert_eq!(titles(chunk), ["newest by its date", "without a date, and later", "last of equals"]);
 }
@@ -164,11 +164,11 @@ fn the_event_names_its_chunk() {
     let chunk = chunks(&[product(1, None, "x")]).remove(0);
     let event = ChunkReady {
         batch_id: BATCH,
-        generation: chunk.generation(),
-        chunk_index: chunk.index(),
+        generation: chunk.generation,
+        chunk_index: chunk.index,
         chunk_uri: "s3://chunks/1".to_owned(),
         cnpj: chunk.cnpjs()[0],
-        items: chunk.items(),
+        items: chunk.items,
     };
     assert_eq!(event.chunk_id(), chunk.id());
     let mut json = serde_json::to_value(&event).unwrap();

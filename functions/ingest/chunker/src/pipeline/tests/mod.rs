@@ -197,7 +197,7 @@ fn a_payload_is_cut_and_every_item_accounted_for() {
         assert!(files.keys().copied().eq(0..4) && cut.chunks.iter().map(|chunk| chunk.index).eq(0..4));
         for (summary, file) in cut.chunks.iter().zip(files.values()) {
             let chunk = decode(file).unwrap();
-            assert_eq!((chunk.items(), chunk.cnpjs()), (summary.items, summary.cnpjs.clone()));
+            assert_eq!((chunk.items, chunk.cnpjs()), (summary.items, summary.cnpjs.clone()));
         }
     }
 }

@@ -121,9 +121,9 @@ pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
     database.begin_chunking(batch, Plan::default()).await.unwrap();
     let (batch_id, generation) = (batch.metadata.batch_id, Generation::FIRST);
     let sealed = [0, 1].map(|index| chunk(batch, index)).map(|chunk| SealedChunk {
-        index: chunk.index(),
-        uri: uri(chunk.index()),
-        items: chunk.items(),
+        index: chunk.index,
+        uri: uri(chunk.index),
+        items: chunk.items,
         first_cnpj: chunk.cnpjs()[0],
         cnpjs: chunk.cnpjs(),
     });

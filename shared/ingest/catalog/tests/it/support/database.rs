@@ -134,7 +134,7 @@ impl TestDatabase {
     /// Gives a chunk up as the reader of the dead-letter queue does, if it is pending in that
     /// generation.
     pub(crate) async fn give_up(&self, chunk: &Chunk) {
-        let (batch, chunk) = (chunk.batch().batch_id(), chunk.id());
+        let (batch, chunk) = (chunk.batch.batch_id(), chunk.id());
         self.execute(&format!(
             "WITH failed AS (UPDATE batch_chunks SET status = 'FAILED', last_error = 'given up' \
                  WHERE chunk_id = '{chunk}' AND status = 'PENDING' RETURNING items) \

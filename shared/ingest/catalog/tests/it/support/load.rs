@@ -162,9 +162,9 @@ impl Load {
         let count = |errors: usize| u64::try_from(errors).unwrap();
         let unreadable = self.errors.iter().filter(|error| error.settled_key().is_none());
         let chunks = self.chunks.iter().map(|chunk| SealedChunk {
-            index: chunk.index(),
-            uri: format!("s3://payloads/{}", chunk_key(self.id(), Generation::FIRST, chunk.index())),
-            items: chunk.items(),
+            index: chunk.index,
+            uri: format!("s3://payloads/{}", chunk_key(self.id(), Generation::FIRST, chunk.index)),
+            items: chunk.items,
             first_cnpj: chunk.cnpjs()[0],
             cnpjs: chunk.cnpjs(),
         });
