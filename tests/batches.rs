@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use batch_items::BatchItems;
-use end_to_end::{Gateway, KEY_B, READONLY_KEY, variable};
+use end_to_end::{Gateway, Ingest, KEY_B, READONLY_KEY, variable};
 use flate2::read::GzDecoder;
 use ingestion::chunk::Generation;
 use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata, Source, errors_key};
@@ -218,18 +218,6 @@ async fn values_that_are_wrong_are_named() {
     }
 }
 
-/// Waits until nothing goes on in a batch any more.
-async fn finished(id: &str) -> Value {
-    for _ in 0..300 {
-        let batch = Gateway::new().get(&format!("{BATCHES}/{id}")).await.expect(200).json();
-        if !batch["finished_at"].is_null() {
-            return batch;
-        }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    panic!("{id} does not end")
-}
-
 #[tokio::test]
 async fn items_in_error_are_listed_in_pages_and_as_lines() {
     let key = Uuid::new_v4().to_string();
@@ -238,7 +226,7 @@ async fn items_in_error_are_listed_in_pages_and_as_lines() {
     let items = json!([wrong, right, 17, {"CNPJ": "11444777000161", "SHOPID": 1}, right]);
     let load = Load::new(Uuid::new_v4()).body(items.to_string());
     let id = batch_id(&load.send().await.expect(202));
-    let batch = finished(&id).await;
+    let batch = Ingest::new().finished(&id).await;
     conforms("ProductBatch", &batch);
     assert_eq!(
         (&batch["status"], &batch["items_parsed"], &batch["items_failed"]),
@@ -282,7 +270,7 @@ async fn all_items_in_error_can_be_downloaded_with_their_text() {
     let wrong = json!({"CNPJ": "11222333000182", "SHOPID": 1, "PRODUCTID": key}).to_string();
     let load = Load::new(Uuid::new_v4()).body(format!("[{wrong}, {right}, 17]"));
     let id = batch_id(&load.send().await.expect(202));
-    let batch = finished(&id).await;
+    let batch = Ingest::new().finished(&id).await;
     conforms("ProductBatch", &batch);
     let path = batch["errors_url"].as_str().unwrap();
     assert_eq!(path, format!("{BATCHES}/{id}/errors.ndjson"));
@@ -314,7 +302,7 @@ async fn all_items_in_error_can_be_downloaded_with_their_text() {
     Gateway::new().with_key("nobody's").get(path).await.expect_problem(401, "API_KEY_INVALID");
     Gateway::new().send("POST", path, &[], "").await.expect_problem(405, "METHOD_NOT_ALLOWED");
     let none = batch_id(&Load::new(Uuid::new_v4()).body(format!("[{right}]")).send().await.expect(202));
-    assert_eq!(finished(&none).await["errors_url"], Value::Null);
+    assert_eq!(Ingest::new().finished(&none).await["errors_url"], Value::Null);
     let none = Gateway::new().get(&format!("{BATCHES}/{none}/errors.ndjson")).await;
     none.expect_problem(404, "ERRORS_FILE_NOT_FOUND");
     // Gone with the payload.

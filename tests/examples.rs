@@ -1,14 +1,9 @@
 //! Every example of a request body in the contract succeeds when it is sent.
 
-use std::sync::LazyLock;
-use std::time::Duration;
-
-use end_to_end::{Answer, Broker, Gateway, KEY_A, LoadTests};
+use end_to_end::contract::PUBLISHED;
+use end_to_end::{Answer, Broker, Gateway, Ingest, KEY_A, LoadTests};
 use serde_json::{Value, json};
 use uuid::Uuid;
-
-static CONTRACT: LazyLock<Value> =
-    LazyLock::new(|| serde_norway::from_str(include_str!("../openapi.yaml")).unwrap());
 
 /// An example, and where it stands.
 struct Example {
@@ -23,7 +18,7 @@ struct Example {
 /// Every request with a body, with its examples.
 fn bodies() -> Vec<(&'static str, Vec<Example>)> {
     let mut all = Vec::new();
-    for (path, operations) in CONTRACT["paths"].as_object().unwrap() {
+    for (path, operations) in PUBLISHED["paths"].as_object().unwrap() {
         let Some(operation) = operations.get("post") else { continue };
         let Some(content) = operation.pointer("/requestBody/content") else { continue };
         let statuses = operation["responses"].as_object().unwrap().keys();
@@ -77,16 +72,9 @@ async fn send(gateway: &Gateway, example: &Example, path: &str, queue: &str) -> 
 async fn final_batch(gateway: &Gateway, products: &Example) -> String {
     let answer = send(gateway, products, products.path, "").await.expect(202);
     let batch = answer.json()["batch_id"].as_str().unwrap().to_owned();
-    let path = format!("/v1/inovafarma/batches/{batch}");
-    for _ in 0..300 {
-        let status = gateway.get(&path).await.json()["status"].as_str().unwrap_or_default().to_owned();
-        if status == "COMPLETED" {
-            return batch;
-        }
-        assert!(!["FAILED", "PARTIAL_FAIL"].contains(&status.as_str()), "the example of {path} is {status}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    panic!("{path} does not come to its end");
+    let state = Ingest::new().finished(&batch).await["status"].clone();
+    assert_eq!(state, "COMPLETED", "the example of {}", products.path);
+    batch
 }
 
 #[tokio::test]

@@ -2,12 +2,9 @@
 //! tests say at once which rule a change breaks.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
+use end_to_end::contract::PUBLISHED;
 use serde_json::Value;
-
-static CONTRACT: LazyLock<Value> =
-    LazyLock::new(|| serde_norway::from_str(include_str!("../openapi.yaml")).unwrap());
 
 /// Calls `visit` with each schema below `value`, and with where it is.
 fn each_schema(at: &str, value: &'static Value, visit: &mut impl FnMut(&str, &'static Value)) {
@@ -42,7 +39,7 @@ fn takes(schema: &Value, name: &str) -> bool {
 /// Lists the places where a rule is broken.
 fn broken(rule: impl Fn(&'static Value) -> bool) -> Vec<String> {
     let mut found = Vec::new();
-    each_schema("", &CONTRACT, &mut |at, schema| {
+    each_schema("", &PUBLISHED, &mut |at, schema| {
         if !rule(schema) {
             found.push(at.to_owned());
         }
@@ -66,8 +63,8 @@ fn an_integer_that_may_not_fit_into_32_bits_says_so() {
 
 #[test]
 fn headers_of_a_message_have_values_without_a_type() {
-    let headers = &CONTRACT["components"]["schemas"]["MessageHeaders"]["additionalProperties"];
-    let received = &CONTRACT["components"]["schemas"]["ReceivedMessage"]["properties"]["headers"];
+    let headers = &PUBLISHED["components"]["schemas"]["MessageHeaders"]["additionalProperties"];
+    let received = &PUBLISHED["components"]["schemas"]["ReceivedMessage"]["properties"]["headers"];
     // Of alternatives without a discriminator a client takes the first: `13` became `true`.
     assert_eq!((headers, &received["additionalProperties"]), (&Value::Bool(true), &Value::Bool(true)));
 }
@@ -101,7 +98,7 @@ fn no_schema_is_made_of_what_generators_leave_out_or_cannot_build() {
     // has to be one of its own.
     let is_of_alternatives = |part: &Value| {
         let reference = part.get("$ref").and_then(Value::as_str);
-        let schema = reference.and_then(|reference| CONTRACT.pointer(&reference[1..]));
+        let schema = reference.and_then(|reference| PUBLISHED.pointer(&reference[1..]));
         schema.is_some_and(|schema| schema.get("anyOf").is_some())
     };
     let mut found = broken(|schema| {
@@ -125,7 +122,7 @@ fn no_schema_is_made_of_what_generators_leave_out_or_cannot_build() {
 #[test]
 fn schemas_have_the_names_of_the_gateway_s_document_and_none_of_a_client_s_own_types() {
     let names: BTreeSet<&str> =
-        CONTRACT["components"]["schemas"].as_object().unwrap().keys().map(String::as_str).collect();
+        PUBLISHED["components"]["schemas"].as_object().unwrap().keys().map(String::as_str).collect();
     for name in ["TargetFull", "TargetOnly", "ProduceReq", "ConsumeReq"] {
         assert!(names.contains(name), "{name}");
     }
@@ -140,10 +137,10 @@ fn reached(schema: &'static Value, found: &mut BTreeSet<&'static str>) {
     each_schema("", schema, &mut |_, part| {
         let Some(reference) = part.get("$ref").and_then(Value::as_str) else { return };
         let Some(name) = reference.strip_prefix("#/components/schemas/") else {
-            return reached(CONTRACT.pointer(&reference[1..]).unwrap(), found);
+            return reached(PUBLISHED.pointer(&reference[1..]).unwrap(), found);
         };
         if found.insert(name) {
-            reached(&CONTRACT["components"]["schemas"][name], found);
+            reached(&PUBLISHED["components"]["schemas"][name], found);
         }
     });
 }
@@ -151,7 +148,7 @@ fn reached(schema: &'static Value, found: &mut BTreeSet<&'static str>) {
 #[test]
 fn objects_and_lists_of_words_of_responses_may_grow() {
     let mut of_responses = BTreeSet::new();
-    for operations in CONTRACT["paths"].as_object().unwrap().values() {
+    for operations in PUBLISHED["paths"].as_object().unwrap().values() {
         for operation in operations.as_object().unwrap().values() {
             reached(&operation["responses"], &mut of_responses);
         }
@@ -161,31 +158,31 @@ fn objects_and_lists_of_words_of_responses_may_grow() {
     let fixed = ["BatchStatus", "LoadType", "MessageType"];
     for name in of_responses {
         let mut closed = Vec::new();
-        each_schema(name, &CONTRACT["components"]["schemas"][name], &mut |at, schema| {
+        each_schema(name, &PUBLISHED["components"]["schemas"][name], &mut |at, schema| {
             if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
                 closed.push(at.to_owned());
             }
         });
         assert_eq!(closed, [""; 0], "a client would refuse a member that is added there");
-        let schema = &CONTRACT["components"]["schemas"][name];
+        let schema = &PUBLISHED["components"]["schemas"][name];
         assert!(schema.get("enum").is_none() || fixed.contains(&name), "{name} takes no further word");
     }
 }
 
 #[test]
 fn the_description_says_how_to_begin_with_operations_that_exist() {
-    let description = CONTRACT["info"]["description"].as_str().unwrap();
+    let description = PUBLISHED["info"]["description"].as_str().unwrap();
     assert!(description.contains("**To begin**"));
     let named = description.split('`').filter_map(|quoted| quoted.split_once(' '));
     let named = named.filter(|(method, path)| ["GET", "POST"].contains(method) && path.starts_with('/'));
     let missing: Vec<_> = named
         .filter(|(method, path)| {
-            CONTRACT["paths"].get(path).is_none_or(|path| path.get(method.to_lowercase()).is_none())
+            PUBLISHED["paths"].get(path).is_none_or(|path| path.get(method.to_lowercase()).is_none())
         })
         .collect();
     assert_eq!(missing, []);
     // A document that is served leads to where it is served.
-    assert_eq!(CONTRACT["servers"][0]["url"], "/");
+    assert_eq!(PUBLISHED["servers"][0]["url"], "/");
 }
 
 #[test]
@@ -212,7 +209,7 @@ fn a_success_in_json_has_no_other_media_type_and_a_body_in_several_has_json_firs
 
 #[test]
 fn the_responses_of_the_front_are_described_beside_each_operation_s_own() {
-    for (path, operations) in CONTRACT["paths"].as_object().unwrap() {
+    for (path, operations) in PUBLISHED["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
             for status in ["413", "429", "500", "503"] {
                 let Some(response) = operation["responses"].get(status) else {

@@ -1,13 +1,9 @@
 //! The contract as data, and whether each of its leaves has a bound.
 
-use std::sync::LazyLock;
-
+use end_to_end::contract::PUBLISHED;
 use serde_json::{Value, json};
 
 use crate::bounds::operations::{CONNECTION_TEST, OPERATIONS};
-
-static CONTRACT: LazyLock<Value> =
-    LazyLock::new(|| serde_norway::from_str(include_str!("../../openapi.yaml")).unwrap());
 
 /// Products are the exception: an item is judged by itself, after the request, and has a limit of
 /// its own (`ITEM_TOO_LARGE`). No member of it can fail a request.
@@ -20,18 +16,18 @@ pub(crate) fn resolved(schema: &'static Value) -> &'static Value {
     match schema.get("$ref").and_then(Value::as_str) {
         None => schema,
         Some(reference) => {
-            resolved(CONTRACT.pointer(&reference[1..]).unwrap_or_else(|| panic!("{reference}")))
+            resolved(PUBLISHED.pointer(&reference[1..]).unwrap_or_else(|| panic!("{reference}")))
         }
     }
 }
 
 pub(crate) fn schema(name: &str) -> &'static Value {
-    &CONTRACT["components"]["schemas"][name]
+    &PUBLISHED["components"]["schemas"][name]
 }
 
 /// The schemas of a request's JSON body, by path.
 pub(crate) fn body_schema(path: &str) -> &'static Value {
-    resolved(&CONTRACT["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"])
+    resolved(&PUBLISHED["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"])
 }
 
 /// Whether a schema takes values of a type.
@@ -103,7 +99,7 @@ fn every_request_that_has_a_target_is_an_operation_here() {
 fn a_target_is_named_in_its_member_or_by_its_members_alone() {
     let is_described = |name: &str, body: &Value| {
         let reference = format!("#/components/schemas/{name}");
-        jsonschema::is_valid(&json!({"$ref": reference, "components": CONTRACT["components"]}), body)
+        jsonschema::is_valid(&json!({"$ref": reference, "components": PUBLISHED["components"]}), body)
     };
     let names_one = |body: &Value| {
         let named = (CONNECTION_TEST.target)(body.to_string().as_bytes());
@@ -132,7 +128,7 @@ fn a_target_is_named_in_its_member_or_by_its_members_alone() {
 fn everything_that_a_request_can_carry_has_a_bound() {
     let mut found = Vec::new();
     let mut parameters = 0;
-    for (path, operations) in CONTRACT["paths"].as_object().unwrap() {
+    for (path, operations) in PUBLISHED["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
             for parameter in operation.get("parameters").and_then(Value::as_array).into_iter().flatten() {
                 let parameter = resolved(parameter);
