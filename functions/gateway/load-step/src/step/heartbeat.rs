@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use load_test::store::Stored;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use super::Shift;
@@ -36,8 +35,8 @@ pub(super) async fn store_tallies(shift: &Shift<'_>) {
         let tally = board.snapshot();
         next = Instant::now() + every;
         match shift.store.store_tally(shift.of.test_id, shift.of.run, &tally).await {
-            Ok((Stored::Kept, bytes)) => every = interval_of(bytes),
-            Ok((Stored::Superseded, _)) => {
+            Ok(Some(bytes)) => every = interval_of(bytes),
+            Ok(None) => {
                 tracing::warn!(
                     event_type = "load_step.superseded",
                     "another attempt works on window {} of lane {}",

@@ -20,7 +20,7 @@ use std::cell::Cell;
 
 use broker::Deadline;
 use jiff::Timestamp;
-use load_test::store::{Handled, Stored, TestRecord, TestRun, TestStore};
+use load_test::store::{Handled, TestRecord, TestRun, TestStore};
 use load_test::{Lane, LoadTest, Micros, Plan, Role, Search, Step, Tally, Window};
 
 use self::board::{Board, Interrupt, Order, Used};
@@ -190,7 +190,7 @@ impl LoadStep {
         let TestRun { test_id, run, .. } = *shift.of;
         let stored =
             insist(deadline, async || self.store.store_tally(test_id, run, &shift.board.snapshot()).await);
-        let (stored, _) = stored.await?;
+        let stored = stored.await?;
         tracing::info!(
             event_type = "load_step.ended",
             handled = shift.board.count(|tally| tally.handled_count()),
@@ -200,9 +200,9 @@ impl LoadStep {
             shift.step.window.number()
         );
         Ok(match (stored, is_last) {
-            (Stored::Superseded, _) => After::Superseded,
-            (Stored::Kept, true) => After::Nothing,
-            (Stored::Kept, false) => After::Next,
+            (None, _) => After::Superseded,
+            (Some(_), true) => After::Nothing,
+            (Some(_), false) => After::Next,
         })
     }
 

@@ -24,7 +24,7 @@ pub use attendance::Attendance;
 pub use engine::{Engine, EngineError, Start};
 pub use error::TestStoreError;
 pub use record::{Control, Failure, Run, RunEnd, TestRecord, TestRun};
-pub use steps::{Handled, Stored};
+pub use steps::Handled;
 
 use std::collections::HashMap;
 use std::time::Duration;

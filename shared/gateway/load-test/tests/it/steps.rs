@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use attempt::{Retry, Retryable as _};
-use load_test::store::{Handled, Stored, TestStoreError};
+use load_test::store::{Handled, TestStoreError};
 use load_test::{Micros, Step, Sum, Tally};
 use uuid::Uuid;
 
@@ -19,9 +19,9 @@ impl TestTable {
         self.store.claim(test_id, 0, step).await.unwrap()
     }
 
-    /// Stores a tally of that many messages.
-    async fn count(&self, test_id: Uuid, step: Step, count: u64) -> Stored {
-        self.store.store_tally(test_id, 0, &tally(step, count)).await.unwrap().0
+    /// Stores a tally of that many messages. False if a later attempt has the step.
+    async fn count(&self, test_id: Uuid, step: Step, count: u64) -> bool {
+        self.store.store_tally(test_id, 0, &tally(step, count)).await.unwrap().is_some()
     }
 
     async fn sum(&self, test_id: Uuid) -> (Sum, bool) {
@@ -56,12 +56,12 @@ async fn an_attempt_that_is_superseded_stores_nothing_more() {
     let test_id = Uuid::now_v7();
     let [first, second, third] = [0, 1, 2].map(|attempt| step("p0a", 0, attempt));
     assert_eq!(table.claim(test_id, first).await, NOTHING_BEFORE);
-    assert_eq!(table.count(test_id, first, 10).await, Stored::Kept);
+    assert!(table.count(test_id, first, 10).await);
     assert_eq!(table.claim(test_id, second).await, Some(Handled { before: 10, in_window: 10 }));
-    assert_eq!(table.count(test_id, first, 11).await, Stored::Superseded);
+    assert!(!table.count(test_id, first, 11).await);
     let beyond = large(first, 400_000);
-    assert_eq!(table.store.store_tally(test_id, 0, &beyond).await.unwrap().0, Stored::Superseded);
-    assert_eq!(table.count(test_id, second, 5).await, Stored::Kept);
+    assert_eq!(table.store.store_tally(test_id, 0, &beyond).await.unwrap(), None);
+    assert!(table.count(test_id, second, 5).await);
     assert_eq!(table.claim(test_id, third).await, Some(Handled { before: 15, in_window: 15 }));
     let (sum, complete) = table.sum(test_id).await;
     let mut expected = Sum::default();
@@ -78,9 +78,9 @@ async fn an_attempt_that_comes_after_a_later_one_is_refused() {
     assert_eq!(table.claim(test_id, step("p0a", 0, 3)).await, NOTHING_BEFORE);
     for attempt in 0..3 {
         assert_eq!(table.claim(test_id, step("p0a", 0, attempt)).await, None);
-        assert_eq!(table.count(test_id, step("p0a", 0, attempt), 1).await, Stored::Superseded);
+        assert!(!table.count(test_id, step("p0a", 0, attempt), 1).await);
     }
-    assert_eq!(table.count(test_id, step("p0a", 0, 3), 1).await, Stored::Kept);
+    assert!(table.count(test_id, step("p0a", 0, 3), 1).await);
     assert_eq!(table.sum(test_id).await.0.steps(), 1);
     table.remove().await;
 }
@@ -89,9 +89,9 @@ async fn an_attempt_that_comes_after_a_later_one_is_refused() {
 async fn a_step_without_a_claim_stores_nothing() {
     let table = TestTable::make().await;
     let test_id = Uuid::now_v7();
-    assert_eq!(table.count(test_id, step("p0a", 0, 0), 1).await, Stored::Superseded);
+    assert!(!table.count(test_id, step("p0a", 0, 0), 1).await);
     let beyond = large(step("p0a", 0, 0), 400_000);
-    assert_eq!(table.store.store_tally(test_id, 0, &beyond).await.unwrap().0, Stored::Superseded);
+    assert_eq!(table.store.store_tally(test_id, 0, &beyond).await.unwrap(), None);
     assert_eq!(table.items().await.len(), 0);
     table.remove().await;
 }
@@ -143,7 +143,7 @@ async fn tallies_of_all_workers_add_up() {
             let step = step(&lane, 0, 0);
             table.claim(test_id, step).await;
             table.count(test_id, step, count / 2).await;
-            assert_eq!(table.count(test_id, step, count).await, Stored::Kept);
+            assert!(table.count(test_id, step, count).await);
             expected.add(&tally(step, count));
         }
     }
@@ -174,7 +174,7 @@ async fn a_large_tally_is_stored_in_parts_and_counts_like_any_other() {
         let large = large(own, bytes);
         let size = large.to_bytes().unwrap().len();
         assert!((bytes..1_400_000).contains(&size), "{size}");
-        assert_eq!(table.store.store_tally(test_id, 0, &large).await.unwrap(), (Stored::Kept, size));
+        assert_eq!(table.store.store_tally(test_id, 0, &large).await.unwrap(), Some(size));
         table.count(test_id, other, 3).await;
         let mut expected = Sum::default();
         expected.add(&large);

@@ -17,12 +17,3 @@ pub struct Handled {
     /// Messages of earlier attempts of the same window, which `before` contains.
     pub in_window: u64,
 }
-
-/// Result of storing a tally.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
-    /// The table has the tally, or a later one of the same step.
-    Kept,
-    /// A later attempt has taken the step over, so the invocation has to end.
-    Superseded,
-}

@@ -11,7 +11,6 @@ use aws_sdk_dynamodb::types::{
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::Stored;
 use super::key::StepKey;
 use crate::Tally;
 use crate::store::item::{named, number};
@@ -34,7 +33,8 @@ static WRITTEN: AtomicU64 = AtomicU64::new(0);
 impl TestStore {
     /// Stores the tally of a claimed step, by test, run and step, in place of the one before. A
     /// tally that was stored by a later call stays. Above 350 KB it is stored in several items,
-    /// which one transaction writes. Returns the bytes of the tally, too.
+    /// which one transaction writes. Returns the bytes of the tally; `None` if a later attempt has
+    /// taken the step over, so that the invocation has to end.
     ///
     /// A tally takes a write unit for each KB, in several items two. A caller whose tally is that
     /// large stores it less often.
@@ -46,7 +46,7 @@ impl TestStore {
         test_id: Uuid,
         run: u32,
         tally: &Tally,
-    ) -> Result<(Stored, usize), TestStoreError> {
+    ) -> Result<Option<usize>, TestStoreError> {
         let key = StepKey::of(test_id, run, tally.step());
         let written = number(WRITTEN.fetch_add(1, Ordering::Relaxed).saturating_add(1));
         let handled = number(tally.handled_count());
@@ -56,7 +56,8 @@ impl TestStore {
             return Err(TestStoreError::TooLarge { what: "tally", bytes: size });
         }
         if size > PART {
-            return Ok((self.store_in_parts(&key, handled, &written, &bytes).await?, size));
+            let is_kept = self.store_in_parts(&key, handled, &written, &bytes).await?;
+            return Ok(is_kept.then_some(size));
         }
         let update = self
             .dynamodb
@@ -68,20 +69,21 @@ impl TestStore {
             .expression_attribute_values(":handled", handled)
             .expression_attribute_values(":written", written)
             .expression_attribute_values(":tally", AttributeValue::B(Blob::new(bytes)));
-        let stored = match update::send(update).await? {
-            Updated::Done(_) => Stored::Kept,
-            Updated::Refused(item) => instead(item.as_ref()),
+        let is_kept = match update::send(update).await? {
+            Updated::Done(_) => true,
+            Updated::Refused(item) => was_overtaken(item.as_ref()),
         };
-        Ok((stored, size))
+        Ok(is_kept.then_some(size))
     }
 
+    /// True if the table has the tally, or a later one of the same step.
     async fn store_in_parts(
         &self,
         key: &StepKey,
         handled: AttributeValue,
         written: &AttributeValue,
         bytes: &[u8],
-    ) -> Result<Stored, TestStoreError> {
+    ) -> Result<bool, TestStoreError> {
         let parts = bytes.chunks(PART);
         let head = Update::builder()
             .table_name(&self.table)
@@ -110,12 +112,12 @@ impl TestStore {
             write = write.transact_items(TransactWriteItem::builder().put(put).build());
         }
         match write.send().await {
-            Ok(_) => Ok(Stored::Kept),
+            Ok(_) => Ok(true),
             Err(SdkError::ServiceError(answer)) => match answer.into_err() {
                 TransactWriteItemsError::TransactionCanceledException(cancelled) => {
                     let mut reasons = cancelled.cancellation_reasons().iter();
                     let refused = reasons.find(|reason| reason.code() == Some("ConditionalCheckFailed"));
-                    let refused = refused.map(|reason| instead(reason.item()));
+                    let refused = refused.map(|reason| was_overtaken(reason.item()));
                     refused.ok_or_else(|| TestStoreError::unavailable(cancelled))
                 }
                 error => Err(TestStoreError::unavailable(error)),
@@ -132,12 +134,9 @@ async fn encode(tally: Tally) -> Result<Vec<u8>, TestStoreError> {
     encoded.map_err(TestStoreError::unencodable)?.map_err(TestStoreError::unencodable)
 }
 
-/// Returns what became of a tally that was refused for this item.
-fn instead(item: Option<&Item>) -> Stored {
-    match item {
-        Some(item) if item.contains_key("written") && !item.contains_key("supersededBy") => Stored::Kept,
-        _ => Stored::Superseded,
-    }
+/// True if a tally was refused for this item because a later one of the same step is there.
+fn was_overtaken(item: Option<&Item>) -> bool {
+    item.is_some_and(|item| item.contains_key("written") && !item.contains_key("supersededBy"))
 }
 
 #[cfg(test)]
@@ -148,13 +147,13 @@ mod tests {
     fn a_tally_that_was_overtaken_is_kept_and_one_of_an_earlier_attempt_is_not() {
         let item = |names: &[&'static str]| named(names.iter().map(|name| (*name, number(1))));
         for (item, expected) in [
-            (Some(item(&["sk", "written"])), Stored::Kept),
-            (Some(item(&["sk", "written", "supersededBy"])), Stored::Superseded),
-            (Some(item(&["sk", "supersededBy"])), Stored::Superseded),
-            (Some(Item::new()), Stored::Superseded),
-            (None, Stored::Superseded),
+            (Some(item(&["sk", "written"])), true),
+            (Some(item(&["sk", "written", "supersededBy"])), false),
+            (Some(item(&["sk", "supersededBy"])), false),
+            (Some(Item::new()), false),
+            (None, false),
         ] {
-            assert_eq!(instead(item.as_ref()), expected, "{item:?}");
+            assert_eq!(was_overtaken(item.as_ref()), expected, "{item:?}");
         }
     }
 }
