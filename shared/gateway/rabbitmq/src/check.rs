@@ -63,7 +63,7 @@ async fn blocked(connection: &Connection, deadline: Deadline) -> Option<String> 
         call(deadline, channel.basic_qos(1, BasicQosOptions::default())).await
     };
     let shortage = tokio::select! {
-        shortage = connection.until_blocked() => Some(shortage),
+        shortage = connection.noticed.until_blocked() => Some(shortage),
         _ = question => connection.blocked(),
     };
     if shortage.is_none() {

@@ -37,7 +37,7 @@ pub struct Connection {
     /// The broker's address and the login, as the log names them.
     pub peer: Peer,
     pub(crate) server: Server,
-    noticed: Arc<Noticed>,
+    pub(crate) noticed: Arc<Noticed>,
     host: Host,
     pub(crate) known_queues: KnownQueues,
     last_used: Mutex<Moment>,
@@ -145,11 +145,6 @@ impl Connection {
         self.noticed.blocked()
     }
 
-    /// Waits until the broker blocks the connection, and returns its reason.
-    pub(crate) async fn until_blocked(&self) -> Shortage {
-        self.noticed.until_blocked().await
-    }
-
     /// Records that the connection was used just now, from which its idle time counts.
     pub fn mark_used(&self) {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Moment::now();
@@ -175,11 +170,6 @@ impl Connection {
     /// Time of the last bytes received from the broker.
     pub fn pulse(&self) -> Arc<Pulse> {
         Arc::clone(&self.noticed.pulse)
-    }
-
-    /// Number of messages that the broker has returned as unroutable on this connection.
-    pub(crate) fn returns(&self) -> u64 {
-        self.noticed.returns()
     }
 
     /// Limit on the bytes of deliveries that the connection passes to the client library.

@@ -78,7 +78,7 @@ async fn take<'a>(
     let goes_back = matches!(command.mode, AckMode::Browse | AckMode::Take(Ack::Rollback));
     if goes_back && session.server.counted() == Counted::EveryReturn {
         match refuse_to_requeue(&session, queue, deadline).await {
-            Ok(facts) => taking = taking.knowing(facts),
+            Ok(facts) => taking.facts = Some(Some(facts)),
             Err(error) => {
                 session.release(deadline).await;
                 return Err(error);

@@ -98,7 +98,7 @@ impl<'a> Window<'a> {
             exchange,
             progress,
             before,
-            earlier_returns: session.returns(),
+            earlier_returns: session.noticed.returns(),
             messages: Vec::new(),
             in_flight: InFlight::default(),
             confirmed: 0,
@@ -125,7 +125,7 @@ impl<'a> Window<'a> {
     }
 
     fn has_returns(&self) -> bool {
-        self.session.returns() != self.earlier_returns
+        self.session.noticed.returns() != self.earlier_returns
     }
 
     /// Waits until another message may be in flight, and records the answers that arrive meanwhile.

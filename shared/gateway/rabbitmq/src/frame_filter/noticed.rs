@@ -125,15 +125,11 @@ impl Noticed {
     /// Waits until the broker blocks the connection, and returns its reason.
     pub(crate) async fn until_blocked(&self) -> Shortage {
         let mut changes = self.blocked.subscribe();
-        loop {
-            let shortage = *changes.borrow_and_update();
-            if let Some(shortage) = shortage {
-                return shortage;
-            }
-            if changes.changed().await.is_err() {
-                // Cannot happen while `self` lives, because it owns the sender.
-                std::future::pending::<()>().await;
-            }
+        let blocked = changes.wait_for(Option::is_some).await.ok().and_then(|shortage| *shortage);
+        match blocked {
+            Some(shortage) => shortage,
+            // Cannot happen while `self` lives, because it owns the sender.
+            None => std::future::pending().await,
         }
     }
 

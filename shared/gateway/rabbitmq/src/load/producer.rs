@@ -74,7 +74,7 @@ pub(crate) async fn connect<'a>(
         channel: Arc::new(session.channel().clone()),
         queue,
         options,
-        earlier_returns: session.returns(),
+        earlier_returns: session.noticed.returns(),
         in_flight: InFlight::default(),
         in_transaction: 0,
         unproven: Vec::new(),
@@ -92,7 +92,7 @@ impl Producer<'_> {
     }
 
     fn has_returns(&self) -> bool {
-        self.session.returns() != self.earlier_returns
+        self.session.noticed.returns() != self.earlier_returns
     }
 
     /// Reason why no more messages can be put.

@@ -185,9 +185,9 @@ impl Moving {
 
     /// Publishes the window. Afterwards it contains only confirmed messages.
     async fn publish(&mut self, deadline: Deadline) -> Result<(), MoveFailure> {
-        let earlier_returns = self.source.session.returns();
+        let earlier_returns = self.source.session.noticed.returns();
         let sent = self.send(deadline).await;
-        let is_returned = self.source.session.returns() != earlier_returns;
+        let is_returned = self.source.session.noticed.returns() != earlier_returns;
         let is_alone = self.window.len() == 1;
         match sent {
             Err(failure) if is_alone && failure.spares_the_connection() => {

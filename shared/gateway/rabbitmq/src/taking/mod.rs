@@ -105,7 +105,7 @@ pub(crate) struct Taking<'a> {
     settlements: usize,
     /// Facts about the queue; `None` before the broker was asked, `Some(None)` if the user may not ask,
     /// or the broker did not answer.
-    facts: Option<Option<QueueFacts>>,
+    pub(crate) facts: Option<Option<QueueFacts>>,
     /// True if the broker refused a consumer because another client is the exclusive one.
     pub(crate) consumer_was_refused: bool,
     may_consume: bool,
@@ -150,12 +150,6 @@ impl<'a> Taking<'a> {
             stop: None,
             consumed: Consumed::default(),
         }
-    }
-
-    /// Uses what is already known about the queue.
-    pub(crate) fn knowing(mut self, facts: QueueFacts) -> Self {
-        self.facts = Some(Some(facts));
-        self
     }
 
     /// Disables consumers.
