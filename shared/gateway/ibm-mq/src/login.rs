@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libmqm_sys::MQLONG;
-use mq::{Access, Address, BrokerError, Tls};
+use mq::{Access, BrokerError, Tls};
 use secrecy::ExposeSecret as _;
 
 use crate::key_repository::{KeyRepository, Malformed};
 use crate::mqi::{ChannelTls, Login, Route};
-use crate::tls::TlsLease;
 
 /// Cipher specification for a target that names none: the client then negotiates one (MQ 9.1.1 or
 /// later).
@@ -20,78 +19,17 @@ const ANY_CIPHER: &str = "ANY_TLS12_OR_HIGHER";
 const LONGEST_USER: usize = libmqm_sys::MQ_CLIENT_USER_ID_LENGTH;
 const LONGEST_PASSWORD: usize = libmqm_sys::MQ_CSP_PASSWORD_LENGTH;
 
-/// Connection parameters of a target, except the addresses of its hosts and the path of its key
-/// repository.
-#[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    queue_manager: String,
-    route: WantedRoute,
-    credentials: Option<mq::Credentials>,
-    application: String,
-    heartbeat: MQLONG,
-    tls: Option<WantedTls>,
-}
-
-#[derive(Clone, Debug)]
-enum WantedRoute {
-    Channel { name: String },
-    Table { url: String },
-}
-
-#[derive(Clone, Debug)]
-struct WantedTls {
-    repository: Arc<KeyRepository>,
-    cipher_spec: String,
-}
-
-impl Wanted {
-    pub(crate) fn queue_manager(&self) -> &str {
-        &self.queue_manager
-    }
-
-    /// Key repository that the connection needs, or `None` without TLS.
-    pub(crate) fn key_repository(&self) -> Option<&KeyRepository> {
-        self.tls.as_ref().map(|tls| &*tls.repository)
-    }
-
-    /// Connection parameters with the addresses of the hosts, unless a table has them, and with the
-    /// path of the leased key repository.
-    pub(crate) fn at(&self, hosts: &[Address], lease: Option<&TlsLease>) -> Login {
-        let route = match &self.route {
-            WantedRoute::Channel { name } => {
-                Route::Channel { name: name.clone(), conn_name: Address::in_ibm_form(hosts) }
-            }
-            WantedRoute::Table { url } => Route::Table { url: url.clone() },
-        };
-        let tls = self.tls.as_ref().zip(lease).map(|(wanted, lease)| ChannelTls {
-            is_joined: lease.is_joined,
-            repository: lease.file.clone(),
-            password: wanted.repository.password.clone(),
-            cipher_spec: wanted.cipher_spec.clone(),
-            certificate_label: wanted.repository.certificate_label.clone(),
-        });
-        Login {
-            queue_manager: self.queue_manager.clone(),
-            route,
-            tls,
-            credentials: self.credentials.clone(),
-            application: self.application.clone(),
-            heartbeat: self.heartbeat,
-        }
-    }
-}
-
 /// Builds the connection parameters of a target.
 ///
 /// # Errors
 /// If the target is incomplete, or its key repository cannot be used.
-pub(crate) fn login(access: &Access, application: &str, heartbeat: Duration) -> Result<Wanted, BrokerError> {
+pub(crate) fn login(access: &Access, application: &str, heartbeat: Duration) -> Result<Login, BrokerError> {
     let endpoint = &access.endpoint;
     let tls = match &endpoint.tls {
         Tls::Off => None,
         Tls::On { cipher_spec, .. } => {
             let cipher_spec = cipher_spec.clone().unwrap_or_else(|| ANY_CIPHER.to_owned());
-            Some(WantedTls { repository: Arc::new(key_repository(access)?), cipher_spec })
+            Some(ChannelTls { repository: Arc::new(key_repository(access)?), cipher_spec })
         }
     };
     if let (Some(_), Tls::On { cipher_spec: Some(_), .. }) = (&endpoint.ccdt_url, &endpoint.tls) {
@@ -100,13 +38,13 @@ pub(crate) fn login(access: &Access, application: &str, heartbeat: Duration) -> 
         ));
     }
     let route = match (&endpoint.ccdt_url, &endpoint.channel) {
-        (Some(url), _) => WantedRoute::Table { url: table(url)? },
-        (None, Some(name)) => WantedRoute::Channel { name: name.clone() },
+        (Some(url), _) => Route::Table { url: table(url)? },
+        (None, Some(name)) => Route::Channel { name: name.clone() },
         (None, None) => {
             return Err(BrokerError::unsupported("IBM MQ needs target.channel beside connName"));
         }
     };
-    Ok(Wanted {
+    Ok(Login {
         queue_manager: endpoint.queue_manager.clone(),
         route,
         credentials: credentials(access)?,
@@ -180,19 +118,16 @@ fn seconds(duration: Duration) -> MQLONG {
 
 #[cfg(test)]
 mod tests {
-    use mq::{Credentials, Endpoint, KeyFiles, Opening, SecretRef};
+    use mq::{Address, Credentials, Endpoint, KeyFiles, Opening, SecretRef};
 
     use super::*;
-    use crate::tls::TlsInUse;
 
     fn access() -> Access {
         Access {
             endpoint: Endpoint {
                 queue_manager: "QM1".to_owned(),
                 channel: Some("DEV.APP.SVRCONN".to_owned()),
-                addresses: [("one", 1414), ("fe80::1", 1415)]
-                    .map(|(host, port)| Address { host: host.to_owned(), port })
-                    .to_vec(),
+                addresses: vec![Address { host: "one".to_owned(), port: 1414 }],
                 ..Endpoint::default()
             },
             credentials: Some(Credentials { user: "app".to_owned(), password: "s3cret".into() }),
@@ -205,7 +140,7 @@ mod tests {
         Tls::On { key_store_ref: None, trust_store_ref: None, cipher_spec, opening: Box::default() }
     }
 
-    fn log_in(access: &Access) -> Result<Wanted, BrokerError> {
+    fn log_in(access: &Access) -> Result<Login, BrokerError> {
         login(access, "integrahub", Duration::from_secs(60))
     }
 
@@ -214,12 +149,10 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_given_to_the_client_in_their_order() {
-        let access = access();
-        let login = log_in(&access).unwrap().at(&access.endpoint.addresses, None);
-        let Route::Channel { name, conn_name } = login.route else { panic!("{:?}", login.route) };
+    fn a_target_without_tls_has_a_channel_and_no_key_repository() {
+        let login = log_in(&access()).unwrap();
+        assert!(matches!(login.route, Route::Channel { name } if name == "DEV.APP.SVRCONN"));
         assert!(login.tls.is_none());
-        assert_eq!((name.as_str(), conn_name.as_str()), ("DEV.APP.SVRCONN", "one(1414),fe80::1(1415)"));
         assert_eq!(login.heartbeat, 60);
     }
 
@@ -233,9 +166,7 @@ mod tests {
             ("ftp://x", false),
         ] {
             access.endpoint.ccdt_url = Some(url.to_owned());
-            let login = log_in(&access);
-            let is_table =
-                login.is_ok_and(|wanted| matches!(wanted.at(&[], None).route, Route::Table { .. }));
+            let is_table = log_in(&access).is_ok_and(|login| matches!(login.route, Route::Table { .. }));
             assert_eq!(is_table, fine, "{url}");
         }
     }
@@ -271,15 +202,9 @@ mod tests {
         access.endpoint.tls = tls(None);
         assert!(refused(&access).contains("key repository"));
         access.trust_store = Some(r#"{"p12":"AQI=","password":"s3cret","certificateLabel":"app"}"#.into());
-        let wanted = log_in(&access).unwrap();
-        let (directory, in_use) = (tempfile::tempdir().unwrap(), Arc::<TlsInUse>::default());
-        let lease = || in_use.lease(wanted.key_repository().unwrap(), directory.path()).unwrap().unwrap();
-        let (first, second) = (lease(), lease());
-        let tls = wanted.at(&[], Some(&first)).tls.unwrap();
-        assert_eq!(tls.cipher_spec, ANY_CIPHER);
-        assert_eq!(tls.certificate_label.as_deref(), Some("app"));
-        assert_eq!((&tls.repository, tls.is_joined), (&first.file, false));
-        assert!(wanted.at(&[], Some(&second)).tls.unwrap().is_joined);
+        let ChannelTls { repository, cipher_spec } = log_in(&access).unwrap().tls.unwrap();
+        assert_eq!(cipher_spec, ANY_CIPHER);
+        assert_eq!(repository.certificate_label.as_deref(), Some("app"));
         access.key_store = access.trust_store.clone();
         assert!(refused(&access).contains("not in both"));
         access.trust_store = None;
@@ -306,8 +231,7 @@ mod tests {
             password: Some("s3cret".into()),
             certificate_label: opening.certificate_label.clone(),
         });
-        let wanted = log_in(&access).unwrap();
-        let repository = wanted.key_repository().unwrap();
+        let repository = log_in(&access).unwrap().tls.unwrap().repository;
         assert!(repository.password.is_some());
         assert_eq!(repository.certificate_label.as_deref(), Some("app"));
         let text = Access {

@@ -19,8 +19,8 @@ use crate::channel_table::{self, ChannelTableError};
 use crate::errors::{During, refusal_of, step_of};
 use crate::facts::QueueManager;
 use crate::hosts;
-use crate::login::{Wanted, login};
-use crate::mqi::{Connection, Library, LoadError, Login, Refusal, Route};
+use crate::login::login;
+use crate::mqi::{ChannelTls, Connection, Library, LoadError, Login, Refusal, Route};
 use crate::owned::{Owned, PROBE};
 use crate::session::{Failure, Session, Told};
 use crate::settings::Settings;
@@ -212,19 +212,19 @@ impl Pool {
     async fn try_to_connect(
         &self,
         hosts: &[Address],
-        Target { key, login: wanted, peer, .. }: &Target,
+        Target { key, login, peer, .. }: &Target,
         permit: Permit,
         deadline: Deadline,
     ) -> Result<(Worker, Option<QueueManager>), BrokerError> {
-        let tls = self.tls_lease(wanted, deadline).await?;
+        let tls = self.tls_lease(login, deadline).await?;
         let (library, settings) = (Arc::clone(&self.library), self.settings.clone());
-        let login = wanted.at(hosts, tls.as_ref());
-        let connect = move |belongings| open(&library, &settings, &login, belongings);
+        let (wanted, conn_name) = (login.clone(), Address::in_ibm_form(hosts));
+        let connect = move |belongings| open(&library, &settings, &wanted, &conn_name, belongings);
         let closing = (key.idle() == IdleRule::Close).then(|| Arc::clone(&self.closing));
         let state = ThreadState::new(permit, tls, peer.clone());
         match Worker::start(connect, state, closing, deadline).await {
             Ok(Ok(connected)) => Ok(connected),
-            Ok(Err(error)) => Err(error.into_error(wanted.queue_manager())),
+            Ok(Err(error)) => Err(error.into_error(&login.queue_manager)),
             Err(WorkerError::TimedOut) => {
                 Err(BrokerError::timeout("IBM MQ did not answer the connection in time"))
             }
@@ -236,8 +236,8 @@ impl Pool {
 
     /// Lease on the login's TLS settings. Idle connections with other settings are ended to make
     /// room.
-    async fn tls_lease(&self, wanted: &Wanted, deadline: Deadline) -> Result<Option<TlsLease>, BrokerError> {
-        let Some(repository) = wanted.key_repository() else { return Ok(None) };
+    async fn tls_lease(&self, login: &Login, deadline: Deadline) -> Result<Option<TlsLease>, BrokerError> {
+        let Some(ChannelTls { repository, .. }) = &login.tls else { return Ok(None) };
         let until = deadline.min(TLS_WAIT);
         loop {
             let lease = self.tls.lease(repository, &self.settings.secrets).map_err(|error| {
@@ -276,7 +276,7 @@ impl Pool {
 /// Data for a connection to a target.
 struct Target {
     key: Arc<Key>,
-    login: Wanted,
+    login: Login,
     peer: Peer,
     limits: ConnectionSettings,
 }
@@ -341,13 +341,14 @@ fn open(
     library: &Mutex<Option<&'static Library>>,
     settings: &Settings,
     login: &Login,
+    conn_name: &str,
     belongings: ThreadState,
 ) -> Result<(Connection, Option<QueueManager>), ConnectError> {
     let library = loaded(library, settings)?;
     if let (Route::Table { url }, Some(_)) = (&login.route, &login.tls) {
         channel_table::promises_tls(url, &login.queue_manager)?;
     }
-    let connection = Connection::open(library, login, belongings)?;
+    let connection = Connection::open(library, login, conn_name, belongings)?;
     let queue_manager = match QueueManager::ask(&connection) {
         Ok(queue_manager) => Some(queue_manager),
         Err(refusal) if refusal.spares_the_connection() => None,

@@ -8,6 +8,7 @@
 //! ended keeps its permit for ever.
 
 use std::convert::Infallible;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
@@ -79,6 +80,10 @@ impl ThreadState {
 }
 
 impl Occupied for ThreadState {
+    fn key_file(&self) -> Option<(&Path, bool)> {
+        self.tls.as_ref().map(|lease| (lease.file.as_path(), lease.is_joined))
+    }
+
     fn disconnected(&self, polite: bool) {
         events::disconnected(&self.peer, polite);
     }

@@ -3,27 +3,34 @@
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 
 use ::mq::Credentials;
 use libmqm_sys::{self as mq, MQLONG};
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::ExposeSecret as _;
 
 use super::structures::{self, fill};
 use super::{Codes, Effect, Library, Refusal, Verb, length_of};
+use crate::key_repository::KeyRepository;
 use crate::reason::Reason;
 
 /// Route to the queue manager.
 #[derive(Clone, Debug)]
 pub(crate) enum Route {
     /// Channel definition of the gateway's own.
-    Channel { name: String, conn_name: String },
+    Channel { name: String },
     /// Client channel definition table, in which the queue manager's name selects the entry.
     Table { url: String },
 }
 
 /// Resources that a connection occupies until it has ended.
 pub(crate) trait Occupied: Send + 'static {
+    /// Path of the file with the key repository, if the connection has one, and true if another
+    /// connection of this process already uses it. The client warns about that (2391), and uses the
+    /// settings that it has.
+    fn key_file(&self) -> Option<(&Path, bool)>;
+
     /// Logs that the connection has ended; `polite` if the queue manager answered that.
     fn disconnected(&self, polite: bool);
 
@@ -34,18 +41,12 @@ pub(crate) trait Occupied: Send + 'static {
 /// TLS settings of a channel.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelTls {
-    /// True if another connection of this process already uses these settings. The client warns
-    /// about that (2391), and uses the settings that it has.
-    pub(crate) is_joined: bool,
-    /// Path of the key repository.
-    pub(crate) repository: PathBuf,
-    /// Password of the repository, if it has no stash file.
-    pub(crate) password: Option<SecretString>,
+    pub(crate) repository: Arc<KeyRepository>,
     pub(crate) cipher_spec: String,
-    pub(crate) certificate_label: Option<String>,
 }
 
-/// Parameters of a connection.
+/// Parameters of a connection, except the addresses of its hosts and the path of its key
+/// repository.
 #[derive(Clone, Debug)]
 pub(crate) struct Login {
     /// Name of the queue manager; empty for the default one, with a leading `*` for any of a group.
@@ -94,11 +95,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects with one attempt at each address, and blocks until that has ended. `occupied`
-    /// belongs to the connection until it has ended.
+    /// Connects with one attempt at each address of `conn_name`, unless a table has them, and blocks
+    /// until that has ended. `occupied` belongs to the connection until it has ended.
     pub(crate) fn open(
         library: &'static Library,
         login: &Login,
+        conn_name: &str,
         occupied: impl Occupied,
     ) -> Result<Self, Refusal> {
         let mut cno = structures::connect_options();
@@ -108,7 +110,7 @@ impl Connection {
         let mut channel = structures::channel();
         channel.HeartbeatInterval = login.heartbeat;
         match &login.route {
-            Route::Channel { name, conn_name } => {
+            Route::Channel { name } => {
                 fill(&mut channel.ChannelName, name);
                 fill(&mut channel.ConnectionName, conn_name);
             }
@@ -129,13 +131,14 @@ impl Connection {
         }
 
         let mut tls = structures::tls();
-        if let Some(wanted) = &login.tls {
-            fill(&mut channel.SSLCipherSpec, &wanted.cipher_spec);
-            fill(&mut tls.KeyRepository, &wanted.repository.to_string_lossy());
-            if let Some(label) = &wanted.certificate_label {
+        let key_file = occupied.key_file();
+        if let (Some(ChannelTls { repository, cipher_spec }), Some((file, _))) = (&login.tls, key_file) {
+            fill(&mut channel.SSLCipherSpec, cipher_spec);
+            fill(&mut tls.KeyRepository, &file.to_string_lossy());
+            if let Some(label) = &repository.certificate_label {
                 fill(&mut tls.CertificateLabel, label);
             }
-            if let Some(password) = &wanted.password {
+            if let Some(password) = &repository.password {
                 let password = password.expose_secret();
                 // Version with a password of the key repository (MQ 9.3 or later).
                 tls.Version = mq::MQSCO_VERSION_6;
@@ -159,7 +162,7 @@ impl Connection {
         unsafe {
             library.functions().MQCONNX(&name, &mut cno, &mut handle, &mut completion, &mut reason);
         }
-        let joins = login.tls.as_ref().is_some_and(|tls| tls.is_joined);
+        let joins = key_file.is_some_and(|(_, is_joined)| is_joined);
         let verb = if joins { Verb::Join } else { Verb::Connect };
         let checked = Codes { completion, reason }.check(verb);
         if let Err(refusal @ Refusal { effect: Effect::Nothing, .. }) = checked {
