@@ -72,15 +72,10 @@ impl Upsert {
             }
         };
         report(ready, written, began.elapsed());
-        match written {
-            WriteOutcome::Done { batch, became_final: true, .. }
-            | WriteOutcome::AlreadyDone { batch, became_final: true } => {
-                payloads::retention::finish(&self.database, &self.objects, ready.batch_id, batch).await;
-            }
-            WriteOutcome::Done { .. }
-            | WriteOutcome::AlreadyDone { .. }
-            | WriteOutcome::Superseded
-            | WriteOutcome::TooOld => {}
+        if let WriteOutcome::Done { batch, became_final: true, .. }
+        | WriteOutcome::AlreadyDone { batch, became_final: true } = written
+        {
+            payloads::retention::finish(&self.database, &self.objects, ready.batch_id, batch).await;
         }
         Ok(())
     }

@@ -134,25 +134,15 @@ impl<'a> Parts<'a> {
             .fold(0_i128, |units, digit| units * 10 + i128::from(digit.saturating_sub(b'0')));
         // The place of the last kept digit: after the point if positive.
         let places = signed(fraction.len()) - signed(trailing) - self.exponent;
-        let units = if self.negative { -magnitude } else { magnitude };
-        match u8::try_from(places) {
-            Ok(places) if usize::from(places) <= MAX_DIGITS => Ok(Decimal { units, places }),
-            Ok(_) => Err(DecimalError::TooManyDigits),
-            Err(_) if places > 0 => Err(DecimalError::TooManyDigits),
-            Err(_) => shifted(units, kept, places.unsigned_abs()),
+        let (places, zeros) = (places.max(0), (-places).max(0));
+        if places.max(signed(kept) + zeros) > signed(MAX_DIGITS) {
+            return Err(DecimalError::TooManyDigits);
         }
+        let too_many = |_| DecimalError::TooManyDigits;
+        let factor = 10_i128.pow(u32::try_from(zeros).map_err(too_many)?);
+        let units = factor * if self.negative { -magnitude } else { magnitude };
+        Ok(Decimal { units, places: u8::try_from(places).map_err(too_many)? })
     }
-}
-
-/// Appends zeros to `units`, which has `digits` digits.
-fn shifted(units: i128, digits: usize, zeros: u64) -> Result<Decimal, DecimalError> {
-    let zeros = u32::try_from(zeros).map_err(|_| DecimalError::TooManyDigits)?;
-    let length = u64::try_from(digits).unwrap_or(u64::MAX).saturating_add(u64::from(zeros));
-    if length > u64::try_from(MAX_DIGITS).unwrap_or(0) {
-        return Err(DecimalError::TooManyDigits);
-    }
-    let factor = 10_i128.checked_pow(zeros).ok_or(DecimalError::TooManyDigits)?;
-    units.checked_mul(factor).map(|units| Decimal { units, places: 0 }).ok_or(DecimalError::TooManyDigits)
 }
 
 /// Reads a number of the usual form: few digits, perhaps a point, no exponent. `None` means only
