@@ -3,10 +3,11 @@
 
 use std::fmt;
 
-use crate::limits::{Cost, Limiter, Policies, Ticket};
 use access::{AccessStore, LimitsItem, SpentItem};
 use api::{Problem, Reason, Reply};
 use jiff::Timestamp;
+
+use crate::limits::{Cost, Limiter, Policies, Ticket};
 
 /// Finds the messages and bytes that work moved, by its response and by what was drawn before.
 pub type Moved = fn(&Reply, Cost) -> Cost;

@@ -43,8 +43,8 @@ impl<'a> Ticket<'a> {
     }
 
     /// Charges the messages and bytes that the work really moved, in place of those that
-    /// [`admit`](crate::limits::limiter::Limiter::admit) charged. Later requests wait for what was more. The request
-    /// itself stays charged.
+    /// [`admit`](crate::limits::Limiter::admit) charged. Later requests wait for what was more. The
+    /// request itself stays charged.
     pub fn settle(self, actual: Cost) {
         let Some(inner) = self.inner else { return };
         for policy in self.policies.0.iter().filter(|policy| policy.unit != Unit::Requests) {
