@@ -12,13 +12,6 @@ use crate::end::{ChangeDone, ChangeFailure, taken_over};
 use crate::large::LARGEST_BODY;
 use crate::{MqAccess, answer};
 
-/// Settlement of messages in hand once their answer is stored.
-#[derive(Clone, Copy)]
-enum Settlement {
-    Removed,
-    PutBack,
-}
-
 /// Bytes of messages that fit into a response as Lambda carries it (6 MB) beside its other members.
 pub(crate) const MAX_CARRIED: usize = 5_500_000;
 
@@ -39,13 +32,9 @@ impl MqAccess {
     ) -> Result<ChangeDone, ChangeFailure> {
         let started = Instant::now();
         let unit = self.fetched(target, command, large, deadline).await?;
-        let settlement = match command.mode {
-            AckMode::Take(Ack::None) => {
-                return self.removed(target, command, unit.consumed(), execution, started).await;
-            }
-            AckMode::Take(Ack::Commit) => Settlement::Removed,
-            AckMode::Take(Ack::Rollback) | AckMode::Browse => Settlement::PutBack,
-        };
+        if command.mode == AckMode::Take(Ack::None) {
+            return self.removed(target, command, unit.consumed(), execution, started).await;
+        }
         let prepared = match self.stored_body(execution, unit.consumed(), large, deadline).await {
             Ok(stored) => {
                 let in_hand = InHand { consumed: unit.consumed(), stored: stored.as_ref() };
@@ -63,7 +52,11 @@ impl MqAccess {
             }
         };
         let volume = got(unit.consumed());
-        match settle(unit, settlement, deadline).await {
+        let settled = match command.mode {
+            AckMode::Take(Ack::Commit) => unit.commit(deadline).await,
+            _ => unit.rollback(deadline).await,
+        };
+        match settled {
             Ok(()) => Ok(ChangeDone::AsPrepared(prepared.into_response(), volume)),
             // The record stays prepared: after its lease a retry returns the stored response.
             Err(error @ BrokerError::InDoubt { .. }) => {
@@ -182,17 +175,6 @@ fn got(consumed: &Consumed) -> Volume {
 
 pub(crate) fn unstored(error: &StoreError) -> Problem {
     from_store(error, "cannot store the result")
-}
-
-async fn settle(
-    unit: Box<dyn UnitOfWork>,
-    settlement: Settlement,
-    deadline: Deadline,
-) -> Result<(), BrokerError> {
-    match settlement {
-        Settlement::Removed => unit.commit(deadline).await,
-        Settlement::PutBack => unit.rollback(deadline).await,
-    }
 }
 
 fn whole_lease(execution: &Execution) -> u32 {

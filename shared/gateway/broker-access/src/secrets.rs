@@ -285,7 +285,7 @@ fn login(
 ) -> Result<Option<Credentials>, SecretError> {
     let (Some(secret), Some(reference)) = (password, &endpoint.password_ref) else { return Ok(None) };
     let found = credentials(endpoint.user.as_deref(), &secret.value);
-    let found = found.map_err(|MissingLogin| SecretError::NoLogin(reference.clone()))?;
+    let found = found.map_err(|_| SecretError::NoLogin(reference.clone()))?;
     found.map(Some).ok_or_else(|| match origin {
         PasswordOrigin::Request { target } => {
             SecretError::NoUser { secret: reference.clone(), target: target.clone() }
@@ -294,20 +294,16 @@ fn login(
     })
 }
 
-/// Error of a JSON object that is not a login.
-#[derive(Debug, PartialEq, Eq)]
-struct MissingLogin;
-
 /// Reads the login from a secret: a password, or a JSON object with `password` and perhaps
 /// `username`; the target's own user wins. Any other text is a password, also if it is JSON. `None`
-/// without a user.
-fn credentials(user: Option<&str>, secret: &SecretString) -> Result<Option<Credentials>, MissingLogin> {
+/// without a user. The error, of a JSON object of another form, might quote the secret.
+fn credentials(user: Option<&str>, secret: &SecretString) -> serde_json::Result<Option<Credentials>> {
     // Some editors write an invisible byte order mark before JSON.
     let text = secret.expose_secret();
     let json = text.strip_prefix('\u{feff}').unwrap_or(text);
     let is_object = json.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(json).is_ok();
     let (username, password) = if is_object {
-        let pair: UserAndPassword = serde_json::from_str(json).map_err(|_| MissingLogin)?;
+        let pair: UserAndPassword = serde_json::from_str(json)?;
         (pair.username, pair.password.into())
     } else {
         (None, secret.clone())
@@ -391,10 +387,7 @@ mod tests {
             "\u{feff}{}",
         ] {
             for user in [None, Some("app")] {
-                assert!(
-                    matches!(credentials(user, &object.to_owned().into()), Err(MissingLogin)),
-                    "{object}"
-                );
+                assert!(credentials(user, &object.to_owned().into()).is_err(), "{object}");
             }
         }
         let reference = SecretRef::SecretsManager("local/rabbit".to_owned());
