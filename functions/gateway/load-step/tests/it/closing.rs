@@ -22,7 +22,7 @@ async fn a_test_is_closed_once() {
     assert_eq!(report.accounting.retained, 100);
     // A second report would be there again.
     let key = format!("tests/{TENANT}/{}/report.json", of.test_id);
-    stand.s3.delete_object().bucket(&stand.name).key(key).send().await.unwrap();
+    stand.table.s3.delete_object().bucket(&stand.name).key(key).send().await.unwrap();
     assert!(!stand.close(&of).await.more);
     assert_eq!(stand.report(&of).await, None);
     assert_eq!(stand.record(&of).await, first);

@@ -18,3 +18,5 @@ mod preparing;
 mod running;
 mod search;
 mod support;
+#[path = "../../../../../shared/gateway/load-test/tests/it/table.rs"]
+mod table;

@@ -2,9 +2,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-};
 use broker_access::Brokers;
 use jiff::{SignedDuration, Timestamp};
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions};
@@ -19,13 +16,14 @@ use serde_json::{Value, from_value, json};
 use usage::{EndedTests, UsageTable};
 use uuid::Uuid;
 
+use crate::table::{TestTable, create_table};
+
 pub(crate) const TENANT: &str = "tenant-1";
 /// Name of the key that starts the tests.
 const KEY_NAME: &str = "till 1";
 
 const LIMITS: Limits =
     Limits { workers: 20, hours: 1, messages: 1_000_000, retained: 50_000, retained_bytes: 1_000_000_000 };
-const RETENTION: Duration = Duration::from_secs(86_400);
 /// Time of an invocation.
 const TO_WORK: Duration = Duration::from_secs(120);
 /// Time after which RabbitMQ deletes the queue of a test that failed, in milliseconds.
@@ -35,8 +33,7 @@ pub(crate) struct Stand {
     pub(crate) load_step: LoadStep,
     pub(crate) store: TestStore,
     pub(crate) usage: UsageTable,
-    pub(crate) s3: aws_sdk_s3::Client,
-    dynamodb: aws_sdk_dynamodb::Client,
+    pub(crate) table: TestTable,
     /// Name of the table, of the bucket and of the queue.
     pub(crate) name: String,
     channel: Channel,
@@ -62,27 +59,19 @@ pub(crate) async fn until(at: Timestamp) {
 impl Stand {
     pub(crate) async fn open() -> Self {
         let sdk = runtime::Sdk::from_environment().await;
-        // The stand-in may take longer than AWS on a busy machine.
-        let patient = sdk.single_attempt(Duration::from_secs(30));
-        let dynamodb = aws_sdk_dynamodb::Client::new(&patient);
-        let s3 = aws_sdk_s3::Client::new(&patient);
-        let name = format!("load-step-{}", Uuid::new_v4());
-        create_table(&dynamodb, &name).await;
-        create_table(&dynamodb, &usage_of(&name)).await;
-        let usage = UsageTable::new(dynamodb.clone(), usage_of(&name));
-        s3.create_bucket().bucket(&name).send().await.unwrap();
-        let store = TestStore::new(dynamodb.clone(), name.clone(), s3.clone(), name.clone(), RETENTION);
+        let table = TestTable::make().await;
+        create_table(&table.dynamodb, &usage_of(&table.name)).await;
+        let usage = UsageTable::new(table.dynamodb.clone(), usage_of(&table.name));
         let brokers = Brokers::new(LoadStep::CONNECTIONS * 8, ibm_mq::Settings::default(), &sdk);
         let connection = Connection::connect(&url(), ConnectionProperties::default()).await.unwrap();
         let channel = connection.create_channel().await.unwrap();
         channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
         let stand = Self {
-            load_step: LoadStep::new(store.clone(), usage.clone(), brokers, 1_152),
-            store,
+            load_step: LoadStep::new(table.store.clone(), usage.clone(), brokers, 1_152),
+            store: table.store.clone(),
             usage,
-            s3,
-            dynamodb,
-            name,
+            name: table.name.clone(),
+            table,
             channel,
             _connection: connection,
         };
@@ -289,15 +278,9 @@ impl Stand {
 
     pub(crate) async fn remove(self) {
         self.delete_queue().await;
-        let listed = self.s3.list_objects_v2().bucket(&self.name).send().await.unwrap();
-        for object in listed.contents() {
-            let key = object.key().unwrap();
-            self.s3.delete_object().bucket(&self.name).key(key).send().await.unwrap();
-        }
-        self.s3.delete_bucket().bucket(&self.name).send().await.unwrap();
-        for table in [self.name.clone(), usage_of(&self.name)] {
-            self.dynamodb.delete_table().table_name(table).send().await.unwrap();
-        }
+        let usage = usage_of(&self.name);
+        self.table.dynamodb.delete_table().table_name(usage).send().await.unwrap();
+        self.table.remove().await;
     }
 }
 
@@ -313,22 +296,4 @@ pub(crate) fn test(members: Value) -> LoadTest {
     body.as_object_mut().unwrap().extend(members);
     let request: LoadTestRequest = from_value(body).unwrap();
     request.into_parts().unwrap().2.within(&LIMITS).unwrap()
-}
-
-async fn create_table(dynamodb: &aws_sdk_dynamodb::Client, name: &str) {
-    let attribute = |name: &str| {
-        let attribute = AttributeDefinition::builder().attribute_name(name);
-        attribute.attribute_type(ScalarAttributeType::S).build().unwrap()
-    };
-    let key =
-        |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap();
-    let create = dynamodb
-        .create_table()
-        .table_name(name)
-        .billing_mode(BillingMode::PayPerRequest)
-        .attribute_definitions(attribute("pk"))
-        .attribute_definitions(attribute("sk"))
-        .key_schema(key("pk", KeyType::Hash))
-        .key_schema(key("sk", KeyType::Range));
-    create.send().await.unwrap();
 }

@@ -15,3 +15,4 @@ mod lists;
 mod reports;
 mod steps;
 mod support;
+mod table;

@@ -1,64 +1,21 @@
 //! A store of one test.
 
-use std::time::Duration;
-
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-};
+use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
-use load_test::store::{TestRecord, TestRun, TestStore};
+use load_test::store::{TestRecord, TestRun};
 use load_test::{LoadTest, LoadTestRequest, Micros, Sender, Step, Tally, Window};
 use serde_json::{Value, from_value, json};
 use uuid::Uuid;
 
-pub(crate) const TENANT: &str = "tenant-1";
-pub(crate) const RETENTION: Duration = Duration::from_secs(7 * 86_400);
+pub(crate) use crate::table::{RETENTION, TestTable};
 
-/// A table and a bucket, and the store on them.
-pub(crate) struct TestTable {
-    pub(crate) store: TestStore,
-    pub(crate) dynamodb: aws_sdk_dynamodb::Client,
-    s3: aws_sdk_s3::Client,
-    name: String,
-}
+pub(crate) const TENANT: &str = "tenant-1";
 
 impl TestTable {
-    pub(crate) async fn make() -> Self {
-        // The stand-in may take longer than AWS on a busy machine.
-        let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(30));
-        let dynamodb = aws_sdk_dynamodb::Client::new(&sdk);
-        let s3 = aws_sdk_s3::Client::new(&sdk);
-        let name = format!("load-tests-{}", Uuid::new_v4());
-        let attribute = |name: &str| {
-            let attribute = AttributeDefinition::builder().attribute_name(name);
-            attribute.attribute_type(ScalarAttributeType::S).build().unwrap()
-        };
-        let key = |name: &str, kind| {
-            KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap()
-        };
-        let create = dynamodb
-            .create_table()
-            .table_name(&name)
-            .billing_mode(BillingMode::PayPerRequest)
-            .attribute_definitions(attribute("pk"))
-            .attribute_definitions(attribute("sk"))
-            .key_schema(key("pk", KeyType::Hash))
-            .key_schema(key("sk", KeyType::Range));
-        create.send().await.unwrap();
-        s3.create_bucket().bucket(&name).send().await.unwrap();
-        let store = TestStore::new(dynamodb.clone(), name.clone(), s3.clone(), name.clone(), RETENTION);
-        Self { store, dynamodb, s3, name }
-    }
-
     /// All items of the table.
     pub(crate) async fn items(&self) -> Vec<std::collections::HashMap<String, AttributeValue>> {
         let pages = self.dynamodb.scan().table_name(&self.name).into_paginator().items().send();
         pages.try_collect().await.unwrap()
-    }
-
-    pub(crate) async fn objects(&self) -> Vec<String> {
-        let listed = self.s3.list_objects_v2().bucket(&self.name).send().await.unwrap();
-        listed.contents().iter().map(|object| object.key().unwrap().to_owned()).collect()
     }
 
     /// Changes an attribute of a test's item.
@@ -84,14 +41,6 @@ impl TestTable {
 
     pub(crate) async fn get(&self, test_id: Uuid) -> TestRecord {
         self.store.get(TENANT, test_id).await.unwrap().unwrap()
-    }
-
-    pub(crate) async fn remove(self) {
-        for key in self.objects().await {
-            self.s3.delete_object().bucket(&self.name).key(key).send().await.unwrap();
-        }
-        self.s3.delete_bucket().bucket(&self.name).send().await.unwrap();
-        self.dynamodb.delete_table().table_name(&self.name).send().await.unwrap();
     }
 }
 
