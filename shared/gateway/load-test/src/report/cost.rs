@@ -7,9 +7,9 @@ use crate::micros::Micros;
 use crate::plan::{Plan, Role, Window};
 use crate::tally::Sum;
 
-// List prices of us-east-1 in November 2026, in USD and without a free tier: Lambda on x86-64, which
-// is what workers run on, Step Functions (Standard), and DynamoDB on demand. They change, and differ
-// by region.
+// List prices of us-east-1 in November 2026, in USD and without a free tier: Lambda on x86-64, on
+// which workers run, Step Functions (Standard), and DynamoDB on demand. They change, and differ by
+// region.
 //
 // Those of invocations and writes are confirmed in `capacity/prices.toml`. Those of transitions and
 // reads are as public pages had them before that day, and were not looked up again.
