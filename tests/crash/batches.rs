@@ -47,7 +47,7 @@ pub(crate) fn function(stores: &StoreProxy, database: &[(&str, &str)]) -> Functi
         memory_mb: 256,
         variables: variables.collect(),
     };
-    Function::new("batches", deployed, &store_variables(stores))
+    Function::new(deployed, &store_variables(stores))
 }
 
 async fn get(function: &Function, path: &str) -> Answer {

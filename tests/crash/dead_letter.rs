@@ -32,7 +32,7 @@ fn function(stores: &StoreProxy, more: &[(&str, &str)]) -> Function {
         memory_mb: 256,
         variables,
     };
-    Function::new("dead-letter", deployed, &store_variables(stores))
+    Function::new(deployed, &store_variables(stores))
 }
 
 /// Hands a message over, and says whether it stays where it is.

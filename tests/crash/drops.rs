@@ -59,7 +59,7 @@ impl Intake {
             ("AWS_ENDPOINT_URL_EVENTBRIDGE", bus.endpoint()),
         ]);
         let deployed = deployed("DropIntakeFunction", &variables);
-        let function = Function::new("drop-intake", deployed, &variables);
+        let function = Function::new(deployed, &variables);
         function.warm().await;
         Self {
             faults,

@@ -34,7 +34,7 @@ impl Ingest {
         let faults = Faults::default();
         let stores = StoreProxy::start(faults.clone()).await;
         let deployed = deployed("ProductIngestFunction", &[]);
-        let function = Function::new("product-ingest", deployed, &store_variables(&stores));
+        let function = Function::new(deployed, &store_variables(&stores));
         function.warm().await;
         let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
         Self {

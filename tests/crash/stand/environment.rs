@@ -6,11 +6,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use test_support::built;
 use test_support::runtime_api::{Answer, Failure, RuntimeApi};
+use test_support::template::Deployed;
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 
-use super::function::{Invoked, Settings};
+use super::function::Invoked;
 
 #[derive(Debug)]
 pub(crate) struct Environment {
@@ -22,22 +24,23 @@ pub(crate) struct Environment {
 impl Environment {
     /// Starts a process and waits until it is initialized, which is not part of the first
     /// invocation's time.
-    pub(crate) async fn start(settings: &Settings) -> Self {
-        let mut api = RuntimeApi::start(&settings.name).await;
-        let child = Command::new(&settings.binary)
+    pub(crate) async fn start(function: &Deployed) -> Self {
+        let name = &function.binary;
+        let mut api = RuntimeApi::start(name).await;
+        let child = Command::new(built::find(name).unwrap())
             .env_clear()
-            .envs(settings.variables.iter().map(|(name, value)| (name, value)))
+            .envs(function.variables.iter().map(|(name, value)| (name, value)))
             .env("AWS_LAMBDA_RUNTIME_API", api.address())
-            .env("AWS_LAMBDA_FUNCTION_NAME", &settings.name)
-            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", settings.memory_mb.to_string())
+            .env("AWS_LAMBDA_FUNCTION_NAME", name)
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", function.memory_mb.to_string())
             .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
             .envs(["SSL_CERT_FILE"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .spawn()
-            .unwrap_or_else(|error| panic!("{} (is it built?): {error}", settings.binary.display()));
+            .unwrap();
         let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-        api.polled().await.unwrap_or_else(|error| panic!("{}: {error}", settings.name));
+        api.polled().await.unwrap_or_else(|error| panic!("{name}: {error}"));
         Self { child, pid, api }
     }
 

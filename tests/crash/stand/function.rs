@@ -1,6 +1,5 @@
 //! A function: as many environments as there are invocations at a time, kept warm between them.
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -14,15 +13,6 @@ use super::environment::Environment;
 
 /// Time that invocations may take to end.
 const PATIENCE: Duration = Duration::from_secs(90);
-
-#[derive(Debug)]
-pub(crate) struct Settings {
-    pub(crate) name: String,
-    pub(crate) binary: PathBuf,
-    pub(crate) timeout: Duration,
-    pub(crate) memory_mb: u64,
-    pub(crate) variables: Vec<(String, String)>,
-}
 
 /// Outcome of an invocation.
 #[derive(Clone, Debug)]
@@ -39,26 +29,16 @@ pub(crate) struct Function(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    settings: Settings,
+    deployed: Deployed,
     idle: Mutex<Vec<Environment>>,
     busy: Mutex<Vec<Pid>>,
 }
 
 impl Function {
-    pub(crate) fn new(name: &str, deployed: Deployed, further: &[(&str, String)]) -> Self {
-        let mut variables = deployed.variables;
-        variables.extend(further.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-        // Beside the tests' own program lie those of the same build.
-        let programs = std::env::current_exe().unwrap();
-        let binary = programs.ancestors().nth(2).unwrap().join(name);
-        let settings = Settings {
-            name: name.to_owned(),
-            binary,
-            timeout: deployed.timeout,
-            memory_mb: deployed.memory_mb,
-            variables,
-        };
-        Self(Arc::new(Inner { settings, idle: Mutex::default(), busy: Mutex::default() }))
+    /// A function with further variables.
+    pub(crate) fn new(mut deployed: Deployed, further: &[(&str, String)]) -> Self {
+        deployed.variables.extend(further.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        Self(Arc::new(Inner { deployed, idle: Mutex::default(), busy: Mutex::default() }))
     }
 
     /// Runs to its end also where the caller goes away, as in Lambda.
@@ -75,11 +55,11 @@ impl Function {
         };
         let mut environment = match warm {
             Some(environment) => environment,
-            None => Environment::start(&self.0.settings).await,
+            None => Environment::start(&self.0.deployed).await,
         };
         let pid = environment.pid;
         self.0.busy.lock().unwrap().push(pid);
-        let invoked = environment.invoke(payload, self.0.settings.timeout).await;
+        let invoked = environment.invoke(payload, self.0.deployed.timeout).await;
         if environment.is_alive() && !matches!(invoked, Invoked::TimedOut(_)) {
             self.0.idle.lock().unwrap().push(environment);
         }
@@ -91,7 +71,7 @@ impl Function {
     pub(crate) async fn warm(&self) {
         self.0.idle.lock().unwrap().retain_mut(Environment::is_alive);
         if self.0.idle.lock().unwrap().is_empty() {
-            let environment = Environment::start(&self.0.settings).await;
+            let environment = Environment::start(&self.0.deployed).await;
             self.0.idle.lock().unwrap().push(environment);
         }
     }
@@ -99,7 +79,7 @@ impl Function {
     /// Kills the processes that are at work.
     pub(crate) fn kill(&self) {
         let busy = self.busy();
-        assert!(!busy.is_empty(), "nothing of {} is at work", self.0.settings.name);
+        assert!(!busy.is_empty(), "nothing of {} is at work", self.0.deployed.binary);
         busy.into_iter().for_each(|pid| kill(pid, Signal::SIGKILL).unwrap());
     }
 
@@ -111,7 +91,7 @@ impl Function {
     /// Freezes the processes that are at work.
     pub(crate) fn freeze(&self) -> Frozen {
         let busy = self.busy();
-        assert!(!busy.is_empty(), "nothing of {} is at work", self.0.settings.name);
+        assert!(!busy.is_empty(), "nothing of {} is at work", self.0.deployed.binary);
         busy.iter().copied().for_each(freeze);
         Frozen { processes: busy, since: Instant::now() }
     }

@@ -114,16 +114,16 @@ impl Stand {
         let mut of_mq_access = variables.clone();
         of_mq_access.push(("IBM_MQ_LIBRARY", format!("{}/libmqm_r.so", variable("IBM_MQ_DIRECTORY"))));
         of_mq_access.extend(ahead.into_iter().flat_map(shifted));
-        let mq_access = Function::new("mq-access", deployed("MqAccessFunction", &[]), &of_mq_access);
+        let mq_access = Function::new(deployed("MqAccessFunction", &[]), &of_mq_access);
         let lambda = Lambda::start(mq_access.clone(), faults.clone()).await;
         variables.push(("AWS_ENDPOINT_URL_LAMBDA", lambda.url()));
         let this = Self {
             faults,
             network,
             lambda,
-            produce: Function::new("produce", deployed("ProduceFunction", &[]), &variables),
-            consume: Function::new("consume", deployed("ConsumeFunction", &[]), &variables),
-            move_messages: Function::new("move-messages", deployed("MoveMessagesFunction", &[]), &variables),
+            produce: Function::new(deployed("ProduceFunction", &[]), &variables),
+            consume: Function::new(deployed("ConsumeFunction", &[]), &variables),
+            move_messages: Function::new(deployed("MoveMessagesFunction", &[]), &variables),
             mq_access,
             broker: Site::start(on).await,
             records: Records::open().await,

@@ -148,13 +148,12 @@ impl World {
             ]);
             clients.rule(&name, &receipts).await;
         }
-        let function =
-            |name: &str, logical_id: &str| Function::new(name, deployed(logical_id, &variables), &variables);
-        let dispatch = function("dispatch", "DispatchFunction");
-        let intake = function("drop-intake", "DropIntakeFunction");
-        let chunker = function("chunker", "ChunkerFunction");
-        let upsert = function("upsert", "UpsertFunction");
-        let dead_letter = function("dead-letter", "DeadLetterFunction");
+        let function = |logical_id: &str| Function::new(deployed(logical_id, &variables), &variables);
+        let dispatch = function("DispatchFunction");
+        let intake = function("DropIntakeFunction");
+        let chunker = function("ChunkerFunction");
+        let upsert = function("UpsertFunction");
+        let dead_letter = function("DeadLetterFunction");
         let unless = |who, at_once| if still == who { 0 } else { at_once };
         let (chunkers, upserts) =
             (unless(StandingStill::Chunkers, CHUNKERS), unless(StandingStill::Writers, UPSERTS));
@@ -167,11 +166,7 @@ impl World {
                 Source { queue: ready, function: upsert.clone(), at_once: upserts },
                 Source { queue: batches_failed, function: dead_letter.clone(), at_once: DEAD_LETTERS },
                 Source { queue: chunks_failed.clone(), function: dead_letter.clone(), at_once: DEAD_LETTERS },
-                Source {
-                    queue: receipts,
-                    function: function("receipts", "ReceiptsFunction"),
-                    at_once: RECEIPTS,
-                },
+                Source { queue: receipts, function: function("ReceiptsFunction"), at_once: RECEIPTS },
             ],
         );
         if let Some(topic) = topic.as_mut().filter(|_| upserts > 0) {
@@ -180,9 +175,9 @@ impl World {
         Self {
             topic,
             bus,
-            ingest: function("product-ingest", "ProductIngestFunction"),
-            batches: function("batches", "BatchesFunction"),
-            reconcile: function("reconcile", "ReconcileFunction"),
+            ingest: function("ProductIngestFunction"),
+            batches: function("BatchesFunction"),
+            reconcile: function("ReconcileFunction"),
             cluster,
             faults,
             delivery,
