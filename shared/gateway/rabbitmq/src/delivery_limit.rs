@@ -5,7 +5,7 @@ use broker::Deadline;
 
 use mq::QueueName;
 
-use crate::queue_facts::{self, QueueFacts, QueueKind};
+use crate::queue_facts::{DELIVERY_LIMIT, QueueFacts, QueueKind, ask_quorum_queue};
 use crate::server::Counted;
 use crate::session::Session;
 
@@ -31,7 +31,8 @@ impl DeliveryLimit {
         let counted = session.server.counted();
         let declared = match facts {
             Some(facts) if facts.kind != QueueKind::Quorum => return None,
-            Some(facts) => queue_facts::declared_delivery_limit(session, queue, facts, deadline).await,
+            // A negative one means no limit.
+            Some(facts) => ask_quorum_queue(DELIVERY_LIMIT, session, queue, facts, deadline).await,
             None => None,
         };
         let (times, is_declared) = match declared {

@@ -18,8 +18,8 @@ use crate::session::{Session, call, short};
 pub(crate) const OVERFLOW: &str = "x-overflow";
 pub(crate) const MAX_LENGTH: &str = "x-max-length";
 const QUEUE_TYPE: &str = "x-queue-type";
-const DELIVERY_LIMIT: &str = "x-delivery-limit";
-const MESSAGE_TTL: &str = "x-message-ttl";
+pub(crate) const DELIVERY_LIMIT: &str = "x-delivery-limit";
+pub(crate) const MESSAGE_TTL: &str = "x-message-ttl";
 /// Value that is neither a queue type nor a valid limit or time.
 const NOTHING: &str = "integrahub-asks-for-this";
 /// Maximum number of declarations: a queue has fewer arguments than this.
@@ -74,17 +74,6 @@ pub(crate) async fn learn(
     Ok(QueueFacts { kind: kind(&current), auto_delete, arguments: question.arguments })
 }
 
-/// Delivery limit that a quorum queue was declared with, or `None`; a negative one means no limit.
-/// A policy may set a lower one, which no client can see.
-pub(crate) async fn declared_delivery_limit(
-    session: &Session,
-    queue: &QueueName,
-    facts: &QueueFacts,
-    deadline: Deadline,
-) -> Option<i64> {
-    ask_quorum_queue(DELIVERY_LIMIT, session, queue, facts, deadline).await
-}
-
 /// Time to live in milliseconds that the queue's declaration gives its messages. Quorum queues of
 /// some versions compare it after the type, so [`learn`] does not find it.
 pub(crate) async fn declared_ttl(
@@ -100,8 +89,8 @@ pub(crate) async fn declared_ttl(
     u64::try_from(ttl).ok()
 }
 
-/// Reads an argument of a quorum queue that is a number.
-async fn ask_quorum_queue(
+/// Reads an argument of a quorum queue that is a number; `None` if it was declared without it.
+pub(crate) async fn ask_quorum_queue(
     argument: &'static str,
     session: &Session,
     queue: &QueueName,

@@ -8,14 +8,13 @@ use broker::Deadline;
 use lapin::message::Delivery;
 use mq::{Death, QueueName};
 
-use crate::queue_facts::{self, MAX_LENGTH, OVERFLOW, QueueFacts};
+use crate::queue_facts::{self, MAX_LENGTH, MESSAGE_TTL, OVERFLOW, QueueFacts};
 use crate::server::Server;
 use crate::session::Session;
 
 const DEAD_LETTER_EXCHANGE: &str = "x-dead-letter-exchange";
 const DEAD_LETTER_KEY: &str = "x-dead-letter-routing-key";
 const MAX_BYTES: &str = "x-max-length-bytes";
-const MESSAGE_TTL: &str = "x-message-ttl";
 
 /// Number of queues that are asked for their arguments, each on separate channels.
 const MOST_ASKED: usize = 32;

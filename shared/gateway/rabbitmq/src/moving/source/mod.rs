@@ -16,7 +16,6 @@ use super::losses::{Losses, Past};
 use super::route::{self, Route};
 use crate::content_header;
 use crate::deaths;
-use crate::delivery_limit::DeliveryLimit;
 use crate::errors::{During, Failure};
 use crate::leader::{self, Leadership};
 use crate::queue_facts::QueueFacts;
@@ -62,8 +61,6 @@ pub(super) struct Source {
     /// Facts about the queue; `None` before it was asked, `Some(None)` if the broker did not
     /// disclose them.
     facts: Option<Option<QueueFacts>>,
-    /// Delivery limit of the queue; `None` before it was asked, `Some(None)` if there is none.
-    limit: Option<Option<DeliveryLimit>>,
     /// Number of counted returns of the messages in hand, by tag; only of those that were returned
     /// before.
     counts: HashMap<u64, u64>,
@@ -120,7 +117,6 @@ impl Source {
             ready: Some(ready),
             held: 0,
             facts: None,
-            limit: None,
             counts: HashMap::new(),
             is_ended_by_a_stay: false,
             leadership: None,

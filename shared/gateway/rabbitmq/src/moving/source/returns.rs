@@ -31,15 +31,6 @@ impl Source {
             && !self.is_classic(deadline).await
     }
 
-    async fn limit(&mut self, deadline: Deadline) -> Option<DeliveryLimit> {
-        if let Some(known) = self.limit {
-            return known;
-        }
-        self.learn(deadline).await;
-        let facts = self.facts.as_ref().and_then(Option::as_ref);
-        *self.limit.insert(DeliveryLimit::of(&self.session, &self.queue, facts, deadline).await)
-    }
-
     /// Facts about the queue, or `None` if they are unknown. A connection that is over its intake
     /// answers nothing any more, so it is not asked.
     async fn learn(&mut self, deadline: Deadline) -> Option<&QueueFacts> {
@@ -82,7 +73,10 @@ impl Source {
         if self.has_exceeded_the_intake || (!counts_returns && self.counts.is_empty()) {
             return 0;
         }
-        let Some(limit) = self.limit(deadline).await else { return 0 };
+        self.learn(deadline).await;
+        let facts = self.facts.as_ref().and_then(Option::as_ref);
+        let limit = DeliveryLimit::of(&self.session, &self.queue, facts, deadline).await;
+        let Some(limit) = limit else { return 0 };
         let mut counts: Vec<_> = self.counts.values().copied().collect();
         counts.resize(usize::try_from(returning).unwrap_or(usize::MAX).max(counts.len()), 0);
         let when = if counts_returns { "now that they return" } else { "the next time" };
