@@ -8,12 +8,13 @@ use load_test::{
 
 use crate::runs::{Begun, probes_before};
 
-/// What the workers of a run counted, and left.
+/// Tallies of a run, and the state of its queues after it.
 #[derive(Debug)]
 pub(crate) struct Counted {
     pub(crate) sum: Sum,
     /// True if the sum has all tallies of the run.
     pub(crate) complete: bool,
+    /// True if the queues were seen empty.
     pub(crate) drained: bool,
 }
 
