@@ -154,12 +154,10 @@ impl<C: Connection, K: PoolKey> Shelf<C, K> {
     /// Ends the idle connections that must not be used again.
     fn end_stale(&self) {
         let mut reasons = Vec::new();
-        let past = self.take(|idle| match idle.connection.unusable() {
-            Some(why) => {
-                reasons.push(why);
-                true
-            }
-            None => false,
+        let past = self.take(|idle| {
+            let why = idle.connection.unusable();
+            reasons.extend(why);
+            why.is_some()
         });
         for (past, why) in past.into_iter().zip(reasons) {
             past.abandon(why);

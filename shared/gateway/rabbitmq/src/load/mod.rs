@@ -42,24 +42,14 @@ fn stamp(delivery: &Delivery, test: &str) -> Option<Stamp> {
 mod tests {
     use std::num::NonZeroUsize;
 
-    use jiff::Timestamp;
-    use mq::{ContentSeed, Headers, MqProps, Outgoing, Payload, ProduceCommand, ProduceSource, Transaction};
+    use mq::Headers;
 
     use super::*;
+    use crate::message::tests::two;
 
     fn options(headers: Headers) -> PutOptions {
-        let payload = Payload::Random { size: 10_i64.try_into().unwrap() };
-        let command = ProduceCommand {
-            source: ProduceSource::Generated { count: 1_i64.try_into().unwrap(), payload },
-            rate_limit_per_sec: None,
-            transaction: Transaction::default(),
-            props: MqProps::default(),
-            headers,
-            warnings: Vec::new(),
-        };
-        let seed = ContentSeed::new("tenant", "key", "fingerprint", Timestamp::UNIX_EPOCH);
         PutOptions {
-            outgoing: Outgoing::of(command, seed),
+            outgoing: two(|command, _| command.headers = headers),
             test: "test-1".to_owned().try_into().unwrap(),
             confirms_in_flight: NonZeroUsize::MIN,
             transaction: NonZeroUsize::MIN,
