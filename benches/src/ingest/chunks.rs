@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use catalog::{Seal, SealedChunk};
+use catalog::Seal;
 use chunker::pipeline::{self, Outcome, Output, ReportFile, RunError, Source};
-use chunker::{Bounds, Cut, CutSpec};
+use chunker::{Bounds, CutSpec};
 use futures_util::future::BoxFuture;
 use ingestion::chunk::{Generation, Plan};
 use ingestion::product::{BatchStamp, ItemError};
@@ -64,6 +64,10 @@ impl Output for Place {
         NoReport
     }
 
+    fn uri(&self, index: u32) -> String {
+        format!("s3://bench/{index}")
+    }
+
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         let place = self.clone();
         Box::pin(async move {
@@ -95,7 +99,7 @@ impl ReportFile for NoReport {
 }
 
 /// Cuts a payload that is an array without faults.
-pub(crate) async fn cut(batch: BatchStamp, source: &mut impl Source, place: &Place) -> Result<Cut, Error> {
+pub(crate) async fn cut(batch: BatchStamp, source: &mut impl Source, place: &Place) -> Result<Seal, Error> {
     let spec = CutSpec {
         format: Format::Array,
         rules: rules()?,
@@ -109,25 +113,5 @@ pub(crate) async fn cut(batch: BatchStamp, source: &mut impl Source, place: &Pla
     match pipeline::run(spec, source, place).await {
         Ok(Outcome::Cut(cut)) if cut.items_in_error == 0 => Ok(cut),
         other => Err(format!("the catalogue was not cut: {other:?}").into()),
-    }
-}
-
-/// The seal of what was cut.
-pub(crate) fn seal(cut: Cut) -> Seal {
-    let chunks = cut.chunks.into_iter().filter_map(|chunk| {
-        let uri = format!("s3://bench/{}", chunk.index);
-        let first_cnpj = *chunk.cnpjs.first()?;
-        Some(SealedChunk { index: chunk.index, uri, items: chunk.items, first_cnpj, cnpjs: chunk.cnpjs })
-    });
-    Seal {
-        payload_bytes: cut.bytes,
-        checksum: cut.checksum,
-        items_parsed: cut.items_parsed,
-        items_in_error: cut.items_in_error,
-        unreadable_keys: cut.unreadable_keys,
-        items_partial: cut.items_partial,
-        errors_omitted: cut.errors_omitted,
-        errors_uri: None,
-        chunks: chunks.collect(),
     }
 }

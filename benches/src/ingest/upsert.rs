@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use tokio_postgres::Client;
 
 use super::catalogue::{edition, new_batch};
-use super::chunks::{Place, Stored, cut, seal};
+use super::chunks::{Place, Stored, cut};
 use crate::cpu::Cpu;
 use crate::database::{Server, connect};
 use crate::error::Error;
@@ -114,7 +114,7 @@ impl Bench {
             chunks.push(decode(&place.take(chunk.index)?)?);
         }
         self.database.begin_chunking(&batch, Plan::default()).await?;
-        self.database.seal(batch_id, Generation::FIRST, &seal(cut)).await?;
+        self.database.seal(batch_id, Generation::FIRST, &cut).await?;
         let write = async {
             let mut changes = Changes::default();
             for chunk in &chunks {

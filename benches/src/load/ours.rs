@@ -18,7 +18,7 @@ use crate::contender::serve;
 use crate::cpu::Stopwatch;
 use crate::error::Error;
 use crate::ingest::catalogue::new_batch;
-use crate::ingest::chunks::{Place, cut, seal};
+use crate::ingest::chunks::{Place, cut};
 
 /// Chunks that are written at once: two instances of `upsert`, with a connection each. They take
 /// turns for the establishment's lock, so while PostgreSQL writes one chunk the next is read.
@@ -63,7 +63,7 @@ impl Loader {
         let cut = cut(stamp, &mut payload, &place).await?;
         let items = cut.items_parsed;
         let count = u32::try_from(cut.chunks.len())?;
-        self.database.seal(batch_id, Generation::FIRST, &seal(cut)).await?;
+        self.database.seal(batch_id, Generation::FIRST, &cut).await?;
         let next = Arc::new(AtomicU32::new(0));
         let writing = self.writers.iter().map(|database| {
             let (database, place, next) = (Arc::clone(database), place.clone(), Arc::clone(&next));

@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 use std::time::Instant;
 
-use catalog::{
-    ChunkingOutcome, FailedRun, NewBatch, PayloadFailure, PendingChunk, Seal, SealOutcome, SealedChunk,
-};
+use catalog::{ChunkingOutcome, FailedRun, NewBatch, PayloadFailure, PendingChunk, Seal, SealOutcome};
 use ingestion::chunk::{ChunkReady, Generation, Plan};
 use ingestion::payload::{MediaType, chunk_key, chunk_prefix, errors_key, errors_prefix};
 use ingestion::product::{BatchStamp, ItemRules};
@@ -14,7 +12,7 @@ use objects::{Head, ObjectError};
 use runtime::metrics;
 use transport::Origin;
 
-use crate::cutter::{Cut, CutSpec};
+use crate::cutter::CutSpec;
 use crate::pipeline::{self, Outcome};
 use crate::storage::Stored;
 use crate::unusable::PayloadFault;
@@ -195,9 +193,11 @@ impl Chunker {
         }
     }
 
-    async fn seal(&self, batch: &NewBatch, generation: Generation, cut: Cut) -> Result<(), ChunkerError> {
+    async fn seal(&self, batch: &NewBatch, generation: Generation, cut: Seal) -> Result<(), ChunkerError> {
         let batch_id = batch.metadata.batch_id;
-        let seal = self.sealed(batch, generation, cut);
+        let errors_uri =
+            (cut.items_in_error > 0).then(|| self.objects.uri(&errors_key(batch_id, generation)));
+        let seal = Seal { errors_uri, ..cut };
         let status = match self.database.seal(batch_id, generation, &seal).await? {
             // A faster run may have died before it announced the chunks.
             SealOutcome::Sealed(status) | SealOutcome::AlreadySealed(status) => status,
@@ -221,30 +221,6 @@ impl Chunker {
             items: chunk.items,
         });
         Ok(self.announcer.announce(&origin(batch), chunks).await?)
-    }
-
-    fn sealed(&self, batch: &NewBatch, generation: Generation, cut: Cut) -> Seal {
-        let errors_uri = Some(self.objects.uri(&errors_key(batch.metadata.batch_id, generation)));
-        let chunks = cut.chunks.into_iter().filter_map(|chunk| {
-            Some(SealedChunk {
-                index: chunk.index,
-                uri: self.objects.uri(&chunk_key(batch.metadata.batch_id, generation, chunk.index)),
-                items: chunk.items,
-                first_cnpj: *chunk.cnpjs.first()?,
-                cnpjs: chunk.cnpjs,
-            })
-        });
-        Seal {
-            payload_bytes: cut.bytes,
-            checksum: cut.checksum,
-            items_parsed: cut.items_parsed,
-            items_in_error: cut.items_in_error,
-            unreadable_keys: cut.unreadable_keys,
-            items_partial: cut.items_partial,
-            errors_omitted: cut.errors_omitted,
-            errors_uri: errors_uri.filter(|_| cut.items_in_error > 0),
-            chunks: chunks.collect(),
-        }
     }
 
     async fn fail(
@@ -302,11 +278,11 @@ fn origin(batch: &NewBatch) -> Origin {
     }
 }
 
-fn report(batch: &NewBatch, cut: &Cut, began: Instant) {
+fn report(batch: &NewBatch, cut: &Seal, began: Instant) {
     let took = metrics::milliseconds(began.elapsed());
     tracing::info!(
         event_type = "batch.cut",
-        bytes = cut.bytes,
+        bytes = cut.payload_bytes,
         items = cut.items_parsed,
         items_in_error = cut.items_in_error,
         items_partial = cut.items_partial,

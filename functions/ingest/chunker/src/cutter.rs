@@ -1,5 +1,6 @@
 use std::collections::HashSet;
 
+use catalog::Seal;
 use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
 use ingestion::product::{BatchStamp, ItemError, ItemErrorCode, ItemPlace, ItemRules, PartialItems, Product};
@@ -44,34 +45,6 @@ pub struct CutSpec {
     pub checksum: Option<String>,
 }
 
-/// Results of cutting a payload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cut {
-    /// Bytes of the decoded content.
-    pub bytes: u64,
-    /// SHA-256 of the decoded content in hex.
-    pub checksum: String,
-    pub items_parsed: u64,
-    pub items_in_error: u64,
-    /// Items in error that may be of any product: without a readable key, or not JSON.
-    pub unreadable_keys: u64,
-    /// Products whose items lack members that other items have.
-    pub items_partial: u64,
-    /// Items in error that only the report has.
-    pub errors_omitted: u64,
-    /// Chunks in the order of their indexes.
-    pub chunks: Vec<CutChunk>,
-}
-
-/// A chunk that was cut and stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CutChunk {
-    pub index: u32,
-    pub items: u32,
-    /// Establishments of the chunk in their order, each once.
-    pub cnpjs: Vec<Cnpj>,
-}
-
 /// Cuts a payload's content into chunks: splits, parses and gathers its items in one pass. Its
 /// memory is bounded by a window, an item and a chunk. It does no I/O: the caller takes the results
 /// and stores them.
@@ -113,8 +86,8 @@ pub(crate) struct End {
     pub(crate) errors: Vec<ItemError>,
     /// Report that still has its last part.
     pub(crate) report: Report,
-    /// Results of the cut, still without chunks.
-    pub(crate) cut: Cut,
+    /// Results of the cut, still without chunks and the report's URI.
+    pub(crate) cut: Seal,
 }
 
 impl Cutter {
@@ -191,14 +164,15 @@ impl Cutter {
         let Items { planner, parsed, in_error, unreadable_keys, partial, mut chunks, errors, report, .. } =
             self.items;
         chunks.extend(planner.finish());
-        let cut = Cut {
-            bytes: whole.bytes,
+        let cut = Seal {
+            payload_bytes: whole.bytes,
             checksum: whole.checksum,
             items_parsed: parsed,
             items_in_error: in_error,
             unreadable_keys,
             items_partial: partial.count(),
             errors_omitted,
+            errors_uri: None,
             chunks: Vec::new(),
         };
         End { chunks, errors, report, cut }

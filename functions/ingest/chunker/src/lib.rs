@@ -21,7 +21,7 @@ mod settings;
 mod storage;
 mod unusable;
 
-pub use cutter::{Bounds, Cut, CutChunk, CutSpec};
+pub use cutter::{Bounds, CutSpec};
 pub use error::{ChunkerError, InvocationError};
 pub use settings::Settings;
 pub use unusable::{PayloadFault, UnusableCode};

@@ -54,6 +54,10 @@ impl Output for Stored<'_> {
         self.objects.in_parts(key, "application/x-ndjson", Some("gzip"))
     }
 
+    fn uri(&self, index: u32) -> String {
+        self.objects.uri(&chunk_key(self.batch_id, self.generation, index))
+    }
+
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         let objects = self.objects.clone();
         let key = chunk_key(self.batch_id, self.generation, index);

@@ -5,14 +5,16 @@ use std::error::Error;
 use std::io;
 
 use bytes::Bytes;
+use catalog::{Seal, SealedChunk};
 use futures_util::future::{BoxFuture, try_join3};
+use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, encode};
 use ingestion::product::ItemError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::content::{Content, ContentDigest};
-use crate::cutter::{Cut, CutChunk, CutSpec, Cutter, End};
+use crate::cutter::{CutSpec, Cutter, End};
 use crate::report::Report;
 use crate::unusable::PayloadFault;
 
@@ -51,6 +53,9 @@ pub trait Output {
     /// Begins the report, which replaces one that an earlier run wrote.
     fn report(&self) -> Self::Report;
 
+    /// Returns the URI at which a chunk is stored.
+    fn uri(&self, index: u32) -> String;
+
     /// Stores a chunk's file.
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>>;
 
@@ -74,8 +79,8 @@ pub trait ReportFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The payload is cut: all chunks are stored and all errors recorded. There is a report if any
-    /// item is in error.
-    Cut(Cut),
+    /// item is in error; its URI is not set yet.
+    Cut(Seal),
     /// The payload is unusable. `stored` chunks were already uploaded and can be discarded. Of the
     /// items in error until then, the database does not list `errors_omitted`.
     Unusable { why: PayloadFault, errors_omitted: u64, stored: u32 },
@@ -105,7 +110,7 @@ pub async fn run(spec: CutSpec, source: &mut impl Source, output: &impl Output) 
             if let Some(last) = report.finish()? {
                 file.finish(last).await?;
             }
-            Ok(Outcome::Cut(Cut { chunks, ..cut }))
+            Ok(Outcome::Cut(Seal { chunks, ..cut }))
         }
         Err((why, errors_omitted)) => {
             file.abandon().await;
@@ -179,7 +184,7 @@ fn cut(
     mut steps: Receiver<Step>,
     found: &Sender<Found>,
     parts: &Sender<Vec<u8>>,
-) -> Option<Result<(Cut, Report), (PayloadFault, u64)>> {
+) -> Option<Result<(Seal, Report), (PayloadFault, u64)>> {
     let mut cutter = Cutter::new(spec);
     loop {
         let ended = match steps.blocking_recv()? {
@@ -226,7 +231,7 @@ fn pages(errors: &mut Vec<ItemError>) -> impl Iterator<Item = Vec<ItemError>> {
 
 /// Results of the compressing thread, to be stored or recorded.
 enum Made {
-    File(CutChunk, Vec<u8>),
+    File { index: u32, items: u32, cnpjs: Vec<Cnpj>, file: Vec<u8> },
     Errors(Vec<ItemError>),
 }
 
@@ -236,7 +241,7 @@ fn pack(mut found: Receiver<Found>, made: &Sender<Made>) -> io::Result<()> {
         let one = match one {
             Found::Chunk(chunk) => {
                 let file = encode(&chunk)?;
-                Made::File(CutChunk { index: chunk.index, items: chunk.items, cnpjs: chunk.cnpjs() }, file)
+                Made::File { index: chunk.index, items: chunk.items, cnpjs: chunk.cnpjs(), file }
             }
             Found::Errors(errors) => Made::Errors(errors),
         };
@@ -248,11 +253,15 @@ fn pack(mut found: Receiver<Found>, made: &Sender<Made>) -> io::Result<()> {
 }
 
 /// Stores chunks and records errors, and returns the chunks when all are stored.
-async fn gather(mut made: Receiver<Made>, output: &impl Output) -> Result<Vec<CutChunk>, RunError> {
+async fn gather(mut made: Receiver<Made>, output: &impl Output) -> Result<Vec<SealedChunk>, RunError> {
     let mut storing = Storing::default();
     while let Some(one) = made.recv().await {
         match one {
-            Made::File(chunk, file) => storing.add(chunk, file, output).await?,
+            Made::File { index, items, cnpjs, file } => {
+                let first_cnpj = *cnpjs.first().ok_or("a chunk has no product")?;
+                let uri = output.uri(index);
+                storing.add(SealedChunk { index, uri, items, first_cnpj, cnpjs }, file, output).await?;
+            }
             Made::Errors(errors) => output.record(&errors).await?,
         }
     }
@@ -264,12 +273,12 @@ async fn gather(mut made: Receiver<Made>, output: &impl Output) -> Result<Vec<Cu
 struct Storing {
     tasks: JoinSet<Result<usize, RunError>>,
     bytes: usize,
-    chunks: Vec<CutChunk>,
+    chunks: Vec<SealedChunk>,
 }
 
 impl Storing {
     /// Begins to store a chunk as soon as there is room for it.
-    async fn add(&mut self, chunk: CutChunk, file: Vec<u8>, output: &impl Output) -> Result<(), RunError> {
+    async fn add(&mut self, chunk: SealedChunk, file: Vec<u8>, output: &impl Output) -> Result<(), RunError> {
         let (index, size) = (chunk.index, file.len());
         self.chunks.push(chunk);
         while self.tasks.len() >= MAX_STORING || self.bytes.saturating_add(size) > MAX_STORING_BYTES {
@@ -290,7 +299,7 @@ impl Storing {
         Ok(true)
     }
 
-    async fn finish(mut self) -> Result<Vec<CutChunk>, RunError> {
+    async fn finish(mut self) -> Result<Vec<SealedChunk>, RunError> {
         while self.one_is_stored().await? {}
         Ok(self.chunks)
     }

@@ -7,7 +7,7 @@ fn a_bomb_and_a_payload_over_the_limit_are_cut_off() {
     let bomb = gzip(&vec![b' '; 30_000_000]);
     assert_eq!(unusable(Format::Array, &bomb), (UnusableCode::MaxPayloadExceeded, Some(20_000_000)));
     let exact = |bytes: usize| vec![b' '; bytes - 2].into_iter().chain(*b"[]").collect::<Vec<u8>>();
-    assert_eq!(cut(Format::Array, &exact(20_000_000)).0.bytes, 20_000_000);
+    assert_eq!(cut(Format::Array, &exact(20_000_000)).0.payload_bytes, 20_000_000);
     assert_eq!(unusable(Format::Array, &exact(20_000_001)).0, UnusableCode::MaxPayloadExceeded);
 }
 

@@ -86,6 +86,10 @@ impl Output for Kept {
         KeptReport { parts: Vec::new(), kept: Arc::clone(&self.report) }
     }
 
+    fn uri(&self, index: u32) -> String {
+        format!("s3://kept/{index}")
+    }
+
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         let (files, broken) = (self.files.clone(), self.broken);
         Box::pin(async move {
@@ -131,7 +135,7 @@ fn gzip(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn cut(format: Format, payload: &[u8]) -> (Cut, Kept) {
+fn cut(format: Format, payload: &[u8]) -> (Seal, Kept) {
     match run_on(spec(format), payload, 1000) {
         (Outcome::Cut(cut), kept) => {
             reports_each(&cut, &kept, payload);
@@ -142,7 +146,7 @@ fn cut(format: Format, payload: &[u8]) -> (Cut, Kept) {
 }
 
 /// Checks that the report has each item in error once, with its text.
-fn reports_each(cut: &Cut, kept: &Kept, payload: &[u8]) {
+fn reports_each(cut: &Seal, kept: &Kept, payload: &[u8]) {
     let lines = kept.reported();
     assert_eq!(u64::try_from(lines.len()).unwrap(), cut.items_in_error);
     assert_eq!(kept.report.lock().unwrap().is_some(), cut.items_in_error > 0);
@@ -186,7 +190,7 @@ fn a_payload_is_cut_and_every_item_accounted_for() {
     {
         let payload = catalogue.payload(layout);
         let (cut, kept) = cut(format, &payload);
-        assert_eq!((cut.items_parsed, cut.bytes), (3500, u64::try_from(payload.len()).unwrap()));
+        assert_eq!((cut.items_parsed, cut.payload_bytes), (3500, u64::try_from(payload.len()).unwrap()));
         assert_eq!(cut.checksum, hex::encode(<sha2::Sha256 as sha2::Digest>::digest(&payload)));
         assert!(
             cut.items_in_error > 50 && cut.unreadable_keys > 0 && cut.unreadable_keys < cut.items_in_error
