@@ -123,7 +123,6 @@ fn version_of(queue_manager: Option<&QueueManager>, version: Option<String>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::errors::is_of_tls;
     use crate::key_repository::Malformed;
     use crate::mqi::{Refusal, Verb};
 
@@ -147,15 +146,14 @@ mod tests {
             let report = StepLog::default().report(BrokerKind::IbmMq, Some((step, &error)));
             let code = report.steps.iter().find_map(|step| step.code);
             assert_eq!((step_of(&error), code), (step, Some(of)), "{reason}");
-            assert_eq!(is_of_tls(&error), step == Step::Tls, "{reason}");
         }
     }
 
     #[test]
     fn a_key_repository_that_cannot_be_used_is_a_failure_of_tls() {
         let error = BrokerError::authentication_failed("wrong").caused_by(Malformed::Closed);
-        assert!(is_of_tls(&error));
-        assert!(!is_of_tls(&BrokerError::authentication_failed("wrong")));
+        assert_eq!(step_of(&error), Step::Tls);
+        assert_eq!(step_of(&BrokerError::authentication_failed("wrong")), Step::Connect);
     }
 
     #[test]

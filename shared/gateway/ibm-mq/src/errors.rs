@@ -1,14 +1,12 @@
 //! Translates refusals of the client library into errors for the caller.
 
 use broker::Step;
-use libmqm_sys::{self as mqi, MQLONG};
+use libmqm_sys as mqi;
 use mq::{BrokerError, BrokerKind, BrokerReply, QueueName};
 
 use crate::key_repository::Malformed;
 use crate::mqi::Refusal;
 use crate::reason::{Kind, Reason};
-
-pub(crate) const PRODUCT: &str = BrokerKind::IbmMq.product();
 
 /// Operation that was in progress when an error occurred.
 #[derive(Clone, Copy, Debug)]
@@ -63,12 +61,6 @@ pub(crate) fn refusal_of(error: &BrokerError) -> Option<&Refusal> {
     error.cause().and_then(|cause| cause.downcast_ref::<Refusal>())
 }
 
-/// True if a connection failed because of TLS: its key repository may have been replaced since it
-/// was read.
-pub(crate) fn is_of_tls(error: &BrokerError) -> bool {
-    step_of(error) == Step::Tls
-}
-
 impl Refusal {
     pub(crate) fn into_error(self, during: During<'_>) -> BrokerError {
         let Reason { code, name, kind, words } = Reason::of(self.reason);
@@ -83,51 +75,31 @@ impl Refusal {
             (Kind::Unsupported, _) => BrokerError::unsupported(detail),
             (Kind::InDoubt, _) => BrokerError::in_doubt(detail),
         };
-        error.with_reply(self.reply()).caused_by(self)
+        let reply = BrokerReply { product: BrokerKind::IbmMq.product(), code: code.into(), name };
+        error.with_reply(reply).caused_by(self)
     }
 
-    /// The queue manager's reply code, for the caller.
-    fn reply(self) -> BrokerReply {
-        let Reason { code, name, .. } = Reason::of(self.reason);
-        BrokerReply { product: PRODUCT, code: code.into(), name }
-    }
-
-    /// True if the connection may be used for other work.
+    /// True if the connection may be used for other work: it exists, and the state of the client
+    /// library is known.
     pub(crate) fn spares_the_connection(self) -> bool {
-        !matches!(Reason::of(self.reason).kind, Kind::Unreachable | Kind::InDoubt)
-            && !is_internal(self.reason)
+        let is_unknown = matches!(
+            self.reason,
+            mqi::MQRC_UNEXPECTED_ERROR | mqi::MQRC_CALL_IN_PROGRESS | mqi::MQRC_STORAGE_NOT_AVAILABLE
+        );
+        !is_unknown && !matches!(Reason::of(self.reason).kind, Kind::Unreachable | Kind::InDoubt)
     }
-}
 
-/// True if the client library itself may be in an unknown state.
-fn is_internal(reason: MQLONG) -> bool {
-    matches!(
-        reason,
-        mqi::MQRC_UNEXPECTED_ERROR | mqi::MQRC_CALL_IN_PROGRESS | mqi::MQRC_STORAGE_NOT_AVAILABLE
-    )
-}
-
-/// Outcome of a commit that was not confirmed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Uncommitted {
-    /// The unit of work certainly had no effect.
-    BackedOut,
-    /// The unit of work may have been committed.
-    InDoubt,
-}
-
-impl Uncommitted {
-    /// Outcome that the reason of an MQCMIT proves. Everything is in doubt except reasons that
-    /// certainly precede the commit: the queue manager reports that it backed out, or the library
-    /// refused the call itself.
-    pub(crate) fn of(refusal: Refusal) -> Self {
-        match refusal.reason {
+    /// True if an MQCMIT with this reason may have committed its unit of work. Everything is in
+    /// doubt except reasons that certainly precede the commit: the queue manager reports that it
+    /// backed out, or the library refused the call itself.
+    pub(crate) fn may_have_committed(self) -> bool {
+        !matches!(
+            self.reason,
             mqi::MQRC_BACKED_OUT
-            | mqi::MQRC_HCONN_ERROR
-            | mqi::MQRC_ENVIRONMENT_ERROR
-            | mqi::MQRC_FUNCTION_NOT_SUPPORTED => Self::BackedOut,
-            _ => Self::InDoubt,
-        }
+                | mqi::MQRC_HCONN_ERROR
+                | mqi::MQRC_ENVIRONMENT_ERROR
+                | mqi::MQRC_FUNCTION_NOT_SUPPORTED
+        )
     }
 }
 
@@ -140,7 +112,7 @@ mod tests {
         QueueName::try_from("ORDERS".to_owned()).unwrap()
     }
 
-    fn refusal(reason: MQLONG) -> Refusal {
+    fn refusal(reason: mqi::MQLONG) -> Refusal {
         Refusal::failed(Verb::Put, reason)
     }
 
@@ -181,10 +153,10 @@ mod tests {
     #[test]
     fn a_commit_is_in_doubt_unless_it_certainly_did_not_happen() {
         for reason in [2003, 2018] {
-            assert_eq!(Uncommitted::of(refusal(reason)), Uncommitted::BackedOut, "{reason}");
+            assert!(!refusal(reason).may_have_committed(), "{reason}");
         }
         for reason in [2009, 2549, 2122, 2123, 2124, 2162, 2195, 2102, 99_999] {
-            assert_eq!(Uncommitted::of(refusal(reason)), Uncommitted::InDoubt, "{reason}");
+            assert!(refusal(reason).may_have_committed(), "{reason}");
         }
     }
 

@@ -54,7 +54,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use broker::load::{GetOptions, LoadConsumer, LoadProducer, PutOptions};
-use broker::{Broker, ConnectionCap, Deadline, ReadyToPut, Relocation, UnitOfWork};
+use broker::{Broker, ConnectionCap, Deadline, ReadyToPut, Relocation, Step, UnitOfWork};
 use mq::{
     Access, BrokerError, ConsumeCommand, DepthReport, MoveCommand, MoveReport, Outgoing, PoolReport,
     QueueName, Reach, TestReport,
@@ -109,7 +109,8 @@ impl Broker for IbmMq {
     }
 
     fn is_about_secrets(&self, error: &BrokerError) -> bool {
-        matches!(error, BrokerError::AuthenticationFailed { .. }) || errors::is_of_tls(error)
+        // A key repository may have been replaced since it was read.
+        matches!(error, BrokerError::AuthenticationFailed { .. }) || errors::step_of(error) == Step::Tls
     }
 
     async fn connect_to_put<'a>(

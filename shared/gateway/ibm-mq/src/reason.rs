@@ -80,7 +80,6 @@ mod tests {
     use libmqm_constants::mapping::MQRC_MAPSTR;
 
     use super::*;
-    use crate::errors::Uncommitted;
     use crate::mqi::{Refusal, Verb};
 
     #[test]
@@ -133,10 +132,10 @@ mod tests {
                 Kind::Authentication => "502 `AUTHENTICATION_FAILED`, at a queue 502 `BROKER_REJECTED`",
                 Kind::UnknownQueue => "404 `QUEUE_NOT_FOUND`",
                 Kind::Full => "502 `QUEUE_FULL`",
-                Kind::Unreachable => match Uncommitted::of(Refusal::failed(Verb::Commit, row.code)) {
-                    Uncommitted::BackedOut => "503 `BROKER_UNREACHABLE`",
-                    Uncommitted::InDoubt => "503 `BROKER_UNREACHABLE`, at a commit 502 `OUTCOME_IN_DOUBT`",
-                },
+                Kind::Unreachable if Refusal::failed(Verb::Commit, row.code).may_have_committed() => {
+                    "503 `BROKER_UNREACHABLE`, at a commit 502 `OUTCOME_IN_DOUBT`"
+                }
+                Kind::Unreachable => "503 `BROKER_UNREACHABLE`",
                 Kind::TooLarge => "422 `MESSAGE_TOO_LARGE`",
                 Kind::Unsupported => "422 `UNSUPPORTED_BY_BROKER`",
                 Kind::Rejected => "502 `BROKER_REJECTED`",

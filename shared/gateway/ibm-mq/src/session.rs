@@ -8,7 +8,7 @@ use libmqm_sys as mqi;
 use mq::{BrokerError, IdleRule};
 use tokio::sync::oneshot;
 
-use crate::errors::{During, Uncommitted};
+use crate::errors::During;
 use crate::mqi::{Connection, Refusal, Verb};
 use crate::owned::Owned;
 use crate::worker::{WorkerError, wait_for};
@@ -43,7 +43,7 @@ impl Failure {
     /// True if a commit that failed in this way may have happened.
     pub(crate) fn may_have_committed(self) -> bool {
         match self {
-            Self::Refused(refusal) => Uncommitted::of(refusal) == Uncommitted::InDoubt,
+            Self::Refused(refusal) => refusal.may_have_committed(),
             Self::NoAnswer(_) => true,
         }
     }

@@ -9,7 +9,6 @@ use broker::load::{Confirmation, Outcome};
 use libmqm_sys::{self as mqi, MQLONG};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::errors::Uncommitted;
 use crate::mqi::{Connection, Effect, Object, Refusal, Verb};
 use crate::outgoing::Prepared;
 use crate::putting::{Last, options, put_one};
@@ -136,10 +135,10 @@ impl Putter<'_> {
             return Ok(());
         }
         let committed = self.connection.commit();
-        self.end(match committed.map_err(Uncommitted::of) {
+        self.end(match committed {
             Ok(()) => Outcome::Confirmed,
-            Err(Uncommitted::BackedOut) => Outcome::NotPut,
-            Err(Uncommitted::InDoubt) => Outcome::InDoubt,
+            Err(refusal) if refusal.may_have_committed() => Outcome::InDoubt,
+            Err(_) => Outcome::NotPut,
         });
         committed
     }
