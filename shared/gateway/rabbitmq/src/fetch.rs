@@ -13,6 +13,10 @@ use crate::session::Session;
 use crate::taking::{Full, Room, Taking};
 use crate::unit_of_work::Taken;
 
+/// Warning about messages that were only looked at.
+pub(crate) const NO_BROWSE: &str = "RabbitMQ has no browse: the messages were taken and put back, hidden from \
+                                    others meanwhile, and are marked as redelivered";
+
 pub(crate) async fn fetch(
     pool: &Pool,
     access: &Access,
@@ -53,10 +57,7 @@ pub(crate) async fn fetch(
         AckMode::Take(Ack::Commit | Ack::Rollback) => Ok(Box::new(taken)),
         AckMode::Take(Ack::None) => Ok(Box::new(remove(taken, deadline).await)),
         AckMode::Browse => {
-            taken.consumed.warnings.push(
-                "RabbitMQ has no browse: the messages were taken and put back, hidden from others meanwhile, and are marked as redelivered"
-                    .to_owned(),
-            );
+            taken.consumed.warnings.push(NO_BROWSE);
             Ok(Box::new(SettledMessages { consumed: taken.restore(deadline).await, removed: false }))
         }
     }
@@ -137,26 +138,28 @@ fn too_large(queue: &QueueName, room: Room, returns: Option<u64>, counted: Count
 /// Removes the messages outside any transaction, and warns about it.
 async fn remove(taken: Taken, deadline: Deadline) -> SettledMessages {
     let (mut consumed, removed) = taken.remove(deadline).await;
-    consumed.warnings.push(
-        "the messages were removed at once, outside any transaction; they are lost if this answer is"
-            .to_owned(),
-    );
+    consumed
+        .warnings
+        .push("the messages were removed at once, outside any transaction; they are lost if this answer is");
     if let Err(error) = removed {
         consumed.warnings.push(format!("the messages may be delivered again: {error}"));
     }
     SettledMessages { consumed, removed: true }
 }
 
-/// Returns an error if requeueing messages of this queue could lose them.
+/// Returns the session, or an error if requeueing messages of this queue could lose them.
 pub(crate) async fn refuse_harm(
-    session: &Session,
+    session: Session,
     queue: &QueueName,
     deadline: Deadline,
-) -> Result<(), BrokerError> {
-    match session.server.counted() {
-        Counted::Failures => Ok(()),
-        Counted::EveryReturn => refuse_to_requeue(session, queue, deadline).await.map(drop),
+) -> Result<Session, BrokerError> {
+    if session.server.counted() == Counted::EveryReturn
+        && let Err(error) = refuse_to_requeue(&session, queue, deadline).await
+    {
+        session.release(deadline).await;
+        return Err(error);
     }
+    Ok(session)
 }
 
 /// Returns an error unless the queue is a classic queue. A quorum queue that counts every return

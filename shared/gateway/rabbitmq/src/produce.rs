@@ -202,14 +202,11 @@ impl Producer<'_> {
         let wire_id = |index: u64| Some(self.outgoing.message_id(index).to_hex().into_bytes());
         let mut warnings = Warnings::default();
         if self.outgoing.has_priorities() {
-            warnings
-                .push("RabbitMQ honours a priority only on queues declared with x-max-priority".to_owned());
+            warnings.push("RabbitMQ honours a priority only on queues declared with x-max-priority");
         }
         let transactions = if self.transaction.enabled {
-            warnings.push(
-                "a transaction on RabbitMQ is a group of confirmed messages; it is not all or nothing"
-                    .to_owned(),
-            );
+            warnings
+                .push("a transaction on RabbitMQ is a group of confirmed messages; it is not all or nothing");
             enqueued.div_ceil(u64::from(self.transaction.tx_size.get()))
         } else {
             0

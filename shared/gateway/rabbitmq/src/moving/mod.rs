@@ -17,6 +17,7 @@ use mq::{
 };
 
 use crate::errors::{During, Failure};
+use crate::fetch::{NO_BROWSE, refuse_harm};
 use crate::pool::Pool;
 use crate::refusal;
 use crate::session::{Session, call, short};
@@ -92,12 +93,8 @@ pub(crate) async fn preview(
     reach: &Reach,
     deadline: Deadline,
 ) -> Result<MoveReport, BrokerError> {
-    let session = pool.acquire(access, deadline).await?;
+    let session = refuse_harm(pool.acquire(access, deadline).await?, queue, deadline).await?;
     let most_held = pool.settings().most_held;
-    if let Err(error) = crate::fetch::refuse_harm(&session, queue, deadline).await {
-        session.release(deadline).await;
-        return Err(error);
-    }
     let mut source = Source::open((session, most_held), queue, command, reach, deadline).await?;
     let mut known = HashSet::new();
     let stop_at = stop_at(deadline);
@@ -115,10 +112,7 @@ pub(crate) async fn preview(
         }
     }
     let mut report = source.finish(0, deadline).await;
-    report.warnings.push(
-        "RabbitMQ has no browse: the messages were taken and put back, hidden from others meanwhile, and are marked as redelivered"
-            .to_owned(),
-    );
+    report.warnings.push(NO_BROWSE);
     Ok(report)
 }
 

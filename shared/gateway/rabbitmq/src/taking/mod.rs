@@ -187,7 +187,7 @@ impl<'a> Taking<'a> {
         let wait = Duration::from_secs(self.command.wait_seconds.get().into()).min(available);
         self.consumed.wait_seconds_applied = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
         if available < Duration::from_secs(self.command.wait_seconds.get().into()) {
-            self.consumed.warnings.push("the wait was cut short by the time that the request has".to_owned());
+            self.consumed.warnings.push("the wait was cut short by the time that the request has");
         }
         let wait = Deadline::after(wait);
         self.drain(session, deadline).await?;
@@ -233,7 +233,7 @@ impl<'a> Taking<'a> {
                 break;
             }
             if !self.consumed.messages.is_empty() && stop_at.has_passed() {
-                self.consumed.warnings.push("the time ended before all messages were taken".to_owned());
+                self.consumed.warnings.push("the time ended before all messages were taken");
                 break;
             }
             if ready > 0 && self.is_hardly_room_for_what_went_back() {

@@ -17,6 +17,7 @@ use super::route::{self, Route};
 use crate::content_header;
 use crate::deaths;
 use crate::errors::{During, Failure};
+use crate::fetch::refuse_harm;
 use crate::leader::{self, Leadership};
 use crate::queue_facts::QueueFacts;
 use crate::session::{Session, call, short};
@@ -85,7 +86,7 @@ pub(super) struct Source {
 impl Source {
     /// Opens the queue. Fails for a selection of messages if returning the others could lose them.
     pub(super) async fn open(
-        (session, most_held): (Session, usize),
+        (mut session, most_held): (Session, usize),
         queue: &QueueName,
         command: &MoveCommand,
         reach: &Reach,
@@ -97,11 +98,8 @@ impl Source {
         };
         let selected: Option<BTreeMap<_, _>> =
             command.msg_ids.as_ref().map(|ids| ids.iter().map(|id| (id.0.clone(), false)).collect());
-        if selected.is_some()
-            && let Err(error) = crate::fetch::refuse_harm(&session, queue, deadline).await
-        {
-            session.release(deadline).await;
-            return Err(error);
+        if selected.is_some() {
+            session = refuse_harm(session, queue, deadline).await?;
         }
         let ready = u64::from(state.messages);
         Ok(Self {
@@ -156,7 +154,7 @@ impl Source {
                 break;
             }
             if stop_at.has_passed() {
-                self.report.warnings.push("the time ended before all messages were looked at".to_owned());
+                self.report.warnings.push("the time ended before all messages were looked at");
                 self.end(true);
                 break;
             }
