@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Instant;
 
-use catalog::{ChunkingOutcome, FailedRun, NewBatch, PayloadFailure, PendingChunk, Seal, SealOutcome};
+use catalog::{ChunkingOutcome, FailedRun, NewBatch, PayloadFailure, Seal, SealOutcome};
 use ingestion::chunk::{ChunkReady, Generation, Plan};
 use ingestion::payload::{MediaType, chunk_key, chunk_prefix, errors_key, errors_prefix};
 use ingestion::product::{BatchStamp, ItemRules};
@@ -107,20 +107,12 @@ impl Chunker {
     /// Announces the pending chunks of a sealed batch. Those of a replay were tagged at the end of
     /// the generation before, so their tags are removed first, slice by slice: a run that dies
     /// leaves its successor only the chunks that are not written yet.
-    async fn announce_again(&self, batch: &NewBatch, pending: Vec<PendingChunk>) -> Result<(), ChunkerError> {
+    async fn announce_again(&self, batch: &NewBatch, pending: Vec<ChunkReady>) -> Result<(), ChunkerError> {
         let origin = origin(batch);
         for slice in pending.chunks(SLICE) {
             let replayed = slice.iter().filter(|chunk| chunk.generation > Generation::FIRST);
-            self.objects.untag_final(replayed.map(|chunk| chunk.uri.clone()).collect()).await?;
-            let chunks = slice.iter().map(|chunk| ChunkReady {
-                batch_id: batch.metadata.batch_id,
-                generation: chunk.generation,
-                chunk_index: chunk.index,
-                chunk_uri: chunk.uri.clone(),
-                cnpj: chunk.cnpj,
-                items: chunk.items,
-            });
-            self.announcer.announce(&origin, chunks).await?;
+            self.objects.untag_final(replayed.map(|chunk| chunk.chunk_uri.clone()).collect()).await?;
+            self.announcer.announce(&origin, slice.iter().cloned()).await?;
         }
         tracing::info!(
             event_type = "batch.announced_again",

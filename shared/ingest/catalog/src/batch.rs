@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use ingestion::Cnpj;
 use ingestion::batch::{BatchEvent, BatchStatus, ChunkCounts, Deactivation};
-use ingestion::chunk::{Generation, Plan};
+use ingestion::chunk::{ChunkReady, Generation, Plan};
 use ingestion::payload::{LoadType, PayloadMetadata};
 use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
@@ -41,28 +41,13 @@ pub enum ChunkingOutcome {
     /// Cut the payload by this plan, which the batch's first run pinned.
     Chunk { plan: Plan, generation: Generation },
     /// The batch is sealed; these chunks are pending, and may never have been announced.
-    Sealed { generation: Generation, pending: Vec<PendingChunk> },
+    Sealed { generation: Generation, pending: Vec<ChunkReady> },
     /// The batch is final, so no work remains.
     Final(BatchStatus),
     /// The batch was received before the start of the history, so no work remains. A batch that was
     /// never cut is failed now; [`end_too_old`](Database::end_too_old) ends the others that are in
     /// progress.
     TooOld(BatchStatus),
-}
-
-/// A chunk that is not written yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingChunk {
-    /// Generation in which the chunk has to be written. A message of another generation is ignored.
-    pub generation: Generation,
-    /// Index of the chunk in its batch, from 0.
-    pub index: u32,
-    /// `s3://bucket/key` of the chunk's file.
-    pub uri: String,
-    /// Number of valid items that the chunk was made of, including duplicates.
-    pub items: u32,
-    /// The first of its establishments, by which messages are grouped.
-    pub cnpj: Cnpj,
 }
 
 /// Failure of a batch as a whole.
@@ -136,7 +121,7 @@ const CHUNKING: &str = "UPDATE batches SET status = $2, started_at = COALESCE(st
      objects_let_go = false WHERE batch_id = $1";
 const FAIL: &str = "UPDATE batches SET status = $2, error = $3, errors_omitted = $4, finished_at = now() \
      WHERE batch_id = $1";
-const PENDING: &str = "SELECT generation, chunk_index, chunk_uri, items, first_cnpj FROM batch_chunks \
+const PENDING: &str = "SELECT batch_id, generation, chunk_index, chunk_uri, items, first_cnpj FROM batch_chunks \
      WHERE batch_id = $1 AND status = 'PENDING' ORDER BY chunk_index";
 
 impl Database {
@@ -393,11 +378,12 @@ pub(crate) fn generation(row: &Row, column: &'static str) -> Result<Generation, 
     Ok(u32::try_from(row.try_get::<_, i32>(column)?)?.try_into()?)
 }
 
-fn pending_chunk(row: &Row) -> Result<PendingChunk, DatabaseError> {
-    Ok(PendingChunk {
+fn pending_chunk(row: &Row) -> Result<ChunkReady, DatabaseError> {
+    Ok(ChunkReady {
+        batch_id: row.try_get("batch_id")?,
         generation: generation(row, "generation")?,
-        index: row.try_get::<_, i32>("chunk_index")?.try_into()?,
-        uri: row.try_get("chunk_uri")?,
+        chunk_index: row.try_get::<_, i32>("chunk_index")?.try_into()?,
+        chunk_uri: row.try_get("chunk_uri")?,
         items: row.try_get::<_, i64>("items")?.try_into()?,
         cnpj: cnpj(row, "first_cnpj")?,
     })

@@ -81,7 +81,7 @@ mod warnings;
 mod write;
 
 pub use attempts::{Announced, GivenUp};
-pub use batch::{ChunkingOutcome, FailedRun, NewBatch, PayloadFailure, PendingChunk};
+pub use batch::{ChunkingOutcome, FailedRun, NewBatch, PayloadFailure};
 pub use config::{ConfigError, DatabaseConfig, Pem, Tls};
 pub use database::Database;
 pub use drop_looks::DropLook;

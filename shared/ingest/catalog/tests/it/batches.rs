@@ -125,8 +125,8 @@ fn after_the_seal_a_run_announces_what_is_pending_and_nothing_once_it_is_done() 
             panic!("{begun:?}")
         };
         let [chunk] = &pending[..] else { panic!("{pending:?}") };
-        assert_eq!((chunk.index, chunk.items, chunk.cnpj), (1, 10, load.chunks[1].cnpjs()[0]));
-        assert_eq!(chunk.uri, load.seal().chunks[1].uri);
+        assert_eq!((chunk.chunk_index, chunk.items, chunk.cnpj), (1, 10, load.chunks[1].cnpjs()[0]));
+        assert_eq!(chunk.chunk_uri, load.seal().chunks[1].uri);
         database.write_chunk(&load.chunks[1]).await.unwrap();
         let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
         assert_eq!(begun, ChunkingOutcome::Final(BatchStatus::Completed));

@@ -108,7 +108,8 @@ fn the_chunks_of_a_replay_are_announced_with_the_objects_that_they_were_cut_into
         assert_eq!(generation, SECOND);
         let seal = load.seal();
         for (chunk, sealed) in pending.iter().zip(&seal.chunks) {
-            assert_eq!((chunk.generation, chunk.index, &chunk.uri), (SECOND, sealed.index, &sealed.uri));
+            let found = (chunk.generation, chunk.chunk_index, &chunk.chunk_uri);
+            assert_eq!(found, (SECOND, sealed.index, &sealed.uri));
         }
         assert_eq!(pending.len(), 2);
         let id = ChunkId::of(load.id(), SECOND, 1);
