@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::facts::QueueManager;
 use crate::mqi::Connection;
-use crate::session::{Failure, Told};
+use crate::session::{Failure, Told, unless_refused};
 use crate::worker::{Worker, wait_for};
 
 /// Time for an idle connection to answer, before another one is opened.
@@ -71,10 +71,9 @@ impl Owned {
         job: impl FnOnce(&Connection, Told<T>) + Send + 'static,
     ) -> Result<T, Failure> {
         let (told, answer) = oneshot::channel();
-        self.worker.begin(move |connection| match connection.back_out_leftovers() {
-            Ok(()) => job(connection, told),
-            Err(refusal) => {
-                let _ = told.send(Err(refusal));
+        self.worker.begin(move |connection| {
+            if let Some(((), told)) = unless_refused(connection.back_out_leftovers(), told) {
+                job(connection, told);
             }
         })?;
         Ok(wait_for(answer, deadline).await??)

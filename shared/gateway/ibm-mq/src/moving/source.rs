@@ -82,12 +82,6 @@ struct BrowsedMessage {
     of: usize,
 }
 
-/// Result of putting a message on a queue.
-enum Given {
-    Taken,
-    Stays(KeptReason),
-}
-
 impl<'c> Source<'c> {
     /// Opens the queue, and the destination if there is only one. An error names the queue that it
     /// is about.
@@ -136,12 +130,12 @@ impl<'c> Source<'c> {
                 self.route.decide(&browsed.md, self.buffer.get(..browsed.length).unwrap_or_default());
             let considered = considered(&browsed, &decision, &self.buffer);
             match self.give(&browsed, &decision)? {
-                Given::Taken => {
+                None => {
                     (moved, bytes) = (moved + 1, bytes + if self.plan.is_preview { 0 } else { browsed.of });
                     doubt::remember(&mut window.evidence, &browsed.md);
                     self.report.messages.push(considered);
                 }
-                Given::Stays(why) => self.keep(considered, why),
+                Some(why) => self.keep(considered, why),
             }
         }
         window.count = u64::try_from(moved).unwrap_or(u64::MAX);
@@ -172,16 +166,10 @@ impl<'c> Source<'c> {
                 self.end(self.has_more);
                 return Ok(None);
             }
-            let message_id = match &self.ids {
-                None => None,
-                Some(ids) => match ids.front() {
-                    Some(id) => Some(*id),
-                    None => {
-                        self.end(false);
-                        return Ok(None);
-                    }
-                },
-            };
+            let message_id = self.ids.as_ref().and_then(|ids| ids.front().copied());
+            if self.ids.is_some() && message_id.is_none() {
+                break;
+            }
             let which = if self.is_first_look { mqi::MQGMO_BROWSE_FIRST } else { mqi::MQGMO_BROWSE_NEXT };
             if let Some(browsed) = self.browse(which, message_id)? {
                 self.is_first_look = false;
@@ -190,18 +178,13 @@ impl<'c> Source<'c> {
                 self.report.examined += 1;
                 return Ok(Some(browsed));
             }
-            match &mut self.ids {
-                // The next id may be in front of this one.
-                Some(ids) => {
-                    ids.pop_front();
-                    self.is_first_look = true;
-                }
-                None => {
-                    self.end(false);
-                    return Ok(None);
-                }
-            }
+            let Some(ids) = &mut self.ids else { break };
+            // The next id may be in front of this one.
+            ids.pop_front();
+            self.is_first_look = true;
         }
+        self.end(false);
+        Ok(None)
     }
 
     fn browse(
@@ -218,19 +201,20 @@ impl<'c> Source<'c> {
         }
     }
 
-    /// Puts a message on its destination, and gets it from this queue.
-    fn give(&mut self, browsed: &BrowsedMessage, decision: &Decision) -> Result<Given, Refusal> {
+    /// Puts a message on its destination, and gets it from this queue. Returns the reason if it
+    /// stays.
+    fn give(&mut self, browsed: &BrowsedMessage, decision: &Decision) -> Result<Option<KeptReason>, Refusal> {
         let Decision { to: Some(to), stays: None, without } = decision else {
-            return Ok(Given::Stays(decision.stays.unwrap_or(KeptReason::NoOrigin)));
+            return Ok(decision.stays.or(Some(KeptReason::NoOrigin)));
         };
         if browsed.of > crate::MOST_HELD {
-            return Ok(Given::Stays(KeptReason::TooLarge));
+            return Ok(Some(KeptReason::TooLarge));
         }
         if let Err(refusal) = self.target(to) {
-            return self.refused(to, refusal);
+            return self.refused(to, refusal).map(Some);
         }
         if self.plan.is_preview {
-            return Ok(Given::Taken);
+            return Ok(None);
         }
         if browsed.length < browsed.of {
             self.buffer.resize(browsed.of, 0);
@@ -242,9 +226,9 @@ impl<'c> Source<'c> {
         match self.put(browsed, to, without.as_ref()) {
             Ok(()) => {
                 self.take()?;
-                Ok(Given::Taken)
+                Ok(None)
             }
-            Err(refusal) => self.refused(to, refusal),
+            Err(refusal) => self.refused(to, refusal).map(Some),
         }
     }
 
@@ -311,7 +295,7 @@ impl<'c> Source<'c> {
 
     /// Reason why a message stays that a queue refused. A refusal that is not about the message
     /// closes the queue.
-    fn refused(&mut self, to: &QueueName, refusal: Refusal) -> Result<Given, Refusal> {
+    fn refused(&mut self, to: &QueueName, refusal: Refusal) -> Result<KeptReason, Refusal> {
         // The earlier puts were backed out with the unit of work, or must be: a message that was
         // put with a warning is in it.
         let is_certain = refusal.effect == Effect::Nothing;
@@ -320,13 +304,13 @@ impl<'c> Source<'c> {
         }
         let Reason { code, name, kind, .. } = Reason::of(refusal.reason);
         let why = match kind {
-            Kind::TooLarge => return Ok(Given::Stays(KeptReason::TooLarge)),
+            Kind::TooLarge => return Ok(KeptReason::TooLarge),
             Kind::UnknownQueue => KeptReason::Unroutable,
             _ => KeptReason::Refused,
         };
         self.route.close(to.clone(), why);
         self.report.warnings.push(format!("nothing more was put on `{to}` ({code}, {name})"));
-        Ok(Given::Stays(why))
+        Ok(why)
     }
 
     fn keep(&mut self, considered: MoveOutcome, why: KeptReason) {

@@ -106,56 +106,53 @@ impl ReadyToPut for Connected<'_> {
         confirmed: &watch::Sender<u64>,
         deadline: Deadline,
     ) -> Result<ProduceReport, ProduceFailure> {
-        put(*self, from, confirmed, deadline).await
-    }
-}
-
-async fn put(
-    Connected { session, opened, target, outgoing }: Connected<'_>,
-    from: u64,
-    confirmed: &watch::Sender<u64>,
-    deadline: Deadline,
-) -> Result<ProduceReport, ProduceFailure> {
-    let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
-    let putting = match opened {
-        Ok(putting) => putting,
-        Err(failure) => {
-            let during = During::Queue(&target.queue);
-            return Err(nothing(session.fail(failure, during, deadline).await));
-        }
-    };
-    let most = session.most_uncommitted();
-    if let Err(error) = fits_units(outgoing, from, most) {
-        session.finish();
-        return Err(nothing(error));
-    }
-    let mut producer = Producer {
-        outgoing,
-        transaction: outgoing.transaction(),
-        most,
-        confirmed,
-        from,
-        next: from,
-        allowed: from,
-        unit: Unit::default(),
-        units: 0,
-        bytes: 0,
-        pacer: outgoing.rate_limit_per_sec().map(|rate| Pacer::new(rate, tokio::time::Instant::now())),
-        due: None,
-        latencies: Latencies::default(),
-        warned: BTreeMap::new(),
-        deadline,
-        stop_at: deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)),
-    };
-    let stop = producer.run(&putting).await.err();
-    // Frees the thread for other work.
-    drop(putting);
-    match stop {
-        None => {
+        let Self { session, opened, target, outgoing } = *self;
+        let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
+        let putting = match opened {
+            Ok(putting) => putting,
+            Err(failure) => {
+                let during = During::Queue(&target.queue);
+                return Err(nothing(session.fail(failure, during, deadline).await));
+            }
+        };
+        let most = session.most_uncommitted();
+        let transaction = outgoing.transaction();
+        let size = u64::from(transaction.tx_size.get()).min(outgoing.count().saturating_sub(from));
+        // The queue manager would refuse a larger one after it accepted a part.
+        if transaction.enabled
+            && let Err(error) = fits_unit(size, most)
+        {
             session.finish();
-            Ok(producer.report())
+            return Err(nothing(error));
         }
-        Some(stop) => producer.explain(stop, session, &target).await,
+        let mut producer = Producer {
+            outgoing,
+            transaction,
+            most,
+            confirmed,
+            from,
+            next: from,
+            allowed: from,
+            unit: Unit::default(),
+            units: 0,
+            bytes: 0,
+            pacer: outgoing.rate_limit_per_sec().map(|rate| Pacer::new(rate, tokio::time::Instant::now())),
+            due: None,
+            latencies: Latencies::default(),
+            warned: BTreeMap::new(),
+            deadline,
+            stop_at: deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)),
+        };
+        let stop = producer.run(&putting).await.err();
+        // Frees the thread for other work.
+        drop(putting);
+        match stop {
+            None => {
+                session.finish();
+                Ok(producer.report())
+            }
+            Some(stop) => producer.explain(stop, session, &target).await,
+        }
     }
 }
 
@@ -360,14 +357,6 @@ impl Producer<'_> {
             is_more
         });
     }
-}
-
-/// Returns an error for transactions that the queue manager would refuse after having accepted a
-/// part of one.
-fn fits_units(outgoing: &Outgoing, from: u64, most: u64) -> Result<(), BrokerError> {
-    let transaction = outgoing.transaction();
-    let size = u64::from(transaction.tx_size.get()).min(outgoing.count().saturating_sub(from));
-    if transaction.enabled { fits_unit(size, most) } else { Ok(()) }
 }
 
 /// Returns an error for a unit of work of `size` messages where `most` are allowed.
