@@ -139,8 +139,8 @@ impl Connection {
         self.amqp.status().connected()
     }
 
-    /// The broker's reason for blocking the connection, or `None` if it is not blocked. A broker that
-    /// is short of memory or disk space blocks connections, and reads nothing from them.
+    /// The broker's reason for blocking the connection, or `None` if it is not blocked. A broker
+    /// that is short of memory or disk space blocks connections, and reads nothing from them.
     pub(crate) fn blocked(&self) -> Option<Shortage> {
         self.noticed.blocked()
     }

@@ -17,8 +17,8 @@ use crate::connector::Connector;
 use crate::errors::During;
 use crate::pooled::PooledConnection;
 
-/// Maximum number of address lists for which the address that answered last is remembered; a further
-/// one empties the list.
+/// Maximum number of address lists for which the address that answered last is remembered; a
+/// further one empties the list.
 const MOST_REMEMBERED: usize = 64;
 
 /// Connections to all targets.

@@ -79,8 +79,8 @@ impl Session {
         has_passed
     }
 
-    /// Asks for a queue's counts on a separate channel, because the broker closes a channel on which
-    /// it refuses the request.
+    /// Asks for a queue's counts on a separate channel, because the broker closes a channel on
+    /// which it refuses the request.
     pub(crate) async fn inspect_apart(
         &self,
         queue: &QueueName,

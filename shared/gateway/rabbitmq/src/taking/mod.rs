@@ -103,8 +103,8 @@ pub(crate) struct Taking<'a> {
     largest: usize,
     consumers: usize,
     settlements: usize,
-    /// Facts about the queue; `None` before the broker was asked, `Some(None)` if the user may not ask,
-    /// or the broker did not answer.
+    /// Facts about the queue; `None` before the broker was asked, `Some(None)` if the user may not
+    /// ask, or the broker did not answer.
     pub(crate) facts: Option<Option<QueueFacts>>,
     /// True if the broker refused a consumer because another client is the exclusive one.
     pub(crate) consumer_was_refused: bool,
