@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use catalog::Announced;
+use ingestion::chunk::{ChunkReady, Generation};
 use ingestion::payload::LoadType;
 use reconcile::{Check, EventsReport, Reconcile, ReconcileError};
 use serde_json::Value;
@@ -64,10 +64,12 @@ async fn a_function_that_dies_between_its_commit_and_its_call_leaves_its_event_t
         assert_eq!(stand.cut().await, 1);
         // The facts of a process that never calls the bus.
         let died = stand.database();
-        let generation = ingestion::chunk::Generation::FIRST;
+        let generation = Generation::FIRST;
         let key = ingestion::payload::chunk_key(batch_id, generation, 0);
-        let uri = objects::uri_of(&stand.bucket, &key);
-        died.fail_chunk(&Announced { batch_id, generation, index: 0, uri: &uri }, "no answer").await.unwrap();
+        let chunk_uri = objects::uri_of(&stand.bucket, &key);
+        let cnpj = "11222333000181".parse().unwrap();
+        let chunk = ChunkReady { batch_id, generation, chunk_index: 0, chunk_uri, cnpj, items: 10 };
+        died.fail_chunk(&chunk, "no answer").await.unwrap();
         drop(died);
         assert!(bus.on_the_bus().is_empty());
         let report = run(&at_once(stand)).await.unwrap().events;

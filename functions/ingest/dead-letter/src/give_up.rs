@@ -1,6 +1,6 @@
 //! Giving up a chunk that was not written, or a batch whose payload was not cut.
 
-use catalog::{Announced, GivenUp, NewBatch, PayloadFailure};
+use catalog::{GivenUp, NewBatch, PayloadFailure};
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, ChunkStatus};
 use ingestion::chunk::ChunkReady;
@@ -26,9 +26,8 @@ impl DeadLetter {
     /// Gives up a chunk. Idempotent by its place and generation. An event that names another object
     /// is not about the chunk, whose own event may still come.
     pub(crate) async fn give_up_chunk(&self, chunk: &ChunkReady) -> Result<(), DeadLetterError> {
-        let ChunkReady { batch_id, generation, chunk_index: index, ref chunk_uri, .. } = *chunk;
-        let announced = Announced { batch_id, generation, index, uri: chunk_uri };
-        match self.database.fail_chunk(&announced, NO_ATTEMPT_NOTED).await? {
+        let ChunkReady { batch_id, chunk_index: index, ref chunk_uri, .. } = *chunk;
+        match self.database.fail_chunk(chunk, NO_ATTEMPT_NOTED).await? {
             GivenUp::OtherObject => return Err(DeadLetterError::OtherObject(chunk_uri.clone())),
             GivenUp::Failed { batch, became_final, error } => {
                 tracing::error!(

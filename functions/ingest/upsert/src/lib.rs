@@ -20,7 +20,7 @@ pub use error::UpsertError;
 use std::time::{Duration, SystemTime};
 
 use attempt::{Retry, Retryable as _};
-use catalog::{Announced, Database, WriteOutcome};
+use catalog::{Database, WriteOutcome};
 use events::Publisher;
 use ingestion::batch::ChunkResult;
 use ingestion::chunk::{Chunk, ChunkId, ChunkReady, decode};
@@ -116,10 +116,9 @@ impl Upsert {
         if !error.is_noted() {
             return;
         }
-        let ChunkReady { batch_id, generation, chunk_index: index, ref chunk_uri, .. } = *ready;
-        let announced = Announced { batch_id, generation, index, uri: chunk_uri };
+        let ChunkReady { batch_id, chunk_index: index, .. } = *ready;
         let note = error.note();
-        let noting = self.database.note_failed_attempt(&announced, &note);
+        let noting = self.database.note_failed_attempt(ready, &note);
         let error: Box<dyn std::error::Error> = match timeout(NOTE, Box::pin(noting)).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.into(),

@@ -1,8 +1,7 @@
 //! Chunks that could not be written: failed attempts, and giving up.
 
 use ingestion::batch::{BatchStatus, ChunkStatus};
-use ingestion::chunk::{ChunkId, Generation};
-use uuid::Uuid;
+use ingestion::chunk::ChunkReady;
 
 use crate::account::settle;
 use crate::batch::{generation, lock};
@@ -32,19 +31,6 @@ pub enum GivenUp {
     OtherObject,
 }
 
-/// A chunk, as an event announces it.
-#[derive(Clone, Copy, Debug)]
-pub struct Announced<'a> {
-    /// Batch of the chunk.
-    pub batch_id: Uuid,
-    /// The batch's generation.
-    pub generation: Generation,
-    /// Index of the chunk in its batch.
-    pub index: u32,
-    /// `s3://bucket/key` of the object that contains it.
-    pub uri: &'a str,
-}
-
 /// Maximum number of characters of an error that are stored.
 const LONGEST_ERROR: usize = 500;
 
@@ -59,7 +45,7 @@ impl Database {
     /// Records that an attempt to write a chunk failed, and why, unless the chunk is done or in
     /// another object. If the batch has moved to a later generation, the chunk id no longer exists
     /// and nothing is recorded.
-    pub async fn note_failed_attempt(&self, chunk: &Announced<'_>, error: &str) -> Result<(), DatabaseError> {
+    pub async fn note_failed_attempt(&self, chunk: &ChunkReady, error: &str) -> Result<(), DatabaseError> {
         self.with_connection(async |connection| note(connection, chunk, error).await).await
     }
 
@@ -69,35 +55,34 @@ impl Database {
     ///
     /// # Errors
     /// If the database fails or does not know the chunk.
-    pub async fn fail_chunk(&self, chunk: &Announced<'_>, error: &str) -> Result<GivenUp, DatabaseError> {
+    pub async fn fail_chunk(&self, chunk: &ChunkReady, error: &str) -> Result<GivenUp, DatabaseError> {
         self.with_connection(async |connection| fail(connection, chunk, error).await).await
     }
 }
 
-async fn note(connection: &mut Connection, chunk: &Announced<'_>, error: &str) -> Result<(), DatabaseError> {
-    let id = ChunkId::of(chunk.batch_id, chunk.generation, chunk.index);
+async fn note(connection: &mut Connection, chunk: &ChunkReady, error: &str) -> Result<(), DatabaseError> {
     let mut session = connection.begin().await?;
-    session.execute(NOTE, &[&id.uuid(), &chunk.uri, &shortened(error)]).await?;
+    session.execute(NOTE, &[&chunk.chunk_id().uuid(), &chunk.chunk_uri, &shortened(error)]).await?;
     session.commit().await
 }
 
 async fn fail(
     connection: &mut Connection,
-    place: &Announced<'_>,
+    place: &ChunkReady,
     error: &str,
 ) -> Result<GivenUp, DatabaseError> {
     let mut session = connection.begin().await?;
-    let index = i32::try_from(place.index)?;
+    let index = i32::try_from(place.chunk_index)?;
     // This waits for a transaction that is writing the chunk.
     let Some(row) = session.query_opt(STATE, &[&place.batch_id, &index]).await? else {
         return missing(&mut session, place).await;
     };
     match generation(&row, "generation")?.cmp(&place.generation) {
         std::cmp::Ordering::Greater => return Ok(GivenUp::Superseded),
-        std::cmp::Ordering::Less => return Err(place.unknown()),
+        std::cmp::Ordering::Less => return Err(unknown(place)),
         std::cmp::Ordering::Equal => {}
     }
-    if row.try_get::<_, &str>("chunk_uri")? != place.uri {
+    if row.try_get::<_, &str>("chunk_uri")? != place.chunk_uri {
         return Ok(GivenUp::OtherObject);
     }
     let before: ChunkStatus = word(&row, "status")?;
@@ -107,10 +92,10 @@ async fn fail(
     }
     let failed =
         session.query_opt(FAIL, &[&place.batch_id, &index, &after.as_str(), &shortened(error)]).await?;
-    let failed = failed.ok_or_else(|| place.unknown())?;
+    let failed = failed.ok_or_else(|| unknown(place))?;
     let (error, items): (String, _) = (failed.try_get("last_error")?, count(&failed, "items")?);
     let batch = lock(&mut session, place.batch_id).await?;
-    outbox::chunk_given_up(&mut session, &batch, place.index, items, &error).await?;
+    outbox::chunk_given_up(&mut session, &batch, place.chunk_index, items, &error).await?;
     let settled = settle(&mut session, &batch).await?;
     session.commit().await?;
     let became_final = settled.status.is_final() && !batch.status.is_final();
@@ -118,15 +103,13 @@ async fn fail(
 }
 
 /// A batch that is being cut again has no chunks until it is sealed.
-async fn missing(session: &mut Session<'_>, place: &Announced<'_>) -> Result<GivenUp, DatabaseError> {
+async fn missing(session: &mut Session<'_>, place: &ChunkReady) -> Result<GivenUp, DatabaseError> {
     let batch = lock(session, place.batch_id).await?;
-    if batch.generation > place.generation { Ok(GivenUp::Superseded) } else { Err(place.unknown()) }
+    if batch.generation > place.generation { Ok(GivenUp::Superseded) } else { Err(unknown(place)) }
 }
 
-impl Announced<'_> {
-    const fn unknown(&self) -> DatabaseError {
-        DatabaseError::UnknownChunk { batch_id: self.batch_id, index: self.index }
-    }
+const fn unknown(place: &ChunkReady) -> DatabaseError {
+    DatabaseError::UnknownChunk { batch_id: place.batch_id, index: place.chunk_index }
 }
 
 /// Truncates an error to the stored length, and removes NUL, which PostgreSQL's texts cannot

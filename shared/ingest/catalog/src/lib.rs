@@ -80,7 +80,7 @@ mod visible;
 mod warnings;
 mod write;
 
-pub use attempts::{Announced, GivenUp};
+pub use attempts::GivenUp;
 pub use batch::{ChunkingOutcome, FailedRun, NewBatch, PayloadFailure};
 pub use config::{ConfigError, DatabaseConfig, Pem, Tls};
 pub use database::Database;

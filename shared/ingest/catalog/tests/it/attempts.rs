@@ -2,13 +2,13 @@
 
 use attempt::Retryable as _;
 use catalog::{
-    Announced, BatchView, ChangesView, ChunkingOutcome, ChunksView, Database, DatabaseError, GivenUp,
-    PayloadFailure, SealOutcome, WriteOutcome,
+    BatchView, ChangesView, ChunkingOutcome, ChunksView, Database, DatabaseError, GivenUp, PayloadFailure,
+    SealOutcome, WriteOutcome,
 };
 use futures_util::future::join_all;
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, ChunkStatus};
-use ingestion::chunk::{Generation, Plan};
+use ingestion::chunk::{ChunkReady, Generation, Plan};
 use uuid::Uuid;
 
 use crate::support::{Load, database_test};
@@ -154,13 +154,13 @@ fn a_chunk_that_is_not_known_is_an_error_that_stays() {
         let unknown = Uuid::now_v7();
         let uri = load.uri(0);
         let announced = load.announced(0, &uri);
-        let foreign = Announced { batch_id: unknown, ..announced };
+        let foreign = ChunkReady { batch_id: unknown, ..announced.clone() };
         let error = database.fail_chunk(&foreign, "given up").await.unwrap_err();
         assert!(matches!(error, DatabaseError::UnknownBatch(id) if id == unknown), "{error:?}");
-        for (generation, index) in
+        for (generation, chunk_index) in
             [(Generation::FIRST, 1), (2.try_into().unwrap(), 0), (2.try_into().unwrap(), 1)]
         {
-            let unknown = Announced { generation, index, ..announced };
+            let unknown = ChunkReady { generation, chunk_index, ..announced.clone() };
             let error = database.fail_chunk(&unknown, "given up").await.unwrap_err();
             assert!(matches!(error, DatabaseError::UnknownChunk { .. }), "{error:?}");
             assert!(!error.retry().is_transient());

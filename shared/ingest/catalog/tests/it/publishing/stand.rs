@@ -1,9 +1,9 @@
 //! The database, the bus and the topic of one test.
 
-use catalog::{Announced, Database, NewBatch, Outbox, Seal, SealedChunk};
+use catalog::{Database, NewBatch, Outbox, Seal, SealedChunk};
 use events::{Event, Publisher, Settings};
 use ingestion::Cnpj;
-use ingestion::chunk::{Chunk, Generation, Plan, Planner};
+use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner};
 use ingestion::payload::{LoadType, MediaType, PayloadMetadata};
 use ingestion::product::{Attributes, BatchStamp, CnpjAccess, MemberSet, Product, ProductKey};
 use krafka::testing::FakeBroker;
@@ -139,7 +139,8 @@ pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
         chunks: sealed.into(),
     };
     database.seal(batch_id, generation, &seal).await.unwrap();
-    let given_up = Announced { batch_id, generation, index: 0, uri: &uri(0) };
+    let cnpj = chunk(batch, 0).cnpjs()[0];
+    let given_up = ChunkReady { batch_id, generation, chunk_index: 0, chunk_uri: uri(0), cnpj, items: 1 };
     database.fail_chunk(&given_up, "no answer").await.unwrap();
 }
 

@@ -1,7 +1,7 @@
-use catalog::{Announced, ChunkingOutcome, Database, NewBatch, Seal, SealOutcome, SealedChunk, WriteOutcome};
+use catalog::{ChunkingOutcome, Database, NewBatch, Seal, SealOutcome, SealedChunk, WriteOutcome};
 use ingestion::Cnpj;
 use ingestion::batch::BatchStatus;
-use ingestion::chunk::{Chunk, Generation, Plan, Planner};
+use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner};
 use ingestion::payload::{LoadType, MediaType, PayloadMetadata, chunk_key};
 use ingestion::product::{
     Attributes, BatchStamp, CnpjAccess, ItemError, ItemErrorCode, MemberSet, PartialKey, Product, ProductKey,
@@ -110,8 +110,9 @@ impl Load {
         chunks.swap_remove(if index < chunks.len() { index } else { 0 }).uri
     }
 
-    pub(crate) const fn announced<'a>(&self, index: u32, uri: &'a str) -> Announced<'a> {
-        Announced { batch_id: self.id(), generation: Generation::FIRST, index, uri }
+    pub(crate) fn announced(&self, chunk_index: u32, uri: &str) -> ChunkReady {
+        let (batch_id, generation) = (self.id(), Generation::FIRST);
+        ChunkReady { batch_id, generation, chunk_index, chunk_uri: uri.to_owned(), cnpj: cnpj(0), items: 1 }
     }
 
     /// Adds a chunk of these products.
