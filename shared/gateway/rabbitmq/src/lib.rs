@@ -154,7 +154,8 @@ impl Broker for RabbitMq {
         max_bytes: usize,
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
-        fetch::fetch(&self.pool, access, queue, command, Room::of(max_bytes), deadline).await
+        let room = Room { together: max_bytes, alone: None };
+        fetch::fetch(&self.pool, access, queue, command, room, deadline).await
     }
 
     /// Fetches with a single request: a message that is requeued is marked as redelivered, and a
@@ -169,7 +170,7 @@ impl Broker for RabbitMq {
         largest: usize,
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
-        let room = Room::of(max_bytes).with_large(largest);
+        let room = Room { together: max_bytes, alone: Some(largest) };
         fetch::fetch(&self.pool, access, queue, command, room, deadline).await
     }
 

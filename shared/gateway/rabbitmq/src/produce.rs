@@ -60,48 +60,40 @@ impl ReadyToPut for Connected<'_> {
         confirmed: &watch::Sender<u64>,
         deadline: Deadline,
     ) -> Result<ProduceReport, ProduceFailure> {
-        put(*self, from, confirmed, deadline).await
-    }
-}
-
-async fn put(
-    Connected { session, destination, outgoing, largest }: Connected<'_>,
-    from: u64,
-    confirmed: &watch::Sender<u64>,
-    deadline: Deadline,
-) -> Result<ProduceReport, ProduceFailure> {
-    let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
-    if largest > session.frame_max()
-        && let Err(error) = fits_frames(outgoing, from, session.frame_max())
-    {
-        session.release(deadline).await;
-        return Err(nothing(error));
-    }
-    if let Err(failure) =
-        call(deadline, session.channel().confirm_select(ConfirmSelectOptions::default())).await
-    {
-        return Err(nothing(destination.fail(session, failure)));
-    }
-    let mut producer = Producer {
-        destination,
-        outgoing,
-        transaction: outgoing.transaction(),
-        confirmed,
-        from,
-        next: from,
-        bytes: 0,
-        pacer: outgoing.rate_limit_per_sec().map(|rate| Pacer::new(rate, tokio::time::Instant::now())),
-        due: None,
-        latencies: Latencies::default(),
-        deadline,
-        stop_at: deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)),
-    };
-    match producer.run(&session).await {
-        Ok(()) => {
+        let Self { session, destination, outgoing, largest } = *self;
+        let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
+        if largest > session.frame_max()
+            && let Err(error) = fits_frames(outgoing, from, session.frame_max())
+        {
             session.release(deadline).await;
-            Ok(producer.report())
+            return Err(nothing(error));
         }
-        Err(stop) => Err(producer.explain(stop, session).await),
+        if let Err(failure) =
+            call(deadline, session.channel().confirm_select(ConfirmSelectOptions::default())).await
+        {
+            return Err(nothing(destination.fail(session, failure)));
+        }
+        let mut producer = Producer {
+            destination,
+            outgoing,
+            transaction: outgoing.transaction(),
+            confirmed,
+            from,
+            next: from,
+            bytes: 0,
+            pacer: outgoing.rate_limit_per_sec().map(|rate| Pacer::new(rate, tokio::time::Instant::now())),
+            due: None,
+            latencies: Latencies::default(),
+            deadline,
+            stop_at: deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)),
+        };
+        match producer.run(&session).await {
+            Ok(()) => {
+                session.release(deadline).await;
+                Ok(producer.report())
+            }
+            Err(stop) => Err(producer.explain(stop, session).await),
+        }
     }
 }
 
@@ -124,8 +116,8 @@ struct Producer<'a> {
 
 /// Reason why a producer stopped before the last message.
 enum Stop {
-    OutOfTime,
-    Unusable(BrokerError),
+    /// No time is left, or AMQP cannot carry the next message.
+    Error(BrokerError),
     Window(Settled),
 }
 
@@ -133,7 +125,9 @@ impl Producer<'_> {
     async fn run(&mut self, session: &Session) -> Result<(), Stop> {
         while self.next < self.outgoing.count() {
             if self.stop_at.has_passed() || self.due.is_some_and(|due| due >= self.stop_at.instant()) {
-                return Err(Stop::OutOfTime);
+                let (next, count) = (self.next, self.outgoing.count());
+                let detail = format!("the time ended after {next} of {count} messages");
+                return Err(Stop::Error(BrokerError::timeout(detail)));
             }
             let mut window = Window::new(session, self.destination.exchange(), self.confirmed, self.next);
             let unusable = self.fill(&mut window).await.err();
@@ -145,7 +139,7 @@ impl Producer<'_> {
                 _ => return Err(Stop::Window(settled)),
             }
             if let Some(error) = unusable {
-                return Err(Stop::Unusable(error));
+                return Err(Stop::Error(error));
             }
         }
         Ok(())
@@ -230,13 +224,7 @@ impl Producer<'_> {
         let destination = self.destination;
         let fail = |error, in_doubt| ProduceFailure { error, committed, in_doubt };
         match stop {
-            Stop::OutOfTime => {
-                session.release(self.deadline).await;
-                let detail =
-                    format!("the time ended after {committed} of {} messages", self.outgoing.count());
-                fail(BrokerError::timeout(detail), Vec::new())
-            }
-            Stop::Unusable(error) => {
+            Stop::Error(error) => {
                 session.release(self.deadline).await;
                 fail(error, Vec::new())
             }

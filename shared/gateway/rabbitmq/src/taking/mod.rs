@@ -44,21 +44,10 @@ const RETURN: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     /// Maximum bytes of all messages together in a response.
-    together: usize,
+    pub(crate) together: usize,
     /// Maximum body size of a first message that alone exceeds `together`, or `None` if such a
     /// message is not taken.
     pub(crate) alone: Option<usize>,
-}
-
-impl Room {
-    pub(crate) const fn of(max_bytes: usize) -> Self {
-        Self { together: max_bytes, alone: None }
-    }
-
-    /// Adds room for one message that alone exceeds the limit of all.
-    pub(crate) const fn with_large(self, largest: usize) -> Self {
-        Self { alone: Some(largest), ..self }
-    }
 }
 
 /// Reason why no more messages are taken.
