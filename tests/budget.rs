@@ -91,6 +91,45 @@ async fn execute(
     response(200, reply.to_string())
 }
 
+/// Makes the gateway's side of a function, without limits, which calls `mq-access` at this URL.
+pub(crate) async fn gateway(service: &'static str, mq_access: &str) -> Gateway {
+    let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+    let dynamodb = Client::new(&sdk);
+    let lambda = runtime::Sdk::at(mq_access, "us-east-1", "none", "none").await;
+    let lambda = aws_sdk_lambda::Client::new(&lambda.single_attempt(Duration::from_secs(30)));
+    let (min, max) = (Duration::from_secs(60), Duration::from_secs(600));
+    let front = Front {
+        service,
+        access: AccessStore::new(dynamodb.clone(), variable("ACCESS_TABLE")),
+        inline_targets: InlineTargets::default(),
+        idempotency: Some(Idempotency {
+            store: Store::new(dynamodb, variable("IDEMPOTENCY_TABLE")),
+            expiry: ExpiryBounds { default: min, min, max },
+        }),
+        limiter: Limiter::off(),
+    };
+    Gateway {
+        front,
+        mq_access: MqAccess::new(lambda, "mq-access".to_owned()),
+        budget: None,
+        uploads: None,
+        max_produce_bytes: u64::MAX,
+        has_load_tests: false,
+    }
+}
+
+/// Makes the request of an operation.
+pub(crate) fn request<O: Operation>(api_key: &str, key: Uuid, body: &Value) -> Request<Body> {
+    Request::builder()
+        .method(O::ROUTE.method)
+        .uri(format!("https://api.example.com{}", O::ROUTE.path))
+        .header("x-api-key", api_key)
+        .header("content-type", "application/json")
+        .header("idempotency-key", key.to_string())
+        .body(Body::from(body.to_string()))
+        .unwrap()
+}
+
 /// The gateway's side of a function, with a tenant of its own.
 struct Stand {
     gateway: Gateway,
@@ -103,28 +142,9 @@ impl Stand {
     async fn of(brokers: &Brokers) -> Self {
         let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
         let dynamodb = Client::new(&sdk);
-        let lambda = runtime::Sdk::at(&brokers.server.url(), "us-east-1", "none", "none").await;
-        let lambda = aws_sdk_lambda::Client::new(&lambda.single_attempt(Duration::from_secs(30)));
-        let table = variable("IDEMPOTENCY_TABLE");
-        let (min, max) = (Duration::from_secs(60), Duration::from_secs(600));
-        let front = Front {
-            service: "budget",
-            access: AccessStore::new(dynamodb.clone(), variable("ACCESS_TABLE")),
-            inline_targets: "rabbitmq://127.0.0.1:*/*".parse::<InlineTargets>().unwrap(),
-            idempotency: Some(Idempotency {
-                store: Store::new(dynamodb.clone(), table.clone()),
-                expiry: ExpiryBounds { default: min, min, max },
-            }),
-            limiter: Limiter::off(),
-        };
-        let gateway = Gateway {
-            front,
-            mq_access: MqAccess::new(lambda, "mq-access".to_owned()),
-            budget: Some(Budget::new(dynamodb.clone(), table, LIMIT)),
-            uploads: None,
-            max_produce_bytes: u64::MAX,
-            has_load_tests: false,
-        };
+        let mut gateway = gateway("budget", &brokers.server.url()).await;
+        gateway.front.inline_targets = "rabbitmq://127.0.0.1:*/*".parse::<InlineTargets>().unwrap();
+        gateway.budget = Some(Budget::new(dynamodb.clone(), variable("IDEMPOTENCY_TABLE"), LIMIT));
         Self { gateway, dynamodb, refused: Mutex::default() }
     }
 
@@ -137,15 +157,7 @@ impl Stand {
         let target = json!({"target": {"broker": "rabbitmq", "connName": "127.0.0.1:1", "queue": "Q"}});
         let mut body = body_of(O::ROUTE.path, &target);
         body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-        let request = Request::builder()
-            .method(O::ROUTE.method)
-            .uri(format!("https://api.example.com{}", O::ROUTE.path))
-            .header("x-api-key", api_key)
-            .header("content-type", "application/json")
-            .header("idempotency-key", key.to_string())
-            .body(Body::from(body.to_string()))
-            .unwrap();
-        let response = self.gateway.handle::<O>(request).await;
+        let response = self.gateway.handle::<O>(request::<O>(api_key, key, &body)).await;
         if response.status() == 429 {
             self.refused.lock().unwrap().insert(O::ROUTE.path);
             let (headers, bytes) = (response.headers().clone(), response.body().to_vec());

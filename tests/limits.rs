@@ -4,23 +4,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::{AccessStore, DefaultLimits, Month};
+use access::{DefaultLimits, Month};
 use aws_sdk_dynamodb::Client;
 use bytes::Bytes;
 use end_to_end::{Access, Answer, Broker, Gateway, Ingest, Load, variable};
 use endpoint::limits::Limiter;
-use front::{Action, Front, Idempotency, MqAccess, Operation};
+use front::{Action, Operation};
 use http::{Request, Response};
-use idempotency::{Execution, ExpiryBounds, Outcome, Store};
+use idempotency::{Execution, Outcome, Store};
 use ingestion::generate::{Catalogue, Layout};
-use lambda_http::Body;
-use mq::InlineTargets;
 use serde_json::{Value, json};
 use test_support::http_server::{Server, response};
 use url::Url;
 use uuid::Uuid;
 
-use crate::routes;
+use crate::{budget, routes};
 
 const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
 
@@ -225,41 +223,17 @@ impl Environment {
     async fn of(tenant: &Tenant) -> Self {
         let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
         let dynamodb = Client::new(&sdk);
-        let store = Store::new(dynamodb.clone(), variable("IDEMPOTENCY_TABLE"));
-        let ends = Arc::new(store.clone());
-        let server = Server::start(move |request| mq_access(request, Arc::clone(&ends))).await;
-        let lambda = runtime::Sdk::at(&server.url(), "us-east-1", "none", "none").await;
-        let lambda = aws_sdk_lambda::Client::new(&lambda.single_attempt(Duration::from_secs(30)));
-        let (min, max) = (Duration::from_secs(60), Duration::from_secs(600));
-        let front = Front {
-            service: "limits",
-            access: AccessStore::new(dynamodb.clone(), variable("ACCESS_TABLE")),
-            inline_targets: InlineTargets::default(),
-            idempotency: Some(Idempotency { store, expiry: ExpiryBounds { default: min, min, max } }),
-            limiter: Limiter::new(dynamodb, variable("LIMITS_TABLE"), DefaultLimits::default()),
-        };
-        let gateway = front::Gateway {
-            front,
-            mq_access: MqAccess::new(lambda, "mq-access".to_owned()),
-            budget: None,
-            uploads: None,
-            max_produce_bytes: u64::MAX,
-            has_load_tests: false,
-        };
+        let store = Arc::new(Store::new(dynamodb.clone(), variable("IDEMPOTENCY_TABLE")));
+        let server = Server::start(move |request| mq_access(request, Arc::clone(&store))).await;
+        let mut gateway = budget::gateway("limits", &server.url()).await;
+        gateway.front.limiter = Limiter::new(dynamodb, variable("LIMITS_TABLE"), DefaultLimits::default());
         Self { gateway, api_key: tenant.api_key.clone(), _server: server }
     }
 
     /// Sends a request. Returns its status, with whether it is a replay, and the reason of a
     /// problem.
     async fn send<O: Operation<Work = Action>>(&self, key: Uuid, body: &Value) -> (u16, bool, String) {
-        let request = Request::builder()
-            .method(O::ROUTE.method)
-            .uri(format!("https://api.example.com{}", O::ROUTE.path))
-            .header("x-api-key", &self.api_key)
-            .header("content-type", "application/json")
-            .header("idempotency-key", key.to_string())
-            .body(Body::from(body.to_string()))
-            .unwrap();
+        let request = budget::request::<O>(&self.api_key, key, body);
         let response = self.gateway.handle::<O>(request).await;
         let is_replay = response.headers().contains_key("idempotent-replay");
         let body: Value = serde_json::from_slice(response.body()).unwrap_or_default();
