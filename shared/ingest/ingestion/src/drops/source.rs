@@ -128,15 +128,7 @@ fn bare(etag: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn source() -> Source {
-        Source {
-            bucket: "payloads".to_owned(),
-            key: "drop/1/full/PREÇOS de hoje+1.json".to_owned(),
-            etag: "\"ab-2\"".to_owned(),
-            version_id: None,
-        }
-    }
+    use crate::payload::source::tests::source;
 
     #[test]
     fn each_version_has_a_key_of_its_own() {

@@ -8,7 +8,7 @@ mod accepted;
 mod key;
 mod media;
 mod metadata;
-mod source;
+pub(crate) mod source;
 
 pub use accepted::AcceptedBatch;
 pub use key::{

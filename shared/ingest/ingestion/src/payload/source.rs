@@ -95,12 +95,12 @@ fn decoded_key(key: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn source() -> Source {
+    pub(crate) fn source() -> Source {
         Source {
             bucket: "payloads".to_owned(),
             key: "drop/1/full/PREÇOS de hoje+1.json".to_owned(),
