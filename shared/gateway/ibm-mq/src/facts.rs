@@ -20,23 +20,21 @@ pub(crate) struct QueueManager {
 impl QueueManager {
     pub(crate) fn ask(connection: &Connection) -> Result<Self, Refusal> {
         let queue_manager = Object::open_queue_manager(connection)?;
-        let (numbers, texts) = queue_manager.inquire(
-            &[
+        let ([platform, command_level, ccsid, max], [name, id]) = queue_manager.inquire(
+            [
                 mqi::MQIA_PLATFORM,
                 mqi::MQIA_COMMAND_LEVEL,
                 mqi::MQIA_CODED_CHAR_SET_ID,
                 mqi::MQIA_MAX_UNCOMMITTED_MSGS,
             ],
-            &[
+            [
                 (mqi::MQCA_Q_MGR_NAME, mqi::MQ_Q_MGR_NAME_LENGTH),
                 (mqi::MQCA_Q_MGR_IDENTIFIER, mqi::MQ_Q_MGR_IDENTIFIER_LENGTH),
             ],
         )?;
-        let mut texts = texts.into_iter();
-        let [platform, command_level, ccsid, max] = array(&numbers);
         Ok(Self {
-            name: texts.next().unwrap_or_default(),
-            id: texts.next().unwrap_or_default(),
+            name,
+            id,
             platform,
             command_level,
             ccsid,
@@ -47,8 +45,7 @@ impl QueueManager {
     /// Version such as `9.4.5.0`; queue managers before 7.1 do not report it.
     pub(crate) fn ask_version(connection: &Connection) -> Result<String, Refusal> {
         let queue_manager = Object::open_queue_manager(connection)?;
-        let (_, texts) = queue_manager.inquire(&[], &[(mqi::MQCA_VERSION, mqi::MQ_VERSION_LENGTH)])?;
-        let digits = texts.into_iter().next().unwrap_or_default();
+        let ([], [digits]) = queue_manager.inquire([], [(mqi::MQCA_VERSION, mqi::MQ_VERSION_LENGTH)])?;
         let parts = [0..2, 2..4, 4..6, 6..8].map(|range| {
             let part = digits.get(range).unwrap_or_default();
             part.strip_prefix('0').unwrap_or(part).to_owned()
@@ -107,56 +104,49 @@ impl QueueKind {
                 }
                 opened => opened?,
             };
-            let (numbers, _) = queue.inquire(&[mqi::MQIA_Q_TYPE], &[])?;
-            match array::<1>(&numbers) {
-                [mqi::MQQT_LOCAL] => return LocalQueue::ask(&queue).map(Self::Local),
-                [mqi::MQQT_ALIAS] => {
-                    let (_, texts) = queue.inquire(&[], &[(mqi::MQCA_BASE_Q_NAME, mqi::MQ_Q_NAME_LENGTH)])?;
-                    name = texts.into_iter().next().unwrap_or_default();
+            let ([kind], []) = queue.inquire([mqi::MQIA_Q_TYPE], [])?;
+            let elsewhere = match (kind, is_alias) {
+                (mqi::MQQT_LOCAL, _) => return LocalQueue::ask(&queue).map(Self::Local),
+                (mqi::MQQT_ALIAS, _) => {
+                    let names = [(mqi::MQCA_BASE_Q_NAME, mqi::MQ_Q_NAME_LENGTH)];
+                    let ([], [base]) = queue.inquire([], names)?;
+                    name = base;
+                    continue;
                 }
-                [mqi::MQQT_REMOTE] if is_alias => {
-                    return Ok(Self::Elsewhere("an alias of a definition of a remote queue"));
-                }
-                [mqi::MQQT_REMOTE] => return Ok(Self::Elsewhere("a definition of a remote queue")),
-                [mqi::MQQT_CLUSTER] if is_alias => {
-                    return Ok(Self::Elsewhere(
-                        "an alias of a queue of the cluster at another queue manager",
-                    ));
-                }
-                [mqi::MQQT_CLUSTER] => {
-                    return Ok(Self::Elsewhere("a queue of the cluster at another queue manager"));
-                }
-                [_] => return Ok(Self::Elsewhere("of an unknown type")),
-            }
+                (mqi::MQQT_REMOTE, true) => "an alias of a definition of a remote queue",
+                (mqi::MQQT_REMOTE, false) => "a definition of a remote queue",
+                (mqi::MQQT_CLUSTER, true) => "an alias of a queue of the cluster at another queue manager",
+                (mqi::MQQT_CLUSTER, false) => "a queue of the cluster at another queue manager",
+                _ => "of an unknown type",
+            };
+            return Ok(Self::Elsewhere(elsewhere));
         }
         Ok(Self::Elsewhere("an alias of aliases"))
+    }
+
+    /// As [`Self::ask`]; `None` if the user may not inquire the queue.
+    pub(crate) fn ask_if_allowed(connection: &Connection, name: &str) -> Result<Option<Self>, Refusal> {
+        match Self::ask(connection, name) {
+            Err(refusal) if refusal.spares_the_connection() => Ok(None),
+            asked => asked.map(Some),
+        }
     }
 }
 
 impl LocalQueue {
     fn ask(queue: &Object<'_>) -> Result<Self, Refusal> {
-        let (numbers, texts) = queue.inquire(
-            &[
+        let (numbers, [backout_queue]) = queue.inquire(
+            [
                 mqi::MQIA_CURRENT_Q_DEPTH,
                 mqi::MQIA_MAX_Q_DEPTH,
                 mqi::MQIA_OPEN_INPUT_COUNT,
                 mqi::MQIA_OPEN_OUTPUT_COUNT,
                 mqi::MQIA_BACKOUT_THRESHOLD,
             ],
-            &[(mqi::MQCA_BACKOUT_REQ_Q_NAME, mqi::MQ_Q_NAME_LENGTH)],
+            [(mqi::MQCA_BACKOUT_REQ_Q_NAME, mqi::MQ_Q_NAME_LENGTH)],
         )?;
         let [depth, max_depth, open_input, open_output, backout_threshold] =
-            array::<5>(&numbers).map(|number| u64::try_from(number).unwrap_or_default());
-        let backout_queue = texts.into_iter().next().unwrap_or_default();
+            numbers.map(|number| u64::try_from(number).unwrap_or_default());
         Ok(Self { depth, max_depth, open_input, open_output, backout_threshold, backout_queue })
     }
-}
-
-/// The first `N` numbers. The library returns as many as it was asked for.
-fn array<const N: usize>(numbers: &[MQLONG]) -> [MQLONG; N] {
-    let mut values = [0; N];
-    for (value, number) in values.iter_mut().zip(numbers) {
-        *value = *number;
-    }
-    values
 }

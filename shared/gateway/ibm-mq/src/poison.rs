@@ -7,7 +7,7 @@
 use libmqm_sys as mqi;
 use mq::{Base64Bytes, ReceivedMessage};
 
-use crate::facts::{LocalQueue, QueueKind};
+use crate::facts::QueueKind;
 use crate::mqi::{Connection, Effect, Object, Properties, Refusal};
 use crate::reason::Reason;
 
@@ -16,17 +16,8 @@ use crate::reason::Reason;
 pub(crate) struct Poison<'c> {
     connection: &'c Connection,
     queue: &'c str,
-    known: Option<Known>,
-}
-
-/// State of the knowledge about the queue.
-#[derive(Clone, Debug)]
-enum Known {
-    Local(LocalQueue),
-    /// A queue without messages of its own, on which no message can be backed out.
-    Elsewhere,
-    /// The user may not inquire the queue.
-    Nothing,
+    /// Answer of the queue manager; `Some(None)` if the user may not inquire the queue.
+    known: Option<Option<QueueKind>>,
 }
 
 /// Decision about a message.
@@ -61,9 +52,10 @@ impl<'c> Poison<'c> {
             return Ok(Verdict::Fine);
         }
         let facts = match self.known()? {
-            Known::Local(facts) => facts,
-            Known::Elsewhere => return Ok(Verdict::Fine),
-            Known::Nothing => {
+            Some(QueueKind::Local(facts)) => facts,
+            // A queue without messages of its own, on which no message can be backed out.
+            Some(QueueKind::Elsewhere(_)) => return Ok(Verdict::Fine),
+            None => {
                 let warning = "messages were backed out before, and whether that is past the queue's threshold is \
                                not known: the user may not inquire the queue (+inq)";
                 return Ok(Verdict::Kept { warning: warning.to_owned() });
@@ -110,18 +102,12 @@ impl<'c> Poison<'c> {
     }
 
     /// Attributes of the queue; the queue manager is asked once.
-    fn known(&mut self) -> Result<Known, Refusal> {
+    fn known(&mut self) -> Result<Option<QueueKind>, Refusal> {
         if let Some(known) = &self.known {
             return Ok(known.clone());
         }
-        let known = match QueueKind::ask(self.connection, self.queue) {
-            Ok(QueueKind::Local(facts)) => Known::Local(facts),
-            Ok(QueueKind::Elsewhere(_)) => Known::Elsewhere,
-            Err(refusal) if refusal.spares_the_connection() => Known::Nothing,
-            Err(refusal) => return Err(refusal),
-        };
-        self.known = Some(known.clone());
-        Ok(known)
+        let known = QueueKind::ask_if_allowed(self.connection, self.queue)?;
+        Ok(self.known.insert(known).clone())
     }
 }
 

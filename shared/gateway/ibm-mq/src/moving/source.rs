@@ -343,10 +343,8 @@ fn considered(browsed: &BrowsedMessage, decision: &Decision, buffer: &[u8]) -> M
 
 /// Depth of the queue, or `None` if the user may not inquire it.
 fn depth(connection: &Connection, queue: &str) -> Result<Option<u64>, Refusal> {
-    match QueueKind::ask(connection, queue) {
-        Ok(QueueKind::Local(facts)) => Ok(Some(facts.depth)),
-        Ok(QueueKind::Elsewhere(_)) => Ok(None),
-        Err(refusal) if refusal.spares_the_connection() => Ok(None),
-        Err(refusal) => Err(refusal),
-    }
+    Ok(match QueueKind::ask_if_allowed(connection, queue)? {
+        Some(QueueKind::Local(facts)) => Some(facts.depth),
+        _ => None,
+    })
 }

@@ -227,15 +227,14 @@ impl<'c> Object<'c> {
     }
 
     /// Inquires attributes: integers, and texts with their lengths.
-    pub(crate) fn inquire(
+    pub(crate) fn inquire<const N: usize, const T: usize>(
         &self,
-        integers: &[MQLONG],
-        texts: &[(MQLONG, usize)],
-    ) -> Result<(Vec<MQLONG>, Vec<String>), Refusal> {
+        integers: [MQLONG; N],
+        texts: [(MQLONG, usize); T],
+    ) -> Result<([MQLONG; N], [String; T]), Refusal> {
         let count = |length: usize| MQLONG::try_from(length).unwrap_or(MQLONG::MAX);
-        let mut selectors: Vec<_> =
-            integers.iter().copied().chain(texts.iter().map(|(selector, _)| *selector)).collect();
-        let mut numbers = vec![0; integers.len()];
+        let mut selectors: Vec<_> = integers.into_iter().chain(texts.map(|(selector, _)| selector)).collect();
+        let mut numbers = [0; N];
         let mut characters = vec![0; texts.iter().map(|(_, length)| length).sum()];
         let Codes { mut completion, mut reason } = Codes::UNSET;
         // SAFETY: the handles are open and of this thread's connection. Selectors and results are
@@ -258,12 +257,11 @@ impl<'c> Object<'c> {
         // not fit.
         Codes { completion, reason }.check(Verb::Inquire)?;
         let mut rest: &[mq::MQCHAR] = &characters;
-        let mut values = Vec::with_capacity(texts.len());
-        for (_, length) in texts {
-            let (value, after) = rest.split_at_checked(*length).unwrap_or((rest, &[]));
-            values.push(text_in(value).into_owned());
+        let values = texts.map(|(_, length)| {
+            let (value, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
             rest = after;
-        }
+            text_in(value).into_owned()
+        });
         Ok((numbers, values))
     }
 

@@ -107,12 +107,6 @@ fn open<'c>(connection: &'c Connection, plan: &Plan, way: Way) -> Result<(Object
     }
 }
 
-enum Ended {
-    Done,
-    /// A message was got that does not fit, because of its properties and other members.
-    Exceeded,
-}
-
 struct Taking<'c> {
     plan: &'c Plan,
     connection: &'c Connection,
@@ -176,7 +170,7 @@ impl<'c> Taking<'c> {
     }
 
     fn run_to_the_end(&mut self, abandoned: &AtomicBool) -> Result<(), Refusal> {
-        while let Ended::Exceeded = self.run(abandoned)? {
+        while !self.run(abandoned)? {
             // The messages are backed out, and got again after browsing each. If the user may not
             // browse, only those before the one that does not fit are got again.
             let in_hand = self.taken.consumed.messages.len();
@@ -209,7 +203,8 @@ impl<'c> Taking<'c> {
         }
     }
 
-    fn run(&mut self, abandoned: &AtomicBool) -> Result<Ended, Refusal> {
+    /// False if a message was got that does not fit, because of its properties and other members.
+    fn run(&mut self, abandoned: &AtomicBool) -> Result<bool, Refusal> {
         while self.taken.consumed.messages.len() < self.most {
             let (md, message, size) = match self.next(abandoned)? {
                 Next::Message(md, message, size) => (md, message, size),
@@ -225,13 +220,13 @@ impl<'c> Taking<'c> {
             };
             if size > self.left() {
                 // Only a message that was browsed first cannot exceed the rest here.
-                return Ok(Ended::Exceeded);
+                return Ok(false);
             }
             if !self.is_moved(&md, &message)? {
                 self.keep(&md, *message, size);
             }
         }
-        Ok(Ended::Done)
+        Ok(true)
     }
 
     fn left(&mut self) -> usize {
