@@ -36,7 +36,7 @@ use ingestion::product::CnpjAccess;
 use objects::Objects;
 use serde_json::Value;
 use transport::{ChunkAnnouncer, PayloadNotice};
-use worker::{BatchResponse, Visibility};
+use worker::{SqsBatchResponse, Visibility};
 
 /// Name of the function in metrics.
 const SERVICE: &str = "chunker";
@@ -60,12 +60,16 @@ impl Chunker {
     ///
     /// # Errors
     /// If the event cannot be read, or an S3 event that came by itself failed.
-    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, InvocationError> {
+    pub async fn handle(
+        &self,
+        event: Value,
+        ends_at: SystemTime,
+    ) -> Result<SqsBatchResponse, InvocationError> {
         if worker::is_from_queue(&event) {
             return Ok(worker::serve(self, event, ends_at).await?);
         }
         worker::serve_directly(self, &event, ends_at).await?;
-        Ok(BatchResponse::default())
+        Ok(SqsBatchResponse::default())
     }
 
     async fn process(&self, notice: &PayloadNotice) -> Result<(), ChunkerError> {

@@ -15,14 +15,13 @@ mod disposition;
 mod job;
 mod partitions;
 mod record;
-mod response;
 mod serve;
 mod visibility;
 
+pub use aws_lambda_events::sqs::SqsBatchResponse;
 pub use disposition::{Disposition, Failure};
 pub use job::{Job, ParkError};
 pub use partitions::ServeError;
 pub use record::{KAFKA_RECORD, Record, RecordId, UnknownEvent, is_from_queue, lanes};
-pub use response::{BatchResponse, ItemFailure};
 pub use serve::{serve, serve_directly};
 pub use visibility::{Receipt, Visibility};

@@ -1,6 +1,7 @@
 use std::time::SystemTime;
 
 use attempt::Deadline;
+use aws_lambda_events::sqs::SqsBatchResponse;
 use futures_util::future::join_all;
 use serde_json::Value;
 use tracing::field::Empty;
@@ -8,26 +9,31 @@ use tracing::{Instrument as _, Span};
 
 use crate::partitions::{self, ServeError};
 use crate::record::is_from_kafka;
-use crate::{BatchResponse, Disposition, Failure, ItemFailure, Job, Record, lanes};
+use crate::{Disposition, Failure, Job, Record, lanes};
 
 /// Handles the records of an invocation, which is cut off at `ends_at`, and returns the messages
 /// that must be delivered again. Messages of SQS are handled side by side. Records of Kafka that
-/// fail are parked.
+/// fail are parked, and never named in the response: see [`ServeError::Unsettled`].
 ///
 /// # Errors
 /// If the event as a whole cannot be read, or a record of Kafka was neither done nor parked.
-pub async fn serve<J: Job>(job: &J, event: Value, ends_at: SystemTime) -> Result<BatchResponse, ServeError> {
+pub async fn serve<J: Job>(
+    job: &J,
+    event: Value,
+    ends_at: SystemTime,
+) -> Result<SqsBatchResponse, ServeError> {
     if is_from_kafka(&event) {
         partitions::serve(job, lanes(event)?, ends_at).await?;
-        return Ok(BatchResponse::default());
+        return Ok(SqsBatchResponse::default());
     }
     let deadline = Deadline::of_invocation(ends_at, J::RESERVE);
     let messages: Vec<Record> = lanes(event)?.into_iter().flatten().collect();
     let handled = join_all(messages.iter().map(|message| handle(job, message, deadline))).await;
     let failed = messages.iter().zip(handled).filter(|(_, handled)| handled.is_err());
-    let names = failed.filter_map(|(message, _)| message.id.as_ref());
-    let batch_item_failures = names.map(|id| ItemFailure { item_identifier: id.to_string() }).collect();
-    Ok(BatchResponse { batch_item_failures })
+    let names = failed.filter_map(|(message, _)| message.id.as_ref()).map(ToString::to_string);
+    let mut response = SqsBatchResponse::default();
+    response.set_failures(names);
+    Ok(response)
 }
 
 /// Handles an event that is itself the record, because its sender invoked the function.

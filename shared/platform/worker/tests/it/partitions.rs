@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use worker::{BatchResponse, ParkError, ServeError, serve};
+use worker::{ParkError, ServeError, SqsBatchResponse, serve};
 
 use crate::job::{Plain, Words};
 use crate::queue::Queue;
@@ -29,7 +29,11 @@ fn event(partitions: &[&[&str]]) -> Value {
     json!({"eventSource": "aws:kafka", "bootstrapServers": "b-1:9092", "records": records})
 }
 
-async fn served(words: &Words, partitions: &[&[&str]], time: Duration) -> Result<BatchResponse, ServeError> {
+async fn served(
+    words: &Words,
+    partitions: &[&[&str]],
+    time: Duration,
+) -> Result<SqsBatchResponse, ServeError> {
     serve(words, event(partitions), SystemTime::now() + time).await
 }
 
@@ -42,7 +46,7 @@ async fn what_fails_is_parked_and_its_partition_goes_on() {
             event(&[&["a", "later", "never", "unreadable", "repair", "moved", "b"], &["contended", "c"]]);
         event["eventSource"] = source.into();
         let response = serve(&words, event, SystemTime::now() + TIME).await.unwrap();
-        assert_eq!(response, BatchResponse::default());
+        assert_eq!(response, SqsBatchResponse::default());
         assert_eq!(words.begun(), ["a", "later", "never", "repair", "moved", "b", "contended", "c"]);
         let parked = ["0@11", "0@12", "0@13", "0@14", "1@10"].map(|place| format!("chunks.ready-{place}"));
         assert_eq!(words.parked(), parked);

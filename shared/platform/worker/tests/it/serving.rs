@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use worker::{BatchResponse, Failure, ServeError, UnknownEvent, serve, serve_directly};
+use worker::{Failure, ServeError, SqsBatchResponse, UnknownEvent, serve, serve_directly};
 
 use crate::job::{Words, messages};
 use crate::queue::Queue;
@@ -11,7 +11,7 @@ use crate::queue::Queue;
 /// Time within which the invocations of these tests end.
 const TIME: Duration = Duration::from_secs(30);
 
-fn failed(response: &BatchResponse) -> Vec<String> {
+fn failed(response: &SqsBatchResponse) -> Vec<String> {
     response.batch_item_failures.iter().map(|failure| failure.item_identifier.to_string()).collect()
 }
 
