@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ::endpoint::limits::Limiter;
+use ::endpoint::limits::{Limiter, LimiterSettings};
 use access::AccessStore;
 use attempt::Remembered;
 use front::{Budget, MqAccess};
@@ -44,7 +44,7 @@ impl Status {
         let limit = Budget::limit(&mut environment);
         let tokens = ::endpoint::token_settings(&mut environment);
         let budget = limit.map(|limit| (environment.required::<String>("BUDGET_TABLE"), limit));
-        let limiter = Limiter::from_environment(&mut environment);
+        let limiter = LimiterSettings::read(&mut environment);
         environment.check()?;
         let sdk = Sdk::from_environment().await;
         let mut status = Self::new(&sdk, access_table, idempotency_table, usage_table, mq_access);

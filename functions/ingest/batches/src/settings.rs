@@ -5,7 +5,7 @@ use std::time::Duration;
 use access::AccessStore;
 use batch_items::BatchItems;
 use catalog::Database;
-use endpoint::limits::Limiter;
+use endpoint::limits::LimiterSettings;
 use events::kafka::{Cluster, TopicWatch};
 use lambda_http::Error;
 use objects::Objects;
@@ -40,7 +40,7 @@ impl Batches {
         let reuse = idempotency::reuse_limits(&mut environment);
         let tokens = endpoint::token_settings(&mut environment);
         let expiry = idempotency::expiry_bounds(&mut environment);
-        let limiter = Limiter::from_environment(&mut environment);
+        let limiter = LimiterSettings::read(&mut environment);
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use access::AccessStore;
 use batch_items::BatchItems;
-use endpoint::limits::Limiter;
+use endpoint::limits::LimiterSettings;
 use ingestion::product::PartialPolicy;
 use objects::Objects;
 use runtime::{Environment, EnvironmentError, Sdk};
@@ -28,7 +28,7 @@ impl ProductIngest {
         let upload_expiry = Duration::from_secs(environment.optional("UPLOAD_EXPIRY_SECONDS", 900));
         let reuse = idempotency::reuse_limits(&mut environment);
         let tokens = endpoint::token_settings(&mut environment);
-        let limiter = Limiter::from_environment(&mut environment);
+        let limiter = LimiterSettings::read(&mut environment);
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;

@@ -2,7 +2,7 @@
 
 use access::{AccessStore, TokenSettings};
 use aws_sdk_dynamodb::Client;
-use endpoint::limits::{Limiter, LimiterSettings};
+use endpoint::limits::LimiterSettings;
 use idempotency::{ExpiryBounds, ReuseLimits, expiry_bounds, records, reuse_limits};
 use mq::InlineTargets;
 use objects::Objects;
@@ -59,7 +59,7 @@ impl FrontSettings {
                 reuse: reuse_limits(environment),
                 expiry: expiry_bounds(environment),
             }),
-            limiter: Limiter::from_environment(environment),
+            limiter: LimiterSettings::read(environment),
         }
     }
 

@@ -16,8 +16,8 @@ pub struct LimiterSettings {
 
 impl LimiterSettings {
     /// Reads the variables `LIMITS_TABLE`, `TENANT_LIMIT` and `TARGET_LIMIT`, of which each may be
-    /// absent.
-    pub(crate) fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
+    /// absent. Without the first nothing is limited.
+    pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let table = environment.optional("LIMITS_TABLE", String::new());
         let TenantLimit(requests) = environment.optional("TENANT_LIMIT", TenantLimit::default());
         let targets = environment.optional("TARGET_LIMIT", TargetLimits::default());

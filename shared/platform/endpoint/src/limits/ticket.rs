@@ -49,7 +49,7 @@ impl<'a> Ticket<'a> {
         let Some(inner) = self.inner else { return };
         for policy in self.policies.0.iter().filter(|policy| policy.unit != Unit::Requests) {
             let more = signed(policy.unit.of(actual)) - signed(policy.unit.of(self.cost));
-            policy.share().adjust(more, inner.now());
+            policy.share().spend(more, inner.now());
         }
     }
 

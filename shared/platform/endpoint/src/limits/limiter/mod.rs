@@ -8,12 +8,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use access::{DefaultLimits, LimitedTarget, LimitsItem, TargetLimits};
 use aws_sdk_dynamodb::Client;
 use futures_util::future::join_all;
-use runtime::Environment;
 
 use crate::limits::gcra::SECOND;
 use crate::limits::policy::{Cost, Policies, Policy, Scope, Unit};
 use crate::limits::refusal::Refusal;
-use crate::limits::settings::LimiterSettings;
 use crate::limits::share::{Draw, Outcome, Share, Step, signed};
 use crate::limits::standing::Standing;
 use crate::limits::table::Table;
@@ -91,13 +89,6 @@ impl Limiter {
             shares: Mutex::default(),
             logged_at: AtomicI64::new(i64::MIN / 2),
         })))
-    }
-
-    /// Reads the variables of a limiter. Without `LIMITS_TABLE` nothing is limited.
-    pub fn from_environment<F: Fn(&str) -> Option<String>>(
-        environment: &mut Environment<F>,
-    ) -> LimiterSettings {
-        LimiterSettings::read(environment)
     }
 
     /// True if nothing is limited, so that a tenant's limits need not be read.
@@ -264,7 +255,7 @@ impl Inner {
 
     /// Gives units back to a share.
     pub(crate) fn give_back(&self, policy: &Policy, units: u64) {
-        policy.share().adjust(-signed(units), self.now());
+        policy.share().spend(-signed(units), self.now());
     }
 
     async fn standing(&self, policy: &Policy) -> Standing {

@@ -215,11 +215,6 @@ impl Share {
         }
     }
 
-    /// Charges units that were used without having been drawn, or gives units back.
-    pub(crate) fn adjust(&mut self, more: i64, now: i64) {
-        self.spend(more, now);
-    }
-
     /// Returns the time until which a request is refused whose draws others overtook.
     pub(crate) fn overtaken(&mut self, pace: Pace, cost: u64, now: i64) -> i64 {
         let need = (signed(cost) - self.credit).max(1);
@@ -239,7 +234,8 @@ impl Share {
         self.credit >= 0 && now - self.drawn_at > FORFEITED
     }
 
-    fn spend(&mut self, units: i64, now: i64) {
+    /// Charges units that were used, or gives units back.
+    pub(crate) fn spend(&mut self, units: i64, now: i64) {
         self.credit -= units;
         self.spent.add(units, now);
     }

@@ -120,7 +120,7 @@ fn debts_block_a_bucket_for_a_bounded_time() {
     let mut stand = Stand::new(0.001, 1);
     assert!(stand.take(1));
     for _ in 0..10 {
-        stand.share.adjust(1_000_000, stand.now);
+        stand.share.spend(1_000_000, stand.now);
         assert!(!stand.take(1));
     }
     let until = stand.bucket.clone().unwrap().tat;
