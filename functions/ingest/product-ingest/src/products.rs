@@ -3,7 +3,6 @@
 use access::Principal;
 use api::body::Compression;
 use api::{Problem, Reason, Reply, Route, TraceId, body};
-use batch_items::BatchItems;
 use endpoint::WorkDone;
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, OperationType};
@@ -15,7 +14,6 @@ use serde_json::json;
 use crate::batch::{Kind, caller, fingerprint, metadata, rights};
 use crate::content::Content;
 use crate::headers::IngestHeaders;
-use crate::payloads::Payloads;
 use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
 
 /// Type of a request with its payload in idempotency records.
@@ -79,7 +77,10 @@ impl ProductIngest {
             cnpjs: caller.cnpjs().clone(),
             upload_expires_at: None,
         };
-        store(&self.accepted, &self.payloads, &batch, content.gzip).await?;
+        // The item is there first, so that the chunker finds it. Without its object it is not a batch
+        // yet and is not shown: a request that ends in between has no effect.
+        self.accepted.put(&batch).await.map_err(|error| unavailable(&error))?;
+        self.payloads.put(&batch.metadata, content.gzip).await.map_err(|error| unavailable(&error))?;
         tracing::info!(
             event_type = "ingest.received",
             load_type = kind.load_type.as_str(),
@@ -89,19 +90,6 @@ impl ProductIngest {
         );
         Ok(received(&batch))
     }
-}
-
-/// Stores a batch's item and then its object. The item is there first, so that the chunker finds
-/// it. Without its object it is not a batch yet and is not shown: a request that ends in between
-/// has no effect.
-async fn store(
-    accepted: &BatchItems,
-    payloads: &Payloads,
-    batch: &AcceptedBatch,
-    gzip: Vec<u8>,
-) -> Result<(), Problem> {
-    accepted.put(batch).await.map_err(|error| unavailable(&error))?;
-    payloads.put(&batch.metadata, gzip).await.map_err(|error| unavailable(&error))
 }
 
 fn received(batch: &AcceptedBatch) -> Reply {
