@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
 use batch_items::BatchItems;
 use catalog::{BatchView, Database, DatabaseConfig, NewBatch};
-use end_to_end::{Pauses, TENANT_A, variable};
+use end_to_end::{Pauses, Payloads, TENANT_A, variable};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::Plan;
@@ -28,6 +28,7 @@ pub(crate) struct Functions {
     accepted: BatchItems,
     dynamodb: aws_sdk_dynamodb::Client,
     pub(crate) database: Database,
+    pub(crate) payloads: Payloads,
 }
 
 impl Functions {
@@ -43,6 +44,7 @@ impl Functions {
             accepted: BatchItems::new(dynamodb.clone(), variable("BATCHES_TABLE")),
             dynamodb,
             database: Database::new(DatabaseConfig::from_url(&variable("DATABASE_URL")).unwrap()),
+            payloads: Payloads::open().await,
         }
     }
 
@@ -116,19 +118,6 @@ impl Functions {
         let objects = list.send().await.unwrap().contents.unwrap_or_default();
         objects.into_iter().map(|object| (object.key.unwrap(), object.e_tag.unwrap())).collect()
     }
-
-    /// Waits until an object may expire.
-    pub(crate) async fn released(&self, key: &str) {
-        let (began, mut pauses) = (Instant::now(), Pauses::new());
-        loop {
-            let tags = self.s3.get_object_tagging().bucket(&self.bucket).key(key).send().await.unwrap();
-            if tags.tag_set.iter().any(|tag| tag.key == "state" && tag.value == "final") {
-                return;
-            }
-            assert!(began.elapsed() < PATIENCE, "{key} is not tagged");
-            pauses.wait().await;
-        }
-    }
 }
 
 /// A batch of tenant A, received now.
@@ -141,7 +130,7 @@ pub(crate) fn batch(media_type: MediaType) -> PayloadMetadata {
         idempotency_key: Uuid::new_v4().to_string(),
         received_at: Timestamp::now(),
         checksum: None,
-        trace_id: "chunking-test".to_owned(),
+        trace_id: "end-to-end".to_owned(),
         partial: ingestion::product::PartialPolicy::Warn,
         source: None,
     }

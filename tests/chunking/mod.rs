@@ -51,7 +51,7 @@ async fn many_runs_at_once_make_one_set_of_chunks() {
     let chunks = functions.chunks(batch.batch_id).await;
     assert_eq!(chunks.len(), 3);
     for key in chunks.iter().map(|(key, _)| key.as_str()).chain([batch.key().as_str()]) {
-        functions.released(key).await;
+        functions.payloads.let_go(key).await;
     }
     // Notified again, the function finds the batch final, and its objects do not change.
     assert_eq!(functions.invoke(CHUNKER, &notification).await.unwrap(), json!({"batchItemFailures": []}));
@@ -83,9 +83,9 @@ async fn a_payload_that_cannot_be_used_fails_its_batch_and_says_why() {
             assert_eq!(error.byte_offset, Some(u64::try_from(offset).unwrap()), "{code}");
         }
         assert_eq!((settled.items_processed, settled.chunks.total), (0, 0), "{code}");
-        functions.released(&batch.key()).await;
+        functions.payloads.let_go(&batch.key()).await;
         for (key, _) in functions.chunks(batch.batch_id).await {
-            functions.released(&key).await;
+            functions.payloads.let_go(&key).await;
         }
     }
 }
@@ -108,7 +108,7 @@ async fn a_payload_of_nothing_but_errors_is_complete_and_reports_each_once() {
     );
     assert_eq!(settled.errors_url, Some(catalog::errors_url(batch.batch_id)));
     let key = errors_key(batch.batch_id, Generation::FIRST);
-    functions.released(&key).await;
+    functions.payloads.let_go(&key).await;
     let object = functions.s3.get_object().bucket(&functions.bucket).key(&key).send().await.unwrap();
     assert_eq!(
         (object.content_type(), object.content_encoding()),
@@ -161,7 +161,7 @@ async fn what_an_earlier_generation_left_may_expire() {
     let settled = functions.settled(batch.batch_id).await;
     assert_eq!((settled.generation, settled.items_processed), (second, 100));
     for key in left.iter().chain([&chunk_key(batch.batch_id, second, 0)]) {
-        functions.released(key).await;
+        functions.payloads.let_go(key).await;
     }
 }
 
@@ -173,7 +173,7 @@ async fn an_empty_array_is_a_batch_that_is_complete() {
     let settled = functions.settled(batch.batch_id).await;
     assert!(is_completed(&settled));
     assert_eq!((settled.items_parsed, settled.chunks.total), (0, 0));
-    functions.released(&batch.key()).await;
+    functions.payloads.let_go(&batch.key()).await;
 }
 
 #[tokio::test]

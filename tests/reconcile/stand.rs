@@ -28,6 +28,8 @@ use upsert::Upsert;
 use uuid::Uuid;
 use worker::Visibility;
 
+use crate::chunking::functions::batch as metadata;
+
 /// The time that the functions may take on a busy machine.
 const TIME: Duration = Duration::from_secs(110);
 
@@ -302,18 +304,7 @@ pub(crate) async fn run(reconcile: &Reconcile) -> Result<Report, ReconcileError>
 /// A batch of tenant A, received now.
 pub(crate) fn batch(load_type: LoadType) -> AcceptedBatch {
     AcceptedBatch {
-        metadata: PayloadMetadata {
-            batch_id: Uuid::now_v7(),
-            tenant_id: TENANT_A.parse().unwrap(),
-            load_type,
-            media_type: MediaType::Json,
-            idempotency_key: Uuid::new_v4().to_string(),
-            received_at: Timestamp::now(),
-            checksum: None,
-            trace_id: "reconcile-test".to_owned(),
-            partial: ingestion::product::PartialPolicy::Warn,
-            source: None,
-        },
+        metadata: PayloadMetadata { load_type, ..metadata(MediaType::Json) },
         payload_bytes: None,
         cnpjs: CnpjAccess::Any,
         upload_expires_at: None,

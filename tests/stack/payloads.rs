@@ -56,12 +56,17 @@ impl Payloads {
         let chunks = self.s3.list_objects_v2().bucket(&self.bucket).prefix(format!("chunks/{batch_id}/"));
         let chunks = chunks.send().await.unwrap().contents.unwrap_or_default();
         keys.extend(chunks.into_iter().filter_map(|object| object.key));
-        let (begin, mut pauses) = (Instant::now(), Pauses::new());
         for key in keys {
-            while !self.is_final(&key).await {
-                assert!(begin.elapsed() < PATIENCE, "{key} is kept");
-                pauses.wait().await;
-            }
+            self.let_go(&key).await;
+        }
+    }
+
+    /// Waits until an object may expire.
+    pub async fn let_go(&self, key: &str) {
+        let (begin, mut pauses) = (Instant::now(), Pauses::new());
+        while !self.is_final(key).await {
+            assert!(begin.elapsed() < PATIENCE, "{key} is kept");
+            pauses.wait().await;
         }
     }
 
