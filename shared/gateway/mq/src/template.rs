@@ -99,16 +99,9 @@ impl Template {
             "key" => Ok(Piece::Key),
             other => {
                 let length = other.strip_prefix("random(").and_then(|tail| tail.strip_suffix(')'));
-                let Some(length) = length else {
-                    return Err(TemplateError::Unknown(offset));
-                };
-                length
-                    .trim()
-                    .parse()
-                    .ok()
-                    .filter(|length| (1..=Self::MAX_BYTES).contains(length))
-                    .map(Piece::Random)
-                    .ok_or(TemplateError::RandomLength(offset))
+                let length = length.ok_or(TemplateError::Unknown(offset))?.trim().parse::<usize>().ok();
+                let allowed = length.filter(|length| (1..=Self::MAX_BYTES).contains(length));
+                allowed.map(Piece::Random).ok_or(TemplateError::RandomLength(offset))
             }
         }
     }

@@ -114,7 +114,9 @@ impl Taking<'_> {
             let buffer = self.buffer.get_mut(..length).unwrap_or_default();
             let got = match self.queue.get(&take, &self.properties, buffer) {
                 Err(Refusal { reason: mqi::MQRC_SYNCPOINT_LIMIT_REACHED, .. }) if self.has_any() => {
-                    return Ok(self.is_full());
+                    // The unit of work has as many messages as the queue manager allows.
+                    self.warn(mqi::MQRC_SYNCPOINT_LIMIT_REACHED);
+                    return Ok(Next::DoesNotFit);
                 }
                 // Another consumer took it between two calls.
                 Err(Refusal { reason: mqi::MQRC_NO_MSG_UNDER_CURSOR, .. }) if take.options != options => {
@@ -150,12 +152,6 @@ impl Taking<'_> {
     /// True if the unit of work contains any message.
     pub(super) fn has_any(&self) -> bool {
         !self.taken.consumed.messages.is_empty() || self.taken.moved > 0
-    }
-
-    /// Handles a unit of work that has as many messages as the queue manager allows.
-    fn is_full(&mut self) -> Next {
-        self.warn(mqi::MQRC_SYNCPOINT_LIMIT_REACHED);
-        Next::DoesNotFit
     }
 
     fn received(

@@ -189,11 +189,6 @@ impl<'c> Taking<'c> {
         Ok(())
     }
 
-    fn end_before_what_does_not_fit(&mut self) {
-        self.taken.first_is_too_large = self.taken.consumed.messages.is_empty();
-        self.taken.consumed.truncated = true;
-    }
-
     fn say_if_unseen(&mut self) {
         if self.way == Way::GetUnseen {
             self.taken.consumed.warnings.push(
@@ -210,7 +205,8 @@ impl<'c> Taking<'c> {
                 Next::Message(md, message, size) => (md, message, size),
                 Next::Nothing => break,
                 Next::DoesNotFit => {
-                    self.end_before_what_does_not_fit();
+                    self.taken.first_is_too_large = self.taken.consumed.messages.is_empty();
+                    self.taken.consumed.truncated = true;
                     break;
                 }
                 Next::MayNotFit => {
@@ -223,7 +219,9 @@ impl<'c> Taking<'c> {
                 return Ok(false);
             }
             if !self.is_moved(&md, &message)? {
-                self.keep(&md, *message, size);
+                doubt::remember(&mut self.taken.evidence, &md);
+                self.room.at_most += size;
+                self.taken.consumed.messages.push(*message);
             }
         }
         Ok(true)
@@ -231,12 +229,6 @@ impl<'c> Taking<'c> {
 
     fn left(&mut self) -> usize {
         self.room.left(&self.taken.consumed.messages, self.plan.max_bytes)
-    }
-
-    fn keep(&mut self, md: &mqi::MQMD, message: ReceivedMessage, size: usize) {
-        doubt::remember(&mut self.taken.evidence, md);
-        self.room.at_most += size;
-        self.taken.consumed.messages.push(message);
     }
 
     /// Opens the queue so that messages can be browsed before they are got. Messages in hand are
