@@ -147,7 +147,13 @@ impl Database {
         let deadline = Instant::now() + self.budget;
         let call = async {
             let mut slot = self.connection.lock().await;
-            let mut connection = self.reuse_or_open(&mut slot).await?;
+            let mut connection = if let Some(connection) = slot.take()
+                && connection.is_alive().await
+            {
+                connection
+            } else {
+                Connection::open(&self.config().await?).await?
+            };
             connection.events.outbox = self.outbox;
             let result = work(&mut connection).await;
             self.committed().append(&mut connection.events.committed);
@@ -187,15 +193,5 @@ impl Database {
         let rows = self.change(sql, &[&FOLDED]).await?;
         let folded: i64 = rows.first().map_or(Ok(0), |row| row.try_get("folded"))?;
         Ok(folded >= FOLDED)
-    }
-
-    /// The previous call's connection if it still works, or a new one.
-    async fn reuse_or_open(&self, slot: &mut Option<Connection>) -> Result<Connection, DatabaseError> {
-        if let Some(connection) = slot.take()
-            && connection.is_alive().await
-        {
-            return Ok(connection);
-        }
-        Connection::open(&self.config().await?).await
     }
 }

@@ -160,12 +160,6 @@ impl From<tokio_postgres::Error> for DatabaseError {
 }
 
 fn has_io_source(error: &tokio_postgres::Error) -> bool {
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        if cause.is::<std::io::Error>() {
-            return true;
-        }
-        source = cause.source();
-    }
-    false
+    std::iter::successors(std::error::Error::source(error), |&cause| cause.source())
+        .any(|cause| cause.is::<std::io::Error>())
 }
