@@ -30,15 +30,16 @@ package() {
     as_root=(sudo -n env)
   fi
   echo "  Installing $what ($*) through apt, about half a minute"
-  # PostgreSQL's package would make a cluster and start it at every boot. It looks there at its first
-  # installation only, so nobody will miss the file.
+  # PostgreSQL's package would make a cluster and start it at every boot. It looks there at its
+  # first installation only, so nobody will miss the file.
   local refusal=/etc/postgresql-common/createcluster.d/integrahub.conf
   "${as_root[@]}" sh -c "mkdir -p ${refusal%/*} && echo 'create_main_cluster = false' >$refusal"
   # shellcheck disable=SC2064
   trap "${as_root[*]} rm -f $refusal" EXIT
   # In run level 1 the packages do not start their services: the stack runs instances of its own.
   local apt_get=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get)
-  # A list that cannot be refreshed may still be good enough; if it is not, the installation says so.
+  # A list that cannot be refreshed may still be good enough. If it is not, the installation says
+  # so.
   "${apt_get[@]}" update >.local/setup-apt-update.log 2>&1 9>&- || true
   logged .local/setup-apt-install.log "${apt_get[@]}" install -y --no-install-recommends "$@" 9>&-
 }

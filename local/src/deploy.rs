@@ -17,8 +17,9 @@ use crate::supervisor::isolate;
 
 /// Parameters of the local stack that differ from the template's defaults: inline targets on this
 /// machine for all tenants, wide bounds for the records' expiry, as many concurrent executions as
-/// an account of some age allows, dropped objects also from a bucket that is not the stack's, events
-/// to a bus and a topic, load tests as large as one machine bears, and this machine's processor.
+/// an account of some age allows, dropped objects also from a bucket that is not the stack's,
+/// events to a bus and a topic, load tests as large as one machine bears, and this machine's
+/// processor.
 const PARAMETERS: [(&str, &str); 13] = [
     (
         "InlineTargets",
@@ -50,8 +51,8 @@ pub(crate) fn parameter(name: &str) -> Option<&'static str> {
 /// Name of the stack.
 pub(crate) const STACK_NAME: &str = "integrahub";
 
-/// Bucket that the deployment takes dropped objects from, and bus and topic that it sends events to.
-/// `local/deploy.py` makes them: a deployment owns none of them.
+/// Bucket that the deployment takes dropped objects from, and bus and topic that it sends events
+/// to. `local/deploy.py` makes them: a deployment owns none of them.
 pub(crate) const DROP_BUCKET: &str = "partner-files";
 pub(crate) const EVENT_BUS: &str = "arn:aws:events:us-east-1:000000000000:event-bus/integrahub-events";
 pub(crate) const EVENT_TOPIC: &str = "arn:aws:sns:us-east-1:000000000000:integrahub-events";
