@@ -174,7 +174,10 @@ pub(crate) fn consumed(
     let answer = ConsumeAnswer {
         target: target.to_string(),
         count: consumed.messages.len(),
-        ack: ack(command.mode),
+        ack: match command.mode {
+            AckMode::Take(ack) => Some(ack),
+            AckMode::Browse => None,
+        },
         truncated: consumed.truncated || may_have_left_more,
         wait_seconds_applied: consumed.wait_seconds_applied,
         duration_ms: millis(took),
@@ -182,13 +185,6 @@ pub(crate) fn consumed(
         messages,
     };
     Prepared::json(200, &answer)
-}
-
-fn ack(mode: AckMode) -> Option<Ack> {
-    match mode {
-        AckMode::Take(ack) => Some(ack),
-        AckMode::Browse => None,
-    }
 }
 
 pub(crate) fn depth(

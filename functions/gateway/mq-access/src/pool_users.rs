@@ -17,15 +17,8 @@ impl PoolUsers {
     pub(crate) fn note(&self, tenant: &str, endpoint: &Endpoint) {
         let target = PoolReport::target_of(endpoint.broker, &endpoint.addresses, &endpoint.queue_manager);
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match used.iter().position(|(known, at)| known == tenant && *at == target) {
-            Some(place) => {
-                // Usually the pair is the last one already.
-                if let Some(pair) = used.remove(place) {
-                    used.push_back(pair);
-                }
-            }
-            None => used.push_back((tenant.to_owned(), target)),
-        }
+        used.retain(|(known, at)| known != tenant || *at != target);
+        used.push_back((tenant.to_owned(), target));
         if used.len() > MAX_REMEMBERED {
             used.pop_front();
         }

@@ -32,18 +32,6 @@ pub struct BrokerReply {
     pub name: &'static str,
 }
 
-impl BrokerReply {
-    /// Name of AMQP's internal error (0-9-1, section 1.3), with which RabbitMQ reports a virtual
-    /// host that is down.
-    const INTERNAL_ERROR: &str = "INTERNAL_ERROR";
-
-    /// True if the broker may reply otherwise after a while: a broker that starts reports its
-    /// virtual hosts as down.
-    fn is_transient(&self) -> bool {
-        self.name == Self::INTERNAL_ERROR
-    }
-}
-
 /// Failure of an operation on a broker. `detail` is written for the caller.
 #[derive(Clone, Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's name or message says what failed")]
@@ -240,17 +228,10 @@ impl BrokerError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Timeout { .. } => true,
-            Self::Rejected { reply, .. } => reply.as_ref().is_some_and(BrokerReply::is_transient),
-            Self::AuthenticationFailed { .. }
-            | Self::QueueNotFound { .. }
-            | Self::ExchangeNotFound { .. }
-            | Self::Unroutable { .. }
-            | Self::QueueFull { .. }
-            | Self::InDoubt { .. }
-            | Self::Unsupported { .. }
-            | Self::MessageTooLarge { .. }
-            | Self::AddressRefused { .. }
-            | Self::PoolTimeout { .. } => false,
+            // RabbitMQ reports a virtual host that is down as an internal error (AMQP 0-9-1, section
+            // 1.3). While it starts, all of them are.
+            Self::Rejected { reply, .. } => reply.is_some_and(|reply| reply.name == "INTERNAL_ERROR"),
+            _ => false,
         }
     }
 }

@@ -171,16 +171,11 @@ impl Form {
                 let values = forms.into_iter().map(|form| form.into_value(depth));
                 HeaderValue::Array(values.collect::<Result<_, _>>()?)
             }
-            Self::Object(mut members) => match members.pop() {
-                Some((name, form)) if members.is_empty() => match is_tag(&name) {
-                    true => of_tag(&name, form, depth)?,
-                    false => table(vec![(name, form)], depth)?,
-                },
-                Some(last) => {
-                    members.push(last);
-                    table(members, depth)?
-                }
-                None => HeaderValue::Table(BTreeMap::new()),
+            Self::Object(members) if members.is_empty() => HeaderValue::Table(BTreeMap::new()),
+            Self::Object(members) => match <[_; 1]>::try_from(members) {
+                Ok([(name, form)]) if is_tag(&name) => of_tag(&name, form, depth)?,
+                Ok(member) => table(member.into(), depth)?,
+                Err(members) => table(members, depth)?,
             },
         })
     }
