@@ -77,8 +77,8 @@ impl ProductIngest {
             cnpjs: caller.cnpjs().clone(),
             upload_expires_at: None,
         };
-        // The item is there first, so that the chunker finds it. Without its object it is not a batch
-        // yet and is not shown: a request that ends in between has no effect.
+        // The item is there first, so that the chunker finds it. Without its object it is not a
+        // batch yet and is not shown: a request that ends in between has no effect.
         self.accepted.put(&batch).await.map_err(|error| unavailable(&error))?;
         self.payloads.put(&batch.metadata, content.gzip).await.map_err(|error| unavailable(&error))?;
         tracing::info!(
