@@ -139,17 +139,12 @@ impl FromStr for HostPattern {
 
 impl IpRange {
     fn contains(self, address: IpAddr) -> bool {
-        match (self.first, address) {
-            (IpAddr::V4(first), IpAddr::V4(address)) => {
-                let differing = first.to_bits() ^ address.to_bits();
-                differing.leading_zeros() >= self.length
-            }
-            (IpAddr::V6(first), IpAddr::V6(address)) => {
-                let differing = first.to_bits() ^ address.to_bits();
-                differing.leading_zeros() >= self.length
-            }
-            _ => false,
-        }
+        let same = match (self.first, address) {
+            (IpAddr::V4(first), IpAddr::V4(address)) => (first.to_bits() ^ address.to_bits()).leading_zeros(),
+            (IpAddr::V6(first), IpAddr::V6(address)) => (first.to_bits() ^ address.to_bits()).leading_zeros(),
+            _ => return false,
+        };
+        same >= self.length
     }
 }
 
