@@ -50,7 +50,7 @@ type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
 enum Step {
     Put { limit: usize, stop_at: Instant, answer: Answer<Window> },
     Commit(Answer<()>),
-    Finish(oneshot::Sender<MoveReport>),
+    Finish(Answer<MoveReport>),
 }
 
 pub(crate) async fn connect(
@@ -186,7 +186,7 @@ fn work(
                 let _ = answer.send(connection.commit());
             }
             Step::Finish(answer) => {
-                let _ = answer.send(source.report());
+                let _ = answer.send(Ok(source.report()));
                 return;
             }
         }
@@ -265,23 +265,14 @@ impl Relocation for Moving {
     }
 
     async fn finish(self: Box<Self>, deadline: Deadline) -> MoveReport {
-        // The messages were moved nevertheless.
-        let unknown = || MoveReport {
-            truncated: true,
-            warnings: ["the connection broke before it was said which messages were moved".to_owned()]
-                .into_iter()
-                .collect(),
-            ..MoveReport::default()
-        };
-        let Some(Open { session, steps }) = self.open else { return unknown() };
-        let (answer, answered) = oneshot::channel();
-        let _ = steps.send(Step::Finish(answer));
-        match wait_for(answered, deadline).await {
-            Ok(report) => {
-                session.finish();
-                report
-            }
-            Err(_) => unknown(),
+        let report = self.step(Step::Finish, deadline).await;
+        if let (Ok(report), Some(Open { session, .. })) = (report, self.open) {
+            session.finish();
+            return report;
         }
+        // The messages were moved nevertheless.
+        let mut unknown = MoveReport { truncated: true, ..MoveReport::default() };
+        unknown.warnings.push("the connection broke before it was said which messages were moved");
+        unknown
     }
 }
