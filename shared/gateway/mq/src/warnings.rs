@@ -43,14 +43,6 @@ impl Extend<String> for Warnings {
     }
 }
 
-impl FromIterator<String> for Warnings {
-    fn from_iter<T: IntoIterator<Item = String>>(texts: T) -> Self {
-        let mut warnings = Self::default();
-        warnings.extend(texts);
-        warnings
-    }
-}
-
 impl Deref for Warnings {
     type Target = [String];
 
@@ -65,7 +57,8 @@ mod tests {
 
     #[test]
     fn a_text_is_said_once_and_further_texts_are_counted() {
-        let mut warnings: Warnings = ["a", "b", "a"].map(str::to_owned).into_iter().collect();
+        let mut warnings = Warnings::default();
+        warnings.extend(["a", "b", "a"].map(str::to_owned));
         assert_eq!(*warnings, ["a", "b"]);
         warnings.extend((0..100).map(|number| format!("message {number}")));
         assert_eq!(warnings.len(), Warnings::MOST + 1);
