@@ -86,7 +86,11 @@ async fn messages_are_put_shown_moved_counted_and_taken(on: On) {
     assert_eq!(taken, "a;olá;");
     let taken = stand.run("consume", &["--all", "-o", "ndjson"]).done();
     let message: Value = serde_json::from_str(&taken).unwrap();
-    assert_eq!((&message["bodyBase64"], &message["priority"]), (&json!("/wA="), &json!(4)));
+    assert_eq!(
+        (&message["schema"], &message["bodyBase64"]),
+        (&json!("integrahub.message.v1"), &json!("/wA="))
+    );
+    assert_eq!(message["priority"], 4);
     stand.run("consume", &["--error-on-nothing"]).expect(9);
     assert_eq!((stand.site.ready(&stand.queue).await, stand.site.ready(&other).await), (0, 0));
     stand.site.delete(&other).await;

@@ -34,32 +34,3 @@ pub(crate) fn man(args: &Man, out: &mut Output) -> Result<Exit, Failure> {
     out.note(&format!("the pages are in {directory}; read one: man {directory}/integrahub.1"));
     Ok(Exit::Done)
 }
-
-#[cfg(test)]
-mod tests {
-    use clap_complete::Shell;
-
-    use super::*;
-    use crate::output::Format;
-    use crate::output::memory::output;
-
-    #[test]
-    fn every_command_has_a_page() {
-        let directory = tempfile::tempdir().unwrap();
-        let (mut out, ..) = output(Format::Text, None);
-        man(&Man { directory: directory.path().join("man") }, &mut out).unwrap();
-        for name in ["integrahub", "integrahub-key", "integrahub-key-create", "integrahub-apply"] {
-            let page = fs::read_to_string(directory.path().join(format!("man/{name}.1"))).unwrap();
-            assert!(page.contains(".SH"), "{name}");
-        }
-    }
-
-    #[test]
-    fn completions_know_the_commands() {
-        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::PowerShell] {
-            let (mut out, data, _) = output(Format::Text, None);
-            completions(Completions { shell }, &mut out).unwrap();
-            assert!(data.text().contains("tenant") && data.text().contains("rotate"), "{shell}");
-        }
-    }
-}

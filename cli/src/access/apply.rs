@@ -235,24 +235,9 @@ fn report(plan: &Plan, dry_run: bool, keys: &[Value], out: &mut Output) {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use access::Establishments as Which;
-
-    use super::super::entry::tests::{ACME, key};
+    use super::super::entry::tests::ACME;
     use super::*;
     use crate::output::memory::output;
-
-    fn planned() -> Plan {
-        let item = KeyItem { establishments: Which::All, ..key("orders", &["products:read"]) };
-        Plan { keys: vec![item], ..Plan::default() }
-    }
-
-    #[test]
-    fn a_dry_run_shows_the_difference_and_no_key() {
-        let (mut out, data, _) = output(Format::Text, None);
-        report(&planned(), true, &[], &mut out);
-        assert!(data.text().starts_with(&format!("+ key `orders` of {ACME}\n")), "{}", data.text());
-        assert!(!data.text().contains("ihub_"));
-    }
 
     #[test]
     fn programs_get_what_was_made_and_no_more() {

@@ -116,7 +116,7 @@ mod tests {
     use serde_json::Value;
 
     use super::super::entry::tests::{ACME, budget, card};
-    use super::super::snapshot::tests::{OTHER, snapshot};
+    use super::super::snapshot::tests::snapshot;
     use super::*;
     use crate::args::{Cli, Command};
     use crate::output::Format;
@@ -145,17 +145,6 @@ mod tests {
         }
         let wrong = ["integrahub", "budget", "set", "--tenant", "acme", "--amount", "1,50"];
         assert!(Cli::try_parse_from(wrong).is_err());
-    }
-
-    #[test]
-    fn a_budget_is_created_changed_or_left() {
-        let put = |known: &Snapshot, item| known.put(Entry::Budget(ACME.to_owned(), item));
-        assert_eq!(put(&known(), budget()), None);
-        assert!(matches!(put(&snapshot(&[]), budget()), Some(Change::Create(_))));
-        let raised = BudgetItem { amount: "200".parse().unwrap(), ..budget() };
-        let lines = put(&known(), raised).unwrap().lines();
-        assert_eq!(lines[1], "    ~ amount: 100.000000 -> 200.000000");
-        assert!(held(&known(), OTHER).unwrap_err().what.contains("has no budget"));
     }
 
     #[test]

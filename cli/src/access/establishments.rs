@@ -271,11 +271,4 @@ mod tests {
             read::<Changed>(answer).unwrap().refused.iter().map(RefusedCnpj::text).collect();
         assert_eq!(texts, ["it belongs to t", "it belongs to nobody", "LATER"]);
     }
-
-    #[test]
-    fn a_request_says_only_what_is_known() {
-        assert_eq!(without_nulls(json!({"action": "list", "tenant": null})), json!({"action": "list"}));
-        let event = OwnerChange::Move("a".into(), "b".into()).event();
-        assert_eq!(event, json!({"action": "move", "from": "a", "to": "b"}));
-    }
 }

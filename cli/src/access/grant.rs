@@ -107,7 +107,7 @@ pub(crate) fn checked(
 
 #[cfg(test)]
 mod tests {
-    use access::{Establishments, TenantItem};
+    use access::TenantItem;
 
     use super::super::entry::tests::ACME;
     use super::super::snapshot::tests::snapshot;
@@ -137,16 +137,5 @@ mod tests {
         {
             assert!(create(&known, &wrong).is_err(), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn a_grant_is_replaced_only_if_that_was_asked_for() {
-        let stored =
-            DropGrant { establishments: Establishments::All, buckets: ["old-files".to_owned()].into() };
-        let known = snapshot(&[Entry::Grant(ACME.to_owned(), stored)]);
-        let mut args = args(ACME, true, "partner-files");
-        assert!(create(&known, &args).is_err());
-        args.replace = true;
-        assert!(matches!(create(&known, &args), Ok(Some(Change::Update(..)))));
     }
 }

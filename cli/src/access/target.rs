@@ -149,14 +149,4 @@ mod tests {
         assert!(remove(&known(&[A]), ACME, Some(&own(&[B]))).is_err());
         assert!(remove(&snapshot(&[]), ACME, None).is_err());
     }
-
-    #[test]
-    fn an_entry_that_the_gateway_cannot_read_is_refused() {
-        assert_eq!(check(&[A, B]), Ok(()));
-        for wrong in
-            ["mq.example.com", "rabbitmq://a.example.com:5671/*?vhosts=/", "rabbitmq://a:1/*?tenant=x"]
-        {
-            assert!(check(&[wrong]).unwrap_err().why.unwrap().contains(wrong), "{wrong}");
-        }
-    }
 }

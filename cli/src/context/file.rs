@@ -226,18 +226,6 @@ mod tests {
     }
 
     #[test]
-    fn a_context_goes_with_its_key() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut contexts = Contexts::read_from(directory.path().to_owned()).unwrap();
-        contexts.entry("prod");
-        contexts.current = Some("prod".to_owned());
-        write_private(&contexts.key_file("prod"), b"key").unwrap();
-        contexts.remove("prod").unwrap();
-        assert!(!contexts.key_file("prod").exists() && contexts.current.is_none());
-        assert!(contexts.remove("prod").is_err());
-    }
-
-    #[test]
     fn a_newer_file_is_refused_and_not_misread() {
         let refused = Contexts::parse("version = 2\nshape = \"new\"", "/nowhere".into()).unwrap_err();
         assert!(refused.what.contains("version 2"), "{refused}");

@@ -157,7 +157,7 @@ mod tests {
         let (mut out, data, words) = output(Format::Json, None);
         let failure = run(&args, &context, &mut out).await.unwrap_err();
         let document: Value = serde_json::from_str(&data.text()).unwrap();
-        assert_eq!(document["count"], 1);
+        assert_eq!((&document["count"], &document["messages"][0]["bodyBase64"]), (&json!(1), &json!("YQ==")));
         let key = document["key"].as_str().unwrap();
         assert!(words.text().contains(key) && failure.next.unwrap().contains(&format!("--key {key}")));
     }

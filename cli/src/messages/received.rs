@@ -132,50 +132,8 @@ async fn body(api: &Api, message: &Value) -> Result<Vec<u8>, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use test_support::http_server::{self, Server};
-
     use super::*;
-    use crate::api::Schedule;
     use crate::output::memory::output;
-
-    async fn shown(format: Format, template: Option<&str>, messages: Value) -> String {
-        let server = Server::start(|request| async move {
-            let host = request.headers()["host"].to_str().unwrap();
-            Some(match request.uri().path() {
-                "/messages/bodies/1" => {
-                    let mut redirect = http_server::response(303, "{}");
-                    redirect.headers_mut().insert("location", format!("http://{host}/body").parse().unwrap());
-                    redirect
-                }
-                _ => http_server::response(200, "a long body"),
-            })
-        })
-        .await;
-        let key = "k".to_owned().into();
-        let schedule = Schedule::within(std::time::Duration::ZERO);
-        let api = Api::at(&server.url().parse().unwrap(), Some(&key), schedule).unwrap();
-        let (mut out, data, _) = output(format, None);
-        let args = ShowArgs { format: template.map(str::to_owned) };
-        let mut shown = Shown::begin(&args, 2, &out).unwrap();
-        let mut answer = json!({"target": "/:ORDERS", "messages": messages});
-        shown.add(&api, &mut answer, &mut out).await.unwrap();
-        shown.end(Some("k"), &mut out);
-        data.text()
-    }
-
-    #[tokio::test]
-    async fn people_see_bodies_and_programs_whole_messages() {
-        let messages = json!([{"bodyBase64": "YQ=="}, {"bodyBase64": null, "bodyUrl": "/messages/bodies/1"}]);
-        assert_eq!(shown(Format::Text, None, messages.clone()).await, "a\na long body\n");
-        assert_eq!(shown(Format::Text, Some("%q%n;"), messages.clone()).await, "ORDERS1;ORDERS2;");
-        let document: Value =
-            serde_json::from_str(&shown(Format::Json, None, messages.clone()).await).unwrap();
-        assert_eq!((&document["count"], &document["messages"]), (&json!(2), &messages));
-        let lines = shown(Format::Ndjson, None, messages).await;
-        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(lines.len(), 2);
-        assert_eq!(lines[0], json!({"schema": "integrahub.message.v1", "bodyBase64": "YQ=="}));
-    }
 
     #[test]
     fn a_document_without_end_is_refused() {

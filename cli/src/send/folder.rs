@@ -331,15 +331,6 @@ mod tests {
         assert_eq!(obstacle(&named(b"a.json"), &version), None);
     }
 
-    #[test]
-    fn a_second_program_is_kept_away() {
-        let directory = tempfile::tempdir().unwrap();
-        let first = Folder::open(directory.path(), &[]).unwrap();
-        assert_eq!(Folder::open(directory.path(), &[]).unwrap_err().exit, Exit::Temporary);
-        drop(first);
-        Folder::open(directory.path(), &[]).unwrap();
-    }
-
     #[tokio::test]
     async fn a_file_goes_where_its_end_belongs_and_takes_no_name_from_another() {
         let directory = tempfile::tempdir().unwrap();

@@ -209,18 +209,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_loaded_is_no_trouble() {
-        let sent = sent(End::Final(batch(json!({}))));
-        assert_eq!((sent.exit(), sent.trouble(), sent.notes()), (Exit::Done, None, vec![]));
-        assert_eq!(sent.row(), ["a.json", "b", "COMPLETED", "2", "2", "0", "0"]);
-        let json = sent.json();
-        assert_eq!(
-            (&json["exit"], &json["trouble"], &json["batch"]["items_parsed"]),
-            (&json!(0), &Value::Null, &json!(2))
-        );
-    }
-
-    #[test]
     fn trouble_names_the_file_once_and_has_a_next_step() {
         let partial = sent(End::Final(batch(json!({"items_processed": 1, "items_failed": 1}))));
         let trouble = partial.trouble().unwrap();
@@ -245,13 +233,6 @@ mod tests {
             notes[0].contains("sent before, as batch b, received 2026-11-21") && notes[0].contains("--again")
         );
         assert_eq!(notes[1], "a.json: w");
-    }
-
-    #[test]
-    fn without_waiting_the_command_that_waits_is_named() {
-        let sent = sent(End::Accepted("b".to_owned()));
-        assert_eq!(sent.exit(), Exit::Done);
-        assert_eq!(sent.notes(), ["a.json: accepted; follow it: integrahub -c till batches watch b"]);
     }
 
     #[test]

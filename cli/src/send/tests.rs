@@ -159,20 +159,6 @@ fn too_large(body: &Value) -> Option<Response<Bytes>> {
 }
 
 #[tokio::test]
-async fn a_file_is_one_request_with_its_type_and_key() {
-    let till = Till::start().await;
-    let path = till.file("a.json", &format!("[{ITEM}]"));
-    let sent = till.send(&[path]).await;
-    assert_eq!((sent.len(), sent[0].exit()), (1, Exit::Done));
-    let state = till.deployment.0.lock().unwrap();
-    let headers = state.requests[0].headers();
-    assert_eq!(headers["content-type"], "application/json");
-    assert_eq!(headers["x-inova-load-type"], "full");
-    assert!(headers["idempotency-key"].to_str().unwrap().starts_with("send:full:array:"));
-    assert!(!headers.contains_key("x-inova-partial-items"));
-}
-
-#[tokio::test]
 async fn what_one_request_cannot_carry_is_uploaded_under_the_same_key() {
     for body in [json!({"reason": "USE_UPLOAD"}), json!({"message": "Request Entity Too Large"})] {
         let till = Till::start().await;
@@ -198,60 +184,6 @@ async fn a_payload_that_is_too_large_for_the_deployment_is_refused() {
     let first = till.deployment.posts()[0].1.clone();
     till.send(&[path]).await;
     assert_eq!(till.deployment.posts()[1].1, first, "what was refused has used up no key");
-}
-
-#[tokio::test]
-async fn a_run_that_was_killed_is_continued_by_the_next_one() {
-    let till = Till::start().await;
-    let path = till.file("a.json", &format!("[{ITEM}]"));
-    till.deployment.0.lock().unwrap().status = Some("PROCESSING");
-    let (sender, stop) = till.sender();
-    let paths = [path.clone()];
-    let running = tokio::spawn(async move { send(sender, &paths).await });
-    while till.deployment.posts().is_empty() {
-        tokio::task::yield_now().await;
-    }
-    running.abort();
-    assert!(running.await.unwrap_err().is_cancelled());
-    drop(stop);
-
-    till.deployment.0.lock().unwrap().status = None;
-    let sent = till.send(std::slice::from_ref(&path)).await;
-    assert_eq!((sent[0].exit(), sent[0].is_replay), (Exit::Done, false), "it is this till's own load");
-    assert_eq!(till.deployment.0.lock().unwrap().batches.len(), 1);
-
-    let sent = till.send(&[path]).await;
-    assert_eq!((sent[0].exit(), sent[0].is_replay), (Exit::Done, false));
-    assert_eq!(
-        till.deployment.0.lock().unwrap().batches.len(),
-        2,
-        "a run after a finished one is a new load"
-    );
-}
-
-#[tokio::test]
-async fn content_that_another_machine_sent_is_not_called_loaded() {
-    let till = Till::start().await;
-    let path = till.file("a.json", &format!("[{ITEM}]"));
-    till.send(std::slice::from_ref(&path)).await;
-    std::fs::remove_dir_all(till.directory.path().join("state")).unwrap();
-    let sent = till.send(&[path]).await;
-    assert!(sent[0].is_replay && sent[0].notes()[0].contains("--again"), "{sent:?}");
-}
-
-#[tokio::test]
-async fn a_file_that_cannot_be_sent_does_not_keep_the_others() {
-    let till = Till::start().await;
-    let paths = [
-        till.file("empty.json", ""),
-        till.directory.path().join("missing.json"),
-        till.file("a.ndjson", ITEM),
-        till.file("b.csv", "a;b"),
-    ];
-    let sent = till.send(&paths).await;
-    let exits: Vec<Exit> = sent.iter().map(Sent::exit).collect();
-    assert_eq!(exits, [Exit::Refused, Exit::Error, Exit::Done, Exit::Refused]);
-    assert_eq!(till.deployment.posts().len(), 1);
 }
 
 #[tokio::test]

@@ -296,35 +296,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn texts_and_files_are_messages_in_their_order() {
-        let directory = tempfile::tempdir().unwrap();
-        let binary = directory.path().join("b");
-        std::fs::write(&binary, [0xff, 0]).unwrap();
-        let args = Produce {
-            files: vec![binary],
-            body: vec!["olá".to_owned()],
-            headers: vec![("h".to_owned(), json!("1"))],
-            properties: vec![("priority".to_owned(), json!(4))],
-            ..args()
-        };
-        let (seen, exit, shown) = produced(&args, 9).await;
-        assert_eq!(exit, Ok(Exit::Done));
-        let expected = json!({
-            "targetRef": "t",
-            "target": {"queue": "Q"},
-            "headers": {"h": "1"},
-            "mqProps": {"priority": 4},
-            "messages": [{"bodyText": "olá"}, {"bodyBase64": "/wA="}],
-        });
-        assert_eq!(seen[0].1, expected);
-        let shown: Value = serde_json::from_str(&shown).unwrap();
-        assert_eq!(
-            (&shown["enqueued"], &shown["requests"], &shown["key"]),
-            (&json!(2), &json!(1), &json!(seen[0].0))
-        );
-    }
-
-    #[tokio::test]
     async fn generated_messages_follow_the_options() {
         let args = Produce {
             count: Some(50),
@@ -373,11 +344,5 @@ mod tests {
         let failure = exit.unwrap_err();
         assert!(failure.why.unwrap().contains("10002 messages are on the queue"));
         assert!(failure.next.unwrap().contains(&format!("--key {}", args.key.unwrap())));
-    }
-
-    #[tokio::test]
-    async fn nothing_to_put_is_a_mistake() {
-        let (seen, exit, _) = produced(&args(), 9).await;
-        assert_eq!((seen.len(), exit.unwrap_err().exit), (0, Exit::Usage));
     }
 }
