@@ -236,9 +236,15 @@ async fn list(api: &Api, max: u32, out: &mut Output) -> Result<Exit, Failure> {
     let filters = vec![("limit", limit.as_str())];
     let list = List { path: TESTS, filters, items: "tests", next: "nextCursor" };
     let tests = list.first(api, max).await?;
-    let columns = ["testId", "status", "createdAt", "passed", "target", "summary"];
-    let rows = tests.iter().map(|test| columns.map(|name| shown(test, name)).into()).collect();
-    out.list(LIST, "tests", tests, &["test", "status", "created", "passed", "target", "summary"], rows);
+    let columns = [
+        ("test", "testId"),
+        ("status", "status"),
+        ("created", "createdAt"),
+        ("passed", "passed"),
+        ("target", "target"),
+        ("summary", "summary"),
+    ];
+    out.members(LIST, "tests", tests, &columns);
     Ok(Exit::Done)
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::args::{Colour, Global};
 use crate::exit::{Exit, Explain as _, Failure};
+use crate::member::shown;
 
 /// Form of the data on standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -52,12 +53,6 @@ pub(crate) struct Output {
     yes: bool,
     quiet: bool,
     broken: Option<io::Error>,
-}
-
-impl std::fmt::Debug for Output {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Output").field("format", &self.format).finish_non_exhaustive()
-    }
 }
 
 impl Output {
@@ -162,6 +157,15 @@ impl Output {
                 }
             }
         }
+    }
+
+    /// Writes a list whose table shows members of its items: each column has a name and a member.
+    pub(crate) fn members(&mut self, schema: &str, list: &str, items: Vec<Value>, columns: &[(&str, &str)]) {
+        let header: Vec<&str> = columns.iter().map(|&(name, _)| name).collect();
+        let row =
+            |item: &Value| -> Vec<String> { columns.iter().map(|(_, member)| shown(item, member)).collect() };
+        let rows = items.iter().map(row).collect();
+        self.list(schema, list, items, &header, rows);
     }
 
     /// Writes one thing: for people a line for each of `rows`, name and value; else a document.

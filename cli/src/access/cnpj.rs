@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::establishments::{Changed, Establishments, OwnerChange};
 use super::key;
@@ -32,28 +32,16 @@ pub(crate) async fn run(args: &Cnpj, context: &Context, out: &mut Output) -> Res
             };
             let cnpj = key::cnpjs(&Vec::from_iter(cnpj))?.into_iter().next();
             let all = Establishments::of(context).await?.list(tenant.as_deref(), cnpj.as_deref()).await?;
-            let items = all.iter().map(|owned| {
-                json!({"cnpj": owned.cnpj, "tenant": owned.tenant, "assignedAt": owned.assigned_at,
-                    "assignedBy": owned.assigned_by})
-            });
-            let items = items.collect();
-            let rows = all
-                .into_iter()
-                .map(|owned| vec![owned.cnpj, owned.tenant, owned.assigned_at, owned.assigned_by])
-                .collect();
-            out.list(LIST, "establishments", items, &["cnpj", "tenant", "assigned", "by"], rows);
+            let items = all.iter().map(|owned| json!(owned)).collect();
+            let columns =
+                [("cnpj", "cnpj"), ("tenant", "tenant"), ("assigned", "assignedAt"), ("by", "assignedBy")];
+            out.members(LIST, "establishments", items, &columns);
             Ok(Exit::Done)
         }
         Cnpj::Unowned => {
             let all = Establishments::of(context).await?.unowned().await?;
             let items = all.iter().map(|cnpj| json!({"cnpj": cnpj})).collect();
-            out.list(
-                UNOWNED,
-                "establishments",
-                items,
-                &["cnpj"],
-                all.into_iter().map(|cnpj| vec![cnpj]).collect(),
-            );
+            out.members(UNOWNED, "establishments", items, &[("cnpj", "cnpj")]);
             Ok(Exit::Done)
         }
         Cnpj::Assign { tenant, which, dry } => {
@@ -144,13 +132,9 @@ fn show(change: &OwnerChange, changed: &Changed, dry_run: bool, out: &mut Output
             out.line(&change.line(cnpj));
         }
     } else {
-        let refused: Vec<Value> = changed
-            .refused
-            .iter()
-            .map(|refused| json!({"cnpj": refused.cnpj, "reason": refused.reason, "owner": refused.owner}))
-            .collect();
-        let value = json!({"dryRun": dry_run, "changed": changed.changed, "unchanged": changed.unchanged,
-            "refused": refused});
+        let Changed { changed, unchanged, refused } = changed;
+        let value =
+            json!({"dryRun": dry_run, "changed": changed, "unchanged": unchanged, "refused": refused});
         out.json(CHANGED, &value);
     }
     warn(changed, out);

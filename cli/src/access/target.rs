@@ -94,15 +94,12 @@ fn remove(known: &Snapshot, tenant: &str, gone: Option<&[String]>) -> Result<Cha
 }
 
 fn list(known: &Snapshot, tenant: Option<&str>, out: &mut Output) -> Result<(), Failure> {
-    let (mut items, mut rows) = (Vec::new(), Vec::new());
+    let mut items = Vec::new();
     for entry in known.entries(tenant)? {
         let Entry::Targets(of, targets) = entry else { continue };
-        for entry in &targets.entries {
-            rows.push(vec![of.clone(), entry.clone()]);
-            items.push(json!({"tenant": of, "entry": entry}));
-        }
+        items.extend(targets.entries.iter().map(|entry| json!({"tenant": of, "entry": entry})));
     }
-    out.list(LIST, "targets", items, &["tenant", "entry"], rows);
+    out.members(LIST, "targets", items, &[("tenant", "tenant"), ("entry", "entry")]);
     known.warn(out);
     Ok(())
 }

@@ -10,12 +10,21 @@ use crate::args::Requests;
 use crate::aws::{Aws, failed};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
+use crate::member::text;
 use crate::output::Output;
 use crate::record::tenant;
 
 const SCHEMA: &str = "integrahub.requests.v1";
 const INDEX: &str = "target-index";
-const HEADER: [&str; 6] = ["created", "operation", "tenant", "key", "status", "trace id"];
+/// Columns of the table, with the members of a request that they show.
+const COLUMNS: [(&str, &str); 6] = [
+    ("created", "createdAt"),
+    ("operation", "operation"),
+    ("tenant", "tenant"),
+    ("key", "key"),
+    ("status", "status"),
+    ("trace id", "traceId"),
+];
 /// Most records of a target that are looked at. The index has no order of times.
 const MOST_RECORDS: usize = 10_000;
 /// Attributes that are shown.
@@ -41,14 +50,13 @@ pub(crate) async fn run(args: &Requests, context: &Context, out: &mut Output) ->
     for key in keys.iter().filter(of_tenant) {
         requests.extend(read(&client, &table, key).await?);
     }
-    requests.sort_by_key(|request| text(request, "createdAt"));
+    requests.sort_by_cached_key(|request| text(request, "createdAt").to_owned());
     let most = usize::try_from(args.max).unwrap_or(usize::MAX);
     let requests = requests.split_off(requests.len().saturating_sub(most));
     if requests.is_empty() {
         out.note("no request to this target has a record; a record is kept until it expires");
     }
-    let rows = requests.iter().map(row).collect();
-    out.list(SCHEMA, "requests", requests, &HEADER, rows);
+    out.members(SCHEMA, "requests", requests, &COLUMNS);
     Ok(Exit::Done)
 }
 
@@ -112,14 +120,6 @@ fn shown(key: &Key, item: &Attributes) -> Value {
     Value::Object(request)
 }
 
-fn text(request: &Value, name: &str) -> String {
-    request.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-fn row(request: &Value) -> Vec<String> {
-    ["createdAt", "operation", "tenant", "key", "status", "traceId"].map(|name| text(request, name)).to_vec()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +145,7 @@ mod tests {
         let request = shown(&key, &item);
         assert_eq!((&request["attempt"], &request["status"]), (&json!(2), &Value::Null));
         assert!(request.get("responsePayload").is_none());
-        assert_eq!(row(&request), ["2026-11-27T10:00:00Z", "MOVE", "t", "k", "", ""]);
+        let cells = COLUMNS.map(|(_, member)| text(&request, member));
+        assert_eq!(cells, ["2026-11-27T10:00:00Z", "MOVE", "t", "k", "", ""]);
     }
 }

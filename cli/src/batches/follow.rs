@@ -11,16 +11,8 @@ const FIRST: Duration = Duration::from_millis(300);
 /// Longest pause between two looks.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// End of a follow.
-#[derive(Clone, Debug)]
-pub(crate) enum Followed {
-    /// The batch is final.
-    Final(Batch),
-    /// The time is over, and the batch is not final.
-    TimedOut(Batch),
-}
-
-/// Looks at a batch until it is final, for at most `limit`. `seen` hears of each look.
+/// Looks at a batch until it is final, for at most `limit`, and returns it as it was seen last.
+/// `seen` hears of each look.
 ///
 /// # Errors
 /// The API does not show the batch.
@@ -29,20 +21,20 @@ pub(crate) async fn follow(
     batch_id: &str,
     limit: Option<Duration>,
     mut seen: impl FnMut(&Batch),
-) -> Result<Followed, Failure> {
+) -> Result<Batch, Failure> {
     let begin = Instant::now();
     let mut pause = FIRST;
     loop {
         let batch = Batch::read(api.get(&path(batch_id)).await?)?;
         seen(&batch);
         if batch.is_final() {
-            return Ok(Followed::Final(batch));
+            return Ok(batch);
         }
         let mut next = pause.mul_f64(0.75 + fastrand::f64() / 2.0);
         if let Some(limit) = limit {
             let left = limit.saturating_sub(begin.elapsed());
             if left.is_zero() {
-                return Ok(Followed::TimedOut(batch));
+                return Ok(batch);
             }
             next = next.min(left);
         }
@@ -59,7 +51,7 @@ mod tests {
     use super::*;
     use crate::api::Schedule;
 
-    async fn followed(finals_from: usize, limit: Option<Duration>) -> (Followed, usize) {
+    async fn followed(finals_from: usize, limit: Option<Duration>) -> (Batch, usize) {
         let looks = std::sync::Arc::new(std::sync::Mutex::new(0));
         let counted = std::sync::Arc::clone(&looks);
         let server = Server::start(move |request| {
@@ -82,15 +74,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_batch_is_followed_until_it_is_final() {
-        let (followed, looks) = followed(3, None).await;
-        assert!(matches!(followed, Followed::Final(batch) if batch.status == "COMPLETED"));
-        assert_eq!(looks, 3);
+        let (batch, looks) = followed(3, None).await;
+        assert_eq!((batch.status.as_str(), looks), ("COMPLETED", 3));
     }
 
     #[tokio::test]
     async fn the_time_limit_ends_the_wait_and_not_the_batch() {
-        let (followed, looks) = followed(usize::MAX, Some(Duration::from_millis(1))).await;
-        assert!(matches!(followed, Followed::TimedOut(batch) if batch.status == "PROCESSING"));
-        assert!(looks >= 1);
+        let (batch, looks) = followed(usize::MAX, Some(Duration::from_millis(1))).await;
+        assert!(batch.status == "PROCESSING" && looks >= 1);
     }
 }

@@ -12,14 +12,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-pub(crate) use self::follow::{Followed, follow};
+pub(crate) use self::follow::follow;
 pub(crate) use self::items::each as each_item_in_error;
 pub(crate) use self::outcome::Batch;
 use crate::api::{Api, Call, List};
 use crate::args::{BatchList, Batches, Scope, WaitArgs};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
-use crate::member::shown;
 use crate::output::{Format, Output};
 
 const BATCHES: &str = "/v1/inovafarma/batches";
@@ -98,26 +97,22 @@ async fn watch(api: &Api, batch: Uuid, timeout: Option<Duration>, out: &mut Outp
         }
         last = news;
     });
-    end(api, followed.await?, out)
+    end(api, &followed.await?, out)
 }
 
 /// Shows how a wait ended, and returns the exit code of the batch.
-fn end(api: &Api, followed: Followed, out: &mut Output) -> Result<Exit, Failure> {
-    match followed {
-        Followed::Final(batch) => {
-            show(&batch, out);
-            let outcome = batch.outcome(api.program());
-            match (outcome.trouble, outcome.next) {
-                (Some(trouble), Some(next)) => Err(Failure::new(outcome.exit, trouble).next(next)),
-                _ => Ok(outcome.exit),
-            }
-        }
-        Followed::TimedOut(batch) => {
-            let what = format!("the batch is {}, and the time to wait is over", batch.status);
-            Err(Failure::new(Exit::TimedOut, what)
-                .why("it goes on by itself")
-                .next(format!("wait again: {}", resume_line(api.program(), &batch.batch_id))))
-        }
+fn end(api: &Api, batch: &Batch, out: &mut Output) -> Result<Exit, Failure> {
+    if !batch.is_final() {
+        let what = format!("the batch is {}, and the time to wait is over", batch.status);
+        return Err(Failure::new(Exit::TimedOut, what)
+            .why("it goes on by itself")
+            .next(format!("wait again: {}", resume_line(api.program(), &batch.batch_id))));
+    }
+    show(batch, out);
+    let outcome = batch.outcome(api.program());
+    match (outcome.trouble, outcome.next) {
+        (Some(trouble), Some(next)) => Err(Failure::new(outcome.exit, trouble).next(next)),
+        _ => Ok(outcome.exit),
     }
 }
 
@@ -150,14 +145,9 @@ async fn errors(api: &Api, batch: Uuid, file: Option<&Path>, out: &mut Output) -
             .next("write them to a file with --file, or use --output ndjson"))
     })
     .await?;
-    let rows = items.iter().map(row).collect();
-    out.list(ITEMS, "items", items, &["item", "code", "field", "detail"], rows);
+    let columns = [("item", "item_index"), ("code", "code"), ("field", "field"), ("detail", "detail")];
+    out.members(ITEMS, "items", items, &columns);
     Ok(Exit::Done)
-}
-
-/// Returns an item in error as a line of a table.
-pub(crate) fn row(item: &Value) -> Vec<String> {
-    ["item_index", "code", "field", "detail"].map(|name| shown(item, name)).into()
 }
 
 /// A file of items in error, a JSON object a line.

@@ -18,7 +18,7 @@ use super::progress::{News, Step};
 use super::source::{Source, changed};
 use crate::api::{Answer, Api, Call, Refusal};
 use crate::args::Form;
-use crate::batches::{self, Batch, Followed, follow};
+use crate::batches::{self, Batch, follow};
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
 use crate::storage::{Attempts, Signed, Storage};
@@ -285,11 +285,11 @@ impl Sender {
             () = stopped(self.stopping.clone()) => return End::Accepted(accepted.batch_id.clone()),
         };
         match followed {
-            Ok(Followed::Final(batch)) => match self.journal.add(&ended(&accepted.entry, &batch)) {
+            Ok(batch) if batch.is_final() => match self.journal.add(&ended(&accepted.entry, &batch)) {
                 Ok(()) => End::Final(batch),
                 Err(failure) => End::Failed(failure),
             },
-            Ok(Followed::TimedOut(batch)) => End::TimedOut(batch),
+            Ok(batch) => End::TimedOut(batch),
             Err(failure) => End::Failed(failure),
         }
     }

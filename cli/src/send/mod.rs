@@ -210,21 +210,18 @@ async fn dry_run(args: &Send, context: &Context, out: &mut Output) -> Result<Exi
     let journal = Journal::look()?;
     let api =
         context.url.as_ref().map(|url| url.as_str().trim_end_matches('/').to_owned()).unwrap_or_default();
-    let (mut documents, mut rows, mut exits) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut documents, mut exits) = (Vec::new(), Vec::new());
     for path in &args.files {
         let source = Source::open(path).await?;
         let looked_at = look(args, &source, &api, &journal).await;
         exits.push(looked_at.as_ref().map_or_else(|failure| failure.exit, |_| Exit::Done));
         match looked_at {
-            Ok(document) => {
-                let members = ["file", "form", "gzip", "bytes", "way", "key", "continues"];
-                rows.push(members.map(|name| shown(&document, name)).into());
-                documents.push(document);
-            }
+            Ok(document) => documents.push(document),
             Err(failure) => out.fail(&failure),
         }
     }
-    out.list(PLAN, "files", documents, &["file", "form", "gzip", "bytes", "way", "key", "continues"], rows);
+    let columns = ["file", "form", "gzip", "bytes", "way", "key", "continues"].map(|name| (name, name));
+    out.members(PLAN, "files", documents, &columns);
     Ok(worst(exits))
 }
 
