@@ -90,10 +90,7 @@ impl Problem {
         let name = reason.map(|reason| format!(" {reason}")).unwrap_or_default();
         let why = format!("{why}({status}{name}, trace id {trace_id})");
         let failure = Failure::new(exit(status, reason, answer.retry_after().is_some()), what).why(why);
-        let failure = match next(status, reason, source_of_key) {
-            Some(next) => failure.next(next),
-            None => failure,
-        };
+        let failure = Failure { next: next(status, reason, source_of_key), ..failure };
         let done = self.enqueued.or(self.moved);
         Refusal { status: Some(status), done, failure, reason: self.reason }
     }

@@ -7,7 +7,7 @@ use std::collections::{HashSet, VecDeque};
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::args::{Audit, Outcome};
 use crate::aws::Aws;
@@ -18,8 +18,6 @@ use crate::record::tenant;
 
 const SCHEMA: &str = "integrahub.audit.v1";
 const HEADER: [&str; 8] = ["time", "tenant", "key", "operation", "target", "outcome", "reason", "trace id"];
-/// Action that reads log events.
-const FILTER: &str = "Logs_20140328.FilterLogEvents";
 /// Most pages that are read. A page has up to a megabyte, or covers a part of the time.
 const MOST_PAGES: usize = 1_000;
 
@@ -77,15 +75,8 @@ async fn read(
     let aws = Aws::of(context).await?;
     let (group, query) = (aws.audit_log_group().await?, aws.query());
     let (mut events, mut seen) = (VecDeque::new(), HashSet::new());
-    let mut request = Map::from_iter([
-        ("logGroupName".to_owned(), json!(group)),
-        ("startTime".to_owned(), json!(since)),
-        ("filterPattern".to_owned(), json!(wanted.pattern())),
-    ]);
-    for _ in 0..MOST_PAGES {
-        let page = query.json("logs", FILTER, &Value::Object(request.clone())).await;
-        let page = page.map_err(|error| error.into_failure(&format!("read the log group `{group}`")))?;
-        for event in page.get("events").and_then(Value::as_array).into_iter().flatten() {
+    let take = |page: &[Value]| {
+        for event in page {
             let Some(event) = event.get("message").and_then(Value::as_str).and_then(parsed) else { continue };
             // A delivery that was repeated has the same ids.
             let is_new =
@@ -97,12 +88,10 @@ async fn read(
                 events.pop_front();
             }
         }
-        match page.get("nextToken").and_then(Value::as_str) {
-            Some(token) => request.insert("nextToken".to_owned(), json!(token)),
-            None => return Ok((events.into(), true)),
-        };
-    }
-    Ok((events.into(), false))
+    };
+    let is_all = query.log_events(&group, since, &wanted.pattern(), MOST_PAGES, take).await;
+    let is_all = is_all.map_err(|error| error.into_failure(&format!("read the log group `{group}`")))?;
+    Ok((events.into(), is_all))
 }
 
 /// Returns an event with its fields beside each other: those of the request are below `context` in
@@ -170,6 +159,8 @@ fn row(event: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn event(context: &Value) -> Value {

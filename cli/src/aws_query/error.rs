@@ -97,10 +97,7 @@ impl AwsError {
             AwsErrorKind::Other => (Exit::Error, None),
         };
         let failure = Failure::new(exit, format!("could not {attempt}")).why(self.to_string());
-        match next {
-            Some(next) => failure.next(next),
-            None => failure,
-        }
+        Failure { next, ..failure }
     }
 }
 

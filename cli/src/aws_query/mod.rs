@@ -8,7 +8,7 @@ mod xml;
 use aws_config::SdkConfig;
 use aws_smithy_http_client::proxy::ProxyConfig;
 use runtime::Actions;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use url::form_urlencoded;
 
 pub(crate) use error::{AwsError, AwsErrorKind};
@@ -54,6 +54,67 @@ impl AwsQuery {
             .ok()
             .and_then(Node::parse)
             .ok_or_else(|| AwsError::unreadable(service, action))
+    }
+
+    /// Calls an action as [`Self::query`] does, and returns the items of `list` on at most `most`
+    /// pages of its answer. False beside them if there are more pages.
+    ///
+    /// # Errors
+    /// As those of [`Self::query`].
+    pub(crate) async fn pages(
+        &self,
+        service: &str,
+        action: &str,
+        params: &[(&str, &str)],
+        list: &str,
+        most: usize,
+    ) -> Result<(Vec<Node>, bool), AwsError> {
+        let (mut found, mut next) = (Vec::new(), String::new());
+        for _ in 0..most {
+            let mut params = params.to_vec();
+            if !next.is_empty() {
+                params.push(("NextToken", next.as_str()));
+            }
+            let answer = self.query(service, action, &params).await?;
+            found.extend(answer.list(list).cloned());
+            // EC2 writes its name another way.
+            let tokens = ["NextToken", "nextToken"].map(|name| answer.text_of(name));
+            next = tokens.concat();
+            if next.is_empty() {
+                return Ok((found, true));
+            }
+        }
+        Ok((found, false))
+    }
+
+    /// Gives the events of a log group since a time in milliseconds that fit a pattern to `take`,
+    /// page by page. Returns false if there are more than `most` pages.
+    ///
+    /// # Errors
+    /// As those of [`Self::json`].
+    pub(crate) async fn log_events(
+        &self,
+        group: &str,
+        since: i64,
+        pattern: &str,
+        most: usize,
+        mut take: impl FnMut(&[Value]),
+    ) -> Result<bool, AwsError> {
+        let mut asked = Map::from_iter([
+            ("logGroupName".to_owned(), json!(group)),
+            ("startTime".to_owned(), json!(since)),
+            ("filterPattern".to_owned(), json!(pattern)),
+        ]);
+        for _ in 0..most {
+            let body = Value::Object(asked.clone());
+            let page = self.json("logs", "Logs_20140328.FilterLogEvents", &body).await?;
+            take(page.get("events").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default());
+            match page.get("nextToken").and_then(Value::as_str) {
+                Some(token) => asked.insert("nextToken".to_owned(), json!(token)),
+                None => return Ok(true),
+            };
+        }
+        Ok(false)
     }
 
     /// Calls an action of a service with the protocol JSON 1.1. `target` is its full name, such as
@@ -109,7 +170,6 @@ pub(crate) mod examples {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
     use test_support::http_server::{self, Server};
 
     use super::*;

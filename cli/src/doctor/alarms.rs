@@ -89,27 +89,17 @@ pub(crate) fn state(found: &Known<(usize, Vec<Raised>)>) -> Vec<Check> {
 /// Looks at a topic; `None` if there is none.
 async fn look(client: &AwsQuery, arn: &str) -> Known<Option<Topic>> {
     let missing = |code: &str| ["NotFound", "NotFoundException"].contains(&code);
-    let (mut arns, mut next) = (Vec::new(), String::new());
-    for _ in 0..MOST_PAGES {
-        let mut params = vec![("TopicArn", arn)];
-        if !next.is_empty() {
-            params.push(("NextToken", next.as_str()));
-        }
-        let answer = match client.query("sns", "ListSubscriptionsByTopic", &params).await {
-            Ok(answer) => answer,
-            Err(AwsError { code, .. }) if missing(&code) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        arns.extend(answer.list("Subscriptions").map(|found| found.text_of("SubscriptionArn").to_owned()));
-        next = answer.text_of("NextToken").to_owned();
-        if next.is_empty() {
-            break;
-        }
-    }
-    let attributes = client.query("sns", "GetTopicAttributes", &[("TopicArn", arn)]).await?;
-    let confirmed = arns.iter().filter(|arn| arn.starts_with("arn:")).count();
+    let (action, topic) = ("ListSubscriptionsByTopic", [("TopicArn", arn)]);
+    let subscriptions = match client.pages("sns", action, &topic, "Subscriptions", MOST_PAGES).await {
+        Ok((subscriptions, _)) => subscriptions,
+        Err(AwsError { code, .. }) if missing(&code) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let attributes = client.query("sns", "GetTopicAttributes", &topic).await?;
+    let arns = || subscriptions.iter().map(|found| found.text_of("SubscriptionArn"));
+    let confirmed = arns().filter(|arn| arn.starts_with("arn:")).count();
     // A subscription that was deleted is listed for some days.
-    let pending = arns.iter().filter(|arn| *arn == "PendingConfirmation").count();
+    let pending = arns().filter(|arn| *arn == "PendingConfirmation").count();
     let mut entries = attributes.list("Attributes");
     let key = entries.find(|entry| entry.text_of("key") == "KmsMasterKeyId");
     let key = key.map(|entry| entry.text_of("value").to_owned()).unwrap_or_default();

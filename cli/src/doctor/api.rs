@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::kinds::{READY, VERSION};
-use super::report::{Check, Known};
+use super::report::Check;
 use crate::api::{Api, Call};
 use crate::context::Context;
 use crate::member::{shown, text};
@@ -46,16 +46,20 @@ pub(crate) async fn ask(context: &Context, path: &str) -> Answer {
 }
 
 /// Judges the readiness: a check for each store and function behind the API.
-pub(crate) fn ready(answer: &Known<Answer>) -> Vec<Check> {
+pub(crate) fn ready(answer: &Answer) -> Vec<Check> {
     let document = match answer {
-        Err(unknown) => return vec![READY.skip(unknown)],
-        Ok(Answer::None(why)) => {
+        Answer::None(why) => {
             let fix = "compare the address with the stack's output ApiUrl; with a domain of yours, check its DNS \
                        and certificate";
             return vec![READY.fail(why.clone(), fix)];
         }
-        Ok(Answer::Strange(status)) => return vec![strange(*status)],
-        Ok(Answer::Document(document)) => document,
+        Answer::Strange(status) => {
+            return vec![READY.fail(
+                format!("the API answers {status} without a document"),
+                "the log group of the function status says why",
+            )];
+        }
+        Answer::Document(document) => document,
     };
     let dependencies =
         document.get("dependencies").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -63,13 +67,6 @@ pub(crate) fn ready(answer: &Known<Answer>) -> Vec<Check> {
         return vec![READY.fail("the address answers, and not as this API does", "check the address")];
     }
     dependencies.iter().map(dependency).collect()
-}
-
-fn strange(status: u16) -> Check {
-    READY.fail(
-        format!("the API answers {status} without a document"),
-        "the log group of the function status says why",
-    )
 }
 
 fn dependency(dependency: &Value) -> Check {
@@ -86,11 +83,10 @@ fn dependency(dependency: &Value) -> Check {
 }
 
 /// Judges the version of the API, which its contract tells.
-pub(crate) fn version(contract: &Known<Answer>) -> Check {
+pub(crate) fn version(contract: &Answer) -> Check {
     let theirs = match contract {
-        Err(unknown) => return VERSION.skip(unknown),
-        Ok(Answer::Document(document)) => document.pointer("/info/version").and_then(Value::as_str),
-        Ok(Answer::Strange(_) | Answer::None(_)) => None,
+        Answer::Document(document) => document.pointer("/info/version").and_then(Value::as_str),
+        Answer::Strange(_) | Answer::None(_) => None,
     };
     match theirs {
         Some(OURS) => VERSION.ok(format!("{OURS}, as this program")),
@@ -106,7 +102,7 @@ pub(crate) fn version(contract: &Known<Answer>) -> Check {
 mod tests {
     use serde_json::json;
 
-    use super::super::report::{Status, Unknown};
+    use super::super::report::Status;
     use super::*;
 
     #[test]
@@ -115,7 +111,7 @@ mod tests {
             {"name": "accessStore", "ok": true, "latencyMs": 3.1},
             {"name": "database", "ok": false, "latencyMs": 2000.0},
         ]});
-        let checks = ready(&Ok(Answer::Document(answer)));
+        let checks = ready(&Answer::Document(answer));
         assert_eq!((checks[0].status, checks[1].status), (Status::Ok, Status::Fail));
         assert_eq!(checks[1].about.as_deref(), Some("database"));
         assert!(checks[1].fix.as_ref().unwrap().contains("batches"));
@@ -126,19 +122,17 @@ mod tests {
         for answer in
             [Answer::None("nothing answers".into()), Answer::Strange(403), Answer::Document(json!({}))]
         {
-            assert_eq!(ready(&Ok(answer.clone()))[0].status, Status::Fail, "{answer:?}");
+            assert_eq!(ready(&answer)[0].status, Status::Fail, "{answer:?}");
         }
-        assert_eq!(ready(&Err(Unknown::Absent("no address".into())))[0].status, Status::Skip);
     }
 
     #[test]
     fn another_version_is_a_warning() {
-        let contract =
-            |version: &str| -> Known<Answer> { Ok(Answer::Document(json!({"info": {"version": version}}))) };
+        let contract = |version: &str| Answer::Document(json!({"info": {"version": version}}));
         assert_eq!(version(&contract(OURS)).status, Status::Ok);
         assert_eq!(version(&contract("99.0.0")).status, Status::Warn);
-        assert_eq!(version(&Ok(Answer::Strange(500))).status, Status::Warn);
-        assert!(contract(OURS).unwrap().is_ours());
+        assert_eq!(version(&Answer::Strange(500)).status, Status::Warn);
+        assert!(contract(OURS).is_ours());
         let of_the_gateway = Answer::Document(json!({"message": "Forbidden"}));
         assert!(!of_the_gateway.is_ours() && !Answer::Strange(403).is_ours());
     }

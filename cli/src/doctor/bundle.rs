@@ -3,9 +3,9 @@
 
 use std::io::{Cursor, Write as _};
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Map, Value, json};
+use jiff::Timestamp;
+use serde_json::{Value, json};
 use zip::ZipWriter;
 use zip::result::ZipError;
 use zip::write::SimpleFileOptions;
@@ -25,14 +25,13 @@ const MOST_PAGES: usize = 20;
 /// those that took too long.
 const ERRORS: &str =
     r#"{ ($.level = "error") || (($.type = "platform.report") && ($.record.status != "success")) }"#;
-/// Age of the oldest event.
-const OLDEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// Age of the oldest event in milliseconds.
+const OLDEST: i64 = 24 * 60 * 60 * 1_000;
 
 /// Looks for the last errors in the logs of a stack. Of a log that cannot be read the reason is
 /// there.
 pub(crate) async fn errors(client: &AwsQuery, resources: &Known<Vec<Resource>>) -> Vec<Value> {
-    let since = SystemTime::now().checked_sub(OLDEST).and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let since = since.and_then(|since| u64::try_from(since.as_millis()).ok()).unwrap_or_default();
+    let since = Timestamp::now().as_millisecond().saturating_sub(OLDEST);
     let (mut found, mut unread) = (Vec::new(), Vec::new());
     let resources = resources.as_deref().unwrap_or_default();
     for group in resources.iter().filter(|resource| resource.kind == "AWS::Logs::LogGroup") {
@@ -45,26 +44,15 @@ pub(crate) async fn errors(client: &AwsQuery, resources: &Known<Vec<Resource>>) 
 }
 
 /// Looks for the last errors in one log. CloudWatch answers with the oldest first.
-async fn of_group(client: &AwsQuery, group: &str, since: u64) -> Result<Vec<Value>, AwsError> {
-    let mut asked = Map::from_iter([
-        ("logGroupName".to_owned(), json!(group)),
-        ("filterPattern".to_owned(), json!(ERRORS)),
-        ("startTime".to_owned(), json!(since)),
-    ]);
+async fn of_group(client: &AwsQuery, group: &str, since: i64) -> Result<Vec<Value>, AwsError> {
     let mut found = Vec::new();
-    for _ in 0..MOST_PAGES {
-        let page =
-            client.json("logs", "Logs_20140328.FilterLogEvents", &Value::Object(asked.clone())).await?;
-        let events = page.get("events").and_then(Value::as_array).into_iter().flatten();
-        found.extend(events.map(|event| {
+    let take = |events: &[Value]| {
+        found.extend(events.iter().map(|event| {
             json!({"logGroup": group, "timestamp": event.get("timestamp"), "message": event.get("message")})
         }));
-        found = last(found);
-        match page.get("nextToken").and_then(Value::as_str) {
-            Some(token) => asked.insert("nextToken".to_owned(), json!(token)),
-            None => break,
-        };
-    }
+        found = last(std::mem::take(&mut found));
+    };
+    client.log_events(group, since, ERRORS, MOST_PAGES, take).await?;
     Ok(found)
 }
 

@@ -220,8 +220,8 @@ impl<'a> Subject<'a> {
                 "the API is private (ApiPrivateEndpoints), and cannot be asked from here: run this in its network",
             ));
         }
-        report.add([api::version(&Ok(contract))]);
-        report.add(api::ready(&Ok(api::ask(&context, "/health/ready").await)));
+        report.add([api::version(&contract)]);
+        report.add(api::ready(&api::ask(&context, "/health/ready").await));
     }
 
     /// Checks the database and the brokers by functions in their networks, and the secrets that

@@ -2,7 +2,7 @@
 
 use super::kinds::{OUTPUTS, STATE};
 use super::report::{Check, Known, Unknown};
-use crate::aws_query::{AwsQuery, Stack};
+use crate::aws_query::{AwsQuery, Node, Stack};
 
 /// Most pages of a stack's resources: a stack has at most 500, and a page 100.
 const MOST_PAGES: usize = 10;
@@ -20,23 +20,13 @@ pub(crate) struct Resource {
 
 /// Reads the resources of a stack.
 pub(crate) async fn resources(client: &AwsQuery, name: &str) -> Known<Vec<Resource>> {
-    let (mut found, mut next) = (Vec::new(), String::new());
-    for _ in 0..MOST_PAGES {
-        let mut params = vec![("StackName", name)];
-        if !next.is_empty() {
-            params.push(("NextToken", next.as_str()));
-        }
-        let answer = client.query("cloudformation", "ListStackResources", &params).await?;
-        found.extend(answer.list("StackResourceSummaries").map(|item| Resource {
-            kind: item.text_of("ResourceType").to_owned(),
-            id: item.text_of("PhysicalResourceId").to_owned(),
-        }));
-        next = answer.text_of("NextToken").to_owned();
-        if next.is_empty() {
-            break;
-        }
-    }
-    Ok(found)
+    let (action, asked, list) = ("ListStackResources", [("StackName", name)], "StackResourceSummaries");
+    let (found, _) = client.pages("cloudformation", action, &asked, list, MOST_PAGES).await?;
+    let resource = |item: &Node| Resource {
+        kind: item.text_of("ResourceType").to_owned(),
+        id: item.text_of("PhysicalResourceId").to_owned(),
+    };
+    Ok(found.iter().map(resource).collect())
 }
 
 /// Judges the state of a stack, before or after a deployment.

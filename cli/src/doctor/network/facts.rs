@@ -130,20 +130,10 @@ async fn described(
     let names: Vec<String> = (1..=values.len()).map(|number| format!("Filter.1.Value.{number}")).collect();
     let values = names.iter().map(String::as_str).zip(values.iter().map(String::as_str));
     let filters: Vec<(&str, &str)> = std::iter::once(("Filter.1.Name", filter)).chain(values).collect();
-    let (mut found, mut next) = (Vec::new(), String::new());
-    for _ in 0..MOST_PAGES {
-        let mut params = filters.clone();
-        if !next.is_empty() {
-            params.push(("NextToken", next.as_str()));
-        }
-        let answer = client.query("ec2", action, &params).await?;
-        found.extend(answer.list(list).cloned());
-        next = answer.text_of("nextToken").to_owned();
-        if next.is_empty() {
-            return Ok(found);
-        }
+    match client.pages("ec2", action, &filters, list, MOST_PAGES).await? {
+        (found, true) => Ok(found),
+        (_, false) => Err(Unknown::Failed(format!("ec2:{action} answers more than {MOST_PAGES} pages"))),
     }
-    Err(Unknown::Failed(format!("ec2:{action} answers more than {MOST_PAGES} pages")))
 }
 
 async fn attribute(client: &AwsQuery, vpc: &str, name: &str) -> Known<bool> {
