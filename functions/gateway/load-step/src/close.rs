@@ -80,7 +80,8 @@ impl Close<'_> {
     /// Closes a run; `None` if the test was stopped, failed or ended while its report was made.
     async fn unless_changed(&self) -> Result<Option<Closed>, LoadStepError> {
         let of = self.of;
-        let Some(mut record) = self.record().await? else { return Ok(Some(Closed::last(of))) };
+        let record = self.step.record(of, self.deadline).await?;
+        let Some(mut record) = record else { return Ok(Some(Closed::last(of))) };
         if record.status.is_final() {
             self.agree(record.status).await?;
             self.step.count(&record, record.status).await?;
@@ -147,11 +148,8 @@ impl Close<'_> {
 
     /// Reads a test that is not final; `None` if it is, or is gone.
     async fn open(&self) -> Result<Option<TestRecord>, LoadStepError> {
-        Ok(self.record().await?.filter(|record| !record.status.is_final()))
-    }
-
-    async fn record(&self) -> Result<Option<TestRecord>, LoadStepError> {
-        self.step.record(self.of, self.deadline).await
+        let record = self.step.record(self.of, self.deadline).await?;
+        Ok(record.filter(|record| !record.status.is_final()))
     }
 
     /// Returns the end of a run; `None` if it never began, or has one.

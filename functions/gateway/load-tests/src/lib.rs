@@ -55,7 +55,6 @@ impl LoadTests {
         let route = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint);
         let keyed = if route.is_keyed() { Keyed::Yes(KeyForm::Uuid) } else { Keyed::No };
         endpoint::serve(self.front.service, route.route(), keyed, request.headers(), async |trace_id| {
-            // Boxed: the compiler cannot lay out a deeper nest of futures.
             self.answer(asked?, &request, trace_id).await
         })
         .await
