@@ -158,7 +158,7 @@ async fn a_chunk_whose_object_is_damaged_is_given_up_and_done_once_it_is_repaire
     let view = functions.settled(batch.batch_id).await;
     assert_eq!((view.status, view.chunks.done, view.chunks.failed), (BatchStatus::PartialFail, 1, 1));
     assert_eq!((view.items_parsed, view.items_processed, view.items_failed), (6, 3, 3));
-    functions.released(&batch.key()).await;
+    functions.payloads.let_go(&batch.key()).await;
     let attempts_at = attempts(batch.batch_id).await;
     assert_eq!(attempts_at[0], ("DONE".to_owned(), 1, None));
     let (status, count, error) = &attempts_at[1];
@@ -284,7 +284,7 @@ async fn a_batch_that_cannot_be_cut_is_given_up() {
         (BatchStatus::Failed, "GIVEN_UP", None)
     );
     assert!(error.detail.contains("replayed"), "{}", error.detail);
-    functions.released(&batch.key()).await;
+    functions.payloads.let_go(&batch.key()).await;
     // A late notification continues the batch after all, and a late message for dead-letter changes
     // nothing.
     for function in [DEAD_LETTER, CHUNKER, DEAD_LETTER] {
