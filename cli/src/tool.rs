@@ -22,9 +22,6 @@ pub(crate) fn completions(args: Completions, out: &mut Output) -> Result<Exit, F
 }
 
 /// Writes a manual page for each command.
-///
-/// # Errors
-/// File system's error.
 pub(crate) fn man(args: &Man, out: &mut Output) -> Result<Exit, Failure> {
     let directory = &args.directory;
     fs::create_dir_all(directory).or_explain(|| format!("create {}", directory.display()))?;

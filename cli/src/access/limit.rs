@@ -11,7 +11,7 @@ use super::profile;
 use super::snapshot::Snapshot;
 use super::table::Table;
 use crate::api::Api;
-use crate::args::{Limit, LimitOf, LimitRemove, LimitSet, OnlyTenant};
+use crate::args::{Limit, LimitRemove, LimitSet, OnlyTenant};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
 use crate::member::shown;
@@ -24,14 +24,6 @@ const MINE: &str = "integrahub.limits-in-force.v1";
 const ROUTE: &str = "/limits";
 /// Word for no limit.
 const NONE: &str = "none";
-
-/// Limits of a set: for each unit that was named, the new rate, or `None` for no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Wish {
-    requests: Option<Option<Rate>>,
-    messages: Option<Option<Rate>>,
-    bytes: Option<Option<Rate>>,
-}
 
 /// A limit with the thing that it is about.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,17 +47,16 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
         return mine(context, out).await;
     }
     // What contradicts itself is refused before anything is called.
-    let wish = match args {
-        Limit::Set(args) => Wish::of(args)?,
-        _ => Wish::default(),
-    };
+    if let Limit::Set(args) = args {
+        set(LimitsItem::default(), args)?;
+    }
     let table = Table::of(context).await?;
     let known = table.read().await?;
     match args {
         Limit::Set(args) => {
             let tenant = known.tenant(&args.of.tenant)?;
             known.check_readable(&access::pk::limits(&tenant))?;
-            let item = set(limits(&known, &tenant), &args.of, wish);
+            let item = set(limits(&known, &tenant), args)?;
             check(&item)?;
             let has_profile = |name: &str| known.get(&access::pk::profile(&tenant, name)).is_some();
             for doubt in doubts(&tenant, &item, has_profile) {
@@ -91,32 +82,6 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
     }
 }
 
-impl Wish {
-    fn of(args: &LimitSet) -> Result<Self, Failure> {
-        let of = &args.of;
-        if let Some(target) = &of.target {
-            profile::check_name(target)?;
-        }
-        let is_of_the_tenant = of.target.is_none() && of.queue_manager.is_none();
-        if is_of_the_tenant && (args.messages.is_some() || args.bytes.is_some()) {
-            return Err(Failure::usage("a tenant as a whole has a limit of requests alone")
-                .next("name what the other limits are about: --target PROFILE or --queue-manager NAME"));
-        }
-        let read =
-            |unit: &str, text: &Option<String>| text.as_deref().map(|text| rate(unit, text)).transpose();
-        let wish = Self {
-            requests: read("requests", &args.requests)?,
-            messages: read("messages", &args.messages)?,
-            bytes: read("bytes", &args.bytes)?,
-        };
-        if wish == Self::default() {
-            return Err(Failure::usage("the command names no limit")
-                .next("add --requests 100/200, or with a target also --messages or --bytes"));
-        }
-        Ok(wish)
-    }
-}
-
 /// Reads a limit such as `100/200`; `None` for no limit.
 fn rate(unit: &str, text: &str) -> Result<Option<Rate>, Failure> {
     if text == NONE {
@@ -137,26 +102,41 @@ fn limits(known: &Snapshot, tenant: &str) -> LimitsItem {
 }
 
 /// Returns the limits with those of a set. Units that it does not name stay.
-fn set(mut item: LimitsItem, of: &LimitOf, wish: Wish) -> LimitsItem {
-    let targets = match (&of.target, &of.queue_manager) {
-        (Some(name), _) => Some((&mut item.targets, name)),
-        (None, Some(name)) => Some((&mut item.queue_managers, name)),
-        (None, None) => None,
+fn set(mut item: LimitsItem, args: &LimitSet) -> Result<LimitsItem, Failure> {
+    let LimitSet { of, requests, messages, bytes, .. } = args;
+    if let Some(target) = &of.target {
+        profile::check_name(target)?;
+    }
+    if requests.is_none() && messages.is_none() && bytes.is_none() {
+        return Err(Failure::usage("the command names no limit")
+            .next("add --requests 100/200, or with a target also --messages or --bytes"));
+    }
+    let limit = |unit: &str, text: &Option<String>, before: Option<Rate>| match text {
+        Some(text) => rate(unit, text),
+        None => Ok(before),
     };
-    let Some((targets, name)) = targets else {
-        item.requests = wish.requests.unwrap_or(item.requests);
-        return item;
+    let (targets, name) = match (&of.target, &of.queue_manager) {
+        (Some(name), _) => (&mut item.targets, name),
+        (None, Some(name)) => (&mut item.queue_managers, name),
+        (None, None) if messages.is_some() || bytes.is_some() => {
+            return Err(Failure::usage("a tenant as a whole has a limit of requests alone")
+                .next("name what the other limits are about: --target PROFILE or --queue-manager NAME"));
+        }
+        (None, None) => {
+            item.requests = limit("requests", requests, item.requests)?;
+            return Ok(item);
+        }
     };
     let before = targets.remove(name).unwrap_or_default();
     let limits = TargetLimits {
-        requests: wish.requests.unwrap_or(before.requests),
-        messages: wish.messages.unwrap_or(before.messages),
-        bytes: wish.bytes.unwrap_or(before.bytes),
+        requests: limit("requests", requests, before.requests)?,
+        messages: limit("messages", messages, before.messages)?,
+        bytes: limit("bytes", bytes, before.bytes)?,
     };
     if !limits.is_empty() {
         targets.insert(name.clone(), limits);
     }
-    item
+    Ok(item)
 }
 
 /// Returns the limits that stay after a removal.
@@ -369,7 +349,7 @@ mod tests {
 
     fn after(options: &str) -> Result<LimitsItem, Failure> {
         match parsed(options) {
-            Limit::Set(args) => Ok(set(stored(), &args.of, Wish::of(&args)?)),
+            Limit::Set(args) => set(stored(), &args),
             Limit::Remove(args) => rest(stored(), ACME, &args),
             other => panic!("{other:?}"),
         }

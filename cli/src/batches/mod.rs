@@ -159,9 +159,6 @@ pub(crate) struct ItemsFile {
 
 impl ItemsFile {
     /// Creates the file, or empties it.
-    ///
-    /// # Errors
-    /// File system's error.
     pub(crate) fn create(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let file = File::create(path).or_explain(|| format!("create {name}"))?;
@@ -169,17 +166,11 @@ impl ItemsFile {
     }
 
     /// Adds an item.
-    ///
-    /// # Errors
-    /// File system's error.
     pub(crate) fn write(&mut self, item: &Value) -> Result<(), Failure> {
         writeln!(self.lines, "{item}").or_explain(|| format!("write {}", self.name))
     }
 
     /// Ends the file.
-    ///
-    /// # Errors
-    /// File system's error.
     pub(crate) fn close(mut self) -> Result<(), Failure> {
         self.lines.flush().or_explain(|| format!("write {}", self.name))
     }

@@ -123,9 +123,6 @@ impl Contexts {
     }
 
     /// Writes the file anew, whole or not at all. Nobody else can read it.
-    ///
-    /// # Errors
-    /// File system's error.
     pub(super) fn write(&self) -> Result<(), Failure> {
         let stored = Stored { version: VERSION, current: self.current.clone(), contexts: self.all.clone() };
         let text = toml::to_string(&stored).or_explain(|| "write down the contexts".to_owned())?;
@@ -180,9 +177,6 @@ impl Contexts {
 
 /// Writes a file that only its owner can read, in a directory that only its owner can enter. The
 /// file appears whole or not at all.
-///
-/// # Errors
-/// File system's error.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Failure> {
     let explain = || format!("write {}", path.display());
     let directory = path.parent().unwrap_or(Path::new("."));

@@ -154,9 +154,6 @@ impl Journal {
     }
 
     /// Opens the journal of a directory.
-    ///
-    /// # Errors
-    /// File system's error.
     pub(crate) fn at(directory: &Path) -> Result<Self, Failure> {
         let path = directory.join(FILE);
         let explain = || format!("open {}", path.display());
@@ -177,9 +174,6 @@ impl Journal {
     }
 
     /// Returns the last entry of a load, whichever process added it.
-    ///
-    /// # Errors
-    /// File system's error.
     pub(crate) fn last(&self, api: &str, identity: &str) -> Result<Option<Entry>, Failure> {
         let mut known = self.known();
         let bytes = size(&self.path);
@@ -191,9 +185,6 @@ impl Journal {
     }
 
     /// Adds an entry, and returns when it is on the disk.
-    ///
-    /// # Errors
-    /// File system's error.
     pub(crate) fn add(&self, entry: &Entry) -> Result<(), Failure> {
         let known = &mut *self.known();
         self.write(entry, known).or_explain(|| format!("write {}", self.path.display()))
