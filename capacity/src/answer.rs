@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use crate::cost::{Cost, Line};
+use crate::cost::{Line, Prices};
 use crate::limits::{
     ACCEPT_MB, CHUNKER_MB, DISPATCH_MB, MB_OF_GB, PUTS_PER_SECOND, TABLE_WRITES, TABLE_WRITES_PER_SECOND,
 };
@@ -86,7 +86,7 @@ pub(crate) struct Resource {
 }
 
 impl Answer {
-    pub(crate) fn of(question: &Question, times: &ServiceTimes, cost: &Cost<'_>) -> Self {
+    pub(crate) fn of(question: &Question, times: &ServiceTimes, prices: &Prices) -> Self {
         let ran = Simulation::run(question, times);
         let ends = |is_flood: bool| {
             let those = ran
@@ -130,7 +130,7 @@ impl Answer {
             resources: resources(question, times, &ran, last - first),
             ..Self::default()
         };
-        cost.add_to(&mut answer, question, times);
+        prices.add_to(&mut answer, question, times);
         answer
     }
 }

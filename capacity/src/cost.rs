@@ -15,10 +15,10 @@ use crate::service_times::ServiceTimes;
 #[derive(Debug, Deserialize)]
 pub(crate) struct PriceLists(BTreeMap<String, Prices>);
 
-/// Prices in USD, in the units that their names say.
+/// Prices of a region in USD, in the units that their names say.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct Prices {
+pub(crate) struct Prices {
     /// Day of the prices.
     as_of: Datetime,
     unverified: Vec<String>,
@@ -50,19 +50,15 @@ pub(crate) struct Line {
     pub(crate) month: f64,
 }
 
-/// The prices of a region.
-#[derive(Debug)]
-pub(crate) struct Cost<'a>(&'a Prices);
-
 impl PriceLists {
-    pub(crate) fn of(&self, region: &str) -> Option<Cost<'_>> {
-        self.0.get(region).map(Cost)
+    pub(crate) fn of(&self, region: &str) -> Option<&Prices> {
+        self.0.get(region)
     }
 }
 
-impl Cost<'_> {
+impl Prices {
     pub(crate) fn add_to(&self, answer: &mut Answer, question: &Question, times: &ServiceTimes) {
-        let (Self(prices), sizes) = (self, times.sizes);
+        let (prices, sizes) = (self, times.sizes);
         let (payloads, chunks, items) = (answer.payloads, answer.chunks, answer.items);
         // An upload goes to S3, and a short request announces it.
         let requests = if question.is_uploaded(sizes) {
@@ -107,7 +103,7 @@ impl Cost<'_> {
     }
 
     fn database(&self, answer: &Answer, question: &Question) -> [Line; 3] {
-        let (Self(prices), database) = (self, &question.database);
+        let (prices, database) = (self, &question.database);
         let hours = answer.all_within / 3600.0;
         // A smaller volume of RDS has fewer reads a second than the model gives it.
         let least_gb = if database.is_serverless { 0.0 } else { 400.0 };
@@ -131,12 +127,11 @@ impl Cost<'_> {
 
     /// A million produces of 1 KB: a request, two functions at a time, two writes, a log.
     fn gateway_million(&self, times: &ServiceTimes) -> f64 {
-        let Self(prices) = self;
-        let second = GATEWAY_MB * prices.lambda_arm64_gb_second + MQ_ACCESS_MB * prices.lambda_x86_gb_second;
-        prices.http_api_million_requests
-            + 2.0 * prices.lambda_million_requests
+        let second = GATEWAY_MB * self.lambda_arm64_gb_second + MQ_ACCESS_MB * self.lambda_x86_gb_second;
+        self.http_api_million_requests
+            + 2.0 * self.lambda_million_requests
             + second / MB_OF_GB * times.waits.gateway_request * 1e3
-            + 2.0 * prices.dynamodb_million_writes
-            + times.sizes.log * prices.logs_gb
+            + 2.0 * self.dynamodb_million_writes
+            + times.sizes.log * self.logs_gb
     }
 }

@@ -92,8 +92,8 @@ pub fn run(options: &Options) -> Result<String, PlanError> {
 
 fn plan(question: &Question, times: &ServiceTimes, prices: &PriceLists) -> Result<Answer, PlanError> {
     question.check(times.sizes).map_err(PlanError::Question)?;
-    let cost = prices.of(&question.region).ok_or_else(|| PlanError::Region(question.region.clone()))?;
-    Ok(Answer::of(question, times, &cost))
+    let prices = prices.of(&question.region).ok_or_else(|| PlanError::Region(question.region.clone()))?;
+    Ok(Answer::of(question, times, prices))
 }
 
 fn read<T: DeserializeOwned>(path: Option<&Path>, shipped: &str) -> Result<T, PlanError> {

@@ -14,11 +14,12 @@ pub(crate) fn number(object: &Value, name: &str) -> u64 {
 
 /// Returns a member of any type as people read it.
 pub(crate) fn shown(object: &Value, name: &str) -> String {
-    match object.get(name) {
-        Some(Value::String(text)) => text.clone(),
-        None | Some(Value::Null) => String::new(),
-        Some(other) => other.to_string(),
-    }
+    object.get(name).filter(|value| !value.is_null()).map(plain).unwrap_or_default()
+}
+
+/// Returns a value as people read it: text without its quotation marks.
+pub(crate) fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::args::Record;
 use crate::aws::{Aws, failed};
 use crate::context::Context;
 use crate::exit::{Exit, Failure};
+use crate::member::plain;
 use crate::output::{Format, Output};
 
 const SCHEMA: &str = "integrahub.records.v1";
@@ -99,10 +100,7 @@ fn show(records: Vec<Value>, out: &mut Output) {
         let members = record.as_object().into_iter().flatten();
         let rows: Vec<(&str, String)> = members
             .filter(|(_, value)| !value.is_null())
-            .map(|(name, value)| {
-                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                (name.as_str(), text.chars().take(SHOWN).collect())
-            })
+            .map(|(name, value)| (name.as_str(), plain(value).chars().take(SHOWN).collect()))
             .collect();
         out.thing(SCHEMA, record, &rows);
     }

@@ -4,16 +4,14 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use access::{ApiKey, KeyItem};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::change::{Change, apply};
 use super::cnpj::{outcome, warn};
-use super::entry::Entry;
 use super::establishments::Establishments;
 use super::file::AccessFile;
-use super::key::{NEW, new_key};
+use super::key::{NEW, generate, new_key};
 use super::plan::{Owners, Plan, plan};
 use super::table::Table;
 use crate::args::Apply;
@@ -174,7 +172,7 @@ async fn perform(
         }
     }
     for item in &plan.keys {
-        let key = create(table, item, out).await?;
+        let key = new_key(&generate(table, item, out).await?, item);
         let kept = file.as_mut().map_or(Ok(()), |file| file.add(&key));
         keys.push(key);
         made.keys.push(item.clone());
@@ -185,12 +183,6 @@ async fn perform(
         made.last.push(change.clone());
     }
     Ok(exit)
-}
-
-async fn create(table: &Table, item: &KeyItem, out: &mut Output) -> Result<Value, Failure> {
-    let key = ApiKey::generate().or_explain(|| "generate a key".to_owned())?;
-    apply(table, &[Change::Create(Entry::Key(key.hash(), item.clone()))], out).await?;
-    Ok(new_key(&key, item))
 }
 
 /// Shows the difference, or, once it is made, the new keys.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{limit, profile, rates};
 use crate::exit::{Explain as _, Failure};
+use crate::member::plain;
 
 /// Attributes of an item, with its key.
 pub(crate) type Attributes = HashMap<String, AttributeValue>;
@@ -135,9 +136,7 @@ impl Entry {
     /// The functions would refuse the item, or do not read it.
     pub(crate) fn read(attributes: &Attributes) -> Result<Self, EntryError> {
         let pk = attributes.get(PK).and_then(|pk| pk.as_s().ok()).ok_or(EntryError::Key)?;
-        let members = attributes.iter().filter(|(name, _)| *name != PK);
-        let members: Attributes = members.map(|(name, value)| (name.clone(), value.clone())).collect();
-        let item: Value = serde_dynamo::from_item(members).map_err(|_| EntryError::Key)?;
+        let item = document(attributes).ok_or(EntryError::Key)?;
         let pk = pk::parse(pk).ok_or(EntryError::Key)?;
         if let Pk::Tenant(tenant)
         | Pk::Drops(tenant)
@@ -315,6 +314,13 @@ impl Entry {
     }
 }
 
+/// Returns an item without its key, or `None` if it is none of JSON's types.
+pub(crate) fn document(attributes: &Attributes) -> Option<Value> {
+    let members = attributes.iter().filter(|(name, _)| *name != PK);
+    let members: Attributes = members.map(|(name, value)| (name.clone(), value.clone())).collect();
+    serde_dynamo::from_item(members).ok()
+}
+
 /// Returns the establishments as documents have them: `"all"`, or the list.
 pub(crate) fn cnpjs(establishments: &Establishments) -> Value {
     match establishments {
@@ -341,10 +347,6 @@ fn flatten(place: &str, value: &Value, facts: &mut BTreeMap<String, String>) {
         other => plain(other),
     };
     facts.insert(place.to_owned(), text);
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

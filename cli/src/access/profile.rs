@@ -11,6 +11,7 @@ use crate::args::{Edit, OnlyTenant, Profile, ProfileCreate, ProfileName};
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
+use crate::member::plain;
 use crate::output::{Format, Output};
 
 const LIST: &str = "integrahub.profiles.v1";
@@ -180,12 +181,7 @@ fn list(known: &Snapshot, tenant: Option<&str>, out: &mut Output) -> Result<(), 
     let (mut items, mut rows) = (Vec::new(), Vec::new());
     for entry in known.entries(tenant)? {
         let Entry::Profile(of, name, profile) = entry else { continue };
-        let member = |name: &str| {
-            let value = profile.pointer(&format!("/target/{name}"));
-            value
-                .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-                .unwrap_or_default()
-        };
+        let member = |name: &str| profile.pointer(&format!("/target/{name}")).map(plain).unwrap_or_default();
         let broker = Some(member("broker")).filter(|broker| !broker.is_empty());
         rows.push(vec![
             of.clone(),

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use access::pk::{self, Pk};
 use access::{KeyHash, KeyItem, SpentItem, TenantItem};
 use jiff::civil::Date;
-use serde_json::Value;
 
 use super::change::{Change, Held};
-use super::entry::{Attributes, Entry, PK};
+use super::entry::{Attributes, Entry, PK, document};
 use crate::args::KeyName;
 use crate::exit::Failure;
 use crate::output::Output;
@@ -39,12 +38,8 @@ impl Snapshot {
             return;
         }
         if let Some(Pk::Spent(tenant)) = text(PK).and_then(|pk| pk::parse(pk)) {
-            let tenant = tenant.to_owned();
-            let members = attributes.iter().filter(|(name, _)| *name != PK);
-            let members: Attributes = members.map(|(name, value)| (name.clone(), value.clone())).collect();
-            let item: Option<Value> = serde_dynamo::from_item(members).ok();
-            if let Some(spent) = item.and_then(|item| SpentItem::read(item).ok()) {
-                self.spent.insert(tenant, spent);
+            if let Some(spent) = document(&attributes).and_then(|item| SpentItem::read(item).ok()) {
+                self.spent.insert(tenant.to_owned(), spent);
             }
             return;
         }

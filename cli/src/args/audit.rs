@@ -6,7 +6,7 @@ use jiff::Span;
 use super::choice::choices;
 
 /// `integrahub audit`.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(after_help = "Examples:\n  integrahub audit --queue DEV.QUEUE.1\n  \
 integrahub audit --key \"orders service\" --since 7d\n  \
 integrahub audit --tenant acme --outcome refused -o ndjson")]

@@ -21,17 +21,6 @@ const HEADER: [&str; 8] = ["time", "tenant", "key", "operation", "target", "outc
 /// Most pages that are read. A page has up to a megabyte, or covers a part of the time.
 const MOST_PAGES: usize = 1_000;
 
-/// Conditions on events, which have to hold all.
-#[derive(Debug, Default)]
-struct Wanted {
-    tenant: Option<String>,
-    key: Option<String>,
-    target: Option<String>,
-    queue: Option<String>,
-    outcome: Option<&'static str>,
-    tag: Option<String>,
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -41,14 +30,7 @@ pub(crate) async fn run(args: &Audit, context: &Context, out: &mut Output) -> Re
         Some(reference) => Some(tenant(context, reference).await?),
         None => None,
     };
-    let wanted = Wanted {
-        tenant,
-        key: args.key.clone(),
-        target: args.target.clone(),
-        queue: args.queue.clone(),
-        outcome: args.outcome.map(Outcome::as_str),
-        tag: args.tag.clone(),
-    };
+    let wanted = Audit { tenant, ..args.clone() };
     let now = Timestamp::now().to_zoned(TimeZone::UTC);
     let since = now.checked_sub(args.since).map(|time: Zoned| time.timestamp().as_millisecond());
     let since = since.map_err(|error| Failure::usage("--since goes back too far").why(error.to_string()))?;
@@ -68,7 +50,7 @@ pub(crate) async fn run(args: &Audit, context: &Context, out: &mut Output) -> Re
 /// them if the log has more than is read.
 async fn read(
     context: &Context,
-    wanted: &Wanted,
+    wanted: &Audit,
     since: i64,
     most: usize,
 ) -> Result<(Vec<Value>, bool), Failure> {
@@ -107,7 +89,7 @@ fn parsed(message: &str) -> Option<Value> {
     Some(Value::Object(event))
 }
 
-impl Wanted {
+impl Audit {
     /// Returns the conditions that CloudWatch Logs can check. The others are checked here.
     fn pattern(&self) -> String {
         // Quotation marks and wildcards would mean something else there.
@@ -118,7 +100,7 @@ impl Wanted {
         let conditions = [
             Some("($.event_type = \"request.completed\")".to_owned()),
             condition("tenant", self.tenant.as_deref()),
-            condition("outcome", self.outcome),
+            condition("outcome", self.outcome.map(Outcome::as_str)),
         ];
         format!("{{ {} }}", conditions.into_iter().flatten().collect::<Vec<_>>().join(" && "))
     }
@@ -135,7 +117,7 @@ impl Wanted {
         is(self.tenant.as_deref(), &["tenant"])
             && is(self.key.as_deref(), &["key_name", "key_id"])
             && is(self.target.as_deref(), &["target_ref", "mq_target"])
-            && is(self.outcome, &["outcome"])
+            && is(self.outcome.map(Outcome::as_str), &["outcome"])
             && (is(queue, &["queue"]) || lists(queue, "further_queues"))
             && lists(self.tag.as_deref(), "tags")
     }
@@ -190,19 +172,19 @@ mod tests {
         }));
         let some = |text: &str| Some(text.to_owned());
         for wanted in [
-            Wanted { key: some("orders"), ..Wanted::default() },
-            Wanted { key: some("0a1b2c3d"), tenant: some("t"), ..Wanted::default() },
-            Wanted { target: some("QM1:A"), ..Wanted::default() },
-            Wanted { target: some("stock"), outcome: Some("refused"), ..Wanted::default() },
-            Wanted { queue: some("A"), ..Wanted::default() },
-            Wanted { queue: some("C"), tag: some("y"), ..Wanted::default() },
+            Audit { key: some("orders"), ..Audit::default() },
+            Audit { key: some("0a1b2c3d"), tenant: some("t"), ..Audit::default() },
+            Audit { target: some("QM1:A"), ..Audit::default() },
+            Audit { target: some("stock"), outcome: Some(Outcome::Refused), ..Audit::default() },
+            Audit { queue: some("A"), ..Audit::default() },
+            Audit { queue: some("C"), tag: some("y"), ..Audit::default() },
         ] {
             assert!(wanted.takes(&event), "{wanted:?}");
         }
         for wanted in [
-            Wanted { queue: some("D"), ..Wanted::default() },
-            Wanted { key: some("orders"), outcome: Some("done"), ..Wanted::default() },
-            Wanted { tag: some("z"), ..Wanted::default() },
+            Audit { queue: some("D"), ..Audit::default() },
+            Audit { key: some("orders"), outcome: Some(Outcome::Done), ..Audit::default() },
+            Audit { tag: some("z"), ..Audit::default() },
         ] {
             assert!(!wanted.takes(&event), "{wanted:?}");
         }
@@ -211,11 +193,11 @@ mod tests {
     #[test]
     fn cloudwatch_checks_what_its_patterns_can_say() {
         let tenant = Some("11111111-1111-4111-8111-111111111111".to_owned());
-        let wanted = Wanted { tenant, outcome: Some("refused"), ..Wanted::default() };
+        let wanted = Audit { tenant, outcome: Some(Outcome::Refused), ..Audit::default() };
         let expected = "{ ($.event_type = \"request.completed\") && ($.context.tenant = \
                         \"11111111-1111-4111-8111-111111111111\") && ($.context.outcome = \"refused\") }";
         assert_eq!(wanted.pattern(), expected);
-        let odd = Wanted { tenant: Some("a\" || *".to_owned()), ..Wanted::default() };
+        let odd = Audit { tenant: Some("a\" || *".to_owned()), ..Audit::default() };
         assert_eq!(odd.pattern(), "{ ($.event_type = \"request.completed\") }");
     }
 }

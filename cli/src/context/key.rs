@@ -24,8 +24,8 @@ const MAX_FILE: u64 = 4096;
 enum Place<'a> {
     File(&'a Path),
     Command(&'a str),
-    Variable(String),
-    Local(String),
+    /// The environment or the local stack, which are read already.
+    Read(String),
 }
 
 /// Finds the API key. Unless it is to be `read`, only its place is named: a command might ask the
@@ -43,7 +43,7 @@ pub(super) async fn find(
     let Some((place, source)) = place(global, contexts, context, variable) else { return Ok(()) };
     context.source_of_key = source;
     context.api_key = match place {
-        Place::Variable(key) | Place::Local(key) => Some(checked(&key, &context.source_of_key)?),
+        Place::Read(key) => Some(checked(&key, &context.source_of_key)?),
         Place::File(path) if read => {
             let text = beginning(path).await.or_explain(|| format!("read the API key {}", path.display()))?;
             Some(checked(&String::from_utf8_lossy(&text), &context.source_of_key)?)
@@ -76,13 +76,13 @@ fn place<'a>(
         return Some((Place::Command(command), "--api-key-command".to_owned()));
     }
     if let Some(key) = variable(VARIABLE).filter(|key| !key.is_empty()) {
-        return Some((Place::Variable(key), VARIABLE.to_owned()));
+        return Some((Place::Read(key), VARIABLE.to_owned()));
     }
     if let Some(stack) = &context.local {
         // Another address must not get the key of this one.
         let same = stack.url().ok().flatten() == context.url;
         let key = stack.variable("API_KEY").filter(|_| same)?;
-        return Some((Place::Local(key.to_owned()), "the local stack".to_owned()));
+        return Some((Place::Read(key.to_owned()), "the local stack".to_owned()));
     }
     let settings = contexts.get(&context.name).ok()?;
     // However another address came about, it must not get the key of this one.

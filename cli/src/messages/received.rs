@@ -8,7 +8,7 @@ use super::format::Template;
 use crate::api::{Api, Call};
 use crate::args::ShowArgs;
 use crate::exit::{Exit, Explain as _, Failure};
-use crate::member::text;
+use crate::member::{plain, text};
 use crate::output::{Format, Output};
 use crate::storage::{self, Storage};
 
@@ -32,10 +32,7 @@ impl Received {
     /// Returns the headers as text: `a=1,b=x`.
     pub(super) fn headers(&self) -> String {
         let headers = self.json.get("headers").and_then(Value::as_object);
-        let shown = headers.into_iter().flatten().map(|(name, value)| match value {
-            Value::String(text) => format!("{name}={text}"),
-            other => format!("{name}={other}"),
-        });
+        let shown = headers.into_iter().flatten().map(|(name, value)| format!("{name}={}", plain(value)));
         shown.collect::<Vec<_>>().join(",")
     }
 }

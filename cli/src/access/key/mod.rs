@@ -91,12 +91,20 @@ async fn create(table: &Table, item: KeyItem, dry: DryRun, out: &mut Output) -> 
         show_changes(&[Change::Create(placeholder(item))], true, out);
         return Ok(Exit::Done);
     }
-    let key = ApiKey::generate().or_explain(|| "generate a key".to_owned())?;
-    let change = Change::Create(Entry::Key(key.hash(), item.clone()));
-    apply(table, &[change], out).await?;
+    let key = generate(table, &item, out).await?;
     reveal(&key, &item, out);
     out.note("keep the key: nobody can show it again. It works within a minute");
     Ok(Exit::Done)
+}
+
+/// Generates a key, and stores its item.
+///
+/// # Errors
+/// The item cannot be stored.
+pub(crate) async fn generate(table: &Table, item: &KeyItem, out: &mut Output) -> Result<ApiKey, Failure> {
+    let key = ApiKey::generate().or_explain(|| "generate a key".to_owned())?;
+    apply(table, &[Change::Create(Entry::Key(key.hash(), item.clone()))], out).await?;
+    Ok(key)
 }
 
 /// Prints a new key, which nothing stores.
