@@ -11,7 +11,7 @@ const BYTES_OF_GIB: f64 = 1_073_741_824.0;
 /// Size of a database. More than the largest one stands for several, over which the pharmacies are
 /// spread.
 #[derive(Clone, Debug, PartialEq)]
-pub struct DatabaseSize {
+pub(crate) struct DatabaseSize {
     pub(crate) vcpus: f64,
     /// True of Aurora Serverless v2, false of an instance of RDS for PostgreSQL.
     pub(crate) is_serverless: bool,

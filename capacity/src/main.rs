@@ -1,20 +1,83 @@
-//! Prints what a peak of the ingest comes to: `plan --pharmacies 5000`.
+//! Predicts a peak of the product ingest: when each catalogue is final, what saturates first, which
+//! parameter moves it, and what it costs: `plan --pharmacies 5000`. `docs/capacity.md` says what the
+//! model has and lacks.
+//!
+//! A peak is simulated event by event, without I/O and from a seed: the same question has the same
+//! answer. Service times and prices are files that can be replaced.
+
+mod answer;
+mod cost;
+mod database;
+mod fair_queue;
+mod limits;
+mod question;
+mod resources;
+mod service;
+mod service_times;
+mod simulation;
+#[cfg(test)]
+mod tests;
+mod text;
+mod timeline;
+mod worker;
 
 use std::error::Error;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use capacity::Options;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+use serde::de::DeserializeOwned;
+
+use answer::Answer;
+use cost::PriceLists;
+use question::Question;
+use service_times::ServiceTimes;
+
+const PRICES: &str = include_str!("../prices.toml");
+const SERVICE_TIMES: &str = include_str!("../service-times.toml");
 
 #[derive(Debug, Parser)]
 #[command(name = "plan", about = "Predicts a peak of the product ingest")]
 struct Cli {
     #[command(flatten)]
-    options: Options,
+    question: Question,
+    /// Prices in place of those of this version
+    #[arg(long)]
+    prices: Option<PathBuf>,
+    /// Service times in place of those of this version
+    #[arg(long)]
+    service_times: Option<PathBuf>,
+    /// Form of the answer
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+/// Form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// Tables for people.
+    Text,
+    /// All figures, for programs.
+    Json,
+}
+
+/// Reason why there is no answer.
+#[derive(Debug, thiserror::Error)]
+enum PlanError {
+    #[error("{0}")]
+    Question(String),
+    #[error("there are no prices for `{0}`")]
+    Region(String),
+    #[error("`{0}` cannot be read")]
+    Unreadable(PathBuf, #[source] std::io::Error),
+    #[error("`{0}` has not the form of the file that comes with this version")]
+    Form(PathBuf, #[source] Box<toml::de::Error>),
+    #[error("the answer cannot be written as JSON")]
+    Json(#[from] serde_json::Error),
 }
 
 fn main() -> ExitCode {
-    match capacity::run(&Cli::parse().options) {
+    match run(&Cli::parse()) {
         Ok(answer) => {
             #[expect(clippy::print_stdout, reason = "the answer")]
             {
@@ -31,4 +94,35 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Answers a question, in the form that is asked for.
+///
+/// # Errors
+/// If the flags contradict each other, or a file cannot be used.
+fn run(cli: &Cli) -> Result<String, PlanError> {
+    let prices = read(cli.prices.as_deref(), PRICES)?;
+    let times = read(cli.service_times.as_deref(), SERVICE_TIMES)?;
+    let answer = plan(&cli.question, &times, &prices)?;
+    Ok(match cli.output {
+        Output::Text => answer.to_string(),
+        Output::Json => serde_json::to_string_pretty(&answer)?,
+    })
+}
+
+fn plan(question: &Question, times: &ServiceTimes, prices: &PriceLists) -> Result<Answer, PlanError> {
+    question.check(times.sizes).map_err(PlanError::Question)?;
+    let prices = prices.of(&question.region).ok_or_else(|| PlanError::Region(question.region.clone()))?;
+    Ok(Answer::of(question, times, prices))
+}
+
+fn read<T: DeserializeOwned>(path: Option<&Path>, shipped: &str) -> Result<T, PlanError> {
+    let text = match path {
+        None => shipped.to_owned(),
+        Some(path) => {
+            std::fs::read_to_string(path).map_err(|error| PlanError::Unreadable(path.to_owned(), error))?
+        }
+    };
+    let path = path.unwrap_or(Path::new("the file of this version"));
+    toml::from_str(&text).map_err(|error| PlanError::Form(path.to_owned(), Box::new(error)))
 }

@@ -9,68 +9,68 @@ const MOST_CHUNKS: u64 = 4_000_000;
 
 /// A peak: what is sent, and the deployment that receives it. Defaults are those of the template.
 #[derive(Clone, Debug, Args)]
-pub struct Question {
+pub(crate) struct Question {
     /// Pharmacies, each of which sends its catalogue once
     #[arg(long, default_value_t = 1000, value_parser = value_parser!(u32).range(1..=500_000))]
-    pub pharmacies: u32,
+    pub(crate) pharmacies: u32,
     /// Products of each catalogue
     #[arg(long, default_value_t = 20_000, value_parser = value_parser!(u32).range(1..=1_000_000))]
-    pub products: u32,
+    pub(crate) products: u32,
     /// Share of the products that changed since the last load
     #[arg(long, default_value_t = 0.05, value_parser = share)]
-    pub changed: f64,
+    pub(crate) changed: f64,
     /// Share of the products that are new: 1 is the first load
     #[arg(long, default_value_t = 0.0, value_parser = share)]
-    pub new: f64,
+    pub(crate) new: f64,
     /// Minutes within which all catalogues arrive
     #[arg(long, default_value_t = 10.0, value_parser = minutes)]
-    pub window: f64,
+    pub(crate) window: f64,
     /// The loads are deltas, which deactivate nothing at their end
     #[arg(long)]
-    pub delta: bool,
+    pub(crate) delta: bool,
     /// Flood of one more tenant at the beginning, as a multiple of what all others send together
     #[arg(long, default_value_t = 0, value_parser = value_parser!(u32).range(0..=1000))]
-    pub flood: u32,
+    pub(crate) flood: u32,
     /// Messages carry no group, so that queues are not fair
     #[arg(long)]
-    pub without_groups: bool,
+    pub(crate) without_groups: bool,
     /// Database: `8acu` of Aurora Serverless v2, `2` for as many vCPUs of it, or an instance of RDS
     /// as `db.r7g.xlarge`
     #[arg(long, default_value = "8acu")]
-    pub database: DatabaseSize,
+    pub(crate) database: DatabaseSize,
     /// Chunks that are written at the same time (`UpsertConcurrency`)
     #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(2..=1000))]
-    pub upsert_concurrency: u32,
+    pub(crate) upsert_concurrency: u32,
     /// Payloads that are cut at the same time; the template has one parameter for both
     #[arg(long, value_parser = value_parser!(u32).range(1..=1000))]
-    pub chunker_concurrency: Option<u32>,
+    pub(crate) chunker_concurrency: Option<u32>,
     /// Items of a chunk (`CHUNK_ITEMS`)
     #[arg(long, default_value_t = 1000, value_parser = value_parser!(u32).range(500..=2000))]
-    pub chunk_items: u32,
+    pub(crate) chunk_items: u32,
     /// MB of memory of `upsert`
     #[arg(long, default_value_t = 512, value_parser = value_parser!(u32).range(128..=10_240))]
-    pub memory: u32,
+    pub(crate) memory: u32,
     /// Executions that the account may run at once
     #[arg(long, default_value_t = 1000, value_parser = value_parser!(u32).range(1..))]
-    pub account_concurrency: u32,
+    pub(crate) account_concurrency: u32,
     /// Requests a second that the API takes (`ApiRateLimit`)
     #[arg(long, default_value_t = 500, value_parser = value_parser!(u32).range(1..))]
-    pub api_rate: u32,
+    pub(crate) api_rate: u32,
     /// Days for which the database keeps what batches contained (`HistoryDays`)
     #[arg(long, default_value_t = 90)]
-    pub history_days: u32,
+    pub(crate) history_days: u32,
     /// Most decoded bytes of a catalogue (`MaxPayloadBytes`)
     #[arg(long, default_value_t = 200_000_000, value_parser = value_parser!(u32).range(1_000_000..))]
-    pub max_payload_bytes: u32,
+    pub(crate) max_payload_bytes: u32,
     /// Region of the prices
     #[arg(long, default_value = "us-east-1")]
-    pub region: String,
+    pub(crate) region: String,
     /// Cores of one machine that does everything, the functions and a stand-in for AWS included
     #[arg(long, value_parser = value_parser!(u32).range(1..=1024))]
-    pub local_cores: Option<u32>,
+    pub(crate) local_cores: Option<u32>,
     /// Seed of the arrivals and of the order of messages
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 impl Question {

@@ -3,16 +3,10 @@ use clap::Parser;
 use crate::answer::Answer;
 use crate::cost::Line;
 use crate::service_times::ServiceTimes;
-use crate::{PRICES, PlanError, Question, SERVICE_TIMES};
-
-#[derive(Debug, Parser)]
-struct Flags {
-    #[command(flatten)]
-    question: Question,
-}
+use crate::{Cli, PRICES, PlanError, Question, SERVICE_TIMES};
 
 fn question(flags: &str) -> Question {
-    Flags::try_parse_from(std::iter::once("plan").chain(flags.split_whitespace())).unwrap().question
+    Cli::try_parse_from(std::iter::once("plan").chain(flags.split_whitespace())).unwrap().question
 }
 
 fn times() -> ServiceTimes {
@@ -289,6 +283,6 @@ fn sizes_of_databases_are_read() {
         assert!((question(&format!("--database {text}")).database.vcpus - vcpus).abs() < 1e-9);
     }
     for wrong in ["db.t4g.micro", "acu", "-1", "NaN", "db.r7g.small"] {
-        assert!(Flags::try_parse_from(["plan", "--database", wrong]).is_err(), "{wrong}");
+        assert!(Cli::try_parse_from(["plan", "--database", wrong]).is_err(), "{wrong}");
     }
 }
