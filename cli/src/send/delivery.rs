@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::Method;
 use serde::Deserialize as _;
@@ -17,7 +16,7 @@ use super::load::{Kind, MAX_REQUEST, Version, Wish, identity, plan};
 use super::progress::{News, Step};
 use super::source::{Source, changed};
 use crate::api::{Answer, Api, Call, Refusal};
-use crate::args::Form;
+use crate::args::Send;
 use crate::batches::{self, Batch, follow};
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::input;
@@ -32,18 +31,8 @@ pub(crate) struct Sender {
     pub(crate) api: Api,
     pub(crate) storage: Storage,
     pub(crate) journal: Journal,
-    pub(crate) kind: Kind,
-    pub(crate) form: Option<Form>,
-    /// The caller's own name for the load.
-    pub(crate) key: Option<String>,
-    /// True to load content again that was loaded before.
-    pub(crate) again: bool,
-    /// True if the files are those of a directory that is watched.
-    pub(crate) watches: bool,
-    /// True to wait for the batches.
-    pub(crate) waits: bool,
-    /// Longest time to follow one.
-    pub(crate) limit: Option<Duration>,
+    /// Options of the run.
+    pub(crate) args: Send,
     pub(crate) news: UnboundedSender<News>,
     /// True once the program is asked to stop.
     pub(crate) stopping: watch::Receiver<bool>,
@@ -91,6 +80,11 @@ impl Sender {
         let _unheard = self.news.send(News { file, step });
     }
 
+    /// Returns whether the files are those of a directory that is watched.
+    pub(crate) const fn watches(&self) -> bool {
+        self.args.watch.is_some()
+    }
+
     /// Returns whether the program is asked to stop.
     pub(crate) fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
@@ -103,7 +97,7 @@ impl Sender {
     pub(crate) async fn prepare(self: &Arc<Self>, file: usize, source: Source) -> Result<Prepared, Failure> {
         let version = source.version().await?;
         self.tell(file, Step::Found { name: source.name.clone(), bytes: version.bytes });
-        let (path, name, form) = (source.path.clone(), source.name.clone(), self.form);
+        let (path, name, form) = (source.path.clone(), source.name.clone(), self.args.format);
         let sender = Arc::clone(self);
         let look = move || Content::of(&path, &name, form, |bytes| sender.tell(file, Step::Read { bytes }));
         let content =
@@ -111,18 +105,13 @@ impl Sender {
         if content.bytes != version.bytes || source.version().await? != version {
             return Err(changed(&source.name));
         }
-        let wish = match (&self.key, self.again, self.watches) {
-            (Some(key), ..) => Wish::Named(key),
-            (None, true, _) => Wish::Again,
-            (None, false, true) => Wish::Once,
-            (None, false, false) => Wish::Continue,
-        };
+        let (kind, wish) = (Kind::of(&self.args), Wish::of(&self.args));
         let api = self.api.base();
-        let identity = identity(self.kind, &content, wish);
+        let identity = identity(kind, &content, wish);
         let unknown = self.look_up(&identity).await.err();
         let found = self.journal.last(api, &identity)?;
         let place = (source.path.as_path(), &version);
-        let plan = plan(api, self.kind, &content, place, wish, found.as_ref());
+        let plan = plan(api, kind, &content, place, wish, found.as_ref());
         let (way, key) = (plan.entry.way, plan.entry.key.clone());
         self.tell(file, Step::Ready { way, key, goes_on: plan.is_begun });
         Ok(Prepared { source, content, entry: plan.entry, version, is_begun: plan.is_begun, unknown })
@@ -192,8 +181,8 @@ impl Sender {
 
     fn headers(&self, call: Call, entry: &Entry) -> Call {
         let call = call.header("idempotency-key", &entry.key);
-        let call = call.header("x-inova-load-type", self.kind.load_type.as_str());
-        match self.kind.partial_items {
+        let call = call.header("x-inova-load-type", self.args.load_type.as_str());
+        match self.args.partial_items {
             Some(partial) => call.header("x-inova-partial-items", partial.as_str()),
             None => call,
         }
@@ -272,10 +261,10 @@ impl Sender {
 
     /// Follows a batch to its end, unless nobody waits for it.
     pub(crate) async fn wait(&self, file: usize, accepted: &Accepted) -> End {
-        if !self.waits {
+        if self.args.no_wait {
             return End::Accepted(accepted.batch_id.clone());
         }
-        let followed = follow(&self.api, &accepted.batch_id, self.limit, |batch| {
+        let followed = follow(&self.api, &accepted.batch_id, self.args.timeout, |batch| {
             let (status, parsed) = (batch.status.clone(), batch.items_parsed);
             let done = batch.items_processed.saturating_add(batch.items_failed);
             self.tell(file, Step::Processing { status, parsed, done });

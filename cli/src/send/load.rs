@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::content::Content;
 use super::journal::{Entry, State, Way};
-use crate::args::{LoadType, PartialItems};
+use crate::args::{LoadType, PartialItems, Send};
 
 /// Bytes that one request carries; anything larger is uploaded.
 pub(crate) const MAX_REQUEST: u64 = 4_500_000;
@@ -20,6 +20,11 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
+    /// Returns the kind of the loads of a run.
+    pub(crate) const fn of(args: &Send) -> Self {
+        Self { load_type: args.load_type, partial_items: args.partial_items }
+    }
+
     /// Returns what makes two loads the same: what the API compares, and no name of a file.
     pub(crate) fn identity(&self, content: &Content) -> String {
         let partial = self.partial_items.map(|partial| format!(":{}", partial.as_str()));
@@ -54,6 +59,18 @@ pub(crate) enum Wish<'a> {
     Once,
     /// A run that follows a finished one is a new load.
     Continue,
+}
+
+impl<'a> Wish<'a> {
+    /// Returns what the options of a run say.
+    pub(crate) fn of(args: &'a Send) -> Self {
+        match (&args.key, args.again, &args.watch) {
+            (Some(key), ..) => Self::Named(key),
+            (None, true, _) => Self::Again,
+            (None, false, Some(_)) => Self::Once,
+            (None, false, None) => Self::Continue,
+        }
+    }
 }
 
 /// Name of a load, and whether an earlier run began it.

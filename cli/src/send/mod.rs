@@ -66,13 +66,7 @@ pub(crate) async fn run(args: &Send, context: &Context, out: &mut Output) -> Res
         api,
         storage: Storage::new().at_most(args.bwlimit),
         journal: Journal::open()?,
-        kind: kind(args),
-        form: args.format,
-        key: args.key.clone(),
-        again: args.again,
-        watches: args.watch.is_some(),
-        waits: !args.no_wait,
-        limit: args.timeout,
+        args: args.clone(),
         news,
         stopping,
     });
@@ -86,10 +80,6 @@ pub(crate) async fn run(args: &Send, context: &Context, out: &mut Output) -> Res
     let pipeline = Pipeline::new(Arc::clone(&sender), None, parallel);
     let sent = all(args, pipeline, &mut heard, &mut progress, out).await?;
     report(args, &sender.api, &sent, out).await
-}
-
-fn kind(args: &Send) -> Kind {
-    Kind { load_type: args.load_type, partial_items: args.partial_items }
 }
 
 /// Refuses what contradicts itself.
@@ -230,14 +220,10 @@ async fn look(args: &Send, source: &Source, api: &str, journal: &Journal) -> Res
     let (path, name, form) = (source.path.clone(), source.name.clone(), args.format);
     let content = tokio::task::spawn_blocking(move || Content::of(&path, &name, form, |_| ())).await;
     let content = content.or_explain(|| format!("read {}", source.name))??;
-    let wish = match &args.key {
-        Some(key) => Wish::Named(key),
-        None if args.again => Wish::Again,
-        None => Wish::Continue,
-    };
+    let (kind, wish) = (Kind::of(args), Wish::of(args));
     let place = (source.path.as_path(), &version);
-    let found = journal.last(api, &identity(kind(args), &content, wish))?;
-    let plan = plan(api, kind(args), &content, place, wish, found.as_ref());
+    let found = journal.last(api, &identity(kind, &content, wish))?;
+    let plan = plan(api, kind, &content, place, wish, found.as_ref());
     Ok(json!({
         "file": source.name,
         "type": args.load_type.as_str(),

@@ -162,7 +162,7 @@ impl Pipeline {
             let path = prepared.source.path.clone();
             let sent = deliver(&sender, file, prepared, &mut turn).await;
             let sent = Box::new(end(&sender, away.as_deref(), &path, sent).await);
-            let blocks = sender.watches && sent.place == Place::Stays && turn.over.is_some();
+            let blocks = sender.watches() && sent.place == Place::Stays && turn.over.is_some();
             if !blocks {
                 turn.pass_on();
             }
@@ -192,7 +192,7 @@ async fn deliver(sender: &Sender, file: usize, prepared: Prepared, turn: &mut Tu
             () = stopped(sender.stopping.clone()) => return sent,
         };
         // The file before stays, and is sent first when it is tried again.
-        if !is_passed_on && sender.watches {
+        if !is_passed_on && sender.watches() {
             return sent;
         }
     }

@@ -3,13 +3,14 @@
 use std::sync::Mutex;
 
 use bytes::Bytes;
+use clap::Parser as _;
 use http::{HeaderValue, Request, Response};
 use test_support::http_server::{self, Server};
 use tokio::sync::watch as signal;
 
 use super::*;
 use crate::api::Schedule;
-use crate::args::LoadType;
+use crate::args::{Cli, Command};
 
 const ITEM: &str = r#"{"CNPJ": "05927228000145", "SHOPID": 1, "PRODUCTID": 1}"#;
 
@@ -123,13 +124,7 @@ impl Till {
             api: Api::at(&self.server.url().parse().unwrap(), Some(&key), schedule).unwrap(),
             storage: Storage::new(),
             journal: Journal::at(&self.directory.path().join("state")).unwrap(),
-            kind: Kind { load_type: LoadType::Full, partial_items: None },
-            form: None,
-            key: None,
-            again: false,
-            watches: false,
-            waits: true,
-            limit: None,
+            args: args(),
             news: mpsc::unbounded_channel().0,
             stopping,
         };
@@ -140,6 +135,14 @@ impl Till {
     async fn send(&self, paths: &[std::path::PathBuf]) -> Vec<Sent> {
         let (sender, _stop) = self.sender();
         send(sender, paths).await
+    }
+}
+
+fn args() -> Send {
+    let line = ["integrahub", "send", "--type", "full", "a.json"];
+    match Cli::try_parse_from(line).unwrap().command {
+        Command::Send(args) => args,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -222,7 +225,7 @@ async fn later_files_of_an_establishment_wait_for_one_that_is_tried_again() {
     let till = Till::start().await;
     let (sender, _stop) = till.sender();
     let mut sender = Arc::into_inner(sender).unwrap();
-    sender.watches = true;
+    sender.args.watch = Some(till.directory.path().to_owned());
     sender.api = sender.api.trying_for(Duration::ZERO);
     let sender = Arc::new(sender);
     let busy = http_server::response(503, json!({"reason": "BUSY"}).to_string());
@@ -254,7 +257,7 @@ async fn content_that_returns_is_loaded_again_although_nobody_waited_for_the_fir
     let accepted = async |again: bool| {
         let (sender, _stop) = till.sender();
         let mut sender = Arc::into_inner(sender).unwrap();
-        (sender.waits, sender.again) = (false, again);
+        (sender.args.no_wait, sender.args.again) = (true, again);
         let sent = send(Arc::new(sender), std::slice::from_ref(&path)).await;
         assert!(matches!(sent[0].end, End::Accepted(_)) && !sent[0].is_replay, "{sent:?}");
         till.deployment.0.lock().unwrap().batches.len()
@@ -274,7 +277,7 @@ async fn a_watched_file_whose_batch_failed_is_loaded_again_when_it_is_put_back()
     for load in 1..3 {
         let (sender, _stop) = till.sender();
         let mut sender = Arc::into_inner(sender).unwrap();
-        sender.watches = true;
+        sender.args.watch = Some(till.directory.path().to_owned());
         let away = Away::of(till.directory.path());
         let mut pipeline = Pipeline::new(Arc::new(sender), Some(away), 1);
         pipeline.add(Source::file(&path));
