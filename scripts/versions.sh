@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 local=${CARGO_TARGET_DIR:-target}/debug/local
 # `versions` and `cluster` start their own brokers, so the first run with all of them is enough.
 own='binary_id(rabbitmq::it) and test(/^(versions|cluster)::/)'
-broker='(binary_id(/^rabbitmq(-connection)?::it$/) and not test(/^(versions|cluster)::/)) +
+broker='(binary_id(/^rabbitmq::(it|long_running)$/) and not test(/^(versions|cluster)::/)) +
   binary_id(rabbitmq::faults) +
   (binary_id(end-to-end::end-to-end) and
     test(/^(consume|produce|moving|rabbitmq|queues|idempotency|replay|targets|large|body_refs|equality)::/)
