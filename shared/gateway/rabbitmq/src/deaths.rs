@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use lapin::types::FieldTable;
 use mq::{Death, HeaderValue};
 
-use crate::header_value::from_amqp;
+use crate::header_value::{from_amqp, to_amqp};
+use crate::message::integer;
 
 const DEATHS: &str = "x-death";
 pub(crate) const FIRST_QUEUE: &str = "x-first-death-queue";
@@ -50,10 +51,8 @@ fn death(entry: &HeaderValue) -> Option<Death> {
         exchange: text(entry, "exchange"),
         routing_keys,
         reason: text(entry, "reason"),
-        count: match entry.get("count") {
-            Some(HeaderValue::Int64(count)) => u64::try_from(*count).ok(),
-            _ => None,
-        },
+        // RabbitMQ writes 64 bits, and a client that publishes the message again perhaps fewer.
+        count: entry.get("count").and_then(|count| integer(&to_amqp(count).ok()?)),
         at: match entry.get("time") {
             Some(HeaderValue::Time(at)) => Some(*at),
             _ => None,
@@ -122,6 +121,8 @@ mod tests {
             HeaderValue::Table(table(&[("queue", HeaderValue::Null), ("count", HeaderValue::Int64(-1))]));
         let headers = table(&[(DEATHS, HeaderValue::Array(vec!["x".into(), odd]))]);
         assert_eq!((deaths(&headers), times(&deaths(&headers))), (vec![Death::default()], 1));
+        let short = HeaderValue::Table(table(&[("count", HeaderValue::Int8(3))]));
+        assert_eq!(times(&deaths(&table(&[(DEATHS, HeaderValue::Array(vec![short]))]))), 3);
         assert_eq!(deaths(&table(&[(DEATHS, "x".into())])), []);
     }
 }

@@ -147,3 +147,23 @@ impl Opener for Dialler<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_that_answered_is_remembered_for_some_targets_at_a_time() {
+        let pool = Pool::new(Settings::default(), ConnectionCap::new(1));
+        let list = |number| vec![Address { host: format!("broker-{number}.example"), port: 5672 }];
+        for number in 0..200 {
+            pool.remember(&list(number), 1);
+            assert!(pool.answered().len() <= MOST_REMEMBERED);
+        }
+        pool.remember(&list(198), 2);
+        pool.remember(&list(199), 0);
+        pool.remember(&list(200), 0);
+        let known = [198, 199, 200].map(|number| pool.answered().get(&list(number)).copied());
+        assert_eq!(known, [Some(2), Some(0), None]);
+    }
+}
