@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, HashSet};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
+use futures_util::FutureExt as _;
 
 use crate::each::each;
 
@@ -105,12 +106,15 @@ impl Objects {
     /// # Errors
     /// If S3 does not respond.
     pub async fn there(&self, keys: Vec<String>) -> Result<HashSet<String>, ObjectError> {
-        let asked = keys.into_iter().map(|key| async move {
-            match self.head(&key).await {
-                Ok(_) => Ok(Some(key)),
-                Err(ObjectError::Missing { .. }) => Ok(None),
-                Err(error) => Err(error),
+        let asked = keys.into_iter().map(|key| {
+            async move {
+                match self.head(&key).await {
+                    Ok(_) => Ok(Some(key)),
+                    Err(ObjectError::Missing { .. }) => Ok(None),
+                    Err(error) => Err(error),
+                }
             }
+            .boxed()
         });
         each(asked).await.into_iter().filter_map(Result::transpose).collect()
     }

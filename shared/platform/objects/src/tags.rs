@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_s3::types::{Tag, Tagging};
+use futures_util::FutureExt as _;
 
 use crate::each::each;
 use crate::{ObjectError, Objects};
@@ -14,7 +15,7 @@ impl Objects {
     /// # Errors
     /// The first one, after all were tried: an object without the tag is only kept longer.
     pub async fn tag_final(&self, uris: Vec<String>) -> Result<(), ObjectError> {
-        let tagged = uris.into_iter().map(|uri| async move { self.tag(&uri).await });
+        let tagged = uris.into_iter().map(|uri| async move { self.tag(&uri).await }.boxed());
         each(tagged).await.into_iter().collect()
     }
 
@@ -24,7 +25,7 @@ impl Objects {
     /// # Errors
     /// The first one, after all were tried: then it is unknown which objects expire.
     pub async fn untag_final(&self, uris: Vec<String>) -> Result<(), ObjectError> {
-        let untagged = uris.into_iter().map(|uri| async move { self.untag(&uri).await });
+        let untagged = uris.into_iter().map(|uri| async move { self.untag(&uri).await }.boxed());
         each(untagged).await.into_iter().collect()
     }
 
