@@ -106,50 +106,36 @@ pub(crate) struct GrantSection {
 
 /// Establishments: `all`, or a list of CNPJs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Cnpjs {
     /// Every establishment of the tenant.
-    All(All),
-    /// Establishments of this list.
-    Only(BTreeSet<String>),
-}
-
-/// The word `all`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum All {
-    /// The word itself.
     All,
+    /// Establishments of this list.
+    #[serde(untagged)]
+    Only(BTreeSet<String>),
 }
 
 /// Expiry of a key: `never`, or a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Expiry {
     /// The key works for ever.
-    Never(Never),
-    /// The key is refused from this time on.
-    At(Timestamp),
-}
-
-/// The word `never`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Never {
-    /// The word itself.
     Never,
+    /// The key is refused from this time on.
+    #[serde(untagged)]
+    At(Timestamp),
 }
 
 impl From<Option<Timestamp>> for Expiry {
     fn from(time: Option<Timestamp>) -> Self {
-        time.map_or(Self::Never(Never::Never), Self::At)
+        time.map_or(Self::Never, Self::At)
     }
 }
 
 impl From<Expiry> for Option<Timestamp> {
     fn from(expiry: Expiry) -> Self {
         match expiry {
-            Expiry::Never(_) => None,
+            Expiry::Never => None,
             Expiry::At(time) => Some(time),
         }
     }
@@ -158,7 +144,7 @@ impl From<Expiry> for Option<Timestamp> {
 impl From<&Establishments> for Cnpjs {
     fn from(establishments: &Establishments) -> Self {
         match establishments {
-            Establishments::All => Self::All(All::All),
+            Establishments::All => Self::All,
             Establishments::Only(cnpjs) => Self::Only(cnpjs.clone()),
         }
     }

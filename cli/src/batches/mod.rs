@@ -109,11 +109,7 @@ fn end(api: &Api, batch: &Batch, out: &mut Output) -> Result<Exit, Failure> {
             .next(format!("wait again: {}", resume_line(api.program(), &batch.batch_id))));
     }
     show(batch, out);
-    let outcome = batch.outcome(api.program());
-    match (outcome.trouble, outcome.next) {
-        (Some(trouble), Some(next)) => Err(Failure::new(outcome.exit, trouble).next(next)),
-        _ => Ok(outcome.exit),
-    }
+    batch.outcome(api.program()).map(|()| Exit::Done)
 }
 
 async fn errors(api: &Api, batch: Uuid, file: Option<&Path>, out: &mut Output) -> Result<Exit, Failure> {

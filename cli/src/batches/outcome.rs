@@ -65,16 +65,6 @@ pub(crate) struct PayloadError {
     pub(crate) byte_offset: Option<u64>,
 }
 
-/// Meaning of a final batch for who sent it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Outcome {
-    pub(crate) exit: Exit,
-    /// A sentence, if there is more to say than that everything is loaded.
-    pub(crate) trouble: Option<String>,
-    /// Next step of the person who sent the batch.
-    pub(crate) next: Option<String>,
-}
-
 /// Beginning of a sentence about products that a full load lacks.
 const KEPT: &str = "not all products that the file lacks became inactive";
 
@@ -103,11 +93,14 @@ impl Batch {
         matches!(self.status.as_str(), "FAILED" | "EXPIRED")
     }
 
-    /// Returns what the end of the batch means. `program` begins the command of the next step.
-    pub(crate) fn outcome(&self, program: &str) -> Outcome {
+    /// Returns what the end of the batch means for who sent it. `program` begins the command of the
+    /// next step.
+    ///
+    /// # Errors
+    /// There is more to say than that everything is loaded.
+    pub(crate) fn outcome(&self, program: &str) -> Result<(), Failure> {
         let id = &self.batch_id;
-        let end =
-            |exit, trouble: String, next: String| Outcome { exit, trouble: Some(trouble), next: Some(next) };
+        let end = |exit, trouble: String, next: String| Err(Failure::new(exit, trouble).next(next));
         let replay = || format!("{program} batches replay {id}");
         let errors = || format!("{program} batches errors {id}");
         match (self.status.as_str(), &self.error) {
@@ -155,7 +148,7 @@ impl Batch {
             }
             _ => match self.undecided(program) {
                 Some((why, next)) => end(Exit::Partial, format!("{KEPT}: {why}"), next),
-                None => Outcome { exit: Exit::Done, trouble: None, next: None },
+                None => Ok(()),
             },
         }
     }
@@ -230,7 +223,7 @@ mod tests {
 
     const ID: &str = "01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e";
 
-    fn outcome(members: Value) -> Outcome {
+    fn outcome(members: Value) -> Result<(), Failure> {
         let mut batch = json!({"batch_id": ID, "load_type": "full", "status": "COMPLETED", "items_parsed": 3,
             "items_processed": 3, "new_member": [1]});
         let Value::Object(members) = members else { panic!("members are an object") };
@@ -271,11 +264,11 @@ mod tests {
             (json!({"status": "EXPIRED"}), Exit::Temporary, "not uploaded"),
             (held, Exit::Held, "900 deactivations"),
         ] {
-            let outcome = outcome(members);
-            assert_eq!(outcome.exit, exit, "{outcome:?}");
-            assert!(outcome.trouble.clone().unwrap_or_default().contains(word), "{outcome:?}");
-            assert_eq!(outcome.next.is_some(), exit != Exit::Done, "trouble has a next step");
-            let next = outcome.next.unwrap_or_default();
+            let failure = outcome(members).err().unwrap_or(Failure::new(Exit::Done, ""));
+            assert_eq!(failure.exit, exit, "{failure:?}");
+            assert!(failure.what.contains(word), "{failure:?}");
+            assert_eq!(failure.next.is_some(), exit != Exit::Done, "trouble has a next step");
+            let next = failure.next.unwrap_or_default();
             assert!(!next.contains("batches") || next.contains("integrahub -c till batches"), "{next}");
         }
     }

@@ -75,7 +75,9 @@ impl Sent {
     /// Returns the exit code of the file.
     pub(crate) fn exit(&self) -> Exit {
         match &self.end {
-            End::Final(batch) => batch.outcome(&self.program).exit,
+            End::Final(batch) => {
+                batch.outcome(&self.program).map_or_else(|failure| failure.exit, |()| Exit::Done)
+            }
             End::Accepted(_) | End::Stopped => Exit::Done,
             End::TimedOut(_) => Exit::TimedOut,
             End::Failed(failure) => failure.exit,
@@ -87,9 +89,8 @@ impl Sent {
         let name = &self.name;
         match &self.end {
             End::Final(batch) => {
-                let outcome = batch.outcome(&self.program);
-                let failure = Failure::new(outcome.exit, format!("{name}: {}", outcome.trouble?));
-                Some(Failure { next: outcome.next, ..failure })
+                let failure = batch.outcome(&self.program).err()?;
+                Some(Failure { what: format!("{name}: {}", failure.what), ..failure })
             }
             End::Accepted(_) | End::Stopped => None,
             End::TimedOut(batch) => Some(

@@ -378,7 +378,7 @@ impl Planner<'_> {
 fn establishments(cnpjs: Option<&Cnpjs>) -> Result<Option<Establishments>, Failure> {
     match cnpjs {
         None => Ok(None),
-        Some(Cnpjs::All(_)) => Ok(Some(Establishments::All)),
+        Some(Cnpjs::All) => Ok(Some(Establishments::All)),
         Some(Cnpjs::Only(cnpjs)) => key::cnpjs(&Vec::from_iter(cnpjs)).map(Establishments::Only).map(Some),
     }
 }
