@@ -246,6 +246,7 @@ mod tests {
         let announced = Announced { length: 17, sha256: [0xab; 32], is_gzip: Gzip::Yes };
         assert_eq!(upload(body(), 1_000), Ok(Upload { media_type: MediaType::Json, announced }));
         assert_eq!(with("sha256", json!("AB".repeat(32))), upload(body(), 1_000));
+        assert_eq!(with("content_type", json!("Application/JSON")), upload(body(), 1_000));
         for none in [json!(null), json!("identity")] {
             let plain = with("content_encoding", none).unwrap();
             assert_eq!(plain.announced.is_gzip, Gzip::No);
