@@ -199,12 +199,11 @@ impl<'a> Window<'a> {
         self.tell_progress();
     }
 
-    fn note(&mut self, landed: Landed<usize>, latencies: &mut Latencies) {
-        let Landed { mark: position, at, outcome } = landed;
+    fn note(&mut self, Landed { mark, at, outcome }: Landed<usize>, latencies: &mut Latencies) {
         if outcome == Outcome::Confirmed {
             latencies.record(at.elapsed());
         }
-        if let Some(published) = self.messages.get_mut(position) {
+        if let Some(published) = self.messages.get_mut(mark) {
             published.outcome = outcome;
         }
         while self.messages.get(self.confirmed).is_some_and(|next| next.outcome == Outcome::Confirmed) {
