@@ -100,6 +100,11 @@ impl State {
         if self.queues.contains_key(&name) {
             return Err(Reason(mq::MQRC_OBJECT_ALREADY_EXISTS));
         }
+        // A handle of a queue that was deleted must not become one of another queue.
+        let mut handles = self.sessions.values().flat_map(|session| session.handles.values());
+        if handles.any(|handle| handle.queue.as_ref() == Some(&name)) {
+            return Err(Reason(mq::MQRC_NAME_IN_USE));
+        }
         self.define(Definition { name: name.clone(), kind: Kind::Local, ..model.clone() });
         Ok(name)
     }
