@@ -147,10 +147,9 @@ const CMS: Format = Format { name: "key", file: "key.kdb" };
 const PKCS_12: Format = Format { name: "key.p12", file: "key.p12" };
 
 /// Recognizes the type of a file by its content, since neither secrets nor objects need a name that
-/// shows it. PKCS#12 is DER or BER that begins with version 3 (RFC 7292,
-/// section 4). IBM does not publish the format of CMS key databases, so every other file is taken
-/// for one, unless it is recognized as something else: the client then reports that it cannot use
-/// it.
+/// shows it. PKCS#12 is DER or BER that begins with version 3 (RFC 7292, section 4). IBM does not
+/// publish the format of CMS key databases, so every other file is taken for one, unless it is
+/// recognized as something else: the client then reports that it cannot use it.
 fn format_of(file: &[u8]) -> Result<Format, Malformed> {
     const OTHERS: [(&[u8], &str); 5] = [
         (b"\xFE\xED\xFE\xED", "a Java key store (JKS)"),
