@@ -165,12 +165,4 @@ mod tests {
         assert_eq!(failure.to_string(), "the file cannot be read\nline 3\ncorrect it");
         assert_eq!(failure.exit.code(), 2);
     }
-
-    #[test]
-    fn causes_do_not_repeat_each_other() {
-        let inner = std::io::Error::other("the disk is gone");
-        let outer = std::io::Error::new(std::io::ErrorKind::NotFound, inner);
-        let failure = Err::<(), _>(outer).or_explain(|| "read it".into()).unwrap_err();
-        assert_eq!(failure.why.as_deref(), Some("the disk is gone"));
-    }
 }

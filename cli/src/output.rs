@@ -28,11 +28,6 @@ pub(crate) enum Format {
 /// Control characters that texts of several lines have.
 const LINES: [char; 2] = ['\n', '\t'];
 
-/// Columns of a table.
-pub(crate) type Header<'a> = &'a [&'a str];
-/// Lines of a table.
-pub(crate) type Rows = Vec<Vec<String>>;
-
 /// Standard output and standard error of the program, and the answers of the person at the
 /// terminal.
 pub(crate) struct Output {
@@ -108,7 +103,7 @@ impl Output {
     }
 
     /// Writes a table without borders. The header is for people: a pipe gets the rows alone.
-    pub(crate) fn table(&mut self, header: Header<'_>, rows: Rows) {
+    pub(crate) fn table(&mut self, header: &[&str], rows: Vec<Vec<String>>) {
         let mut lines = rows;
         for cell in lines.iter_mut().flatten() {
             *cell = harmless(cell, &[]).into_owned();
@@ -142,8 +137,8 @@ impl Output {
         schema: &str,
         member: &str,
         items: Vec<Value>,
-        header: Header<'_>,
-        rows: Rows,
+        header: &[&str],
+        rows: Vec<Vec<String>>,
     ) {
         match self.format {
             Format::Text => self.table(header, rows),

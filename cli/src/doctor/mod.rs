@@ -327,7 +327,6 @@ fn named(profiles: &[Profile]) -> Named {
 
 #[cfg(test)]
 mod tests {
-    use super::report::Status;
     use super::*;
     use crate::output::memory::output;
 
@@ -370,11 +369,5 @@ mod tests {
         let found = named(&[stored(secret), stored(json!({"targets": {}}))]);
         assert_eq!(found.len(), 1);
         assert!(found["secret://mq/a"].contains("orders of acme"));
-    }
-
-    #[test]
-    fn a_check_that_failed_decides_the_exit_code() {
-        let checks = [kinds::STATE.fail("gone", "deploy it")];
-        assert_eq!((checks[0].status, report::exit(&checks, false)), (Status::Fail, Exit::Faulty));
     }
 }

@@ -462,20 +462,4 @@ mod tests {
         let texts = in_force(&own, &named, Some(&target), defaults);
         assert_eq!(texts, ["requests 5/10", "queue manager `/` messages 500/1000"]);
     }
-
-    #[test]
-    fn a_target_that_leads_to_any_queue_manager_has_the_lowest_limits() {
-        let limits = |text: &str| text.parse::<TargetLimits>().unwrap();
-        let set = [("QM1", limits("requests=3/3")), ("QM2", limits("requests=2/2"))];
-        let queue_managers = set.map(|(name, limits)| (name.to_owned(), limits)).into();
-        let own = LimitsItem { queue_managers, ..LimitsItem::default() };
-        let spec = json!({"broker": "rabbitmq", "connName": "h:1", "queue": "Q"});
-        let spec: mq::TargetSpec = serde_json::from_value(spec).unwrap();
-        let list: mq::InlineTargets = "rabbitmq://h:1/*".parse().unwrap();
-        let mut target = Target::resolve(None, Some(&spec), list.of(ACME)).unwrap();
-        target.endpoint.broker = mq::BrokerKind::IbmMq;
-        target.endpoint.queue_manager = "*QM1".to_owned();
-        let texts = in_force(&own, &Named::default(), Some(&target), DefaultLimits::default());
-        assert_eq!(texts, ["queue manager `*` requests 2/2"]);
-    }
 }
