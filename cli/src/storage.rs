@@ -18,8 +18,8 @@ use serde::Deserialize;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt as _;
 
-use crate::api::Api;
 use crate::api::http::{self as client, Http, HttpError};
+use crate::api::{Api, Call, Refusal};
 use crate::exit::{Exit, Failure, chain};
 
 /// Longest upload: what S3 takes, on a slow line.
@@ -297,7 +297,19 @@ fn parts(text: &str) -> (&str, &str) {
     (code, between("<Message>", "</Message>").unwrap_or("without a message"))
 }
 
-/// Reads a body as [`Storage::get`] gave it, part by part.
+/// Gets the file that the API redirects to, to read as it comes. `what` names the file.
+///
+/// # Errors
+/// The API or S3 does not show the file.
+pub(crate) async fn behind(api: &Api, path: &str, what: &str) -> Result<SdkBody, Refusal> {
+    let redirect = api.send(&Call::get(path)).await?;
+    let location = redirect
+        .header("location")
+        .ok_or_else(|| Failure::new(Exit::Error, format!("the API does not say where {what} is")))?;
+    Ok(Storage::new().get(location).await?)
+}
+
+/// Reads a body as [`behind`] gave it, part by part.
 ///
 /// # Errors
 /// Download that broke off, or error of `take`.

@@ -34,7 +34,7 @@ pub(crate) struct One<'a> {
     pub(crate) name: &'a str,
     /// Unit: `requests`, `messages` or `bytes`.
     pub(crate) unit: &'static str,
-    /// The limit.
+    /// The limit, which is shown as the command line takes it.
     pub(crate) rate: Rate,
 }
 
@@ -229,11 +229,6 @@ impl One<'_> {
     pub(crate) fn title(&self) -> String {
         format!("{} {}", self.place(), self.unit).trim_start().to_owned()
     }
-
-    /// Returns the rate and the burst, as the command line takes them.
-    pub(crate) fn text(&self) -> String {
-        self.rate.to_string()
-    }
 }
 
 /// Lists the limits of an item one by one.
@@ -253,7 +248,7 @@ pub(crate) fn each(item: &LimitsItem) -> Vec<One<'_>> {
 
 /// Returns the limits by their titles, for the difference of two items.
 pub(crate) fn facts(item: &LimitsItem) -> BTreeMap<String, String> {
-    each(item).iter().map(|one| (one.title(), one.text())).collect()
+    each(item).iter().map(|one| (one.title(), one.rate.to_string())).collect()
 }
 
 fn list(known: &Snapshot, tenant: Option<&str>, out: &mut Output) -> Result<(), Failure> {

@@ -6,9 +6,9 @@ use flate2::write::MultiGzDecoder;
 use serde_json::Value;
 
 use super::{Batch, path};
-use crate::api::{Api, Call, List};
+use crate::api::{Api, List};
 use crate::exit::{Exit, Explain as _, Failure};
-use crate::storage::{self, Storage};
+use crate::storage;
 
 /// Items of a page of the list.
 const PAGE: &str = "1000";
@@ -46,15 +46,11 @@ async fn of_file(
     url: &str,
     take: &mut impl FnMut(Value) -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
-    let redirect = match api.send(&Call::get(url)).await {
-        Ok(redirect) => redirect,
+    let body = match storage::behind(api, url, "the file of the items in error").await {
+        Ok(body) => body,
         Err(refusal) if refusal.is("ERRORS_FILE_NOT_FOUND") => return Ok(false),
         Err(refusal) => return Err(refusal.into()),
     };
-    let location = redirect.header("location").ok_or_else(|| {
-        Failure::new(Exit::Error, "the API does not say where the file of the items in error is")
-    })?;
-    let body = Storage::new().get(location).await?;
     let mut lines = Inflating::default();
     storage::each_part(body, |part| lines.take(part, take)).await?;
     lines.end(take)?;

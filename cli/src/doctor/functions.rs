@@ -65,11 +65,6 @@ pub(crate) async fn invoke(client: &Client, function: &str, event: &Value) -> Kn
     Ok(Answer::Failed(if message.is_empty() { "the function failed" } else { message }.to_owned()))
 }
 
-/// Returns the event by which the function `establishments` asks the database for one row.
-pub(crate) fn of_database() -> Value {
-    json!({"action": "list", "limit": 1})
-}
-
 /// Judges the answer of the function `establishments`.
 pub(crate) fn database(answer: &Known<Answer>) -> Check {
     match answer {

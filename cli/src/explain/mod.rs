@@ -310,7 +310,7 @@ fn in_force(
         };
         place.insert(name.to_owned(), limits);
     }
-    limit::each(&one).iter().map(|one| format!("{} {}", one.title(), one.text())).collect()
+    limit::each(&one).iter().map(|one| format!("{} {}", one.title(), one.rate)).collect()
 }
 
 /// Returns whether the API would take the request; `None` if a rule is not known here.

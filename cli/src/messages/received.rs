@@ -5,12 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::format::Template;
-use crate::api::{Api, Call};
+use crate::api::Api;
 use crate::args::ShowArgs;
-use crate::exit::{Exit, Explain as _, Failure};
+use crate::exit::{Explain as _, Failure};
 use crate::member::{plain, text};
 use crate::output::{Format, Output};
-use crate::storage::{self, Storage};
+use crate::storage;
 
 /// Most messages of one JSON document.
 const MOST_AT_ONCE: u64 = 10_000;
@@ -113,12 +113,8 @@ async fn body(api: &Api, message: &Value) -> Result<Vec<u8>, Failure> {
             .decode(text(message, "bodyBase64"))
             .or_explain(|| "decode the body of a message".to_owned());
     };
-    let redirect = api.send(&Call::get(path)).await?;
-    let location = redirect
-        .header("location")
-        .ok_or_else(|| Failure::new(Exit::Error, "the API does not say where the body of a message is"))?;
+    let stored = storage::behind(api, path, "the body of a message").await?;
     let mut body = Vec::new();
-    let stored = Storage::new().get(location).await?;
     storage::each_part(stored, |part| {
         body.extend_from_slice(part);
         Ok(())
