@@ -56,7 +56,7 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
         Limit::Set(args) => {
             let tenant = known.tenant(&args.of.tenant)?;
             known.check_readable(&access::pk::limits(&tenant))?;
-            let item = set(limits(&known, &tenant), args)?;
+            let item = set(known.limits(&tenant), args)?;
             check(&item)?;
             let has_profile = |name: &str| known.get(&access::pk::profile(&tenant, name)).is_some();
             for doubt in doubts(&tenant, &item, has_profile) {
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: &Limit, context: &Context, out: &mut Output) -> Re
         Limit::Remove(args) => {
             let tenant = known.tenant(&args.of.tenant)?;
             known.check_readable(&access::pk::limits(&tenant))?;
-            let item = rest(limits(&known, &tenant), &tenant, args)?;
+            let item = rest(known.limits(&tenant), &tenant, args)?;
             if args.all {
                 let question = format!("this removes every limit of {tenant}");
                 args.dry.confirm(&question, &args.of.tenant, out)?;
@@ -92,13 +92,6 @@ fn rate(unit: &str, text: &str) -> Result<Option<Rate>, Failure> {
             .why(error.to_string())
             .next("write a rate a second and a burst, such as 100/200, or `none` for no limit")
     })
-}
-
-fn limits(known: &Snapshot, tenant: &str) -> LimitsItem {
-    match known.get(&access::pk::limits(tenant)).map(|held| &held.entry) {
-        Some(Entry::Limits(_, limits)) => limits.clone(),
-        _ => LimitsItem::default(),
-    }
 }
 
 /// Returns the limits with those of a set. Units that it does not name stay.
@@ -275,7 +268,7 @@ fn list(known: &Snapshot, tenant: Option<&str>, out: &mut Output) -> Result<(), 
 }
 
 fn show(known: &Snapshot, tenant: &str, out: &mut Output) {
-    let item = limits(known, tenant);
+    let item = known.limits(tenant);
     if item == LimitsItem::default() && out.format() == Format::Text {
         out.note(&format!("the tenant {tenant} has no limits of its own; those of the deployment hold"));
     }

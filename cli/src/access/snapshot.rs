@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use access::pk::{self, Pk};
-use access::{KeyHash, KeyItem, SpentItem, TenantItem};
+use access::{KeyHash, KeyItem, LimitsItem, SpentItem, TenantItem};
 use jiff::civil::Date;
 
 use super::change::{Change, Held};
@@ -132,6 +132,22 @@ impl Snapshot {
         match self.get(&access::pk::tenant(id)) {
             Some(Held { entry: Entry::Tenant(_, item), .. }) => item.clone(),
             _ => TenantItem::default(),
+        }
+    }
+
+    /// Returns a tenant's limits; without an item there are none.
+    pub(crate) fn limits(&self, tenant: &str) -> LimitsItem {
+        match self.get(&pk::limits(tenant)) {
+            Some(Held { entry: Entry::Limits(_, limits), .. }) => limits.clone(),
+            _ => LimitsItem::default(),
+        }
+    }
+
+    /// Returns the entries of a tenant's allow-list; without an item there are none.
+    pub(crate) fn targets(&self, tenant: &str) -> &[String] {
+        match self.get(&pk::targets(tenant)) {
+            Some(Held { entry: Entry::Targets(_, targets), .. }) => &targets.entries,
+            _ => &[],
         }
     }
 

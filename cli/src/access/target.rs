@@ -58,16 +58,9 @@ pub(crate) fn check<T: AsRef<str>>(entries: &[T]) -> Result<(), Failure> {
     })
 }
 
-fn entries<'a>(known: &'a Snapshot, tenant: &str) -> &'a [String] {
-    match known.get(&access::pk::targets(tenant)).map(|held| &held.entry) {
-        Some(Entry::Targets(_, targets)) => &targets.entries,
-        _ => &[],
-    }
-}
-
 /// Returns the change that adds entries; `None` if all of them are there.
 fn allow(known: &Snapshot, tenant: &str, new: &[String]) -> Option<Change> {
-    let mut all = entries(known, tenant).to_vec();
+    let mut all = known.targets(tenant).to_vec();
     for entry in new {
         if !all.contains(entry) {
             all.push(entry.clone());
@@ -81,7 +74,7 @@ fn remove(known: &Snapshot, tenant: &str, gone: Option<&[String]>) -> Result<Cha
     let missing = |what: String| Failure::refused(what).next("see them: integrahub target list");
     let pk = access::pk::targets(tenant);
     let held = known.get(&pk).ok_or_else(|| missing(format!("the tenant {tenant} has no allow-list")))?;
-    let mut rest = entries(known, tenant).to_vec();
+    let mut rest = known.targets(tenant).to_vec();
     for entry in gone.unwrap_or_default() {
         if !rest.contains(entry) {
             return Err(missing(format!("the allow-list of {tenant} has no entry `{entry}`")));

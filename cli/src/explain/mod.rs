@@ -20,7 +20,7 @@ use uuid::Uuid;
 use self::operation::{Needed, Subject};
 use self::rule::{Rule, Verdict};
 use self::target::{Named, Settings};
-use crate::access::{Entry, Establishments, Snapshot, Table, limit};
+use crate::access::{Establishments, Snapshot, Table, limit};
 use crate::args::{Explain, KeyName, Operation};
 use crate::aws::Aws;
 use crate::context::Context;
@@ -279,13 +279,9 @@ async fn limits(
     if let Some(fault) = known.fault(&pk::limits(tenant)) {
         return Some(Rule::broken("limits", format!("their item cannot be used: {fault}")));
     }
-    let own = match known.get(&pk::limits(tenant)).map(|held| &held.entry) {
-        Some(Entry::Limits(_, limits)) => limits.clone(),
-        _ => LimitsItem::default(),
-    };
     let requests = deployment.limits("TenantLimit", "TENANT_LIMIT").await.requests;
     let targets = deployment.limits("TargetLimit", "TARGET_LIMIT").await;
-    let texts = in_force(&own, named, target, DefaultLimits { requests, targets });
+    let texts = in_force(&known.limits(tenant), named, target, DefaultLimits { requests, targets });
     (!texts.is_empty()).then(|| Rule::holds("limits", texts.join(", ")))
 }
 
@@ -359,6 +355,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
+    use crate::access::Entry;
     use crate::access::examples::{ACME, key, snapshot};
     use crate::args::{Cli, Command};
 

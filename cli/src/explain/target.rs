@@ -137,10 +137,7 @@ impl Lists {
         if let Err(error) = &deployment {
             rules.push(Rule::broken("InlineTargets", format!("the functions cannot start with it: {error}")));
         }
-        let entries = match known.get(&pk::targets(tenant)).map(|held| &held.entry) {
-            Some(Item::Targets(_, targets)) => targets.entries.as_slice(),
-            _ => &[],
-        };
+        let entries = known.targets(tenant);
         if let Some(fault) = known.fault(&pk::targets(tenant)) {
             let reason = format!("the tenant's own list counts as empty: {fault}");
             rules.push(Rule::unknown("own list", reason));

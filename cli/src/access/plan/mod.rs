@@ -202,10 +202,7 @@ impl Planner<'_> {
 
     /// Makes limits what the file says. Without pruning, those that only the table has stay.
     fn limits(&mut self, id: &str, section: &TenantSection, new: &LimitsItem) {
-        let before = match self.known.get(&access::pk::limits(id)).map(|held| &held.entry) {
-            Some(Entry::Limits(_, before)) if !self.prune => before.clone(),
-            _ => LimitsItem::default(),
-        };
+        let before = if self.prune { LimitsItem::default() } else { self.known.limits(id) };
         let item = limit::merged(before, new.clone());
         if item == LimitsItem::default() {
             return self.prune(id, Kind::Limits, &BTreeSet::new());
