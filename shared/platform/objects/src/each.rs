@@ -7,10 +7,9 @@ use futures_util::stream::{self, StreamExt as _};
 const AT_ONCE: usize = 16;
 
 /// Makes requests, and returns all results once all are there.
-///
-/// They are boxed: the futures of the client are large, and nest deeply. And a future that had both
-/// the iterator's type and its items' would not pass for `Send`, because the compiler forgets that
-/// the lifetimes in both are the same.
 pub(crate) async fn each<'a, T>(requests: impl Iterator<Item = BoxFuture<'a, T>>) -> Vec<T> {
+    // Boxed, because the futures of the client are large, and nest deeply. The caller boxes them: a
+    // future with the type of the iterator and that of its items would not pass for `Send`, since
+    // the compiler forgets that the lifetimes in both are the same.
     stream::iter(requests).buffer_unordered(AT_ONCE).collect().await
 }
