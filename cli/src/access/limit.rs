@@ -317,7 +317,6 @@ mod tests {
     use super::super::snapshot::tests::snapshot;
     use super::*;
     use crate::args::{Cli, Command};
-    use crate::output::memory::output;
 
     fn known() -> Snapshot {
         snapshot(&[
@@ -390,18 +389,5 @@ mod tests {
         assert!(warned[0].contains("no profile `stock`") && warned[1].contains("above the tenant's own"));
         assert_eq!(doubts(ACME, &item, |_| true).len(), 1);
         assert!(doubts(ACME, &stored(), |name| name == "orders").is_empty());
-    }
-
-    #[test]
-    fn limits_are_listed_one_by_one() {
-        let (mut out, data, _) = output(Format::Text, None);
-        list(&known(), Some("Acme"), &mut out).unwrap();
-        let text = data.text();
-        assert!(text.contains("tenant") && text.contains("target `orders`"), "{text}");
-        assert_eq!(text.lines().count(), 3, "{text}");
-        let (mut out, data, _) = output(Format::Json, None);
-        show(&known(), ACME, &mut out);
-        let document: Value = serde_json::from_str(&data.text()).unwrap();
-        assert_eq!(document["limits"]["targets"]["orders"]["messages"]["burst"], 1000);
     }
 }
