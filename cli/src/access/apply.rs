@@ -271,11 +271,11 @@ mod tests {
     fn new_keys_are_data_and_the_difference_is_not() {
         let key = json!({"tenant": ACME, "name": "orders", "id": "abcd1234", "key": "ihub_x"});
         let (mut out, data, words) = output(Format::Text, None);
-        report(&planned(), false, std::slice::from_ref(&key), &mut out);
+        report(&Plan::default(), false, std::slice::from_ref(&key), &mut out);
         assert_eq!(data.text(), format!("{ACME}  orders  ihub_x\n"));
         assert!(words.text().contains("nobody can show them again"));
         let (mut out, data, _) = output(Format::Json, None);
-        report(&planned(), false, &[key], &mut out);
+        report(&Plan::default(), false, &[key], &mut out);
         let document: Value = serde_json::from_str(&data.text()).unwrap();
         assert_eq!((&document["keys"][0]["key"], &document["dryRun"]), (&json!("ihub_x"), &json!(false)));
     }
