@@ -1,6 +1,6 @@
 //! Predicts a peak of the product ingest: when each catalogue is final, what saturates first, which
-//! parameter moves it, and what it costs: `plan --pharmacies 5000`. `docs/capacity.md` says what the
-//! model has and lacks.
+//! parameter moves it, and what it costs: `plan --pharmacies 5000`. `docs/capacity.md` says what
+//! the model has and lacks.
 //!
 //! A peak is simulated event by event, without I/O and from a seed: the same question has the same
 //! answer. Service times and prices are files that can be replaced.

@@ -228,8 +228,8 @@ impl BrokerError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Timeout { .. } => true,
-            // RabbitMQ reports a virtual host that is down as an internal error (AMQP 0-9-1, section
-            // 1.3). While it starts, all of them are.
+            // RabbitMQ reports a virtual host that is down as an internal error (AMQP 0-9-1,
+            // section 1.3). While it starts, all of them are.
             Self::Rejected { reply, .. } => reply.is_some_and(|reply| reply.name == "INTERNAL_ERROR"),
             _ => false,
         }

@@ -1,7 +1,7 @@
 //! One attempt of some work in a function that freezes: the [`Deadline`] that it has, how old what
-//! it uses is ([`Moment`], [`Remembered`]), and what its failure says: whether another attempt helps
-//! ([`Retryable`]), and where a document from outside is wrong ([`Malformed`]). [`chain()`] writes an
-//! error with its causes.
+//! it uses is ([`Moment`], [`Remembered`]), and what its failure says: whether another attempt
+//! helps ([`Retryable`]), and where a document from outside is wrong ([`Malformed`]). [`chain()`]
+//! writes an error with its causes.
 
 mod chain;
 mod deadline;

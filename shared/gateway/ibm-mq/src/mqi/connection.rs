@@ -95,8 +95,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects with one attempt at each address of `conn_name`, unless a table has them, and blocks
-    /// until that has ended. `occupied` belongs to the connection until it has ended.
+    /// Connects with one attempt at each address of `conn_name`, unless a table has them, and
+    /// blocks until that has ended. `occupied` belongs to the connection until it has ended.
     pub(crate) fn open(
         library: &'static Library,
         login: &Login,
