@@ -1,11 +1,10 @@
 """The parts of template.yaml say each thing once, and what is misspelt in them is refused. `make lint` compares template.yaml with them."""
 
-import re
 import sys
 
 import pytest
 import yaml
-from cloudformation import ROOT, source
+from cloudformation import ROOT
 
 sys.path.append(str(ROOT / "deploy"))
 import template  # noqa: E402
@@ -17,15 +16,6 @@ OF_FUNCTIONS = {"Uses": {}, "Patterns": {"Function": {"Lists": {}, "Reads": {}}}
 
 def test_the_parts_have_at_most_3600_lines():
     assert sum(len(part.read_text().splitlines()) for part in PARTS) <= 3600
-
-
-def test_each_group_of_parameters_says_who_turns_them():
-    said = set()
-    for part in PARTS:
-        _, _, parameters = part.read_text().partition("\nParameters:\n")
-        section = re.split(r"^\w", parameters, maxsplit=1, flags=re.MULTILINE)[0]
-        said |= {label.strip('"') for label in re.findall(r"^  (\S.*):\n    # ", section, re.MULTILINE)}
-    assert said == {group["Label"]["default"] for group in source()["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]}
 
 
 @pytest.mark.parametrize(
