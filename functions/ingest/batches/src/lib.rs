@@ -13,6 +13,7 @@ mod errors_file;
 mod figures;
 mod format;
 mod list;
+mod question;
 mod readiness;
 mod replay;
 mod route;
@@ -38,6 +39,7 @@ use objects::{ObjectError, Objects};
 use transport::PayloadQueue;
 use uuid::Uuid;
 
+use crate::question::Question;
 use crate::readiness::Queues;
 use crate::route::Asked;
 use crate::secrets::Secrets;
@@ -65,14 +67,12 @@ pub struct Batches {
 impl Batches {
     /// Answers a request for any of the routes.
     pub async fn handle(&self, request: Request) -> Response<Body> {
-        // Another function asks for these. No route of the API leads here.
-        let internal = match request.uri().path() {
-            "/health/ready" => Some(Ok(self.readiness().await)),
-            "/metrics" => Some(Ok(self.metrics().await)),
-            "/usage" => Some(self.usage(request.uri().query().unwrap_or_default()).await),
-            _ => None,
-        };
-        if let Some(reply) = internal {
+        if let Some(question) = Question::of(&request) {
+            let reply = match question {
+                Question::Readiness => Ok(self.readiness().await),
+                Question::Metrics => Ok(self.metrics().await),
+                Question::Usage => self.usage(request.uri().query().unwrap_or_default()).await,
+            };
             let trace_id = TraceId::of(request.headers());
             let reply = reply.unwrap_or_else(|problem| problem.to_reply(&trace_id));
             return respond(reply, &trace_id).map(Body::Text);

@@ -113,7 +113,8 @@ pub fn content<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Box<dyn Error + 
     Ok(attempt::malformed::from_slice(body.as_bytes())?)
 }
 
-/// Makes a request as API Gateway hands it over, in payload format 2.0.
+/// Makes a request as API Gateway hands it over, in payload format 2.0, but of no API: by that the
+/// function knows that it does not come from a client.
 #[must_use]
 pub fn request(path: &str, query: &str) -> Value {
     json!({
@@ -148,6 +149,11 @@ mod tests {
         assert_eq!(read(200, "[1]"), Ok(json!([1])));
         assert_eq!(read(503, "{}"), Err("it responded with 503; its log says why".to_owned()));
         assert_ne!(read(200, "<html>"), read(503, "<html>"));
+    }
+
+    #[test]
+    fn a_question_comes_from_no_api() {
+        assert_eq!(request(USAGE, "from=2026-11-21")["requestContext"]["apiId"], "");
     }
 
     #[test]

@@ -1,0 +1,87 @@
+//! Questions of other functions, which have no API key.
+
+use lambda_http::request::RequestContext;
+use lambda_http::{Request, RequestExt as _};
+
+/// Question of another function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Question {
+    Readiness,
+    Metrics,
+    Usage,
+}
+
+impl Question {
+    /// Returns the question that a request is; `None` for a request of a client.
+    ///
+    /// The path alone proves nothing, since a route could be added that takes it. API Gateway names
+    /// its API in every event, and no client has a say in that; a function that asks names none, as
+    /// those of earlier versions, which run beside this one during a deployment.
+    pub(crate) fn of(request: &Request) -> Option<Self> {
+        let Some(RequestContext::ApiGatewayV2(context)) = request.request_context_ref() else { return None };
+        if context.apiid.as_deref() != Some("") {
+            return None;
+        }
+        match request.uri().path() {
+            "/health/ready" => Some(Self::Readiness),
+            "/metrics" => Some(Self::Metrics),
+            "/usage" => Some(Self::Usage),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(api: &str, path: &str) -> Option<Question> {
+        let event = json!({
+            "version": "2.0",
+            "rawPath": path,
+            "headers": {"apiid": "", "x-amzn-apiid": ""},
+            "requestContext": {
+                "apiId": api,
+                "http": {
+                    "method": "GET", "path": path, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1",
+                    "userAgent": "",
+                },
+                "timeEpoch": 0,
+            },
+            "isBase64Encoded": false,
+        });
+        Question::of(&lambda_http::request::from_str(&event.to_string()).unwrap())
+    }
+
+    #[test]
+    fn a_question_comes_from_a_function_and_never_through_an_api() {
+        for (path, question) in [
+            ("/health/ready", Some(Question::Readiness)),
+            ("/metrics", Some(Question::Metrics)),
+            ("/usage", Some(Question::Usage)),
+            ("/v1/inovafarma/batches", None),
+        ] {
+            assert_eq!((asked("", path), asked("abc123defg", path)), (question, None), "{path}");
+        }
+        let without_context = http::Request::get("/metrics").body(lambda_http::Body::Empty).unwrap();
+        assert_eq!(Question::of(&without_context), None);
+    }
+
+    #[test]
+    fn what_comes_through_a_rest_api_is_no_question() {
+        let event = json!({
+            "resource": "/metrics",
+            "path": "/metrics",
+            "httpMethod": "GET",
+            "headers": {},
+            "multiValueHeaders": {},
+            "requestContext": {"apiId": "", "httpMethod": "GET", "path": "/metrics", "resourcePath": "/metrics"},
+            "isBase64Encoded": false,
+        });
+        let request = lambda_http::request::from_str(&event.to_string()).unwrap();
+        assert!(matches!(request.request_context_ref(), Some(RequestContext::ApiGatewayV1(_))));
+        assert_eq!(Question::of(&request), None);
+    }
+}
