@@ -80,12 +80,7 @@ impl DeadLetter {
         let (tenant_id, batch_id) = (metadata.tenant_id, metadata.batch_id);
         let before = self.database.batch(&Viewer::whole(tenant_id), batch_id).await?;
         if let Some(batch) = before.filter(|batch| is_past_cutting(batch.status)) {
-            let status = batch.status;
-            tracing::info!(
-                event_type = "batch.cut_before",
-                %status,
-                "the payload of batch {batch_id} was cut before; the batch is {status}"
-            );
+            log_cut_before(batch_id, batch.status);
             return Ok(());
         }
         let payload_bytes = accepted.as_ref().and_then(|accepted| accepted.payload_bytes);
@@ -107,9 +102,15 @@ impl DeadLetter {
     /// it. Only the database knows the batch then. Idempotent by the batch.
     async fn give_up_lost_payload(&self, key: String) -> Result<(), DeadLetterError> {
         if let Some(batch_id) = batch_of_payload(&key)
-            && let Some(status) = self.database.fail_without_payload(batch_id, &given_up(LOST_DETAIL)).await?
+            && let Some([before, status]) =
+                self.database.fail_without_payload(batch_id, &given_up(LOST_DETAIL)).await?
         {
-            self.finish(batch_id, status).await;
+            // One that had failed already is not counted as given up, whatever it failed for.
+            if is_past_cutting(before) {
+                log_cut_before(batch_id, status);
+            } else {
+                self.finish(batch_id, status).await;
+            }
             return Ok(());
         }
         Err(PayloadError::Object(ObjectError::Missing { key }).into())
@@ -129,6 +130,14 @@ impl DeadLetter {
 
 fn given_up(detail: &str) -> PayloadFailure {
     PayloadFailure { code: PayloadFailure::GIVEN_UP.into(), detail: detail.to_owned(), byte_offset: None }
+}
+
+fn log_cut_before(batch_id: Uuid, status: BatchStatus) {
+    tracing::info!(
+        event_type = "batch.cut_before",
+        %status,
+        "the payload of batch {batch_id} was cut before; the batch is {status}"
+    );
 }
 
 const fn is_past_cutting(status: BatchStatus) -> bool {

@@ -164,23 +164,23 @@ impl Database {
         self.with_connection(async |connection| fail(connection, batch, failure, run).await).await
     }
 
-    /// Fails a batch whose payload no longer exists, and returns its state afterwards; `None` if
-    /// the batch is unknown. A batch that is already sealed does not change, since its payload was
-    /// read before. Idempotent by the batch's id.
+    /// Fails a batch whose payload no longer exists, and returns its states before and afterwards;
+    /// `None` if the batch is unknown. A batch that is already sealed does not change, since its
+    /// payload was read before. Idempotent by the batch's id.
     pub async fn fail_without_payload(
         &self,
         batch_id: Uuid,
         failure: &PayloadFailure,
-    ) -> Result<Option<BatchStatus>, DatabaseError> {
+    ) -> Result<Option<[BatchStatus; 2]>, DatabaseError> {
         let failed = self.with_connection(async |connection| {
             let mut session = connection.begin().await?;
             let found = lock(&mut session, batch_id).await?;
             let status = fail_found(&mut session, &found, failure, 0).await?;
             session.commit().await?;
-            Ok(status)
+            Ok([found.status, status])
         });
         match failed.await {
-            Ok(status) => Ok(Some(status)),
+            Ok(states) => Ok(Some(states)),
             Err(DatabaseError::UnknownBatch(_)) => Ok(None),
             Err(error) => Err(error),
         }

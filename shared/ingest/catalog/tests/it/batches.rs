@@ -198,6 +198,32 @@ fn a_payload_that_cannot_be_read_fails_its_batch_once() {
 }
 
 #[test]
+fn a_batch_whose_payload_is_gone_tells_whether_it_had_failed_before() {
+    database_test(async |test| {
+        let database = test.open();
+        let of = |code: &'static str| PayloadFailure {
+            code: code.into(),
+            detail: "it did not work".to_owned(),
+            byte_offset: None,
+        };
+        let gone = of(PayloadFailure::GIVEN_UP);
+        let (begun, malformed, sealed) = (Load::delta(0), Load::delta(1), Load::delta(2).keys(0..10));
+        database.begin_chunking(&begun.batch, Plan::default()).await.unwrap();
+        database.fail_payload(&malformed.batch, &of("MALFORMED_JSON"), None).await.unwrap();
+        sealed.prepare(&database).await;
+        for (load, states) in [
+            (&begun, [BatchStatus::Chunking, BatchStatus::Failed]),
+            (&begun, [BatchStatus::Failed; 2]),
+            (&malformed, [BatchStatus::Failed; 2]),
+            (&sealed, [BatchStatus::Processing; 2]),
+        ] {
+            assert_eq!(database.fail_without_payload(load.id(), &gone).await.unwrap(), Some(states));
+        }
+        assert_eq!(database.fail_without_payload(Uuid::nil(), &gone).await.unwrap(), None);
+    });
+}
+
+#[test]
 fn a_batch_that_was_sealed_is_not_failed_by_a_run_that_comes_late() {
     database_test(async |test| {
         let database = test.open();
