@@ -10,8 +10,6 @@ use crate::Dispatch;
 /// Reason why a message was not passed on. It stays in its queue.
 #[derive(Debug, thiserror::Error)]
 pub enum DispatchError {
-    #[error("cannot read the notification")]
-    Notice(#[from] UnknownNotice),
     #[error("cannot look up the object's tenant")]
     Object(#[from] ObjectError),
     #[error("cannot pass the notification on")]
@@ -21,7 +19,6 @@ pub enum DispatchError {
 impl Retryable for DispatchError {
     fn retry(&self) -> Retry {
         match self {
-            Self::Notice(error) => error.retry(),
             Self::Object(error) => error.retry(),
             Self::Queue(error) => error.retry(),
         }
@@ -32,21 +29,40 @@ impl Job for Dispatch {
     const SUBJECT: &'static str = "notification";
     const RESERVE: Duration = Duration::from_secs(2);
 
-    type Work = PayloadNotice;
+    /// The object of a notification, or why the message is none.
+    type Work = Result<PayloadNotice, UnknownNotice>;
     type Error = DispatchError;
 
     /// Returns the first object. S3 names one in each message; further ones would go where the
     /// first one goes.
-    fn read(&self, record: &Record) -> Result<Vec<PayloadNotice>, DispatchError> {
+    fn read(&self, record: &Record) -> Result<Vec<Self::Work>, DispatchError> {
         let event = attempt::malformed::from_slice(record.body.as_deref().unwrap_or_default());
-        let mut notices = read_payload_notices(event.map_err(UnknownNotice::from)?)?;
-        notices.truncate(1);
-        Ok(notices)
+        Ok(match event.map_err(UnknownNotice::from).and_then(read_payload_notices) {
+            Ok(notices) => notices.into_iter().take(1).map(Ok).collect(),
+            Err(unknown) => vec![Err(unknown)],
+        })
     }
 
-    async fn run(&self, notice: PayloadNotice, record: &Record) -> Result<(), DispatchError> {
-        tracing::Span::current().record("object", &notice.key);
-        self.pass_on(record.body.as_deref().unwrap_or_default(), &notice).await
+    /// Passes the message on. The queue of notifications keeps a message for about a week, for
+    /// stores that are away; one that is no notification goes on to where a few attempts end it.
+    async fn run(&self, notice: Self::Work, record: &Record) -> Result<(), DispatchError> {
+        let body = record.body.as_deref().unwrap_or_default();
+        match notice {
+            Ok(notice) => {
+                tracing::Span::current().record("object", &notice.key);
+                self.pass_on(body, &notice).await
+            }
+            Err(unknown) => {
+                let error: &dyn std::error::Error = &unknown;
+                tracing::warn!(
+                    event_type = "notification.unknown",
+                    error,
+                    "a message is no notification of S3, and goes to the unhandled queue by way of the \
+                     queue of payloads: {error}"
+                );
+                Ok(self.payloads.pass_on(body, None).await?)
+            }
+        }
     }
 
     fn visibility(&self, _: &Record) -> Option<&Visibility> {
