@@ -9,6 +9,9 @@ Anywhere in a part:
     !Value X                    X of `Values` in patterns.yaml
     {Allow: a, For: Table}      a statement of a policy; also Deny. `Table` is the ARN of a resource of the template, and
                                 `Bucket/folder/*` the ARN of what is in it. Sid, Principal and Condition are as in IAM.
+                                `Through` names the services that a key is used through. A policy is a list of them.
+    {Admit: Groups, Port: 443}  what lets a parameter's security groups in
+    Outlives: stack             what is not deleted with the stack, or to be replaced
     !Json {…}                   the JSON text of a mapping
 In rules and conditions:
     !Given X                    the parameter X has a value: a text, a member of a list, or true where it is false by default
@@ -168,9 +171,21 @@ def arn(resource):
 
 def statement(effect, actions, resources, rest):
     """A statement of a policy, whose members are in the order in which AWS's documentation has them."""
-    checked("A statement", rest, "Sid Principal Condition")
+    checked("A statement", rest, "Sid Principal Condition Through")
     members = {**rest, "Effect": effect, "Action": actions, "Resource": arn(resources)}
+    if services := [Tagged("!Sub", f"{service}.${{AWS::Region}}.${{AWS::URLSuffix}}") for service in rest.get("Through", [])]:
+        members["Condition"] = {"StringEquals": {"kms:ViaService": services if len(services) > 1 else services[0]}}
     return {member: members[member] for member in ("Sid", "Effect", "Principal", "Action", "Resource", "Condition") if member in members}
+
+
+def spelt_out(key, value):
+    """The members of a mapping that one of these parts stands for."""
+    match key, value:
+        case "Outlives", "stack":
+            return {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"}
+        case "PolicyDocument" | "AssumeRolePolicyDocument", list(statements):
+            return {key: {"Version": "2012-10-17", "Statement": statements}}
+    return {key: value}
 
 
 def is_placeholder(node):
@@ -194,10 +209,14 @@ def fill(node, values):
             return statement("Allow", *(fill(each, values) for each in (actions, resources, rest)))
         case {"Deny": actions, "For": resources, **rest}:
             return statement("Deny", *(fill(each, values) for each in (actions, resources, rest)))
+        # What carries several groups is admitted by one of them.
+        case {"Admit": groups, "Port": port, **rest}:
+            source = Tagged("!Select", [0, Tagged("!Ref", groups)])
+            return {**fill(rest, values), "IpProtocol": "tcp", "FromPort": port, "ToPort": port, "SourceSecurityGroupId": source}
         case dict():
             filled = {}
             for key, value in node.items():
-                filled |= values.get(key[1:-1], {}) if is_placeholder(key) else {fill(key, values): fill(value, values)}
+                filled |= values.get(key[1:-1], {}) if is_placeholder(key) else spelt_out(fill(key, values), fill(value, values))
             return {key: value for key, value in filled.items() if value is not None}
         case str() if is_placeholder(node):
             return values.get(node[1:-1])
