@@ -9,7 +9,7 @@ use load_test::{Micros, Plan, Report, Search, Sum, TestStatus, Usage};
 
 use crate::event::Closed;
 use crate::place::{Place, PlaceError};
-use crate::report::{self, Counted, ending, finding, reported};
+use crate::report::{self, Counted, finding, reported};
 use crate::runs::Begun;
 use crate::store::{fail, insist};
 use crate::{LoadStep, LoadStepError};
@@ -217,7 +217,7 @@ impl Close<'_> {
     }
 
     /// Stores the report, and then makes the test final. False if a stop, a failure or another end
-    /// came before, so that the report would not be that of the test.
+    /// came since the record was read, so that the report would not be that of the test.
     async fn end(
         &self,
         record: &TestRecord,
@@ -226,15 +226,11 @@ impl Close<'_> {
     ) -> Result<bool, LoadStepError> {
         self.store_report(report).await?;
         let (of, store) = (self.of, &self.step.store);
-        let present = insist(self.deadline, async || store.control(&of.tenant, of.test_id).await);
-        if present.await? != Some(record.control()) {
-            return Ok(false);
-        }
-        let (ending, now) = (ending(record), Timestamp::now());
+        let (seen, now) = (record.control(), Timestamp::now());
         let ended = insist(self.deadline, async || {
-            store.end(&of.tenant, of.test_id, ending, now, &report.summary, passed).await
+            store.end(&of.tenant, of.test_id, seen, now, &report.summary, passed).await
         });
-        let status = ended.await?;
+        let Some(status) = ended.await? else { return Ok(false) };
         tracing::info!(
             event_type = "load_test.ended",
             status = status.as_str(),
@@ -242,10 +238,6 @@ impl Close<'_> {
             of.test_id,
             report.summary
         );
-        // One may still have come in this moment.
-        if status != report.status {
-            self.agree(status).await?;
-        }
         self.step.count(record, status).await?;
         Ok(true)
     }

@@ -2,9 +2,7 @@
 
 use jiff::Timestamp;
 use load_test::store::TestRecord;
-use load_test::{
-    End, Ending, Facts, Finding, Micros, Next, Report, Search, SearchReport, Sum, TestEvent, Usage,
-};
+use load_test::{End, Facts, Finding, Micros, Next, Report, Search, SearchReport, Sum, TestEvent, Usage};
 
 use crate::runs::{Begun, probes_before};
 
@@ -18,17 +16,12 @@ pub(crate) struct Counted {
     pub(crate) drained: bool,
 }
 
-/// Returns the end of a test, as far as it is known now.
-pub(crate) const fn ending(record: &TestRecord) -> Ending {
-    if record.failure.is_some() { Ending::Broken } else { Ending::Orderly }
-}
-
 /// Makes the report of a run; `begun` is `None` if the test ended before one began. `usage` is that
 /// of the whole test.
 pub(crate) fn of(record: &TestRecord, begun: Option<&Begun<'_>>, counted: &Counted, usage: Usage) -> Report {
     let test_id = record.test_id.to_string();
     let target = record.target.to_string();
-    let event = TestEvent::ReportStored(ending(record));
+    let event = TestEvent::ReportStored(record.control().ending());
     // Before a run began there was nothing that could be cut.
     let start = begun.map_or(record.created_at, |begun| begun.run.started_at);
     let end = End { cut_at: cut_of(record, begun, start), is_drained: counted.drained };

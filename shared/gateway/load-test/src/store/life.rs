@@ -8,10 +8,10 @@ use mq::RateLimit;
 use uuid::Uuid;
 
 use crate::store::item::{self, TestItem, text, time};
-use crate::store::record::{Failure, Run, RunEnd, TestRecord, TestRun};
+use crate::store::record::{Control, Failure, Run, RunEnd, TestRecord, TestRun};
 use crate::store::update::{self, Updated};
 use crate::store::{Item, TestStore, TestStoreError};
-use crate::{Ending, IllegalTransition, TestEvent, TestStatus};
+use crate::{IllegalTransition, TestEvent, TestStatus};
 
 /// Most characters of a failure's detail. Texts of brokers come from outside.
 const MOST_DETAIL: usize = 1_000;
@@ -143,38 +143,50 @@ impl TestStore {
         unless_unknown(of.test_id, &update::send(update).await?)
     }
 
-    /// Makes a test final, and returns its state. The report has to be stored before. `summary` is
-    /// the report's first line. A test that was stopped has neither passed nor failed, whatever
-    /// `passed` says. A final test stays as it is; it is kept for the retention from its end on.
+    /// Makes a test final that is as it was `seen`, and returns its state; `None` if a stop, a
+    /// failure or another end came since, or the test is gone. The report of what was seen has to
+    /// be stored before. `summary` is its first line. A test that was stopped has neither passed
+    /// nor failed, whatever `passed` says. A final test stays as it is; it is kept for the
+    /// retention from its end on.
     ///
     /// # Errors
-    /// If the table does not respond, there is no such test, or it cannot end in this way: it has
-    /// not begun and was not stopped, or it ended in another way.
+    /// If the table does not respond, or the test cannot end in this way: it has not begun, and was
+    /// not stopped and has not failed.
     pub async fn end(
         &self,
         tenant: &str,
         test_id: Uuid,
-        ending: Ending,
+        seen: Control,
         ended_at: Timestamp,
         summary: &str,
         passed: Option<bool>,
-    ) -> Result<TestStatus, TestStoreError> {
-        let set = |update: UpdateItemFluentBuilder, to: TestStatus| {
-            let set = "SET #status = :to, endedAt = :endedAt, summary = :summary, expiresAt = :expiresAt";
-            let update = update
-                .expression_attribute_values(":endedAt", time(ended_at))
-                .expression_attribute_values(":summary", text(summary))
-                .expression_attribute_values(":expiresAt", item::expiry(ended_at, self.retention));
-            match passed.filter(|_| to != TestStatus::Stopped) {
-                Some(passed) => update
-                    .update_expression(format!("{set}, passed = :passed"))
-                    .expression_attribute_values(":passed", AttributeValue::Bool(passed)),
-                None => update.update_expression(set),
-            }
-        };
-        match self.change(tenant, test_id, TestEvent::ReportStored(ending), set).await? {
-            Changed::To(item) => Ok(item::control(item)?.status),
-            Changed::Final(status) => Ok(status),
+    ) -> Result<Option<TestStatus>, TestStoreError> {
+        let to = seen.status.after(TestEvent::ReportStored(seen.ending()))?;
+        if seen.status.is_final() {
+            return Ok(Some(to));
+        }
+        let failure = if seen.failed { "attribute_exists(failure)" } else { "attribute_not_exists(failure)" };
+        let mut set =
+            "SET #status = :to, endedAt = :endedAt, summary = :summary, expiresAt = :expiresAt".to_owned();
+        let mut update = self
+            .update_test(tenant, test_id)
+            // The state says whether the test was stopped.
+            .condition_expression(format!("#status = :seen AND {failure}"))
+            .expression_attribute_names("#status", "status")
+            .expression_attribute_values(":seen", text(seen.status))
+            .expression_attribute_values(":to", text(to))
+            .expression_attribute_values(":endedAt", time(ended_at))
+            .expression_attribute_values(":summary", text(summary))
+            .expression_attribute_values(":expiresAt", item::expiry(ended_at, self.retention));
+        if let Some(passed) = passed.filter(|_| to != TestStatus::Stopped) {
+            set.push_str(", passed = :passed");
+            update = update.expression_attribute_values(":passed", AttributeValue::Bool(passed));
+        }
+        match update::send(update.update_expression(set)).await? {
+            Updated::Done(_) => Ok(Some(to)),
+            Updated::Refused(None) => Ok(None),
+            // The same end may have been written before, by a request whose answer was lost.
+            Updated::Refused(Some(item)) => Ok((item::control(item)?.status == to).then_some(to)),
         }
     }
 

@@ -5,7 +5,7 @@ use mq::{RateLimit, Target};
 use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
-use crate::{LoadTest, TestStatus};
+use crate::{Ending, LoadTest, TestStatus};
 
 /// A test as it stands.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,5 +161,11 @@ impl Control {
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.failed || self.stop_requested_at.is_some() || self.status.is_final()
+    }
+
+    /// Returns the end of a test that ends now.
+    #[must_use]
+    pub const fn ending(&self) -> Ending {
+        if self.failed { Ending::Broken } else { Ending::Orderly }
     }
 }

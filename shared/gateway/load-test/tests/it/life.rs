@@ -2,8 +2,8 @@
 
 use attempt::{Retry, Retryable as _};
 use aws_sdk_dynamodb::types::AttributeValue;
+use load_test::TestStatus;
 use load_test::store::{Control, Failure, Run, RunEnd, TestRecord, TestStoreError};
-use load_test::{Ending, TestStatus};
 use uuid::Uuid;
 
 use crate::support::{RETENTION, TENANT, TestTable, later, now, record, run};
@@ -15,8 +15,10 @@ impl TestTable {
         record
     }
 
-    async fn end(&self, test_id: Uuid, ending: Ending, passed: Option<bool>) -> TestStatus {
-        self.store.end(TENANT, test_id, ending, now(), "A summary.", passed).await.unwrap()
+    /// Ends a test as it is now.
+    async fn end(&self, test_id: Uuid, passed: Option<bool>) -> TestStatus {
+        let seen = self.get(test_id).await.control();
+        self.store.end(TENANT, test_id, seen, now(), "A summary.", passed).await.unwrap().unwrap()
     }
 }
 
@@ -105,7 +107,7 @@ async fn a_stop_is_noted_once_and_the_test_is_stopping_from_then_on() {
         control,
         Control { status: TestStatus::Stopping, stop_requested_at: Some(first), failed: false }
     );
-    assert_eq!(table.end(test_id, Ending::Orderly, None).await, TestStatus::Stopped);
+    assert_eq!(table.end(test_id, None).await, TestStatus::Stopped);
     table.remove().await;
 }
 
@@ -114,11 +116,12 @@ async fn a_test_that_was_stopped_has_not_passed_or_failed() {
     let table = TestTable::make().await;
     let test_id = table.begun().await.test_id;
     table.store.request_stop(TENANT, test_id, now()).await.unwrap();
-    assert_eq!(table.end(test_id, Ending::Orderly, Some(true)).await, TestStatus::Stopped);
+    assert_eq!(table.end(test_id, Some(true)).await, TestStatus::Stopped);
     assert_eq!(table.get(test_id).await.passed, None);
     let failed = table.begun().await.test_id;
     table.store.request_stop(TENANT, failed, now()).await.unwrap();
-    assert_eq!(table.end(failed, Ending::Broken, Some(false)).await, TestStatus::Failed);
+    table.store.fail(TENANT, failed, now(), "broken").await.unwrap();
+    assert_eq!(table.end(failed, Some(false)).await, TestStatus::Failed);
     assert_eq!(table.get(failed).await.passed, Some(false));
     table.remove().await;
 }
@@ -127,7 +130,7 @@ async fn a_test_that_was_stopped_has_not_passed_or_failed() {
 async fn a_stop_after_the_end_changes_nothing() {
     let table = TestTable::make().await;
     let test_id = table.begun().await.test_id;
-    assert_eq!(table.end(test_id, Ending::Orderly, Some(true)).await, TestStatus::Completed);
+    assert_eq!(table.end(test_id, Some(true)).await, TestStatus::Completed);
     let ended = table.get(test_id).await;
     assert_eq!(table.store.request_stop(TENANT, test_id, later(9)).await.unwrap(), Some(ended.clone()));
     assert_eq!(table.get(test_id).await, ended);
@@ -144,9 +147,9 @@ async fn the_first_failure_stays_and_a_final_test_has_none_later() {
     let failure = Some(Failure { at, detail: "x".repeat(1_000) });
     assert_eq!(table.get(test_id).await.failure, failure);
     assert!(table.store.control(TENANT, test_id).await.unwrap().unwrap().failed);
-    assert_eq!(table.end(test_id, Ending::Broken, Some(false)).await, TestStatus::Failed);
+    assert_eq!(table.end(test_id, Some(false)).await, TestStatus::Failed);
     let calm = table.begun().await.test_id;
-    table.end(calm, Ending::Orderly, None).await;
+    table.end(calm, None).await;
     table.store.fail(TENANT, calm, now(), "too late").await.unwrap();
     assert_eq!(table.get(calm).await.failure, None);
     table.remove().await;
@@ -157,16 +160,24 @@ async fn a_final_state_stays_with_what_was_stored_with_it() {
     let table = TestTable::make().await;
     let test_id = table.begun().await.test_id;
     let ended_at = now();
-    let end = async |ending, summary: &str, passed| {
-        table.store.end(TENANT, test_id, ending, ended_at, summary, passed).await
+    let end = async |seen: Control, summary: &str, passed| {
+        table.store.end(TENANT, test_id, seen, ended_at, summary, passed).await.unwrap()
     };
-    assert_eq!(end(Ending::Orderly, "First.", Some(true)).await.unwrap(), TestStatus::Completed);
-    assert_eq!(end(Ending::Orderly, "Second.", Some(false)).await.unwrap(), TestStatus::Completed);
-    let error = end(Ending::Broken, "Third.", None).await.unwrap_err();
-    assert!(matches!(error, TestStoreError::Illegal(_)), "{error}");
-    assert_eq!(error.retry(), Retry::Never);
+    let running = table.get(test_id).await.control();
+    assert_eq!(end(running, "First.", Some(true)).await, Some(TestStatus::Completed));
+    let completed = table.get(test_id).await.control();
+    for seen in [running, completed] {
+        assert_eq!(end(seen, "Second.", Some(false)).await, Some(TestStatus::Completed));
+    }
+    for other in [
+        Control { failed: true, ..running },
+        Control { status: TestStatus::Stopping, stop_requested_at: Some(ended_at), ..running },
+    ] {
+        assert_eq!(end(other, "Third.", None).await, None, "{other:?}");
+    }
     let error = table.store.begin_run(&run(test_id, 1), None, now()).await.unwrap_err();
     assert!(matches!(error, TestStoreError::Illegal(_)), "{error}");
+    assert_eq!(error.retry(), Retry::Never);
     let stored = table.get(test_id).await;
     assert_eq!(
         (stored.status, stored.summary.as_deref(), stored.passed, stored.ended_at, stored.runs.len()),
@@ -175,13 +186,44 @@ async fn a_final_state_stays_with_what_was_stored_with_it() {
     table.remove().await;
 }
 
+/// Its report would be of something else.
+#[tokio::test]
+async fn a_test_does_not_end_as_it_was_seen_before_a_failure_or_a_stop() {
+    let table = TestTable::make().await;
+    for (stops, fails, status) in [
+        (false, true, TestStatus::Failed),
+        (true, false, TestStatus::Stopped),
+        (true, true, TestStatus::Failed),
+    ] {
+        let test_id = table.begun().await.test_id;
+        let mut seen = vec![table.get(test_id).await.control()];
+        if stops {
+            table.store.request_stop(TENANT, test_id, now()).await.unwrap();
+            seen.push(table.get(test_id).await.control());
+        }
+        if fails {
+            table.store.fail(TENANT, test_id, now(), "broken").await.unwrap();
+            seen.push(table.get(test_id).await.control());
+        }
+        let present = seen.pop().unwrap();
+        for earlier in seen {
+            let ended = table.store.end(TENANT, test_id, earlier, now(), "", Some(true)).await.unwrap();
+            assert_eq!((ended, table.get(test_id).await.control()), (None, present));
+        }
+        assert_eq!(table.end(test_id, Some(false)).await, status);
+    }
+    table.remove().await;
+}
+
 #[tokio::test]
 async fn a_test_that_has_not_begun_ends_only_as_failed() {
     let table = TestTable::make().await;
     let test_id = table.created().await.test_id;
-    let error = table.store.end(TENANT, test_id, Ending::Orderly, now(), "", None).await.unwrap_err();
+    let pending = table.get(test_id).await.control();
+    let error = table.store.end(TENANT, test_id, pending, now(), "", None).await.unwrap_err();
     assert!(matches!(error, TestStoreError::Illegal(_)), "{error}");
-    assert_eq!(table.end(test_id, Ending::Broken, None).await, TestStatus::Failed);
+    table.store.fail(TENANT, test_id, now(), "broken").await.unwrap();
+    assert_eq!(table.end(test_id, None).await, TestStatus::Failed);
     table.remove().await;
 }
 
@@ -194,12 +236,13 @@ async fn events_of_a_test_that_is_not_there_make_none() {
         table.store.begin_run(&run(test_id, 0), None, now()).await.unwrap_err(),
         table.store.fail(TENANT, test_id, now(), "broken").await.unwrap_err(),
         table.store.end_run(&run(test_id, 0), end).await.unwrap_err(),
-        table.store.end(TENANT, test_id, Ending::Broken, now(), "", None).await.unwrap_err(),
     ];
     for error in errors {
         assert!(matches!(error, TestStoreError::Unknown(unknown) if unknown == test_id), "{error}");
     }
     assert_eq!(table.store.request_stop(TENANT, test_id, now()).await.unwrap(), None);
+    let seen = Control { failed: true, ..record().control() };
+    assert_eq!(table.store.end(TENANT, test_id, seen, now(), "", None).await.unwrap(), None);
     assert_eq!(table.store.control(TENANT, test_id).await.unwrap(), None);
     assert_eq!(table.items().await.len(), 0);
     table.remove().await;
@@ -233,7 +276,7 @@ async fn a_test_is_kept_for_its_retention_from_its_end_on() {
     let retention = i64::try_from(RETENTION.as_secs()).unwrap();
     let week = 7 * 86_400;
     assert!(expiries().await.iter().all(|expiry| *expiry > now().as_second() + retention + week));
-    table.end(test_id, Ending::Orderly, None).await;
+    table.end(test_id, None).await;
     let soonest = expiries().await.into_iter().min().unwrap();
     assert!((soonest - now().as_second() - retention).abs() < 60, "{soonest}");
     // TTL takes its time, so an expired test is left out.

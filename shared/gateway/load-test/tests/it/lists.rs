@@ -1,8 +1,8 @@
 //! Lists of a tenant's tests.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use load_test::TestStatus;
 use load_test::store::TestRecord;
-use load_test::{Ending, TestStatus};
 use mq::{Base64Bytes, Payload};
 use uuid::Uuid;
 
@@ -79,7 +79,8 @@ async fn only_tests_that_are_not_final_are_unfinished() {
         table.store.begin_run(&run(test_id, 0), None, now()).await.unwrap();
     }
     table.store.request_stop(TENANT, stopping, now()).await.unwrap();
-    table.store.end(TENANT, over, Ending::Orderly, now(), "", None).await.unwrap();
+    let seen = table.get(over).await.control();
+    table.store.end(TENANT, over, seen, now(), "", None).await.unwrap();
     let unfinished = table.store.unfinished(TENANT).await.unwrap();
     assert_eq!(ids(&unfinished), [stopping, running, pending]);
     let states = unfinished.iter().map(|record| record.status).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 //! Reports, and what a deletion leaves.
 
 use load_test::store::TestRecord;
-use load_test::{End, Ending, Facts, Report, Sum, TestStatus, Usage};
+use load_test::{End, Facts, Report, Sum, TestStatus, Usage};
 use uuid::Uuid;
 
 use crate::support::{TENANT, TestTable, now, run, step, tally};
@@ -55,7 +55,8 @@ async fn a_deletion_leaves_nothing_of_the_test_and_all_of_the_others() {
         table.store.claim(test_id, 0, step(lane, 0, 0)).await.unwrap();
     }
     table.store.store_report(TENANT, test_id, &report(&record)).await.unwrap();
-    table.store.end(TENANT, test_id, Ending::Orderly, now(), "", None).await.unwrap();
+    let seen = table.get(test_id).await.control();
+    table.store.end(TENANT, test_id, seen, now(), "", None).await.unwrap();
     let other = table.created().await;
     table.store.claim(other.test_id, 0, step("p0a", 0, 0)).await.unwrap();
     table.store.store_report(TENANT, other.test_id, &report(&other)).await.unwrap();
