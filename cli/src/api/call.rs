@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ::http::Method;
+use url::form_urlencoded::byte_serialize;
 use uuid::Uuid;
 
 use super::problem::Problem;
@@ -38,9 +39,7 @@ pub(crate) async fn call(args: &ApiRequest, context: &Context, out: &mut Output)
 async fn request(args: &ApiRequest, out: &mut Output) -> Result<Call, Failure> {
     let method = args.method.to_ascii_uppercase();
     let method = Method::from_bytes(method.as_bytes()).or_explain(|| format!("send a {method} request"))?;
-    if !args.path.starts_with('/') {
-        return Err(Failure::usage(format!("{} is no path", args.path)).next("begin the path with a slash"));
-    }
+    check_path(&args.path)?;
     let mut call = Call::of(method.clone(), args.path.as_str());
     let key = args.key.clone().or_else(|| (method == Method::POST).then(|| Uuid::new_v4().to_string()));
     if let Some(key) = key {
@@ -67,6 +66,28 @@ async fn request(args: &ApiRequest, out: &mut Output) -> Result<Call, Failure> {
     Ok(call)
 }
 
+/// Refuses a path that cannot be sent as it is. A `#` would cut it off.
+fn check_path(path: &str) -> Result<(), Failure> {
+    if !path.starts_with('/') {
+        return Err(Failure::usage(format!("{path} is no path")).next("begin the path with a slash"));
+    }
+    let is_wrong = |character: &char| {
+        character.is_whitespace()
+            || character.is_control()
+            || matches!(character, '#' | '"' | '<' | '>' | '`')
+    };
+    path.chars().find(is_wrong).map_or(Ok(()), |character| {
+        let name = match character {
+            ' ' => "a blank".to_owned(),
+            other => format!("the character {other:?}"),
+        };
+        let encoded: String = byte_serialize(character.to_string().as_bytes()).collect();
+        let encoded = encoded.replace('+', "%20");
+        Err(Failure::usage(format!("the path has {name}, which no path can have"))
+            .next(format!("write it as {encoded}")))
+    })
+}
+
 /// Prints JSON in the form of the output, and anything else as it is.
 fn print(answer: &Answer, out: &mut Output) -> Result<(), Failure> {
     let is_json = answer.header("content-type").is_some_and(|kind| kind.contains("json"));
@@ -76,4 +97,29 @@ fn print(answer: &Answer, out: &mut Output) -> Result<(), Failure> {
     }
     out.line(&format!("{:#}", answer.json()?));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_a_character_that_none_has_is_refused_with_how_to_write_it() {
+        for (path, name, encoded) in [
+            ("/x y", "a blank", "%20"),
+            ("/tests?cursor=a b", "a blank", "%20"),
+            ("/a#b", "the character '#'", "%23"),
+            ("/a\nb", "the character '\\n'", "%0A"),
+            ("/a\u{a0}b", "the character '\\u{a0}'", "%C2%A0"),
+        ] {
+            let refused = check_path(path).unwrap_err();
+            assert_eq!(refused.exit, Exit::Usage, "{path:?}");
+            assert_eq!(refused.what, format!("the path has {name}, which no path can have"));
+            assert_eq!(refused.next, Some(format!("write it as {encoded}")));
+        }
+        for path in ["/", "/x%20y?a=1&b={%7D}", "/requests/produce/carga-\u{e7}"] {
+            assert_eq!(check_path(path), Ok(()), "{path}");
+        }
+        assert!(check_path("x").unwrap_err().next.unwrap().contains("slash"));
+    }
 }

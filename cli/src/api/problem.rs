@@ -134,15 +134,19 @@ pub(super) fn unanswered(
     waited: Duration,
 ) -> Refusal {
     let why = crate::exit::chain(error);
+    if matches!(error, super::http::HttpError::Request(_)) {
+        return Failure::usage(format!("a request to {address} has a part that none can have"))
+            .why(why)
+            .next("look for a blank or a line break in what is part of its path, its query or a header")
+            .into();
+    }
     let clock = ["NotValidYet", "Expired", "not valid yet", "expired"].iter().any(|word| why.contains(word));
     let next = if clock {
         "compare the clock of this machine with the real time, then the server's certificate"
     } else {
         "check the address and the network, and run the same command again"
     };
-    let exit =
-        if matches!(error, super::http::HttpError::Request(_)) { Exit::Usage } else { Exit::Temporary };
-    let failure = Failure::new(exit, format!("{address} does not answer"))
+    let failure = Failure::new(Exit::Temporary, format!("{address} does not answer"))
         .why(format!("{why} (tried for {} s, trace id {trace_id})", waited.as_secs()))
         .next(next);
     Refusal { status: None, reason: None, done: None, failure }
@@ -153,6 +157,7 @@ mod tests {
     use http::HeaderMap;
     use serde_json::{Value, json};
 
+    use super::super::http::HttpError;
     use super::*;
 
     fn refused(status: u16, body: &Value) -> Refusal {
@@ -220,6 +225,17 @@ mod tests {
             let refusal = refused(status, &json!({"reason": reason}));
             assert_eq!(refusal.failure.exit.code(), code, "{reason}");
         }
+    }
+
+    #[test]
+    fn the_network_is_not_to_blame_for_a_request_that_cannot_be_sent() {
+        let of = |error: HttpError| unanswered(&error, "https://a.test", "t-1", Duration::ZERO).failure;
+        let mine = of(HttpError::Request("invalid uri character".into()));
+        assert_eq!(mine.exit, Exit::Usage);
+        assert_eq!(mine.why.as_deref(), Some("the request cannot be sent: invalid uri character"));
+        assert!(!mine.to_string().contains("network"), "{mine}");
+        let theirs = of(HttpError::Connection("refused".into()));
+        assert!(theirs.exit == Exit::Temporary && theirs.next.unwrap().contains("network"));
     }
 
     #[test]
