@@ -18,7 +18,8 @@ In rules and conditions:
     Needs: {A: [B, C]}          the rule that A is given together with B and C
     Ordered: {…}                rules that one number is below another, by so much
 In parameters:
-    Kind: flag                  one of `Kinds` in patterns.yaml. A number is what has a number as default.
+    Kind: flag                  one of `Kinds` in patterns.yaml, where the name does not end with it. A number is what has a
+                                number as default.
     Value: {Default: 5, …}      members of the parameter that fit on one line
 In functions:
     Uses: [keys, limits]        what functions have in common; the function's own members go on top
@@ -26,6 +27,9 @@ In functions:
     Lists, Reads                prefixes of buckets, and queues: see `Function` in patterns.yaml
     Routes: {Name: GET /path}   paths of both APIs, and $default one of the HTTP API alone
     Also: {Alarms: {…}}         entries of other sections that come with the function
+In tables:
+    Key: [pk, sk]               attributes that the key has, as has that of each of `Indexes`
+    Expiry: ttl                 the attribute with the time at which an item goes
 In alarms:
     Metric: Errors of DepthFunction
                                 a metric of a resource by its namespace (`Namespaces`), or of a function's log lines:
@@ -230,11 +234,12 @@ def named(name, entry):
     return {**entry, "name": name, "binary": re.sub("(?<=[a-z])(?=[A-Z])", "-", name).lower()}
 
 
-def parameter(entry, kinds):
+def parameter(name, entry, kinds):
     """A parameter with what its kind and its `Value` say. It is a number if its default is one."""
     entry = {**entry.pop("Value", {}), **entry}
     number = {"Type": "Number"} if isinstance(entry.get("Default"), int) else {}
-    return {**kinds[entry.pop("Kind", "text")], **number, **entry}
+    kind = entry.pop("Kind", next((end for end in kinds if name.endswith(end)), "text"))
+    return {**kinds[kind], **number, **entry}
 
 
 def given(name, parameters, section="Rules"):
@@ -300,6 +305,24 @@ def function(name, entry, parts):
         checked("What a function reads", read, "Queue BatchSize Concurrency")
         values = merge(values, fill(reading, {"BatchSize": 1, **read, "event": event}))
     return values
+
+
+def keyed(names):
+    """The schema of a key: what an item is found by, and what items of the same are sorted by."""
+    return [{"AttributeName": name, "KeyType": kind} for name, kind in zip(names, ("HASH", "RANGE"), strict=False)]
+
+
+def table(entry):
+    """A table's entry with the attributes of its keys, all of which are texts."""
+    indexes = entry.get("Indexes", {})
+    names = [*entry["Key"], *(name for index in indexes.values() for name in index["Key"])]
+    return {
+        **entry,
+        "Attributes": [{"AttributeName": name, "AttributeType": "S"} for name in names],
+        "Key": keyed(entry["Key"]),
+        "Indexes": [{"IndexName": name, "KeySchema": keyed(index["Key"]), "Projection": index["Projection"]} for name, index in indexes.items()] or None,
+        "Expiry": {"AttributeName": entry["Expiry"], "Enabled": True} if "Expiry" in entry else None,
+    }
 
 
 def paths(functions, pattern, *, is_http):
@@ -529,7 +552,7 @@ def generated():
         values[name] = resolved(value, "!Value", values.__getitem__)
     parts = resolved(parts, "!Value", values.__getitem__)
     groups = parts["Parameters"]
-    parameters = {name: parameter(entry, parts["Kinds"]) for group in groups.values() for name, entry in group.items()}
+    parameters = {name: parameter(name, entry, parts["Kinds"]) for group in groups.values() for name, entry in group.items()}
     shown = [{"Label": {"default": label}, "Parameters": list(group)} for label, group in groups.items()]
     parts |= {"Parameters": parameters, "Metadata": {"AWS::CloudFormation::Interface": {"ParameterGroups": shown}}}
     for section in ("Rules", "Conditions"):
@@ -553,6 +576,7 @@ def generated():
     parts["Queues"] = {name: fill(entry, named(name, {})) for name, entry in parts["Queues"].items()}
     for queue, reader in readers.items():
         parts["Queues"][queue.removesuffix("Queue")]["VisibilityTimeout"] = 6 * reader["Properties"]["Timeout"]
+    parts["Tables"] = {name: table(entry) for name, entry in parts["Tables"].items()}
     watched_under = conditions | {queue: reader.get("Condition") for queue, reader in readers.items()}
     parts["Alarms"] = {name: alarm(entry, functions, watched_under, parts) for name, entry in parts["Alarms"].items()}
     parts["Resources"]["AttentionAlarm"]["Properties"]["AlarmRule"] = causes(parts["Alarms"])
