@@ -89,7 +89,9 @@ async fn a_rotation_has_no_gap() {
     let keys = tenant.run(&["key", "list", "-o", "json"]).json()["keys"].clone();
     assert_eq!(keys.as_array().unwrap().len(), 2, "{keys}");
     assert_eq!(keys.as_array().unwrap().iter().filter(|key| key["expiresAt"].is_string()).count(), 1);
-    // The name alone means two keys now.
+    // A rotation means the newest of a name; to anything else, the name alone means two keys now.
+    let newest = tenant.run(&["key", "rotate", "orders", "--keep", "1h"]).done().trim().to_owned();
+    assert_eq!((status(&old).await, status(&new).await, status(&newest).await), (200, 200, 200));
     let unclear = tenant.run(&["key", "disable", "orders"]).expect(2);
     assert!(unclear.stderr.contains("more than one key"), "{}", unclear.stderr);
 }

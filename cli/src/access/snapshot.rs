@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use access::pk::{self, Pk};
 use access::{KeyHash, KeyItem, LimitsItem, SpentItem, TenantItem};
+use jiff::Timestamp;
 use jiff::civil::Date;
 
 use super::change::{Change, Held};
@@ -180,28 +181,45 @@ impl Snapshot {
     /// # Errors
     /// There is none or more than one.
     pub(crate) fn key(&self, reference: &KeyName) -> Result<(&Held, KeyHash, &KeyItem), Failure> {
+        one(&reference.key, &self.keys_meant(reference)?)
+    }
+
+    /// Finds the key that a person means to rotate. Rotations leave several keys of a tenant under
+    /// one name: the newest is meant that works.
+    ///
+    /// # Errors
+    /// There is none or more than one.
+    pub(crate) fn newest_key(
+        &self,
+        reference: &KeyName,
+        now: Timestamp,
+    ) -> Result<(&Held, KeyHash, &KeyItem), Failure> {
+        let mut found = self.keys_meant(reference)?;
+        let is_of =
+            |tenant: &str| found.iter().all(|(.., key)| key.tenant_id == tenant && key.name == reference.key);
+        if found.first().is_some_and(|(.., first)| is_of(&first.tenant_id)) {
+            if found.iter().any(|(.., key)| works(key, now)) {
+                found.retain(|(.., key)| works(key, now));
+            }
+            // Of two of one second, the one that ends later came of the rotation.
+            let age = |key: &KeyItem| (key.created_at, key.expires_at.unwrap_or(Timestamp::MAX));
+            let newest = found.iter().map(|(.., key)| age(key)).max();
+            found.retain(|(.., key)| Some(age(key)) == newest);
+        }
+        one(&reference.key, &found)
+    }
+
+    fn keys_meant(&self, reference: &KeyName) -> Result<Vec<(&Held, KeyHash, &KeyItem)>, Failure> {
         let tenant = reference.tenant.as_deref().map(|tenant| self.tenant(tenant)).transpose()?;
         let text = &reference.key;
         let of_tenant = |key: &KeyItem| tenant.as_ref().is_none_or(|tenant| key.tenant_id == *tenant);
         let by_name = self.keys().filter(|(_, _, key)| of_tenant(key) && key.name == *text);
         let found: Vec<_> = by_name.collect();
-        let found = if found.is_empty() {
+        Ok(if found.is_empty() {
             self.keys_with_id(text).filter(|(_, _, key)| of_tenant(key)).collect()
         } else {
             found
-        };
-        match found.as_slice() {
-            [one] => Ok(*one),
-            [] => Err(Failure::refused(format!("there is no key `{text}`"))
-                .next("see those that there are: integrahub key list")),
-            several => {
-                let shown =
-                    several.iter().map(|(_, hash, key)| format!("{} of {}", hash.id(), key.tenant_id));
-                Err(Failure::usage(format!("`{text}` means more than one key"))
-                    .why(shown.collect::<Vec<_>>().join(", "))
-                    .next("give the id in place of the name"))
-            }
-        }
+        })
     }
 
     /// Returns the reason why the item of this key is no entry.
@@ -227,6 +245,29 @@ impl Snapshot {
             out.note(&format!("warning: the functions do not use the item `{pk}`: {fault}"));
         }
     }
+}
+
+/// Returns the only key that was found.
+fn one<'a>(
+    text: &str,
+    found: &[(&'a Held, KeyHash, &'a KeyItem)],
+) -> Result<(&'a Held, KeyHash, &'a KeyItem), Failure> {
+    match found {
+        [one] => Ok(*one),
+        [] => Err(Failure::refused(format!("there is no key `{text}`"))
+            .next("see those that there are: integrahub key list")),
+        several => {
+            let shown = several.iter().map(|(_, hash, key)| format!("{} of {}", hash.id(), key.tenant_id));
+            Err(Failure::usage(format!("`{text}` means more than one key"))
+                .why(shown.collect::<Vec<_>>().join(", "))
+                .next("give the id in place of the name"))
+        }
+    }
+}
+
+/// Returns whether a key works, as long as its tenant does.
+pub(crate) fn works(key: &KeyItem, now: Timestamp) -> bool {
+    !key.disabled && key.expires_at.is_none_or(|expiry| expiry > now)
 }
 
 #[cfg(test)]
@@ -284,6 +325,41 @@ pub(crate) mod tests {
         assert!(known.key(&named("orders", None)).unwrap_err().why.unwrap().contains(&id));
         assert!(known.key(&named("till", None)).is_err());
         assert!(known.key(&named("stock", Some(OTHER))).is_err());
+    }
+
+    #[test]
+    fn the_newest_key_that_works_is_rotated() {
+        let at = |day: u8| -> Timestamp { format!("2026-11-{day:02}T10:00:00Z").parse().unwrap() };
+        let made = |secret: &str, tenant: &str, created: u8, expires: Option<u8>| {
+            let item = KeyItem {
+                tenant_id: tenant.to_owned(),
+                created_at: Some(at(created)),
+                expires_at: expires.map(at),
+                disabled: false,
+                ..key("orders", &["mq:read"])
+            };
+            Entry::Key(ApiKey::from(secret).hash(), item)
+        };
+        let newest = |entries: &[Entry], text: &str, tenant: Option<&str>| {
+            let known = snapshot(entries);
+            known.newest_key(&named(text, tenant), at(20)).map(|(_, hash, _)| hash)
+        };
+        let is = |secret: &str| Ok(ApiKey::from(secret).hash());
+        let (old, new) = (made("old", ACME, 1, Some(25)), made("new", ACME, 18, None));
+        let over = made("over", ACME, 19, Some(20));
+        let entries = [old.clone(), new.clone(), over.clone()];
+        assert_eq!(newest(&entries, "orders", None), is("new"));
+        let id = ApiKey::from("old").hash().id();
+        assert_eq!(newest(&entries, &id, None), is("old"), "an id means its own key");
+        assert_eq!(newest(&[made("old", ACME, 18, Some(25)), new.clone()], "orders", None), is("new"));
+        assert_eq!(newest(std::slice::from_ref(&over), "orders", None), is("over"), "which is refused then");
+        // Nobody knows which is meant.
+        let of_other = [old, new, made("other", OTHER, 1, None)];
+        for unclear in [&of_other[..], &[made("a", ACME, 18, None), made("b", ACME, 18, None)]] {
+            let refused = newest(unclear, "orders", None).unwrap_err();
+            assert!(refused.what.contains("more than one key"), "{refused}");
+        }
+        assert_eq!(newest(&of_other, "orders", Some("1111")), is("new"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::change::{Change, Held, apply, make, show as show_changes};
 use super::entry::Entry;
-use super::snapshot::Snapshot;
+use super::snapshot::{Snapshot, works};
 use super::table::Table;
 use super::when;
 use crate::args::{self, DryRun, Edit, Key, KeyChange, KeyCreate, KeyName, OnlyTenant};
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
             make(&table, Change::of(held, entry), args.dry, out).await
         }
         Key::Rotate { key, keep, dry } => {
-            let (held, hash, item) = known.key(key)?;
+            let (held, hash, item) = known.newest_key(key, now)?;
             let end = when::after(keep, now)?;
             let (successor, old) = rotated(item, end, now)?;
             if dry.dry_run {
@@ -177,7 +177,7 @@ fn changed(key: &KeyItem, args: &KeyChange, now: Timestamp) -> Result<KeyItem, F
 /// Returns the items of the new key and of the old one, which works until `end`. The new key lives
 /// as long as the old one was made for.
 fn rotated(old: &KeyItem, end: Timestamp, now: Timestamp) -> Result<(KeyItem, KeyItem), Failure> {
-    if old.disabled || old.expires_at.is_some_and(|expiry| expiry <= now) {
+    if !works(old, now) {
         return Err(Failure::refused("the key does not work any more, so nothing uses it")
             .next("create a new one: integrahub key create --help"));
     }
