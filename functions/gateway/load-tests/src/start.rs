@@ -7,7 +7,7 @@ use front::{Accepted, origin};
 use idempotency::{Execution, whole_seconds};
 use jiff::Timestamp;
 use lambda_http::Request;
-use load_test::store::{Start, TestRecord};
+use load_test::store::{Created, Start, TestRecord};
 use load_test::{Cost, LoadTest, Micros, Mode, Plan, Search, Usage};
 use mq::{Tags, Target};
 use serde_json::json;
@@ -56,13 +56,16 @@ impl LoadTests {
         }
         let test = test.within(&self.limits).map_err(|error| from_request(&error))?;
         within_limits(&test, limits)?;
-        self.find_room(tenant, &test).await?;
         // The claim may be much older, if this is a retry of a start that found no room.
         let created_at = Timestamp::now();
         let record = TestRecord::new(tenant, test_id, &execution.trace_id, test, target, created_at);
         let record = TestRecord { key_name: key_name.to_owned(), ..record };
-        self.store.create(&record).await.map_err(|error| from_store(&error))?;
-        self.keep_room(&record).await?;
+        let created = self.store.create(&record, self.limits.workers).await;
+        if let Created::NoRoom { others, taken } = created.map_err(|error| from_store(&error))? {
+            self.attend(&others, created_at).await;
+            let counts = [taken, record.test.worker_count(), self.limits.workers];
+            return Err(no_room(&others, created_at, counts));
+        }
         tracing::info!(
             event_type = "load_test.accepted",
             test_id = %test_id,
@@ -71,42 +74,6 @@ impl LoadTests {
             record.target
         );
         Ok(record)
-    }
-
-    /// Refuses a test whose workers the tenant has no room for.
-    async fn find_room(&self, tenant: &str, test: &LoadTest) -> Result<(), Problem> {
-        let unfinished = self.store.unfinished(tenant).await.map_err(|error| from_store(&error))?;
-        let room = self.room(&unfinished, test);
-        if room.is_err() {
-            self.attend(&unfinished, Timestamp::now()).await;
-        }
-        room
-    }
-
-    /// Refuses a test that has no room beside others.
-    fn room(&self, others: &[TestRecord], test: &LoadTest) -> Result<(), Problem> {
-        let taken = others.iter().map(|other| other.test.worker_count()).fold(0, u32::saturating_add);
-        let (wanted, most) = (test.worker_count(), self.limits.workers);
-        if taken.saturating_add(wanted) <= most {
-            return Ok(());
-        }
-        Err(no_room(others, Timestamp::now(), [taken, wanted, most]))
-    }
-
-    /// Takes a new test back if another one has its room: of several starts at once, each may have
-    /// found the same.
-    async fn keep_room(&self, record: &TestRecord) -> Result<(), Problem> {
-        let unfinished = self.store.unfinished(&record.tenant).await.map_err(|error| from_store(&error))?;
-        // As it is stored: its time has fewer digits there, as those of the others have.
-        let Some(stored) = unfinished.iter().find(|other| other.test_id == record.test_id) else {
-            return Ok(());
-        };
-        let room = self.room(&earlier(&unfinished, stored), &record.test);
-        if room.is_err() {
-            let deleted = self.store.delete(&record.tenant, record.test_id).await;
-            deleted.map_err(|error| from_store(&error))?;
-        }
-        room
     }
 }
 
@@ -143,12 +110,6 @@ fn within_limits(test: &LoadTest, limits: &TargetLimits) -> Result<(), Problem> 
         return Err(Problem::new(Reason::TargetRateLimit, detail).extension("violated-policies", violated));
     }
     Ok(())
-}
-
-/// Returns the tests that were created before another one. They keep their room.
-fn earlier(unfinished: &[TestRecord], than: &TestRecord) -> Vec<TestRecord> {
-    let born = |record: &TestRecord| (record.created_at, record.test_id);
-    unfinished.iter().filter(|other| born(other) < born(than)).cloned().collect()
 }
 
 /// Makes the problem of a test that has to wait until others have ended.
@@ -193,7 +154,6 @@ fn estimate(test: &LoadTest, memory_mb: u32) -> Cost {
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
-    use uuid::Uuid;
 
     use super::*;
     use crate::samples::{record, test};
@@ -245,22 +205,6 @@ mod tests {
             assert!(detail.contains(expected.unwrap_or_default()), "{detail}");
             assert!(detail.is_empty() || detail.contains("under a new key"), "{detail}");
         }
-    }
-
-    #[test]
-    fn of_tests_that_start_at_once_the_first_ones_keep_their_room() {
-        let at = |time: &str| format!("2026-11-22T{time}Z").parse::<Timestamp>().unwrap();
-        let test = |id: u128, time: &str| TestRecord {
-            test_id: Uuid::from_u128(id),
-            created_at: at(time),
-            ..record()
-        };
-        // The id of the last one is older: a start that found no room before.
-        let all = [test(3, "10:00:00"), test(4, "10:00:00"), test(5, "10:00:01"), test(1, "10:00:02")];
-        let ids = |than: &TestRecord| -> Vec<u128> {
-            earlier(&all, than).iter().map(|other| other.test_id.as_u128()).collect()
-        };
-        assert_eq!(all.each_ref().map(ids), [vec![], vec![3], vec![3, 4], vec![3, 4, 5]]);
     }
 
     #[test]

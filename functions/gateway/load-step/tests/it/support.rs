@@ -9,7 +9,7 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 use load_step::{Answer, Closed, Closing, Event, Lanes, LoadStep, LoadStepError, NextTurn, Turn};
-use load_test::store::{TestRecord, TestRun, TestStore};
+use load_test::store::{Created, TestRecord, TestRun, TestStore};
 use load_test::{Limits, LoadTest, LoadTestRequest, Report, TestStatus, Window};
 use mq::{Address, BrokerKind, Endpoint, SecretRef, Target, Tls};
 use serde_json::{Value, from_value, json};
@@ -127,7 +127,7 @@ impl Stand {
     pub(crate) async fn accepted_as(&self, target: Target, test: LoadTest) -> TestRun {
         let record = TestRecord::new(TENANT, Uuid::now_v7(), "trace-1", test, target, Timestamp::now());
         let record = TestRecord { key_name: KEY_NAME.to_owned(), ..record };
-        self.store.create(&record).await.unwrap();
+        assert_eq!(self.store.create(&record, u32::MAX).await.unwrap(), Created::Stored);
         TestRun { tenant: TENANT.to_owned(), test_id: record.test_id, run: 0 }
     }
 

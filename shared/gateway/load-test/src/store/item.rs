@@ -140,6 +140,11 @@ pub(crate) fn definition_key(test_id: Uuid) -> Item {
     key(test_sort(test_id), "definition".to_owned())
 }
 
+/// Returns the key of the item that counts the tests that a tenant created.
+pub(crate) fn created_key(tenant: &str) -> Item {
+    key(tenant_partition(tenant), "created".to_owned())
+}
+
 pub(crate) fn tenant_partition(tenant: &str) -> String {
     format!("TENANT#{tenant}")
 }

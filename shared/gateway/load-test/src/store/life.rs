@@ -1,6 +1,5 @@
-//! Changes of a test from its creation to its end.
+//! Changes of a test after its creation, up to its end.
 
-use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use jiff::Timestamp;
@@ -25,28 +24,6 @@ enum Changed {
 }
 
 impl TestStore {
-    /// Stores a test, by its tenant and id, if it is not there. An existing one keeps its content.
-    ///
-    /// # Errors
-    /// If the table does not respond, or what the test was asked to do is too large.
-    pub async fn create(&self, record: &TestRecord) -> Result<(), TestStoreError> {
-        let expires_at = self.expiry_of_open(record.created_at);
-        // The definition comes first: a test that can be read has one.
-        self.put_first(item::of_definition(record, expires_at.clone())?).await?;
-        self.put_first(item::of_test(record, expires_at)).await
-    }
-
-    async fn put_first(&self, item: Item) -> Result<(), TestStoreError> {
-        let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item));
-        match put.condition_expression("attribute_not_exists(pk)").send().await {
-            Ok(_) => Ok(()),
-            Err(SdkError::ServiceError(answer)) if answer.err().is_conditional_check_failed_exception() => {
-                Ok(())
-            }
-            Err(error) => Err(TestStoreError::unavailable(error)),
-        }
-    }
-
     /// Begins a run, by its number, and returns it. The first start of a run stays, with its rate,
     /// so a repeated call returns the run as it began. The test is RUNNING from then on, or still
     /// STOPPING.

@@ -9,6 +9,7 @@
 //! its retention is over.
 
 mod attendance;
+mod creation;
 mod deletion;
 mod engine;
 mod error;
@@ -21,6 +22,7 @@ mod steps;
 mod update;
 
 pub use attendance::Attendance;
+pub use creation::Created;
 pub use engine::{Engine, EngineError, Start};
 pub use error::TestStoreError;
 pub use record::{Control, Failure, Run, RunEnd, TestRecord, TestRun};

@@ -123,7 +123,7 @@ impl TestStore {
         definition.map(|item| Ok(test.into_record(item::definition(&item)?))).transpose()
     }
 
-    async fn item(&self, key: Item) -> Result<Option<Item>, TestStoreError> {
+    pub(crate) async fn item(&self, key: Item) -> Result<Option<Item>, TestStoreError> {
         let get = self.dynamodb.get_item().table_name(&self.table).set_key(Some(key)).consistent_read(true);
         let found = get.send().await.map_err(TestStoreError::unavailable)?;
         Ok(found.item.filter(|item| !item.is_empty()))

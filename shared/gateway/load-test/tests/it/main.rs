@@ -9,6 +9,7 @@
 )]
 
 mod attendance;
+mod creation;
 mod engine;
 mod life;
 mod lists;

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use jiff::{SignedDuration, Timestamp};
-use load_test::store::{TestRecord, TestRun};
+use load_test::store::{Created, TestRecord, TestRun};
 use load_test::{LoadTest, LoadTestRequest, Micros, Sender, Step, Tally, Window};
 use serde_json::{Value, from_value, json};
 use uuid::Uuid;
@@ -35,8 +35,12 @@ impl TestTable {
     /// Creates a test, and returns it.
     pub(crate) async fn created(&self) -> TestRecord {
         let record = record();
-        self.store.create(&record).await.unwrap();
+        self.create(&record).await;
         record
+    }
+
+    pub(crate) async fn create(&self, record: &TestRecord) {
+        assert_eq!(self.store.create(record, u32::MAX).await.unwrap(), Created::Stored);
     }
 
     pub(crate) async fn get(&self, test_id: Uuid) -> TestRecord {

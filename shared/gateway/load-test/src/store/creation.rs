@@ -1,0 +1,140 @@
+//! The creation of tests. The unfinished tests of a tenant share the workers that it may have.
+//!
+//! Each tenant has an item that counts the tests that were created. A creation looks at the tenant's
+//! tests, and writes its own together with the next count, on the condition that the count is as it
+//! was before the look. So of several at once, each has seen those that came before it.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{CancellationReason, Put, TransactWriteItem, Update};
+
+use crate::store::item::{self, number};
+use crate::store::{TestRecord, TestStore, TestStoreError};
+
+/// Most looks at a tenant's tests, each after another one was created.
+const LOOKS: u32 = 10;
+
+/// Pause before the second look; it grows by itself with each further one.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Result of a creation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Created {
+    /// The test is stored, or was there.
+    Stored,
+    /// The tenant's unfinished tests leave no room for the workers of the test.
+    NoRoom {
+        /// Those tests, the newest first.
+        others: Vec<TestRecord>,
+        /// Number of workers that they have together.
+        taken: u32,
+    },
+}
+
+impl TestStore {
+    /// Stores a test, by its tenant and id, if it is not there, and if the unfinished tests of the
+    /// tenant have at most `most_workers` together with it. An existing one keeps its content.
+    ///
+    /// # Errors
+    /// If the table does not respond, other tests of the tenant were created during each look, or
+    /// what the test was asked to do is too large.
+    pub async fn create(&self, record: &TestRecord, most_workers: u32) -> Result<Created, TestStoreError> {
+        for look in 1..=LOOKS {
+            let before = self.created(&record.tenant).await?;
+            let mut others = self.unfinished(&record.tenant).await?;
+            others.retain(|other| other.test_id != record.test_id);
+            let taken = others.iter().map(|other| other.test.worker_count()).fold(0, u32::saturating_add);
+            if taken.saturating_add(record.test.worker_count()) > most_workers {
+                return Ok(Created::NoRoom { others, taken });
+            }
+            if self.put_next(record, before).await? {
+                return Ok(Created::Stored);
+            }
+            tokio::time::sleep(PAUSE.saturating_mul(look)).await;
+        }
+        Err(TestStoreError::Unavailable("other tests of the tenant were created at each look".into()))
+    }
+
+    /// Counts the tests that a tenant created.
+    async fn created(&self, tenant: &str) -> Result<u64, TestStoreError> {
+        let item = self.item(item::created_key(tenant)).await?.unwrap_or_default();
+        let count = item.get("createdTests").and_then(|count| count.as_n().ok()?.parse().ok());
+        Ok(count.unwrap_or_default())
+    }
+
+    /// Stores a test with its definition, unless its tenant created others than the `before` that
+    /// were counted. True if the test is stored, or was there.
+    async fn put_next(&self, record: &TestRecord, before: u64) -> Result<bool, TestStoreError> {
+        let expires_at = self.expiry_of_open(record.created_at);
+        let put = || Put::builder().table_name(&self.table);
+        let test = put()
+            .set_item(Some(item::of_test(record, expires_at.clone())))
+            .condition_expression("attribute_not_exists(pk)");
+        // Nobody reads a definition whose test is not there, so one that a deletion left may go.
+        let definition = put().set_item(Some(item::of_definition(record, expires_at.clone())?));
+        let count = Update::builder()
+            .table_name(&self.table)
+            .set_key(Some(item::created_key(&record.tenant)))
+            .update_expression("SET createdTests = :next, expiresAt = :expiresAt")
+            .condition_expression("attribute_not_exists(createdTests) OR createdTests = :before")
+            .expression_attribute_values(":before", number(before))
+            .expression_attribute_values(":next", number(before.saturating_add(1)))
+            .expression_attribute_values(":expiresAt", expires_at);
+        let [test, definition] =
+            [test, definition].map(|put| put.build().map_err(TestStoreError::unencodable));
+        let count = count.build().map_err(TestStoreError::unencodable)?;
+        let write = self
+            .dynamodb
+            .transact_write_items()
+            .transact_items(TransactWriteItem::builder().put(test?).build())
+            .transact_items(TransactWriteItem::builder().put(definition?).build())
+            .transact_items(TransactWriteItem::builder().update(count).build());
+        match write.send().await {
+            Ok(_) => Ok(true),
+            Err(SdkError::ServiceError(answer)) => match answer.into_err() {
+                TransactWriteItemsError::TransactionCanceledException(cancelled) => {
+                    let reasons = cancelled.cancellation_reasons().iter();
+                    let codes: Vec<_> = reasons.map(CancellationReason::code).collect();
+                    was_there(&codes).ok_or_else(|| TestStoreError::unavailable(cancelled))
+                }
+                error => Err(TestStoreError::unavailable(error)),
+            },
+            Err(error) => Err(TestStoreError::unavailable(error)),
+        }
+    }
+}
+
+/// Reads why a test was not written: true if it is there, false if another one was created
+/// meanwhile. `None` for other codes. The first is that of the test's own item.
+fn was_there(codes: &[Option<&str>]) -> Option<bool> {
+    const REFUSED: Option<&str> = Some("ConditionalCheckFailed");
+    if codes.first() == Some(&REFUSED) {
+        return Some(true);
+    }
+    let is_overtaken = codes.iter().any(|code| *code == REFUSED || *code == Some("TransactionConflict"));
+    is_overtaken.then_some(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_that_is_there_is_created_and_one_that_another_overtook_is_tried_again() {
+        let (none, refused) = (Some("None"), Some("ConditionalCheckFailed"));
+        let conflict = Some("TransactionConflict");
+        for (codes, expected) in [
+            ([refused, none, none], Some(true)),
+            ([refused, none, refused], Some(true)),
+            ([none, none, refused], Some(false)),
+            ([none, none, conflict], Some(false)),
+            ([conflict, none, conflict], Some(false)),
+            ([none, Some("ThrottlingError"), none], None),
+            ([None; 3], None),
+        ] {
+            assert_eq!(was_there(&codes), expected, "{codes:?}");
+        }
+    }
+}
