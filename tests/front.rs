@@ -154,6 +154,7 @@ async fn serves_what_needs_no_target(gateway: &Gateway) {
     let ready = gateway.send("GET", "/health/ready", &[], "").await.expect(200).json();
     assert!(ready.to_string().contains("\"ok\":true"), "{ready}");
     gateway.send("GET", "/status", &[], "").await.expect_problem(401, "API_KEY_REQUIRED");
+    gateway.get("/status?x=1").await.expect_problem(400, "INVALID_PARAMETER");
     let status = gateway.get("/status").await.expect(200).json();
     assert!(
         status["version"].is_string() && status["commit"].is_string() && status["pools"].is_array(),

@@ -24,7 +24,7 @@ use ::endpoint::limits::Limiter;
 use ::endpoint::log_completed;
 use ::usage::UsageTable;
 use access::{AccessStore, Scope};
-use api::{Problem, Reason, Reply, TraceId, cut, respond};
+use api::{Problem, Query, Reason, Reply, TraceId, cut, respond};
 use attempt::Remembered;
 use front::{Budget, MqAccess};
 use http::HeaderValue;
@@ -111,6 +111,9 @@ impl Status {
         };
         let (endpoint, parameter) = Endpoint::of(method, path).ok_or_else(unrouted)?;
         Span::current().record("operation", endpoint.route().to_string());
+        // The routes without an API key take any query: monitors and links add what is about caches
+        // and campaigns, and no response depends on it.
+        //
         // Boxed: a response takes the memory of its own route, and not of all together.
         let reply = match endpoint {
             Endpoint::Live => fresh(Reply::json(200, &json!({"status": "ok"}))),
@@ -139,6 +142,7 @@ impl Status {
     async fn status(&self, request: &Request, trace_id: &TraceId) -> Result<Reply, Problem> {
         let principal = access::authenticate(&self.access, request.headers()).await?;
         principal.require_any(&[Scope::OpsRead])?;
+        Query::parse(request.uri().query().unwrap_or_default(), &[])?;
         let order = WorkOrder { trace_id: trace_id.clone(), tenant: principal.tenant, work: Work::Pools };
         Ok(Reply::json(
             200,

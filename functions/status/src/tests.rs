@@ -26,7 +26,8 @@ async fn send(method: &str, path: &str) -> (Response<Body>, Value) {
 }
 
 #[tokio::test]
-async fn live_needs_nothing() {
+async fn live_needs_nothing_and_takes_what_monitors_add() {
+    assert_eq!(send("GET", "/health/live?at=1795255200").await.0.status(), 200);
     let (response, body) = send("GET", "/health/live").await;
     assert_eq!((response.status().as_u16(), body), (200, json!({"status": "ok"})));
     assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
