@@ -104,7 +104,7 @@ impl Folder {
         self.told.retain(|path| found.contains_key(path));
         let mut ready = Vec::new();
         for (path, version) in same {
-            match obstacle(path, version) {
+            match obstacle(&self.directory, path, version) {
                 None => ready.push(path.clone()),
                 Some(obstacle) if self.told.insert(path.clone()) => {
                     tell(&format!("{} stays where it is: {obstacle}", path.display()));
@@ -126,12 +126,24 @@ impl Folder {
     }
 }
 
-/// Returns why a file cannot be sent, as far as a look shows it.
-fn obstacle(path: &Path, version: &Version) -> Option<&'static str> {
+/// Returns why a file of a directory cannot be sent, as far as a look shows it.
+fn obstacle(directory: &Path, path: &Path, version: &Version) -> Option<&'static str> {
     if path.file_name().is_some_and(|name| name.to_str().is_none()) {
         return Some("its name is not UTF-8; rename it");
     }
+    if leads_out(directory, path) {
+        return Some("it is a link to a file outside of the directory; copy the file here");
+    }
     (version.bytes == 0).then_some("it is empty")
+}
+
+/// Returns whether a path is a link to a file that is not below the directory. Who may write to the
+/// directory has no say in what else of this machine is sent.
+fn leads_out(directory: &Path, path: &Path) -> bool {
+    let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    let is_below =
+        || Ok::<_, std::io::Error>(fs::canonicalize(path)?.starts_with(fs::canonicalize(directory)?));
+    is_link && !is_below().unwrap_or(false)
 }
 
 /// Place of a file at its end.
@@ -327,8 +339,34 @@ mod tests {
         let path = named(b"a\xff.json");
         assert!(folder.is_catalogue(&path) && !folder.is_catalogue(&named(b"a\xff.json.tmp")));
         let version = Version { bytes: 2, modified: None };
-        assert!(obstacle(&path, &version).unwrap().contains("rename it"));
-        assert_eq!(obstacle(&named(b"a.json"), &version), None);
+        let obstacle = |path: &Path| obstacle(directory.path(), path, &version);
+        assert!(obstacle(&path).unwrap().contains("rename it"));
+        assert_eq!(obstacle(&named(b"a.json")), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_counts_as_its_file_unless_it_leads_out_of_the_directory() {
+        use std::os::unix::fs::symlink;
+
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = |name: &str| directory.path().join(name);
+        fs::create_dir(path("days")).unwrap();
+        write(&path("days"), "monday", "[]");
+        symlink("days/monday", path("inside.json")).unwrap();
+        symlink(write(elsewhere.path(), "secret", "[]"), path("outside.json")).unwrap();
+        symlink("nothing", path("broken.json")).unwrap();
+        // What leads to the directory itself may be a link.
+        let watched = elsewhere.path().join("watched");
+        symlink(directory.path(), &watched).unwrap();
+        let (mut folder, mut told) = (Folder::open(&watched, &[]).unwrap(), Vec::new());
+        let mut found = Vec::new();
+        for _ in 0..3 {
+            found = folder.look(&HashSet::new(), |text| told.push(text.to_owned())).unwrap();
+        }
+        assert_eq!(names(&found), ["inside.json"]);
+        let [told] = told.as_slice() else { panic!("{told:?}") };
+        assert!(told.contains("outside.json stays where it is: it is a link"), "{told}");
     }
 
     #[tokio::test]
