@@ -418,6 +418,7 @@ def alarm(entry, functions, conditions, parts):
         entry = merge(fill(parts["Patterns"]["Alarm"]["Waiting"], waiting), entry)
     math = entry.get("Math", {})
     if metrics := summed(entry, functions):
+        entry = {**parts["Patterns"]["Alarm"]["Sum"], **entry}
         # Not by `+`, which has no value where one of the metrics has none.
         math = {"sum": "SUM(METRICS())", **{id: {"Sum": metric} for id, metric in metrics.items()}}
     watches = {id: metric for id, term in math.items() if isinstance(term, dict) for metric in term.values()}
@@ -571,6 +572,8 @@ def generated():
     for api in (http, rest):
         api["DefinitionBody"]["paths"] = paths(functions, parts["Patterns"]["Function"]["Routes"], is_http=api is http)
     rest["MethodSettings"] += methods(http["RouteSettings"])
+    log = http["AccessLogSettings"]
+    rest["AccessLogSetting"] = {**log, "Format": log["Format"].replace("$context.routeKey", "$context.resourcePath")}
     conditions = conditions_of(functions, parts["Resources"])
     readers = {read["Queue"]: values for values in functions.values() for read in values.get("Reads", {}).values()}
     parts["Queues"] = {name: fill(entry, named(name, {})) for name, entry in parts["Queues"].items()}
