@@ -161,5 +161,5 @@ impl From<tokio_postgres::Error> for DatabaseError {
 
 fn has_io_source(error: &tokio_postgres::Error) -> bool {
     std::iter::successors(std::error::Error::source(error), |&cause| cause.source())
-        .any(|cause| cause.is::<std::io::Error>())
+        .any(<dyn std::error::Error>::is::<std::io::Error>)
 }
