@@ -57,6 +57,8 @@ if [[ ! -e /usr/lib/rabbitmq/bin/rabbitmq-server ]] || ! command -v epmd >/dev/n
   package RabbitMQ rabbitmq-server
 fi
 has_postgresql || package PostgreSQL postgresql
+# Sends the demonstration's requests, and those of the pages.
+command -v curl >/dev/null || package curl curl
 # Shifts the clock of a single process; tests run functions whose clocks differ.
 [[ -e /usr/lib/$(uname -m)-linux-gnu/faketime/libfaketimeMT.so.1 ]] || package libfaketime libfaketime
 for root in ${RABBITMQ:+rabbitmq-$RABBITMQ} ${POSTGRESQL:+postgresql-$POSTGRESQL}; do

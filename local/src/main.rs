@@ -3,7 +3,6 @@
 mod commands;
 mod components;
 mod console;
-mod demo;
 mod deploy;
 mod env_file;
 mod failure;

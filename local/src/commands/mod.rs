@@ -1,5 +1,6 @@
 //! The commands of the program.
 
+mod child;
 mod run;
 mod signals;
 mod stop;

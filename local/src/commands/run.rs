@@ -1,23 +1,26 @@
 //! `local run`.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
 
-use ingestion::generate::{self, Catalogue};
+use ingestion::generate::{Catalogue, Layout as Form};
+use tokio::process::Command;
 
-use super::Signals;
+use super::{Signals, child};
 use crate::console::say;
-use crate::demo;
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Kind};
 use crate::layout::Layout;
 use crate::lock::{Claim, claim};
 use crate::seed::KEYS;
 use crate::stack::{self, Stack};
+use crate::supervisor::isolate;
 use crate::targets::Given;
 
-/// Products of the catalogue to send.
-const PRODUCTS: u32 = 1_000;
+const DEMONSTRATION: &str = "local/demo.sh";
+/// Catalogue to send after the demonstration.
+const CATALOGUE: &str = "catalogue.json";
 
 pub(super) async fn run(port: u16, kind: Kind, demonstrate: bool, given: Given) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
@@ -33,22 +36,50 @@ pub(super) async fn run(port: u16, kind: Kind, demonstrate: bool, given: Given) 
     };
     let door = front::bind(port, kind).await?;
     stack::during(&layout, door, &mut signals, given, async |stack, signals| {
-        if demonstrate {
-            let shown = tokio::select! {
-                _ = signals.wait() => return Ok(ExitCode::SUCCESS),
-                shown = demo::show(stack) => shown,
-            };
-            shown?;
+        let catalogue = write_catalogues(&layout)?;
+        if demonstrate && !show(&[], stack, &layout, signals).await? {
+            return Ok(ExitCode::SUCCESS);
         }
-        introduce(stack, &layout)?;
-        demo::show_targets(stack).await?;
+        introduce(stack, &layout, &catalogue)?;
+        let targets = stack.given().targets.profiles.keys().map(String::as_str);
+        let arguments: Vec<&str> = std::iter::once("targets").chain(targets).collect();
+        if arguments.len() > 1 && !show(&arguments, stack, &layout, signals).await? {
+            return Ok(ExitCode::SUCCESS);
+        }
         signals.wait().await;
         Ok(ExitCode::SUCCESS)
     })
     .await
 }
 
-fn introduce(stack: &Stack, layout: &Layout) -> Result<(), Failure> {
+/// Runs the script of the demonstration, or the part of it that the arguments name. Returns false if
+/// a signal asked to stop meanwhile.
+async fn show(
+    arguments: &[&str],
+    stack: &Stack,
+    layout: &Layout,
+    signals: &mut Signals,
+) -> Result<bool, Failure> {
+    let mut command = Command::new(layout.root().join(DEMONSTRATION));
+    command.env_clear();
+    isolate(&mut command, layout);
+    let program = program()?;
+    command.args(arguments).env("PROGRAMS", program.parent().unwrap_or(layout.root()));
+    if let Some(library) = &stack.given().ibm_mq_library {
+        command.env("IBM_MQ_LIBRARY", library);
+    }
+    // Ctrl-C reaches this program alone. It ends the script, and what the script has started.
+    command.stdin(Stdio::null()).process_group(0);
+    match child::run(command, DEMONSTRATION, stack, signals).await? {
+        ControlFlow::Continue(status) if status.success() => Ok(true),
+        ControlFlow::Continue(_) => {
+            Err(Failure::new(format!("{DEMONSTRATION} has failed, so the stack stops.")))
+        }
+        ControlFlow::Break(_) => Ok(false),
+    }
+}
+
+fn introduce(stack: &Stack, layout: &Layout, catalogue: &Path) -> Result<(), Failure> {
     let base_url = stack.base_url();
     say(format_args!(
         "\nServing at {base_url}, Ctrl-C stops.\n  Console: {base_url}/console (enter one of these keys)\n  \
@@ -60,23 +91,31 @@ fn introduce(stack: &Stack, layout: &Layout) -> Result<(), Failure> {
     say(
         "  In another terminal: `. .local/env` (addresses and credentials). Logs: .local/logs/functions.log and others",
     );
-    let catalogue = write_catalogue(layout)?;
-    say(format_args!("  Send a catalogue: {} send --type delta {}", program(layout)?, catalogue.display()));
+    let program = program()?;
+    let program = program.strip_prefix(layout.root()).unwrap_or(&program);
+    say(format_args!("  Send a catalogue: {} send --type delta {}", program.display(), catalogue.display()));
     Ok(())
 }
 
-/// Writes a catalogue that the demonstration does not load, and returns its path in the repository.
-fn write_catalogue(layout: &Layout) -> Result<PathBuf, Failure> {
-    let path = layout.data().join("catalogue.json");
-    let catalogue = Catalogue { seed: 35, items: PRODUCTS, ..Catalogue::default() };
-    std::fs::write(&path, catalogue.payload(generate::Layout::Array))
-        .or_explain(|| format!("write {}", path.display()))?;
+/// Writes the catalogues that the demonstration loads and one that it does not, of which it returns
+/// the path in the repository.
+fn write_catalogues(layout: &Layout) -> Result<PathBuf, Failure> {
+    let full = Catalogue { items: 5_000, ..Catalogue::default() };
+    for (name, form, catalogue) in [
+        ("full.json", Form::Array, full),
+        ("shorter.json", Form::Array, Catalogue { items: 4_800, ..full }),
+        ("loja-12.ndjson", Form::Lines, Catalogue { seed: 12, items: 3_000, ..full }),
+        (CATALOGUE, Form::Array, Catalogue { seed: 35, items: 1_000, ..full }),
+    ] {
+        let path = layout.data().join(name);
+        std::fs::write(&path, catalogue.payload(form)).or_explain(|| format!("write {}", path.display()))?;
+    }
+    let path = layout.data().join(CATALOGUE);
     Ok(path.strip_prefix(layout.root()).unwrap_or(&path).to_owned())
 }
 
-/// Returns the command line, which is built beside this program.
-fn program(layout: &Layout) -> Result<String, Failure> {
+/// Returns the path of the command line, which is built beside this program.
+fn program() -> Result<PathBuf, Failure> {
     let local = std::env::current_exe().or_explain(|| "find this program".to_owned())?;
-    let path = local.with_file_name("integrahub");
-    Ok(path.strip_prefix(layout.root()).unwrap_or(&path).display().to_string())
+    Ok(local.with_file_name("integrahub"))
 }

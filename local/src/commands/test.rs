@@ -1,25 +1,22 @@
 //! `local test`.
 
+use std::ops::ControlFlow;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use tokio::process::Command;
 
-use super::Signals;
+use super::{Signals, child};
 use crate::console;
-use crate::failure::{Explain as _, Failure};
+use crate::failure::Failure;
 use crate::front::{self, Kind};
 use crate::layout::Layout;
 use crate::lock::{Claim, Lock, claim};
 use crate::stack::{self, Stack};
-use crate::supervisor::process;
 use crate::targets::Given;
 
 /// Any free one.
 const PORT: u16 = 0;
-/// Time that an interrupted test run gets to end its tests.
-const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) async fn test(command: Vec<String>) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
@@ -58,50 +55,20 @@ async fn execute(
     stack: &Stack,
     signals: &mut Signals,
 ) -> Result<ExitCode, Failure> {
-    let explain = || format!("run `{}`", command.join(" "));
     let (program, arguments) =
         command.split_first().ok_or_else(|| Failure::new("There is no command to run."))?;
-    console::say(format_args!("\n$ {}", command.join(" ")));
-    let mut child = Command::new(program)
-        .args(arguments)
-        .envs(stack.variables().iter().map(|(name, value)| (name, value)))
-        .env("INTEGRAHUB_STACK_ENV", layout.env_file())
-        .spawn()
-        .or_explain(explain)?;
-    let guard = Terminated(child.id().and_then(|pid| i32::try_from(pid).ok()));
-    tokio::select! {
-        status = child.wait() => {
-            guard.disarm();
-            Ok(code(status.or_explain(explain)?))
-        }
-        stopped = signals.wait() => {
-            drop(guard);
-            let _ended = tokio::time::timeout(GRACE, child.wait()).await;
-            Ok(stopped)
-        }
-    }
+    let line = command.join(" ");
+    console::say(format_args!("\n$ {line}"));
+    let mut command = Command::new(program);
+    command.args(arguments).env("INTEGRAHUB_STACK_ENV", layout.env_file());
+    Ok(match child::run(command, &line, stack, signals).await? {
+        ControlFlow::Continue(status) => code(status),
+        ControlFlow::Break(stopped) => stopped,
+    })
 }
 
 fn code(status: ExitStatus) -> ExitCode {
     // Ended by a signal there is no code, but there was no success either.
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.map_or(ExitCode::FAILURE, ExitCode::from)
-}
-
-/// Asks a process to end when dropped. If it were killed, its own children would be left running.
-#[derive(Debug)]
-struct Terminated(Option<i32>);
-
-impl Terminated {
-    fn disarm(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Terminated {
-    fn drop(&mut self) {
-        if let Some(pid) = self.0 {
-            process::signal(pid, Signal::SIGTERM);
-        }
-    }
 }

@@ -18,7 +18,7 @@ const FAILURES_TOPIC: &str = "chunks.failed";
 /// Most records of an invocation: the default of the template's parameter.
 const BATCH: &str = "10";
 /// The number of partitions of each topic.
-pub(crate) const PARTITIONS: u16 = 12;
+const PARTITIONS: u16 = 12;
 
 /// True if `KAFKA=1` is set.
 pub(crate) fn is_wanted() -> bool {
