@@ -1,6 +1,6 @@
 # The product ingest: a catalogue is loaded, loaded again, replaced by a shorter one, and replayed.
-# A file is dropped into S3, and the events of both are read. `local run` has written the catalogues.
-# Part of local/demo.sh.
+# A file is dropped into S3, and the events of both are read. Part of local/demo.sh. `local run` has
+# written the catalogues.
 # shellcheck shell=bash disable=SC2016,SC2034,SC2154 # as there, where the other variables are
 
 batches=/v1/inovafarma/batches
