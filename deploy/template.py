@@ -24,7 +24,8 @@ In parameters:
 In functions:
     Uses: [keys, limits]        what functions have in common; the function's own members go on top
     Knows: [BatchesTable]       variables: BATCHES_TABLE is `!Ref BatchesTable`
-    Lists, Reads                prefixes of buckets, and queues: see `Function` in patterns.yaml
+    Lists, Reads, Ends          prefixes of buckets, queues, and what failed for good: see `Function` in patterns.yaml
+    Runs: {Every: 5 minutes, …} a schedule, and the alarms Ran and Schedule behind the name in `Alarms`
     Routes: {Name: GET /path}   paths of both APIs, and $default one of the HTTP API alone
     Also: {Alarms: {…}}         entries of other sections that come with the function
 In tables:
@@ -58,7 +59,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PARTS = "stack patterns gateway brokers api idempotency usage load-tests ingest drops events kafka database organisation dashboard".split()
 SECTIONS = "AWSTemplateFormatVersion Transform Description Metadata Parameters Rules Conditions Mappings Globals Resources Outputs".split()
 # Members of entries that are read here, besides those that the pattern has.
-MEMBERS = {"Functions": "Product Uses Knows Lists Reads Routes Also", "Alarms": "Sum Emitted Functions Math Waiting Cause", "Dashboards": "Rows"}
+MEMBERS = {"Functions": "Product Uses Knows Lists Reads Runs Ends Routes Also", "Alarms": "Sum Emitted Functions Math Waiting Cause", "Dashboards": "Rows"}
 # Sections of parts that are read here, besides those and the patterns.
 READ = "Patterns Namespaces Values Kinds Needs Ordered Uses".split()
 TAGS = "And Condition Contains Equals FindInMap GetAtt Given If Join Not Or Ref Select Split Sub Value".split()
@@ -298,12 +299,16 @@ def function(name, entry, parts):
     for part in [*(parts["Uses"][used] for used in entry["Uses"]), entry]:
         values = merge(values, informed(part))
     values = fill(values, named(name, values))
-    listing, reading = (parts["Patterns"]["Function"][part] for part in ("Lists", "Reads"))
+    listing, reading, running, ending = (parts["Patterns"]["Function"][part] for part in ("Lists", "Reads", "Runs", "Ends"))
     for bucket, prefixes in values.get("Lists", {}).items():
         values = merge(values, fill(listing, {"Bucket": bucket, "Prefixes": prefixes}))
     for event, read in values.get("Reads", {}).items():
         checked("What a function reads", read, "Queue BatchSize Concurrency")
         values = merge(values, fill(reading, {"BatchSize": 1, **read, "event": event}))
+    if runs := values.get("Runs"):
+        values = merge(values, fill(running, named(name, checked("What a function runs for", runs, "Every To Alarms", needs_all=True))))
+    for failed, what in values.get("Ends", {}).items():
+        values = merge(values, fill(ending, named(name, {"Failed": failed, "What": what})))
     return values
 
 

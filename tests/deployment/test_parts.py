@@ -11,11 +11,11 @@ import template  # noqa: E402
 
 PARTS = sorted((ROOT / "deploy/template").glob("*.yaml"))
 NAMESPACES = {"Function": ["AWS/Lambda", "FunctionName", "${<name>}"]}
-OF_FUNCTIONS = {"Uses": {}, "Patterns": {"Function": {"Lists": {}, "Reads": {}}}}
+OF_FUNCTIONS = {"Uses": {}, "Patterns": {"Function": dict.fromkeys(["Lists", "Reads", "Runs", "Ends"], {})}}
 
 
-def test_the_parts_have_at_most_3600_lines():
-    assert sum(len(part.read_text().splitlines()) for part in PARTS) <= 3600
+def test_the_parts_have_at_most_3400_lines():
+    assert sum(len(part.read_text().splitlines()) for part in PARTS) <= 3400
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,7 @@ def test_the_parts_have_at_most_3600_lines():
         lambda: template.statement("Allow", "s3:GetObject", "*", {"Conditon": {}}),
         lambda: template.ordered("Days", {"Least": "A", "Most": "B", "Appart": 1, "Says": ""}, {}).__next__(),
         lambda: template.function("Depth", {"Uses": [], "Reads": {"Ready": {"Queue": "A", "Concurency": 2}}}, OF_FUNCTIONS),
+        lambda: template.function("Metering", {"Uses": [], "Runs": {"Evry": "1 minute"}}, OF_FUNCTIONS),
         lambda: template.alarm({"Waiting": {"Queue": "A", "AtMost": 1}}, {}, {}, {}),
         lambda: template.condition_of("DepthFuncton", {"depth": None}, NAMESPACES),
         lambda: template.condition_of("dept", {"depth": None}, NAMESPACES),
