@@ -209,7 +209,7 @@ impl Close<'_> {
             TestStatus::Failed => Some(false),
             TestStatus::Stopped => None,
             _ => Some(match &report.search {
-                Some(search) => search.finding.rate_per_sec.is_some(),
+                Some(search) => report.complete && search.finding.rate_per_sec.is_some(),
                 None => report.passed(),
             }),
         };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use broker::Deadline;
 use jiff::Timestamp;
-use load_test::store::{TestRecord, TestRun};
+use load_test::store::{TestRecord, TestRun, TestStoreError};
 use load_test::{Next, Plan, Search};
 use mq::RateLimit;
 
@@ -48,7 +48,12 @@ impl LoadStep {
             return Ok(Lanes::none(of));
         }
         let start = start(Timestamp::now(), Plan::of(&record.test.at_rate(rate)).lanes().count());
-        let run = insist(deadline, async || self.store.begin_run(of, rate, start).await).await?;
+        let run = match insist(deadline, async || self.store.begin_run(of, rate, start).await).await {
+            Ok(run) => run,
+            // It was stopped and closed, and perhaps deleted, during the look at its queues.
+            Err(TestStoreError::Illegal(_) | TestStoreError::Unknown(_)) => return Ok(Lanes::none(of)),
+            Err(error) => return Err(error.into()),
+        };
         let lanes = Lanes::of(of, &Plan::of(&record.test.at_rate(run.rate_per_sec)), run.started_at);
         tracing::info!(
             event_type = "load_test.prepared",

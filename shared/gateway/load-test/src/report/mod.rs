@@ -226,15 +226,23 @@ impl Report {
         if self.setup.consumers > 0 { self.rates.received_per_sec } else { self.rates.confirmed_per_sec }
     }
 
-    /// True if the run shows that the target sustains its rate: the report is complete, the rate
-    /// was held and taken, and no criterion is unmet. Each probe of a search is judged by this.
+    /// True if the run shows that the target sustains its rate: the report is complete, messages
+    /// were sent or taken, the rate was held and taken, and no criterion is unmet. Each probe of a
+    /// search is judged by this.
     #[must_use]
     pub fn passed(&self) -> bool {
         self.complete
+            && !self.is_idle()
             && self.rates.held
             && self.is_rate_taken()
             && self.generator.late_share <= Self::MOST_LATE
             && self.expect.as_ref().is_none_or(|verdicts| verdicts.met)
+    }
+
+    /// True if no message was sent or taken, so that the report says nothing of the target.
+    const fn is_idle(&self) -> bool {
+        let Accounting { sent, received, foreign_taken, .. } = &self.accounting;
+        *sent == 0 && *received == 0 && *foreign_taken == 0
     }
 
     /// True if the broker refused no message, or confirmed the rate that was asked for all the

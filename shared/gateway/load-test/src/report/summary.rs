@@ -36,13 +36,7 @@ pub(super) fn of(report: &Report) -> String {
 /// True if there is something to judge: a test that failed or was stopped before it did anything
 /// says nothing of its criteria.
 fn is_judged(report: &Report) -> bool {
-    report.complete && (report.status == TestStatus::Completed || !is_idle(report))
-}
-
-/// True if no message was sent or taken.
-fn is_idle(report: &Report) -> bool {
-    let accounting = &report.accounting;
-    accounting.sent == 0 && accounting.received == 0 && accounting.foreign_taken == 0
+    report.complete && (report.status == TestStatus::Completed || !report.is_idle())
 }
 
 fn found(search: &SearchReport) -> String {
@@ -110,7 +104,7 @@ fn reached(report: &Report) -> String {
     if !report.status.is_final() && rates.sent_per_sec + rates.received_per_sec <= 0.0 {
         return "Nothing is measured yet.".to_owned();
     }
-    if is_idle(report) {
+    if report.is_idle() {
         let what = if report.setup.producers > 0 { "sent" } else { "received" };
         return format!("No message was {what}, so nothing was measured.");
     }

@@ -152,6 +152,21 @@ fn a_report_of_a_later_version_is_read() {
 }
 
 #[test]
+fn a_test_without_one_message_has_not_passed() {
+    let pause = json!([{"ratePerSec": 0, "seconds": 60}]);
+    for (members, what) in [
+        (json!({"producers": {}, "messages": 1_000, "durationSeconds": null}), "sent"),
+        (json!({"producers": {}, "stages": pause, "durationSeconds": null}), "sent"),
+        (json!({"producers": null, "foreign": "take"}), "received"),
+    ] {
+        let test = with(members);
+        let report = Report::of(&facts(&test), &ended(tallies(&test), 60));
+        assert_eq!(report.summary, format!("No message was {what}, so nothing was measured."));
+        assert!(report.rates.held && !report.passed(), "{what}");
+    }
+}
+
+#[test]
 fn a_rate_that_was_not_held_is_said_first() {
     let report = report(&accepted(body()), Behaviour { sent: 90, ..CALM });
     assert!(
