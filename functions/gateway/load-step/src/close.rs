@@ -59,7 +59,8 @@ struct Close<'a> {
 
 impl LoadStep {
     /// Judges a run of a search. If no other follows, or the test is no search, stores the report
-    /// and makes the test final. A test that is final stays as it is, so this may be repeated.
+    /// and makes the test final. A test that is final stays as it is, and gets its report again only
+    /// if another one is stored in place of it. So this may be repeated.
     pub(crate) async fn close(
         &self,
         of: &TestRun,
@@ -82,8 +83,7 @@ impl Close<'_> {
         let of = self.of;
         let record = self.step.record(of, self.deadline).await?;
         let Some(mut record) = record else { return Ok(Some(Closed::last(of))) };
-        if record.status.is_final() {
-            self.agree(record.status).await?;
+        if record.status.is_final() && self.is_reported(&record).await? {
             self.step.count(&record, record.status).await?;
             return Ok(Some(Closed::last(of)));
         }
@@ -152,10 +152,10 @@ impl Close<'_> {
         Ok(record.filter(|record| !record.status.is_final()))
     }
 
-    /// Returns the end of a run; `None` if it never began, or has one.
+    /// Returns the end of a run; `None` if it never began, or has one, or the test is final.
     fn run_end(&self, record: &TestRecord, counted: &Counted) -> Option<RunEnd> {
         let begun = Begun::of(record, self.of.run).ok()?;
-        if begun.run.ended_at.is_some() {
+        if begun.run.ended_at.is_some() || record.status.is_final() {
             return None;
         }
         let is_probe = begun.run.rate_per_sec.is_some() && !record.control().is_over();
@@ -216,16 +216,21 @@ impl Close<'_> {
         Ok((report, passed))
     }
 
-    /// Stores the report, and then makes the test final. False if a stop, a failure or another end
-    /// came since the record was read, so that the report would not be that of the test.
+    /// Stores the report, and then makes the test final if it is not. False if a stop, a failure or
+    /// another end came since the record was read, so that the report would not be that of the
+    /// test.
     async fn end(
         &self,
         record: &TestRecord,
         report: &Report,
         passed: Option<bool>,
     ) -> Result<bool, LoadStepError> {
-        self.store_report(report).await?;
         let (of, store) = (self.of, &self.step.store);
+        insist(self.deadline, async || store.store_report(&of.tenant, of.test_id, report).await).await?;
+        if record.status.is_final() {
+            self.step.count(record, record.status).await?;
+            return Ok(true);
+        }
         let (seen, now) = (record.control(), Timestamp::now());
         let ended = insist(self.deadline, async || {
             store.end(&of.tenant, of.test_id, seen, now, &report.summary, passed).await
@@ -242,20 +247,14 @@ impl Close<'_> {
         Ok(true)
     }
 
-    /// Gives the report of a test that is final the state that the test has.
-    async fn agree(&self, status: TestStatus) -> Result<(), LoadStepError> {
+    /// True unless the stored report of a final test is not the one that the test ended with: one
+    /// that saw the test in another state may have been stored after it.
+    async fn is_reported(&self, record: &TestRecord) -> Result<bool, LoadStepError> {
         let (of, store) = (self.of, &self.step.store);
         let report = insist(self.deadline, async || store.report(&of.tenant, of.test_id).await).await?;
-        match report.filter(|report| report.status != status) {
-            Some(report) => self.store_report(&Report { status, ..report }).await,
-            None => Ok(()),
-        }
-    }
-
-    async fn store_report(&self, report: &Report) -> Result<(), LoadStepError> {
-        let (of, store) = (self.of, &self.step.store);
-        insist(self.deadline, async || store.store_report(&of.tenant, of.test_id, report).await).await?;
-        Ok(())
+        Ok(report.is_none_or(|report| {
+            report.status == record.status && Some(&report.summary) == record.summary.as_ref()
+        }))
     }
 
     /// Adds up what the workers of a run counted, and tells whether that is all.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use load_test::TestStatus;
 use load_test::store::TestRun;
+use load_test::{Report, TestStatus};
 use serde_json::json;
 use usage::EndedTests;
 use uuid::Uuid;
@@ -68,14 +68,19 @@ async fn a_test_whose_execution_is_gone_has_failed_unless_it_was_stopped() {
 }
 
 #[tokio::test]
-async fn a_report_gets_the_state_of_its_test_if_the_end_was_cut_off() {
+async fn a_test_gets_its_report_again_if_another_one_was_stored_after_it() {
     let stand = Stand::open().await;
     let (of, _) = stand.begun(json!({"producers": {"ratePerSec": 50}, "durationSeconds": 1}), 200).await;
     stand.turn(&of, "p0a", 0).await;
     let report = stand.closed_as(&of, TestStatus::Completed).await;
-    let other = load_test::Report { status: TestStatus::Stopped, ..report.clone() };
-    stand.store.store_report(TENANT, of.test_id, &other).await.unwrap();
-    assert_eq!(stand.closed_as(&of, TestStatus::Completed).await, report);
+    let ended = stand.record(&of).await;
+    let stopped = Report { status: TestStatus::Stopped, ..report.clone() };
+    let failed = Report { failure: Some("no queue".to_owned()), summary: "No queue.".to_owned(), ..stopped };
+    for other in [Report { status: TestStatus::Completed, ..failed.clone() }, failed] {
+        stand.store.store_report(TENANT, of.test_id, &other).await.unwrap();
+        assert_eq!(stand.closed_as(&of, TestStatus::Completed).await, report);
+        assert_eq!(stand.record(&of).await, ended);
+    }
     stand.remove().await;
 }
 
