@@ -59,8 +59,8 @@ struct Close<'a> {
 
 impl LoadStep {
     /// Judges a run of a search. If no other follows, or the test is no search, stores the report
-    /// and makes the test final. A test that is final stays as it is, and gets its report again only
-    /// if another one is stored in place of it. So this may be repeated.
+    /// and makes the test final. A test that is final stays as it is, and gets its report again
+    /// only if another one is stored in place of it. So this may be repeated.
     pub(crate) async fn close(
         &self,
         of: &TestRun,
