@@ -43,7 +43,8 @@ impl TestStore {
     pub async fn create(&self, record: &TestRecord, most_workers: u32) -> Result<Created, TestStoreError> {
         for look in 1..=LOOKS {
             let before = self.created(&record.tenant).await?;
-            let mut others = self.unfinished(&record.tenant).await?;
+            // Boxed: the compiler cannot lay out a deep nest of futures.
+            let mut others = Box::pin(self.unfinished(&record.tenant)).await?;
             others.retain(|other| other.test_id != record.test_id);
             let taken = others.iter().map(|other| other.test.worker_count()).fold(0, u32::saturating_add);
             if taken.saturating_add(record.test.worker_count()) > most_workers {
