@@ -60,6 +60,11 @@ impl TestItem {
         self.runs.get(&run_number(run)).copied()
     }
 
+    /// True if the test ended in this state, with a report that begins with this line.
+    pub(crate) fn has_ended(&self, status: TestStatus, summary: &str) -> bool {
+        self.status == status && self.summary.as_deref() == Some(summary)
+    }
+
     pub(crate) fn into_record(self, definition: Definition) -> TestRecord {
         TestRecord {
             tenant: self.tenant,

@@ -167,9 +167,9 @@ async fn a_final_state_stays_with_what_was_stored_with_it() {
     let running = table.get(test_id).await.control();
     assert_eq!(end(running, "First.", Some(true)).await, Some(TestStatus::Completed));
     let completed = table.get(test_id).await.control();
-    for seen in [running, completed] {
-        assert_eq!(end(seen, "Second.", Some(false)).await, Some(TestStatus::Completed));
-    }
+    assert_eq!(end(running, "First.", Some(true)).await, Some(TestStatus::Completed), "repeated");
+    assert_eq!(end(running, "Second.", Some(false)).await, None, "the report is not the test's");
+    assert_eq!(end(completed, "Second.", Some(false)).await, Some(TestStatus::Completed));
     for other in [
         Control { failed: true, ..running },
         Control { status: TestStatus::Stopping, stop_requested_at: Some(ended_at), ..running },
