@@ -15,7 +15,7 @@ use crate::deploy::DROP_BUCKET;
 use crate::failure::{Explain as _, Failure};
 use crate::targets::Given;
 
-pub(crate) const TENANT_A: &str = "11111111-1111-4111-8111-111111111111";
+const TENANT_A: &str = "11111111-1111-4111-8111-111111111111";
 const TENANT_B: &str = "22222222-2222-4222-8222-222222222222";
 pub(super) const TENANT_PHARMACY: &str = "33333333-3333-4333-8333-333333333333";
 /// Establishments of this tenant.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use runtime::Sdk;
 
-pub(crate) use access::{KEYS, TENANT_A};
+pub(crate) use access::KEYS;
 pub(crate) use broker::QUEUES;
 
 use crate::components::postgres::Postgres;
