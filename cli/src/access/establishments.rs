@@ -24,7 +24,7 @@ pub(crate) struct Establishments {
 }
 
 /// An establishment with its owner.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Owned {
     /// CNPJ of the establishment.
@@ -55,7 +55,7 @@ struct Unowned {
 }
 
 /// Outcome of a change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Changed {
     /// Establishments that were changed, or would be.
@@ -70,7 +70,7 @@ pub(crate) struct Changed {
 }
 
 /// An establishment that was left as it is.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RefusedCnpj {
     /// CNPJ of the establishment.

@@ -52,8 +52,8 @@ pub(super) async fn run(port: u16, kind: Kind, demonstrate: bool, given: Given) 
     .await
 }
 
-/// Runs the script of the demonstration, or the part of it that the arguments name. Returns false if
-/// a signal asked to stop meanwhile.
+/// Runs the script of the demonstration, or the part of it that the arguments name. Returns false
+/// if a signal asked to stop meanwhile.
 async fn show(
     arguments: &[&str],
     stack: &Stack,

@@ -1,8 +1,8 @@
 //! The creation of tests. The unfinished tests of a tenant share the workers that it may have.
 //!
-//! Each tenant has an item that counts the tests that were created. A creation looks at the tenant's
-//! tests, and writes its own together with the next count, on the condition that the count is as it
-//! was before the look. So of several at once, each has seen those that came before it.
+//! Each tenant has an item that counts the tests that were created. A creation looks at the
+//! tenant's tests, and writes its own together with the next count, on the condition that the count
+//! is as it was before the look. So of several at once, each has seen those that came before it.
 
 use std::time::Duration;
 

@@ -4,12 +4,12 @@ use super::{Attributes, ProductKey, RowHasher};
 
 /// Hash of a product's key: 16 bytes of a SHA-256. It stands for the key in the list of products
 /// that a chunk contained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(pub [u8; 16]);
 
 /// Hash of a product's content: 16 bytes of a SHA-256 over the typed attributes, so neither
 /// spelling nor order matters. [`RowHasher`] makes many of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowHash(pub [u8; 16]);
 
 impl KeyHash {
