@@ -86,17 +86,20 @@ aws_run() { timeout --foreground 60 aws "$@" 2>"$words"; }
 read_events() {
   local begin
   step '14. Read the events of the first batch, which was final twice, and of the dropped file'
-  show aws sqs receive-message --queue-url '"$EVENTS_QUEUE_URL"' --max-number-of-messages 10
+  # Version 1 of the AWS CLI ignores AWS_ENDPOINT_URL for SQS.
+  show aws sqs --endpoint-url '"$AWS_ENDPOINT_URL"' receive-message --queue-url '"$EVENTS_QUEUE_URL"' \
+    --max-number-of-messages 10
   begin=$(now)
   : >"$scratch/ids"
   echo 'all of them' >"$scratch/missing"
   while [[ -s $scratch/missing ]]; do
     (($(now) - begin < 60000000)) || fail "these events did not arrive: $(cat "$scratch/missing")"
-    aws_run sqs receive-message --queue-url "$EVENTS_QUEUE_URL" --max-number-of-messages 10 --wait-time-seconds 1 \
-      --output json >"$answer" || fail "could not read the queue of events: $(cat "$words")"
+    aws_run sqs --endpoint-url "$AWS_ENDPOINT_URL" receive-message --queue-url "$EVENTS_QUEUE_URL" \
+      --max-number-of-messages 10 --wait-time-seconds 1 --output json >"$answer" || fail "could not read the queue of events: $(cat "$words")"
     grep -q ReceiptHandle "$answer" || continue
     python3 local/demo/events.py "$scratch" "$first_batch" "$dropped_batch" <"$answer"
-    aws_run sqs delete-message-batch --queue-url "$EVENTS_QUEUE_URL" --entries "file://$scratch/receipts" >/dev/null ||
+    aws_run sqs --endpoint-url "$AWS_ENDPOINT_URL" delete-message-batch --queue-url "$EVENTS_QUEUE_URL" \
+      --entries "file://$scratch/receipts" >/dev/null ||
       fail "could not delete from the queue of events: $(cat "$words")"
   done
 }
