@@ -18,6 +18,8 @@ if [[ -z ${API:-} ]]; then
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# Not before the command that runs has ended, which may read a file there.
+trap 'exit 143' TERM
 # The AWS CLI and Python are the stack's, and contexts of the user's own do not count.
 export PATH=$PWD/.local/python/bin:${PROGRAMS:-${CARGO_TARGET_DIR:-$PWD/target}/debug}:$PATH
 export INTEGRAHUB_CONFIG_DIR=$scratch
