@@ -149,6 +149,7 @@ fn plain(message: &str) -> String {
     let mismatch = mismatch.iter().find_map(|prefix| message.strip_prefix(prefix));
     match (mismatch, message.rsplit_once(", expected ")) {
         (Some(found), Some((_, expected))) => match found_type(found) {
+            Some(found) if found == json_type(expected) => format!("is {found} beyond what is allowed"),
             Some(found) => format!("must be {}, not {found}", json_type(expected)),
             None => format!("must be {}", json_type(expected)),
         },
@@ -221,6 +222,7 @@ mod tests {
                 "/items/0/size",
                 "must be an integer, not a number with a fraction",
             ),
+            (json!({"items": [{"size": -1}]}), "/items/0/size", "is an integer beyond what is allowed"),
             (json!({"items": [{}]}), "/items/0", "the member `size` is required"),
             (json!({"items": {}}), "/items", "must be an array, not an object"),
             (json!([]), "", "must be an object, not an array"),
