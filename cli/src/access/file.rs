@@ -106,7 +106,7 @@ pub(crate) struct GrantSection {
 
 /// Establishments: `all`, or a list of CNPJs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", expecting = "must be `all`, or a list of CNPJs")]
 pub(crate) enum Cnpjs {
     /// Every establishment of the tenant.
     All,
@@ -117,7 +117,7 @@ pub(crate) enum Cnpjs {
 
 /// Expiry of a key: `never`, or a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "lowercase", expecting = "must be `never`, or a time such as 2027-01-31T00:00:00Z")]
 pub(crate) enum Expiry {
     /// The key works for ever.
     Never,
@@ -308,6 +308,15 @@ mod tests {
             "tenants: {}",
         ] {
             assert!(serde_norway::from_str::<AccessFile>(wrong).is_err(), "{wrong}");
+        }
+        let key = |member: &str| {
+            format!("version: 1\ntenants: {{a: {{keys: [{{name: x, scopes: [], {member}}}]}}}}")
+        };
+        for (member, says) in
+            [("cnpjs: al", "`all`, or a list"), ("cnpjs: all, expiresAt: nevr", "`never`, or a time")]
+        {
+            let error = serde_norway::from_str::<AccessFile>(&key(member)).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
         }
         let newer: AccessFile = serde_norway::from_str("version: 2").unwrap();
         assert!(newer.check_version().is_err());

@@ -1,6 +1,6 @@
 //! `integrahub profile`.
 
-use mq::{InlineTargets, Profile as Parsed, ProfileName as Name, Target};
+use mq::{InlineTargets, Profile as Parsed, ProfileName as Name, Target, TargetError};
 use serde_json::{Map, Value, json};
 
 use super::change::{Change, Held, make};
@@ -165,8 +165,16 @@ pub(crate) fn check(value: &Value) -> Result<(), Failure> {
         .next("add --queue NAME, or patterns: --queues 'ORDERS.*'"));
     }
     let allowed = InlineTargets::default();
-    Target::resolve(Some(&profile), None, allowed.of("")).map_err(|error| refused(error.to_string()))?;
+    Target::resolve(Some(&profile), None, allowed.of("")).map_err(|error| refused(faulty(&error)))?;
     Ok(())
+}
+
+/// Says what is wrong with a target, and in which member.
+pub(crate) fn faulty(error: &TargetError) -> String {
+    match error {
+        TargetError::Invalid { pointer, detail } => format!("{pointer}: {detail}"),
+        other => other.to_string(),
+    }
 }
 
 /// Writes a document as YAML.
@@ -247,7 +255,7 @@ mod tests {
             profile.pointer_mut(parent).unwrap()[member] = value;
             check(&profile).map_err(|failure| failure.why.unwrap_or_default())
         };
-        assert!(with("/target/connName", Value::Null).unwrap_err().contains("required"));
+        assert!(with("/target/connName", Value::Null).unwrap_err().contains("/target/connName: is required"));
         assert!(with("/queues", json!([""])).unwrap_err().contains("a pattern is empty"));
     }
 

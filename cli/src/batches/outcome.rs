@@ -209,6 +209,7 @@ impl Batch {
             let state = format!("{}{}", self.deactivation.state, reason.unwrap_or_default());
             rows.push(("deactivated", format!("{} ({state})", changes.deactivated)));
         }
+        rows.extend(self.error.iter().map(|error| ("error", format!("{}: {}", error.code, error.detail))));
         rows.extend(self.warnings.iter().map(|warning| ("warning", warning.clone())));
         rows.retain(|(_, value)| !value.is_empty());
         rows

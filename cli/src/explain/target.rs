@@ -214,7 +214,7 @@ pub(super) fn decide(
     let Judgement { target, rules: judged } = match judged {
         Ok(judged) => judged,
         Err(error) => {
-            rules.push(Rule::broken("target", faulty(&error)));
+            rules.push(Rule::broken("target", profile::faulty(&error)));
             return Ok(Decided { rules, target: None });
         }
     };
@@ -246,13 +246,6 @@ fn find(known: &Snapshot, tenant: &str, name: &str) -> Result<Profile, String> {
         }
         (_, Some(fault)) => Err(format!("the item of `{name}` cannot be used: {fault}")),
         _ => Err(format!("the tenant has no target profile `{name}`")),
-    }
-}
-
-fn faulty(error: &TargetError) -> String {
-    match error {
-        TargetError::Invalid { pointer, detail } => format!("{pointer}: {detail}"),
-        other => other.to_string(),
     }
 }
 

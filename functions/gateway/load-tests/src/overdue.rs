@@ -14,6 +14,8 @@ use crate::LoadTests;
 const CLOSED_WITHIN: Micros = Micros::from_seconds(180);
 /// Time after a stop or a failure within which an execution has ended.
 const STOPPED_WITHIN: Micros = Micros::from_seconds(90);
+/// Time that workers take to begin together, and the report to be made.
+const BESIDE_WORK: Micros = Micros::from_seconds(20);
 /// Seconds after which a test that is still not final is closed once more.
 const ONCE_MORE: u64 = 300;
 /// Most tests that one request has closed.
@@ -42,7 +44,7 @@ impl Overdue {
 }
 
 /// Returns the time by which a test, or the present probe of a search, should be closed.
-pub(crate) fn close_due(record: &TestRecord) -> Timestamp {
+fn close_due(record: &TestRecord) -> Timestamp {
     let done_by = match record.runs.last() {
         // Another probe, or the end, follows a run at once.
         Some(run) => run.ended_at.unwrap_or_else(|| work(record).of_day(run.started_at)),
@@ -50,6 +52,15 @@ pub(crate) fn close_due(record: &TestRecord) -> Timestamp {
     };
     let due = CLOSED_WITHIN.of_day(done_by);
     record.cut_at().map_or(due, |end| due.min(STOPPED_WITHIN.of_day(end)))
+}
+
+/// Returns the time at which a test, or the present probe of a search, ends if all goes well.
+pub(crate) fn planned_end(record: &TestRecord) -> Timestamp {
+    let run = record.runs.last();
+    let work = Plan::of(&record.test).until(Role::Producer);
+    let done_at = run.and_then(|run| run.ended_at).or_else(|| record.cut_at());
+    let done_at = done_at.unwrap_or_else(|| work.of_day(run.map_or(record.created_at, |run| run.started_at)));
+    BESIDE_WORK.of_day(done_at)
 }
 
 /// Returns the number of the last run of a test; 0 if none has begun.

@@ -73,7 +73,12 @@ impl LoadTests {
     /// Returns the report with which another is to be compared.
     async fn baseline(&self, tenant: &str, test_id: Option<Uuid>) -> Result<Option<Report>, Problem> {
         let Some(test_id) = test_id else { return Ok(None) };
-        let report = self.store.report(tenant, test_id).await.map_err(|error| from_store(&error))?;
+        let found = self.store.get(tenant, test_id).await.map_err(|error| from_store(&error))?;
+        let report = match found.filter(|record| record.status.is_final()) {
+            Some(_) => self.store.report(tenant, test_id).await.map_err(|error| from_store(&error))?,
+            // A report may lie there for a moment before its test is final, or after it is deleted.
+            None => None,
+        };
         let report = report.ok_or_else(|| {
             invalid_parameter("baseline", "must be the id of a test of the tenant that is final")
         })?;

@@ -12,7 +12,7 @@ use load_test::{Cost, LoadTest, Micros, Mode, Plan, Search, Usage};
 use mq::{Tags, Target};
 use serde_json::json;
 
-use crate::overdue::close_due;
+use crate::overdue::planned_end;
 use crate::problems::{from_engine, from_store};
 use crate::request::{NewTest, START, StartRequest, from_request};
 use crate::route::TESTS;
@@ -118,7 +118,7 @@ fn no_room(unfinished: &[TestRecord], now: Timestamp, [taken, wanted, most]: [u3
         "the tenant's tests under way have {taken} workers, this one has {wanted}, and all together may have {most}; \
          stop one of them, or send this one again with the same key when one has ended"
     );
-    let ends = unfinished.iter().map(close_due).min();
+    let ends = unfinished.iter().map(planned_end).min();
     let seconds = whole_seconds(ends.map(|end| Micros::since_start(now, end).into()).unwrap_or_default());
     Problem::new(Reason::TenantRateLimit, detail).retry_after(seconds.min(MOST_RETRY_AFTER))
 }
@@ -215,7 +215,7 @@ mod tests {
         first.created_at = now;
         let second = TestRecord { created_at: "2026-11-22T10:05:00Z".parse().unwrap(), ..first.clone() };
         let waits = problem(&[second.clone(), first]);
-        assert_eq!((waits.reason, waits.retry_after), (Reason::TenantRateLimit, Some(180)));
+        assert_eq!((waits.reason, waits.retry_after), (Reason::TenantRateLimit, Some(80)));
         assert!(waits.detail.contains("have 3 workers, this one has 8, and all together may have 10"));
         let late = TestRecord { created_at: "2026-11-22T12:00:00Z".parse().unwrap(), ..second };
         assert_eq!(problem(&[late]).retry_after, Some(MOST_RETRY_AFTER));

@@ -42,7 +42,8 @@ impl Plan {
     #[must_use]
     pub fn of(test: &LoadTest) -> Self {
         let longest = test.longest();
-        let drain = if test.producers.is_some() { Self::DRAIN } else { Micros::ZERO };
+        let has_both = test.producers.is_some() && test.consumers.is_some();
+        let drain = if has_both { Self::DRAIN } else { Micros::ZERO };
         Self {
             producers: test.producer_count(),
             consumers: test.consumer_count(),

@@ -62,8 +62,13 @@ fn limits(report: &Report) -> [Option<String>; 3] {
     [rate_not_held(report), rate_not_taken(report), generator(report)]
 }
 
+/// True if nothing is known of what the test did: a step that died may have sent messages.
+fn is_unrecorded(report: &Report) -> bool {
+    report.is_idle() && !report.accounting.holes.is_empty()
+}
+
 fn rate_not_held(report: &Report) -> Option<String> {
-    let asked = report.rates.asked_per_sec.filter(|_| !report.rates.held)?;
+    let asked = report.rates.asked_per_sec.filter(|_| !report.rates.held && !is_unrecorded(report))?;
     let sent = report.rates.sent_per_sec;
     Some(format!(
         "The rate could not be held: {} of {} messages a second were sent.",
@@ -103,6 +108,10 @@ fn reached(report: &Report) -> String {
     let rates = &report.rates;
     if !report.status.is_final() && rates.sent_per_sec + rates.received_per_sec <= 0.0 {
         return "Nothing is measured yet.".to_owned();
+    }
+    if is_unrecorded(report) {
+        let messages = fates(report, "recorded");
+        return format!("No message was recorded, so nothing was measured. {messages}");
     }
     if report.is_idle() {
         let what = if report.setup.producers > 0 { "sent" } else { "received" };
