@@ -58,7 +58,7 @@ const LAST_REQUESTS: Duration = Duration::from_secs(60);
 const LAST_BATCHES: Duration = Duration::from_secs(180);
 const BETWEEN_SAMPLES: Duration = Duration::from_secs(2);
 
-/// What all callers of a soak have in common beside the times and counts of their requests.
+/// State that all callers of a soak share, beside the times and counts of their requests.
 #[derive(Debug, Default)]
 struct Shared {
     wrong: Mutex<Vec<String>>,
@@ -78,7 +78,7 @@ impl Shared {
     }
 }
 
-/// One of the callers, well-behaved or hostile.
+/// Caller of a soak, well-behaved or hostile.
 #[derive(Clone, Debug)]
 struct Soaker {
     caller: Caller,

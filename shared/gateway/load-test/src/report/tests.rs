@@ -165,6 +165,24 @@ fn a_test_without_one_message_has_not_passed() {
 }
 
 #[test]
+fn a_test_whose_workers_all_died_does_not_say_what_became_of_messages() {
+    for members in [
+        json!({"producers": {}, "messages": 1_000, "durationSeconds": null}),
+        json!({"producers": null, "foreign": "take"}),
+    ] {
+        let test = with(members);
+        let report = Report::of(&facts(&test), &Sum::default());
+        assert!(!report.accounting.holes.is_empty() && !report.passed());
+        assert!(
+            report.summary.contains("No message was recorded, so nothing was measured."),
+            "{}",
+            report.summary
+        );
+        assert!(!report.summary.contains("All of"), "{}", report.summary);
+    }
+}
+
+#[test]
 fn a_rate_that_was_not_held_is_said_first() {
     let report = report(&accepted(body()), Behaviour { sent: 90, ..CALM });
     assert!(

@@ -26,7 +26,7 @@ pub enum Created {
     Stored,
     /// The tenant's unfinished tests leave no room for the workers of the test.
     NoRoom {
-        /// Those tests, the newest first.
+        /// Unfinished tests of the tenant, the newest first.
         others: Vec<TestRecord>,
         /// Number of workers that they have together.
         taken: u32,
@@ -41,7 +41,8 @@ impl TestStore {
     /// If the table does not respond, other tests of the tenant were created during each look, or
     /// what the test was asked to do is too large.
     pub async fn create(&self, record: &TestRecord, most_workers: u32) -> Result<Created, TestStoreError> {
-        for look in 1..=LOOKS {
+        for look in 0..LOOKS {
+            tokio::time::sleep(PAUSE.saturating_mul(look)).await;
             let before = self.created(&record.tenant).await?;
             // Boxed: the compiler cannot lay out a deep nest of futures.
             let mut others = Box::pin(self.unfinished(&record.tenant)).await?;
@@ -53,7 +54,6 @@ impl TestStore {
             if self.put_next(record, before).await? {
                 return Ok(Created::Stored);
             }
-            tokio::time::sleep(PAUSE.saturating_mul(look)).await;
         }
         Err(TestStoreError::Unavailable("other tests of the tenant were created at each look".into()))
     }

@@ -187,7 +187,7 @@ async fn a_final_state_stays_with_what_was_stored_with_it() {
     table.remove().await;
 }
 
-/// Its report would be of something else.
+/// A report is that of the test as it was read.
 #[tokio::test]
 async fn a_test_does_not_end_as_it_was_seen_before_a_failure_or_a_stop() {
     let table = TestTable::make().await;
