@@ -86,6 +86,10 @@ impl Connection {
         call!(self.MQOPEN(&mut od, options, &mut queue)).check("MQOPEN").map(|()| queue)
     }
 
+    pub(crate) fn close_queue(&self, mut queue: mq::MQHOBJ) -> Result<(), Error> {
+        call!(self.MQCLOSE(&mut queue, mq::MQCO_NONE)).check("MQCLOSE")
+    }
+
     pub(crate) fn message_handle(&self) -> Result<mq::MQHMSG, Error> {
         let options = structures::create_message_handle();
         let mut message = mq::MQHM_UNUSABLE_HMSG;

@@ -1,6 +1,8 @@
 //! Puts or gets messages by the calls that the crate `ibm-mq` makes, one after another on one
 //! thread, as a line of its input says: `put QUEUE UNIT` or `get QUEUE UNIT`, with `UNIT` messages
-//! to a unit of work. `benches/src/mq` starts it, and reads what it prints.
+//! to a unit of work. The queue is open all the time, or with the argument `reopen` it is opened and
+//! closed for each unit of work, as a request has to. `benches/src/mq` starts it, and reads what it
+//! prints.
 //!
 //! Around the calls it does what no caller of the MQI can leave out: it takes each message that it
 //! got out of the call's buffers, and has all of a unit of work until that is committed. It uses
@@ -29,6 +31,7 @@ fn main() -> Result<(), Error> {
     let mut word = || words.next().ok_or("usage: put|get QUEUE UNIT, as a line of input");
     let (job, queue, unit) = (word()?, word()?, word()?.parse()?);
     let messages = variable("MESSAGES")?.parse()?;
+    let reopens = std::env::args().nth(1).as_deref() == Some("reopen");
     let connection = Connection::open(
         &variable("IBM_MQ_LIBRARY")?,
         &variable("QUEUE_MANAGER")?,
@@ -37,9 +40,10 @@ fn main() -> Result<(), Error> {
         (&variable("MQ_USER")?, &variable("MQ_PASSWORD")?),
     )?;
     let (started, before) = (Instant::now(), cpu()?);
+    let open = |options| Queue::open(&connection, queue, options, reopens);
     match job {
-        "put" => put(&connection, queue, unit, messages)?,
-        "get" => get(&connection, queue, unit, messages)?,
+        "put" => put(&mut open(mq::MQOO_OUTPUT)?, unit, messages)?,
+        "get" => get(&mut open(mq::MQOO_INPUT_SHARED | mq::MQOO_SAVE_ALL_CONTEXT)?, unit, messages)?,
         _ => return Err("the first word is put or get".into()),
     }
     let (seconds, cpu) = (started.elapsed().as_secs_f64(), (cpu()? - before).as_secs_f64());
@@ -51,8 +55,43 @@ fn variable(name: &str) -> Result<String, Error> {
     std::env::var(name).map_err(|_| format!("{name} is not set").into())
 }
 
-fn put(connection: &Connection, queue: &str, unit: u32, messages: u32) -> Result<(), Error> {
-    let queue = connection.open_queue(queue, mq::MQOO_OUTPUT)?;
+/// A queue that stays open, or that is opened and closed for each unit of work.
+struct Queue<'c> {
+    connection: &'c Connection,
+    name: &'c str,
+    options: MQLONG,
+    reopens: bool,
+    handle: mq::MQHOBJ,
+}
+
+impl<'c> Queue<'c> {
+    fn open(
+        connection: &'c Connection,
+        name: &'c str,
+        options: MQLONG,
+        reopens: bool,
+    ) -> Result<Self, Error> {
+        let handle = connection.open_queue(name, options)?;
+        Ok(Self { connection, name, options, reopens, handle })
+    }
+
+    /// Commits a unit of work, and opens the queue for the next one.
+    fn commit(&mut self, is_last: bool) -> Result<(), Error> {
+        if !self.reopens {
+            return self.connection.commit();
+        }
+        // Before the commit, as the gateway's get does.
+        self.connection.close_queue(self.handle)?;
+        self.connection.commit()?;
+        if !is_last {
+            self.handle = self.connection.open_queue(self.name, self.options)?;
+        }
+        Ok(())
+    }
+}
+
+fn put(queue: &mut Queue<'_>, unit: u32, messages: u32) -> Result<(), Error> {
+    let connection = queue.connection;
     let properties = connection.message_handle()?;
     connection.set_property(properties, "idempotencyKey", mq::MQTYPE_STRING, KEY.as_bytes())?;
     let body = [0xa5; BODY];
@@ -65,9 +104,10 @@ fn put(connection: &Connection, queue: &str, unit: u32, messages: u32) -> Result
         }
         let sequence = i64::from(index).to_ne_bytes();
         connection.set_property(properties, "sequence", mq::MQTYPE_INT64, &sequence)?;
-        connection.put(queue, properties, &mut md, &body)?;
-        if (index + 1) % unit == 0 || index + 1 == messages {
-            connection.commit()?;
+        connection.put(queue.handle, properties, &mut md, &body)?;
+        let is_last = index + 1 == messages;
+        if (index + 1) % unit == 0 || is_last {
+            queue.commit(is_last)?;
         }
     }
     Ok(())
@@ -80,18 +120,19 @@ struct Kept {
     properties: Vec<Property>,
 }
 
-fn get(connection: &Connection, queue: &str, unit: u32, messages: u32) -> Result<(), Error> {
-    let queue = connection.open_queue(queue, mq::MQOO_INPUT_SHARED | mq::MQOO_SAVE_ALL_CONTEXT)?;
+fn get(queue: &mut Queue<'_>, unit: u32, messages: u32) -> Result<(), Error> {
+    let connection = queue.connection;
     let handle = connection.message_handle()?;
     let mut buffer = vec![0; 64 * 1024];
     let mut kept = Vec::new();
     for index in 0..messages {
         let mut descriptor = structures::descriptor();
-        let length = connection.get(queue, handle, &mut descriptor, &mut buffer)?;
+        let length = connection.get(queue.handle, handle, &mut descriptor, &mut buffer)?;
         let body = buffer.get(..length).unwrap_or_default().to_vec();
         kept.push(Kept { descriptor, body, properties: connection.properties(handle)? });
-        if (index + 1) % unit == 0 || index + 1 == messages {
-            connection.commit()?;
+        let is_last = index + 1 == messages;
+        if (index + 1) % unit == 0 || is_last {
+            queue.commit(is_last)?;
             if !kept.iter().all(is_whole) {
                 return Err("a message is not as it was put".into());
             }
