@@ -1,14 +1,24 @@
 //! Files and standard input that are read into memory, within a bound.
 
+use std::cell::Cell;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
-use serde::de::DeserializeOwned;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess,
+    Visitor,
+};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::exit::{Explain as _, Failure};
 
 /// Longest document that is read, such as the body of a request.
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
+/// Most values and bytes of text that a document stands for. Without aliases, even the longest
+/// document stands for less: two of its bytes count as three at most.
+const MAX_MEANING: usize = 8 * 1024 * 1024;
 
 /// Returns whether the path means standard input.
 pub(crate) fn is_stdin(path: &Path) -> bool {
@@ -31,11 +41,32 @@ async fn bounded(source: impl AsyncRead + Unpin, path: &Path, limit: u64) -> Res
     let mut content = Vec::new();
     let read = source.take(limit.saturating_add(1)).read_to_end(&mut content).await;
     read.or_explain(|| format!("read {}", path.display()))?;
+    within(content, path, limit)
+}
+
+/// Refuses content that is larger than the limit.
+fn within(content: Vec<u8>, path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
     if u64::try_from(content.len()).is_ok_and(|length| length <= limit) {
         return Ok(content);
     }
     Err(Failure::refused(format!("{} is too large", path.display()))
         .why(format!("it may have {limit} bytes")))
+}
+
+/// Reads a file with settings of the program; `None` if there is no such file.
+///
+/// # Errors
+/// Failure to read the file, or a file that is larger than a document.
+pub(crate) fn settings(path: &Path) -> Result<Option<String>, Failure> {
+    let explain = || format!("read {}", path.display());
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.or_explain(explain)?,
+    };
+    let mut content = Vec::new();
+    io::copy(&mut file.take(MAX_DOCUMENT.saturating_add(1)), &mut content).or_explain(explain)?;
+    let content = within(content, path, MAX_DOCUMENT)?;
+    Ok(Some(String::from_utf8_lossy(&content).into_owned()))
 }
 
 /// Reads a document of YAML, of which JSON is a part.
@@ -45,11 +76,97 @@ async fn bounded(source: impl AsyncRead + Unpin, path: &Path, limit: u64) -> Res
 pub(crate) async fn document<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     let text = read(path, MAX_DOCUMENT).await?;
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&text);
-    serde_norway::from_slice(text).map_err(|error| {
+    let left = Cell::new(MAX_MEANING);
+    let meaning = Meaning(&left).deserialize(serde_norway::Deserializer::from_slice(text));
+    meaning.and_then(|()| serde_norway::from_slice(text)).map_err(|error| {
         Failure::usage(format!("{} cannot be used", path.display()))
             .why(error.to_string())
             .next("write it as YAML or JSON, in UTF-8")
     })
+}
+
+/// Walk through all that a document stands for, with the values and bytes that it may still meet.
+/// The parser bounds how many aliases are followed, but not how much stands behind each of them.
+#[derive(Clone, Copy)]
+struct Meaning<'a>(&'a Cell<usize>);
+
+impl Meaning<'_> {
+    fn meet<E: Error>(self, text: &str) -> Result<(), E> {
+        let left = self.0.get().checked_sub(text.len().saturating_add(1));
+        self.0.set(left.ok_or_else(|| E::custom("its aliases stand for too much"))?);
+        Ok(())
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Meaning<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Meaning<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        self.meet("")
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        self.meet("")
+    }
+
+    fn visit_i128<E: Error>(self, _: i128) -> Result<(), E> {
+        self.meet("")
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        self.meet("")
+    }
+
+    fn visit_u128<E: Error>(self, _: u128) -> Result<(), E> {
+        self.meet("")
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        self.meet("")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.meet("")
+    }
+
+    fn visit_none<E: Error>(self) -> Result<(), E> {
+        self.meet("")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.meet(text)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        self.meet("")?;
+        while items.next_element_seed(self)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        self.meet("")?;
+        while members.next_key_seed(self)?.is_some() {
+            members.next_value_seed(self)?;
+        }
+        Ok(())
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, tagged: A) -> Result<(), A::Error> {
+        let ((), value) = tagged.variant_seed(self)?;
+        VariantAccess::newtype_variant_seed(value, self)
+    }
 }
 
 #[cfg(test)]
@@ -71,5 +188,31 @@ mod tests {
         assert_eq!(read(&path, 4).await.unwrap(), b"a: [");
         assert_eq!(read(&path, 3).await.unwrap_err().exit.code(), 6);
         assert!(read(&directory.path().join("none"), 3).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn aliases_stand_for_a_bounded_document() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.yaml");
+        std::fs::write(&path, "a: &a {x: !t [1, -1, 1.5, ~, true]}\nb: *a").unwrap();
+        assert_eq!(document::<Value>(&path).await.unwrap_err().exit.code(), 2, "JSON has no tags");
+        std::fs::write(&path, "a: &a {x: [1, -1, 1.5, ~, true]}\nb: *a").unwrap();
+        let value = json!({"x": [1, -1, 1.5, null, true]});
+        assert_eq!(document::<Value>(&path).await.unwrap(), json!({"a": value, "b": value}));
+        let long = "x".repeat(1024 * 1024);
+        std::fs::write(&path, format!("a: &a {long}\nb: [{}]", "*a, ".repeat(100_000))).unwrap();
+        let refused = document::<Value>(&path).await.unwrap_err();
+        assert!(refused.why.as_ref().unwrap().contains("aliases"), "{refused}");
+    }
+
+    #[test]
+    fn settings_are_bounded_and_may_be_absent() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("env");
+        assert_eq!(settings(&path).unwrap(), None);
+        std::fs::write(&path, "a").unwrap();
+        assert_eq!(settings(&path).unwrap().as_deref(), Some("a"));
+        File::create(&path).unwrap().set_len(MAX_DOCUMENT + 1).unwrap();
+        assert_eq!(settings(&path).unwrap_err().exit.code(), 6);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io::{self, BufRead, IsTerminal as _, Write};
+use std::io::{self, BufRead, IsTerminal as _, Read as _, Write};
 
 use serde_json::{Map, Value};
 
@@ -27,6 +27,8 @@ pub(crate) enum Format {
 
 /// Control characters that texts of several lines have.
 const LINES: [char; 2] = ['\n', '\t'];
+/// Most bytes that are read of an answer.
+const MAX_ANSWER: u64 = 4096;
 
 /// Standard output and standard error of the program, and the answers of the person at the
 /// terminal.
@@ -255,7 +257,8 @@ impl Output {
         let _unread = write!(self.words, "{shown}. Write {answer} to go on: ");
         let _unflushed = self.words.flush();
         let mut answer = String::new();
-        self.answers.read_line(&mut answer).or_explain(|| "read the answer".to_owned())?;
+        let read = self.answers.by_ref().take(MAX_ANSWER).read_line(&mut answer);
+        read.or_explain(|| "read the answer".to_owned())?;
         if answer.trim_end_matches(['\r', '\n']) == name {
             return Ok(());
         }
@@ -474,6 +477,9 @@ mod tests {
         assert_eq!(ask(Some("yes\n"), false), Err(Exit::Error));
         assert_eq!(ask(None, false), Err(Exit::Usage));
         assert_eq!(ask(None, true), Ok(()));
+        let (mut out, ..) = output(Format::Text, Some(""));
+        out.answers = Box::new(io::BufReader::new(io::repeat(b'x')));
+        assert!(out.confirm("this removes the tenant acme", "acme").is_err(), "no answer is endless");
     }
 
     #[test]

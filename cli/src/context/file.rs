@@ -12,6 +12,7 @@ use super::LOCAL;
 use crate::aws;
 use crate::directory::Places;
 use crate::exit::{Explain as _, Failure};
+use crate::input;
 
 /// Version of the file's format.
 const VERSION: u32 = 1;
@@ -85,13 +86,9 @@ impl Contexts {
     }
 
     fn read_from(directory: PathBuf) -> Result<Self, Failure> {
-        let path = directory.join(FILE);
-        match fs::read(&path) {
-            Ok(text) => Self::parse(&String::from_utf8_lossy(&text), directory),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Ok(Self { directory, current: None, all: BTreeMap::new() })
-            }
-            Err(error) => Err(error).or_explain(|| format!("read {}", path.display())),
+        match input::settings(&directory.join(FILE))? {
+            Some(text) => Self::parse(&text, directory),
+            None => Ok(Self { directory, current: None, all: BTreeMap::new() }),
         }
     }
 

@@ -17,7 +17,7 @@ use crate::exit::{Explain as _, Failure};
 const VARIABLE: &str = "INTEGRAHUB_API_KEY";
 /// Longest API key that the API reads, and some room for line ends.
 const MAX_BYTES: usize = 300;
-/// Most bytes that are read of a file with a key.
+/// Most bytes that are read of a file with a key, or of what a command prints.
 const MAX_FILE: u64 = 4096;
 
 /// A place that holds an API key.
@@ -116,15 +116,20 @@ pub(super) fn checked(text: &str, source: &str) -> Result<SecretString, Failure>
 async fn output(command: &str, source: &str) -> Result<String, Failure> {
     let (shell, flag) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
     let explain = || "run the command that prints the API key".to_owned();
-    let child =
+    let mut child =
         Command::new(shell).args([flag, command]).stdout(Stdio::piped()).spawn().or_explain(explain)?;
-    let ran = child.wait_with_output().await.or_explain(explain)?;
-    if !ran.status.success() {
+    let mut text = Vec::new();
+    if let Some(printed) = child.stdout.take() {
+        // Nobody reads more than this: a command that goes on finds its output closed.
+        printed.take(MAX_FILE).read_to_end(&mut text).await.or_explain(explain)?;
+    }
+    let status = child.wait().await.or_explain(explain)?;
+    if !status.success() {
         return Err(Failure::usage("the command that prints the API key failed")
-            .why(ran.status.to_string())
+            .why(status.to_string())
             .next(format!("run the command in a shell, and correct it: {source}")));
     }
-    Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]
@@ -181,6 +186,15 @@ mod tests {
     async fn a_command_that_fails_is_not_shown() {
         let failure = output("exit 3 # ihub_secret", "--api-key-command").await.unwrap_err().to_string();
         assert!(failure.contains("--api-key-command") && !failure.contains("ihub_secret"), "{failure}");
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_command_that_prints_without_end_is_refused() {
+        for command in ["cat /dev/zero", "head -c 100000 /dev/zero; exit 0"] {
+            let read = output(command, "--api-key-command").await;
+            assert!(read.and_then(|text| checked(&text, "a command")).is_err(), "{command}");
+        }
     }
 
     #[tokio::test]

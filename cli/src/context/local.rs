@@ -1,14 +1,13 @@
 //! The local stack, found by the file that it writes while it runs.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use url::Url;
 
 use crate::aws;
 use crate::exit::{Explain as _, Failure};
+use crate::input;
 
 /// Path of the file, below the directory of the repository.
 const FILE: &str = ".local/env";
@@ -31,7 +30,7 @@ impl LocalStack {
     /// Finds the stack of this directory or of the nearest directory above it.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// The file is there and cannot be read, or is too large.
     pub(crate) fn find() -> Result<Option<Self>, Failure> {
         let named = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         let path = match named {
@@ -42,11 +41,7 @@ impl LocalStack {
             }
         };
         let Some(path) = path else { return Ok(None) };
-        match fs::read(&path) {
-            Ok(text) => Ok(Some(Self::parse(&String::from_utf8_lossy(&text)))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).or_explain(|| format!("read {}", path.display())),
-        }
+        Ok(input::settings(&path)?.map(|text| Self::parse(&text)))
     }
 
     /// Reads lines `export NAME='VALUE'`. The stack writes each apostrophe of a value as `'\''`.

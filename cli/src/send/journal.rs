@@ -271,7 +271,7 @@ fn read(path: &Path) -> io::Result<Loads> {
         return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
     }
     let mut last = HashMap::new();
-    for line in BufReader::new(file).split(b'\n') {
+    for line in BufReader::new(file.take(MAX_BYTES)).split(b'\n') {
         if let Ok(entry) = serde_json::from_slice::<Entry>(&line?)
             && entry.version == VERSION
         {
