@@ -68,6 +68,7 @@ struct Call<'a> {
 }
 
 /// Successor of a turn.
+#[derive(Debug, PartialEq, Eq)]
 enum After {
     /// The lane's next window.
     Next,
@@ -96,7 +97,7 @@ impl LoadStep {
         let after = if record.control().is_over() {
             After::Nothing
         } else if call.end() <= clock.now() {
-            After::Next
+            after_closed(&plan, turn.lane, clock.now())
         } else {
             self.work(&call, deadline).await?
         };
@@ -298,6 +299,12 @@ impl Shift<'_> {
     }
 }
 
+/// Returns what follows a turn that came after its window. In place of an attempt that died in the
+/// worker's last window, it says that nothing is left: consumers wait to hear that of producers.
+fn after_closed(plan: &Plan, lane: Lane, now: Micros) -> After {
+    if now < plan.until(lane.worker.role) { After::Next } else { After::Nothing }
+}
+
 /// Returns the lane's next window that has not closed at `now`; `None` if there is none.
 fn next_open(plan: &Plan, turn: &Turn, now: Micros) -> Option<Window> {
     let has_closed = |window: &Window| plan.end_of(turn.lane.worker.role, *window) <= now;
@@ -325,5 +332,16 @@ mod tests {
         assert_eq!([90, 120, 239].map(next), [Some(3); 3]);
         assert_eq!([240, 329].map(next), [Some(5); 2]);
         assert_eq!([330, 400].map(next), [None; 2]);
+    }
+
+    #[test]
+    fn a_worker_ends_with_its_last_window_also_if_its_step_died_in_it() {
+        let members = json!({"producers": {"ratePerSec": 1}, "consumers": {}, "durationSeconds": 90});
+        let plan = Plan::of(&test(members));
+        let after =
+            |lane: &str, second| after_closed(&plan, lane.parse().unwrap(), Micros::from_seconds(second));
+        assert_eq!([60, 89].map(|second| after("p0a", second)), [After::Next, After::Next]);
+        assert_eq!(["p0a", "p0b"].map(|lane| after(lane, 90)), [After::Nothing, After::Nothing]);
+        assert_eq!(after("c0b", 120), After::Next, "consumers have time to drain the queues");
     }
 }
