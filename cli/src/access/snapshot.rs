@@ -161,8 +161,9 @@ impl Snapshot {
         if ids.contains(reference) {
             return Ok(reference.to_owned());
         }
-        let named: Vec<&str> =
-            ids.iter().filter(|id| self.tenant_item(id).name == reference).copied().collect();
+        // A tenant without an item has no name, and an empty one is none.
+        let is_named = |id: &&&str| !reference.is_empty() && self.tenant_item(id).name == reference;
+        let named: Vec<&str> = ids.iter().filter(is_named).copied().collect();
         let begun =
             ids.iter().filter(|id| reference.len() >= ID_PREFIX && id.starts_with(reference)).copied();
         let found = if named.is_empty() { begun.collect() } else { named };
@@ -308,7 +309,7 @@ pub(crate) mod tests {
             assert_eq!(known.tenant(reference).unwrap(), ACME, "{reference}");
         }
         assert_eq!(known.tenant("2222").unwrap(), OTHER, "without an item of its own");
-        for unknown in ["acme", "111", "3333"] {
+        for unknown in ["acme", "111", "3333", ""] {
             assert!(known.tenant(unknown).is_err(), "{unknown}");
         }
         let twins = snapshot(&[tenant(ACME, "Acme"), tenant(OTHER, "Acme")]);

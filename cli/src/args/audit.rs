@@ -1,6 +1,7 @@
 //! Commands that ask who did what.
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use jiff::Span;
 
 use super::choice::choices;
@@ -12,22 +13,22 @@ integrahub audit --key \"orders service\" --since 7d\n  \
 integrahub audit --tenant acme --outcome refused -o ndjson")]
 pub(crate) struct Audit {
     /// Tenant, by its name or id
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) tenant: Option<String>,
     /// API key, by its name, or by the first eight digits of its hash
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) key: Option<String>,
     /// Target profile by its name, or target as answers name it, such as QM1:DEV.QUEUE.1
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) target: Option<String>,
     /// Queue
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) queue: Option<String>,
     /// End of the requests
     #[arg(long, value_enum)]
     pub(crate) outcome: Option<Outcome>,
     /// Tag that the caller gave the request
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) tag: Option<String>,
     /// Time to look back, such as 30m, 1h or 7d
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = span)]
@@ -65,10 +66,10 @@ choices! {
 #[command(after_help = "Example:\n  integrahub requests --target QM1:DEV.QUEUE.1 --tenant acme")]
 pub(crate) struct Requests {
     /// Target as answers name it, such as QM1:DEV.QUEUE.1
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) target: String,
     /// Tenant, by its name or id
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) tenant: Option<String>,
     /// Most requests, the newest ones
     #[arg(long, short = 'm', default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use uuid::Uuid;
 
@@ -54,13 +55,13 @@ integrahub batches errors 01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e --file errors.ndj
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BatchList {
     /// Only batches of this status, such as FAILED
-    #[arg(long)]
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) status: Option<String>,
     /// Only batches of this type
     #[arg(long = "type", value_enum)]
     pub(crate) load_type: Option<LoadType>,
     /// Only batches of this file in S3
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) source: Option<String>,
     /// Batches to list at most
     #[arg(long, short = 'm', default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]

@@ -280,6 +280,26 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_filter_is_refused() {
+        for options in [
+            "requests --target",
+            "audit --tenant",
+            "audit --key",
+            "audit --target",
+            "audit --queue",
+            "audit --tag",
+            "batches list --status",
+            "batches list --source",
+            "usage --tenant",
+        ] {
+            let given = |value| ["integrahub"].into_iter().chain(options.split(' ')).chain([value]);
+            assert!(Cli::try_parse_from(given("x")).is_ok(), "{options}");
+            let refused = Cli::try_parse_from(given("")).unwrap_err();
+            assert_eq!(refused.kind(), clap::error::ErrorKind::InvalidValue, "{options}");
+        }
+    }
+
+    #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }

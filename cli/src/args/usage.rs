@@ -1,6 +1,7 @@
 //! `integrahub usage`.
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use jiff::civil::Date;
 
 use super::choice::choices;
@@ -24,7 +25,7 @@ pub(crate) struct Usage {
     #[arg(long, value_enum)]
     pub(crate) group: Option<Period>,
     /// Only usage of this tenant
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) tenant: Option<String>,
     /// Print CSV as the API writes it
     #[arg(long)]

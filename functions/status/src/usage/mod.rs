@@ -31,7 +31,7 @@ impl Status {
         let query = Query::parse(request.uri().query().unwrap_or_default(), &PARAMETERS)?;
         let now = Timestamp::now();
         let asked = Asked::read(&query, now.to_zoned(TimeZone::UTC).date())?;
-        let tenant = visible(&principal, query.text("tenant")?)?;
+        let tenant = visible(&principal, query.value("tenant")?)?;
         let (lines, standing, ingest, card) = tokio::join!(
             self.usage.days(asked.from, asked.to, tenant),
             self.usage.standing(),
@@ -113,11 +113,13 @@ mod tests {
         let operator = Principal::new("own", [Scope::OpsRead]);
         assert_eq!(visible(&operator, None), Ok(None));
         assert_eq!(visible(&operator, Some("other")), Ok(Some("other")));
-        let malformed = visible(&operator, Some("a#b")).unwrap_err();
-        assert_eq!(
-            (malformed.reason, &malformed.extensions["parameter"]),
-            (Reason::InvalidParameter, &json!("tenant"))
-        );
+        for wrong in ["a#b", ""] {
+            let malformed = visible(&operator, Some(wrong)).unwrap_err();
+            assert_eq!(
+                (malformed.reason, &malformed.extensions["parameter"]),
+                (Reason::InvalidParameter, &json!("tenant"))
+            );
+        }
     }
 
     #[test]
