@@ -3,6 +3,7 @@
 
 mod consumers;
 mod limits;
+mod sizes;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::errors::Failure;
 use crate::message::{counted_returns, received};
 use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::session::{Session, call, inspect, short};
+use sizes::Sizes;
 
 /// Maximum number of commands that may be needed to settle messages on a quorum queue: one for each
 /// message that was taken with `basic.get`, and one for each consumer. A channel sends this many at
@@ -88,8 +90,7 @@ pub(crate) struct Taking<'a> {
     queue: &'a QueueName,
     command: &'a ConsumeCommand,
     room: Room,
-    size: usize,
-    largest: usize,
+    sizes: Sizes,
     consumers: usize,
     settlements: usize,
     /// Facts about the queue; `None` before the broker was asked, `Some(None)` if the user may not
@@ -122,8 +123,7 @@ impl<'a> Taking<'a> {
             queue,
             command,
             room,
-            size: 0,
-            largest: 0,
+            sizes: Sizes::default(),
             consumers: 0,
             settlements: 0,
             facts: None,
@@ -266,10 +266,10 @@ impl<'a> Taking<'a> {
     }
 
     /// True if a message that was returned before would probably have to be returned again.
-    fn is_hardly_room_for_what_went_back(&self) -> bool {
+    fn is_hardly_room_for_what_went_back(&mut self) -> bool {
         self.returns.is_some_and(|returns| returns > 0)
             && !self.consumed.messages.is_empty()
-            && self.size.saturating_add(self.largest) > self.room.together
+            && self.fitting(1) == 0
     }
 
     /// Facts about the queue, or `None` if they are unknown. The broker is asked once, and only if
@@ -291,14 +291,18 @@ impl<'a> Taking<'a> {
     }
 
     /// Prefetch of a consumer, given `ready` messages on the queue.
-    fn prefetch(&self, ready: usize) -> usize {
+    fn prefetch(&mut self, ready: usize) -> usize {
         if self.stop.is_some() {
             return 0;
         }
         let taken = self.consumed.messages.len();
         let wanted = self.max_messages().saturating_sub(taken);
-        let fitting = self.room.together.saturating_sub(self.size) / self.largest.max(1);
-        ready.min(wanted).min(fitting).min((taken * GROWTH).max(FIRST_PREFETCH)).min(u16::MAX.into())
+        self.fitting(ready.min(wanted).min((taken * GROWTH).max(FIRST_PREFETCH)).min(u16::MAX.into()))
+    }
+
+    /// Number of messages like the largest one that there is still room for, at most `most`.
+    fn fitting(&mut self, most: usize) -> usize {
+        self.sizes.fitting(most, &self.consumed.messages, self.room.together)
     }
 
     /// Keeps a message, unless it does not fit, or an earlier one did not.
@@ -314,10 +318,7 @@ impl<'a> Taking<'a> {
             return self.exceed_the_intake();
         }
         let message = received(delivery);
-        // Plus the comma between two messages.
-        let carried = message.carried_size().saturating_add(1);
-        let size = self.size.saturating_add(carried);
-        if size > self.room.together {
+        if !self.sizes.add(&message, &self.consumed.messages, self.room.together) {
             if !self.may_come_alone(&message) {
                 self.has_excess = true;
                 return self.be_full();
@@ -325,8 +326,6 @@ impl<'a> Taking<'a> {
             self.stop = Some(Full::Alone);
         }
         self.failed.extend(self.returns.filter(|returns| *returns > 0));
-        self.size = size;
-        self.largest = self.largest.max(carried);
         self.last_tag = Some(tag);
         self.consumed.messages.push(message);
     }
