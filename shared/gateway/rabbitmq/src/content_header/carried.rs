@@ -35,7 +35,7 @@ pub(crate) fn restore(delivery: &mut Delivery) -> bool {
 
 fn carried(delivery: &Delivery) -> Option<usize> {
     let headers = delivery.properties.headers().as_ref()?.inner();
-    match headers.get(format!("{MOVED}{LENGTH}").as_str())? {
+    match headers.iter().find(|(name, _)| name.as_str().strip_prefix(MOVED) == Some(LENGTH))?.1 {
         AMQPValue::LongLongInt(length) => {
             usize::try_from(*length).ok().filter(|length| *length <= delivery.data.len())
         }
