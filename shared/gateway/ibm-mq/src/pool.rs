@@ -154,7 +154,7 @@ impl Pool {
         Ok((Session(reservation.hold(owned, HealthStatus::healthy(took))), took))
     }
 
-    fn target(&self, access: &Access) -> Result<Target, BrokerError> {
+    fn target<'a>(&self, access: &'a Access) -> Result<Target<'a>, BrokerError> {
         let limits = self.settings.connections.within(&access.limits);
         let (endpoint, user) = (&access.endpoint, access.credentials.as_ref().map(|login| &login.user));
         let peer = Peer {
@@ -164,13 +164,26 @@ impl Pool {
             user: user.cloned().unwrap_or_default(),
             tls: endpoint.tls != Tls::Off,
         };
-        let login = login(access, &self.settings.application, limits.heartbeat)?;
-        Ok(Target { key: Key::of(access), login, peer, limits })
+        let mut target = Target { access, key: Key::of(access), login: None, peer, limits };
+        // The key has everything that the parameters are made from, so those of an idle connection
+        // were checked already.
+        if self.pool.get_stats(&target.key).available == 0 {
+            target.login = Some(self.login(&target)?);
+        }
+        Ok(target)
+    }
+
+    /// Connection parameters of the target.
+    fn login(&self, target: &Target<'_>) -> Result<Login, BrokerError> {
+        match &target.login {
+            Some(login) => Ok(login.clone()),
+            None => login(target.access, &self.settings.application, target.limits.heartbeat),
+        }
     }
 
     async fn connect(
         &self,
-        target: &Target,
+        target: &Target<'_>,
         permit: Permit,
         deadline: Deadline,
     ) -> Result<Owned, BrokerError> {
@@ -179,7 +192,7 @@ impl Pool {
     }
 
     /// Returns the addresses of the target's hosts.
-    async fn hosts(&self, target: &Target, deadline: Deadline) -> Result<Vec<Address>, BrokerError> {
+    async fn hosts(&self, target: &Target<'_>, deadline: Deadline) -> Result<Vec<Address>, BrokerError> {
         let resolved = hosts::resolved(&SystemNames, target.key.endpoint(), deadline).await;
         if let Err(error) = &resolved {
             let addresses = target.key.endpoint().addresses.len();
@@ -191,7 +204,7 @@ impl Pool {
     async fn connect_to(
         &self,
         hosts: &[Address],
-        target: &Target,
+        target: &Target<'_>,
         permit: Permit,
         deadline: Deadline,
     ) -> Result<Owned, BrokerError> {
@@ -212,19 +225,20 @@ impl Pool {
     async fn try_to_connect(
         &self,
         hosts: &[Address],
-        Target { key, login, peer, .. }: &Target,
+        target: &Target<'_>,
         permit: Permit,
         deadline: Deadline,
     ) -> Result<(Worker, Option<QueueManager>), BrokerError> {
-        let tls = self.tls_lease(login, deadline).await?;
+        let login = self.login(target)?;
+        let tls = self.tls_lease(&login, deadline).await?;
         let (library, settings) = (Arc::clone(&self.library), self.settings.clone());
-        let (wanted, conn_name) = (login.clone(), Address::in_ibm_form(hosts));
-        let connect = move |belongings| open(&library, &settings, &wanted, &conn_name, belongings);
-        let closing = (key.idle() == IdleRule::Close).then(|| Arc::clone(&self.closing));
-        let state = ThreadState::new(permit, tls, peer.clone());
+        let conn_name = Address::in_ibm_form(hosts);
+        let connect = move |belongings| open(&library, &settings, &login, &conn_name, belongings);
+        let closing = (target.key.idle() == IdleRule::Close).then(|| Arc::clone(&self.closing));
+        let state = ThreadState::new(permit, tls, target.peer.clone());
         match Worker::start(connect, state, closing, deadline).await {
             Ok(Ok(connected)) => Ok(connected),
-            Ok(Err(error)) => Err(error.into_error(&login.queue_manager)),
+            Ok(Err(error)) => Err(error.into_error(&target.key.endpoint().queue_manager)),
             Err(WorkerError::TimedOut) => {
                 Err(BrokerError::timeout("IBM MQ did not answer the connection in time"))
             }
@@ -274,9 +288,11 @@ impl Pool {
 }
 
 /// Data for a connection to a target.
-struct Target {
+struct Target<'a> {
+    access: &'a Access,
     key: Arc<Key>,
-    login: Login,
+    /// Connection parameters. `None` if there is an idle connection, which needs none.
+    login: Option<Login>,
     peer: Peer,
     limits: ConnectionSettings,
 }
@@ -284,7 +300,7 @@ struct Target {
 /// Begins an operation by a job, whose first call shows whether the connection answers.
 struct Beginner<'a, F, T, J> {
     pool: &'a Pool,
-    target: &'a Target,
+    target: &'a Target<'a>,
     job: F,
     answer: PhantomData<fn() -> (T, J)>,
 }
