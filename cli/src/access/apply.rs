@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::change::{Change, apply};
@@ -14,6 +13,7 @@ use super::file::AccessFile;
 use super::key::{NEW, generate, new_key};
 use super::plan::{Owners, Plan, plan};
 use super::table::Table;
+use super::when::now;
 use crate::args::Apply;
 use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
@@ -83,7 +83,7 @@ pub(crate) async fn run(args: &Apply, context: &Context, out: &mut Output) -> Re
         false => None,
     };
     let owners = owners(&file, establishments.as_ref()).await?;
-    let plan = plan(&file, &known, &owners, args.prune, Timestamp::now())?;
+    let plan = plan(&file, &known, &owners, args.prune, now())?;
     known.warn(out);
     for warning in &plan.warnings {
         out.note(warning);

@@ -25,6 +25,7 @@ pub(crate) use entry::{Attributes, Entry};
 pub(crate) use establishments::Establishments;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use table::Table;
+pub(crate) use when::now;
 
 /// Entries for the tests of other modules.
 #[cfg(test)]

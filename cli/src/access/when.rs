@@ -9,6 +9,12 @@ use crate::exit::Failure;
 /// Word for a key that does not expire.
 const NEVER: &str = "never";
 
+/// Returns the current time in whole seconds: no person needs more of it to read.
+pub(crate) fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
 /// Reads the time at which a key stops working; `None` if it never does.
 ///
 /// # Errors
@@ -72,6 +78,12 @@ mod tests {
             assert_eq!(expiry(text, now()).unwrap(), Some(time.parse().unwrap()), "{text}");
         }
         assert_eq!(expiry("never", now()), Ok(None));
+    }
+
+    #[test]
+    fn a_time_that_is_counted_from_now_has_whole_seconds() {
+        let end = after("7d", super::now()).unwrap();
+        assert_eq!(end.subsec_nanosecond(), 0);
     }
 
     #[test]

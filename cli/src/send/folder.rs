@@ -13,6 +13,7 @@ use wildmatch::WildMatch;
 use super::delivery::End;
 use super::load::Version;
 use super::report::Sent;
+use crate::access::now;
 use crate::api::Api;
 use crate::batches::{ItemsFile, each_item_in_error};
 use crate::exit::{Exit, Explain as _, Failure};
@@ -189,9 +190,9 @@ impl Away {
             each_item_in_error(api, batch, |item| file.write(&item)).await?;
             file.close()?;
         }
-        let now = fs::metadata(path).ok().map(|metadata| Version::of(&metadata));
-        let is_overwritten = matches!((&now, &sent.version), (Some(now), Some(sent)) if now != sent);
-        let mut result = json!({"schema": RESULT, "at": Timestamp::now()});
+        let found = fs::metadata(path).ok().map(|metadata| Version::of(&metadata));
+        let is_overwritten = matches!((&found, &sent.version), (Some(found), Some(sent)) if found != sent);
+        let mut result = json!({"schema": RESULT, "at": now()});
         if let (Some(result), Value::Object(members)) = (result.as_object_mut(), sent.json()) {
             result.extend(members);
             result.insert("movedTo".to_owned(), json!((!is_overwritten).then_some(&target)));

@@ -36,7 +36,7 @@ const PRODUCTS: &str = "products:";
 pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Result<Exit, Failure> {
     let table = Table::of(context).await?;
     let known = table.read().await?;
-    let now = Timestamp::now();
+    let now = when::now();
     match args {
         Key::Create(args) => {
             let item = new_item(&known, args, now)?;
@@ -60,6 +60,7 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
             let (held, hash, item) = known.newest_key(key, now)?;
             let end = when::after(keep, now)?;
             let (successor, old) = rotated(item, end, now)?;
+            let until = old.expires_at.unwrap_or(end);
             if dry.dry_run {
                 let changes =
                     [Change::of(held, Entry::Key(hash, old)), Some(Change::Create(placeholder(successor)))];
@@ -70,7 +71,7 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
             create(&table, successor, *dry, out).await?;
             out.flush();
             apply(&table, &Vec::from_iter(Change::of(held, Entry::Key(hash, old))), out).await?;
-            out.note(&format!("the old key {} works until {end}", hash.id()));
+            out.note(&format!("the old key {} works until {until}", hash.id()));
             Ok(Exit::Done)
         }
         Key::Disable(args) => set_disabled(&table, &known, args, true, out).await,
@@ -138,7 +139,7 @@ fn new_item(known: &Snapshot, args: &KeyCreate, now: Timestamp) -> Result<KeyIte
         name: args.name.clone(),
         scopes,
         establishments,
-        created_at: Some(whole_seconds(now)),
+        created_at: Some(now),
         expires_at,
         disabled: false,
     })
@@ -181,14 +182,12 @@ fn rotated(old: &KeyItem, end: Timestamp, now: Timestamp) -> Result<(KeyItem, Ke
         return Err(Failure::refused("the key does not work any more, so nothing uses it")
             .next("create a new one: integrahub key create --help"));
     }
-    let created_at = whole_seconds(now);
     let lifetime = old.expires_at.zip(old.created_at).map(|(expiry, created)| expiry.duration_since(created));
     let expires_at = match (lifetime, old.expires_at) {
-        (Some(lifetime), _) => created_at.checked_add(lifetime).ok(),
+        (Some(lifetime), _) => now.checked_add(lifetime).ok(),
         (None, expiry) => expiry,
     };
-    let new = KeyItem { created_at: Some(created_at), expires_at, ..old.clone() };
-    let end = whole_seconds(end);
+    let new = KeyItem { created_at: Some(now), expires_at, ..old.clone() };
     let expires_at = Some(old.expires_at.map_or(end, |expiry| expiry.min(end)));
     Ok((new, KeyItem { expires_at, ..old.clone() }))
 }
@@ -283,10 +282,6 @@ pub(crate) fn check_name(name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::usage("a key's name is one line of up to 128 characters that is not empty"))
-}
-
-pub(crate) fn whole_seconds(time: Timestamp) -> Timestamp {
-    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 /// Returns the state of a key in a word, by the rule that the functions use.

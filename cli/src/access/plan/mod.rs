@@ -309,7 +309,7 @@ impl Planner<'_> {
                 name: section.name.clone(),
                 scopes,
                 establishments,
-                created_at: before.map_or_else(|| Some(key::whole_seconds(self.now)), |key| key.created_at),
+                created_at: before.map_or(Some(self.now), |key| key.created_at),
                 expires_at: section
                     .expires_at
                     .map_or_else(|| before.and_then(|key| key.expires_at), Option::from),
