@@ -146,7 +146,7 @@ impl Producing<'_> {
             self.note_answers(connection);
             self.note_quota();
             let now = shift.clock.now();
-            match self.messages.next(now) {
+            let has_waited = match self.messages.next(now) {
                 Next::End => return Ok(()),
                 Next::AwaitQuota => self.idle(connection, now.plus(BETWEEN_LOOKS)).await?,
                 Next::Put(message) if message.due > now => {
@@ -155,15 +155,17 @@ impl Producing<'_> {
                     } else {
                         message.due.min(now.plus(BETWEEN_LOOKS))
                     };
-                    self.idle(connection, until).await?;
+                    self.idle(connection, until).await?
                 }
                 Next::Put(message) => {
                     self.put(connection, message).await?;
-                    breath.take().await;
-                    continue;
+                    false
                 }
+            };
+            if has_waited {
+                breath.waited();
             }
-            breath.waited();
+            breath.take().await;
         }
     }
 
@@ -214,8 +216,12 @@ impl Producing<'_> {
         }
     }
 
-    async fn idle(&self, connection: &mut (dyn LoadProducer + '_), until: Micros) -> Result<(), Interrupt> {
-        self.shift.board.unless_ended(connection.idle_until(self.shift.clock.instant(until))).await
+    /// Waits until a time, and returns true if others had their turn meanwhile: the time may come
+    /// while answers are noted.
+    async fn idle(&self, connection: &mut (dyn LoadProducer + '_), until: Micros) -> Result<bool, Interrupt> {
+        let until = self.shift.clock.instant(until);
+        let ((), has_waited) = self.shift.board.waiting(connection.idle_until(until)).await?;
+        Ok(has_waited)
     }
 
     /// Ends the connection, and returns why messages of it have no confirm, if any has none.

@@ -167,10 +167,15 @@ impl LoadProducer for Producer<'_> {
 
     async fn idle_until(&mut self, due: tokio::time::Instant) {
         let until = Deadline::at(due);
-        while !self.in_flight.is_empty() && until.run(self.in_flight.answered(0)).await.is_ok() {
-            self.note_answers();
+        // Timers are precise to a millisecond, in which several messages fall due at a high rate.
+        // So each answer that comes is an occasion to look at the clock.
+        while !until.has_passed() {
+            if self.in_flight.is_empty() {
+                tokio::time::sleep_until(due).await;
+            } else if until.run(self.in_flight.answered(0)).await.is_ok() {
+                self.note_answers();
+            }
         }
-        tokio::time::sleep_until(due).await;
     }
 
     fn confirmations(&mut self) -> Vec<Confirmation> {
