@@ -263,9 +263,9 @@ impl AccessStore {
             .key("pk", AttributeValue::S(pk::used(hash)))
             .update_expression("SET lastUsedOn = :today")
             .condition_expression("attribute_not_exists(lastUsedOn) OR lastUsedOn < :today")
-            .expression_attribute_values(":today", AttributeValue::S(today.to_string()))
-            .send();
-        let error = match tokio::time::timeout(NOTE_LIMIT, update).await {
+            .expression_attribute_values(":today", AttributeValue::S(today.to_string()));
+        // Boxed, as in `read`: a key's use is noted once a day.
+        let error = match tokio::time::timeout(NOTE_LIMIT, Box::pin(update.send())).await {
             Ok(Ok(_)) => return,
             Ok(Err(error)) if is_noted_already(&error) => return,
             Ok(Err(error)) => DisplayErrorContext(error).to_string(),
@@ -302,7 +302,9 @@ impl AccessStore {
         {
             return known.clone();
         }
-        let item = self.fetch(pk).await?;
+        // Boxed: a call's future takes kilobytes, which every future around it would have room for,
+        // and move, although most requests make no call here.
+        let item = Box::pin(self.fetch(pk)).await?;
         let known: Known<T> = item.map(read).transpose().map_err(|error| {
             refused(pk, &error);
             ReadError::Malformed
