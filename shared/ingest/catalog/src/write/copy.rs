@@ -23,6 +23,8 @@ const NULL: [u8; 4] = (-1_i32).to_be_bytes();
 /// 2000-01-01 in microseconds of Unix time, the epoch of PostgreSQL's timestamps.
 const EPOCH: i64 = 946_684_800_000_000;
 const JSONB_VERSION: u8 = 1;
+/// Decimal places of a price in ten-thousandths, and of its column.
+const PRICE_PLACES: u8 = 4;
 
 /// State in which a row is written.
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +122,8 @@ impl Rows {
         self.value(&(time.as_microsecond() - EPOCH).to_be_bytes());
     }
 
-    fn numeric(&mut self, number: Decimal) {
-        self.sized(|out| numeric::encode(number, out));
+    fn numeric(&mut self, units: i128, places: u8) {
+        self.sized(|out| numeric::encode(units, places, out));
     }
 
     /// Appends a value whose length is known only after it is written.
@@ -146,11 +148,11 @@ impl AttributeWriter for Rows {
     }
 
     fn price(&mut self, _: &'static Attribute, price: Price) {
-        self.numeric(price.into());
+        self.numeric(price.ten_thousandths().into(), PRICE_PLACES);
     }
 
     fn decimal(&mut self, _: &'static Attribute, number: Decimal) {
-        self.numeric(number);
+        self.numeric(number.units(), number.places());
     }
 
     fn integer(&mut self, _: &'static Attribute, number: i32) {

@@ -251,12 +251,6 @@ impl TryFrom<Decimal> for Price {
     }
 }
 
-impl From<Price> for Decimal {
-    fn from(price: Price) -> Self {
-        Self { units: price.0.into(), places: 4 }.normal()
-    }
-}
-
 impl fmt::Display for Price {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         Decimal { units: i128::from(self.0), places: 4 }.fmt(formatter)
