@@ -16,7 +16,7 @@ Anywhere in a part:
 In rules and conditions:
     !Given X                    the parameter X has a value: a text, a member of a list, or true where it is false by default
     Needs: {A: [B, C]}          the rule that A is given together with B and C
-    Ordered: {…}                rules that one number is below another, by so much
+    Ordered: {…}                rules that one number is not above another
 In parameters:
     Kind: flag                  one of `Kinds` in patterns.yaml, where the name does not end with it. A number is what has a
                                 number as default.
@@ -277,11 +277,11 @@ def needs(name, others, parameters):
 
 
 def ordered(name, entry, parameters):
-    """Rules that a parameter is so far below another. CloudFormation compares no numbers, so each value names those that fit it."""
-    checked("An order", entry, "Least Most Apart Says", needs_all=True)
+    """Rules that a parameter is not above another. CloudFormation compares no numbers, so each value names those that fit it."""
+    checked("An order", entry, "Least Most Says", needs_all=True)
     least, most = (parameters[entry[end]]["AllowedValues"] for end in ("Least", "Most"))
     for value in most:
-        fitting = [str(other) for other in least if other + entry["Apart"] <= value]
+        fitting = [str(other) for other in least if other <= value]
         if len(fitting) < len(least):
             assertion = {"Assert": Tagged("!Contains", [fitting, Tagged("!Ref", entry["Least"])]), "AssertDescription": entry["Says"]}
             yield f"{name}{value}", {"RuleCondition": Tagged("!Equals", [Tagged("!Ref", entry["Most"]), str(value)]), "Assertions": [assertion]}

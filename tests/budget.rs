@@ -97,14 +97,14 @@ pub(crate) async fn gateway(service: &'static str, mq_access: &str) -> Gateway {
     let dynamodb = Client::new(&sdk);
     let lambda = runtime::Sdk::at(mq_access, "us-east-1", "none", "none").await;
     let lambda = aws_sdk_lambda::Client::new(&lambda.single_attempt(Duration::from_secs(30)));
-    let (min, max) = (Duration::from_secs(60), Duration::from_secs(600));
+    let expiry = Duration::from_secs(600);
     let front = Front {
         service,
         access: AccessStore::new(dynamodb.clone(), variable("ACCESS_TABLE")),
         inline_targets: InlineTargets::default(),
         idempotency: Some(Idempotency {
             store: Store::new(dynamodb, variable("IDEMPOTENCY_TABLE")),
-            expiry: ExpiryBounds { default: min, min, max },
+            expiry: ExpiryBounds { default: expiry, max: expiry },
         }),
         limiter: Limiter::off(),
     };

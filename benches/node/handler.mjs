@@ -10,7 +10,7 @@ import validate from "./validate.mjs";
 const { ACCESS_TABLE, IDEMPOTENCY_TABLE, MQ_ACCESS_FUNCTION } = process.env;
 const seconds = (name) => Number(process.env[name]);
 const EXPIRY = {
-  min: seconds("IDEMPOTENCY_EXPIRY_MIN_SECONDS"),
+  min: 7200,
   max: seconds("IDEMPOTENCY_EXPIRY_MAX_SECONDS"),
   default: seconds("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS"),
 };

@@ -16,11 +16,11 @@ use crate::layout::{Layout, create};
 use crate::supervisor::isolate;
 
 /// Parameters of the local stack that differ from the template's defaults: inline targets on this
-/// machine for all tenants, wide bounds for the records' expiry, as many concurrent executions as
+/// machine for all tenants, records that are kept for up to 30 days, as many concurrent executions as
 /// an account of some age allows, dropped objects also from a bucket that is not the stack's,
 /// events to a bus and a topic, load tests as large as one machine bears, and this machine's
 /// processor.
-const PARAMETERS: [(&str, &str); 13] = [
+const PARAMETERS: [(&str, &str); 12] = [
     (
         "InlineTargets",
         "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
@@ -29,7 +29,6 @@ const PARAMETERS: [(&str, &str); 13] = [
          &secrets=secret://local/*,secret://mq/app \
          ibmmq://localhost:1414/*?tenant=*&tls=optional&secrets=secret://mq/app&channel=DEV.*&login=none",
     ),
-    ("IdempotencyExpiryMinSeconds", "1"),
     ("IdempotencyExpiryMaxSeconds", "2592000"),
     ("IdempotencyTableName", "mq-probe-idempotency"),
     ("UpsertConcurrency", "10"),

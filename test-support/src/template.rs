@@ -167,7 +167,7 @@ mod tests {
             produce.variables.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
         };
         assert_eq!(value("LOG_LEVEL"), Some("info"));
-        assert_eq!(value("IDEMPOTENCY_EXPIRY_MIN_SECONDS"), Some("7200"));
+        assert_eq!(value("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS"), Some("86400"));
         assert_eq!(value("ACCESS_TABLE"), Some("AccessTable"));
         assert!(produce.memory_mb > 0 && produce.timeout > Duration::ZERO);
     }

@@ -36,7 +36,6 @@ pub(crate) fn function(stores: &StoreProxy, database: &[(&str, &str)]) -> Functi
         ("DATABASE_SECRET_ARN", "local/database"),
         ("DATABASE_TLS", "off"),
         ("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS", "86400"),
-        ("IDEMPOTENCY_EXPIRY_MIN_SECONDS", "1"),
         ("IDEMPOTENCY_EXPIRY_MAX_SECONDS", "86400"),
     ];
     let constants = constants.iter().chain(database);

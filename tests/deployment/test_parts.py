@@ -14,8 +14,8 @@ NAMESPACES = {"Function": ["AWS/Lambda", "FunctionName", "${<name>}"]}
 OF_FUNCTIONS = {"Uses": {}, "Patterns": {"Function": dict.fromkeys(["Lists", "Reads", "Runs", "Ends"], {})}}
 
 
-def test_the_parts_have_at_most_3320_lines():
-    assert sum(len(part.read_text().splitlines()) for part in PARTS) <= 3320
+def test_the_parts_have_at_most_3263_lines():
+    assert sum(len(part.read_text().splitlines()) for part in PARTS) <= 3263
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_the_parts_have_at_most_3320_lines():
         lambda: yaml.load("!Wen [HasIngest, true]", template.Loader),
         lambda: yaml.load("{Title: Errors, and Throttles}", template.Loader),
         lambda: template.statement("Allow", "s3:GetObject", "*", {"Conditon": {}}),
-        lambda: template.ordered("Days", {"Least": "A", "Most": "B", "Appart": 1, "Says": ""}, {}).__next__(),
+        lambda: template.ordered("Days", {"Least": "A", "Mots": "B", "Says": ""}, {}).__next__(),
         lambda: template.function("Depth", {"Uses": [], "Reads": {"Ready": {"Queue": "A", "Concurency": 2}}}, OF_FUNCTIONS),
         lambda: template.function("Metering", {"Uses": [], "Runs": {"Evry": "1 minute"}}, OF_FUNCTIONS),
         lambda: template.alarm({"Waiting": {"Queue": "A", "AtMost": 1}}, {}, {}, {}),

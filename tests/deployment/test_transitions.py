@@ -82,7 +82,6 @@ OTHER = {
     "IbmMqLayerArn": "arn:aws:lambda:us-east-1:111122223333:layer:integrahub-ibm-mq-client:2",
     "IdempotencyTableName": "another",
     "InlineTargets": "rabbitmq://b.example.com:5671/A",
-    "JwtAlgorithms": "PS256",
     "JwtAudience": "integrahub,another",
     "JwtIssuer": "https://other.example.com",
     "JwtJwksUrl": "https://other.example.com/keys",
@@ -108,7 +107,6 @@ OTHER = {
     "SecretNamePrefix": "another/",
     "TargetLimit": "messages=5",
     "TenantLimit": "requests=0.5/7",
-    "TimeZone": "Europe/Lisbon",
     "VpcId": "vpc-88888888",
 }
 

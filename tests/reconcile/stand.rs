@@ -185,8 +185,7 @@ impl Stand {
 
     /// Handles all messages about payloads, and returns how many there were.
     pub(crate) async fn cut(&self) -> usize {
-        let mut environment =
-            runtime::Environment::of(|name| (name == "TIME_ZONE").then(|| "America/Sao_Paulo".to_owned()));
+        let mut environment = runtime::Environment::of(|_| None);
         let chunker = Chunker {
             objects: Objects::new(self.s3.clone(), self.bucket.clone()),
             accepted: self.accepted.clone(),

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use api::idempotency_key::ExpiryBounds;
 use attempt::Deadline;
 use events::{EventError, PublishError, Publisher};
 use jiff::Timestamp;
@@ -51,11 +52,11 @@ pub(crate) struct Span {
 
 impl Span {
     /// Makes the span of a recount that begins at `now`, when every change until then is counted.
-    pub(crate) fn at(now: Timestamp, least_expiry: Duration) -> Self {
+    pub(crate) fn at(now: Timestamp) -> Self {
         Self {
             first: Hour::of(earlier(now, RECOUNTED_FOR)).next(),
             end: Hour::of(earlier(now, RECOUNTED_AFTER)),
-            all_live_from: Hour::of(earlier(now, least_expiry)).next(),
+            all_live_from: Hour::of(earlier(now, ExpiryBounds::MIN)).next(),
         }
     }
 
@@ -86,13 +87,12 @@ pub(crate) async fn recount(
     usage: &UsageTable,
     records: &Records,
     publisher: &Publisher,
-    least_expiry: Duration,
     now: Timestamp,
     deadline: Deadline,
 ) -> Result<Option<u64>, HoursError> {
     let state = usage.state().await.map_err(HoursError::Table)?;
     let gaps = usage.gaps().await.map_err(HoursError::Table)?;
-    let span = Span::at(now, least_expiry);
+    let span = Span::at(now);
     if !is_due(&state, &gaps, &span, now) {
         return Ok(None);
     }
@@ -177,8 +177,6 @@ fn earlier(time: Timestamp, by: Duration) -> Timestamp {
 mod tests {
     use super::*;
 
-    const TWO_HOURS: Duration = Duration::from_hours(2);
-
     fn at(time: &str) -> Timestamp {
         format!("2026-11-{time}Z").parse().unwrap()
     }
@@ -189,11 +187,11 @@ mod tests {
 
     #[test]
     fn a_recount_takes_the_closed_hours_of_two_days() {
-        let span = Span::at(at("27T02:11:00"), TWO_HOURS);
+        let span = Span::at(at("27T02:11:00"));
         let expected = Span { first: hour("25T03"), end: hour("27T02"), all_live_from: hour("27T01") };
         assert_eq!(span, expected);
         assert_eq!(span.hours().count(), 47);
-        assert_eq!(Span::at(at("27T02:09:00"), TWO_HOURS).end, hour("27T01"), "the hour ended just now");
+        assert_eq!(Span::at(at("27T02:09:00")).end, hour("27T01"), "the hour ended just now");
     }
 
     #[test]
@@ -201,7 +199,7 @@ mod tests {
         let is_due_at = |now: &str, recounted: Option<&str>, gaps: &[Gap]| {
             let recounted_day = recounted.map(|day| day.parse().unwrap());
             let state = State { recounted_day, ..State::default() };
-            is_due(&state, gaps, &Span::at(at(now), TWO_HOURS), at(now))
+            is_due(&state, gaps, &Span::at(at(now)), at(now))
         };
         assert!(!is_due_at("27T00:19:59", Some("2026-11-26"), &[]));
         assert!(is_due_at("27T00:20:00", Some("2026-11-26"), &[]));

@@ -71,8 +71,6 @@ pub struct Metering {
     pub ingest: Option<Ingest>,
     pub earlier: EarlierDays,
     pub publisher: Publisher,
-    /// Time for which every record lives at least.
-    pub least_expiry: Duration,
 }
 
 /// Reason why a run failed. What it counted stays counted.
@@ -129,8 +127,8 @@ impl Metering {
     }
 
     async fn recount(&self, now: Timestamp, deadline: Deadline) -> Result<(), HoursError> {
-        let Self { usage, records, publisher, least_expiry, .. } = self;
-        let recounting = hours::recount(usage, records, publisher, *least_expiry, now, deadline).await?;
+        let Self { usage, records, publisher, .. } = self;
+        let recounting = hours::recount(usage, records, publisher, now, deadline).await?;
         if let Some(requests) = recounting.filter(|requests| *requests > 0) {
             measure(&[(metrics::USAGE_CORRECTED, requests)]);
         }

@@ -26,7 +26,6 @@ async fn serve() -> Result<(), Error> {
     let stream: String = environment.required("IDEMPOTENCY_STREAM_ARN");
     let access: String = environment.required("ACCESS_TABLE");
     let batches = environment.given("BATCHES_FUNCTION");
-    let least_expiry = Duration::from_secs(environment.required("IDEMPOTENCY_EXPIRY_MIN_SECONDS"));
     let events = events::Settings::read(&mut environment);
     environment.check()?;
     let sdk = Sdk::from_environment().await;
@@ -44,7 +43,6 @@ async fn serve() -> Result<(), Error> {
         ingest: batches.map(|batches| Ingest::new(lambda, batches)),
         earlier: EarlierDays::default(),
         publisher: Publisher::of(&sdk, events),
-        least_expiry,
     };
     let metering = &metering;
     run(service_fn(async |event: LambdaEvent<Value>| {

@@ -272,7 +272,7 @@ pub(crate) fn deployed(logical_id: &str, given: &[(&str, String)]) -> Deployed {
 
 /// Returns the values of the template's `!Ref`s in the local stack: its tables and buckets, and
 /// parameters that it sets.
-fn references() -> [(&'static str, String); 9] {
+fn references() -> [(&'static str, String); 8] {
     let inline = "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/* \
                   ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://mq/app&channel=*";
     [
@@ -284,7 +284,6 @@ fn references() -> [(&'static str, String); 9] {
         ("PayloadBucket", variable("PAYLOAD_BUCKET")),
         ("MqAccessFunction", "mq-access".to_owned()),
         ("InlineTargets", inline.to_owned()),
-        ("IdempotencyExpiryMinSeconds", "1".to_owned()),
     ]
 }
 

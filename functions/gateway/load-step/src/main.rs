@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use broker_access::Brokers;
 use ibm_mq::Settings;
@@ -14,9 +13,6 @@ use runtime::{Environment, Sdk};
 use tower::util::MapResultLayer;
 use usage::UsageTable;
 
-/// Seconds of a day.
-const A_DAY: u64 = 86_400;
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     runtime::run(env!("CARGO_PKG_NAME"), serve()).await
@@ -26,7 +22,6 @@ async fn serve() -> Result<(), Error> {
     let mut environment = Environment::of_process();
     let table: String = environment.required("TESTS_TABLE");
     let bucket: String = environment.required("RESULTS_BUCKET");
-    let days: u64 = environment.required("LOAD_TEST_DAYS");
     let usage_table: String = environment.required("USAGE_TABLE");
     let memory_mb = environment.optional("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", 1_152);
     let connection_cap = environment.optional("CONNECTION_CAP", LoadStep::CONNECTIONS);
@@ -37,9 +32,8 @@ async fn serve() -> Result<(), Error> {
     let sdk = Sdk::from_environment().await;
     let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
     let s3 = aws_sdk_s3::Client::new(&sdk.objects());
-    let retention = Duration::from_secs(days.saturating_mul(A_DAY));
     let usage = UsageTable::new(dynamodb.clone(), usage_table);
-    let store = TestStore::new(dynamodb, table, s3, bucket, retention);
+    let store = TestStore::new(dynamodb, table, s3, bucket);
     let ibm_mq = Settings { library, data_path: Some(data_path), ..Settings::default() };
     let brokers = Brokers::new(connection_cap, ibm_mq, &sdk);
     let cap = brokers.cap();

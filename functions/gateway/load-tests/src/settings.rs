@@ -1,7 +1,5 @@
 //! Building [`LoadTests`] from the function's environment.
 
-use std::time::Duration;
-
 use front::{FrontSettings, Records};
 use load_test::Limits;
 use load_test::store::{Engine, TestStore};
@@ -9,7 +7,8 @@ use runtime::{Environment, EnvironmentError, Sdk};
 
 use crate::LoadTests;
 
-const A_DAY: u64 = 86_400;
+/// Most bytes of the bodies that a test may have on its queues at once: 1 GiB.
+const RETAINED_BYTES: u64 = 1_073_741_824;
 
 impl LoadTests {
     /// Reads the function's variables and builds its clients.
@@ -22,13 +21,12 @@ impl LoadTests {
         let table: String = environment.required("TESTS_TABLE");
         let bucket: String = environment.required("RESULTS_BUCKET");
         let machine: String = environment.required("LOAD_TEST_MACHINE");
-        let days: u32 = environment.required("LOAD_TEST_DAYS");
         let limits = Limits {
             workers: environment.required("LOAD_TEST_WORKERS"),
             hours: environment.required("LOAD_TEST_HOURS"),
             messages: environment.required("LOAD_TEST_MESSAGES"),
             retained: environment.required("LOAD_TEST_RETAINED"),
-            retained_bytes: environment.required("LOAD_TEST_RETAINED_BYTES"),
+            retained_bytes: RETAINED_BYTES,
         };
         let memory_mb: u32 = environment.required("LOAD_STEP_MEMORY_MB");
         environment.check()?;
@@ -36,10 +34,9 @@ impl LoadTests {
         let sdk = Sdk::from_environment().await;
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
         let s3 = aws_sdk_s3::Client::new(&sdk.objects());
-        let retention = Duration::from_secs(u64::from(days) * A_DAY);
         Ok(Self {
             front: front.front(service, &sdk, &dynamodb),
-            store: TestStore::new(dynamodb, table, s3, bucket, retention),
+            store: TestStore::new(dynamodb, table, s3, bucket),
             engine: Engine::new(aws_sdk_sfn::Client::new(sdk.standard()), machine),
             limits,
             memory_mb,

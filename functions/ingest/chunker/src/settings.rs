@@ -1,11 +1,13 @@
 use std::str::FromStr;
 
-use ingestion::SourceZone;
 use ingestion::chunk::{ChunkItems, InvalidPlan, Plan};
 use jiff::tz::TimeZone;
 use runtime::Environment;
 
 use crate::Bounds;
+
+/// Time zone of the sources' clocks, which the dates of a payload do not name.
+const ZONE: &str = "America/Sao_Paulo";
 
 /// Settings of the deployment.
 #[derive(Clone, Debug)]
@@ -21,12 +23,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads `CHUNK_ITEMS` (500 to 2000), `MAX_PAYLOAD_BYTES`, `MAX_CNPJS`, `LISTED_ITEM_ERRORS`
-    /// and `TIME_ZONE`.
+    /// Reads `CHUNK_ITEMS` (500 to 2000), `MAX_PAYLOAD_BYTES`, `MAX_CNPJS` and `LISTED_ITEM_ERRORS`.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let Items(items) = environment.optional("CHUNK_ITEMS", Items(ChunkItems::default()));
         let usual = Bounds::default();
-        let SourceZone(zone) = environment.required("TIME_ZONE");
+        // UTC stands in for a zone that this program does not know, with which it does not start.
+        let zone = TimeZone::get(ZONE).unwrap_or_else(|error| {
+            environment.refuse(format!("{ZONE}: {error}"));
+            TimeZone::UTC
+        });
         Self {
             plan: Plan { items, ..Plan::default() },
             max_payload_bytes: environment.optional("MAX_PAYLOAD_BYTES", 200_000_000),
@@ -59,23 +64,19 @@ mod tests {
     fn everything_wrong_is_reported_together() {
         let mut environment = Environment::of(|name| match name {
             "CHUNK_ITEMS" => Some("20".to_owned()),
-            "TIME_ZONE" => Some("America/Nowhere".to_owned()),
+            "MAX_CNPJS" => Some("many".to_owned()),
             _ => None,
         });
         let settings = Settings::read(&mut environment);
         assert_eq!(settings.max_payload_bytes, 200_000_000);
         let wrong = environment.check().unwrap_err().to_string();
-        assert!(
-            wrong.contains("CHUNK_ITEMS: a chunk has 500") && wrong.contains("America/Nowhere"),
-            "{wrong}"
-        );
+        assert!(wrong.contains("CHUNK_ITEMS: a chunk has 500") && wrong.contains("MAX_CNPJS"), "{wrong}");
     }
 
     #[test]
-    fn time_zones_are_known_wherever_the_function_runs() {
-        let mut environment =
-            Environment::of(|name| (name == "TIME_ZONE").then(|| "America/Sao_Paulo".to_owned()));
-        assert_eq!(Settings::read(&mut environment).zone.iana_name(), Some("America/Sao_Paulo"));
+    fn the_time_zone_is_known_wherever_the_function_runs() {
+        let mut environment = Environment::of(|_| None);
+        assert_eq!(Settings::read(&mut environment).zone.iana_name(), Some(ZONE));
         environment.check().unwrap();
     }
 }

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use catalog::Database;
 use events::kafka::{Cluster, EventTopics, Topic, TopicPlan};
-use ingestion::SourceZone;
 use lambda_runtime::Error;
 use migrate::Migrate;
 use runtime::{Environment, Sdk};
@@ -19,7 +18,6 @@ async fn serve() -> Result<(), Error> {
     let sdk = Sdk::from_environment().await;
     let sdk = &sdk;
     let mut environment = Environment::of_process();
-    let _: SourceZone = environment.required("TIME_ZONE");
     let topics = topics(&mut environment, sdk);
     let migrate = Migrate::new(environment.check(), async || Database::from_environment(sdk).await);
     let migrate = migrate.with_topics(topics);

@@ -13,6 +13,9 @@ const ENDED: u32 = 20;
 /// Batches whose stored bytes one statement adds up: their rows are some 30 MB.
 const MEASURED: u32 = 50_000;
 
+/// Days for which the bucket keeps the payload of a final batch.
+pub const PAYLOAD_DAYS: u16 = 30;
+
 /// Most rows that one run deletes, give or take a slice.
 const ROWS: u64 = 500_000;
 
@@ -25,7 +28,7 @@ impl Reconcile {
         loop {
             let counters = self.database.fold_counters().await;
             let usage = self.database.fold_usage().await;
-            let stored = self.database.measure_stored(today, self.settings.payload_days, MEASURED).await;
+            let stored = self.database.measure_stored(today, PAYLOAD_DAYS, MEASURED).await;
             match counters.and_then(|more| Ok(usage? || stored? || more)) {
                 Ok(true) if !deadline.has_passed() => {}
                 Ok(_) => return,

@@ -37,6 +37,7 @@ mod unpublished;
 mod uploads;
 
 pub use error::{Check, ReconcileError};
+pub use history::PAYLOAD_DAYS;
 pub use report::{
     BatchesReport, DropsReport, EventsReport, HistoryReport, ObjectsReport, Report, UploadsReport,
 };

@@ -24,8 +24,6 @@ pub struct Settings {
     pub events_after: Duration,
     /// Time for which a batch is kept after its end.
     pub history: Duration,
-    /// Days for which the payload of a final batch is kept.
-    pub payload_days: u16,
 }
 
 impl Default for Settings {
@@ -40,7 +38,6 @@ impl Default for Settings {
             upload_grace: Duration::from_hours(1),
             events_after: Duration::from_mins(1),
             history: DAY * 90,
-            payload_days: 30,
         }
     }
 }
@@ -49,22 +46,18 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// The shortest history: batch items are kept for 30 days after the last attempt at their request,
 /// and DynamoDB may take two more to delete them. Until then they would be shown as if their batch
-/// were still to come.
+/// were still to come. That is also more than the days of a payload and the 14 for which queues keep
+/// a message, when its batch must still be known.
 const SHORTEST_HISTORY: u64 = 60;
-
-/// Days for which the history is kept longer than payloads. Queues keep a message for 14 days, and
-/// its batch must still be known then.
-const LONGER_THAN_PAYLOADS: u64 = 15;
 
 impl Settings {
     /// Reads `RECONCILE_MINUTES` (the schedule's interval), `RECONCILE_HOURS`, and in seconds
     /// `RECONCILE_OBJECT_AGE`, `RECONCILE_STOPPED_FOR`, `RECONCILE_GIVEN_UP_AFTER`,
     /// `RECONCILE_UNFINISHED_FOR`, `RECONCILE_UPLOAD_GRACE` and `RECONCILE_EVENTS_AFTER`; and
-    /// `HISTORY_DAYS`, which must fit `PAYLOAD_RETENTION_DAYS`.
+    /// `HISTORY_DAYS`.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let usual = Self::default();
         let minutes = environment.optional("RECONCILE_MINUTES", NonZeroU16::MIN.saturating_add(4));
-        let payload_days = environment.optional("PAYLOAD_RETENTION_DAYS", usual.payload_days);
         let hours = environment.optional("RECONCILE_HOURS", NonZeroU32::MIN.saturating_add(usual.hours - 1));
         let mut seconds =
             |name: &str, usual: Duration| Duration::from_secs(environment.optional(name, usual.as_secs()));
@@ -77,26 +70,17 @@ impl Settings {
             unfinished_for: seconds("RECONCILE_UNFINISHED_FOR", usual.unfinished_for),
             upload_grace: seconds("RECONCILE_UPLOAD_GRACE", usual.upload_grace),
             events_after: seconds("RECONCILE_EVENTS_AFTER", usual.events_after),
-            history: history(environment, hours.get(), payload_days.into()),
-            payload_days,
+            history: history(environment, hours.get()),
         }
     }
 }
 
 /// Reads the time for which the history is kept. A time that is too short for payloads and replays
 /// is refused.
-fn history<F: Fn(&str) -> Option<String>>(
-    environment: &mut Environment<F>,
-    hours: u32,
-    payloads: u64,
-) -> Duration {
+fn history<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, hours: u32) -> Duration {
     let days: u64 = environment.optional("HISTORY_DAYS", 90);
-    let least = SHORTEST_HISTORY.max(payloads.saturating_add(LONGER_THAN_PAYLOADS));
-    if days < least {
-        environment.refuse(format!(
-            "HISTORY_DAYS is {days}, and must be at least {SHORTEST_HISTORY}, and {LONGER_THAN_PAYLOADS} more than \
-             PAYLOAD_RETENTION_DAYS ({payloads})"
-        ));
+    if days < SHORTEST_HISTORY {
+        environment.refuse(format!("HISTORY_DAYS is {days}, and must be at least {SHORTEST_HISTORY}"));
     }
     if u64::from(hours) > days.saturating_mul(24) {
         environment.refuse("RECONCILE_HOURS reaches back further than HISTORY_DAYS");
@@ -111,24 +95,17 @@ mod tests {
 
     #[test]
     fn a_history_is_kept_longer_than_what_leans_on_it() {
-        for (history, payloads, hours, is_refused) in [
-            ("60", "45", "72", false),
-            ("60", "46", "72", true),
-            ("59", "1", "72", true),
-            ("380", "365", "72", false),
-            ("379", "365", "72", true),
-            ("60", "30", "1440", false),
-            ("60", "30", "1441", true),
-        ] {
+        for (history, hours, is_refused) in
+            [("60", "72", false), ("59", "72", true), ("60", "1440", false), ("60", "1441", true)]
+        {
             let mut environment = Environment::of(|name| match name {
                 "HISTORY_DAYS" => Some(history.to_owned()),
-                "PAYLOAD_RETENTION_DAYS" => Some(payloads.to_owned()),
                 "RECONCILE_HOURS" => Some(hours.to_owned()),
                 _ => None,
             });
             let days = u32::try_from(Settings::read(&mut environment).history.as_secs() / 86_400).unwrap();
             assert_eq!(days.to_string(), history);
-            assert_eq!(environment.check().is_err(), is_refused, "{history} {payloads} {hours}");
+            assert_eq!(environment.check().is_err(), is_refused, "{history} {hours}");
         }
     }
 

@@ -165,8 +165,8 @@ impl Pool {
             tls: endpoint.tls != Tls::Off,
         };
         let mut target = Target { access, key: Key::of(access), login: None, peer, limits };
-        // The key has everything that the parameters are made from, so those of an idle connection
-        // were checked already.
+        // The key has all that they are made from, of secrets the version. So those of an idle
+        // connection were checked already.
         if self.pool.get_stats(&target.key).available == 0 {
             target.login = Some(self.login(&target)?);
         }

@@ -15,12 +15,10 @@ pub mod drops;
 pub mod generate;
 pub mod payload;
 pub mod product;
-mod source_zone;
 pub mod split;
 mod viewer;
 mod words;
 
 pub use cnpj::{Cnpj, CnpjError};
-pub use source_zone::SourceZone;
 pub use viewer::Viewer;
 pub use words::UnknownWord;

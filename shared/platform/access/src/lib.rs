@@ -21,4 +21,4 @@ pub use items::{
 };
 pub use limits_in_force::{DefaultLimits, DefaultLimitsError, LimitedTarget, LimitsInForce, TenantLimit};
 pub use store::{AccessStore, Account, ReadError};
-pub use token::{Algorithms, Audiences, JwksUrl, TokenSettingError, TokenSettings};
+pub use token::{Audiences, JwksUrl, TokenSettingError, TokenSettings};

@@ -1,6 +1,6 @@
 //! Settings of the tokens that callers may send in place of an API key.
 
-use access::{Algorithms, Audiences, JwksUrl, TokenSettings};
+use access::{Audiences, JwksUrl, TokenSettings};
 use runtime::Environment;
 
 /// Reads the settings; `None` if no issuer is named, so that a function takes API keys alone.
@@ -11,12 +11,9 @@ pub fn token_settings<F: Fn(&str) -> Option<String>>(
     let audiences: Audiences = environment.required("JWT_AUDIENCE");
     let tenant_claim = environment.optional("JWT_TENANT_CLAIM", "tenant".to_owned());
     let scopes_claim = environment.optional("JWT_SCOPES_CLAIM", "scope".to_owned());
-    let algorithms = environment.optional("JWT_ALGORITHMS", Algorithms::default());
     let url = environment.optional("JWT_JWKS_URL", JwksUrl::usual(&issuer));
     match url.parse::<JwksUrl>() {
-        Ok(jwks_url) => {
-            Some(TokenSettings { issuer, audiences, jwks_url, tenant_claim, scopes_claim, algorithms })
-        }
+        Ok(jwks_url) => Some(TokenSettings { issuer, audiences, jwks_url, tenant_claim, scopes_claim }),
         Err(error) => {
             environment.refuse(format!("JWT_JWKS_URL: {error}"));
             None
@@ -41,7 +38,7 @@ mod tests {
     #[test]
     fn without_an_issuer_no_token_is_taken() {
         assert_eq!(read(&[]), Ok(None));
-        assert_eq!(read(&[("JWT_ISSUER", ""), AUDIENCE, ("JWT_ALGORITHMS", "nonsense")]), Ok(None));
+        assert_eq!(read(&[("JWT_ISSUER", ""), AUDIENCE, ("JWT_JWKS_URL", "nonsense")]), Ok(None));
     }
 
     #[test]
@@ -53,7 +50,6 @@ mod tests {
             jwks_url: "https://issuer.example.com/.well-known/jwks.json".parse().unwrap(),
             tenant_claim: "tenant".to_owned(),
             scopes_claim: "scope".to_owned(),
-            algorithms: "RS256,ES256".parse().unwrap(),
         };
         assert_eq!(settings, expected);
         assert!(read(&[ISSUER]).unwrap_err().contains("JWT_AUDIENCE is missing"));
@@ -61,9 +57,9 @@ mod tests {
 
     #[test]
     fn everything_wrong_is_reported_together() {
-        let wrong = [ISSUER, ("JWT_ALGORITHMS", "HS256"), ("JWT_JWKS_URL", "http://issuer.example.com")];
+        let wrong = [ISSUER, ("JWT_JWKS_URL", "http://issuer.example.com")];
         let faults = read(&wrong).unwrap_err();
-        for name in ["JWT_AUDIENCE", "JWT_ALGORITHMS", "JWT_JWKS_URL"] {
+        for name in ["JWT_AUDIENCE", "JWT_JWKS_URL"] {
             assert!(faults.contains(name), "{name}: {faults}");
         }
     }

@@ -19,18 +19,17 @@ pub fn reuse_limits<F: Fn(&str) -> Option<String>>(environment: &mut Environment
     }
 }
 
-/// Reads the bounds of the time for which records are kept: `IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS`,
-/// `…_MIN_…` and `…_MAX_…`. Bounds that contradict themselves are refused with all other faults of
-/// the environment.
+/// Reads the times for which records are kept: `IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS` and `…_MAX_…`.
+/// Times that contradict each other are refused with all other faults of the environment.
 pub fn expiry_bounds<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ExpiryBounds {
     let mut seconds = |name| Duration::from_secs(environment.required(name));
     let bounds = ExpiryBounds {
         default: seconds("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS"),
-        min: seconds("IDEMPOTENCY_EXPIRY_MIN_SECONDS"),
         max: seconds("IDEMPOTENCY_EXPIRY_MAX_SECONDS"),
     };
-    if bounds.min > bounds.default {
-        environment.refuse("IDEMPOTENCY_EXPIRY_MIN_SECONDS is above IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS");
+    if bounds.default < ExpiryBounds::MIN {
+        let least = ExpiryBounds::MIN.as_secs();
+        environment.refuse(format!("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS is below {least}"));
     }
     if bounds.default > bounds.max {
         environment.refuse("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS is above IDEMPOTENCY_EXPIRY_MAX_SECONDS");
@@ -59,11 +58,10 @@ pub fn records(
 mod tests {
     use super::*;
 
-    fn faults(default: u64, min: u64, max: u64) -> String {
+    fn faults(default: u64, max: u64) -> String {
         let mut environment = Environment::of(|name| {
             let value = match name {
                 "IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS" => default,
-                "IDEMPOTENCY_EXPIRY_MIN_SECONDS" => min,
                 "IDEMPOTENCY_EXPIRY_MAX_SECONDS" => max,
                 _ => return None,
             };
@@ -77,12 +75,12 @@ mod tests {
     #[test]
     fn bounds_that_contradict_themselves_are_refused_with_all_else() {
         let missing = "IDEMPOTENCY_TABLE is missing";
-        let (min, max) = ("MIN_SECONDS is above", "DEFAULT_SECONDS is above");
-        let all = faults(100, 200, 50);
-        assert!([min, max, missing].iter().all(|fault| all.contains(fault)), "{all}");
-        let only_min = faults(100, 101, 100);
-        assert!(only_min.contains(min) && !only_min.contains(max), "{only_min}");
-        let good = faults(100, 100, 100);
-        assert!(!good.contains("is above") && good.contains(missing), "{good}");
+        let (below, above) = ("DEFAULT_SECONDS is below 7200", "DEFAULT_SECONDS is above");
+        let all = faults(7_199, 50);
+        assert!([below, above, missing].iter().all(|fault| all.contains(fault)), "{all}");
+        let only_below = faults(7_199, 7_200);
+        assert!(only_below.contains(below) && !only_below.contains(above), "{only_below}");
+        let good = faults(7_200, 7_200);
+        assert!(!good.contains(below) && !good.contains(above) && good.contains(missing), "{good}");
     }
 }

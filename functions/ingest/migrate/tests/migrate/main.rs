@@ -11,7 +11,6 @@ use std::time::{Duration, SystemTime};
 
 use catalog::{Database, DatabaseConfig, DatabaseError};
 use database::Fresh;
-use ingestion::SourceZone;
 use listener::Listener;
 use migrate::{InvocationError, Migrate};
 use runtime::Environment;
@@ -164,16 +163,16 @@ async fn a_person_is_told_of_a_failure() {
 }
 
 #[tokio::test]
-async fn a_parameter_that_no_function_starts_with_fails_the_deployment() {
+async fn a_setting_that_no_function_starts_with_fails_the_deployment() {
     let listener = Listener::start(&[]).await;
-    let mut environment = Environment::of(|_| Some("America/Sao_Paolo".to_owned()));
-    let _: SourceZone = environment.required("TIME_ZONE");
+    let mut environment = Environment::of(|_| Some("many".to_owned()));
+    let _: u16 = environment.required("KAFKA_CHUNKS_PARTITIONS");
     let migrate = Migrate::new(environment.check(), async || panic!("nothing is migrated"));
     migrate.handle(sample("create", &listener.url), deadline()).await.unwrap();
     let answer = &listener.answers()[0];
     assert_eq!(answer["Status"], "FAILED");
     let reason = answer["Reason"].as_str().unwrap();
-    assert!(reason.contains("TIME_ZONE") && reason.contains("America/Sao_Paolo"), "{reason}");
+    assert!(reason.contains("KAFKA_CHUNKS_PARTITIONS: invalid digit"), "{reason}");
 }
 
 #[tokio::test]

@@ -55,10 +55,12 @@ pub(crate) fn fill<const N: usize>(field: &mut [c_char; N], text: &str) {
 }
 
 fn fill_with<const N: usize>(field: &mut [c_char; N], text: &[u8]) {
-    let bytes = text.iter().copied().chain(std::iter::repeat(b' '));
-    for (place, byte) in field.iter_mut().zip(bytes) {
-        *place = c_char::from_ne_bytes([byte]);
+    // Two loops over plain slices become copies of whole words. Descriptors are mostly blanks.
+    let (start, rest) = field.split_at_mut(text.len().min(N));
+    for (place, byte) in start.iter_mut().zip(text) {
+        *place = c_char::from_ne_bytes([*byte]);
     }
+    rest.fill(c_char::from_ne_bytes([b' ']));
 }
 
 /// Text of a field of fixed length, without its padding. Bytes that are not UTF-8 become U+FFFD.

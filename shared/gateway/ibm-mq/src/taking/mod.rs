@@ -32,6 +32,10 @@ const SLICE: Duration = Duration::from_millis(500);
 /// Maximum number of messages that are moved to a backout queue in one unit of work.
 const MOST_MOVED: usize = 100;
 
+/// Maximum number of messages for which room is made at once, because a list that grows copies all
+/// that it has.
+const EXPECTED: usize = 128;
+
 /// Messages that were taken, or why none were.
 type Answer = Result<Taken, Refusal>;
 
@@ -221,7 +225,11 @@ impl<'c> Taking<'c> {
             if !self.is_moved(&md, &message)? {
                 doubt::remember(&mut self.taken.evidence, &md);
                 self.room.at_most += size;
-                self.taken.consumed.messages.push(*message);
+                let messages = &mut self.taken.consumed.messages;
+                if messages.is_empty() {
+                    messages.reserve_exact(self.most.min(EXPECTED));
+                }
+                messages.push(*message);
             }
         }
         Ok(true)

@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{CancellationReason, Put, TransactWriteItem, Update};
 
 use crate::store::item::{self, number};
-use crate::store::{TestRecord, TestStore, TestStoreError};
+use crate::store::{TestRecord, TestStore, TestStoreError, expiry_of_open};
 
 /// Most looks at a tenant's tests, each after another one was created.
 const LOOKS: u32 = 10;
@@ -68,7 +68,7 @@ impl TestStore {
     /// Stores a test with its definition, unless its tenant created others than the `before` that
     /// were counted. True if the test is stored, or was there.
     async fn put_next(&self, record: &TestRecord, before: u64) -> Result<bool, TestStoreError> {
-        let expires_at = self.expiry_of_open(record.created_at);
+        let expires_at = expiry_of_open(record.created_at);
         let put = || Put::builder().table_name(&self.table);
         let test = put()
             .set_item(Some(item::of_test(record, expires_at.clone())))

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::store::item::{self, TestItem, text, time};
 use crate::store::record::{Control, Failure, Run, RunEnd, TestRecord, TestRun};
 use crate::store::update::{self, Updated};
-use crate::store::{Item, TestStore, TestStoreError};
+use crate::store::{Item, RETENTION, TestStore, TestStoreError};
 use crate::{IllegalTransition, TestEvent, TestStatus};
 
 /// Most characters of a failure's detail. Texts of brokers come from outside.
@@ -154,7 +154,7 @@ impl TestStore {
             .expression_attribute_values(":to", text(to))
             .expression_attribute_values(":endedAt", time(ended_at))
             .expression_attribute_values(":summary", text(summary))
-            .expression_attribute_values(":expiresAt", item::expiry(ended_at, self.retention));
+            .expression_attribute_values(":expiresAt", item::expiry(ended_at, RETENTION));
         if let Some(passed) = passed.filter(|_| to != TestStatus::Stopped) {
             set.push_str(", passed = :passed");
             update = update.expression_attribute_values(":passed", AttributeValue::Bool(passed));

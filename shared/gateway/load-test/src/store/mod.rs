@@ -41,6 +41,9 @@ type Item = HashMap<String, AttributeValue>;
 /// Longest time that a test takes from its creation to its end: a week, and a day around it.
 const LONGEST: Duration = Duration::from_secs(8 * 86_400);
 
+/// Time for which a test is kept after its end. The bucket's lifecycle keeps reports for as long.
+pub const RETENTION: Duration = Duration::from_secs(30 * 86_400);
+
 /// Client of the table of load tests, and of the bucket with their reports.
 #[derive(Clone, Debug)]
 pub struct TestStore {
@@ -48,27 +51,19 @@ pub struct TestStore {
     table: String,
     s3: aws_sdk_s3::Client,
     objects: Objects,
-    retention: Duration,
 }
 
 impl TestStore {
     /// Makes the client. `table` has the keys `pk` and `sk`, and the TTL attribute `expiresAt`.
-    /// Reports are below `tests/` in `bucket`. `retention` is the time for which a test is kept
-    /// after its end; the bucket's lifecycle has to keep reports for as long.
+    /// Reports are below `tests/` in `bucket`.
     #[must_use]
-    pub fn new(
-        dynamodb: Client,
-        table: String,
-        s3: aws_sdk_s3::Client,
-        bucket: String,
-        retention: Duration,
-    ) -> Self {
+    pub fn new(dynamodb: Client, table: String, s3: aws_sdk_s3::Client, bucket: String) -> Self {
         let objects = Objects::new(s3.clone(), bucket);
-        Self { dynamodb, table, s3, objects, retention }
+        Self { dynamodb, table, s3, objects }
     }
+}
 
-    /// Returns the expiry of an item of a test that has not ended at `now`.
-    fn expiry_of_open(&self, now: Timestamp) -> AttributeValue {
-        item::expiry(now, LONGEST.saturating_add(self.retention))
-    }
+/// Returns the expiry of an item of a test that has not ended at `now`.
+fn expiry_of_open(now: Timestamp) -> AttributeValue {
+    item::expiry(now, LONGEST.saturating_add(RETENTION))
 }

@@ -3,10 +3,10 @@
 use attempt::{Retry, Retryable as _};
 use aws_sdk_dynamodb::types::AttributeValue;
 use load_test::TestStatus;
-use load_test::store::{Control, Failure, Run, RunEnd, TestRecord, TestStoreError};
+use load_test::store::{Control, Failure, RETENTION, Run, RunEnd, TestRecord, TestStoreError};
 use uuid::Uuid;
 
-use crate::support::{RETENTION, TENANT, TestTable, later, now, record, run};
+use crate::support::{TENANT, TestTable, later, now, record, run};
 
 impl TestTable {
     async fn begun(&self) -> TestRecord {

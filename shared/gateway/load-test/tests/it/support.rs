@@ -7,7 +7,7 @@ use load_test::{LoadTest, LoadTestRequest, Micros, Sender, Step, Tally, Window};
 use serde_json::{Value, from_value, json};
 use uuid::Uuid;
 
-pub(crate) use crate::table::{RETENTION, TestTable};
+pub(crate) use crate::table::TestTable;
 
 pub(crate) const TENANT: &str = "tenant-1";
 

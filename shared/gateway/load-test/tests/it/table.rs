@@ -8,8 +8,6 @@ use aws_sdk_dynamodb::types::{
 use load_test::store::TestStore;
 use uuid::Uuid;
 
-pub(crate) const RETENTION: Duration = Duration::from_secs(7 * 86_400);
-
 /// A table and a bucket, and the store on them.
 pub(crate) struct TestTable {
     pub(crate) store: TestStore,
@@ -28,7 +26,7 @@ impl TestTable {
         let name = format!("load-tests-{}", Uuid::new_v4());
         create_table(&dynamodb, &name).await;
         s3.create_bucket().bucket(&name).send().await.unwrap();
-        let store = TestStore::new(dynamodb.clone(), name.clone(), s3.clone(), name.clone(), RETENTION);
+        let store = TestStore::new(dynamodb.clone(), name.clone(), s3.clone(), name.clone());
         Self { store, dynamodb, s3, name }
     }
 

@@ -9,7 +9,7 @@ mod keys;
 mod provider;
 mod settings;
 
-pub use settings::{Algorithms, Audiences, JwksUrl, TokenSettingError, TokenSettings};
+pub use settings::{Audiences, JwksUrl, TokenSettingError, TokenSettings};
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ const RETRY: u32 = 5;
 /// Reads tokens of one issuer.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    /// The rules for each algorithm that is allowed.
+    /// The rules for each algorithm.
     rules: Vec<(Algorithm, Validation)>,
     tenant_claim: String,
     scopes_claim: String,
@@ -177,7 +177,7 @@ impl Tokens {
     /// Makes a reader of tokens, which fetches nothing yet.
     pub(crate) fn new(settings: TokenSettings) -> Self {
         provider::install();
-        let TokenSettings { issuer, audiences, jwks_url, tenant_claim, scopes_claim, algorithms } = settings;
+        let TokenSettings { issuer, audiences, jwks_url, tenant_claim, scopes_claim } = settings;
         let rules = |algorithm: Algorithm| {
             let mut rules = Validation::new(algorithm);
             rules.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
@@ -187,7 +187,7 @@ impl Tokens {
             rules.leeway = LEEWAY;
             (algorithm, rules)
         };
-        let rules = algorithms.0.into_iter().map(rules).collect();
+        let rules = provider::ALGORITHMS.into_iter().map(rules).collect();
         Self { rules, tenant_claim, scopes_claim, jwks: Jwks::new(jwks_url) }
     }
 

@@ -12,6 +12,19 @@ use ring::signature::{
     UnparsedPublicKey,
 };
 
+/// Algorithms of the tokens' signatures: RSA or elliptic curves alone. A token's key is for those of
+/// its kind, or for the one that the key set names.
+pub(super) const ALGORITHMS: [Algorithm; 8] = [
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+    Algorithm::ES256,
+    Algorithm::ES384,
+];
+
 static PROVIDER: CryptoProvider = CryptoProvider {
     signer_factory: signer,
     verifier_factory: verifier,
@@ -23,11 +36,6 @@ static PROVIDER: CryptoProvider = CryptoProvider {
 pub(super) fn install() {
     // A second call finds the same one.
     let _: Result<(), &CryptoProvider> = PROVIDER.install_default();
-}
-
-/// True if signatures of an algorithm can be checked. None of them has a shared secret.
-pub(super) fn checks(algorithm: Algorithm) -> bool {
-    Check::of(algorithm).is_some()
 }
 
 fn signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>, Error> {
@@ -92,5 +100,17 @@ impl Verifier<Vec<u8>> for Signed {
 impl JwtVerifier for Signed {
     fn algorithm(&self) -> Algorithm {
         self.algorithm
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_algorithm_that_is_allowed_can_be_checked() {
+        for algorithm in ALGORITHMS {
+            assert!(Check::of(algorithm).is_some(), "{algorithm:?}");
+        }
     }
 }

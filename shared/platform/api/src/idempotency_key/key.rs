@@ -162,14 +162,12 @@ fn is_visible(key: &str) -> bool {
     (1..=IdempotencyKey::MAX_TEXT).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Times for which records are kept: the deployment's default, and the bounds within which a client
-/// may choose.
+/// Times for which records are kept: the deployment's default, and the longest that a client may
+/// choose. The shortest is [`ExpiryBounds::MIN`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpiryBounds {
     /// Time for which a record is kept if the client does not ask.
     pub default: Duration,
-    /// Shortest time that a client may ask for.
-    pub min: Duration,
     /// Longest time that a client may ask for.
     pub max: Duration,
 }
@@ -185,13 +183,15 @@ pub struct ExpiryError {
 impl ExpiryBounds {
     /// Name of the header with the retention that a request asks for.
     pub const HEADER: &str = "idempotency-expiry-seconds";
+    /// Shortest time that a client may ask for, which the standard sets.
+    pub const MIN: Duration = Duration::from_hours(2);
 
     /// Returns the retention that a request asks for.
     ///
     /// # Errors
     /// If the header is there and not a number within the bounds.
     pub fn of(&self, headers: &HeaderMap) -> Result<Duration, ExpiryError> {
-        let out_of_range = ExpiryError { min: self.min.as_secs(), max: self.max.as_secs() };
+        let out_of_range = ExpiryError { min: Self::MIN.as_secs(), max: self.max.as_secs() };
         let mut values = headers.get_all(Self::HEADER).iter();
         let Some(value) = values.next() else {
             return Ok(self.default);
@@ -205,7 +205,7 @@ impl ExpiryBounds {
             .filter(|_| values.next().is_none())
             .and_then(|digits| digits.parse().ok())
             .map(Duration::from_secs)
-            .filter(|asked| (self.min..=self.max).contains(asked))
+            .filter(|asked| (Self::MIN..=self.max).contains(asked))
             .ok_or(out_of_range)
     }
 }
@@ -320,11 +320,8 @@ mod tests {
 
     #[test]
     fn the_expiry_is_a_number_within_the_bounds() {
-        let bounds = ExpiryBounds {
-            default: Duration::from_secs(86_400),
-            min: Duration::from_secs(7_200),
-            max: Duration::from_secs(86_400),
-        };
+        let day = Duration::from_secs(86_400);
+        let bounds = ExpiryBounds { default: day, max: day };
         let asked = |value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(ExpiryBounds::HEADER, HeaderValue::from_static(value));

@@ -12,7 +12,7 @@ use super::earlier::Earlier;
 use super::key::{StepKey, of_worker};
 use crate::Step;
 use crate::store::item::{named, number, text};
-use crate::store::{TestStore, TestStoreError};
+use crate::store::{TestStore, TestStoreError, expiry_of_open};
 
 /// Items that one request reads of a worker's earlier steps.
 const PAGE: i32 = 8;
@@ -63,7 +63,7 @@ impl TestStore {
                  expiresAt = if_not_exists(expiresAt, :expiresAt)",
             )
             .expression_attribute_values(":by", number(by))
-            .expression_attribute_values(":expiresAt", self.expiry_of_open(Timestamp::now()));
+            .expression_attribute_values(":expiresAt", expiry_of_open(Timestamp::now()));
         update.send().await.map(drop).map_err(TestStoreError::unavailable)
     }
 
@@ -83,7 +83,7 @@ impl TestStore {
             ("handled", number(0)),
             ("settled", number(settled)),
             ("written", number(0)),
-            ("expiresAt", self.expiry_of_open(Timestamp::now())),
+            ("expiresAt", expiry_of_open(Timestamp::now())),
         ]));
         let put = self
             .dynamodb

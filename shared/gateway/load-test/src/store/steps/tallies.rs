@@ -15,7 +15,7 @@ use super::key::StepKey;
 use crate::Tally;
 use crate::store::item::{named, number};
 use crate::store::update::{self, Updated};
-use crate::store::{Item, TestStore, TestStoreError};
+use crate::store::{Item, TestStore, TestStoreError, expiry_of_open};
 
 /// Most bytes of a tally in one item, of which DynamoDB takes 400 KB.
 const PART: usize = 350_000;
@@ -105,7 +105,7 @@ impl TestStore {
             item.extend(named([
                 ("tally", AttributeValue::B(Blob::new(part))),
                 ("written", written.clone()),
-                ("expiresAt", self.expiry_of_open(Timestamp::now())),
+                ("expiresAt", expiry_of_open(Timestamp::now())),
             ]));
             let put = Put::builder().table_name(&self.table).set_item(Some(item)).build();
             let put = put.map_err(TestStoreError::unencodable)?;

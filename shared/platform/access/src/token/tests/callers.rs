@@ -73,7 +73,7 @@ fn refused(found: Result<Principal, Problem>) -> (Reason, String, Option<String>
 async fn a_token_opens_the_routes_of_its_scopes_for_its_tenant() {
     let (key, table) = (Key::rsa("a"), Table::open().await);
     let issuer = Issuer::of(&[&key]).await;
-    let store = table.store(Some(issuer.settings("RS256")));
+    let store = table.store(Some(issuer.settings()));
     for scheme in ["Bearer", "bearer"] {
         let sent = headers(&[("authorization", &format!("{scheme} {}", key.token(&claims(json!({})))))]);
         let caller = authenticate(&store, &sent).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_token_opens_the_routes_of_its_scopes_for_its_tenant() {
 async fn a_request_has_a_key_or_a_token_and_not_both() {
     let (key, table) = (Key::rsa("a"), Table::open().await);
     let issuer = Issuer::of(&[&key]).await;
-    let store = table.store(Some(issuer.settings("RS256")));
+    let store = table.store(Some(issuer.settings()));
     let token = bearer_of(&key.token(&claims(json!({}))));
     let wrong_token = r#"Bearer realm="integrahub", error="invalid_token""#;
     let no_token = r#"Bearer realm="integrahub""#;
@@ -141,7 +141,7 @@ async fn a_deployment_without_an_issuer_reads_no_token() {
 async fn the_token_of_a_disabled_or_removed_tenant_opens_nothing() {
     let (key, table) = (Key::rsa("a"), Table::open().await);
     let issuer = Issuer::of(&[&key]).await;
-    let store = table.store(Some(issuer.settings("RS256")));
+    let store = table.store(Some(issuer.settings()));
     for tenant in [DISABLED, MALFORMED, UNKNOWN] {
         let token = bearer_of(&key.token(&claims(json!({ "tenant": tenant }))));
         let (reason, detail, _) = refused(authenticate(&store, &headers(&[("authorization", &token)])).await);
@@ -154,14 +154,14 @@ async fn the_token_of_a_disabled_or_removed_tenant_opens_nothing() {
 async fn what_cannot_be_checked_now_can_be_sent_again() {
     let (key, table) = (Key::rsa("a"), Table::open().await);
     let issuer = Issuer::of(&[&key]).await;
-    let store = table.store(Some(issuer.settings("RS256")));
+    let store = table.store(Some(issuer.settings()));
     let token = bearer_of(&key.token(&claims(json!({}))));
     let sent = headers(&[("authorization", &token)]);
     table.server.stop();
     let (reason, _, challenge) = refused(authenticate(&store, &sent).await);
     assert_eq!((reason, challenge), (Reason::StoreUnavailable, None));
     issuer.answer(503, "");
-    let problem = authenticate(&table.store(Some(issuer.settings("RS256"))), &sent).await.unwrap_err();
+    let problem = authenticate(&table.store(Some(issuer.settings())), &sent).await.unwrap_err();
     assert_eq!((problem.reason, problem.retry_after), (Reason::StoreUnavailable, Some(RETRY)));
 }
 
@@ -169,7 +169,7 @@ async fn what_cannot_be_checked_now_can_be_sent_again() {
 async fn the_log_names_the_caller_and_never_has_the_token() {
     let (key, table) = (Key::rsa("a"), Table::open().await);
     let issuer = Issuer::of(&[&key]).await;
-    let store = table.store(Some(issuer.settings("RS256")));
+    let store = table.store(Some(issuer.settings()));
     let sink = Sink::default();
     let writer = sink.clone();
     let subscriber = tracing_subscriber::registry().with(Envelope::to(move || writer.clone()));

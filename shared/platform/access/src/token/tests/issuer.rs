@@ -123,19 +123,18 @@ impl Issuer {
         self.fetches.load(Ordering::SeqCst)
     }
 
-    pub(super) fn settings(&self, algorithms: &str) -> TokenSettings {
+    pub(super) fn settings(&self) -> TokenSettings {
         TokenSettings {
             issuer: ISSUER.to_owned(),
             audiences: format!("other,{AUDIENCE}").parse().unwrap(),
             jwks_url: self.server.url().parse().unwrap(),
             tenant_claim: "tenant".to_owned(),
             scopes_claim: "scope".to_owned(),
-            algorithms: algorithms.parse().unwrap(),
         }
     }
 
     pub(super) fn tokens(&self) -> Tokens {
-        Tokens::new(self.settings("RS256,ES256"))
+        Tokens::new(self.settings())
     }
 }
 

@@ -86,7 +86,7 @@ async fn nobody_but_the_issuer_signs_tokens() {
         ("none", signed(&header("none"), &mine, |_| Vec::new()), TokenError::Algorithm),
         ("None", signed(&header("None"), &mine, |_| Vec::new()), TokenError::Algorithm),
         ("the public key as a secret", signed(&header("HS256"), &mine, by_secret), TokenError::Algorithm),
-        ("an algorithm that is not allowed", key.sign(&header("PS256"), &mine), TokenError::Algorithm),
+        ("an algorithm that is not allowed", key.sign(&header("EdDSA"), &mine), TokenError::Algorithm),
         ("an algorithm of another kind of key", ec.sign(&header("ES256"), &mine), TokenError::Key),
         ("no id of a key", key.sign(&json!({"alg": "RS256"}), &mine), TokenError::KeyId),
         ("a key that nobody has", key.sign(&json!({"alg": "RS256", "kid": "c"}), &mine), TokenError::Key),
@@ -105,9 +105,7 @@ async fn nobody_but_the_issuer_signs_tokens() {
     }
     let brings_its_key = json!({"alg": "RS256", "kid": "a", "jku": "http://127.0.0.1:1/"});
     assert_eq!(refusal(tokens.read(&other.sign(&brings_its_key, &mine)).await), TokenError::Signature);
-    let allowing = Tokens::new(issuer.settings("PS256"));
-    assert!(allowing.read(&key.sign(&header("PS256"), &mine)).await.is_ok());
-    assert_eq!(refusal(allowing.read(&token).await), TokenError::Algorithm);
+    assert!(tokens.read(&key.sign(&header("PS256"), &mine)).await.is_ok());
 }
 
 #[tokio::test]
