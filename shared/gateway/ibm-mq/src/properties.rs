@@ -218,7 +218,7 @@ pub(crate) fn put_at(date: &str, time: &str) -> Option<Timestamp> {
     let nanoseconds = i32::from(part(time, 6..8)?) * 10_000_000;
     let (hour, minute, second) = (small(time, 0..2)?, small(time, 2..4)?, small(time, 4..6)?);
     let time = civil::Time::new(hour, minute, second, nanoseconds).ok()?;
-    date.to_datetime(time).to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
+    TimeZone::UTC.to_timestamp(date.to_datetime(time)).ok()
 }
 
 #[cfg(test)]
