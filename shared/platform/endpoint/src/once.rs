@@ -62,7 +62,8 @@ pub async fn once(
 ) -> Result<Reply, Problem> {
     let ticket = match admission.admit().await {
         Ok(ticket) => ticket,
-        Err(refusal) => return recorded(store, claim).await?.ok_or(refusal),
+        // Boxed: few requests are refused, and each one's future would have room for the look.
+        Err(refusal) => return Box::pin(recorded(store, claim)).await?.ok_or(refusal),
     };
     // Boxed: the compiler cannot lay out a deeper nest of futures.
     let (claimed, ()) = tokio::join!(Box::pin(claimed(store, claim)), Box::pin(ticket.renew()));
@@ -103,7 +104,7 @@ async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, P
         Claimed::Execute(execution) => Ok(Granted::Execution(execution)),
         Claimed::InDoubt { execution, response } => {
             let outcome = Outcome::Completed(response.clone());
-            match store.end(&execution, &outcome).await {
+            match Box::pin(store.end(&execution, &outcome)).await {
                 Ok(WriteOutcome::Fenced) => Err(in_progress(Duration::from_secs(1))),
                 Ok(WriteOutcome::Applied) | Err(_) => Ok(Granted::Answer(response)),
             }

@@ -137,7 +137,8 @@ pub(crate) async fn store(
     }
     let gzip = compress(response.body.as_bytes()).map_err(StoreError::unavailable)?;
     match bucket {
-        Some(bucket) if gzip.len() > IN_RECORD => match bucket.put(execution, gzip.clone()).await {
+        // Boxed, as below: few responses are objects, and each request's future would have room.
+        Some(bucket) if gzip.len() > IN_RECORD => match Box::pin(bucket.put(execution, gzip.clone())).await {
             Ok(key) => Ok(stored(Body::Object(key))),
             // It costs more, but is better than an effect without a response.
             Err(_) if gzip.len() <= IN_ITEM => Ok(stored(Body::Gzip(gzip))),
@@ -156,7 +157,7 @@ pub(crate) async fn load(bucket: Option<&Bucket>, stored: &StoredResponse) -> Re
         Body::Object(key) => {
             let bucket =
                 bucket.ok_or_else(|| StoreError::unreadable("there is no bucket to read it from"))?;
-            inflate(&bucket.get(key).await?)?
+            inflate(&Box::pin(bucket.get(key)).await?)?
         }
     };
     if content_digest(&body) != stored.digest {

@@ -200,7 +200,8 @@ impl Store {
 
     /// Counts a conflict. The result is a conflict even if it cannot be counted.
     async fn conflict(&self, request: &ClaimRequest<'_>, conflict: Claimed) -> Claimed {
-        let counted = self.reuse.count(&self.dynamodb, &self.table, request, now()).await;
+        // Boxed, as other calls that few requests make: each request's future would have room for it.
+        let counted = Box::pin(self.reuse.count(&self.dynamodb, &self.table, request, now())).await;
         let too_often = counted.unwrap_or_else(|error| {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(
@@ -243,7 +244,7 @@ impl Store {
         }
         let (progress, whereabouts) = (arrived.progress, arrived.whereabouts.clone());
         let noted = Transition::Checkpoint { token: arrived.token(), progress, whereabouts, now: now() };
-        Ok(match self.settle(&arrived, &noted, Detail::None).await? {
+        Ok(match Box::pin(self.settle(&arrived, &noted, Detail::None)).await? {
             WriteOutcome::Applied => Some(arrived),
             WriteOutcome::Fenced => None,
         })
