@@ -28,7 +28,8 @@ impl MqAccess {
         let mut left = MOST_TOGETHER;
         for (index, message) in messages.iter_mut().enumerate() {
             let Some(body) = message.body_ref.take() else { continue };
-            let uploaded = self.uploaded(tenant, &body, index, left);
+            // Boxed: few messages have one, and each order's future would have room for the call.
+            let uploaded = Box::pin(self.uploaded(tenant, &body, index, left));
             let bytes = deadline.run(uploaded).await.map_err(|_| too_late())??;
             left = left.saturating_sub(bytes.len());
             message.body = Base64Bytes(bytes);

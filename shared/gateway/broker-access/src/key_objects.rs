@@ -64,7 +64,9 @@ impl KeyObjects {
             return Ok(known);
         }
         let bucket = Objects::new(self.s3.clone(), object.bucket().to_owned());
-        let read = deadline.run(bucket.get_version(object.key(), object.version(), LARGEST)).await;
+        // Boxed, as the reading of a secret.
+        let read = Box::pin(bucket.get_version(object.key(), object.version(), LARGEST));
+        let read = deadline.run(read).await;
         let read = read.unwrap_or_else(|elapsed| {
             Err(ObjectError::Storage { key: object.key().to_owned(), source: elapsed.into() })
         });

@@ -239,9 +239,12 @@ impl Secrets {
         if let Some(secret) = self.remembered.get(reference) {
             return Ok(secret);
         }
+        // Boxed: an order whose secrets are remembered needs no room for the calls.
         let read = match reference {
-            SecretRef::SecretsManager(name) => deadline.run(self.read_secret(name)).await,
-            SecretRef::ParameterStore(name) => deadline.run(parameters::read(&self.actions, name)).await,
+            SecretRef::SecretsManager(name) => deadline.run(Box::pin(self.read_secret(name))).await,
+            SecretRef::ParameterStore(name) => {
+                deadline.run(Box::pin(parameters::read(&self.actions, name))).await
+            }
         };
         let secret = read.unwrap_or_else(|_| Err("the deadline passed".into())).map_err(|error| {
             let error: &(dyn Error + 'static) = &*error;

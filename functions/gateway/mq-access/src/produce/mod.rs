@@ -96,7 +96,7 @@ impl MqAccess {
         let Some(unconfirmed) = unconfirmed else { return Ok(execution) };
         let done = connected.find(unconfirmed, deadline).await;
         let progress = progress_behind(progress, done, execution.earlier_attempts(), count);
-        match self.store.checkpoint(&execution, progress).await {
+        match Box::pin(self.store.checkpoint(&execution, progress)).await {
             Ok(WriteOutcome::Applied) => {}
             Ok(WriteOutcome::Fenced) => return Err(ChangeFailure::taken_over()),
             // The next attempt finds the messages, too.
@@ -134,7 +134,9 @@ impl MqAccess {
                 continue;
             }
             let done = *confirmed.borrow_and_update();
-            match self.store.checkpoint(execution, execution.progress.advanced(done, 0)).await {
+            let progress = execution.progress.advanced(done, 0);
+            // Boxed: most produces are over before the first one.
+            match Box::pin(self.store.checkpoint(execution, progress)).await {
                 Ok(WriteOutcome::Applied) => {}
                 Ok(WriteOutcome::Fenced) => return,
                 Err(error) => unwritten(&error),
