@@ -32,6 +32,8 @@ const FOUND: usize = 2;
 const PARTS: usize = 1;
 /// Bytes of content that are sent at once, so that threads are not woken for each frame.
 const WINDOW: usize = 64 * 1024;
+/// Bytes of a window's memory: one that is nearly full takes what gzip's decoder appends at once.
+const WINDOW_MEMORY: usize = WINDOW + 32 * 1024;
 
 /// Errors that are recorded at once.
 const ERROR_PAGE: usize = 1000;
@@ -94,12 +96,13 @@ pub enum Outcome {
 pub async fn run(spec: CutSpec, source: &mut impl Source, output: &impl Output) -> Result<Outcome, RunError> {
     let (frames_in, frames) = channel(FRAMES);
     let (steps_in, steps) = channel(WINDOWS);
+    let (emptied_in, emptied) = channel(WINDOWS);
     let (found_in, found) = channel(FOUND);
     let (made_in, made) = channel(FOUND);
     let (parts_in, parts) = channel(PARTS);
     let max_bytes = spec.max_bytes;
-    let unpacking = spawn_blocking(move || unpack(max_bytes, frames, &steps_in));
-    let cutting = spawn_blocking(move || cut(spec, steps, &found_in, &parts_in));
+    let unpacking = spawn_blocking(move || unpack(max_bytes, frames, &steps_in, emptied));
+    let cutting = spawn_blocking(move || cut(spec, steps, &emptied_in, &found_in, &parts_in));
     let packing = spawn_blocking(move || pack(found, &made_in));
     let gathered = try_join3(feed(source, frames_in), gather(made, output), deliver(parts, output.report()));
     let ((), chunks, file) = gathered.await?;
@@ -144,10 +147,12 @@ enum Step {
     End(Result<ContentDigest, PayloadFault>),
 }
 
-/// Unpacks frames until they end or the receiver is gone.
-fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>) {
+/// Unpacks frames until they end or the receiver is gone. `emptied` are windows that were cut. They
+/// are filled again, since on Lambda memory of their size would come from the system each time, and
+/// page by page (`MALLOC_MMAP_THRESHOLD_` in the template).
+fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>, mut emptied: Receiver<Vec<u8>>) {
     let mut content = Content::new(max_bytes);
-    let mut window = Vec::with_capacity(WINDOW);
+    let mut window = Vec::with_capacity(WINDOW_MEMORY);
     let mut fault = None;
     while let (None, Some(frame)) = (&fault, frames.blocking_recv()) {
         let mut rest = frame.as_ref();
@@ -157,7 +162,8 @@ fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>) {
                 Err(unusable) => fault = Some(unusable),
             }
             if window.len() >= WINDOW {
-                let full = std::mem::replace(&mut window, Vec::with_capacity(WINDOW));
+                let next = emptied.try_recv().unwrap_or_else(|_| Vec::with_capacity(WINDOW_MEMORY));
+                let full = std::mem::replace(&mut window, next);
                 if steps.blocking_send(Step::Window(full)).is_err() {
                     return;
                 }
@@ -182,13 +188,20 @@ enum Found {
 fn cut(
     spec: CutSpec,
     mut steps: Receiver<Step>,
+    emptied: &Sender<Vec<u8>>,
     found: &Sender<Found>,
     parts: &Sender<Vec<u8>>,
 ) -> Option<Result<(Seal, Report), (PayloadFault, u64)>> {
     let mut cutter = Cutter::new(spec);
     loop {
         let ended = match steps.blocking_recv()? {
-            Step::Window(window) => cutter.take(&window).map(|()| None),
+            Step::Window(mut window) => {
+                let taken = cutter.take(&window);
+                window.clear();
+                // It is freed if nobody fills it any more.
+                drop(emptied.try_send(window));
+                taken.map(|()| None)
+            }
             Step::End(whole) => whole.and_then(|whole| cutter.end(&whole).map(|()| Some(whole))),
         };
         match ended {
