@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use mq::{Address, BrokerError, BrokerKind};
-use tracing::{debug, info, warn};
+use tracing::{Level, debug, enabled, info, warn};
 
 use crate::health::HealthStatus;
 use crate::latencies::milliseconds;
@@ -119,8 +119,13 @@ pub fn disconnected(peer: &Peer, polite: bool) {
     event!(info, "connection.disconnected", peer, polite, "Closed the connection to {peer}");
 }
 
-/// Logs that a connection was taken from a pool after the wait `waited`.
-pub fn acquired(peer: &Peer, waited: Duration, is_new: bool, stats: PoolStats) {
+/// Logs that a connection was taken from a pool after the wait `waited`. The pool is counted only if
+/// this is logged.
+pub fn acquired(peer: &Peer, waited: Duration, is_new: bool, count: impl FnOnce() -> PoolStats) {
+    if !enabled!(Level::DEBUG) {
+        return;
+    }
+    let stats = count();
     event!(
         debug,
         "pool.connection_acquired",
@@ -135,8 +140,12 @@ pub fn acquired(peer: &Peer, waited: Duration, is_new: bool, stats: PoolStats) {
     );
 }
 
-/// Logs that a connection was returned to its pool.
-pub fn released(peer: &Peer, stats: PoolStats) {
+/// Logs that a connection was returned to its pool, which is counted only then.
+pub fn released(peer: &Peer, count: impl FnOnce() -> PoolStats) {
+    if !enabled!(Level::DEBUG) {
+        return;
+    }
+    let stats = count();
     event!(
         debug,
         "pool.connection_released",

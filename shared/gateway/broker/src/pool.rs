@@ -270,8 +270,8 @@ impl<C: Connection, K: PoolKey> ConnectionPool<C, K> {
             pooled.close().await;
             return Err(PoolError::Closed);
         }
-        let stats = self.get_stats(&pooled.key);
-        events::acquired(pooled.connection.peer(), started.elapsed(), is_new, stats);
+        let count = || self.get_stats(&pooled.key);
+        events::acquired(pooled.connection.peer(), started.elapsed(), is_new, count);
         Ok((pooled, begun))
     }
 

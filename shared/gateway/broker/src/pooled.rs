@@ -132,7 +132,7 @@ impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
         if let Err(late) = shelf.keep(self) {
             return late.abandon("the pool was closed");
         }
-        events::released(&peer, shelf.stats(&key));
+        events::released(&peer, || shelf.stats(&key));
     }
 
     /// Ends a connection whose state is not known, and logs the reason.
