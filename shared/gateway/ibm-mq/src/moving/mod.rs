@@ -25,7 +25,7 @@ use crate::pool::Pool;
 use crate::session::{Failure, Session};
 use crate::worker::{WorkerError, wait_for};
 use route::Route;
-use source::{Plan, Source, Window};
+use source::{Plan, SelectedId, Source, Window};
 
 /// Time reserved before the deadline for the commit of the last messages.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -133,7 +133,7 @@ fn plan(
     queue: &QueueName,
     command: &MoveCommand,
     reach: &Reach,
-    msg_ids: Option<Vec<libmqm_sys::MQBYTE24>>,
+    msg_ids: Option<Vec<SelectedId>>,
 ) -> Plan {
     let most = session.most_uncommitted().max(2);
     let manager = session.queue_manager().map(|facts| facts.name.clone());
@@ -152,9 +152,12 @@ fn plan(
     }
 }
 
-fn ids(command: &MoveCommand) -> Result<Option<Vec<libmqm_sys::MQBYTE24>>, BrokerError> {
+fn ids(command: &MoveCommand) -> Result<Option<Vec<SelectedId>>, BrokerError> {
     let Some(ids) = &command.msg_ids else { return Ok(None) };
-    let id = |(index, id): (usize, &mq::IdBytes)| selected(&id.0, format!("/selector/msgIdsBase64/{index}"));
+    let id = |(index, given): (usize, &mq::IdBytes)| {
+        let id = selected(&given.0, format!("/selector/msgIdsBase64/{index}"));
+        id.map(|id| SelectedId { id, given: given.0.clone() })
+    };
     ids.iter().enumerate().map(id).collect::<Result<_, _>>().map(Some)
 }
 

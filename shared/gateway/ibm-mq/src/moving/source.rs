@@ -1,6 +1,6 @@
 //! Queue that messages are moved from, on the connection's thread.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -28,12 +28,19 @@ pub(super) struct Plan {
     /// Destination of all messages, if there is only one.
     pub(super) destination: Option<QueueName>,
     pub(super) route: Route,
-    pub(super) msg_ids: Option<Vec<mqi::MQBYTE24>>,
+    pub(super) msg_ids: Option<Vec<SelectedId>>,
     /// Maximum number of messages that a unit of work can move.
     pub(super) most: usize,
     pub(super) abandoned: Arc<AtomicBool>,
     /// True for a preview, which moves nothing.
     pub(super) is_preview: bool,
+}
+
+/// Id of messages to move.
+pub(super) struct SelectedId {
+    pub(super) id: mqi::MQBYTE24,
+    /// The bytes as the request has them, which may be fewer.
+    pub(super) given: Vec<u8>,
 }
 
 /// Messages that were put in one unit of work.
@@ -98,7 +105,7 @@ impl<'c> Source<'c> {
             properties: Properties::new(connection).map_err(here)?,
             ignored: Properties::new(connection).map_err(here)?,
             targets: HashMap::new(),
-            ids: plan.msg_ids.clone().map(VecDeque::from),
+            ids: plan.msg_ids.as_ref().map(|ids| ids.iter().map(|selected| selected.id).collect()),
             found: HashSet::new(),
             is_first_look: true,
             left: depth.unwrap_or(MOST_EXAMINED).min(MOST_EXAMINED),
@@ -149,8 +156,7 @@ impl<'c> Source<'c> {
         // If the move reached its maximum number of messages, ids that were not reached are not
         // missing.
         let ids = if self.is_over { self.plan.msg_ids.as_deref().unwrap_or_default() } else { &[] };
-        let not_found: BTreeSet<_> = ids.iter().filter(|id| !self.found.contains(*id)).collect();
-        let not_found = not_found.into_iter().map(|id| id.to_vec()).collect();
+        let not_found = not_found(ids, &self.found);
         MoveReport { remaining, not_found, ..std::mem::take(&mut self.report) }
     }
 
@@ -330,6 +336,13 @@ impl Drop for Source<'_> {
     }
 }
 
+/// Returns each id that no message has, as the request has it.
+fn not_found(ids: &[SelectedId], found: &HashSet<mqi::MQBYTE24>) -> Vec<Vec<u8>> {
+    let missing = ids.iter().filter(|selected| !found.contains(&selected.id));
+    let missing: BTreeMap<_, _> = missing.map(|selected| (selected.id, selected.given.clone())).collect();
+    missing.into_values().collect()
+}
+
 fn considered(browsed: &BrowsedMessage, decision: &Decision, buffer: &[u8]) -> MoveOutcome {
     let deaths = deaths(&browsed.md, buffer.get(..browsed.length).unwrap_or_default());
     MoveOutcome {
@@ -347,4 +360,18 @@ fn depth(connection: &Connection, queue: &str) -> Result<Option<u64>, Refusal> {
         Some(QueueKind::Local(facts)) => Some(facts.depth),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outgoing::padded;
+
+    #[test]
+    fn an_id_that_is_not_found_is_named_as_the_request_has_it() {
+        let ids = [&b"one"[..], b"two", b"two\0", &[7; 24]]
+            .map(|given| SelectedId { id: padded(given).unwrap(), given: given.to_vec() });
+        let found = HashSet::from([padded(b"one").unwrap()]);
+        assert_eq!(not_found(&ids, &found), [vec![7; 24], b"two\0".to_vec()]);
+    }
 }
