@@ -19,6 +19,10 @@ const MAX_FAULTS: usize = 8;
 /// `SCHEMA_VIOLATION` with a pointer to each member at fault, up to the first 8; an unknown
 /// member's pointer names it. A required member that is missing is found last.
 pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
+    // The names of all members are copied, to find the place of a fault, only if there is one.
+    if let Ok(form) = serde::Deserialize::deserialize(Objects(&value)) {
+        return Ok(form);
+    }
     let mut faults: Vec<Fault> = Vec::new();
     while faults.len() < MAX_FAULTS {
         let error = match serde_path_to_error::deserialize::<_, T>(Objects(&value)) {
