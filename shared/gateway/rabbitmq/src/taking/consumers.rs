@@ -23,6 +23,12 @@ const GONE: Duration = Duration::from_secs(1);
 /// Minimum number of messages for a consumer; fewer are taken one by one, because starting and
 /// cancelling a consumer takes two round trips.
 const FEWEST_BY_CONSUMER: usize = 4;
+/// Number of messages to come as long as which deliveries are taken in groups: waking up for each
+/// of them costs more than taking it.
+const MANY: usize = 256;
+/// Time for a group of deliveries to come together. A broker takes longer to deliver [`MANY`], so
+/// the last message is not taken later.
+const A_MOMENT: Duration = Duration::from_millis(1);
 
 impl Taking<'_> {
     /// Takes messages with consumers, each with a larger prefetch than the one before, as long as
@@ -147,7 +153,7 @@ impl Taking<'_> {
         while brought < count && self.stop.is_none() {
             tokio::select! {
                 biased;
-                delivery = consumer.next() => {
+                delivery = next(consumer, count - brought) => {
                     let Some(delivery) = delivery else { break };
                     brought += 1;
                     idle = false;
@@ -201,6 +207,19 @@ impl Taking<'_> {
                 Err(Failure::Deadline)
             }
         }
+    }
+}
+
+/// Waits for the next of `expected` deliveries.
+async fn next(consumer: &mut Consumer, expected: usize) -> Option<lapin::Result<Delivery>> {
+    if expected < MANY {
+        return consumer.next().await;
+    }
+    loop {
+        if let Some(delivery) = consumer.next().now_or_never() {
+            return delivery;
+        }
+        tokio::time::sleep(A_MOMENT).await;
     }
 }
 

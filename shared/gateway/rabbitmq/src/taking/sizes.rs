@@ -87,7 +87,7 @@ mod tests {
             room in 0_usize..20_000,
             most in 0_usize..50,
         ) {
-            let (mut sizes, mut in_hand) = (Sizes::default(), Vec::new());
+            let (mut sizes, mut in_hand) = (Sizes::default(), Vec::<ReceivedMessage>::new());
             let (mut all, mut largest) = (0_usize, 0_usize);
             for body in bodies {
                 let body = MessageBody(vec![b'x'; body]);
