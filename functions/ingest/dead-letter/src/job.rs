@@ -20,7 +20,9 @@ impl Job for DeadLetter {
     type Error = DeadLetterError;
 
     fn read(&self, record: &Record) -> Result<Vec<Work>, DeadLetterError> {
-        message::read(record.body.as_deref().unwrap_or_default())
+        let body = record.body.as_deref().unwrap_or_default();
+        let is_about_payloads = record.source.as_deref().is_some_and(|arn| self.payloads.is_of(arn));
+        if is_about_payloads { message::read_notice(body) } else { message::read(body) }
     }
 
     async fn run(&self, work: Work, _: &Record) -> Result<(), DeadLetterError> {
@@ -42,7 +44,7 @@ impl Job for DeadLetter {
 
     fn visibility(&self, record: &Record) -> Option<&Visibility> {
         let arn = record.source.as_deref()?;
-        self.sources.iter().find(|source| source.is_of(arn))
+        [&self.payloads, &self.chunks].into_iter().find(|source| source.is_of(arn))
     }
 
     /// Keeps every message that may be recorded later, and forwards the others. There is no other

@@ -35,7 +35,9 @@ pub struct DeadLetter {
     pub accepted: BatchItems,
     pub database: Database,
     pub publisher: Publisher,
-    /// Visibility timeouts of the queues that messages come from.
-    pub sources: Vec<Visibility>,
+    /// Visibility of messages about payloads, in the dead-letter queue that they come from.
+    pub payloads: Visibility,
+    /// Visibility of messages about chunks.
+    pub chunks: Visibility,
     pub unhandled: UnhandledQueue,
 }

@@ -21,8 +21,8 @@ async fn serve() -> Result<(), Error> {
     let mut environment = Environment::of_process();
     let table: String = environment.required("BATCHES_TABLE");
     let bucket: String = environment.required("PAYLOAD_BUCKET");
-    let sources = ["BATCHES_FAILED_QUEUE_URL", "CHUNKS_FAILED_QUEUE_URL"]
-        .map(|name| environment.required::<String>(name));
+    let payloads: String = environment.required("BATCHES_FAILED_QUEUE_URL");
+    let chunks: String = environment.required("CHUNKS_FAILED_QUEUE_URL");
     let unhandled: String = environment.required("UNHANDLED_QUEUE_URL");
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let earlier_receives = environment.optional("MAX_RECEIVES", 5);
@@ -38,7 +38,8 @@ async fn serve() -> Result<(), Error> {
         accepted: BatchItems::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
         database: Database::from_environment(&sdk).await?.with_outbox(Outbox::needed_by(&publisher)),
         publisher,
-        sources: sources.map(source).into(),
+        payloads: source(payloads),
+        chunks: source(chunks),
         unhandled: UnhandledQueue::new(sqs.clone(), unhandled),
     };
     runtime::serve(async |event, ends_at| worker::serve(&dead_letter, event, ends_at).await).await

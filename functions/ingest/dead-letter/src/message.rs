@@ -21,6 +21,16 @@ pub(crate) fn read(body: &[u8]) -> Result<Vec<Work>, DeadLetterError> {
     if json.get("specversion").is_some() {
         return Ok(vec![Work::Chunk(Box::new(read_chunk_event(body)?))]);
     }
+    payloads(json)
+}
+
+/// Reads the work from the body of a message about payloads. Whatever got into the first queue of
+/// S3's notifications comes here in the end, so even the event of a chunk is no chunk's work.
+pub(crate) fn read_notice(body: &[u8]) -> Result<Vec<Work>, DeadLetterError> {
+    payloads(attempt::malformed::from_slice(body)?)
+}
+
+fn payloads(json: Value) -> Result<Vec<Work>, DeadLetterError> {
     Ok(read_payload_notices(json)?.into_iter().map(Work::Payload).collect())
 }
 
@@ -28,12 +38,16 @@ pub(crate) fn read(body: &[u8]) -> Result<Vec<Work>, DeadLetterError> {
 mod tests {
     use super::*;
 
-    fn sample(name: &str) -> Result<Vec<Work>, DeadLetterError> {
+    fn body(name: &str) -> Vec<u8> {
         let path = format!("{}/../../../events/ingest/dead-letter/{name}.json", env!("CARGO_MANIFEST_DIR"));
         let event = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let lanes = worker::lanes(event).unwrap();
         let [record] = &lanes.concat()[..] else { panic!("{name} has one message") };
-        read(record.body.as_deref().unwrap())
+        record.body.as_deref().unwrap().to_vec()
+    }
+
+    fn sample(name: &str) -> Result<Vec<Work>, DeadLetterError> {
+        read(&body(name))
     }
 
     #[test]
@@ -46,5 +60,11 @@ mod tests {
         assert!(matches!(sample("malformed"), Err(DeadLetterError::Json(_))));
         assert!(matches!(sample("another-event"), Err(DeadLetterError::Event(_))));
         assert!(matches!(read(br#"{"Records":[1]}"#), Err(DeadLetterError::Notice(_))));
+    }
+
+    #[test]
+    fn the_event_of_a_chunk_among_notifications_gives_up_no_chunk() {
+        assert!(matches!(read_notice(&body("chunk")), Err(DeadLetterError::Notice(_))));
+        assert!(matches!(&read_notice(&body("payload")).unwrap()[..], [Work::Payload(_)]));
     }
 }
