@@ -182,7 +182,7 @@ fn a_history_that_what_leans_on_it_outlives_is_not_deployed() {
     }
 }
 
-/// What the functions say of how long objects are kept is what the buckets do.
+/// Buckets keep objects for as long as the functions say.
 #[test]
 fn objects_expire_when_the_functions_say() {
     let days = |bucket: &str, rule: &str| {
