@@ -237,14 +237,15 @@ impl TryFrom<Decimal> for Price {
     /// Rounds to four places, halves away from zero, as PostgreSQL does for its column: sources
     /// that keep prices in floating point send `19.989999999999998`.
     fn try_from(number: Decimal) -> Result<Self, DecimalError> {
+        // At most 38 places, so 128 bits can hold either power.
         let places = u32::from(number.places);
         let units = if places > PRICE_PLACES {
-            let divisor = 10_i128.checked_pow(places - PRICE_PLACES).ok_or(DecimalError::TooManyDigits)?;
+            let divisor = 10_i128.pow(places - PRICE_PLACES);
             let (quotient, remainder) = (number.units / divisor, number.units % divisor);
             let up = i128::from(remainder.abs() >= divisor / 2);
             quotient + up * number.units.signum()
         } else {
-            let factor = 10_i128.checked_pow(PRICE_PLACES - places).ok_or(DecimalError::PriceTooLarge)?;
+            let factor = 10_i128.pow(PRICE_PLACES - places);
             number.units.checked_mul(factor).ok_or(DecimalError::PriceTooLarge)?
         };
         i64::try_from(units).map_err(|_| DecimalError::PriceTooLarge).and_then(Self::from_ten_thousandths)
