@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
-        std::str::from_utf8(self.sized()?).map_err(|_| Malformed)
+        simdutf8::basic::from_utf8(self.sized()?).map_err(|_| Malformed)
     }
 
     pub(crate) const fn end(&self) -> Result<(), Malformed> {
