@@ -37,6 +37,7 @@ pub(crate) struct Preparer {
     test: Option<String>,
     /// `None` if the queue manager sets the user, the application and the time of the put.
     context: Option<Context>,
+    /// Parts of all messages without properties or headers of their own; `None` if there are none.
     shared: Option<Described>,
 }
 
@@ -67,9 +68,11 @@ impl Preparer {
         let context = sets_context(outgoing).then_some(context);
         let mut preparer =
             Self { outgoing: outgoing.clone(), test: test.map(str::to_owned), context, shared: None };
-        if !outgoing.differs_by_message() {
-            preparer.shared = Some(preparer.describe(0)?);
-        }
+        let first = match outgoing.differs_by_message() {
+            true => (0..outgoing.count()).find(|index| !outgoing.has_own_members(*index)),
+            false => Some(0),
+        };
+        preparer.shared = first.map(|index| preparer.describe(index)).transpose()?;
         Ok(preparer)
     }
 
@@ -92,8 +95,8 @@ impl Preparer {
     /// If IBM MQ cannot carry it.
     pub(crate) fn prepared(&self, message: OutgoingMessage) -> Result<Prepared, String> {
         let (mut descriptor, properties) = match &self.shared {
-            Some(shared) => shared.clone(),
-            None => self.describe(message.sequence)?,
+            Some(shared) if !self.outgoing.has_own_members(message.sequence) => shared.clone(),
+            _ => self.describe(message.sequence)?,
         };
         descriptor.MsgId = message.id.0;
         descriptor.CorrelId = correlation_id(message.id, &message.correl_id)?;
@@ -195,7 +198,47 @@ pub(crate) fn check_header(name: &str, value: &HeaderValue) -> Result<(), String
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+    use mq::{
+        ContentSeed, ExplicitMessage, HeaderName, Headers, MqProps, OwnProps, ProduceCommand, ProduceSource,
+        Transaction,
+    };
+
     use super::*;
+
+    #[test]
+    fn messages_share_their_parts_unless_they_have_properties_or_headers_of_their_own() {
+        let [plain, mut urgent, mut coloured] = ["a", "b", "c"].map(ExplicitMessage::of_text);
+        let own = OwnProps { priority: Some(7_i64.try_into().unwrap()), ..OwnProps::default() };
+        urgent.own = Some(Box::new(own));
+        let colour = HeaderName::try_from("colour".to_owned()).unwrap();
+        coloured.headers = Headers::try_from(BTreeMap::from([(colour, HeaderValue::from("red"))])).unwrap();
+        let command = ProduceCommand {
+            source: ProduceSource::Explicit { messages: vec![urgent, plain.clone(), coloured, plain] },
+            rate_limit_per_sec: None,
+            transaction: Transaction::default(),
+            props: MqProps::default(),
+            headers: Headers::default(),
+            warnings: Vec::new(),
+        };
+        let seed = ContentSeed::new("tenant", "key", "fingerprint", Timestamp::UNIX_EPOCH);
+        let context = Context { user: String::new(), application: String::new() };
+        let preparer = Preparer::new(&Outgoing::new(&command, seed), None, context).unwrap();
+        let [urgent, first, coloured, second] =
+            [0, 1, 2, 3].map(|index| preparer.prepare(index).unwrap().unwrap());
+        assert!(Arc::ptr_eq(&first.properties, &second.properties));
+        assert_ne!(first.descriptor.MsgId, second.descriptor.MsgId);
+        assert_eq!((first.body, second.sequence), (b"a".to_vec(), 3));
+        assert_eq!(urgent.descriptor.Priority, 7);
+        assert_ne!(second.descriptor.Priority, 7);
+        let names = |message: &Prepared| {
+            message.properties.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&coloured), ["colour", "idempotencyKey"]);
+        assert_eq!(names(&second), ["idempotencyKey"]);
+    }
 
     #[test]
     fn correlation_ids_have_at_most_24_bytes() {

@@ -292,6 +292,13 @@ impl Outgoing {
         matches!(*self.source, ProduceSource::Explicit { .. })
     }
 
+    /// True if the message at `index` has properties or headers of its own. All others differ only
+    /// in their ids, their sequence and their body with its media type.
+    #[must_use]
+    pub fn has_own_members(&self, index: u64) -> bool {
+        self.explicit(index).is_some_and(|message| message.own.is_some() || !message.headers.is_empty())
+    }
+
     /// Returns the correlation id of the message at `index`.
     #[must_use]
     pub fn correl_id(&self, index: u64) -> CorrelId {
