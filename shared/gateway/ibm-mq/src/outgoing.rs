@@ -233,9 +233,8 @@ mod tests {
         assert_eq!((first.body, second.sequence), (b"a".to_vec(), 3));
         assert_eq!(urgent.descriptor.Priority, 7);
         assert_ne!(second.descriptor.Priority, 7);
-        let names = |message: &Prepared| {
-            message.properties.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
-        };
+        let names =
+            |message: &Prepared| message.properties.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&coloured), ["colour", "idempotencyKey"]);
         assert_eq!(names(&second), ["idempotencyKey"]);
     }
