@@ -10,10 +10,15 @@ use crate::properties::{CARRIERS, Carried};
 
 /// Returns an error for members that IBM MQ can carry in no message, before any is put.
 pub(crate) fn check(outgoing: &Outgoing) -> Result<(), BrokerError> {
+    let mut is_checked = false;
     for index in 0..outgoing.count() {
         let refused = BrokerError::unsupported_member;
         correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
             .map_err(|detail| refused(outgoing.correl_id_pointer(index), detail))?;
+        // The rest is the same for all messages without properties and headers of their own.
+        if !outgoing.has_own_members(index) && std::mem::replace(&mut is_checked, true) {
+            continue;
+        }
         check_properties(&outgoing.props_of(index).properties).map_err(
             |((member, required_by), detail)| refused(outgoing.pointer(index, member, required_by), detail),
         )?;
