@@ -177,7 +177,7 @@ fn rights(known: &Snapshot, hash: &KeyHash, item: &KeyItem, scopes: &[Scope], no
     let tenant = &item.tenant_id;
     let state = match (item.refusal(&TenantItem::default(), now), item.expires_at) {
         (Some(refusal), _) => Rule::broken("state", refusal.to_string()),
-        (None, Some(end)) => Rule::holds("state", format!("it is enabled, and works until {end}")),
+        (None, Some(end)) => Rule::holds("state", format!("it is enabled, and works until {end:.0}")),
         (None, None) => Rule::holds("state", "it is enabled, and does not expire"),
     };
     let fresh = KeyItem { disabled: false, expires_at: None, ..item.clone() };

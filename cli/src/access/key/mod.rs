@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &Key, context: &Context, out: &mut Output) -> Resu
             create(&table, successor, *dry, out).await?;
             out.flush();
             apply(&table, &Vec::from_iter(Change::of(held, Entry::Key(hash, old))), out).await?;
-            out.note(&format!("the old key {} works until {until}", hash.id()));
+            out.note(&format!("the old key {} works until {until:.0}", hash.id()));
             Ok(Exit::Done)
         }
         Key::Disable(args) => set_disabled(&table, &known, args, true, out).await,
@@ -294,6 +294,11 @@ fn shown<T: ToString>(time: Option<T>) -> String {
     time.map_or_else(|| "-".to_owned(), |time| time.to_string())
 }
 
+/// Writes a time in whole seconds, also if an earlier version stored it with more.
+fn seconds(time: Timestamp) -> String {
+    format!("{time:.0}")
+}
+
 /// Adds what is no part of the key's item.
 fn with_state(mut document: Value, state: &str, last_used_on: Option<Date>) -> Value {
     if let Some(members) = document.as_object_mut() {
@@ -320,7 +325,7 @@ fn list(known: &Snapshot, tenant: Option<&str>, now: Timestamp, out: &mut Output
             hash.id(),
             Vec::from_iter(key.scopes.iter().map(String::as_str)).join(","),
             state.clone(),
-            shown(key.expires_at),
+            shown(key.expires_at.map(seconds)),
             shown(last_used_on),
         ]);
         items.push(with_state(held.entry.document(), &state, last_used_on));
@@ -340,8 +345,8 @@ fn show(known: &Snapshot, held: &Held, hash: KeyHash, key: &KeyItem, now: Timest
         ("scopes", Vec::from_iter(key.scopes.iter().map(String::as_str)).join(", ")),
         ("establishments", key.establishments.to_string()),
         ("state", state.clone()),
-        ("created", shown(key.created_at)),
-        ("expires", shown(key.expires_at)),
+        ("created", shown(key.created_at.map(seconds))),
+        ("expires", shown(key.expires_at.map(seconds))),
         ("last used", shown(last_used_on)),
     ];
     out.thing(ONE, &with_state(held.entry.document(), &state, last_used_on), &rows);

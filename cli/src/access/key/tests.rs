@@ -109,3 +109,8 @@ fn a_change_keeps_what_is_not_named() {
     let back = changed(&other, &change(&["products:read"], &[], None), now());
     assert!(back.unwrap_err().what.contains("which establishments"));
 }
+
+#[test]
+fn people_see_times_in_whole_seconds() {
+    assert_eq!(seconds("2026-11-27T10:00:00.123456789Z".parse().unwrap()), "2026-11-27T10:00:00Z");
+}
