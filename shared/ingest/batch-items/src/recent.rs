@@ -86,7 +86,7 @@ impl Wanted {
     /// Returns the oldest and the newest id that is wanted; `None` if there is none between them.
     /// As text, ids are in the order of their numbers.
     fn range(&self) -> Option<(Uuid, Uuid)> {
-        let oldest = self.down_to.unwrap_or(Uuid::nil());
+        let oldest = self.down_to.unwrap_or_default();
         let newest = match self.before {
             None => Uuid::max(),
             Some(before) => Uuid::from_u128(before.as_u128().checked_sub(1)?),
