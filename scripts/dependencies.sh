@@ -23,9 +23,6 @@ kept=$cache/dependencies/$fits-$(cat Cargo.lock Cargo.toml | hash)
 # It also has what earlier locks needed. The next clone begins anew when that has become much.
 most_megabytes=10000
 
-# What `make lint` compiles lies in a directory of its own.
-trees=(debug lint/debug)
-
 case ${1:-} in
 restore)
   # There is none on a machine that has compiled nothing yet.
@@ -38,11 +35,10 @@ restore)
   rm -rf "$target"/restored.*
   part=$(mktemp -d "$target/restored.XXXXXX")
   trap 'rm -rf "$part"' EXIT
-  if ! cp --archive --reflink=auto "$kept/." "$part"; then
+  if ! cp --archive --reflink=auto "$kept/debug" "$part"; then
     echo "  They cannot be copied, so they are compiled."
     exit 0
   fi
-  if [[ -d $part/lint && ! -e $target/lint ]]; then mv -T "$part/lint" "$target/lint"; fi
   mv -T "$part/debug" "$target/debug"
   ;;
 save)
@@ -52,14 +48,11 @@ save)
   links=$(mktemp -d "$target/links.XXXXXX")
   part=$(mktemp -d "$cache/dependencies/part.XXXXXX")
   trap 'rm -rf "$links" "$part"' EXIT
-  for tree in "${trees[@]}"; do
-    [[ -d $target/$tree/.fingerprint ]] || continue
-    mkdir -p "$links/$tree"
-    for directory in .fingerprint build deps; do
-      cp --archive --link "$target/$tree/$directory" "$links/$tree/"
-    done
-    cargo clean --quiet --workspace --target-dir "$links/${tree%debug}"
+  mkdir "$links/debug"
+  for directory in .fingerprint build deps; do
+    cp --archive --link "$target/debug/$directory" "$links/debug/"
   done
+  cargo clean --quiet --workspace --target-dir "$links"
   if (($(du -sm "$links" | cut -f1) > most_megabytes)); then
     rm -rf "$cache/dependencies/$fits"-*
     exit 0
