@@ -16,8 +16,8 @@ use crate::layout::{Layout, create};
 use crate::supervisor::isolate;
 
 /// Parameters of the local stack that differ from the template's defaults: inline targets on this
-/// machine for all tenants, records that are kept for up to 30 days, as many concurrent executions as
-/// an account of some age allows, dropped objects also from a bucket that is not the stack's,
+/// machine for all tenants, records that are kept for up to 30 days, as many concurrent executions
+/// as an account of some age allows, dropped objects also from a bucket that is not the stack's,
 /// events to a bus and a topic, load tests as large as one machine bears, and this machine's
 /// processor.
 const PARAMETERS: [(&str, &str); 12] = [

@@ -1,8 +1,8 @@
 //! Puts or gets messages by the calls that the crate `ibm-mq` makes, one after another on one
 //! thread, as a line of its input says: `put QUEUE UNIT` or `get QUEUE UNIT`, with `UNIT` messages
-//! to a unit of work. The queue is open all the time, or with the argument `reopen` it is opened and
-//! closed for each unit of work, as a request has to. `benches/src/mq` starts it, and reads what it
-//! prints.
+//! to a unit of work. The queue is open all the time, or with the argument `reopen` it is opened
+//! and closed for each unit of work, as a request has to. `benches/src/mq` starts it, and reads
+//! what it prints.
 //!
 //! Around the calls it does what no caller of the MQI can leave out: it takes each message that it
 //! got out of the call's buffers, and has all of a unit of work until that is committed. It uses

@@ -23,7 +23,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads `CHUNK_ITEMS` (500 to 2000), `MAX_PAYLOAD_BYTES`, `MAX_CNPJS` and `LISTED_ITEM_ERRORS`.
+    /// Reads `CHUNK_ITEMS` (500 to 2000), `MAX_PAYLOAD_BYTES`, `MAX_CNPJS` and
+    /// `LISTED_ITEM_ERRORS`.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let Items(items) = environment.optional("CHUNK_ITEMS", Items(ChunkItems::default()));
         let usual = Bounds::default();

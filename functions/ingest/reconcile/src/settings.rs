@@ -46,8 +46,8 @@ const DAY: Duration = Duration::from_hours(24);
 
 /// The shortest history: batch items are kept for 30 days after the last attempt at their request,
 /// and DynamoDB may take two more to delete them. Until then they would be shown as if their batch
-/// were still to come. That is also more than the days of a payload and the 14 for which queues keep
-/// a message, when its batch must still be known.
+/// were still to come. That is also more than the days of a payload and the 14 for which queues
+/// keep a message, when its batch must still be known.
 const SHORTEST_HISTORY: u64 = 60;
 
 impl Settings {

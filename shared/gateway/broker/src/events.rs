@@ -119,8 +119,8 @@ pub fn disconnected(peer: &Peer, polite: bool) {
     event!(info, "connection.disconnected", peer, polite, "Closed the connection to {peer}");
 }
 
-/// Logs that a connection was taken from a pool after the wait `waited`. The pool is counted only if
-/// this is logged.
+/// Logs that a connection was taken from a pool after the wait `waited`. The pool is counted only
+/// if this is logged.
 pub fn acquired(peer: &Peer, waited: Duration, is_new: bool, count: impl FnOnce() -> PoolStats) {
     if !enabled!(Level::DEBUG) {
         return;

@@ -200,7 +200,8 @@ impl Store {
 
     /// Counts a conflict. The result is a conflict even if it cannot be counted.
     async fn conflict(&self, request: &ClaimRequest<'_>, conflict: Claimed) -> Claimed {
-        // Boxed, as other calls that few requests make: each request's future would have room for it.
+        // Boxed, as other calls that few requests make: each request's future would have room for
+        // it.
         let counted = Box::pin(self.reuse.count(&self.dynamodb, &self.table, request, now())).await;
         let too_often = counted.unwrap_or_else(|error| {
             let error: &dyn std::error::Error = &error;

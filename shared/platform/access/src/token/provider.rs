@@ -12,8 +12,8 @@ use ring::signature::{
     UnparsedPublicKey,
 };
 
-/// Algorithms of the tokens' signatures: RSA or elliptic curves alone. A token's key is for those of
-/// its kind, or for the one that the key set names.
+/// Algorithms of the tokens' signatures: RSA or elliptic curves alone. A token's key is for those
+/// of its kind, or for the one that the key set names.
 pub(super) const ALGORITHMS: [Algorithm; 8] = [
     Algorithm::RS256,
     Algorithm::RS384,

@@ -237,7 +237,8 @@ impl Inner {
         for _ in 0..RENEWAL_DRAWS {
             let draw = policy.share().renewal(policy.pace(), self.now());
             let Some(draw) = draw else { return };
-            // Boxed: most shares need no call, and each policy of a request has a future of its own.
+            // Boxed: most shares need no call, and each policy of a request has a future of its
+            // own.
             if Box::pin(self.make(policy, &draw)).await {
                 return;
             }
