@@ -9,7 +9,7 @@ use super::*;
 const CNPJ: &str = "11222333000181";
 
 fn now() -> Timestamp {
-    "2026-11-27T10:00:00.5Z".parse().unwrap()
+    "2026-11-27T10:00:00Z".parse().unwrap()
 }
 
 fn known() -> Snapshot {
