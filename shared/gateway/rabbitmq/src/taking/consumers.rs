@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use broker::Deadline;
 use futures_util::future::{FutureExt as _, try_join_all};
-use futures_util::stream::StreamExt as _;
+use futures_util::stream::{Stream, StreamExt as _};
 use lapin::Consumer;
 use lapin::message::Delivery;
 use lapin::options::BasicCancelOptions;
@@ -23,8 +23,8 @@ const GONE: Duration = Duration::from_secs(1);
 /// Minimum number of messages for a consumer; fewer are taken one by one, because starting and
 /// cancelling a consumer takes two round trips.
 const FEWEST_BY_CONSUMER: usize = 4;
-/// Number of messages to come as long as which deliveries are taken in groups: waking up for each
-/// of them costs more than taking it.
+/// Fewest messages to come of which deliveries are taken in groups: waking up for each of them costs
+/// more than taking it.
 const MANY: usize = 256;
 /// Time for a group of deliveries to come together. A broker takes longer to deliver [`MANY`], so
 /// the last message is not taken later.
@@ -210,13 +210,13 @@ impl Taking<'_> {
     }
 }
 
-/// Waits for the next of `expected` deliveries.
-async fn next(consumer: &mut Consumer, expected: usize) -> Option<lapin::Result<Delivery>> {
+/// Waits for the next of `expected` deliveries. It may be cancelled.
+async fn next<S: Stream + Unpin>(deliveries: &mut S, expected: usize) -> Option<S::Item> {
     if expected < MANY {
-        return consumer.next().await;
+        return deliveries.next().await;
     }
     loop {
-        if let Some(delivery) = consumer.next().now_or_never() {
+        if let Some(delivery) = deliveries.next().now_or_never() {
             return delivery;
         }
         tokio::time::sleep(A_MOMENT).await;
@@ -231,4 +231,30 @@ fn ask_to_go<T>(stopped: impl Future<Output = T>) {
 
 async fn stop_consumer(session: &Session, consumer: &Consumer, deadline: Deadline) -> Result<(), Failure> {
     call(deadline, session.channel().basic_cancel(consumer.tag(), BasicCancelOptions::default())).await
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_delivery_is_taken_once_and_the_end_is_seen_however_many_are_expected() {
+        for expected in [1, MANY - 1, MANY, 10 * MANY] {
+            let (sender, mut receiver) = mpsc::unbounded_channel();
+            let mut deliveries = stream::poll_fn(move |context| receiver.poll_recv(context));
+            sender.send(1).unwrap();
+            assert_eq!(next(&mut deliveries, expected).await, Some(1));
+            let given_up = tokio::time::timeout(2 * A_MOMENT, next(&mut deliveries, expected));
+            assert!(given_up.await.is_err());
+            let (second, sent) = tokio::join!(next(&mut deliveries, expected), async { sender.send(2) });
+            assert_eq!((second, sent), (Some(2), Ok(())));
+            sender.send(3).unwrap();
+            drop(sender);
+            assert_eq!(next(&mut deliveries, expected).await, Some(3));
+            assert_eq!(next(&mut deliveries, expected).await, None);
+        }
+    }
 }
