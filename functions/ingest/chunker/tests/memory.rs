@@ -1,8 +1,9 @@
 //! A payload goes through the pipeline under 96 MB of peak memory, whatever its form, its order and
 //! its size: a window of rows is most of it. Each is large enough to be noticed if it were kept:
 //! the 40 MiB of a window and 64 MB pass the limit, and where no item becomes a row, 100 MB do. At
-//! night the one of the usual form is as large as a payload may be. Each form is read by a process
-//! of its own, since the peak is a process's.
+//! night the one of the usual form is as large as a payload may be, and small items also come as a
+//! plain array. By day they come as lines and in a compressed array, and large ones in a plain one.
+//! Each form is read by a process of its own, since the peak is a process's.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,6 +30,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 const FORM: &str = "PAYLOAD_FORM";
+const FORMS: [&str; 5] = ["lines", "gzip", "large", "largest", "broken"];
+/// Forms that `.ci/nightly` reads too, with `PAYLOAD_FORMS=all`.
+const MORE_FORMS: [&str; 2] = ["array", "pretty"];
 const PAYLOAD_BYTES: usize = 64_000_000;
 /// Bytes of a payload whose items do not become rows.
 const BYTES_WITHOUT_ROWS: usize = 100_000_000;
@@ -243,7 +247,9 @@ async fn read_one_form() {
 
 #[test]
 fn payloads_are_read_in_little_memory() {
-    for form in ["array", "pretty", "lines", "gzip", "large", "largest", "broken"] {
+    let all = std::env::var("PAYLOAD_FORMS").is_ok_and(|forms| forms == "all");
+    let more: &[&str] = if all { &MORE_FORMS } else { &[] };
+    for form in FORMS.iter().chain(more) {
         let read = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "read_one_form", "--ignored", "--nocapture"])
             .env(FORM, form)
