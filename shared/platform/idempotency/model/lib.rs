@@ -24,17 +24,20 @@ use stateright::{Checker, HasDiscoveries, Model as _};
 
 use broken::Guard;
 use scenario::{Kind, Scenario};
+use steps::TELLS;
 
 /// The breaches that the checker found, by name, and how many states it visited.
 fn found(checker: &impl Checker<Scenario>) -> (Vec<&'static str>, usize) {
-    let breaches = checker.discoveries();
-    for (name, path) in &breaches {
-        println!("{name}:");
-        for action in path.clone().into_actions() {
+    TELLS.set(true);
+    let mut breaches = Vec::new();
+    for path in checker.discoveries().into_values() {
+        breaches.extend(path.last_state().breaches());
+        println!("{}:", breaches.join("; "));
+        for action in path.into_actions() {
             println!("  {action:?}");
         }
     }
-    (breaches.into_keys().collect(), checker.unique_state_count())
+    (breaches, checker.unique_state_count())
 }
 
 #[track_caller]

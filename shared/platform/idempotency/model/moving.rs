@@ -55,14 +55,14 @@ impl Successors<'_> {
         let Moving { granted, done, .. } = moving;
         let next = (*done < WANTED).then(|| self.world.effect.next_to_move()).flatten();
         let Some(message) = next else {
-            self.happens(format!("{w} has moved all"), |scenario, world| {
+            self.happens(format_args!("{w} has moved all"), |scenario, world| {
                 let response = response(granted, "moved", possible_duplicates(scenario, granted), 0);
                 world.effect.release(w);
                 world.workers[w].step = Arc::new(Step::Complete { granted: granted.clone(), response });
             });
             return;
         };
-        self.happens(format!("{w} puts {message}"), |scenario, world| {
+        self.happens(format_args!("{w} puts {message}"), |scenario, world| {
             world.effect.take(w, message);
             if scenario.is_without(Guard::PutFirst) {
                 world.effect.leave(w, message);
@@ -82,7 +82,7 @@ impl Successors<'_> {
     /// A copy of the message is elsewhere, and the message stays where it was.
     fn is_refused(&mut self, w: usize, moving: &Moving, message: usize) {
         let granted = &moving.granted;
-        self.happens(format!("{w}'s put of {message} is refused and left aside"), |scenario, world| {
+        self.happens(format_args!("{w}'s put of {message} is refused and left aside"), |scenario, world| {
             world.faults_left -= 1;
             world.effect.take(w, message);
             world.effect.leave_aside(message);
@@ -97,7 +97,7 @@ impl Successors<'_> {
     fn is_in_doubt(&mut self, w: usize, moving: &Moving, message: usize) {
         let Moving { granted, done, .. } = moving;
         for arrived in [true, false] {
-            self.happens(format!("{w}'s put of {message} is in doubt (done: {arrived})"), |_, world| {
+            self.happens(format_args!("{w}'s put of {message} is in doubt (done: {arrived})"), |_, world| {
                 world.faults_left -= 1;
                 if arrived {
                     world.effect.arrive(message);
@@ -159,7 +159,7 @@ impl Successors<'_> {
 
     fn settles(&mut self, w: usize, moving: &Moving, message: usize) {
         let Moving { granted, done, .. } = moving;
-        self.happens(format!("{w} removes {message}"), |scenario, world| {
+        self.happens(format_args!("{w} removes {message}"), |scenario, world| {
             if scenario.is_without(Guard::PutFirst) {
                 world.effect.arrive(message);
             }
@@ -171,15 +171,18 @@ impl Successors<'_> {
             return;
         }
         for arrived in [true, false] {
-            self.happens(format!("{w}'s removal of {message} is in doubt (done: {arrived})"), |_, world| {
-                world.faults_left -= 1;
-                if arrived {
-                    world.effect.leave(w, message);
-                }
-                world.effect.release(w);
-                let progress = granted.progress.advanced(done + 1, 1);
-                world.workers[w].step = Arc::new(Step::Fail { granted: granted.clone(), progress });
-            });
+            self.happens(
+                format_args!("{w}'s removal of {message} is in doubt (done: {arrived})"),
+                |_, world| {
+                    world.faults_left -= 1;
+                    if arrived {
+                        world.effect.leave(w, message);
+                    }
+                    world.effect.release(w);
+                    let progress = granted.progress.advanced(done + 1, 1);
+                    world.workers[w].step = Arc::new(Step::Fail { granted: granted.clone(), progress });
+                },
+            );
         }
     }
 }

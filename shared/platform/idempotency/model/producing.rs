@@ -78,14 +78,14 @@ impl Successors<'_> {
             });
         }
         if done == u64::try_from(MESSAGES).unwrap() {
-            self.happens(format!("{w} has put all"), |_, world| {
+            self.happens(format_args!("{w} has put all"), |_, world| {
                 let Progress { repeated, .. } = of(done, 0);
                 let response = response(granted, "put", repeated, at);
                 world.workers[w].step = Arc::new(Step::Complete { granted: granted.clone(), response });
             });
             return;
         }
-        self.happens(format!("{w} puts {done} at {at}"), |_, world| {
+        self.happens(format_args!("{w} puts {done} at {at}"), |_, world| {
             world.effect.put(at, done);
             world.may_hold[at] = true;
             world.workers[w].step = Arc::new(Step::Put(Putting { done: done + 1, ..putting.clone() }));
@@ -93,16 +93,19 @@ impl Successors<'_> {
         if self.world.faults_left == 0 {
             return;
         }
-        self.happens(format!("{w}'s put of {done} at {at} is refused and left aside"), |scenario, world| {
-            world.faults_left -= 1;
-            world.effect.put(ASIDE, done);
-            world.may_hold[at] = true;
-            let in_doubt = u64::from(!scenario.is_without(Guard::DoubtRefusals));
-            world.workers[w].step =
-                Arc::new(Step::Fail { granted: granted.clone(), progress: of(done, in_doubt) });
-        });
+        self.happens(
+            format_args!("{w}'s put of {done} at {at} is refused and left aside"),
+            |scenario, world| {
+                world.faults_left -= 1;
+                world.effect.put(ASIDE, done);
+                world.may_hold[at] = true;
+                let in_doubt = u64::from(!scenario.is_without(Guard::DoubtRefusals));
+                world.workers[w].step =
+                    Arc::new(Step::Fail { granted: granted.clone(), progress: of(done, in_doubt) });
+            },
+        );
         for (arrived, in_doubt) in [(true, 1), (false, 1), (false, 0)] {
-            self.happens(format!("{w}'s put of {done} at {at} fails (done: {arrived})"), |_, world| {
+            self.happens(format_args!("{w}'s put of {done} at {at} fails (done: {arrived})"), |_, world| {
                 world.faults_left -= 1;
                 if arrived {
                     world.effect.put(at, done);

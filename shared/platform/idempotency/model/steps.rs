@@ -1,5 +1,6 @@
 //! What can happen next.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,12 @@ use crate::world::{Granted, Step, World, response};
 
 /// The time-out of the function that claims, in seconds.
 const CLAIMER_ENDS_AFTER: i64 = 29;
+
+thread_local! {
+    /// True in a thread that tells how a breach is reached. Those that look for one meet millions of
+    /// actions, and need no names.
+    pub(crate) static TELLS: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Something that happens, and what the world is like after it.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -39,14 +46,14 @@ pub(crate) fn successors(scenario: &Scenario, world: &World, actions: &mut Vec<A
     let mut to = Successors { scenario, world, actions };
     to.time_passes();
     for index in 0..world.late.len() {
-        to.happens(format!("late write {index} arrives"), |scenario, world| {
+        to.happens(format_args!("late write {index} arrives"), |scenario, world| {
             let transition = world.late.remove(index);
             let _ = world.write(scenario, &transition);
         });
     }
     for (w, worker) in world.workers.iter().enumerate() {
         if *worker.step != Step::Idle && world.crashes_left > 0 {
-            to.happens(format!("{w} dies"), |_, world| {
+            to.happens(format_args!("{w} dies"), |_, world| {
                 world.crashes_left -= 1;
                 world.fall_silent(w);
                 end(world, w);
@@ -74,7 +81,8 @@ pub(crate) struct Successors<'a> {
 }
 
 impl Successors<'_> {
-    pub(crate) fn happens(&mut self, label: String, change: impl FnOnce(&Scenario, &mut World)) {
+    pub(crate) fn happens(&mut self, name: fmt::Arguments<'_>, change: impl FnOnce(&Scenario, &mut World)) {
+        let label = if TELLS.get() { name.to_string() } else { String::new() };
         let mut next = self.world.clone();
         change(self.scenario, &mut next);
         next.inspect();
@@ -83,7 +91,7 @@ impl Successors<'_> {
 
     fn time_passes(&mut self) {
         let Some(moment) = self.scenario.next_moment(self.world.now) else { return };
-        self.happens(format!("it is {moment} s"), |_, world| {
+        self.happens(format_args!("it is {moment} s"), |_, world| {
             world.now = moment;
             for w in 0..world.workers.len() {
                 if *world.workers[w].step != Step::Idle && world.workers[w].ends_at <= moment {
@@ -103,7 +111,7 @@ impl Successors<'_> {
     ) {
         for fate in Fate::possible(self.world) {
             let what = transition_name(transition);
-            self.happens(format!("{w} writes {what}: {fate:?}"), |scenario, world| {
+            self.happens(format_args!("{w} writes {what}: {fate:?}"), |scenario, world| {
                 let called = fate.befalls(scenario, world, transition);
                 then(scenario, world, called);
             });
@@ -149,7 +157,7 @@ impl Successors<'_> {
         if left == 0 {
             return;
         }
-        self.happens(format!("{w} asks"), |_, world| {
+        self.happens(format_args!("{w} asks"), |_, world| {
             world.workers[w].requests_left -= 1;
             world.workers[w].step = Arc::new(Step::Claim { owner: format!("{w}.{left}") });
             world.workers[w].ends_at = world.now + CLAIMER_ENDS_AFTER;
@@ -170,18 +178,18 @@ impl Successors<'_> {
                 });
             }
             Decision::Own => {
-                self.happens(format!("{w} finds its own record"), |_, world| {
+                self.happens(format_args!("{w} finds its own record"), |_, world| {
                     world.workers[w].step = Arc::new(granted(found));
                 });
             }
-            Decision::Replay => self.happens(format!("{w} replays"), |_, world| {
+            Decision::Replay => self.happens(format_args!("{w} replays"), |_, world| {
                 if found.request_hash != fingerprint {
                     world.breach(Invariant::OtherBody);
                 }
                 end(world, w);
             }),
             Decision::Conflict | Decision::InProgress { .. } | Decision::TakeOver(_) => {
-                self.happens(format!("{w} is refused"), |_, world| {
+                self.happens(format_args!("{w} is refused"), |_, world| {
                     if is_own {
                         world.breach(Invariant::OwnNotKnown);
                     }
@@ -200,7 +208,7 @@ impl Successors<'_> {
         }
         if clock <= granted.claimed_at + bound || self.scenario.is_without(Guard::StartBefore) {
             for at in 0..self.scenario.places {
-                self.happens(format!("{w} starts at {at}"), |scenario, world| {
+                self.happens(format_args!("{w} starts at {at}"), |scenario, world| {
                     world.tell_what_was_left(granted);
                     if world.record.as_ref().is_some_and(|record| record.status == Status::Completed) {
                         world.breach(Invariant::DoneAgain);
@@ -218,7 +226,7 @@ impl Successors<'_> {
             let came_after =
                 clock.as_second() - works_ahead - (granted.claimed_at.as_second() - claims_ahead);
             let in_time = came_after <= i64::try_from(Execution::START_WITHIN.as_secs()).unwrap();
-            self.happens(format!("{w} comes too late"), |_, world| {
+            self.happens(format_args!("{w} comes too late"), |_, world| {
                 if in_time {
                     world.breach(Invariant::RefusedInTime);
                 }
@@ -230,7 +238,7 @@ impl Successors<'_> {
 
     fn works(&mut self, w: usize, step: Step, now: Timestamp, retention: Duration) {
         match step {
-            Step::Get { granted } => self.happens(format!("{w} gets"), |scenario, world| {
+            Step::Get { granted } => self.happens(format_args!("{w} gets"), |scenario, world| {
                 let got = world.effect.get(w);
                 world.workers[w].step = Arc::new(if scenario.is_without(Guard::PrepareFirst) {
                     Step::Commit { response: consumed(&granted, got), granted }
@@ -298,7 +306,7 @@ impl Successors<'_> {
     }
 
     fn commits(&mut self, w: usize, granted: &Granted, response: &StoredResponse) {
-        self.happens(format!("{w} commits"), |scenario, world| {
+        self.happens(format_args!("{w} commits"), |scenario, world| {
             world.effect.remove(w);
             let (granted, response) = (granted.clone(), response.clone());
             world.workers[w].step = Arc::new(if scenario.is_without(Guard::PrepareFirst) {
@@ -310,14 +318,14 @@ impl Successors<'_> {
         if self.world.faults_left == 0 {
             return;
         }
-        self.happens(format!("{w}'s commit is refused"), |_, world| {
+        self.happens(format_args!("{w}'s commit is refused"), |_, world| {
             world.faults_left -= 1;
             world.effect.release(w);
             world.workers[w].step =
                 Arc::new(Step::Fail { granted: granted.clone(), progress: granted.progress });
         });
         for arrived in [true, false] {
-            self.happens(format!("{w}'s commit is in doubt (done: {arrived})"), |_, world| {
+            self.happens(format_args!("{w}'s commit is in doubt (done: {arrived})"), |_, world| {
                 world.faults_left -= 1;
                 if arrived {
                     world.effect.remove(w);

@@ -163,8 +163,9 @@ impl World {
         }
     }
 
-    pub(crate) fn holds(&self, invariant: Invariant) -> bool {
-        !self.breaches.contains(&invariant)
+    /// Names of the invariants that are broken.
+    pub(crate) fn breaches(&self) -> Vec<&'static str> {
+        self.breaches.iter().map(|invariant| invariant.name()).collect()
     }
 
     pub(crate) fn is_broken(&self) -> bool {
