@@ -66,7 +66,7 @@ impl Node {
             .env("RABBITMQ_NODE_PORT", self.port.to_string())
             .env("RABBITMQ_DIST_PORT", self.distribution_port.to_string())
             .env("RABBITMQ_CONFIG_FILE", file("rabbitmq.conf"))
-            .env("RABBITMQ_ADVANCED_CONFIG_FILE", file("no-advanced.config"))
+            .env("RABBITMQ_ADVANCED_CONFIG_FILE", file("advanced.config"))
             .env("RABBITMQ_ENABLED_PLUGINS_FILE", file("enabled_plugins"))
             .env("RABBITMQ_GENERATED_CONFIG_DIR", file("generated"))
             .env("RABBITMQ_MNESIA_BASE", file("mnesia"))
@@ -79,10 +79,12 @@ impl Node {
         command
     }
 
-    /// `rabbitmqctl` for this node.
+    /// `rabbitmqctl` for this node. Like the server, and unlike Erlang by itself, it does not keep
+    /// the processors busy while it waits.
     #[must_use]
     pub fn ctl(&self) -> Command {
         let mut command = self.command("rabbitmqctl");
+        command.env("RABBITMQ_CTL_ERL_ARGS", "+sbwt none +sbwtdcpu none +sbwtdio none");
         command.args(["--node", self.name, "--quiet"]);
         command
     }
@@ -115,7 +117,7 @@ pub struct RabbitMq {
 impl RabbitMq {
     /// Starts a node of this version and name with what `configure` says: the lines of
     /// `rabbitmq.conf`, besides that of the listener, and the plugins. It may write files into the
-    /// node's home.
+    /// node's home; the node reads `advanced.config` there.
     ///
     /// # Panics
     /// RabbitMQ is not installed, or does not start.

@@ -88,7 +88,6 @@ impl Case {
 
 /// Runs every case with every strategy.
 pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
-    broker.retry_dead_letters_soon().await;
     let mut rows = Vec::new();
     for case in Case::ALL {
         for strategy in Strategy::ALL {

@@ -12,11 +12,15 @@ use broker::{Broker as _, Deadline};
 use mq::{Access, Address, BrokerKind, Credentials, Endpoint, QueueName, Tls};
 use rabbitmq::{RabbitMq, Settings};
 use secrecy::SecretString;
-use test_support::rabbitmq::RabbitMq as Server;
+use test_support::rabbitmq::{Node, RabbitMq as Server};
 use test_support::root::Root;
 
 const USER: &str = "app";
 const PASSWORD: &str = "only-for-tests";
+
+/// Makes quorum queues retry each half second the dead letters that were not accepted, instead of
+/// after three minutes.
+const ADVANCED: &str = "[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 500}]}].\n";
 
 /// Memory limit in bytes: fewer than three of the tests' messages take, and more than two.
 const TWO_MESSAGES: usize = 5_000;
@@ -28,12 +32,13 @@ pub(crate) struct Broker {
     pub(crate) access: Access,
     channel: Channel,
     _connection: Connection,
-    server: Server,
+    _server: Server,
 }
 
 impl Broker {
     pub(crate) async fn start(root: Root) -> Self {
-        let server = Server::start(root, "versions@localhost", |_| {
+        let server = Server::start(root, "versions@localhost", |Node { home, .. }| {
+            std::fs::write(home.join("advanced.config"), ADVANCED).unwrap();
             let lines = format!(
                 "default_user = {USER}\ndefault_pass = {PASSWORD}\ndisk_free_limit.absolute = 50MB\n"
             );
@@ -50,7 +55,7 @@ impl Broker {
             access: access(port),
             channel,
             _connection: connection,
-            server,
+            _server: server,
         };
         this.is_usable().await;
         this
@@ -113,13 +118,6 @@ impl Broker {
             let reject = BasicRejectArguments { delivery_tag: got.delivery_tag(), requeue: false };
             self.channel.basic_reject(reject).await.expect("reject");
         }
-    }
-
-    /// Makes quorum queues retry each half second the dead letters that were not accepted, instead
-    /// of after three minutes.
-    pub(crate) async fn retry_dead_letters_soon(&self) {
-        let setting = "application:set_env(rabbit, dead_letter_worker_publisher_confirm_timeout, 500).";
-        self.server.ctl(&["eval", setting]).await;
     }
 
     pub(crate) async fn delete(&self, queue: &QueueName) {
