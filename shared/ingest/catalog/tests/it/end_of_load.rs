@@ -54,7 +54,7 @@ async fn all_but_the_end(database: &Database, load: &Load) {
 #[test]
 fn the_end_of_a_full_load_goes_on_in_slices_whose_number_is_linear_in_its_establishments() {
     let mut steps = Vec::new();
-    for establishments in [512, 1024, 2048] {
+    for establishments in [512, 2048] {
         database_test(async |test| {
             let database = test.open();
             one_each(Load::full(1), establishments, "old").run(&database).await;
@@ -77,7 +77,7 @@ fn the_end_of_a_full_load_goes_on_in_slices_whose_number_is_linear_in_its_establ
             steps.push(slices);
         });
     }
-    assert_eq!(steps, [16, 32, 64]);
+    assert_eq!(steps, [16, 64]);
 }
 
 #[test]
@@ -344,7 +344,7 @@ async fn end_interleaved(test: &TestDatabase, establishments: u32, chunks: u32, 
 fn a_judgement_goes_on_where_it_was_cut_off_and_a_call_reads_the_hashes_of_each_chunk_once() {
     for cut_off in [false, true] {
         let mut per_item = Vec::new();
-        for (establishments, chunks) in [(480, 2), (960, 4), (1920, 8)] {
+        for (establishments, chunks) in [(480, 2), (1920, 8)] {
             database_test(async |test| {
                 let (calls, blocks) = end_interleaved(test, establishments, chunks, cut_off).await;
                 assert_eq!(calls, if cut_off { i64::from(establishments.div_ceil(512)) } else { 1 });
@@ -352,11 +352,10 @@ fn a_judgement_goes_on_where_it_was_cut_off_and_a_call_reads_the_hashes_of_each_
                 per_item.push(f64::from(u32::try_from(blocks / calls).unwrap()) / items);
             });
         }
-        let (least, most) = per_item
-            .iter()
-            .fold((f64::MAX, 0.0), |(least, most), blocks: &f64| (blocks.min(least), blocks.max(most)));
+        let [few, many]: [f64; 2] = per_item.try_into().unwrap();
+        let (least, most) = (few.min(many), few.max(many));
         // A block has 250 hashes, and as much again is read of the index that leads there.
-        assert!(least > 0.0 && most < 1.6 * least && most < 0.05, "{per_item:?}, cut off: {cut_off}");
+        assert!(least > 0.0 && most < 1.6 * least && most < 0.05, "{few}, {many}, cut off: {cut_off}");
     }
 }
 
