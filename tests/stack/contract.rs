@@ -20,13 +20,11 @@ use crate::gateway::Answer;
 /// The contract as it is published: `openapi.yaml`.
 pub static PUBLISHED: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(status::DOCUMENT).unwrap());
 
-pub(crate) static CONTRACT: LazyLock<Value> = LazyLock::new(|| {
-    let mut contract = Value::clone(&PUBLISHED);
-    let schemas = contract["components"]["schemas"].as_object().unwrap();
+/// References to the schemas that are lists of words.
+static LISTS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let schemas = PUBLISHED["components"]["schemas"].as_object().unwrap();
     let lists = schemas.iter().filter(|(_, schema)| schema.get("enum").is_some());
-    let lists = lists.map(|(name, _)| format!("#/components/schemas/{name}")).collect();
-    close(&mut contract, &lists);
-    contract
+    lists.map(|(name, _)| format!("#/components/schemas/{name}")).collect()
 });
 
 /// Parts of the contract that this process has noted already.
@@ -144,7 +142,7 @@ fn check(method: &str, path: &str, answer: &Answer) -> Result<BTreeSet<String>, 
 
 fn described_response(method: &str, path: &str, status: u16) -> Result<Described, String> {
     let path = path.split('?').next().unwrap_or_default();
-    let paths = CONTRACT["paths"].as_object().unwrap();
+    let paths = PUBLISHED["paths"].as_object().unwrap();
     let route = paths.iter().find(|(template, _)| matches(template, path));
     let operation = route
         .and_then(|(template, operations)| Some((template, operations.get(method.to_ascii_lowercase())?)));
@@ -156,7 +154,7 @@ fn described_response(method: &str, path: &str, status: u16) -> Result<Described
         let schema = json!({"schema": {"$ref": "#/components/schemas/Problem"}});
         return Ok(Described {
             name: format!("no route {status}"),
-            headers: CONTRACT["components"]["headers"].as_object().unwrap().clone(),
+            headers: PUBLISHED["components"]["headers"].as_object().unwrap().clone(),
             content: Map::from_iter([("application/problem+json".to_owned(), schema)]),
         });
     };
@@ -178,9 +176,9 @@ fn matches(template: &str, path: &str) -> bool {
     all && template.split('/').count() == path.split('/').count()
 }
 
-/// Closes the objects of the contract that do not define whether they have further members, and
-/// lists of words that admit any other text. `lists` are the references to schemas that are lists.
-fn close(schema: &mut Value, lists: &BTreeSet<String>) {
+/// Closes the objects of a schema that do not define whether they have further members, and lists
+/// of words that admit any other text.
+fn close(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             let is_object = match members.get("type") {
@@ -194,7 +192,7 @@ fn close(schema: &mut Value, lists: &BTreeSet<String>) {
             if let Some(any) = members.get_mut("anyOf").and_then(Value::as_array_mut) {
                 let is_list = |schema: &Value| {
                     let reference = schema.get("$ref").and_then(Value::as_str);
-                    schema.get("enum").is_some() || reference.is_some_and(|name| lists.contains(name))
+                    schema.get("enum").is_some() || reference.is_some_and(|name| LISTS.contains(name))
                 };
                 if any.iter().any(is_list) {
                     any.retain(|schema| *schema != json!({"type": "string"}));
@@ -203,11 +201,11 @@ fn close(schema: &mut Value, lists: &BTreeSet<String>) {
             for (name, member) in members {
                 // The members of an example are not schemas.
                 if !["example", "examples"].contains(&name.as_str()) {
-                    close(member, lists);
+                    close(member);
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| close(item, lists)),
+        Value::Array(items) => items.iter_mut().for_each(close),
         _ => {}
     }
 }
@@ -216,14 +214,14 @@ pub(crate) fn resolved(schema: &Value) -> &Value {
     match schema.get("$ref").and_then(Value::as_str) {
         None => schema,
         Some(reference) => {
-            let found = CONTRACT.pointer(&reference[1..]);
+            let found = PUBLISHED.pointer(&reference[1..]);
             resolved(found.unwrap_or_else(|| panic!("{reference} is not in the contract")))
         }
     }
 }
 
-/// Adds the named schemas that a schema refers to, and those that these refer to. Compiling a
-/// schema takes as long as all that comes with it.
+/// Adds the named schemas that a schema refers to, and those that these refer to, closed. Compiling
+/// a schema takes as long as all that comes with it.
 fn add_named(schema: &Value, named: &mut Map<String, Value>) {
     match schema {
         Value::Object(members) => {
@@ -232,8 +230,10 @@ fn add_named(schema: &Value, named: &mut Map<String, Value>) {
             if let Some(name) = name
                 && !named.contains_key(name)
             {
-                let schema = &CONTRACT["components"]["schemas"][name];
-                named.insert(name.to_owned(), schema.clone());
+                let schema = &PUBLISHED["components"]["schemas"][name];
+                let mut closed = schema.clone();
+                close(&mut closed);
+                named.insert(name.to_owned(), closed);
                 add_named(schema, named);
             }
             members.values().for_each(|member| add_named(member, named));
@@ -247,6 +247,7 @@ fn valid(name: &str, schema: &Value, instance: &Value) -> Result<(), String> {
     let validator = Arc::clone(VALIDATORS.lock().unwrap().entry(name.to_owned()).or_insert_with(|| {
         let (mut schema, mut named) = (schema.clone(), Map::new());
         add_named(&schema, &mut named);
+        close(&mut schema);
         schema["components"]["schemas"] = Value::Object(named);
         let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(true);
         Arc::new(options.build(&schema).unwrap())
@@ -314,7 +315,7 @@ pub fn described() -> BTreeSet<String> {
 
 /// Calls `visit` with the name and the content of each response, by media type.
 fn each_response(mut visit: impl FnMut(&str, &Value)) {
-    for (path, operations) in CONTRACT["paths"].as_object().unwrap() {
+    for (path, operations) in PUBLISHED["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
             for (status, response) in operation["responses"].as_object().unwrap() {
                 let response = resolved(response);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::contract::{CONTRACT, resolved};
+use crate::contract::{PUBLISHED, resolved};
 
 /// Lists the routes of the contract: methods in upper case, and paths.
 pub fn routes() -> BTreeSet<(String, String)> {
@@ -14,7 +14,7 @@ pub fn routes() -> BTreeSet<(String, String)> {
         let methods = members.filter(|(_, operation)| operation.get("responses").is_some());
         methods.map(|(method, _)| (method.to_ascii_uppercase(), path.clone())).collect::<Vec<_>>()
     };
-    CONTRACT["paths"].as_object().unwrap().iter().flat_map(of_path).collect()
+    PUBLISHED["paths"].as_object().unwrap().iter().flat_map(of_path).collect()
 }
 
 /// Path of the operation that reaches its target after the response.
@@ -34,14 +34,14 @@ pub fn targeted() -> BTreeSet<&'static str> {
         let body = &operations["post"]["requestBody"];
         ["target", "targetRef"].iter().any(|member| names(body, member))
     };
-    let paths = CONTRACT["paths"].as_object().unwrap().iter();
+    let paths = PUBLISHED["paths"].as_object().unwrap().iter();
     paths.filter(|(_, operations)| has_target(operations)).map(|(path, _)| path.as_str()).collect()
 }
 
 /// Lists the paths of the `POST` requests that have a body.
 pub fn with_body() -> BTreeSet<&'static str> {
     let has_body = |operations: &Value| operations["post"].get("requestBody").is_some();
-    let paths = CONTRACT["paths"].as_object().unwrap().iter();
+    let paths = PUBLISHED["paths"].as_object().unwrap().iter();
     paths.filter(|(_, operations)| has_body(operations)).map(|(path, _)| path.as_str()).collect()
 }
 
