@@ -6,6 +6,8 @@
 //! Each message is a unit of work of its own. A search may find any of the messages that are there,
 //! or none.
 
+use std::sync::Arc;
+
 use broker::EarlierAttempts;
 use idempotency::{LocationHistory, Place, Progress};
 use stateright::{Checker as _, Expectation, HasDiscoveries, Model, Property};
@@ -22,13 +24,14 @@ struct Attempt {
     queue: usize,
     /// Progress with which the attempt began to put.
     progress: Progress,
-    whereabouts: LocationHistory,
+    whereabouts: Arc<LocationHistory>,
     next: u64,
     /// The next message's commit took effect, and the attempt does not know it yet.
     is_committed: bool,
     is_over: bool,
 }
 
+/// State of the world. Each step copies it, so the parts that a step leaves alone are shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct World {
     /// Number of copies of each message on each queue.
@@ -38,9 +41,9 @@ struct World {
     puts: [u8; MESSAGES],
     takes: u8,
     moves: u8,
-    attempts: Vec<Attempt>,
+    attempts: Vec<Arc<Attempt>>,
     progress: Progress,
-    whereabouts: LocationHistory,
+    whereabouts: Arc<LocationHistory>,
     has_failed: bool,
     /// The queue and the label that the response names.
     answered: Option<(usize, u64)>,
@@ -110,6 +113,10 @@ impl World {
 
     fn is_there(&self, message: u64, queue: usize) -> bool {
         self.on_queue[usize::try_from(message).unwrap()][queue] > 0
+    }
+
+    fn attempt_mut(&mut self, index: usize) -> Option<&mut Attempt> {
+        self.attempts.get_mut(index).map(Arc::make_mut)
     }
 
     fn add(&mut self, message: usize, queue: usize) {
@@ -214,43 +221,43 @@ impl Model for Course {
                     Some(_) => progress_behind(arrival.progress, found, earlier, COUNT),
                     None => arrival.progress,
                 };
+                let (whereabouts, done) = (Arc::new(arrival.whereabouts), progress.done);
                 (next.progress, next.has_failed) = (left, false);
                 if arrival.has_moved {
-                    (next.progress, next.whereabouts) = (arrival.progress, arrival.whereabouts.clone());
+                    (next.progress, next.whereabouts) = (arrival.progress, Arc::clone(&whereabouts));
                 }
-                if is_noted && progress.done > arrival.progress.done {
-                    (next.progress, next.whereabouts) = (progress, arrival.whereabouts.clone());
+                if is_noted && done > arrival.progress.done {
+                    (next.progress, next.whereabouts) = (progress, Arc::clone(&whereabouts));
                 }
-                let (whereabouts, done) = (arrival.whereabouts, progress.done);
                 let fresh =
                     Attempt { queue, progress, whereabouts, next: done, is_committed: false, is_over: false };
-                next.attempts.push(fresh);
+                next.attempts.push(Arc::new(fresh));
             }
             Action::Commit(index) => {
-                let attempt = next.attempts.get_mut(index)?;
+                let attempt = next.attempt_mut(index)?;
                 attempt.is_committed = true;
                 let (message, queue) = (usize::try_from(attempt.next).unwrap(), attempt.queue);
                 next.puts[message] += 1;
                 next.add(message, queue);
             }
             Action::Confirm(index) => {
-                let attempt = next.attempts.get_mut(index)?;
+                let attempt = next.attempt_mut(index)?;
                 attempt.is_committed = false;
                 attempt.next += 1;
             }
             Action::Checkpoint(index) => {
-                let attempt = next.attempts[index].clone();
+                let attempt = world.attempts.get(index)?;
                 if !world.may_end(index) {
                     // The attempt's write is refused.
-                    next.attempts[index].is_over = true;
+                    next.attempt_mut(index)?.is_over = true;
                 } else if attempt.next > next.progress.done || next.whereabouts != attempt.whereabouts {
                     next.progress = attempt.progress.advanced(attempt.next, 0);
-                    next.whereabouts = attempt.whereabouts;
+                    next.whereabouts = Arc::clone(&attempt.whereabouts);
                 } else {
                     return None;
                 }
             }
-            Action::Crash(index) => next.attempts[index].is_over = true,
+            Action::Crash(index) => next.attempt_mut(index)?.is_over = true,
             Action::Refuse(index) => {
                 let message = usize::try_from(world.attempts.get(index)?.next).unwrap();
                 next.puts[message] += 1;
@@ -258,14 +265,14 @@ impl Model for Course {
                 return self.next_state(&next, Action::Fail(index, in_doubt));
             }
             Action::Fail(index, in_doubt) => {
-                let attempt = next.attempts.get_mut(index)?;
+                let attempt = next.attempt_mut(index)?;
                 attempt.is_over = true;
                 let progress = attempt.progress.advanced(attempt.next, in_doubt);
+                next.whereabouts = Arc::new(attempt.whereabouts.after(progress));
                 (next.has_failed, next.progress) = (true, progress);
-                next.whereabouts = attempt.whereabouts.after(progress);
             }
             Action::Answer(index) => {
-                let attempt = next.attempts.get_mut(index)?;
+                let attempt = next.attempt_mut(index)?;
                 attempt.is_over = true;
                 next.answered =
                     Some((attempt.queue, attempt.progress.advanced(COUNT, 0).repeated.min(COUNT)));
@@ -305,7 +312,7 @@ impl Model for Course {
                 world.answered.is_some() && world.attempts.len() == ATTEMPTS
             }),
             Property::sometimes("a successor finds everything", |_, world: &World| {
-                let is_found = |attempt: &Attempt| attempt.progress.done == COUNT;
+                let is_found = |attempt: &Arc<Attempt>| attempt.progress.done == COUNT;
                 world.attempts.iter().skip(1).any(is_found) && world.answered.is_some()
             }),
         ]
