@@ -13,7 +13,7 @@ what functions log is also added to one file, as they wrote it.
 
 The stand-in has subscription filters, but knows no pattern of JSON, and would invoke the function
 `audit` for each request. This module finds the lines of the template's pattern, and delivers them
-every few seconds.
+every ten seconds.
 
 Each environment of a function has a server, and a thread that waits for its next event. Both would
 look ten times a second whether they are to end, and a burst leaves hundreds of them. Here they wait
@@ -145,7 +145,7 @@ lambda_svc._poll_kinesis = lambda: False
 PLATFORM = ("START RequestId: ", "END RequestId: ", "REPORT RequestId: ")
 # Seconds between two deliveries of audit events. Each may invoke the function `audit` once for each
 # other function.
-DELIVERY = 3
+DELIVERY = 10
 # Most events of a delivery: the function's event has a limit, as all invocations have.
 MOST_DELIVERED = 1000
 

@@ -19,7 +19,8 @@ async fn events(condition: [&str; 2], number: usize) -> Vec<Value> {
         if events.len() >= number || Instant::now() > end {
             return events;
         }
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        // The local stack delivers audit events every ten seconds.
+        tokio::time::sleep(Duration::from_secs(3)).await;
     }
 }
 

@@ -57,7 +57,7 @@ impl Tenant {
                 return usage;
             }
             assert!(begin.elapsed() < PATIENCE, "requests are not counted: {usage}");
-            tokio::time::sleep(Duration::from_secs(2)).await;
+            tokio::time::sleep(Duration::from_secs(5)).await;
         }
     }
 

@@ -17,7 +17,7 @@ const FINAL: [&str; 3] = ["COMPLETED", "STOPPED", "FAILED"];
 const PATIENCE: Duration = Duration::from_secs(240);
 const POLL: Duration = Duration::from_millis(300);
 /// Interval for what comes after the seconds of a test.
-const END_POLL: Duration = Duration::from_secs(1);
+const END_POLL: Duration = Duration::from_secs(2);
 
 /// A client of the load tests.
 #[derive(Clone, Debug)]
