@@ -112,7 +112,7 @@ lambda_runtime._PROVIDED_POLL = 0.2
 FIRST_LINE, NEXT_LINE, ALL_LINES = 0.015, 0.005, 0.25
 
 
-def read_log(worker):
+def read_log(worker, first_line_wait=FIRST_LINE):
     """What a function logged. It wrote that before its response, so nothing is still to come.
 
     A line is in the pipe, on its way, or here.
@@ -120,7 +120,7 @@ def read_log(worker):
     lines, end = [], time.monotonic() + ALL_LINES
     while time.monotonic() < end:
         try:
-            wait = NEXT_LINE if lines else FIRST_LINE
+            wait = NEXT_LINE if lines else first_line_wait
             # The worker's queue is a patient one.
             lines.append(queue.Queue.get(worker._stderr_queue, timeout=wait))
         except queue.Empty:
