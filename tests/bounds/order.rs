@@ -48,7 +48,7 @@ fn text(length: usize) -> String {
 
 /// Divisor of the largest body's size. `.ci/nightly` tries the largest body itself.
 fn parts() -> usize {
-    std::env::var("ORDER_PARTS").map_or(4, |parts| parts.parse().unwrap())
+    std::env::var("ORDER_PARTS").map_or(8, |parts| parts.parse().unwrap())
 }
 
 #[test]

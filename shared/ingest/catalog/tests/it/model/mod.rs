@@ -246,9 +246,9 @@ const DEACTIVATIONS: &str = "CREATE TABLE deactivations (key_hash bigint); \
      CREATE TRIGGER note_deactivation AFTER UPDATE ON products FOR EACH ROW \
          WHEN (OLD.active AND NOT NEW.active) EXECUTE FUNCTION note_deactivation()";
 
-/// Returns the settings of a test: 16 histories, or as many as `CATALOG_CASES` says.
+/// Returns the settings of a test: 10 histories, or as many as `CATALOG_CASES` says.
 fn cases() -> Config {
-    let cases = std::env::var("CATALOG_CASES").map_or(16, |cases| cases.parse().unwrap());
+    let cases = std::env::var("CATALOG_CASES").map_or(10, |cases| cases.parse().unwrap());
     Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() }
 }
 
