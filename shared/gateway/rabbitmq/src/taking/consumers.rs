@@ -23,8 +23,8 @@ const GONE: Duration = Duration::from_secs(1);
 /// Minimum number of messages for a consumer; fewer are taken one by one, because starting and
 /// cancelling a consumer takes two round trips.
 const FEWEST_BY_CONSUMER: usize = 4;
-/// Fewest messages to come of which deliveries are taken in groups: waking up for each of them costs
-/// more than taking it.
+/// Fewest messages to come of which deliveries are taken in groups: waking up for each of them
+/// costs more than taking it.
 const MANY: usize = 256;
 /// Time for a group of deliveries to come together. A broker takes longer to deliver [`MANY`], so
 /// the last message is not taken later.
