@@ -27,7 +27,7 @@ if [ "${SMOKE:-0}" = 1 ]; then
   cargo build --workspace --bins --tests
 else
   binaries=${CARGO_TARGET_DIR:-target}/release
-  [ -x "$binaries/benches" ] || echo "  Building everything as for a release, once; on two cores that takes about 10 minutes"
+  [ -x "$binaries/benches" ] || echo "  Building everything as for a release, once; on two cores that takes about half an hour"
   # With the library of the stand-in for IBM MQ.
   cargo build --release --workspace --lib --bins
 fi
