@@ -62,7 +62,8 @@ LAYER = {"AWS::Lambda::LayerVersion"}
 
 # The pages whose commands are for who deploys and operates.
 OF_DEPLOYING = ("docs/deploy.md", "docs/access.md", "docs/network.md", "docs/database.md", "docs/production.md", "docs/upgrade.md")
-PAGES = (*OF_DEPLOYING, "docs/start.md", "docs/operate.md", "docs/runbook.md", "docs/gateway.md", "docs/ibm-mq-layer.md", "docs/ingest.md", "deploy/INSTALL.md")
+OF_OPERATING = ("docs/operate.md", "docs/runbook.md", "docs/runbook-ingest.md")
+PAGES = (*OF_DEPLOYING, *OF_OPERATING, "docs/start.md", "docs/gateway.md", "docs/ibm-mq-layer.md", "docs/ingest.md", "deploy/INSTALL.md")
 # Commands that call other actions than the one of their own name.
 COMMANDS = {
     "aws cloudformation deploy": set(),  # is in ALWAYS

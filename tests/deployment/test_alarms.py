@@ -9,8 +9,9 @@ from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, NEW_DATABASE, ORGA
 
 TOPIC = ORGANISATION["AlarmTopicArn"]
 CATALOGUE = ROOT / "deploy/metrics.json"
-RUNBOOK = ROOT / "docs/runbook.md"
-# What each section of the runbook says, in this order.
+RUNBOOK = (ROOT / "docs/runbook.md").read_text()
+RUNBOOKS = (ROOT / "docs/runbook-ingest.md").read_text() + RUNBOOK
+# What each section of the two pages says, in this order.
 PARTS = ["**Means.**", "**Look.**", "**Do.**", "**Over**"]
 
 
@@ -186,7 +187,7 @@ def test_what_the_dashboard_shows_of_ours_is_emitted_by_that_function():
 
 
 def test_the_runbook_has_a_section_for_each_alarm_that_says_what_to_do():
-    sections = re.findall(r"^### (.+?)$(.*?)(?=^##|\Z)", RUNBOOK.read_text(), re.MULTILINE | re.DOTALL)
+    sections = re.findall(r"^###? (`.+?)$(.*?)(?=^##|\Z)", RUNBOOKS, re.MULTILINE | re.DOTALL)
     named = [name for title, _ in sections for name in re.findall(r"\w+", title)]
     assert len(named) == len(set(named))
     there = {name.removesuffix("Alarm") for parameters in SCENARIOS.values() for name in alarms({**parameters, "Rollout": "Linear10PercentEvery1Minute"})}
@@ -199,14 +200,14 @@ def test_the_runbook_has_a_section_for_each_alarm_that_says_what_to_do():
 
 
 def test_the_runbook_searches_for_events_that_the_code_logs():
-    searched = {event for query in re.findall("`logs '(.*?)'`", RUNBOOK.read_text(), re.DOTALL) for event in re.findall(r'"([a-z_]+\.[a-z_]+)"', query)}
+    searched = {event for query in re.findall("`logs '(.*?)'`", RUNBOOKS, re.DOTALL) for event in re.findall(r'"([a-z_]+\.[a-z_]+)"', query)}
     code = "".join(path.read_text() for folder in ("functions", "shared") for path in (ROOT / folder).rglob("src/**/*.rs"))
     assert searched
     assert {event for event in searched if f'"{event}"' not in code} == set()
 
 
 def test_the_runbook_says_which_causes_were_tried():
-    tried = RUNBOOK.read_text().split("## Tried and untried")[1]
+    tried = RUNBOOK.split("## Tried and untried")[1]
     named = set(re.findall(r"`(\w+)`", tried))
     assert named <= {name.removesuffix("Alarm") for name in alarms({**EVERYTHING, **ORGANISATION})}
     assert "Untried are the causes of all others" in tried

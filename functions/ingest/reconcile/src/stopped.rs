@@ -99,7 +99,7 @@ impl Reconcile {
                 tracing::error!(
                     event_type = "batch.stuck",
                     stuck = stuck.count,
-                    "batch {} is stuck: restarts do not help; docs/runbook.md has the next steps",
+                    "batch {} is stuck: restarts do not help; docs/runbook-ingest.md has the next steps",
                     batch.batch_id
                 );
             });
