@@ -29,6 +29,17 @@ pages() {
   return "$status"
 }
 
+# A page has at most 300 lines. docs/errors.md consists of tables to look things up in.
+page_lengths() {
+  local page status=0
+  for page in README.md CONTRIBUTING.md docs/*.md; do
+    if [ "$page" != docs/errors.md ] && (($(wc -l <"$page") > 300)); then
+      echo "$page has more than 300 lines." && status=1
+    fi
+  done
+  return "$status"
+}
+
 # Links between items, also of private ones. With the environment that `cargo clippy -- -D warnings`
 # sets for cargo, and with the features that the tests need, which the examples need too, rustdoc
 # reads what clippy has checked. Otherwise cargo would check every library again.
@@ -151,6 +162,7 @@ texts() {
   check "openapi.yaml" "$environment/bin/openapi-spec-validator" openapi.yaml
   check "openapi.yaml with spectral and redocly" contract
   check "Markdown" markdown
+  check "length of pages" page_lengths
   check "pages that sources name, and sources that pages name" pages
   check "cargo-deny" scripts/tool.sh cargo-deny
   check "licences and sources" cargo deny --log-level error check licenses bans sources
