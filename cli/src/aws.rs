@@ -32,7 +32,7 @@ pub(crate) struct Names {
     /// Table of API keys and target profiles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) access_table: Option<String>,
-    /// Table of idempotency records.
+    /// Name of the DynamoDB table of idempotency records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) idempotency_table: Option<String>,
     /// Function that administers establishments; only with the ingest.
@@ -50,7 +50,7 @@ impl Names {
     }
 }
 
-/// Clients of one deployment.
+/// AWS clients and resource names of one deployment.
 #[derive(Debug)]
 pub(crate) struct Aws {
     config: SdkConfig,

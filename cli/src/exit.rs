@@ -56,7 +56,7 @@ impl Exit {
         Self::ExpectFailed,
     ];
 
-    /// Returns the exit code.
+    /// Returns the exit code of the process.
     pub(crate) const fn code(self) -> u8 {
         self as u8
     }

@@ -26,7 +26,7 @@ const MAX_RESPONSE: u64 = 16 * 1024 * 1024;
 /// Most characters of a value that are shown to people.
 const SHOWN: usize = 2_000;
 
-/// Runs the command.
+/// Runs `integrahub record`.
 ///
 /// # Errors
 /// There is no such record, or no access to the table.

@@ -38,7 +38,7 @@ const MAX_ERROR: usize = 64 * 1024;
 /// Text in place of the code that an answer lacks.
 const WITHOUT_CODE: &str = "without a code";
 
-/// A client of S3.
+/// HTTP client that uploads files to S3 and downloads files from it.
 #[derive(Debug)]
 pub(crate) struct Storage {
     http: Http,

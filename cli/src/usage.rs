@@ -10,7 +10,7 @@ use crate::member::{number, shown, text};
 use crate::output::{Format, Output};
 
 const SCHEMA: &str = "integrahub.usage.v1";
-/// Route of the usage.
+/// Route of the usage report.
 const ROUTE: &str = "/v1/usage";
 const HEADER: [&str; 11] = [
     "period",
@@ -31,7 +31,7 @@ const CATALOGUES: &str = "catalogues";
 const TESTS: [(&str, &str); 3] =
     [("completed", "tests completed"), ("stopped", "tests stopped"), ("failed", "tests failed")];
 
-/// Runs the command.
+/// Runs `integrahub usage`.
 ///
 /// # Errors
 /// The API does not answer, or refuses the key, the days or the tenant.

@@ -19,7 +19,7 @@ const SCHEMA: &str = "integrahub.whoami.v1";
 /// Route that any key may ask, and that refuses those without its scope by name.
 const ROUTE: &str = "/status";
 
-/// Runs the command.
+/// Runs `integrahub whoami`.
 ///
 /// # Errors
 /// The API refuses the key.

@@ -47,7 +47,7 @@ pub(crate) fn parameter(name: &str) -> Option<&'static str> {
     PARAMETERS.iter().find(|(own, _)| *own == name).map(|(_, value)| *value)
 }
 
-/// Name of the stack.
+/// Name of the CloudFormation stack that is deployed locally.
 pub(crate) const STACK_NAME: &str = "integrahub";
 
 /// Bucket that the deployment takes dropped objects from, and bus and topic that it sends events

@@ -23,7 +23,7 @@ use crate::supervisor::{Supervisor, leftovers};
 use crate::targets::Given;
 use crate::{seed, setup};
 
-/// A stack that answers.
+/// Running local stack that answers requests.
 #[derive(Debug)]
 pub(crate) struct Stack {
     base_url: String,

@@ -62,7 +62,7 @@ impl KeyFile {
     }
 }
 
-/// Runs the command.
+/// Runs `integrahub apply`.
 ///
 /// # Errors
 /// A file that cannot be used or contradicts what is there, no confirmation, or a change that

@@ -20,7 +20,7 @@ const WARNING: u32 = 80;
 /// Percentage at which every budget warns.
 const WHOLE: u32 = 100;
 
-/// Runs the command.
+/// Runs `integrahub budget`.
 ///
 /// # Errors
 /// A budget that cannot be used or is not there, or no access to the table.

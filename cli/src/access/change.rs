@@ -26,40 +26,40 @@ pub(crate) struct Held {
     pub(crate) attributes: Attributes,
 }
 
-/// Change of the table.
+/// A change to one entry of the access table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
-    /// Creation of an entry.
+    /// The entry is created.
     Create(Entry),
     /// Replacement of an entry's content.
     Update(Box<Held>, Entry),
-    /// Removal of an entry.
+    /// The entry is removed.
     Remove(Held),
 }
 
 /// A conditional write of one item.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Write {
-    /// Key of the item.
+    /// Partition key of the item that the write changes.
     pub(crate) pk: String,
-    /// Kind of the write.
+    /// Kind of the write: put, update or delete.
     pub(crate) action: Action,
     /// Condition under which the item is written.
     pub(crate) condition: String,
-    /// Names in the expressions.
+    /// Attribute names that the write's expressions refer to (`#name`).
     pub(crate) names: HashMap<String, String>,
-    /// Values in the expressions.
+    /// Attribute values that the write's expressions refer to (`:value`).
     pub(crate) values: HashMap<String, AttributeValue>,
 }
 
-/// Kind of a write.
+/// Kind of a conditional write: put, update or delete.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     /// Write of the whole item.
     Put(Attributes),
     /// Write by an update expression.
     Update(String),
-    /// Removal of the item.
+    /// The write deletes the item.
     Delete,
 }
 
@@ -256,7 +256,7 @@ pub(crate) async fn apply(table: &Table, changes: &[Change], out: &mut Output) -
     Ok(())
 }
 
-/// Shows changes as data.
+/// Prints the changes in the output's format; `dry_run` says that they were not made.
 pub(crate) fn show(changes: &[Change], dry_run: bool, out: &mut Output) {
     match out.format() {
         Format::Text => {

@@ -16,10 +16,10 @@ use crate::output::{Format, Output};
 const LIST: &str = "integrahub.establishments.v1";
 const UNOWNED: &str = "integrahub.unowned.v1";
 const CHANGED: &str = "integrahub.owners-changed.v1";
-/// Longest file of CNPJs.
+/// Bytes of the longest file of CNPJs that the command reads.
 const MAX_FILE: u64 = 16 * 1024 * 1024;
 
-/// Runs the command.
+/// Runs `integrahub cnpj`.
 ///
 /// # Errors
 /// A text that is no CNPJ, a tenant that is not there, or no access to the function.

@@ -42,7 +42,7 @@ pub(crate) enum Entry {
     Rates(RateCard),
 }
 
-/// Kind of an entry.
+/// Kind of an entry of the access table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// A tenant, which comes before what belongs to it.

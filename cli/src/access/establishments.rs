@@ -15,7 +15,7 @@ use crate::exit::{Exit, Explain as _, Failure};
 /// Most establishments of one request.
 const MOST: usize = 1_000;
 
-/// Client of the function.
+/// Client of the function `establishments`, which changes and lists owners.
 #[derive(Debug)]
 pub(crate) struct Establishments {
     lambda: Client,
@@ -54,7 +54,7 @@ struct Unowned {
     cnpj: String,
 }
 
-/// Outcome of a change.
+/// Establishments that a change of owner changed, or would change, and those that it did not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Changed {

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::exit::{Exit, Explain as _, Failure};
 use crate::output::{Format, Output};
 
-/// Runs the command.
+/// Runs `integrahub export`.
 ///
 /// # Errors
 /// A tenant that is not there, or no access to the table.

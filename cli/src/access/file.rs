@@ -27,12 +27,12 @@ pub(crate) struct AccessFile {
     /// Schema, which a file of JSON has.
     #[serde(skip_serializing)]
     pub(crate) schema: Option<String>,
-    /// Version of the form.
+    /// Version of the access file's format.
     pub(crate) version: u32,
     /// Prices of what the tenants use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rates: Option<RateCard>,
-    /// Tenants by their ids.
+    /// Sections of the tenants, by tenant id.
     #[serde(default)]
     pub(crate) tenants: BTreeMap<String, TenantSection>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct AccessFile {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct TenantSection {
-    /// Name for people.
+    /// Display name of the tenant; not unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     /// True if the keys of the tenant are refused.
@@ -53,13 +53,13 @@ pub(crate) struct TenantSection {
     /// Target profiles by their names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) profiles: Option<BTreeMap<String, Value>>,
-    /// Entries of the allow-list.
+    /// Entries of the tenant's allow-list of targets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) targets: Option<Vec<String>>,
     /// Limits of requests, as the access table has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limits: Option<LimitsItem>,
-    /// Budget of a month.
+    /// Monthly budget of the tenant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) budget: Option<BudgetItem>,
     /// Grants to drop files: one or none.
@@ -74,13 +74,13 @@ pub(crate) struct TenantSection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct KeySection {
-    /// Name of the key.
+    /// Display name of the API key.
     pub(crate) name: String,
     /// Beginning of the key's hash, of four characters at least. Without it, or if the table has no
     /// such key, the name counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
-    /// Scopes of the key.
+    /// Scopes that the API key grants.
     pub(crate) scopes: BTreeSet<String>,
     /// Establishments of the key, if it has a scope of products.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,7 +97,7 @@ pub(crate) struct KeySection {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct GrantSection {
-    /// Establishments of the files.
+    /// Establishments that dropped files may load.
     pub(crate) cnpjs: Cnpjs,
     /// Buckets beside the stack's own.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -110,7 +110,7 @@ pub(crate) struct GrantSection {
 pub(crate) enum Cnpjs {
     /// Every establishment of the tenant.
     All,
-    /// Establishments of this list.
+    /// Only these establishments, by CNPJ.
     #[serde(untagged)]
     Only(BTreeSet<String>),
 }

@@ -15,7 +15,7 @@ use crate::output::Output;
 const LIST: &str = "integrahub.grants.v1";
 const ONE: &str = "integrahub.grant.v1";
 
-/// Runs the command.
+/// Runs `integrahub grant`.
 ///
 /// # Errors
 /// A grant that contradicts itself, that is there already or not there, or no access to the table.

@@ -22,7 +22,7 @@ const ONE: &str = "integrahub.limit.v1";
 const MINE: &str = "integrahub.limits-in-force.v1";
 /// Route of the limits that hold for a caller.
 const ROUTE: &str = "/limits";
-/// Word for no limit.
+/// Word on the command line that removes a limit.
 const NONE: &str = "none";
 
 /// A limit with the thing that it is about.
@@ -38,7 +38,7 @@ pub(crate) struct One<'a> {
     pub(crate) rate: Rate,
 }
 
-/// Runs the command.
+/// Runs `integrahub limit`.
 ///
 /// # Errors
 /// A limit that contradicts itself or is not there, or no access to the table or the API.

@@ -17,7 +17,7 @@ use crate::output::{Format, Output};
 const LIST: &str = "integrahub.profiles.v1";
 const ONE: &str = "integrahub.profile.v1";
 
-/// Runs the command.
+/// Runs `integrahub profile`.
 ///
 /// # Errors
 /// A profile that no request could use, that is not there or there already, or no access to the

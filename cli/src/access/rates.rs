@@ -17,7 +17,7 @@ use crate::output::{Format, Output};
 
 const ONE: &str = "integrahub.rates.v1";
 
-/// Runs the command.
+/// Runs `integrahub rates`.
 ///
 /// # Errors
 /// A file that is no rate card, no card to show or remove, or no access to the table.

@@ -16,7 +16,7 @@ use crate::output::Output;
 /// Fewest characters of an id that stand for all of it.
 const ID_PREFIX: usize = 4;
 
-/// Entries by their keys.
+/// Entries of the access table at one time, by their keys.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Snapshot {
     entries: BTreeMap<String, Held>,
@@ -99,7 +99,7 @@ impl Snapshot {
         self.entries.values().filter(move |held| held.entry.tenant() == tenant)
     }
 
-    /// Returns the keys.
+    /// Returns the entries of API keys, each with the key's hash.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (&Held, KeyHash, &KeyItem)> {
         self.entries.values().filter_map(|held| match &held.entry {
             Entry::Key(hash, key) => Some((held, *hash, key)),

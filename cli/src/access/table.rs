@@ -46,7 +46,7 @@ impl Table {
         Ok(snapshot)
     }
 
-    /// Makes one change.
+    /// Writes one change to the access table.
     ///
     /// # Errors
     /// Somebody else changed the entry meanwhile, or DynamoDB does not answer or permit it.

@@ -15,7 +15,7 @@ use crate::output::Output;
 
 const LIST: &str = "integrahub.targets.v1";
 
-/// Runs the command.
+/// Runs `integrahub target`.
 ///
 /// # Errors
 /// An entry that the gateway could not read or that is not there, or no access to the table.

@@ -16,7 +16,7 @@ use crate::output::{Format, Output};
 const LIST: &str = "integrahub.tenants.v1";
 const ONE: &str = "integrahub.tenant.v1";
 
-/// Runs the command.
+/// Runs `integrahub tenant`.
 ///
 /// # Errors
 /// A tenant that is not there, a change that contradicts what is there, or no access to the table.

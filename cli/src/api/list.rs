@@ -8,7 +8,7 @@ use crate::exit::Failure;
 /// A list of the API.
 #[derive(Clone, Debug)]
 pub(crate) struct List<'a> {
-    /// Path of the list.
+    /// Path of the list's route.
     pub(crate) path: &'a str,
     /// Parameters of each request beside the cursor.
     pub(crate) filters: Vec<(&'a str, &'a str)>,

@@ -93,7 +93,7 @@ impl Call {
         Self::read(path, body).header("idempotency-key", key)
     }
 
-    /// Adds a header.
+    /// Adds a header to the request.
     #[must_use]
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));

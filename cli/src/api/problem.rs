@@ -17,7 +17,7 @@ pub(crate) struct Refusal {
     pub(crate) reason: Option<String>,
     /// `enqueued` or `moved`: how many messages an unfinished request is known to have put.
     pub(crate) done: Option<u64>,
-    /// The failure to show.
+    /// Failure that the command shows to its user.
     pub(crate) failure: Failure,
 }
 

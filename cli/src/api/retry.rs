@@ -16,7 +16,7 @@ pub(crate) struct Schedule {
 /// Part of a pause that the server asked for by which it may be longer, so that many clients that
 /// were told the same time do not come together.
 const SPREAD: f64 = 0.25;
-/// Longest such part.
+/// Longest random part of a pause between attempts.
 const MOST_SPREAD: Duration = Duration::from_secs(10);
 
 impl Schedule {

@@ -21,7 +21,7 @@ const HEADER: [&str; 8] = ["time", "tenant", "key", "operation", "target", "outc
 /// Most pages that are read. A page has up to a megabyte, or covers a part of the time.
 const MOST_PAGES: usize = 1_000;
 
-/// Runs the command.
+/// Runs `integrahub audit`.
 ///
 /// # Errors
 /// There is no access to the log group, or no such tenant.

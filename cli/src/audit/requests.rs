@@ -27,10 +27,10 @@ const COLUMNS: [(&str, &str); 6] = [
 ];
 /// Most records of a target that are looked at. The index has no order of times.
 const MOST_RECORDS: usize = 10_000;
-/// Attributes that are shown.
+/// Attributes of a record that the list of requests shows.
 const SHOWN: [&str; 6] = ["createdAt", "updatedAt", "status", "attempt", "traceId", "expiresAt"];
 
-/// Runs the command.
+/// Runs `integrahub requests`.
 ///
 /// # Errors
 /// There is no access to the table, or no such tenant.

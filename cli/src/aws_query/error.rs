@@ -24,18 +24,18 @@ pub(crate) enum AwsErrorKind {
     Other,
 }
 
-/// A call that failed.
+/// Failed call of an AWS service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AwsError {
     /// Service, as in its host name.
     pub(crate) service: String,
-    /// Action of the service.
+    /// Action of the AWS service that failed, such as `DescribeStacks`.
     pub(crate) action: String,
     /// Kind of the failure.
     pub(crate) kind: AwsErrorKind,
     /// Code that the service gave, or words in its place.
     pub(crate) code: String,
-    /// Message of the service.
+    /// Message in the AWS service's error response.
     pub(crate) message: String,
 }
 

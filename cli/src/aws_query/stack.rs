@@ -7,15 +7,15 @@ use super::{AwsError, AwsQuery, Node};
 /// A stack as CloudFormation describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stack {
-    /// Name of the stack.
+    /// Name of the CloudFormation stack.
     pub(crate) name: String,
-    /// State, such as `UPDATE_COMPLETE`.
+    /// State of the CloudFormation stack, such as `UPDATE_COMPLETE`.
     pub(crate) state: String,
     /// Reason of the state; empty if there is none.
     pub(crate) reason: String,
     /// Parameters that it was deployed with.
     pub(crate) parameters: BTreeMap<String, String>,
-    /// Outputs.
+    /// Outputs of the CloudFormation stack, by name.
     pub(crate) outputs: BTreeMap<String, String>,
 }
 

@@ -8,11 +8,11 @@ const DEEPEST: usize = 64;
 /// An element without its attributes and namespaces, which say nothing in an answer of AWS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Name without its prefix.
+    /// Name of the XML element, without its namespace prefix.
     pub(crate) name: String,
     /// Text of the element itself, with its references replaced.
     pub(crate) text: String,
-    /// Elements in it.
+    /// Elements inside this XML element.
     pub(crate) children: Vec<Self>,
 }
 

@@ -161,12 +161,12 @@ impl ItemsFile {
         Ok(Self { lines: BufWriter::new(file), name })
     }
 
-    /// Adds an item.
+    /// Writes an item in error to the file.
     pub(crate) fn write(&mut self, item: &Value) -> Result<(), Failure> {
         writeln!(self.lines, "{item}").or_explain(|| format!("write {}", self.name))
     }
 
-    /// Ends the file.
+    /// Ends the file of items in error.
     pub(crate) fn close(mut self) -> Result<(), Failure> {
         self.lines.flush().or_explain(|| format!("write {}", self.name))
     }

@@ -14,14 +14,14 @@ use crate::output::{Format, Output};
 
 /// Schema of a list of contexts.
 const LIST: &str = "integrahub.contexts.v1";
-/// Schema of one context.
+/// Name of the JSON schema in which one context is printed.
 const ONE: &str = "integrahub.context.v1";
 /// Schema of the name of the context in use.
 const CURRENT: &str = "integrahub.current-context.v1";
 /// Most bytes that are read of a key on standard input.
 const MAX_KEY: u64 = 1_000;
 
-/// Runs the command.
+/// Runs `integrahub context`.
 ///
 /// # Errors
 /// A context that does not exist or cannot be kept.

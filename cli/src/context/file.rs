@@ -29,7 +29,7 @@ const PLACES: Places = Places {
 /// Directory of the API keys beside it.
 const KEYS: &str = "keys";
 
-/// Contexts by their names.
+/// Contexts of the configuration file, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contexts {
     directory: PathBuf,
@@ -38,11 +38,11 @@ pub(crate) struct Contexts {
     all: BTreeMap<String, Settings>,
 }
 
-/// Settings of one context.
+/// Settings of one context of the configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// Address of the API.
+    /// Base URL of the API.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<Url>,
     /// `CloudFormation` stack of the deployment.
@@ -161,7 +161,7 @@ impl Contexts {
         }
     }
 
-    /// Returns all contexts.
+    /// Returns every context with its name.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &Settings)> {
         self.all.iter().map(|(name, settings)| (name.as_str(), settings))
     }

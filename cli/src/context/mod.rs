@@ -22,14 +22,14 @@ pub(crate) use local::LocalStack;
 /// Name of the context that is the local stack.
 pub(crate) const LOCAL: &str = "local";
 
-/// Settings of a command.
+/// Settings of the command line, the environment and the selected context together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     /// Name of the context; empty if options and the environment say everything.
     pub(crate) name: String,
     /// Option, variable or file that the context's name comes from, for people.
     pub(crate) source_of_name: String,
-    /// Address of the API.
+    /// Base URL of the API.
     pub(crate) url: Option<Url>,
     /// API key of the caller.
     pub(crate) api_key: Option<SecretString>,
@@ -99,7 +99,7 @@ fn camel_case(words: &str) -> String {
 pub(crate) enum Needs {
     /// The API with an API key.
     Api,
-    /// AWS with credentials.
+    /// AWS, called with the credentials of the environment.
     Aws,
     /// AWS with credentials, and the API key that is asked about.
     AwsAndKey,

@@ -21,7 +21,7 @@ const PUBLIC: (i64, i64, i64) = (6, 1, 2);
 /// and chunks.
 const TRIGGERS: i64 = 3;
 
-/// Identity of the caller.
+/// AWS identity whose credentials the program uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     account: String,
@@ -73,7 +73,7 @@ pub(crate) async fn concurrency(client: &Client, resources: &Known<Vec<Resource>
     Ok(found)
 }
 
-/// Judges the credentials.
+/// Checks that AWS accepted the credentials.
 pub(crate) fn credentials(identity: &Result<Identity, AwsError>) -> Check {
     match identity {
         Ok(Identity { account, arn, region }) => {

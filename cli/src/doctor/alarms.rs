@@ -5,7 +5,7 @@ use super::report::{Check, Kind, Known, Unknown};
 use super::stack::Resource;
 use crate::aws_query::{AwsError, AwsQuery, Node};
 
-/// Alarms of one call.
+/// Number of alarms that one call asks CloudWatch for.
 const A_CALL: usize = 100;
 /// Most pages of a topic's subscriptions, of 100 each.
 const MOST_PAGES: usize = 100;
@@ -20,7 +20,7 @@ pub(crate) struct Raised {
     is_silent: bool,
 }
 
-/// A topic of SNS.
+/// SNS topic that alarms notify.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Topic {
     confirmed: usize,

@@ -12,7 +12,7 @@ use crate::member::{shown, text};
 
 /// Time for which each question is tried again.
 const TRIES: Duration = Duration::from_secs(10);
-/// Version of this program.
+/// Version of this program, compared with that of the API.
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
 /// Answer of the API to a question that needs no key.

@@ -21,10 +21,10 @@ const AT_ONCE: usize = 4;
 /// Most profiles that are tested.
 pub(crate) const MOST: usize = 25;
 
-/// Answer of a function.
+/// Outcome of a function's invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
-    /// Result of the function.
+    /// JSON that the function returned.
     Done(Value),
     /// The message of its error.
     Failed(String),
@@ -33,9 +33,9 @@ pub(crate) enum Answer {
 /// A target profile, and whose it is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Profile {
-    /// Tenant of the profile.
+    /// Id of the tenant that owns the target profile.
     pub(crate) tenant: String,
-    /// Name of the profile.
+    /// Name of the target profile.
     pub(crate) name: String,
     /// The profile as it is stored.
     pub(crate) value: Value,

@@ -58,7 +58,7 @@ struct Subject<'a> {
     parameters: Known<Parameters>,
 }
 
-/// Runs the command.
+/// Runs `integrahub doctor`.
 ///
 /// # Errors
 /// The parameters of the next deployment cannot be read, the region is not known, or the tenant is
@@ -164,7 +164,7 @@ impl<'a> Subject<'a> {
         Self { args, context, aws, client, stack, resources, parameters }
     }
 
-    /// Makes all checks.
+    /// Makes all checks of the deployment and adds their results to the report.
     ///
     /// # Errors
     /// The tenant of the command line is not there.

@@ -16,11 +16,11 @@ pub(crate) struct Parameters(pub(crate) BTreeMap<String, String>);
 /// Part of `samconfig.toml` that a deployment uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// Name of the stack.
+    /// Name of the CloudFormation stack in the samconfig file.
     pub(crate) stack: Option<String>,
-    /// Region of the stack.
+    /// AWS region of the CloudFormation stack.
     pub(crate) region: Option<String>,
-    /// Parameters of the stack.
+    /// Values of the template's parameters.
     pub(crate) parameters: Parameters,
 }
 

@@ -44,7 +44,7 @@ pub(crate) enum Group {
 /// Kind of a check. Its id never changes, because programs look for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
-    /// Name for programs.
+    /// Id of the kind in JSON output; it never changes, because programs look for it.
     pub(crate) id: &'static str,
     /// Part of the deployment that it is about.
     pub(crate) group: Group,
@@ -57,18 +57,18 @@ pub(crate) struct Kind {
 /// A check that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
-    /// Name of its kind.
+    /// Id of the check's kind in JSON output.
     pub(crate) id: &'static str,
     /// Thing that it is about, if there is one check for each of several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) about: Option<String>,
     /// Subject for people.
     pub(crate) title: &'static str,
-    /// Part of the deployment.
+    /// Part of the deployment that was checked.
     pub(crate) group: Group,
-    /// Outcome.
+    /// Outcome of the check.
     pub(crate) status: Status,
-    /// Facts that were found.
+    /// Facts that the check found, in one sentence.
     pub(crate) detail: String,
     /// Next step of a person.
     pub(crate) fix: Option<String>,

@@ -21,10 +21,10 @@ const MOST_PAGES: usize = 10;
 /// Most names in a sentence.
 const MOST_NAMES: usize = 5;
 
-/// State of a secret.
+/// State of a secret in Secrets Manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Secret {
-    /// Stored under the name.
+    /// A secret of this name exists.
     Stored,
     /// Waiting for its deletion, and not readable.
     Deleted,

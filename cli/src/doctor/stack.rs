@@ -12,7 +12,7 @@ const NEEDED: [&str; 4] = ["ApiUrl", "AccessTableName", "IdempotencyTableName", 
 /// A resource of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
-    /// Type, such as `AWS::CloudWatch::Alarm`.
+    /// CloudFormation type of the resource, such as `AWS::CloudWatch::Alarm`.
     pub(crate) kind: String,
     /// Name or id in its service.
     pub(crate) id: String,

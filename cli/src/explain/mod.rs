@@ -29,7 +29,7 @@ use crate::output::{Format, Output};
 
 const SCHEMA: &str = "integrahub.explained.v1";
 
-/// Runs the command.
+/// Runs `integrahub explain`.
 ///
 /// # Errors
 /// The API would refuse the request, the command names no key or no target, or no access to the

@@ -5,7 +5,7 @@ use access::Scope;
 
 use crate::args::Operation;
 
-/// Subject of an operation.
+/// Resource that an operation works on: a target or products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     /// A target with a queue.
@@ -14,16 +14,16 @@ pub(super) enum Subject {
     QueueOrExchange,
     /// A target, with a queue or without.
     Connection,
-    /// Products of establishments.
+    /// The operation works on the products of establishments.
     Products,
     /// No target and no products.
     Nothing,
 }
 
-/// Needs of an operation.
+/// Rights that an operation needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needed {
-    /// Method and path.
+    /// HTTP method and path of the operation.
     pub(super) route: (&'static str, &'static str),
     /// Scopes, of which the key needs one.
     pub(super) scopes: &'static [Scope],

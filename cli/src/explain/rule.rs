@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-/// Decision of a rule.
+/// Result of checking one access rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The rule holds.
+    /// The rule permits the request.
     Holds,
     /// The rule refuses the request.
     Broken,

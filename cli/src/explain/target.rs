@@ -16,13 +16,13 @@ use crate::args::Explain;
 use crate::exit::Failure;
 use crate::input;
 
-/// Members of a target.
+/// JSON members of a target.
 type Members = Map<String, Value>;
 
 /// Target as the command line names it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Named {
-    /// Name of the profile.
+    /// Name of the target profile.
     pub(super) profile: Option<String>,
     /// Members that the request gives.
     pub(super) inline: Option<TargetSpec>,
@@ -31,7 +31,7 @@ pub(super) struct Named {
 /// Settings of the deployment that decide about targets; `None` if they are not known here.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
-    /// Allow-list of the deployment.
+    /// The deployment's allow-list of inline targets.
     pub(super) inline_targets: Option<String>,
     /// Beginning of the names of secrets that the functions may read.
     pub(super) secret_prefix: Option<String>,
@@ -83,7 +83,7 @@ impl Named {
     }
 }
 
-/// Reads `broker://host:port/queue?option=value&…`.
+/// Parses a target written as `broker://host:port/queue?option=value&…`.
 fn members_of(text: &str) -> Result<Members, Failure> {
     let wrong = |why: &str| {
         Failure::usage(format!("`{text}` is no target")).why(why).next(

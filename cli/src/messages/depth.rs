@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::member::text;
 use crate::output::Output;
 
-/// Queues of one request.
+/// Largest number of queues in one depth request.
 const AT_ONCE: usize = 100;
 
 const DEPTHS: &str = "integrahub.depths.v1";

@@ -17,7 +17,7 @@ use crate::exit::Failure;
 use crate::input;
 use crate::output::Output;
 
-/// Members of a request.
+/// JSON members of a request.
 type Members = Map<String, Value>;
 
 /// Returns the members of a request that name its target, with the queue of the command line.

@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::member::{number, text};
 use crate::output::{Format, Output};
 
-/// Messages of one request.
+/// Largest number of messages that one request moves.
 const AT_ONCE: u64 = 1000;
 /// Messages that stay and are named to people.
 const NAMED: usize = 10;
@@ -100,7 +100,7 @@ fn destinations(answer: &Value) -> impl Iterator<Item = (String, u64)> {
     destinations.map(|destination| (text(destination, "queue").to_owned(), number(destination, "moved")))
 }
 
-/// Sum of several responses.
+/// Sum of the responses of all requests of a move.
 #[derive(Clone, Debug, Default)]
 struct Total {
     is_dry: bool,

@@ -31,7 +31,7 @@ pub(crate) struct Sender {
     pub(crate) api: Api,
     pub(crate) storage: Storage,
     pub(crate) journal: Journal,
-    /// Options of the run.
+    /// Options of `integrahub send`.
     pub(crate) args: Send,
     pub(crate) news: UnboundedSender<News>,
     /// True once the program is asked to stop.
@@ -59,7 +59,7 @@ pub(crate) struct Accepted {
     pub(crate) is_replay: bool,
 }
 
-/// End of a delivery.
+/// End of a file's delivery.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
     /// The batch is final.

@@ -21,9 +21,9 @@ const PLACES: Places = Places {
     windows: "LOCALAPPDATA",
     home: ".local/state",
 };
-/// Name of the file.
+/// Name of the journal's file.
 const FILE: &str = "sends.ndjson";
-/// Version of the lines.
+/// Version of the format of the journal's lines.
 const VERSION: u32 = 1;
 /// Size from which on the file is written anew with the last line of each load. No load is ever
 /// forgotten, because the API keeps the keys of loads for a hundred years.
@@ -31,7 +31,7 @@ const COMPACT_FROM: u64 = 1024 * 1024;
 /// Largest file that is read.
 const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
-/// State of a load.
+/// State of a load in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum State {
@@ -72,7 +72,7 @@ pub(crate) struct Entry {
     pub(crate) version: u32,
     pub(crate) at: Timestamp,
     pub(crate) state: State,
-    /// Address of the API.
+    /// Base URL of the API that the load was sent to.
     pub(crate) api: String,
     /// Content and kind of the load, which the key is made of.
     pub(crate) identity: String,
@@ -90,7 +90,7 @@ pub(crate) struct Entry {
 /// Last entries of loads, by the address of the API and the identity.
 type Loads = HashMap<(String, String), Entry>;
 
-/// The file of loads.
+/// Journal of loads: the file that records each load's progress, so that a later run resumes it.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,

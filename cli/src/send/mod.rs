@@ -82,7 +82,7 @@ pub(crate) async fn run(args: &Send, context: &Context, out: &mut Output) -> Res
     report(args, &sender.api, &sent, out).await
 }
 
-/// Refuses what contradicts itself.
+/// Refuses options that contradict each other.
 fn check(args: &Send) -> Result<(), Failure> {
     if args.key.is_some() && args.files.len() != 1 {
         return Err(Failure::usage("--key names the load of one file, and there are several")

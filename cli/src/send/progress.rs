@@ -54,7 +54,7 @@ enum Form {
     Silent,
 }
 
-/// Progress of all files.
+/// Progress of all files of the run, shown on the terminal.
 pub(crate) struct Progress {
     form: Form,
     files: BTreeMap<usize, Watched>,

@@ -12,11 +12,11 @@ use crate::input;
 /// Largest file that the API takes: what S3 takes in one request.
 pub(crate) const MAX_FILE: u64 = 5_000_000_000;
 
-/// A file to send.
+/// File or stream to send.
 #[derive(Debug)]
 pub(crate) struct Source {
     pub(crate) path: PathBuf,
-    /// Name for people.
+    /// Name of the file in output and messages.
     pub(crate) name: String,
     /// Keeps the file that standard input was written to.
     _spool: Option<TempPath>,

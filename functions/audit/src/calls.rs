@@ -13,7 +13,7 @@ const LONGEST_SPAN: i64 = 24 * 60 * 60 * 1_000;
 /// An event of a log group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Line {
-    /// Time in epoch milliseconds.
+    /// Time of the log event, in epoch milliseconds.
     pub(crate) timestamp: i64,
     pub(crate) message: String,
 }

@@ -40,7 +40,7 @@ pub(crate) struct Delivery {
 struct LogEvent {
     /// Id that CloudWatch Logs gave the event. A second delivery of the event has the same.
     id: String,
-    /// Time in epoch milliseconds.
+    /// Time of the log event, in epoch milliseconds.
     timestamp: i64,
     message: String,
 }

@@ -29,9 +29,9 @@ pub(crate) struct Sum {
 /// Part of a sum, which is read at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Requests of a day.
+    /// Requests of one day.
     Requests(Date),
-    /// Batches of a day.
+    /// Batches of one day.
     Batches(Date),
 }
 

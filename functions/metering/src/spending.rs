@@ -28,7 +28,7 @@ const OF_INGEST: [Unit; 3] = [Unit::Bytes, Unit::Batches, Unit::Items];
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spending(BTreeMap<String, BTreeMap<String, Used>>);
 
-/// Quantities of one operation.
+/// Quantities of one operation that the tenant used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Used {
     counts: Counts,

@@ -2,7 +2,7 @@
 
 use api::{Problem, Reason, path_parameter};
 
-/// Contract as JSON.
+/// OpenAPI document of the API, as JSON.
 pub const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
 
 /// All paths of the contract with their methods, those of other functions included.

@@ -73,7 +73,7 @@ struct Pools {
 }
 
 impl Status {
-    /// Responds to any request.
+    /// Responds to any request of the function `status`.
     pub async fn handle(&self, request: Request) -> Response<Body> {
         let trace_id = TraceId::of(request.headers());
         let span = tracing::error_span!(

@@ -2,7 +2,7 @@
 
 use jiff::{Timestamp, tz::TimeZone};
 
-/// Milliseconds since 1970.
+/// Returns the present time in milliseconds since 1970.
 pub(crate) fn now() -> u64 {
     u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default()
 }

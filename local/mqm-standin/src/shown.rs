@@ -15,7 +15,7 @@ pub(crate) struct Shown {
     backout_count: i32,
     persistence: i32,
     priority: i32,
-    /// Tenths of a second.
+    /// Expiry of the message in tenths of a second, as MQMD.Expiry.
     expiry: i32,
     format: String,
     ccsid: i32,

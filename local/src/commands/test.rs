@@ -15,7 +15,7 @@ use crate::lock::{Claim, Lock, claim};
 use crate::stack::{self, Stack};
 use crate::targets::Given;
 
-/// Any free one.
+/// Port 0: the system chooses a free port.
 const PORT: u16 = 0;
 
 pub(super) async fn test(command: Vec<String>) -> Result<ExitCode, Failure> {

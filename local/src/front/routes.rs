@@ -18,7 +18,7 @@ struct Route {
     function: String,
 }
 
-/// Route of a request.
+/// Route that a request matched, with the path's parameters.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Match<'a> {
     pub(crate) key: &'a str,

@@ -29,7 +29,7 @@ const TOKEN: &str = "token:";
 /// Beginning of the scopes that are about products.
 const PRODUCTS: &str = "products:";
 
-/// Runs the command.
+/// Runs `integrahub key`.
 ///
 /// # Errors
 /// A key that is not there, rights that contradict each other, or no access to the table.

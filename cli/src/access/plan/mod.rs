@@ -22,7 +22,7 @@ pub(crate) struct Plan {
     /// Changes of tenants, profiles, allow-lists, limits and grants, which come first, so that a
     /// key works only if its profiles are there.
     pub(crate) first: Vec<Change>,
-    /// Changes of owners.
+    /// Establishments to change, by the change of owner.
     pub(crate) owners: BTreeMap<OwnerChange, BTreeSet<String>>,
     /// New keys, which are not generated yet.
     pub(crate) keys: Vec<KeyItem>,
@@ -32,7 +32,7 @@ pub(crate) struct Plan {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Planning of one file.
+/// Computes the changes that one access file needs.
 struct Planner<'a> {
     known: &'a Snapshot,
     prune: bool,

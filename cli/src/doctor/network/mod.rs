@@ -19,7 +19,7 @@ pub(crate) struct Place {
     pub(crate) name: &'static str,
     /// Subnets; empty if the functions run outside any VPC.
     pub(crate) subnets: Vec<String>,
-    /// Security groups.
+    /// Ids of the security groups.
     pub(crate) groups: Vec<String>,
     /// VPC that the parameters name; empty if they name none.
     pub(crate) vpc: String,

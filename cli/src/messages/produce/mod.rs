@@ -175,7 +175,7 @@ impl Put {
     }
 }
 
-/// Sum of several responses.
+/// Sum of the responses of all requests of a produce.
 #[derive(Clone, Debug, Default)]
 struct Total {
     target: String,

@@ -24,15 +24,15 @@ const MAX_BODY: u64 = 32 * 1024 * 1024;
 const MAX_INLINE: usize = 3_000_000;
 /// Bytes of the messages of a request, as JSON.
 const PART_BYTES: usize = 3_000_000;
-/// Messages of a request.
+/// Largest number of messages in one produce request.
 const PART_COUNT: usize = 10_000;
 
-/// Body of a message.
+/// Body of a message to produce.
 #[derive(Debug)]
 pub(super) enum Body {
     /// A message that a request carries, as its JSON.
     Inline(Value),
-    /// Bytes that are uploaded.
+    /// Body that is uploaded before the message is put.
     Stored(Vec<u8>),
 }
 

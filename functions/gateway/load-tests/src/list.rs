@@ -14,7 +14,7 @@ const MAX: u16 = 100;
 /// Tests of a page if the request has no `limit`.
 const DEFAULT: u16 = 20;
 
-/// A page.
+/// Page of the list of load tests, as JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Page {

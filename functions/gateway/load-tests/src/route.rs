@@ -3,9 +3,9 @@
 use access::Scope;
 use api::{Problem, Reason, Route, path_parameter};
 
-/// Path of the tests.
+/// Path of the load tests.
 pub(crate) const TESTS: &str = "/tests";
-/// Path of one test.
+/// Path of one load test.
 const TEST: &str = "/tests/{test_id}";
 
 /// Scopes, of which a caller needs one for any of the requests.

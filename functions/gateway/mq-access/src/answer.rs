@@ -22,7 +22,7 @@ const MAX_IN_A_PROBLEM: usize = 850;
 /// Result of a completed produce.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Produced<'a> {
-    /// Warnings about the request.
+    /// Warnings about the request that its response carries.
     pub(crate) warnings: &'a [String],
     pub(crate) report: &'a ProduceReport,
     /// Execution with the progress that it had before it put messages here.

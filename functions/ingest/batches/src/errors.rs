@@ -25,7 +25,7 @@ const MAX_BYTES: usize = 4_000_000;
 /// database does not list them.
 const ERRORS_OMITTED: &str = "x-errors-omitted";
 
-/// A page as JSON.
+/// Page of a batch's items in error, as JSON.
 #[derive(Serialize)]
 struct Page {
     errors: Vec<Box<RawValue>>,

@@ -4,7 +4,7 @@ use access::Scope;
 use api::{Problem, Reason, Route, path_parameter};
 use catalog::ERRORS_FILE;
 
-/// Path of the batches.
+/// Path of the list of batches.
 pub(crate) const BATCHES: &str = "/v1/inovafarma/batches";
 
 /// Requests that this function serves.

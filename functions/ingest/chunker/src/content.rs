@@ -21,7 +21,7 @@ struct ContentMeter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ContentDigest {
     pub(crate) bytes: u64,
-    /// SHA-256 in hex.
+    /// SHA-256 of the content, in hex.
     pub(crate) checksum: String,
 }
 

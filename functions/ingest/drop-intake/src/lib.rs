@@ -34,7 +34,7 @@ pub struct DropIntake {
     access: AccessStore,
     records: Store,
     accepted: BatchItems,
-    /// Payload bucket.
+    /// Client of the payload bucket.
     objects: Objects,
     /// Further bucket for dropped objects, if the deployment has one.
     drop_bucket: Option<String>,

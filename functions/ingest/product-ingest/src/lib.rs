@@ -52,7 +52,7 @@ pub struct ProductIngest {
 /// never loaded again under another id.
 const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// Path of batches.
+/// Path of the list of batches.
 const BATCHES: &str = "/v1/inovafarma/batches";
 
 impl ProductIngest {

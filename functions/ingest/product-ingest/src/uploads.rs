@@ -30,7 +30,7 @@ use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
 /// its payload takes.
 const UPLOAD: OperationType = OperationType::named("UPLOAD").with_keys_of(INGEST);
 
-/// Route of uploads.
+/// Route that announces an upload of a catalogue.
 pub const UPLOADS: Route = Route::post("/v1/inovafarma/products/uploads");
 
 /// Largest object that S3 takes in one put: 5 GB (Amazon S3 User Guide, "Uploading objects").

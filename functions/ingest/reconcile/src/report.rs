@@ -25,10 +25,10 @@ pub struct ObjectsReport {
     pub foreign: u64,
 }
 
-/// Counts of stalled batches.
+/// Counts of a reconciliation's stalled batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BatchesReport {
-    /// Batches that were restarted.
+    /// Number of stalled batches that were restarted.
     pub restarted: u64,
     pub finalized: u64,
     /// Final batches whose objects were released.
@@ -51,7 +51,7 @@ pub struct UploadsReport {
     pub arrived: u64,
 }
 
-/// Counts of dropped objects.
+/// Counts of the dropped objects that a reconciliation checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DropsReport {
     pub seen: u64,
@@ -64,7 +64,7 @@ pub struct DropsReport {
 pub struct HistoryReport {
     /// Batches that were ended in progress.
     pub too_old: u64,
-    /// Batches that were deleted.
+    /// Number of batches, older than the history of loads, that were deleted.
     pub batches_pruned: u64,
     /// Rows of all tables that were deleted.
     pub rows_pruned: u64,

@@ -6,7 +6,7 @@ use runtime::Environment;
 /// Times after which something counts as stalled, and the hours that a run searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Time between two runs.
+    /// Interval between two runs of the reconciliation.
     pub interval: Duration,
     /// Number of hours of payloads that are listed.
     pub hours: u32,

@@ -29,7 +29,7 @@ impl FromStr for QueueUrls {
     }
 }
 
-/// Queues that are asked.
+/// Queues whose depths become metrics.
 #[derive(Debug)]
 pub(crate) struct Queues {
     client: Client,
@@ -42,7 +42,7 @@ impl Queues {
         (!urls.0.is_empty()).then(|| Self { client: client(), urls })
     }
 
-    /// Asks all queues.
+    /// Asks SQS for the depth of every queue.
     ///
     /// # Errors
     /// If one does not respond.

@@ -6,7 +6,7 @@ use api::{Problem, Query, invalid_parameter};
 use jiff::civil::Date;
 use serde::Serialize;
 
-/// Names of the parameters.
+/// Names of the query parameters of the usage report.
 pub(super) const PARAMETERS: [&str; 4] = ["from", "to", "group", "tenant"];
 /// Most days of a response.
 const MOST_DAYS: i64 = 366;

@@ -22,7 +22,7 @@ pub(crate) struct QueuePlace {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stored {
     pub(crate) message: Message,
-    /// Milliseconds since 1970.
+    /// Expiry of the message in milliseconds since 1970; `None` if it does not expire.
     pub(crate) expires: Option<u64>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Queue {
     pub(crate) exclusive: bool,
     /// The session and handle whose close deletes a dynamic queue; `None` for any other queue.
     pub(crate) creator: Option<(u64, i32)>,
-    /// Wakes gets that wait.
+    /// Condition variable that wakes the gets that wait for a message.
     pub(crate) changed: Arc<Condvar>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) enum Phase {
     Running,
     /// Calls that ask to fail then do; others go on.
     Quiescing,
-    /// Every call fails.
+    /// The queue manager is ending: every call fails.
     Stopping,
 }
 

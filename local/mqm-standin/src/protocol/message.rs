@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Chars, Property};
 
-/// MsgId, CorrelId and GroupId.
+/// Identifier of 24 bytes: a MsgId, CorrelId or GroupId.
 pub type Id = [u8; 24];
 
 /// The members of MQMD, version 2, with MQ's values for the numbers.

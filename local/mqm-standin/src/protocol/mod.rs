@@ -106,7 +106,7 @@ pub struct Get {
     pub handle: i32,
     /// Options of the get, as MQGMO_*.
     pub options: i32,
-    /// Milliseconds, or MQWI_UNLIMITED.
+    /// Longest wait of the get in milliseconds, or MQWI_UNLIMITED.
     pub wait: i32,
     pub match_by: Match,
     /// The character set to convert to.

@@ -88,7 +88,7 @@ pub enum SecretError {
     /// broker under that name, or log in as a user that the request did not name.
     #[error("neither the target nor the secret `{secret}` names a user")]
     NoUser {
-        /// Secret with the password.
+        /// Reference to the secret with the password.
         secret: SecretRef,
         /// Place of the target's members in the request's body, as a JSON Pointer.
         target: String,

@@ -20,7 +20,7 @@ const REDACTED: &str = "***REDACTED***";
 /// names them.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Kind of the broker.
+    /// Broker of the connection: RabbitMQ or IBM MQ.
     pub broker: BrokerKind,
     /// Address that was connected to, or the first one if the client does not report which one
     /// answered. `None` if a channel table has the addresses.

@@ -42,7 +42,7 @@ pub struct PutOptions {
 /// The broker's answer to a message that was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmation {
-    /// Number of the message.
+    /// Sequence number of the message in the load test.
     pub sequence: u64,
     /// Time at which the message was handed to the client library.
     pub sent_at: Instant,
@@ -52,7 +52,7 @@ pub struct Confirmation {
     pub outcome: Outcome,
 }
 
-/// Outcome of a put.
+/// Outcome of putting a message of a load test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The broker has the message.
@@ -68,7 +68,7 @@ pub enum Outcome {
     InDoubt,
 }
 
-/// End of a producer.
+/// Result of a load test's producer.
 #[derive(Clone, Debug)]
 pub struct PutEnd {
     /// Confirmations that were not taken before. With them, every message has one.
@@ -135,7 +135,7 @@ pub enum Foreign {
 /// Values that a message of a load test carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Number of the message.
+    /// Sequence number of the message in the load test.
     pub sequence: u64,
     /// Time in microseconds since 1970 that its producer was told.
     pub sent_at_us: u64,
@@ -165,7 +165,7 @@ pub enum GetError {
     Broker(#[from] BrokerError),
 }
 
-/// End of a consumer.
+/// Result of a load test's consumer.
 #[derive(Clone, Debug)]
 pub struct GetEnd {
     /// Messages that had been handed over already and that [`LoadConsumer::next`] had not returned.

@@ -87,11 +87,11 @@ impl Key {
 /// Counts of a pool's connections with one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Open connections.
+    /// Number of open connections, idle or in use.
     pub total: usize,
     /// Connections that were acquired and not released.
     pub in_use: usize,
-    /// Idle connections.
+    /// Number of idle connections, ready for use.
     pub available: usize,
     /// Maximum number of connections that may be open at once.
     pub max_size: usize,

@@ -70,12 +70,12 @@ pub struct PooledConnection<C: Connection, K: PoolKey = Arc<Key>> {
 }
 
 impl<C: Connection, K: PoolKey> PooledConnection<C, K> {
-    /// Returns the connection.
+    /// Returns the broker connection.
     pub fn connection(&self) -> &C {
         &self.connection
     }
 
-    /// Returns the connection's key.
+    /// Returns the key under which the pool keeps the connection.
     pub fn key(&self) -> &K {
         &self.key
     }

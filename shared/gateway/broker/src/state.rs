@@ -35,7 +35,7 @@ pub enum ConnectionState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a connection that is {from} cannot become {to}")]
 pub struct IllegalTransition {
-    /// State before the change.
+    /// State of the connection before the change.
     pub from: ConnectionState,
     /// State that may not follow.
     pub to: ConnectionState,

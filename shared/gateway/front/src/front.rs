@@ -18,7 +18,7 @@ use crate::operation::{Action, KeyRule, Operation};
 /// The HTTP side of the gateway: its clients and settings, all injected.
 #[derive(Debug)]
 pub struct Gateway {
-    /// Checks of requests.
+    /// Front with the checks that every request passes.
     pub front: Front,
     /// Client of `mq-access`, the function that does the work.
     pub mq_access: MqAccess,

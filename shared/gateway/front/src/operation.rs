@@ -93,7 +93,7 @@ pub enum OtherQueues {
 pub struct Reports {
     /// JSON Pointer to the object with the message's properties.
     pub pointer: String,
-    /// Queue and queue manager.
+    /// Queue and queue manager to which the reports go.
     pub place: ReportPlace,
 }
 

@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::front::Gateway;
 
-/// Route of uploaded bodies.
+/// Route that announces the upload of a message's body.
 pub const UPLOADED_BODY: Route = Route::post("/messages/bodies");
 
 /// Validity of a signed URL: the upload has to begin by then.
@@ -35,7 +35,7 @@ struct Announcement {
 }
 
 impl Gateway {
-    /// Responds to an announcement.
+    /// Responds to the announcement of an uploaded body.
     pub async fn announce_body(&self, request: Request) -> Response<Body> {
         endpoint::serve(self.front.service, UPLOADED_BODY, Keyed::No, request.headers(), async |_| {
             check_route(UPLOADED_BODY, &request)?;

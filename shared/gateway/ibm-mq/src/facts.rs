@@ -66,7 +66,7 @@ impl QueueManager {
     }
 }
 
-/// Kind of a queue.
+/// Kind of an IBM MQ queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum QueueKind {
     Local(LocalQueue),

@@ -28,7 +28,7 @@ struct Secret {
     certificate_label: Option<String>,
 }
 
-/// A parsed key repository.
+/// Parsed IBM MQ key repository.
 pub(crate) struct KeyRepository {
     format: Format,
     files: Vec<(&'static str, Vec<u8>)>,

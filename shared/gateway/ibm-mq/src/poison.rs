@@ -20,7 +20,7 @@ pub(crate) struct Poison<'c> {
     known: Option<Option<QueueKind>>,
 }
 
-/// Decision about a message.
+/// Outcome of checking the backout count of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Fine,

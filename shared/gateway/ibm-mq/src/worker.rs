@@ -60,7 +60,7 @@ impl Closing {
 pub(crate) enum WorkerError {
     #[error("the call did not return in time")]
     TimedOut,
-    /// The thread has ended.
+    /// The worker's thread has ended.
     #[error("the connection's thread has ended")]
     Gone,
 }

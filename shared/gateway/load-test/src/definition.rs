@@ -44,19 +44,19 @@ pub struct LoadTest {
     pub limits: Limits,
 }
 
-/// Workers that put messages.
+/// Producers of a load test: the workers that put messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Producers {
-    /// Number of workers.
+    /// Number of producers.
     pub count: WorkerCount,
     /// Rate of all of them together; `None` if a stage has it, or if they put as fast as they can.
     pub rate_per_sec: Option<RateLimit>,
-    /// Body of each message.
+    /// Body of each message that the producers put.
     pub payload: Payload,
-    /// Properties of each message.
+    /// Properties of each message that the producers put.
     pub mq_props: MqProps,
-    /// Headers of each message.
+    /// Headers of each message that the producers put.
     pub headers: Headers,
     /// Grouping of the messages of one worker.
     pub transaction: Transaction,
@@ -64,11 +64,11 @@ pub struct Producers {
     pub confirms_in_flight: ConfirmsInFlight,
 }
 
-/// Workers that take messages.
+/// Consumers of a load test: the workers that take messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Consumers {
-    /// Number of workers.
+    /// Number of consumers.
     pub count: WorkerCount,
     /// Rate of all of them together; `None` if they take messages as fast as they can.
     pub rate_per_sec: Option<RateLimit>,
@@ -82,7 +82,7 @@ pub struct Consumers {
     pub tx_size: Option<TxSize>,
 }
 
-/// Length of a test.
+/// Length of a load test: a duration or a number of messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Length {
@@ -100,7 +100,7 @@ pub enum Length {
 pub struct Stage {
     /// Rate of all producers together.
     pub rate_per_sec: StageRate,
-    /// Duration of the stage.
+    /// Duration of the stage in seconds.
     pub seconds: TestSeconds,
 }
 

@@ -15,7 +15,7 @@ pub struct Limits {
     pub workers: u32,
     /// Hours that the producers run, or the consumers if there are no producers.
     pub hours: u32,
-    /// Messages that are put.
+    /// Number of messages that the load test puts.
     pub messages: u64,
     /// Messages that may be on the queues at once.
     pub retained: u64,

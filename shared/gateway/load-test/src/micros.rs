@@ -13,7 +13,7 @@ pub struct Micros(u64);
 impl Micros {
     /// The start of a test.
     pub const ZERO: Self = Self(0);
-    /// Microseconds of a second.
+    /// Number of microseconds in a second.
     pub const A_SECOND: u64 = 1_000_000;
 
     /// Makes a time of microseconds.
@@ -40,7 +40,7 @@ impl Micros {
         start.checked_add(Duration::from(self)).unwrap_or(Timestamp::MAX)
     }
 
-    /// Returns the microseconds.
+    /// Returns the number of microseconds.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0

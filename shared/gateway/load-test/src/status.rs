@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// State of a test.
+/// State of a load test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TestStatus {
@@ -47,7 +47,7 @@ pub enum Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a test that is {status}")]
 pub struct IllegalTransition {
-    /// State of the test.
+    /// State of the load test.
     pub status: TestStatus,
     /// Event that cannot happen in that state.
     pub event: TestEvent,

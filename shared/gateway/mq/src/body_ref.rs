@@ -27,7 +27,7 @@ impl BodyRef {
         Self(sha256)
     }
 
-    /// Digest of the body.
+    /// Returns the SHA-256 digest of the body.
     #[must_use]
     pub const fn sha256(&self) -> &[u8; 32] {
         &self.0

@@ -20,9 +20,9 @@ macro_rules! bounded {
             pub struct $name($int);
 
             impl $name {
-                /// The smallest value.
+                /// The smallest value that the type accepts.
                 pub const MIN: $int = $min;
-                /// The largest value.
+                /// The largest value that the type accepts.
                 pub const MAX: $int = $max;
 
                 /// Returns the value, which is within the bounds.

@@ -72,7 +72,7 @@ pub enum Persistence {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CorrelIdMode {
-    /// No correlation id.
+    /// The message gets no correlation id.
     #[default]
     None,
     /// The message's own id is its correlation id.
@@ -88,7 +88,7 @@ pub enum CorrelIdMember {
     /// The member `fixedCorrelIdBase64`, with `correlIdMode`.
     #[default]
     FixedCorrelIdBase64,
-    /// The member `correlIdBase64` alone.
+    /// Only the member `correlIdBase64` was set.
     CorrelIdBase64,
 }
 
@@ -175,7 +175,7 @@ pub enum ProduceSource {
 }
 
 impl ProduceSource {
-    /// Counts the messages.
+    /// Returns the number of messages that the command puts.
     #[must_use]
     pub fn count(&self) -> u64 {
         match self {
@@ -206,7 +206,7 @@ pub struct ProduceCommand {
     pub source: ProduceSource,
     /// Rate in messages per second; `None` is as fast as the broker confirms.
     pub rate_limit_per_sec: Option<RateLimit>,
-    /// Grouping of the messages.
+    /// Grouping of the messages into transactions.
     pub transaction: Transaction,
     /// Properties of every message.
     pub props: MqProps,

@@ -50,7 +50,7 @@ pub struct ConnectionLimits {
     /// Time for one address to connect and log in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<ConnectSeconds>,
-    /// Time between heartbeats.
+    /// Interval of AMQP heartbeats, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heartbeat_seconds: Option<HeartbeatSeconds>,
     /// Time to wait for a connection while all are in use.
@@ -66,7 +66,7 @@ pub struct ConnectionLimits {
 /// line shows them.
 #[derive(Clone, Debug)]
 pub struct KeyFiles {
-    /// CMS or PKCS#12 file.
+    /// Bytes of the key store: a CMS or PKCS#12 file.
     pub store: Arc<SecretSlice<u8>>,
     /// Stash file of the store.
     pub stash: Option<Arc<SecretSlice<u8>>>,

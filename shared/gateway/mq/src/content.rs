@@ -80,7 +80,7 @@ pub struct OutgoingMessage {
 /// writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CorrelId {
-    /// No correlation id.
+    /// The message has no correlation id.
     None,
     /// The message's own id, in the broker's form.
     EchoMsgId,

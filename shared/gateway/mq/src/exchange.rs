@@ -44,7 +44,7 @@ impl RoutingKey {
 }
 
 impl Default for RoutingKey {
-    /// Returns the empty key.
+    /// Returns the empty routing key.
     fn default() -> Self {
         Self(Template::default())
     }

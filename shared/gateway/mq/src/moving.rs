@@ -25,7 +25,7 @@ pub enum Destination {
     Origin,
 }
 
-/// Command to move messages.
+/// Command to move messages from one queue to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MoveCommand {

@@ -38,7 +38,7 @@ pub struct Profile {
     /// Treatment of connections when requests end.
     #[serde(default)]
     pub idle_connections: IdleRule,
-    /// Time limits of connections.
+    /// Time limits of the profile's connections.
     #[serde(default)]
     pub connection: ConnectionLimits,
 }

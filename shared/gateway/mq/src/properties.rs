@@ -163,7 +163,7 @@ pub struct Carrier<T, Put, Got> {
 pub struct Uncarried {
     /// The property's member in requests.
     pub member: Member,
-    /// Reason for the caller.
+    /// Reason for which the property was refused, for the caller.
     pub detail: String,
 }
 

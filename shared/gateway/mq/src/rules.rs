@@ -29,7 +29,7 @@ pub enum TargetRule {
 /// Part of an entry of an allow-list in which a target may differ from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryPart {
-    /// Tenants of the entry.
+    /// Tenants that the allow-list entry applies to.
     Tenant,
     /// Product of the broker: RabbitMQ or IBM MQ.
     Broker,
@@ -39,9 +39,9 @@ pub enum EntryPart {
     SpecialAddress,
     /// Virtual host of RabbitMQ, or queue manager of IBM MQ.
     QueueManager,
-    /// Channel of IBM MQ.
+    /// IBM MQ channel that the allow-list entry permits.
     Channel,
-    /// Name of the queue.
+    /// Queue names that the allow-list entry permits.
     Queue,
     /// Exchange with its routing key.
     Exchange,

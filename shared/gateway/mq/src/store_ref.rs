@@ -29,13 +29,13 @@ impl ObjectRef {
     /// versioning").
     const MAX: usize = 1024;
 
-    /// Name of the bucket.
+    /// Name of the S3 bucket.
     #[must_use]
     pub fn bucket(&self) -> &str {
         &self.bucket
     }
 
-    /// Key of the object.
+    /// Key of the S3 object.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key

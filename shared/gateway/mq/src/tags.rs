@@ -25,7 +25,7 @@ pub struct TagOrigin<'a> {
     pub trace_id: &'a str,
     /// Trace context that the trace id is (W3C Trace Context); `None` if it is none.
     pub traceparent: Option<&'a str>,
-    /// Tenant of the request.
+    /// Id of the tenant that sent the request.
     pub tenant: &'a str,
     /// Target of the request, as responses and records name it.
     pub target: &'a str,
@@ -38,7 +38,7 @@ impl Tags {
     pub const HEADERS: [&'static str; 4] = ["tags", "traceId", "tenant", "target"];
     /// Header of the messages of a request with a trace context, with tags or without.
     pub const TRACEPARENT: &'static str = "traceparent";
-    /// No tags.
+    /// The empty list of tags.
     pub const NONE: Self = Self(Vec::new());
     /// Most bytes of the names and values of [`Self::HEADERS`].
     const ROOM: usize = 2_560;

@@ -104,11 +104,11 @@ pub struct AuthSpec {
     pub password_ref: Option<SecretRef>,
 }
 
-/// Protection of the connection.
+/// TLS settings of a broker connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Tls {
-    /// Plain TCP.
+    /// The connection uses plain TCP, without TLS.
     #[default]
     Off,
     /// TLS with the server's certificate verified. `key_store_ref` holds the client certificate;

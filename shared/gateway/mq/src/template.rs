@@ -44,7 +44,7 @@ impl Template {
     /// Largest body that a template may render to, in bytes.
     pub const MAX_BYTES: usize = 4_194_304;
 
-    /// Reads a template.
+    /// Parses the template of a message body.
     ///
     /// # Errors
     /// If a placeholder is unknown, malformed or never closed, or a body could exceed

@@ -18,7 +18,7 @@ pub const UNREADABLE: &str = "Malformed";
 pub struct WorkOrder {
     /// Trace id of the request, for the log of `mq-access`.
     pub trace_id: TraceId,
-    /// Tenant of the caller.
+    /// Id of the caller's tenant.
     pub tenant: String,
     /// Work that `mq-access` must do.
     pub work: Work,

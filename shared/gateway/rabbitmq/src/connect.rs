@@ -53,7 +53,7 @@ pub(crate) enum Remedy {
     Nothing,
 }
 
-/// A step that failed.
+/// Failure of one step of connecting.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub(crate) struct StepError {

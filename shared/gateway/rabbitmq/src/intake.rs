@@ -45,7 +45,7 @@ pub(crate) struct Intake {
     held: Mutex<Option<VecDeque<usize>>>,
 }
 
-/// Decision about a delivery.
+/// Decision about a delivery: take it or refuse it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Whole,

@@ -18,7 +18,7 @@ use crate::publish_destination::PublishDestination;
 use crate::queue_facts::{self, MAX_LENGTH, OVERFLOW, QueueFacts, QueueKind};
 use crate::session::Session;
 
-/// Interpretation of a refusal.
+/// Interpretation of a broker's refusal.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: BrokerError,

@@ -140,9 +140,9 @@ pub(crate) fn short(queue: &QueueName) -> ShortString {
 /// Counts of a queue, from a passive declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// Number of ready messages.
+    /// Number of messages on the queue that are ready for delivery.
     pub(crate) messages: u32,
-    /// Number of consumers.
+    /// Number of consumers of the queue.
     pub(crate) consumers: u32,
 }
 

@@ -64,11 +64,11 @@ pub(crate) enum Verdict {
     Unknown(Failure),
 }
 
-/// A settled window.
+/// Outcome of a window after every publish in it was settled.
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) verdict: Verdict,
-    /// Number of published messages.
+    /// Number of messages that the window published.
     pub(crate) published: usize,
     /// Number of messages from the first one on that are on the queue.
     pub(crate) prefix: u64,

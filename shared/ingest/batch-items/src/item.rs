@@ -108,7 +108,7 @@ fn map(source: &Source) -> AttributeValue {
     AttributeValue::M(members.map(|(name, value)| (name.to_owned(), text(value))).collect())
 }
 
-/// Reads an item.
+/// Parses the DynamoDB item of an accepted batch.
 pub(crate) fn read(item: Item) -> Result<AcceptedBatch, BatchItemError> {
     let stored: Stored = attempt::malformed::from_item(item).map_err(BatchItemError::unreadable)?;
     let upload_expires_at = stored.upload_expires_at();

@@ -44,7 +44,7 @@ pub enum BatchItemError {
     /// The table did not respond; it is unknown whether a write was done.
     #[error("the table of batch items is unavailable")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
-    /// The item is malformed.
+    /// The DynamoDB item of the batch is malformed.
     #[error("a batch item cannot be read")]
     Unreadable(#[source] Box<dyn Error + Send + Sync>),
 }

@@ -29,7 +29,7 @@ pub struct Wanted {
 /// Page of a tenant's items, and the end of the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
-    /// Batches, the newest first.
+    /// Accepted batches, the newest first.
     pub batches: Vec<AcceptedBatch>,
     /// Last batch that was searched, if older ones may follow. Every wanted batch that is not older
     /// than it is among `batches`.

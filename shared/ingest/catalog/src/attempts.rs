@@ -20,7 +20,7 @@ pub enum GivenUp {
         batch: BatchStatus,
         /// True if this call made the batch final.
         became_final: bool,
-        /// The chunk's last error.
+        /// Last error of the chunk's processing.
         error: String,
     },
     /// The chunk was written, or given up, before.

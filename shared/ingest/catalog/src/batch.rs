@@ -26,7 +26,7 @@ use crate::rows::{bigint, cnpj, count, word};
 pub struct NewBatch {
     /// Metadata as the payload's object has it.
     pub metadata: PayloadMetadata,
-    /// `s3://bucket/key` of the payload.
+    /// Location of the payload, as `s3://bucket/key`.
     pub payload_uri: String,
     /// Size of the decoded payload, if it was known when the batch was accepted.
     pub payload_bytes: Option<u64>,
@@ -55,7 +55,7 @@ pub enum ChunkingOutcome {
 pub struct PayloadFailure {
     /// Code for programs, such as [`GIVEN_UP`](Self::GIVEN_UP).
     pub code: Cow<'static, str>,
-    /// Sentence for the sender.
+    /// Explanation of the failure for the sender, in one sentence.
     pub detail: String,
     /// Offset in the decoded payload, if the failure is about one place.
     pub byte_offset: Option<u64>,

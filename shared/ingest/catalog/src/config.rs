@@ -5,12 +5,12 @@ use std::str::FromStr;
 use secrecy::SecretString;
 use tokio_postgres::config::Host;
 
-/// Settings of a connection.
+/// Settings of a connection to PostgreSQL.
 #[derive(Clone, Debug)]
 pub struct DatabaseConfig {
     /// Host name, which the server's certificate must be for.
     pub host: String,
-    /// Port, by default 5432.
+    /// Port of PostgreSQL, by default 5432.
     pub port: u16,
     /// Name of the database with the tables.
     pub dbname: String,
@@ -22,7 +22,7 @@ pub struct DatabaseConfig {
     pub tls: Tls,
 }
 
-/// Encryption of a connection.
+/// Encryption of a connection to PostgreSQL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Tls {
     /// Encrypted, with the server's certificate and host name verified: against `ca` if there is

@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     pub(crate) events: Events,
 }
 
-/// Events that transactions write.
+/// Events that the transactions of a connection write.
 #[derive(Default)]
 pub(crate) struct Events {
     pub(crate) outbox: Outbox,

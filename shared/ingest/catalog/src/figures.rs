@@ -46,11 +46,11 @@ pub struct Figures {
     pub oldest_chunk: Duration,
     /// Time that the oldest event has been in the outbox; zero without one.
     pub oldest_event: Duration,
-    /// Counters of final batches.
+    /// Counters of final batches and of their items.
     pub counted: Vec<Counted>,
 }
 
-/// Counter of final batches.
+/// Counter of final batches or of their items, since the installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
     /// `batches` by status, `items` by outcome, `item_errors` by code, `batch_duration` by the
@@ -59,12 +59,12 @@ pub struct Counted {
     pub metric: String,
     /// Status, outcome, code or number of seconds.
     pub label: String,
-    /// Number since the installation.
+    /// Value of the counter since the installation.
     pub value: u64,
 }
 
 impl Database {
-    /// Reads the figures.
+    /// Reads the figures of batches under way, of the outbox and of final batches.
     pub async fn figures(&self) -> Result<Figures, DatabaseError> {
         self.with_connection(async |connection| {
             let mut figures = Figures::default();

@@ -16,7 +16,7 @@ pub(crate) const fn first_eight(hash: [u8; 16]) -> i64 {
     i64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// First five bytes.
+/// Returns the first five bytes of a hash.
 pub(crate) const fn first_five(hash: [u8; 16]) -> [u8; 5] {
     let [a, b, c, d, e, ..] = hash;
     [a, b, c, d, e]

@@ -95,7 +95,7 @@ const DETAILS: [(&str, i64); 3] =
 /// Deletes batches with their replays, which are few.
 const DELETE: &str = "DELETE FROM batches WHERE batch_id = ANY($1) AND is_pruned";
 
-/// Result of one slice.
+/// Result of one slice of pruning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Number of batches that are deleted completely.

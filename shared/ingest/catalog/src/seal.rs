@@ -38,7 +38,7 @@ pub struct Seal {
     pub chunks: Vec<SealedChunk>,
 }
 
-/// A stored chunk.
+/// Chunk of a batch whose file is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedChunk {
     /// Index of the chunk in its batch, from 0.
@@ -53,7 +53,7 @@ pub struct SealedChunk {
     pub cnpjs: Vec<Cnpj>,
 }
 
-/// Outcome of a seal.
+/// Outcome of sealing a batch: recording that all its chunks are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealOutcome {
     /// The batch is now sealed and has this state: final at once if it has no chunk.

@@ -25,7 +25,7 @@ pub struct StallThresholds {
     pub given_up_after: Duration,
 }
 
-/// A stalled batch.
+/// Batch that made no progress for longer than its threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "columns of `batches`, under their names")]
 pub struct StalledBatch {
@@ -35,7 +35,7 @@ pub struct StalledBatch {
     pub idempotency_key: String,
     /// Trace id of the request that created the batch.
     pub trace_id: String,
-    /// `s3://bucket/key` of the payload.
+    /// Location of the payload, as `s3://bucket/key`.
     pub payload_uri: String,
     pub status: BatchStatus,
     pub generation: Generation,

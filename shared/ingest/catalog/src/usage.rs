@@ -67,11 +67,11 @@ const FOLD: &str = "WITH taken AS (DELETE FROM usage_additions WHERE ctid = ANY(
 /// Batches that are not final are missing from all but the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UsageDay {
-    /// The tenant.
+    /// Id of the tenant that sent the batches.
     pub tenant: Uuid,
     /// Day (UTC) on which the batches were received.
     pub day: Date,
-    /// Number of batches.
+    /// Number of final batches that were received on the day.
     pub batches: u64,
     /// Bytes of their decoded payloads.
     pub bytes: u64,

@@ -73,7 +73,7 @@ pub struct ChangesView {
     pub deactivated: u64,
 }
 
-/// Progress of the batch.
+/// Progress of a batch's chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct ChunksView {
@@ -86,7 +86,7 @@ pub struct ChunksView {
 /// Conditions of the batches that a list contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchFilter {
-    /// Status of the batches.
+    /// Status that the listed batches have; `None` for any.
     pub status: Option<BatchStatus>,
     /// Load type of the batches.
     pub load_type: Option<LoadType>,

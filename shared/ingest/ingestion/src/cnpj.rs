@@ -49,7 +49,7 @@ impl Cnpj {
         (first, second)
     }
 
-    /// Returns the fourteen characters.
+    /// Returns the fourteen characters of the CNPJ, without punctuation.
     #[must_use]
     pub fn as_str(&self) -> &str {
         // A CNPJ has ASCII characters only.

@@ -14,7 +14,7 @@ use crate::{AnnounceError, ChunkQueue, Origin, chunk_event};
 pub enum ChunkTransport {
     /// Through the queue of this URL.
     Sqs {
-        /// The queue `chunks-ready`.
+        /// URL of the SQS queue `chunks-ready`.
         queue_url: String,
     },
     /// Through a topic of Kafka.
@@ -24,9 +24,9 @@ pub enum ChunkTransport {
 /// Announces chunks that are ready to be written.
 #[derive(Debug)]
 pub enum ChunkAnnouncer {
-    /// Announces on the queue.
+    /// Announces chunks on the SQS queue.
     Queue(ChunkQueue),
-    /// Announces in the topic.
+    /// Announces chunks on the Kafka topic.
     Topic(Box<Producer>),
 }
 

@@ -9,7 +9,7 @@ pub type ChunkEvent = Event<ChunkReady>;
 /// Attributes of a batch for the events of its chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Tenant of the batch.
+    /// Id of the tenant that the batch belongs to.
     pub tenant_id: Uuid,
     /// Idempotency key of the client's request.
     pub idempotency_key: String,

@@ -35,7 +35,7 @@ pub struct RandomnessError;
 pub struct KeyHashError;
 
 impl ApiKey {
-    /// Generates a key.
+    /// Generates an API key from random bytes.
     ///
     /// # Errors
     /// Lack of random numbers from the operating system.
@@ -50,7 +50,7 @@ impl ApiKey {
         Self(format!("{PREFIX}{random}{}", checksum(&random)).into())
     }
 
-    /// Returns the key itself.
+    /// Returns the API key in plain text.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose_secret()

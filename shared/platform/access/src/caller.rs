@@ -70,7 +70,7 @@ impl FromStr for Scope {
     }
 }
 
-/// An authenticated caller.
+/// Authenticated caller: tenant, key or token, and scopes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     /// Id of the tenant, as the key's item or the token has it.
@@ -174,7 +174,7 @@ impl Principal {
         invalid()
     }
 
-    /// Checks the caller's scopes.
+    /// Checks that the caller has at least one of these scopes.
     ///
     /// # Errors
     /// `SCOPE_REQUIRED` unless the caller has one of `scopes`.

@@ -10,13 +10,13 @@ pub const RATES: &str = "RATES";
 /// Meaning of an item's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pk<'a> {
-    /// An API key.
+    /// Item of an API key, by the key's hash.
     Key(KeyHash),
     /// The day on which an API key was last used.
     Used(KeyHash),
-    /// A tenant.
+    /// Item of a tenant.
     Tenant(&'a str),
-    /// A target profile.
+    /// Item of a target profile.
     #[expect(missing_docs, reason = "the tenant, and the name that `targetRef` has")]
     Profile { tenant: &'a str, name: &'a str },
     /// A tenant's grant to drop files.
@@ -25,11 +25,11 @@ pub enum Pk<'a> {
     Targets(&'a str),
     /// A tenant's limits by the second.
     Limits(&'a str),
-    /// A tenant's budget.
+    /// Item of a tenant's budget.
     Budget(&'a str),
     /// Amount that a tenant with a budget has spent.
     Spent(&'a str),
-    /// The rate card.
+    /// Item of the rate card.
     Rates,
 }
 

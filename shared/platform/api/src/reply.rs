@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Reply {
     /// HTTP status, or any number that distinguishes outcomes.
     pub status: u16,
-    /// Headers by lower-case name.
+    /// HTTP headers of the response, by lower-case name.
     pub headers: BTreeMap<String, String>,
     /// Body as it is sent.
     pub body: String,

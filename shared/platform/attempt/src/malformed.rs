@@ -117,7 +117,7 @@ impl Fault {
     }
 }
 
-/// Reads JSON.
+/// Parses JSON from bytes.
 ///
 /// # Errors
 /// If it is not JSON, or does not fit the type.
@@ -132,7 +132,7 @@ pub fn from_slice<'de, T: Deserialize<'de>>(json: &'de [u8]) -> Result<T, Malfor
     Ok(read)
 }
 
-/// Reads a value.
+/// Converts a JSON value into `T`.
 ///
 /// # Errors
 /// If the value does not fit the type.

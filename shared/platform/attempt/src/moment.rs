@@ -15,7 +15,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Reads both clocks.
+    /// Reads the wall clock and the monotonic clock.
     #[must_use]
     pub fn now() -> Self {
         Self { monotonic: Instant::now(), system: SystemTime::now() }

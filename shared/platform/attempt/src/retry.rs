@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-/// Remedy after a failure.
+/// Decision after a failure: retry, or give up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// Retry later: a store is unreachable, busy or slow.

@@ -89,7 +89,7 @@ pub async fn once(
     admission.end(ticket, answer)
 }
 
-/// Outcome of a claim.
+/// Outcome of claiming the idempotency key.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
 enum Granted {
     Execution(Execution),

@@ -32,7 +32,7 @@ impl Retryable for PublishError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{destination} refused it with {code}")]
 pub struct Refusal {
-    /// Name of the service.
+    /// Name of the service that refused the events.
     pub destination: &'static str,
     /// Error code of the service.
     pub code: String,

@@ -31,7 +31,7 @@ pub struct Attributes {
     pub event_type: String,
     /// Entity that the event is about.
     pub subject: Option<String>,
-    /// Time of the event.
+    /// Time at which the event happened.
     pub time: Timestamp,
     /// Idempotency key of the event itself.
     pub idempotency_key: IdempotencyKey,
@@ -171,12 +171,12 @@ impl<T: DeserializeOwned> Event<T> {
 }
 
 impl<T> Event<T> {
-    /// Returns the event's attributes.
+    /// Returns the attributes of the CloudEvents envelope.
     pub const fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// Returns the event's data.
+    /// Returns the data of the event.
     pub const fn data(&self) -> &T {
         &self.data
     }

@@ -45,7 +45,7 @@ impl KafkaTopic {
         Self { producer: Arc::new(Producer::new(cluster)), gets }
     }
 
-    /// Name of the topic.
+    /// Returns the name of the Kafka topic.
     pub(crate) fn name(&self) -> &str {
         self.producer.topic()
     }

@@ -30,7 +30,7 @@ pub struct Settings {
     pub bus: Option<String>,
     /// ARN of an SNS topic.
     pub topic: Option<String>,
-    /// Kafka topics.
+    /// Kafka topics for the events; `None` if Kafka is not configured.
     pub kafka: Option<EventTopics>,
 }
 

@@ -28,7 +28,7 @@ impl<'a> Round<'a> {
         self.failure.is_some()
     }
 
-    /// Ends the run.
+    /// Ends the run of the publisher.
     ///
     /// # Errors
     /// The failure of the first destination that failed.

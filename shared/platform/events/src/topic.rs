@@ -7,7 +7,7 @@ use crate::encoded::Encoded;
 /// Suffix of the name of a FIFO topic.
 const FIFO: &str = ".fifo";
 
-/// A topic of SNS.
+/// SNS topic that events are published to.
 #[derive(Clone, Debug)]
 pub struct Topic {
     client: Client,

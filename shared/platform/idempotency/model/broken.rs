@@ -82,7 +82,7 @@ impl Guard {
     ];
 }
 
-/// [`Transition::apply`] without a guard.
+/// Applies a transition as [`Transition::apply`], but leaves out one guard.
 pub(crate) fn apply(
     broken: Option<Guard>,
     transition: &Transition,
@@ -138,7 +138,7 @@ pub(crate) fn apply(
     Some(after)
 }
 
-/// [`decide`] without a guard.
+/// Decides as [`decide`], but leaves out one guard.
 pub(crate) fn decision(
     broken: Option<Guard>,
     found: &Record,

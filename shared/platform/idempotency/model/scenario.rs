@@ -41,7 +41,7 @@ pub(crate) struct Scenario {
     pub(crate) faults: u8,
     /// Number of places at which an attempt may find itself.
     pub(crate) places: usize,
-    /// Seconds.
+    /// Retention of a record in seconds.
     pub(crate) retention: u64,
     /// The guard that is taken out.
     pub(crate) broken: Option<Guard>,

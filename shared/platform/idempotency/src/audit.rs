@@ -57,15 +57,15 @@ impl AuditEvent {
 /// An entry of the audit trail. It names the request and never shows its body.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditEntry<'a> {
-    /// Event that is reported.
+    /// Event that the audit log records.
     pub event: AuditEvent,
-    /// Type of the work.
+    /// Type of the work, such as `produce`.
     pub operation: &'a str,
-    /// Tenant of the request.
+    /// Id of the tenant that sent the request.
     pub tenant: &'a str,
     /// Idempotency key of the request, in its one spelling.
     pub idempotency_key: &'a str,
-    /// Target of the work.
+    /// Target that the work was done on.
     pub target: &'a str,
     /// Trace id of the request itself, not that of the execution that it met.
     pub trace_id: &'a str,

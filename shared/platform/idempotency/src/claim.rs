@@ -44,7 +44,7 @@ impl ClaimRequest<'_> {
     }
 }
 
-/// Result of a claim.
+/// Result of claiming an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the variants' descriptions name their fields")]
 pub enum Claimed {

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::operation::OperationType;
 use crate::protocol::Status;
 
-/// Cause of a doubt.
+/// Cause for which a request's outcome is in doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The broker's answer to the request that would have made the work final never came, or was
@@ -30,19 +30,19 @@ pub enum Cause {
 pub struct Doubt {
     /// Id of the doubt, the same however often the change is read.
     pub id: Uuid,
-    /// Type of the work.
+    /// Type of the work, such as `produce`.
     pub operation: String,
-    /// Tenant of the request.
+    /// Id of the tenant that sent the request.
     pub tenant: String,
     /// Idempotency key of the request, in its one spelling.
     pub idempotency_key: String,
-    /// Target of the work.
+    /// Target that the work was done on.
     pub target: String,
     /// Trace id of the request that made the attempt.
     pub trace_id: String,
     /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// Cause of the doubt.
+    /// Cause for which the outcome is in doubt.
     pub cause: Cause,
     /// Units that are known to be done.
     pub done: u64,

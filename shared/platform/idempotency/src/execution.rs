@@ -22,13 +22,13 @@ pub struct Execution {
     /// may be ahead of the claim's by [`Self::SKEW`].
     pub start_before: i64,
     pub(crate) retention_seconds: u64,
-    /// Type of the work.
+    /// Type of the work, such as `produce`.
     pub operation: String,
-    /// Tenant of the request.
+    /// Id of the tenant that sent the request.
     pub tenant: String,
     /// Idempotency key of the client, in its one spelling.
     pub idempotency_key: String,
-    /// Target of the work.
+    /// Target that the work is done on.
     pub target: String,
     /// Trace id of the request that made this attempt.
     pub trace_id: String,
@@ -41,7 +41,7 @@ pub struct Execution {
     pub created_at: Timestamp,
     /// Time at which this attempt was claimed.
     pub(crate) claimed_at: Timestamp,
-    /// Progress of earlier attempts.
+    /// Progress that earlier attempts recorded.
     pub progress: Progress,
     /// Place of the progress, and the places where earlier attempts left units behind.
     #[serde(default)]
@@ -144,7 +144,7 @@ impl Execution {
     }
 }
 
-/// Outcome of an execution.
+/// Outcome of an execution, to be stored in its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The work was done: retries get this response.

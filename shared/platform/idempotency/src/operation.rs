@@ -39,7 +39,7 @@ impl OperationType {
         Self { has_keys_per_target: true, ..self }
     }
 
-    /// Returns the name.
+    /// Returns the name of the operation type.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.name

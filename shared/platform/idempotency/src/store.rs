@@ -28,7 +28,7 @@ const RACES: usize = 3;
 /// Result of a write under an execution's token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// The record was written.
+    /// The conditional write took effect.
     Applied,
     /// Another execution owns the record by now; nothing was written.
     Fenced,

@@ -83,7 +83,7 @@ pub struct Timeline {
     pub progress: Units,
     /// Messages that were put, taken or moved.
     pub messages: u64,
-    /// Bytes of these messages.
+    /// Bytes of the messages that the request moved.
     pub bytes: u64,
 }
 

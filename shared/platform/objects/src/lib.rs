@@ -29,14 +29,14 @@ use futures_util::FutureExt as _;
 
 use crate::each::each;
 
-/// Client of one bucket.
+/// Client of one S3 bucket.
 #[derive(Clone, Debug)]
 pub struct Objects {
     client: Client,
     bucket: String,
 }
 
-/// An object's metadata.
+/// Metadata of an S3 object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// Metadata by names without the prefix `x-amz-meta-`.
@@ -60,7 +60,7 @@ impl Objects {
         Self { client: self.client.clone(), bucket: bucket.to_owned() }
     }
 
-    /// Returns the bucket's name.
+    /// Returns the name of the S3 bucket.
     #[must_use]
     pub fn bucket(&self) -> &str {
         &self.bucket
@@ -87,7 +87,7 @@ impl Objects {
         answer.map(drop).map_err(|error| ObjectError::of("", error))
     }
 
-    /// Reads an object's metadata.
+    /// Reads the metadata of an S3 object.
     ///
     /// # Errors
     /// If it does not exist, or S3 does not respond.

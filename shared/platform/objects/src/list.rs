@@ -20,7 +20,7 @@ pub struct Listed {
     pub length: u64,
 }
 
-/// Part of a listing.
+/// One page of a listing of S3 objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// Objects in the order of their keys.

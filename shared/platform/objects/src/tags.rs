@@ -48,7 +48,7 @@ impl Objects {
         tagged.map(drop).map_err(|error| ObjectError::of(key, error))
     }
 
-    /// Returns an object's tags.
+    /// Returns the tags of an S3 object.
     ///
     /// # Errors
     /// If it is gone, or S3 does not respond.

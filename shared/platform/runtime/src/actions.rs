@@ -59,7 +59,7 @@ pub enum ActionError {
     /// The service says that the action failed.
     #[error("the service refused: {code}")]
     Refused {
-        /// Status of the answer.
+        /// HTTP status of the AWS service's response.
         status: u16,
         /// Code of the error, such as `AccessDeniedException`, or the status in words.
         code: String,

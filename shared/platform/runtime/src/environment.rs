@@ -65,7 +65,7 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
         self.wrong.push(fault.into());
     }
 
-    /// Ends the reading.
+    /// Ends the reading, and reports every variable that is missing or malformed.
     ///
     /// # Errors
     /// If any variable is missing or wrong; the error names all of them.

@@ -33,24 +33,24 @@ pub const ATTRIBUTES: [&str; 10] = [
 /// Line to which a record contributes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Window {
-    /// Tenant of the record.
+    /// Id of the tenant that sent the request.
     pub tenant: String,
     /// Hour in which the record was created.
     pub hour: Hour,
-    /// Operation, as `produce`.
+    /// Name of the operation, as `produce`.
     pub operation: String,
     /// Name of the API key or of the token that made the request; empty if the record has none.
     pub key_name: String,
 }
 
-/// Counters of one record.
+/// Usage that one idempotency record contributes to the counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contribution {
     /// Line to which they are added.
     pub window: Window,
     /// Target of the work, `<queueManager>:<queue>`, or empty.
     pub target: String,
-    /// Counters.
+    /// Usage counts of the record.
     pub counts: Counts,
 }
 

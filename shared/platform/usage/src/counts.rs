@@ -3,7 +3,7 @@
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-/// Quantities of one line.
+/// Usage counts of one line of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Counts {
@@ -13,7 +13,7 @@ pub struct Counts {
     pub failed: u64,
     /// Messages that were put, got or moved.
     pub messages: u64,
-    /// Bytes of these messages.
+    /// Bytes of the messages that the requests moved.
     pub bytes: u64,
     /// Requests that were answered with a stored response; approximate.
     pub replays: u64,
@@ -29,7 +29,7 @@ pub struct Counts {
 pub struct EndedTests {
     /// Tests that ran to their end, whether they passed or not.
     pub completed: u64,
-    /// Tests that were stopped.
+    /// Number of load tests that were stopped.
     pub stopped: u64,
     /// Tests that could not go on.
     pub failed: u64,
@@ -99,23 +99,23 @@ pub struct Line {
     pub tenant: String,
     /// Day in UTC, or that of the hour.
     pub day: Date,
-    /// Operation, as `produce`.
+    /// Name of the operation, as `produce`.
     pub operation: String,
     /// Name of the API key or of the token; empty if the record has none.
     pub key_name: String,
-    /// Counters.
+    /// Usage counts of the line.
     pub counts: Counts,
 }
 
 /// Counters of one operation on one target since the installation. They never decrease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Total {
-    /// Operation, as `produce`.
+    /// Name of the operation, as `produce`.
     pub operation: String,
     /// Queue, as `<queueManager>:<queue>`; empty if the operation has none, and `other` for the
     /// targets beyond the first 500.
     pub target: String,
-    /// Counters.
+    /// Usage counts of the line.
     pub counts: Counts,
 }
 

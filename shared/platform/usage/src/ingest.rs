@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Path for the usage that the database counts. No route of the API leads there.
 pub const USAGE: &str = "/usage";
 
-/// Usage of the ingest.
+/// Usage of the ingest: a tenant's batches of one day.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngestUsage {
@@ -24,11 +24,11 @@ pub struct IngestUsage {
 /// Batches that a tenant sent on a day.
 #[derive(Clone, Debug, Deserialize)]
 pub struct IngestDay {
-    /// Tenant.
+    /// Id of the tenant.
     pub tenant: String,
     /// Day (UTC) on which the batches were received.
     pub day: Date,
-    /// Numbers of the day.
+    /// Usage counts of the day.
     #[serde(flatten)]
     pub counts: IngestCounts,
 }
@@ -37,11 +37,11 @@ pub struct IngestDay {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngestCounts {
-    /// Batches that are final.
+    /// Number of batches that became final.
     pub batches: u64,
     /// Bytes of their decoded payloads.
     pub bytes: u64,
-    /// Their items.
+    /// Counts of the items in the final batches.
     pub items: ItemCounts,
     /// Bytes of the decoded payloads that were stored at the end of a day, whenever they came, or
     /// the sum over several days. 0 from a function of an earlier version.

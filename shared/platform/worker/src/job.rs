@@ -25,7 +25,7 @@ pub trait Job {
     /// of Kafka and for the response.
     const RESERVE: Duration;
 
-    /// A unit of work.
+    /// Unit of work that a record asks for.
     type Work;
 
     /// Reason why a record cannot be read, or its work fails. It decides whether a retry helps.

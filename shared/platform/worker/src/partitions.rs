@@ -65,7 +65,7 @@ pub(crate) async fn serve<J: Job>(
     unsettled.map_or(Ok(()), Err)
 }
 
-/// Result of a record.
+/// Outcome of one record of the event.
 enum Settled {
     Done,
     Parked,

@@ -47,12 +47,12 @@ pub struct Record {
     pub parked_from: Option<String>,
 }
 
-/// A record's name.
+/// Identifier of a record within its event source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordId {
     /// A message of SQS, by its id.
     Message(String),
-    /// A record of Kafka.
+    /// Position of a Kafka record: topic, partition and offset.
     #[expect(missing_docs, reason = "as Lambda names them in the event")]
     Offset { topic_partition: String, offset: i64 },
 }

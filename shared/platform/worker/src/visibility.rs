@@ -13,7 +13,7 @@ use tokio::time::timeout;
 /// Factor by which the pause grows with each receive.
 const FACTOR: u64 = 5;
 
-/// Longest pause.
+/// Longest pause before a message is received again.
 const LONGEST: Duration = Duration::from_secs(900);
 
 /// Number of receives after which the pause is the longest one, with the default base. A base for
@@ -32,7 +32,7 @@ pub struct Visibility {
     earlier_receives: u32,
 }
 
-/// Delivery of a message.
+/// One delivery of an SQS message: its receipt handle and its receive count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     handle: String,

@@ -12,7 +12,7 @@ use super::board::{Interrupt, Order};
 use crate::place::{Place, PlaceError};
 use crate::store::{fail, insist, log};
 
-/// Time between two looks.
+/// Interval between two measurements of the queue's depth.
 const EVERY: Duration = Duration::from_secs(2);
 /// Time between two looks while consumers wait for a backlog.
 const SOON: Duration = Duration::from_millis(500);

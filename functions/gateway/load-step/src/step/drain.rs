@@ -20,7 +20,7 @@ pub(super) struct Drain {
 impl Drain {
     /// Time without a message after which the consumer looks whether its queue is empty.
     const QUIET: Micros = Micros::from_seconds(2);
-    /// Time between two looks.
+    /// Interval between two measurements of the queue's depth.
     const BETWEEN_LOOKS: Micros = Micros::new(500_000);
 
     /// Begins to watch at `at`.

@@ -39,9 +39,9 @@ struct Shift<'a> {
     store: &'a TestStore,
     of: &'a TestRun,
     record: &'a TestRecord,
-    /// Work of the run.
+    /// Definition of the load test that the run executes.
     test: &'a LoadTest,
-    /// Start of the run.
+    /// Start of the load test's run.
     start: Timestamp,
     plan: Plan,
     clock: TestClock,

@@ -58,10 +58,10 @@ pub trait Output {
     /// Returns the URI at which a chunk is stored.
     fn uri(&self, index: u32) -> String;
 
-    /// Stores a chunk's file.
+    /// Stores the file of the chunk with this index.
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>>;
 
-    /// Records items in error.
+    /// Records the items in error of the batch.
     fn record(&self, errors: &[ItemError]) -> impl Future<Output = Result<(), RunError>> + Send;
 }
 
@@ -77,7 +77,7 @@ pub trait ReportFile {
     fn abandon(self) -> impl Future<Output = ()> + Send;
 }
 
-/// Outcome of a run.
+/// Outcome of a run that chunks one payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The payload is cut: all chunks are stored and all errors recorded. There is a report if any
@@ -142,7 +142,7 @@ async fn deliver<F: ReportFile>(mut parts: Receiver<Vec<u8>>, mut file: F) -> Re
 
 /// Messages from the unpacking thread to the cutting thread.
 enum Step {
-    /// The content's next bytes.
+    /// The next bytes of the payload's content.
     Window(Vec<u8>),
     End(Result<ContentDigest, PayloadFault>),
 }

@@ -109,7 +109,7 @@ pub(crate) unsafe fn get_or<T: Copy>(place: *const T, default: T) -> T {
     unsafe { place.read_unaligned() }
 }
 
-/// The caller's data.
+/// Returns the bytes of the caller's buffer.
 ///
 /// # Safety
 ///

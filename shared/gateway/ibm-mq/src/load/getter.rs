@@ -20,11 +20,11 @@ const SLICE: Duration = Duration::from_millis(500);
 /// Maximum bytes of the properties of a message of the test. One with more is of none.
 const MOST_PROPERTIES: usize = 64 * 1024;
 
-/// Messages to get.
+/// Messages of a load test that a consumer gets.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) queue: String,
-    /// Id of the test.
+    /// Id of the load test whose messages are counted.
     pub(super) test: String,
     pub(super) foreign: Foreign,
     /// Most messages that are handed over in advance.

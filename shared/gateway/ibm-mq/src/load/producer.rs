@@ -34,7 +34,7 @@ pub(crate) struct Producer<'a> {
     most: usize,
     /// Messages that the thread has not reported yet, the oldest first.
     handed: VecDeque<Handed>,
-    /// Bytes of their bodies.
+    /// Bytes of the bodies of the messages in `handed`.
     bytes: usize,
     /// Messages of the open unit of work.
     held: Vec<Handed>,

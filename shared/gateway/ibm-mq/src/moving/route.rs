@@ -19,7 +19,7 @@ pub(super) struct Route {
     closed: HashMap<QueueName, KeptReason>,
 }
 
-/// Decision about one message.
+/// Decision about one message of a move: its destination, or the reason to keep it.
 #[derive(Debug)]
 pub(super) struct Decision {
     pub(super) to: Option<QueueName>,

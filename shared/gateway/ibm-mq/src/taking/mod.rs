@@ -81,10 +81,10 @@ impl Begun {
     }
 }
 
-/// Way of taking messages.
+/// Way to read the messages of a queue: browse, get, or browse before each get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Messages are only browsed.
+    /// The messages are browsed and stay on the queue.
     Look,
     /// Each message is got, as long as it certainly fits.
     Get,

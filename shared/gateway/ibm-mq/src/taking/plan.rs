@@ -7,7 +7,7 @@ use mq::Consumed;
 
 use crate::doubt::Evidence;
 
-/// Messages to take.
+/// Messages that a consume takes from an IBM MQ queue: their number, bytes and wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) queue: String,

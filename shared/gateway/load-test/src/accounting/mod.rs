@@ -57,7 +57,7 @@ pub struct Accounting {
     /// Spans of time that no tally covers, the first [`Accounting::MOST_HOLES`] of them; of an
     /// incomplete report none.
     pub holes: Vec<Hole>,
-    /// Number of further holes.
+    /// Number of holes that the list leaves out.
     pub holes_omitted: u64,
 }
 
@@ -65,7 +65,7 @@ pub struct Accounting {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hole {
-    /// Worker that reported nothing.
+    /// Worker whose step reported nothing.
     pub worker: Worker,
     /// Beginning, in seconds since the test's start.
     pub from_seconds: f64,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Window;
 
-/// Work of a worker.
+/// Role of a load test's worker: producer or consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -21,7 +21,7 @@ pub enum Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Worker {
-    /// Work of the worker.
+    /// Role of the worker: producer or consumer.
     pub role: Role,
     /// Number among the workers of its role.
     pub number: u32,
@@ -49,9 +49,9 @@ pub enum Half {
 /// Execution of a lane's window. A tally counts once for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Step {
-    /// Lane of the worker.
+    /// Lane of the worker that takes the turn.
     pub lane: Lane,
-    /// Window of the lane.
+    /// Window in which the lane works.
     pub window: Window,
     /// Number of the attempt, from 0: an attempt after a lost one goes on from its own beginning.
     pub attempt: u32,

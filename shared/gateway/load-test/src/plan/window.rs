@@ -9,7 +9,7 @@ use crate::micros::Micros;
 pub struct Window(u32);
 
 impl Window {
-    /// Length of a window.
+    /// Length of a window: one minute.
     pub const LENGTH: Micros = Micros::from_seconds(60);
 
     /// Makes the window of this number, from 0.
@@ -24,7 +24,7 @@ impl Window {
         Self(u32::try_from(at.get() / Self::LENGTH.get()).unwrap_or(u32::MAX))
     }
 
-    /// Returns the number.
+    /// Returns the number of the window, counted from 0.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0

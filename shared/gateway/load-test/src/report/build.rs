@@ -16,7 +16,7 @@ use crate::tally::{Sum, Times};
 /// Facts that a report is made from, beside the sum of the tallies.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
-    /// Id of the test.
+    /// Id of the load test.
     pub test_id: &'a str,
     /// State that the test has once the report is stored.
     pub status: TestStatus,
@@ -24,11 +24,11 @@ pub struct Facts<'a> {
     pub failure: Option<&'a str>,
     /// Target, as answers name it.
     pub target: &'a str,
-    /// Start of the test.
+    /// Start of the load test.
     pub started_at: Timestamp,
     /// The run: the test itself, or of a search the probe with the highest rate that passed.
     pub test: &'a LoadTest,
-    /// End of the run.
+    /// Cause of the run's end.
     pub end: End,
     /// True if the sum has the tallies of all steps.
     pub complete: bool,

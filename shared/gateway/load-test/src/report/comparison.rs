@@ -19,19 +19,19 @@ pub struct Comparison {
     pub deltas: Vec<Delta>,
 }
 
-/// Difference of one metric.
+/// Difference of one metric between a report and its baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delta {
     /// Path to the member of the report.
     pub metric: String,
-    /// Value of the baseline.
+    /// Value of the metric in the baseline's report.
     pub baseline: f64,
-    /// Value of this report.
+    /// Value of the metric in this report.
     pub value: f64,
     /// Difference in percent of the baseline; `None` if the baseline is 0.
     pub change_percent: Option<f64>,
-    /// Meaning of the difference.
+    /// Direction of the difference: better, worse or neither.
     pub change: Change,
 }
 

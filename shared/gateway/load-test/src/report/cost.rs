@@ -17,7 +17,7 @@ use crate::tally::Sum;
 /// Price of a GB of memory for a second of an invocation.
 const GB_SECOND_USD: f64 = 0.000_016_666_7;
 
-/// Price of an invocation.
+/// Price of an invocation of Lambda, in US dollars.
 const INVOCATION_USD: f64 = 0.000_000_2;
 
 /// Price of a transition of a state machine.
@@ -36,7 +36,7 @@ pub struct Usage {
     pub seconds: f64,
     /// Memory of an invocation, in MB.
     pub memory_mb: u32,
-    /// Invocations.
+    /// Number of Lambda invocations that the load test made.
     pub invocations: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct Usage {
 pub struct Cost {
     /// All of the following together.
     pub estimate_usd: f64,
-    /// Invocations, with their memory.
+    /// Cost of the Lambda invocations and their memory, in US dollars.
     pub compute_usd: f64,
     /// Transitions of the state machine.
     pub transitions_usd: f64,

@@ -30,7 +30,7 @@ use crate::tally::Latencies;
 pub struct Report {
     /// Name and version of the form: [`Report::SCHEMA`].
     pub schema: String,
-    /// Id of the test.
+    /// Id of the load test.
     pub test_id: String,
     /// State that the test has once the report is stored.
     pub status: TestStatus,
@@ -44,14 +44,14 @@ pub struct Report {
     pub failure: Option<String>,
     /// Target, as answers name it.
     pub target: String,
-    /// Start of the test.
+    /// Start of the load test.
     pub started_at: Timestamp,
     /// Seconds until the work of the producers was over, or of the consumers if there are no
     /// producers.
     pub duration_seconds: f64,
     /// Work that the test was asked to do.
     pub setup: Setup,
-    /// Rates after the warm-up.
+    /// Rates of messages after the warm-up.
     pub rates: Rates,
     /// Latency from due to confirmed; `None` if nothing was measured.
     pub put_latency_us: Option<LatencyReport>,
@@ -61,7 +61,7 @@ pub struct Report {
     pub lateness_us: Option<LatencyReport>,
     /// The side that makes the load.
     pub generator: Generator,
-    /// Fate of every message.
+    /// Accounting of the messages: lost, doubled and out of order, and the time without tallies.
     pub accounting: Accounting,
     /// Most messages that were on the queues at once; `None` if nobody measured.
     pub most_retained: Option<u64>,
@@ -76,7 +76,7 @@ pub struct Report {
     pub comparison: Option<Comparison>,
     /// Estimate of what the test cost.
     pub cost: Cost,
-    /// Figures of each second.
+    /// Figures of each second of the run.
     pub series: Series,
 }
 
@@ -89,9 +89,9 @@ const fn is_complete() -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Setup {
-    /// Number of producers.
+    /// Number of producers of the load test.
     pub producers: u32,
-    /// Number of consumers.
+    /// Number of consumers of the load test.
     pub consumers: u32,
     /// Bytes of each body; `None` if bodies have different sizes, or the test only consumes.
     pub message_size_bytes: Option<u64>,
@@ -113,9 +113,9 @@ pub struct Setup {
 pub struct Rates {
     /// Rate that was asked for; `None` if the producers went as fast as they could.
     pub asked_per_sec: Option<f64>,
-    /// Messages that were sent.
+    /// Messages sent each second, on average after the warm-up.
     pub sent_per_sec: f64,
-    /// Messages that were confirmed.
+    /// Messages confirmed each second, on average after the warm-up.
     pub confirmed_per_sec: f64,
     /// Messages that were received, with a backlog from the first of them to the last; those of
     /// others count only if the test has no producers.
@@ -130,7 +130,7 @@ pub struct Rates {
 #[serde(default, rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the percentiles are named after themselves")]
 pub struct LatencyReport {
-    /// Number of messages.
+    /// Number of messages whose latency was measured.
     pub count: u64,
     pub p50: u64,
     pub p75: u64,
@@ -167,7 +167,7 @@ pub struct Generator {
 pub struct SearchReport {
     /// Probes of the search, in their order.
     pub probes: Vec<Probe>,
-    /// Result of the search.
+    /// Result of the search for the highest rate that the target sustains.
     pub finding: Finding,
 }
 
@@ -175,11 +175,11 @@ pub struct SearchReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Series {
-    /// Messages that were sent.
+    /// Number of messages sent in each second of the run.
     pub sent: Vec<u64>,
-    /// Messages that were confirmed.
+    /// Number of messages that the broker confirmed in each second of the run.
     pub confirmed: Vec<u64>,
-    /// Messages that were received.
+    /// Number of messages received in each second of the run.
     pub received: Vec<u64>,
     /// Messages on the queues; `None` in seconds in which nobody measured.
     pub retained: Vec<Option<u64>>,

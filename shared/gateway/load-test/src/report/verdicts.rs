@@ -6,7 +6,7 @@ use super::Report;
 use super::number::float;
 use crate::expect::{Criterion, Expect};
 
-/// Criteria with their verdicts.
+/// Pass criteria of a load test with their verdicts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdicts {
@@ -28,11 +28,11 @@ pub struct CriterionVerdict {
     pub at_least: bool,
     /// Value of the report; `None` if it was not measured, or the report is not complete.
     pub value: Option<f64>,
-    /// Verdict on the criterion.
+    /// Outcome of the criterion.
     pub outcome: Outcome,
 }
 
-/// Verdict on one criterion.
+/// Outcome of one pass criterion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{pointer}{}{detail}", if .pointer.is_empty() { "" } else { ": " })]
 pub struct RequestError {
-    /// Kind of the fault.
+    /// Kind of the request's fault.
     pub kind: RequestErrorKind,
     /// JSON Pointer (RFC 6901) to the member at fault; empty for the whole body.
     pub pointer: String,

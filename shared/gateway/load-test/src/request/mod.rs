@@ -47,7 +47,7 @@ pub struct LoadTestRequest {
     tags: Tags,
 }
 
-/// Stages of a request.
+/// Stages of a load test's request, 1 to 100.
 type Stages = List<Stage, 1, 100>;
 
 #[derive(Debug, Deserialize)]
@@ -98,7 +98,7 @@ struct Backlog {
 }
 
 impl LoadTestRequest {
-    /// Returns the tags.
+    /// Returns the tags of the load test.
     #[must_use]
     pub fn tags(&self) -> &Tags {
         &self.tags

@@ -28,7 +28,7 @@ pub struct Share {
     pub first: u64,
     /// Distance between two sequence numbers: the number of producers.
     pub step: u64,
-    /// Number of messages.
+    /// Number of messages that the schedule contains.
     pub count: u64,
 }
 

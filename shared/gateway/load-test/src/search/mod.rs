@@ -36,11 +36,11 @@ pub struct Probe {
 pub enum Next {
     /// Run a probe at this rate.
     Probe(RateLimit),
-    /// The search is over.
+    /// The search has ended with this finding.
     Over(Finding),
 }
 
-/// Result of a search.
+/// Result of the search for the highest rate that a target sustains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {

@@ -19,7 +19,7 @@ const LOOKS: u32 = 10;
 /// Pause before the second look; it grows by itself with each further one.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Result of a creation.
+/// Result of creating a load test.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
     /// The test is stored, or was there.

@@ -16,12 +16,12 @@ pub struct Engine {
     state_machine_arn: String,
 }
 
-/// Execution to start.
+/// Execution of the state machine to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
     /// Name of the execution, of at most 80 characters.
     pub name: String,
-    /// Input of the execution.
+    /// JSON input of the execution.
     pub input: Value,
 }
 

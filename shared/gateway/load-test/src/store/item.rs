@@ -35,7 +35,7 @@ pub(crate) struct TestItem {
     key_name: String,
     status: TestStatus,
     created_at: Timestamp,
-    /// Seconds since 1970.
+    /// Time at which DynamoDB deletes the item, in seconds since 1970.
     expires_at: i64,
     /// Runs by their number, in two digits.
     runs: BTreeMap<String, Run>,

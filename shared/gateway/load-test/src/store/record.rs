@@ -19,7 +19,7 @@ pub struct TestRecord {
     /// Name of the API key or of the token that made the test; empty in a record of an earlier
     /// version.
     pub key_name: String,
-    /// State of the test.
+    /// State of the load test.
     pub status: TestStatus,
     /// Work that the test was asked to do.
     pub test: LoadTest,
@@ -48,13 +48,13 @@ pub struct TestRecord {
 pub struct TestRun {
     /// Tenant whose test it is.
     pub tenant: String,
-    /// Id of the test.
+    /// Id of the load test.
     pub test_id: Uuid,
-    /// Number of the run.
+    /// Number of the run, counted within the load test.
     pub run: u32,
 }
 
-/// Run of a test.
+/// Run of a load test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
@@ -70,7 +70,7 @@ pub struct Run {
     pub drained: Option<bool>,
 }
 
-/// End of a run.
+/// End of a load test's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunEnd {
     /// True if the run's report passed; `None` if the run is no probe, or was cut short.
@@ -95,7 +95,7 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Control {
-    /// State of the test.
+    /// State of the load test.
     pub status: TestStatus,
     /// Time of the first request to stop the test; `None` if there was none.
     pub stop_requested_at: Option<Timestamp>,

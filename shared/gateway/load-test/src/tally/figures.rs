@@ -35,9 +35,9 @@ pub(crate) struct Figures {
     pub(crate) confirmed_at: Times,
     /// Times at which messages were received that count in the points.
     pub(crate) received_at: Times,
-    /// Time of the processor.
+    /// Processor time of the invocations.
     pub(crate) cpu: Micros,
-    /// Time of the invocations.
+    /// Billed duration of the invocations.
     pub(crate) billed: Micros,
 }
 

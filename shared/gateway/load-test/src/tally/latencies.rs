@@ -51,7 +51,7 @@ impl Latencies {
         }
     }
 
-    /// Counts the latencies.
+    /// Returns the number of latencies that were recorded.
     pub(crate) fn count(&self) -> u64 {
         self.histogram.0.as_ref().map_or(0, Histogram::len)
     }

@@ -35,7 +35,7 @@ impl Sum {
         }
     }
 
-    /// Counts the steps.
+    /// Returns the number of steps whose tallies are in the sum.
     #[must_use]
     pub fn steps(&self) -> usize {
         self.steps.len()

@@ -72,7 +72,7 @@ pub struct ConnectionConfig {
     pub(crate) host: Host,
 }
 
-/// Login of a client.
+/// Method and credentials with which a client logs in.
 #[derive(Clone, Debug)]
 pub enum Login {
     /// Login by user and password (SASL PLAIN).
@@ -202,7 +202,7 @@ impl ConnectionConfig {
         self.addresses.first().map_or("", |address| &address.host)
     }
 
-    /// The first host's port.
+    /// Returns the port of the first host.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.addresses.first().map_or(0, |address| address.port)

@@ -76,7 +76,7 @@ enum Rest {
 
 /// A body frame that is larger than was agreed.
 struct Oversized {
-    /// Frame type and channel.
+    /// Frame type and channel: the first bytes of the frame.
     start: Vec<u8>,
     /// Number of payload bytes that have not passed yet.
     left: usize,

@@ -38,7 +38,7 @@ pub(crate) struct Producer<'a> {
     /// Answers that a return may still contradict: the client library attaches a returned message
     /// to any confirm that is near.
     unproven: Vec<(MessageId, Confirmation)>,
-    /// Answers that are certain.
+    /// Confirmations that no return can contradict any more.
     proven: Vec<Confirmation>,
 }
 

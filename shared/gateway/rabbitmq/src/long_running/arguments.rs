@@ -27,9 +27,9 @@ const AMQPS_PORT: i64 = 5_671;
 pub struct ConnectionArguments {
     /// Host: a name or an address.
     pub host: Option<String>,
-    /// Port, 1 to 65535.
+    /// Port of the broker, 1 to 65535.
     pub port: Option<i64>,
-    /// User of the login.
+    /// User name of the login.
     pub user: Option<String>,
     /// Password, shown by no `Debug` or error.
     pub password: Option<SecretString>,
@@ -37,7 +37,7 @@ pub struct ConnectionArguments {
     pub vhost: Option<String>,
     /// Timeout of a connect, in seconds.
     pub timeout: Option<i64>,
-    /// Heartbeat interval, in seconds.
+    /// Interval of AMQP heartbeats, in seconds.
     pub heartbeat: Option<i64>,
     /// True to connect under TLS. The broker's certificate is always verified.
     pub tls: Option<bool>,

@@ -91,7 +91,7 @@ impl Missing {
         Ok(Some(Self { counts: active.into_iter().zip(missing).collect(), places }))
     }
 
-    /// Number of missing products.
+    /// Returns the number of products that a full load lacks.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().map(|(_, missing)| missing).sum()
     }

@@ -12,7 +12,7 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{count, seconds};
 
-/// An event to publish.
+/// Event in the outbox that waits to be published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "columns of `outbox`, under their names")]
 pub struct OutboxEvent {
@@ -34,7 +34,7 @@ pub struct OutboxEvent {
 /// Events that wait to be published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Number of events.
+    /// Number of events that wait to be published.
     pub events: u64,
     /// Time since the oldest event was committed.
     pub oldest: Duration,

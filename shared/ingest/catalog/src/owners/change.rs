@@ -16,19 +16,19 @@ use crate::rows::{cnpj, texts};
 pub enum OwnerChange {
     /// Gives establishments that belong to nobody to a tenant.
     Assign {
-        /// New owner.
+        /// Tenant that becomes the owner.
         tenant: Uuid,
     },
     /// Gives establishments of one tenant to another.
     Move {
-        /// Present owner.
+        /// Tenant that owns the establishments before the transfer.
         from: Uuid,
-        /// New owner.
+        /// Tenant that owns the establishments after the transfer.
         to: Uuid,
     },
     /// Takes establishments from a tenant, so that they belong to nobody.
     Release {
-        /// Present owner.
+        /// Tenant that owns the establishments before their release.
         tenant: Uuid,
     },
 }
@@ -36,9 +36,9 @@ pub enum OwnerChange {
 /// Request to change the owner of establishments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnerRequest<'a> {
-    /// Change to make.
+    /// Change of owner to make.
     pub change: OwnerChange,
-    /// Establishments to change.
+    /// Establishments whose owner changes.
     pub cnpjs: &'a [Cnpj],
     /// Name of the person or program that asks, which is stored with the owner.
     pub by: &'a str,
@@ -81,7 +81,7 @@ const ASSIGN: &str = "INSERT INTO establishments (cnpj, tenant_id, assigned_by) 
 const RELEASE: &str = "DELETE FROM establishments WHERE cnpj = ANY($1::bpchar[])";
 
 impl OwnerChange {
-    /// Owner after the change.
+    /// Returns the owner after the change, or `None` if there is none.
     const fn new_owner(self) -> Option<Uuid> {
         match self {
             Self::Assign { tenant } => Some(tenant),

@@ -29,7 +29,7 @@ pub struct OwnedEstablishment {
 /// Conditions of the establishments that a list contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnerFilter {
-    /// Owner of the establishments.
+    /// Tenant that owns the establishments.
     pub tenant: Option<Uuid>,
     /// The one establishment to list.
     pub cnpj: Option<Cnpj>,

@@ -117,7 +117,7 @@ impl Differing<'_> {
     }
 }
 
-/// Applies a plan.
+/// Writes the planned changes of a chunk's rows.
 pub(super) async fn apply(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), DatabaseError> {
     if !plan.insert.is_empty() {
         copy(session, &NEW_PRODUCTS, &plan.insert, |rows, (row, presence)| rows.push(row, *presence)).await?;

@@ -68,7 +68,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Appends a new row.
+    /// Appends the row of a product to the COPY data.
     pub(super) fn push(&mut self, row: &Row, presence: Presence) -> Result<(), DatabaseError> {
         self.bytes.extend_from_slice(&self.columns.to_be_bytes());
         self.value(row.key.cnpj.as_bytes());

@@ -94,7 +94,7 @@ impl<'r, 'a> Ranges<'r, 'a> {
         })
     }
 
-    /// Parameters of [`RANGES`].
+    /// Returns the parameters of the statement [`RANGES`].
     pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 5] {
         [&self.cnpjs, &self.shops, &self.lows, &self.highs, &self.too_many]
     }

@@ -40,7 +40,7 @@ use owners::{FOREIGN, Foreign};
 /// Result of writing a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// The chunk was written.
+    /// The rows of the chunk were written.
     Done {
         /// Outcomes of the chunk's items.
         result: ChunkResult,

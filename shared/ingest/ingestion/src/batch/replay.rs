@@ -19,7 +19,7 @@ words! {
     ReplayScope {
         /// The chunks that failed, or the payload that did.
         Failed = "failed",
-        /// Every chunk.
+        /// A replay processes every chunk again.
         All = "all",
     }
 }

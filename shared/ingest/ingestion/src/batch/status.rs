@@ -5,7 +5,7 @@ words! {
     BatchStatus {
         /// A URL was issued, and nothing was uploaded to it yet.
         AwaitingUpload = "AWAITING_UPLOAD",
-        /// The payload is stored.
+        /// The payload is stored, and no run has begun to read it.
         Received = "RECEIVED",
         /// A run reads the payload, or died while it did.
         Chunking = "CHUNKING",
@@ -13,7 +13,7 @@ words! {
         Processing = "PROCESSING",
         /// Every chunk is done; items in error are in the report and do not change that.
         Completed = "COMPLETED",
-        /// Some chunks failed.
+        /// Some chunks of the batch failed, the others are written.
         PartialFail = "PARTIAL_FAIL",
         /// The payload, or every chunk, failed.
         Failed = "FAILED",
@@ -25,7 +25,7 @@ words! {
 /// Event in the life of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchEvent {
-    /// The payload was stored.
+    /// The payload of the batch was stored.
     PayloadArrived,
     /// Cutting began, for the first time or again after a run died.
     ChunkingBegan,
@@ -51,7 +51,7 @@ pub struct ChunkCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a batch that is {status}")]
 pub struct IllegalTransition {
-    /// State of the batch.
+    /// New status of the batch.
     pub status: BatchStatus,
     /// Event that cannot happen in that state.
     pub event: BatchEvent,

@@ -91,7 +91,7 @@ fn write_head(out: &mut Writer, cnpj: u32, row: &Row) {
     out.length(row.attributes.size());
 }
 
-/// Reads a chunk's file.
+/// Parses the file of a chunk.
 ///
 /// # Errors
 /// If it is not a chunk, or not complete. Then no row of it may be written.

@@ -102,7 +102,7 @@ impl Generation {
     /// First generation of a batch.
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
-    /// Returns the next generation.
+    /// Returns the generation after this one.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))

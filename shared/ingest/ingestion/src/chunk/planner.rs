@@ -71,7 +71,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Returns the chunk's id.
+    /// Returns the id of the chunk.
     #[must_use]
     pub fn id(&self) -> ChunkId {
         ChunkId::of(self.batch.batch_id(), self.generation, self.index)

@@ -63,7 +63,7 @@ pub enum UnknownKey {
 }
 
 impl DropName {
-    /// Reads an object's key.
+    /// Parses the key of a dropped object.
     ///
     /// # Errors
     /// If the object is ignored, or its key cannot be read.

@@ -23,16 +23,16 @@ use random::Random;
 pub enum Layout {
     /// Array on a single line.
     Array,
-    /// Array over many lines.
+    /// A JSON array, indented over many lines.
     Pretty,
-    /// An item a line.
+    /// NDJSON: one item on each line.
     Lines,
 }
 
 /// Settings of a catalogue. Shares are in thousandths of the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Catalogue {
-    /// Seed of everything random.
+    /// Seed of all random values of the catalogue.
     pub seed: u64,
     /// Number of items of the payload, those with a fault included.
     pub items: u32,
@@ -63,7 +63,7 @@ impl Catalogue {
         (0..self.establishments.max(1)).filter_map(|index| self.cnpj(index)).collect()
     }
 
-    /// Returns the whole catalogue.
+    /// Returns the whole catalogue as a payload in this layout.
     #[must_use]
     pub fn payload(&self, layout: Layout) -> Vec<u8> {
         let mut payload = Vec::new();

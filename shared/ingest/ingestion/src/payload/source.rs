@@ -14,7 +14,7 @@ const VERSION: &str = "drop-version";
 /// Version of an object in S3 that a batch was made of, if it did not come by a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// Bucket of the object.
+    /// S3 bucket of the payload's object.
     pub bucket: String,
     /// Key of the object in the bucket.
     pub key: String,
@@ -63,7 +63,7 @@ impl SourceKey {
     /// Most bytes of a key (Amazon S3 User Guide, "Naming Amazon S3 objects").
     pub const MAX: usize = 1024;
 
-    /// Returns the key.
+    /// Returns the key of the S3 object.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

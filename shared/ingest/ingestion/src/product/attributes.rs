@@ -13,14 +13,14 @@ use jiff::Timestamp;
 
 use super::{Decimal, Price};
 
-/// Attribute of the list.
+/// Attribute of a product, as the table of attributes declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute {
     /// Identity of the attribute in chunk files and in row hashes: never changed, and never given
     /// to another attribute.
     pub(super) number: u8,
     pub(super) members: &'static [Field],
-    /// The name in [`Attributes`].
+    /// Name of the attribute's field in [`Attributes`].
     pub name: &'static str,
     /// The kind of the values.
     pub kind: Kind,
@@ -53,9 +53,9 @@ pub enum Kind {
 pub enum Group {
     /// Identity and description of the product.
     Catalogue,
-    /// Prices of the product.
+    /// Prices of a product.
     Price,
-    /// Quantity of the product.
+    /// Stock quantity of a product.
     Stock,
     /// The item as a whole: the time of its last change at the source, in whichever group.
     Item,
@@ -145,7 +145,7 @@ macro_rules! attributes {
             }
         }
 
-        /// List of all attributes.
+        /// Table of all attributes of a product.
         pub const ATTRIBUTES: &[Attribute] = &[$(list::$name),*];
 
         #[allow(non_upper_case_globals, reason = "named as the attributes are")]

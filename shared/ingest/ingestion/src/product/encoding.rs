@@ -49,7 +49,7 @@ impl EncodedAttributes {
 }
 
 impl Attributes<'_> {
-    /// Encodes the attributes.
+    /// Encodes the attributes as bytes for the chunk's file.
     #[must_use]
     pub fn encode(&self) -> EncodedAttributes {
         self.encode_in(&mut Writer::default())

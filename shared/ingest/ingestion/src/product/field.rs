@@ -35,7 +35,7 @@ const fn slot(name: &str) -> Option<usize> {
 }
 
 impl Field {
-    /// Number of fields.
+    /// Number of fields that a product has.
     pub(super) const COUNT: usize = Self::ALL.len();
 
     /// Returns the field's index in a list of all fields.

@@ -65,7 +65,7 @@ pub struct ItemRules {
 }
 
 impl ItemRules {
-    /// Reads one item.
+    /// Parses one item of a payload as a product.
     ///
     /// # Errors
     /// The item's first fault, with as much of its key as could be read.

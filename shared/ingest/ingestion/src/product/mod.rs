@@ -36,7 +36,7 @@ pub(crate) use date::to_microseconds;
 /// Identity of a product: the primary key of its row, ordered as rows are written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProductKey {
-    /// CNPJ of the establishment.
+    /// CNPJ of the establishment that the product belongs to.
     pub cnpj: Cnpj,
     /// Number of the shop within the establishment.
     pub shop_id: i32,

@@ -23,7 +23,7 @@ impl BatchStamp {
         self.received_at
     }
 
-    /// Returns the batch's id.
+    /// Returns the id of the batch that carried the item.
     #[must_use]
     pub const fn batch_id(&self) -> Uuid {
         self.batch_id

@@ -101,7 +101,7 @@ pub struct InvalidJson;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} at byte {offset}")]
 pub struct PayloadError {
-    /// Fault at the offset.
+    /// Fault of the payload at this offset.
     pub fault: PayloadFault,
     /// Offset in the decoded payload, from 0; its length if it breaks off.
     pub offset: u64,
@@ -132,7 +132,7 @@ pub enum PayloadFault {
 pub struct Splitter {
     inner: Inner,
     mark: Mark,
-    /// Bytes fed so far.
+    /// Number of payload bytes fed so far.
     consumed: u64,
     failed: Option<PayloadError>,
 }
@@ -174,7 +174,7 @@ impl Splitter {
         self.feed_inner(rest, sink)
     }
 
-    /// Ends the payload.
+    /// Ends the payload, and reports an error if it is incomplete.
     ///
     /// # Errors
     /// If it breaks off, or is empty.

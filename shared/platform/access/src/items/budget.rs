@@ -24,7 +24,7 @@ const MOST_WARNINGS: usize = 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BudgetItem {
-    /// Amount of a month.
+    /// Amount that the tenant may spend in a month.
     pub amount: Amount,
     /// True if requests are refused once it is spent.
     #[serde(default)]
@@ -39,9 +39,9 @@ pub struct BudgetItem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SpentItem {
-    /// Month of the amount.
+    /// Month in which the amount was spent.
     pub month: Month,
-    /// Amount spent.
+    /// Amount that the tenant spent in the month.
     pub amount: Amount,
     /// True if the budget is spent.
     pub exceeded: bool,
@@ -52,7 +52,7 @@ pub struct SpentItem {
     pub told: u32,
 }
 
-/// A month of UTC.
+/// Calendar month in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Month {
@@ -79,11 +79,11 @@ pub struct Settled {
 pub struct Reached {
     /// The highest percentage that the amount has reached.
     pub percent: u32,
-    /// Amount spent.
+    /// Amount that the tenant spent in the month.
     pub amount: Amount,
-    /// Amount of the budget.
+    /// Budget of the month.
     pub budget: Amount,
-    /// Month of both.
+    /// Month of the amount and the budget.
     pub month: Month,
     /// True if requests are refused from now on.
     pub refuses: bool,

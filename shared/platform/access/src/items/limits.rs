@@ -37,10 +37,10 @@ pub struct LimitsItem {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TargetLimits {
-    /// Limit of requests.
+    /// Rate limit of requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requests: Option<Rate>,
-    /// Limit of messages.
+    /// Rate limit of messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<Rate>,
     /// Limit of the bytes of messages.

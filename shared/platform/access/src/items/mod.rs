@@ -93,7 +93,7 @@ pub enum Establishments {
 /// Reason why a valid item of an API key opens nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyRefusal {
-    /// The key was disabled.
+    /// The API key is disabled.
     #[error("the key is disabled")]
     Disabled,
     /// The key's last moment has passed.
@@ -130,7 +130,7 @@ pub enum ItemError {
     /// The limits name too many targets.
     #[error("a tenant has limits for at most 200 targets")]
     LimitedTargets,
-    /// The budget permits nothing.
+    /// The amount of the budget is not above zero.
     #[error("a budget's amount is above zero; disable a tenant to refuse all of its requests")]
     Budget,
     /// The budget warns at what is no percentage, or too often.

@@ -26,7 +26,7 @@ pub struct Amount(u128);
 pub struct AmountError;
 
 impl Amount {
-    /// Amount of 0.
+    /// An amount of 0.
     pub const ZERO: Self = Self(0);
 
     /// Makes an amount of micro-units.

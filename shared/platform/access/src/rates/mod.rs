@@ -40,7 +40,7 @@ pub struct Rate {
     pub unit: Unit,
     /// Quantity that the price is for, 1 or more.
     pub per: u64,
-    /// Price of this quantity.
+    /// Price of `per` units.
     pub price: Amount,
 }
 
@@ -59,20 +59,20 @@ pub enum Unit {
     Items,
 }
 
-/// Quantities of one operation.
+/// Billable quantities of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantities<'a> {
-    /// Name of the operation.
+    /// Name of the operation, as `produce`.
     pub operation: &'a str,
-    /// Requests that ended.
+    /// Number of requests that ended.
     pub requests: u64,
     /// Messages put, got or moved.
     pub messages: u64,
-    /// Bytes.
+    /// Bytes of the messages' bodies.
     pub bytes: u64,
-    /// Catalogues.
+    /// Number of catalogues, each a final batch.
     pub batches: u64,
-    /// Items of catalogues.
+    /// Number of items in the catalogues.
     pub items: u64,
 }
 

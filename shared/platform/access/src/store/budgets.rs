@@ -17,7 +17,7 @@ const ATTEMPTS: u32 = 5;
 /// Pause before they are asked for again. It doubles each time.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Attributes of an item.
+/// Attributes of a DynamoDB item, by name.
 type Attributes = HashMap<String, AttributeValue>;
 
 /// A tenant's budget, and what is noted of it.

@@ -36,12 +36,12 @@ const PAUSE: Duration = Duration::from_secs(60);
 const PAUSE_WITHOUT: Duration = Duration::from_secs(5);
 /// Time for a fetch as a whole.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Largest set, in bytes.
+/// Bytes of the largest key set (JWKS) that is read.
 const LARGEST: usize = 256 * 1024;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// The issuer's keys.
+/// Key set (JWKS) of the token issuer, fetched and cached.
 #[derive(Debug)]
 pub(super) struct Jwks(Arc<Shared>);
 

@@ -24,7 +24,7 @@ use crate::caller::Scope;
 use crate::items::check_tenant_id;
 use crate::token::jwks::{Jwks, NoKeys};
 
-/// Longest token, in bytes.
+/// Bytes of the longest token that is accepted.
 const LONGEST: usize = 8 * 1024;
 /// Most characters of the name of a token's caller, after `token:`.
 const LONGEST_SUBJECT: usize = 64;

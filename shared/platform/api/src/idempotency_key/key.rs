@@ -78,7 +78,7 @@ pub enum KeyError {
 }
 
 impl IdempotencyKey {
-    /// Name of the header.
+    /// Name of the HTTP header that carries the idempotency key.
     pub const HEADER: &str = "idempotency-key";
     /// Longest key of the form [`KeyForm::Text`].
     pub const MAX_TEXT: usize = 255;

@@ -46,7 +46,7 @@ pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
 /// Fault that one reading has found, with its place.
 struct Found {
     fault: Fault,
-    /// Path to the member.
+    /// Path of the member that has the fault.
     path: Vec<OwnedStep>,
     kind: Kind,
 }

@@ -19,7 +19,7 @@ use self::strict::{Findings, MAX_INTEGER, Strict};
 use crate::problem::{Fault, Problem};
 use crate::reason::Reason;
 
-/// Parses a body.
+/// Parses a request's body as JSON.
 ///
 /// # Errors
 /// A [`Problem`] with the fault and its place: `MALFORMED_JSON`, `DUPLICATE_MEMBER`,

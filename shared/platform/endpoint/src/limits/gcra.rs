@@ -10,7 +10,7 @@
 
 use access::Rate;
 
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 pub(crate) const SECOND: i64 = 1_000_000_000;
 /// Length of the windows in which environments are counted, and time for which a chunk is valid.
 pub(crate) const WINDOW: i64 = 10 * SECOND;

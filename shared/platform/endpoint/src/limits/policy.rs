@@ -25,7 +25,7 @@ pub enum Unit {
 pub struct Cost {
     /// Messages that the request moves.
     pub messages: u64,
-    /// Bytes of these messages.
+    /// Bytes of the messages that the request moves.
     pub bytes: u64,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum Scope {
 }
 
 impl Unit {
-    /// Returns the unit's name.
+    /// Returns the name of the limited unit.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

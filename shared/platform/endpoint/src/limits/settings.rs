@@ -24,7 +24,7 @@ impl LimiterSettings {
         Self { table, defaults: DefaultLimits { requests, targets } }
     }
 
-    /// Builds the limiter.
+    /// Builds the rate limiter on this DynamoDB client.
     #[must_use]
     pub fn build(self, dynamodb: &Client) -> Limiter {
         if self.table.is_empty() {

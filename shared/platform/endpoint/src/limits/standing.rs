@@ -14,7 +14,7 @@ pub struct Standing {
     pub name: String,
     /// Quantity that the limit counts.
     pub unit: Unit,
-    /// Units a second.
+    /// Rate of the limit in units a second.
     pub per_second: f64,
     /// Units that may come at once.
     pub burst: u64,

@@ -83,7 +83,7 @@ pub struct Producer {
 #[derive(Debug)]
 struct Client {
     producer: krafka::producer::Producer,
-    /// Owns the connections.
+    /// Kafka client that owns the connections; kept alive with the producer.
     _kafka: Kafka,
     last_used: Moment,
 }

@@ -18,7 +18,7 @@ const LONGEST_TOPIC: usize = 249;
 pub struct Settings {
     /// Brokers that are asked first for the list of all brokers.
     pub servers: BootstrapServers,
-    /// Topic for the records.
+    /// Kafka topic that the records are written to.
     pub topic: TopicName,
     /// Login method. Connections are encrypted except with [`Authentication::None`].
     pub authentication: Authentication,
@@ -125,7 +125,7 @@ impl FromStr for Kind {
 }
 
 impl BootstrapServers {
-    /// The list as `host:port,host:port`.
+    /// Returns the bootstrap servers as `host:port,host:port`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -156,7 +156,7 @@ impl fmt::Display for BootstrapServers {
 }
 
 impl TopicName {
-    /// The name as text.
+    /// Returns the name of the Kafka topic.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -94,7 +94,7 @@ impl Topic {
         Self { cluster, plan }
     }
 
-    /// Name of the topic.
+    /// Returns the name of the Kafka topic.
     #[must_use]
     pub fn name(&self) -> &str {
         self.cluster.settings.topic.as_str()

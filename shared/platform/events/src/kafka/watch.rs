@@ -19,7 +19,7 @@ const MAX_IDLE: Duration = Duration::from_secs(240);
 /// Number of records in a partition that its reader has not finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartitionLag {
-    /// Number of the partition.
+    /// Number of the Kafka partition.
     pub partition: i32,
     /// Records between the group's committed offset and the end. All of them if the group has
     /// committed none, since it reads from the beginning.

@@ -15,7 +15,7 @@ use crate::protocol::{
 /// Update of a record in DynamoDB's language, with the condition under which it is made.
 #[derive(Debug)]
 pub(super) struct Expression {
-    /// Assignments, separated by commas.
+    /// Assignments of the SET clause, separated by commas.
     set: String,
     remove: Vec<&'static str>,
     pub(super) condition: &'static str,
@@ -34,7 +34,7 @@ impl Expression {
         }
     }
 
-    /// Sets an attribute.
+    /// Adds an attribute to the SET clause.
     fn set(&mut self, name: &'static str, value: AttributeValue) {
         let mark = self.mark(name);
         self.assign(&[mark, name, " = :", name]);

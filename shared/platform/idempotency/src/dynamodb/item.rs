@@ -43,7 +43,7 @@ struct Stored {
     response_location: Option<String>,
 }
 
-/// Reads an item.
+/// Parses the DynamoDB item of an idempotency record.
 pub(crate) fn record(mut item: Item) -> Result<Record, StoreError> {
     let payload = item.remove("responsePayload");
     let stored: Stored = attempt::malformed::from_item(item).map_err(StoreError::unreadable)?;

@@ -24,7 +24,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// All states, each once.
+    /// All states of an idempotency record, each once.
     pub const ALL: [Self; 4] = [Self::InProgress, Self::Prepared, Self::Completed, Self::Failed];
 
     /// Returns the state's name in the table.
@@ -78,7 +78,7 @@ pub struct Record {
     /// Fingerprint of the rights of the caller that made the record. `None` if the work does not
     /// depend on them, or if the record was made before records had them.
     pub rights: Option<String>,
-    /// Status of the execution.
+    /// State of the idempotency record.
     pub status: Status,
     /// Token of the execution that wrote last, fresh for each.
     pub owner: String,

@@ -19,7 +19,7 @@ pub struct Token {
     pub attempt: u32,
 }
 
-/// A conditional write.
+/// Conditional write that changes an idempotency record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the fields are what the write sets, or expects to find")]
 pub enum Transition {

@@ -1,6 +1,6 @@
 //! Description of a metric.
 
-/// Metric of the catalogue.
+/// Metric in the catalogue of metrics.
 ///
 /// Its name follows the conventions of Prometheus: base units, `_total` for counters. CloudWatch
 /// knows it by another name and in another unit, which alarms have used from the start.
@@ -10,7 +10,7 @@ pub struct Metric {
     pub name: &'static str,
     /// Way in which its values add up.
     pub kind: Kind,
-    /// Meaning, in one sentence.
+    /// Meaning of the metric, in one sentence.
     pub help: &'static str,
     /// True if `GET /metrics` has it.
     pub is_scraped: bool,
@@ -20,12 +20,12 @@ pub struct Metric {
     pub emf: Option<Emf>,
 }
 
-/// Kind of a metric.
+/// Kind of a metric: counter, gauge or histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Number that only grows. CloudWatch gets each addition.
     Counter,
-    /// Number as of now.
+    /// A value at the present time, such as a depth.
     Gauge,
     /// Distribution of values. CloudWatch gets each value.
     Histogram,
@@ -34,9 +34,9 @@ pub enum Kind {
 /// Metric in CloudWatch, with the dimensions `stack` and `service`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Emf {
-    /// Name in CloudWatch.
+    /// Name of the metric in CloudWatch.
     pub name: &'static str,
-    /// Unit in CloudWatch.
+    /// Unit of the metric in CloudWatch.
     pub unit: EmfUnit,
     /// Functions that emit it: the values of the dimension `service`.
     pub services: &'static [&'static str],
@@ -45,9 +45,9 @@ pub struct Emf {
 /// Unit in CloudWatch, which has no minutes: those count as a number, and the name says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmfUnit {
-    /// Number without a unit.
+    /// The metric is a count, without a unit.
     Count,
-    /// Milliseconds.
+    /// The metric is a duration in milliseconds.
     Milliseconds,
 }
 

@@ -22,7 +22,7 @@ pub struct Scrape {
     samples: Vec<Sample>,
 }
 
-/// Value of one series.
+/// Sample of one series in a scrape.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Sample {
     /// Name of the metric.

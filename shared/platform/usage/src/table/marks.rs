@@ -15,7 +15,7 @@ use crate::key;
 /// Position up to which the changes of a shard are counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Id of the shard.
+    /// Id of the stream's shard.
     pub shard: String,
     /// Number of the last change that is counted; `None` if there is none.
     pub sequence: Option<String>,
@@ -25,7 +25,7 @@ pub struct Mark {
     pub ended: bool,
 }
 
-/// Result of counting.
+/// Result of counting the changes of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// The changes are counted; the shard has this mark.

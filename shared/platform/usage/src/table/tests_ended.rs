@@ -21,7 +21,7 @@ pub struct EndedTest<'a> {
     pub tenant: &'a str,
     /// Name of the API key or of the token that started it; empty if it was not noted.
     pub key_name: &'a str,
-    /// Id of the test.
+    /// Id of the load test.
     pub id: &'a str,
     /// Time at which the test was accepted. It counts on that day.
     pub created_at: Timestamp,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 /// A line of a plot.
 pub(super) struct Line<'a> {
-    /// Name in the legend.
+    /// Name of the line in the chart's legend.
     pub(super) label: &'a str,
     /// Class of the page's style, which has the colour.
     pub(super) class: &'a str,

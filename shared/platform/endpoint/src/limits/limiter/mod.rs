@@ -44,7 +44,7 @@ pub(crate) struct Inner {
     logged_at: AtomicI64,
 }
 
-/// Source of the time.
+/// Clock that the limiter reads.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
     System,

@@ -17,7 +17,7 @@ const LONGEST_SPREAD: i64 = SECOND;
 /// itself to be alone, many whose first calls are late would each admit what the limit allows.
 const ASSUMED: f64 = 50.0;
 
-/// Share of one bucket.
+/// Share of one bucket that an environment holds.
 #[derive(Debug)]
 pub(crate) struct Share {
     environment: u8,
@@ -85,7 +85,7 @@ pub(crate) struct Draw {
     returned: i64,
 }
 
-/// Outcome of a draw.
+/// Outcome of a draw from a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The draw was made. The bucket is as it is after it.

@@ -68,7 +68,7 @@ pub(super) fn values(write: &Write) -> Item {
     values
 }
 
-/// Reads a bucket.
+/// Parses the DynamoDB item of a bucket.
 pub(super) fn bucket(item: &Item) -> Result<Bucket, ItemError> {
     Ok(Bucket {
         tat: integer(item, "tat")?,
